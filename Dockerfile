@@ -10,7 +10,7 @@ RUN python -m venv /opt/spellbook \
     && /opt/spellbook/bin/pip install --no-cache-dir --disable-pip-version-check --constraint constraints.txt .
 # The bundled models' fast form: a container then embeds within a second of its first start, on a read-only root too.
 RUN SPELLBOOK_CACHE=/opt/spellbook/share/spellbook /opt/spellbook/bin/python -c \
-    "from spellbook.server.http.container import prepare_models; prepare_models()"
+    "from spellbook.http.container import prepare_models; prepare_models()"
 
 FROM ${PYTHON}
 COPY --from=build /opt/spellbook /opt/spellbook

@@ -28,7 +28,7 @@ import anyio
 
 from spellbook import __version__
 from spellbook.library import book as books
-from spellbook.server.app import build
+from spellbook.mcp.app import build
 
 ROOT = Path(__file__).resolve().parent.parent
 NEEDED = ("pyproject.toml", "README.md", "LICENSE", "spellbook", "vault")

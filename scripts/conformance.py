@@ -26,7 +26,7 @@ from pathlib import Path
 import platformdirs
 
 import spellbook
-from spellbook.server.names import TOOLSETS
+from spellbook.mcp.names import TOOLSETS
 
 PACKAGES = ("@modelcontextprotocol/inspector@2.12.0", "@modelcontextprotocol/conformance@0.2.0-alpha.12")
 NODE = 22

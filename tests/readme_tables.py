@@ -17,14 +17,14 @@ import click
 
 from spellbook import SpellbookError
 from spellbook.cli import main as cli
+from spellbook.http import admin, api
 from spellbook.library import book as books
+from spellbook.mcp.app import build
+from spellbook.mcp.names import TOOLSETS
 from spellbook.memories.articles import Articles
 from spellbook.memories.decisions import Decisions
 from spellbook.memories.memories import Memories
 from spellbook.memories.wikis import Wikis
-from spellbook.server.app import build
-from spellbook.server.http import admin, api
-from spellbook.server.names import TOOLSETS
 from spellbook.verbs import memories
 from spellbook.verbs import table as verbs
 from spellbook.verbs.declare import Argument, Verb

@@ -23,8 +23,8 @@ import spellbook
 from spellbook import __version__
 from spellbook.cli import help, output
 from spellbook.index.filters import conditions, from_pairs
+from spellbook.mcp.names import DEFAULT
 from spellbook.notes.note import MOST_BYTES
-from spellbook.server.names import DEFAULT
 from spellbook.settings.translate import translated
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, SpellbookError, UnreadableNote
@@ -345,7 +345,7 @@ def main() -> None:
     Notes change only when you ask, and nothing leaves this machine.
     """
     if os.environ.get("SPELLBOOK_CONTAINER"):  # every command of an image uses what its server uses
-        from spellbook.server.http import container
+        from spellbook.http import container
 
         os.environ.update(container.layout().environment)
 

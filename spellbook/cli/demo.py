@@ -24,7 +24,7 @@ from mcp import Client, StdioServerParameters
 import spellbook
 from spellbook.cli.output import say
 from spellbook.editing import guides
-from spellbook.server.app import first
+from spellbook.mcp.app import first
 from spellbook.settings.translate import translated
 from spellbook.system.errors import SpellbookError
 from spellbook.text.quoting import counted

@@ -29,7 +29,7 @@ from spellbook.cli.app import (
     wiki_option,
 )
 from spellbook.index import seal
-from spellbook.server.names import toolsets_of
+from spellbook.mcp.names import toolsets_of
 from spellbook.settings.translate import translated
 from spellbook.system.heap import growing
 from spellbook.system.processes import is_elected, present
@@ -236,7 +236,7 @@ def _reindex(book: Spellbook, progress: Progress | None, *, full: bool, words_on
 @command()
 def watch(book: Spellbook) -> None:
     """Keep the index up to date until stopped (Ctrl-C)."""
-    from spellbook.server import watcher
+    from spellbook.watch import watcher
 
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -264,8 +264,8 @@ def mcp(book: Spellbook, toolsets: str, debug_log: bool) -> None:
     Claude Desktop, Claude Code and editors start this; see the README.
     """
     with growing():
-        from spellbook.server import debug_log as debug
-        from spellbook.server.app import build, run_stdio
+        from spellbook.mcp import debug_log as debug
+        from spellbook.mcp.app import build, run_stdio
 
         log = debug.opened(book.config.state, "stdio") if debug.wanted(debug_log) else None
         server = build(book, toolsets_of(toolsets), log=log)

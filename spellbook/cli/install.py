@@ -12,7 +12,7 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import json_option, main, scope_option, vault_option
-from spellbook.server.names import toolsets_of
+from spellbook.mcp.names import toolsets_of
 from spellbook.system.errors import SpellbookError
 from spellbook.system.run_queue import LOG
 

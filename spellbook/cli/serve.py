@@ -14,20 +14,20 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import debug_option, main, opened, scope_option, toolsets_option, vault_option, wiki_option
-from spellbook.server.names import toolsets_of
+from spellbook.mcp.names import toolsets_of
 from spellbook.system.errors import InvalidInput
 from spellbook.system.heap import growing
 from spellbook.system.processes import leave_threads, present
 from spellbook.text.quoting import json_of
 
 if TYPE_CHECKING:
-    from spellbook.server.http import run
+    from spellbook.http import run
 
 
 def _apply(ctx: click.Context, option: click.Parameter, value: bool) -> None:
     """Set the variables of the container and make its folders, before other options take their defaults from them."""
     if value and not ctx.resilient_parsing:
-        from spellbook.server.http import container
+        from spellbook.http import container
 
         layout = container.layout()
         os.environ.update(layout.environment)
@@ -108,15 +108,15 @@ def serve(
 
     if is_for_phone and not is_loopback(host):
         raise click.UsageError("--phone chooses the address itself: leave out --host and SPELLBOOK_HOST.")
-    from spellbook.server.http import run
+    from spellbook.http import run
 
     address = run.Address(run.bound(host, port), host, "https" if certfile else "http")
     homes, at = [run.home()] if is_for_phone else [], address.socket.getsockname()[1]
     others = [run.Address(run.bound(home, at), home, address.scheme) for home in homes]
     with address.socket, opened(ctx) as book:
         with growing():
-            from spellbook.server import debug_log as debug
-            from spellbook.server.http import app, guard, served
+            from spellbook.http import app, guard, served
+            from spellbook.mcp import debug_log as debug
 
             named = run.environment_hosts()
             if (is_open := _is_open(address, named)) and others:

@@ -11,7 +11,7 @@ from spellbook.cli.app import Group, json_option, main, vault_option
 from spellbook.text.quoting import one_line
 
 if TYPE_CHECKING:
-    from spellbook.server.http.tokens import Tokens
+    from spellbook.http.tokens import Tokens
 
 
 @main.group(cls=Group)
@@ -89,7 +89,7 @@ def remove(ctx: click.Context, name: str) -> None:
 
 
 def _tokens(ctx: click.Context) -> Tokens:
-    from spellbook.server.http.tokens import Tokens
+    from spellbook.http.tokens import Tokens
     from spellbook.settings.config import find_vault
 
     return Tokens.of(find_vault(ctx.ensure_object(dict).get("vault")))

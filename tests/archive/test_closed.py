@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from spellbook.library import book as books
-from spellbook.server.toolsets.backup import exports
-from tests.server.agent import talk
+from spellbook.mcp.toolsets.backup import exports
+from tests.mcp.agent import talk
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="permissions of POSIX")
 

@@ -20,10 +20,10 @@ from mcp import Client
 
 from spellbook.archive.snapshots import to_keep
 from spellbook.library import book as books
-from spellbook.server import watcher
-from spellbook.server.app import build
-from spellbook.server.watcher import Watcher
+from spellbook.mcp.app import build
 from spellbook.system.errors import StorageError
+from spellbook.watch import watcher
+from spellbook.watch.watcher import Watcher
 from tests.helpers import until
 from tests.trees import TREES, blobs, clear, contents, grow, is_killed, kept, run, state_of
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
+from spellbook.http.tokens import Tokens
 from spellbook.library import book as books
-from spellbook.server.http.tokens import Tokens
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.table import Figure, Ratio

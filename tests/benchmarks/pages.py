@@ -13,10 +13,10 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
+from spellbook.http.app import make
+from spellbook.http.served import Served
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.server.http.app import make
-from spellbook.server.http.served import Served
 from spellbook.system.processes import Watched
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes

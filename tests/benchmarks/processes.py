@@ -27,8 +27,8 @@ import spellbook
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.library.book import Spellbook
-from spellbook.server.names import TOOLSETS
-from spellbook.server.watcher import FULL_LOOK, QUIET, RELEASE_LOOK, SETTLE_AFTER
+from spellbook.mcp.names import TOOLSETS
+from spellbook.watch.watcher import FULL_LOOK, QUIET, RELEASE_LOOK, SETTLE_AFTER
 from tests.benchmarks.children import Server
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes

@@ -37,17 +37,17 @@ SAID = {
 """Functions and errors whose texts a person reads."""
 
 TO_AGENTS = {
-    "server/arguments.py",
-    "server/articles.py",
-    "server/remembered.py",
-    "server/render.py",
+    "mcp/arguments.py",
+    "mcp/articles.py",
+    "mcp/remembered.py",
+    "mcp/render.py",
     "memories/briefing.py",
     "verbs/aliases.py",
 }
 """Modules, beside the toolsets, whose texts are for agents and stay English."""
 
-OF_PAGES = "server/http/pages/"
-"""Modules whose `say` has a table of its own, which tests/server/http/pages/test_pages.py compares."""
+OF_PAGES = "http/pages/"
+"""Modules whose `say` has a table of its own, which tests/http/pages/test_pages.py compares."""
 
 REASONS = {"Fault", "BadHeader", "Malformed", "_fault", "_take"}
 """What carries the reason of an error, which stands in a message."""
@@ -116,7 +116,7 @@ SENTENCES = {
     "cli/doctor.py": {"_compare_releases", "_print_repeated", "_alike"},
     "cli/models.py": {"_in_words"},
     "cli/install.py": {"_question"},
-    "server/http/container.py": {"embedding"},
+    "http/container.py": {"embedding"},
     "search/explain.py": {"_refusal", "why"},
     "index/filters.py": {"__str__", "validity", "with_suggestions"},
     "search/ranking.py": {"costs", "_old"},

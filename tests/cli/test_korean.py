@@ -26,7 +26,7 @@ PARTICLE = re.compile(
 )
 FORMS = {"은": "는", "이": "가", "을": "를", "과": "와", "으로": "로", "이라": "라", "이나": "나"}
 LISTS_OF_NAMES = {"Options are {0}."}
-PACKAGES = ("spellbook.settings", "spellbook.server.http.pages")
+PACKAGES = ("spellbook.settings", "spellbook.http.pages")
 ENGLISH = re.compile(r"\b[a-z]{2,}(?: [a-z]{2,}){2,}\b")
 """Three English words in a row: a sentence."""
 

@@ -13,9 +13,9 @@ import pytest
 
 import spellbook
 from spellbook.cli.clients.obsidian_plugin import SHIPPED
-from tests.server.http.pages.conftest import IN_BROWSER
-from tests.server.http.pages.conftest import chromium as chromium
-from tests.server.http.running import Server
+from tests.http.pages.conftest import IN_BROWSER
+from tests.http.pages.conftest import chromium as chromium
+from tests.http.running import Server
 
 pytestmark = list(IN_BROWSER)
 TOKEN = "a token of sixteen letters"

@@ -19,7 +19,7 @@ from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput
 from tests.fuzz.servers import Server
 from tests.helpers import PATIENCE, until
-from tests.server.agent import Agent, talk
+from tests.mcp.agent import Agent, talk
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="streams are closed by a shell of POSIX")
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from spellbook.editing import guides
-from tests.server.agent import talk
+from tests.mcp.agent import talk
 
 PARTS = {"principles", "ideal_chunk_size", "examples"}
 

@@ -6,7 +6,7 @@ import pytest
 
 from spellbook.editing import memory
 from spellbook.notes.note import MOST_BYTES
-from tests.server.agent import talk
+from tests.mcp.agent import talk
 
 LONG = "The tide comes in at six and goes out again at noon. " * 4_000
 META = {"topic": "tides", "keywords": ["tide"]}

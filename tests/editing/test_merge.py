@@ -15,7 +15,7 @@ from spellbook.search.duplicates import DUPLICATE
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from tests.commands import spellbook_in as spellbook
 from tests.helpers import leads
-from tests.server.agent import talk
+from tests.mcp.agent import talk
 from tests.trees import tree
 
 OLD = "2024-01-01T00:00:00+00:00"

@@ -34,7 +34,7 @@ from spellbook.system.errors import (
 from spellbook.vault.vault import Vault
 from tests.commands import spellbook_in
 from tests.helpers import Counting, Write, held, leads, opened
-from tests.server.agent import Agent, talk
+from tests.mcp.agent import Agent, talk
 
 SOURCE = """\
 ---

@@ -10,7 +10,7 @@ import yaml
 import spellbook
 from tests.benchmarks.corpora import QUALITY
 from tests.commands import spellbook_in
-from tests.server.agent import talk
+from tests.mcp.agent import talk
 
 
 def remember(book, text):

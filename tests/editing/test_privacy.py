@@ -17,7 +17,7 @@ from spellbook.search.presentation import is_outside
 from spellbook.system.errors import InvalidInput
 from tests.commands import spellbook_in as spellbook
 from tests.helpers import session_writer
-from tests.server.agent import talk
+from tests.mcp.agent import talk
 
 ADDRESS = "https://a.example/page"
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from spellbook.cli import main
 from spellbook.library.book import Spellbook
 from tests.helpers import Write, held, leads
-from tests.server.agent import Agent, talk
+from tests.mcp.agent import Agent, talk
 
 
 def doctor(vault: Path, *words: str) -> Result:

@@ -16,7 +16,7 @@ from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.vault.folder import digest
 from tests.commands import spellbook_in as spellbook
 from tests.editing.conftest import NOTE
-from tests.server.agent import talk
+from tests.mcp.agent import talk
 
 
 def text(file):

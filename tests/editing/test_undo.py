@@ -26,7 +26,7 @@ from spellbook.vault.journal import Change, Journal
 from tests.commands import spellbook_in as spellbook
 from tests.editing.conftest import NOTE
 from tests.helpers import finished, from_scratch, python, told
-from tests.server.agent import talk
+from tests.mcp.agent import talk
 from tests.trees import files, is_killed, tree
 
 CHUNK = {

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.helpers import PATIENCE
-from tests.server.agent import command
+from tests.mcp.agent import command
 
 
 class Gone(Exception):

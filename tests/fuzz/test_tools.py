@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 from mcp import Client
 
 from spellbook.library import book as books
-from spellbook.server.app import build
-from spellbook.server.names import TOOLSETS
+from spellbook.mcp.app import build
+from spellbook.mcp.names import TOOLSETS
 from tests.fuzz import bounded
 from tests.fuzz.arguments import arguments
 from tests.fuzz.servers import Gone, Server
 from tests.helpers import PATIENCE, held
-from tests.server.agent import Agent, talk
+from tests.mcp.agent import Agent, talk
 
 CALLS = int(os.environ.get("SPELLBOOK_FUZZ_CALLS", "300"))
 ALLOWED = re.compile(

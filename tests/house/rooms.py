@@ -11,7 +11,9 @@ ROOT = Path(spellbook.__file__).parent
 ORDER: tuple[set[str], ...] = (
     {"__main__", "__init__"},
     {"cli"},
-    {"server"},
+    {"http"},
+    {"mcp"},
+    {"watch"},
     {"verbs"},
     {"library"},
     {"memories"},

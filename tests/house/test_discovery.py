@@ -15,7 +15,7 @@ import yaml
 from scripts import plugin, release
 from spellbook import __version__
 from spellbook.library.book import Spellbook
-from spellbook.server.app import build
+from spellbook.mcp.app import build
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -8,7 +8,7 @@ import pytest
 
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from tests.commands import spellbook_in as spellbook
-from tests.server.agent import talk
+from tests.mcp.agent import talk
 
 LONG = " ".join(f"word{i}" for i in range(400))
 TEXT = f"# Keys\n\nAnn has them. {LONG}\n\n## Rotation\n\nEvery Monday.\n\n## Spare\n\nIn the office.\n"

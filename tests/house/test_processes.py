@@ -21,8 +21,8 @@ import pytest
 from mcp import Client
 
 from tests.helpers import PATIENCE
+from tests.mcp.agent import Agent, stdio
 from tests.scratch import assert_equal_to_scratch
-from tests.server.agent import Agent, stdio
 
 pytestmark = pytest.mark.slow
 

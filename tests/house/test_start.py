@@ -73,7 +73,9 @@ def test_a_reindex_with_nothing_to_do_reads_nothing_in(vault, write_note, book):
 def test_a_first_answer_imports_nothing_of_other_tools():
     """A first answer imports nothing for moves, broken links or undo."""
     others = [f"spellbook.editing.{name}" for name in ("merge", "moves", "relink", "repair_links", "undo")]
-    code = f"import sys, spellbook.search.searcher, spellbook.server.render; print(*sorted(set({others}) & set(sys.modules)))"
+    code = (
+        f"import sys, spellbook.search.searcher, spellbook.mcp.render; print(*sorted(set({others}) & set(sys.modules)))"
+    )
     assert finished(python(code)) == [""]
 
 
@@ -100,7 +102,7 @@ def test_a_server_answers_with_its_heap_settled(vault, write_note):
     write_note("a.md", "text")
     code = """
 import gc, sys
-from spellbook.server import app
+from spellbook.mcp import app
 app.run_stdio = lambda server: print(gc.get_freeze_count() > 10_000, gc.isenabled())
 from spellbook.cli import main
 main(["--vault", sys.argv[1], "mcp"])

@@ -17,15 +17,15 @@ from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 from spellbook.cli import main
+from spellbook.http import admin, api, pages
+from spellbook.http.served import Served
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.server.http import admin, api, pages
-from spellbook.server.http.served import Served
-from spellbook.server.names import TOOLSETS
+from spellbook.mcp.names import TOOLSETS
 from spellbook.system.errors import VaultNotFound
 from tests.helpers import until
-from tests.server.agent import talk
-from tests.server.http.running import asked
+from tests.http.running import asked
+from tests.mcp.agent import talk
 
 CHUNK = {"text": "Deploys happen on Tuesdays only.", "metadata": {"topic": "ops", "keywords": ["deploy"]}}
 NOTES = {

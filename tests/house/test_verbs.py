@@ -15,12 +15,12 @@ import pytest
 
 import spellbook
 from spellbook.cli import main
+from spellbook.http import admin, api
+from spellbook.http.api import openapi
 from spellbook.library.book import Spellbook
+from spellbook.mcp.app import build
+from spellbook.mcp.names import TOOLSETS
 from spellbook.search import question
-from spellbook.server.app import build
-from spellbook.server.http import admin, api
-from spellbook.server.http.api import openapi
-from spellbook.server.names import TOOLSETS
 from spellbook.verbs import admin as of_servers
 from spellbook.verbs import memories, table
 from spellbook.verbs.declare import Argument, Verb
@@ -146,7 +146,7 @@ def test_no_server_module_bounds_an_argument() -> None:
     own = {"arguments.py", "endpoints.py", "consent.py"}
     assert not [
         f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path, node, name in calls("server")
+        for path, node, name in [*calls("mcp"), *calls("http")]
         if name in {"Field", "create_model", "WithJsonSchema"} and path.name not in own
     ]
 

@@ -15,11 +15,11 @@ import pytest
 
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
+from spellbook.mcp import render
 from spellbook.models.hash import HashEmbedder
-from spellbook.server import render
-from spellbook.server.watcher import Watcher
 from spellbook.settings import config
 from spellbook.system import processes
+from spellbook.watch.watcher import Watcher
 from tests.commands import spellbook as run
 from tests.helpers import PATIENCE, Failing, Write, python
 

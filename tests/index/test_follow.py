@@ -167,7 +167,7 @@ def test_a_watcher_keeps_chroma_up_in_a_child_process(index):
     code = """
 import sys, time
 import spellbook
-from spellbook.server import watcher
+from spellbook.watch import watcher
 watcher.SETTLE_AFTER = 0.01
 def until(rows):
     while book.index.chroma.rows != rows and time.monotonic() < end:

@@ -23,7 +23,7 @@ from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError
 from spellbook.system.processes import Watched, present, processes
 from tests.helpers import Write, rows
-from tests.server.agent import Agent, talk
+from tests.mcp.agent import Agent, talk
 
 
 @pytest.fixture

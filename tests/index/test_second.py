@@ -16,9 +16,9 @@ from spellbook.index.metrics import Meter
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.index.vectors.stand_in import StandIn
 from spellbook.library import doctor
+from spellbook.mcp import render
 from spellbook.models import embedders
 from spellbook.search.question import Answer, state_of
-from spellbook.server import render
 from spellbook.settings import config
 from spellbook.system.errors import InvalidInput
 from tests.helpers import Counting, Small, in_many_ways, opened, rows, stored

@@ -10,10 +10,10 @@ import spellbook
 from spellbook.index import sync
 from spellbook.index.opened import BEING_READ
 from spellbook.library import limited
-from spellbook.server.watcher import Watcher
 from spellbook.system import processes
 from spellbook.system.lock import held
 from spellbook.system.processes import Watched
+from spellbook.watch.watcher import Watcher
 from tests.helpers import until
 
 

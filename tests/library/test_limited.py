@@ -22,6 +22,8 @@ from typing import Any
 
 import pytest
 
+from spellbook.http.callers import SCOPES, Caller
+from spellbook.http.served import Served
 from spellbook.index import privacy, sync
 from spellbook.index.filters import conditions
 from spellbook.index.parse_pool import Readers
@@ -30,16 +32,14 @@ from spellbook.library import limited
 from spellbook.library.book import Spellbook
 from spellbook.library.limited import LimitedReader
 from spellbook.library.reader import Reader
+from spellbook.mcp.names import TOOLSETS
 from spellbook.memories.articles import Articles
 from spellbook.memories.decisions import Decisions
 from spellbook.memories.memories import Memories
-from spellbook.server.http.callers import SCOPES, Caller
-from spellbook.server.http.served import Served
-from spellbook.server.names import TOOLSETS
 from spellbook.settings import config
 from spellbook.system.errors import MemoryNotFound, PermissionDenied, SpellbookError
 from tests.helpers import Counting, Small, Write, held, note_writer, stored, until
-from tests.server.agent import Agent, talk
+from tests.mcp.agent import Agent, talk
 
 CANARY = re.compile("zq(?!uery)[a-z]+")  # the name of a counter, "query", may follow any byte
 

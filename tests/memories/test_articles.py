@@ -18,7 +18,7 @@ from spellbook.notes.note import parse
 from spellbook.system.errors import InvalidInput
 from tests.archive.pages.documents import pdf
 from tests.helpers import PATIENCE, held, note_writer, rows
-from tests.server.agent import Agent, talk
+from tests.mcp.agent import Agent, talk
 
 BODY = (
     "입장권이 아니라 주행 횟수로 돈을 번다. 한 사람이 평균 세 번을 타고, 그때마다 기록을 남긴다. 기록은 순위가 되고 "

@@ -13,11 +13,11 @@ from mcp import Client
 
 from spellbook.capture.ledger import Ledger
 from spellbook.library.book import Spellbook
+from spellbook.mcp import app
 from spellbook.memories import claude
-from spellbook.server import app
 from spellbook.system.errors import PermissionDenied
 from tests.helpers import Write, held, note_writer
-from tests.server.agent import Agent, talk
+from tests.mcp.agent import Agent, talk
 from tests.trees import state_of
 
 FEEDBACK = """\

@@ -13,7 +13,7 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.memories import briefing
 from spellbook.notes.note import parse
-from tests.server.agent import talk
+from tests.mcp.agent import talk
 
 
 def tool(book: Spellbook, name: str, **arguments: object) -> Any:

@@ -12,10 +12,10 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
 from spellbook.library.book import Spellbook
+from spellbook.mcp.remembered import injection
 from spellbook.notes.note import parse
-from spellbook.server.remembered import injection
 from spellbook.text.terms import estimate_tokens
-from tests.server.agent import talk
+from tests.mcp.agent import talk
 
 
 def run(book: Spellbook, script: Callable[..., Any], mode: Any = "auto") -> Any:

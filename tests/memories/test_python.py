@@ -15,7 +15,7 @@ import spellbook
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput
 from tests.house.rooms import ORDER, room
-from tests.server.agent import talk
+from tests.mcp.agent import talk
 
 TEXT = "# Herons\n\nA heron waits at the ferry until the tide turns."
 LABELS = {"summary": "What herons do.", "tags": ["birds"], "author": "Ada", "published": "2026-03-14"}

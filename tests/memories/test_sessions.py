@@ -20,7 +20,7 @@ from spellbook.search.duplicates import repeated
 from spellbook.text.terms import estimate_tokens
 from tests.commands import spellbook_in as spellbook
 from tests.helpers import Write, session_writer
-from tests.server.agent import talk
+from tests.mcp.agent import talk
 
 LABEL = "from a session, not kept on purpose"
 KOREAN = "세션에서 온 글, 일부러 남긴 기억 아님"

@@ -23,8 +23,8 @@ from spellbook.settings import config
 from spellbook.system.errors import EmbeddingError, InvalidInput, PermissionDenied, VaultNotFound
 from spellbook.text.terms import estimate_tokens
 from tests.helpers import Counting, Failing, Write, note_writer
+from tests.mcp.agent import ERAS, Agent, talk
 from tests.models.test_services import Speaking
-from tests.server.agent import ERAS, Agent, talk
 from tests.trees import state_of
 
 AUTH = """\

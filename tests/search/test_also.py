@@ -12,8 +12,8 @@ from spellbook.cli import main
 from spellbook.search import weights
 from spellbook.search.ranking import fuse
 from spellbook.system.errors import InvalidInput
+from tests.mcp.agent import talk
 from tests.search.candidates import candidate
-from tests.server.agent import talk
 
 NOTES = {
     "owl.md": "The owl of the archive sleeps behind the third shelf.",

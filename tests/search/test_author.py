@@ -9,9 +9,9 @@ import pytest
 from mcp.types import Implementation
 
 from spellbook.library.book import Spellbook
+from spellbook.mcp.names import agent_of
 from spellbook.search import presentation
-from spellbook.server.names import agent_of
-from tests.server.agent import ERAS, Agent, talk
+from tests.mcp.agent import ERAS, Agent, talk
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from spellbook.index.filters import alike
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.server import render
+from spellbook.mcp import render
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from tests.commands import spellbook as run
 from tests.helpers import Write

@@ -11,10 +11,10 @@ import pytest
 
 from spellbook.library import limited
 from spellbook.library.book import Spellbook
-from spellbook.server import render
+from spellbook.mcp import render
 from tests.commands import spellbook_in
 from tests.helpers import Write
-from tests.server.agent import talk
+from tests.mcp.agent import talk
 
 TURNS = {
     "User": "Which ferry do we take?",

@@ -13,7 +13,7 @@ from spellbook.search.question import Question, question
 from spellbook.search.searcher import Searcher
 from spellbook.settings import translate
 from tests.helpers import opened
-from tests.server.agent import talk
+from tests.mcp.agent import talk
 
 
 def leg(share, **parts):

@@ -13,7 +13,7 @@ from spellbook.library.book import Spellbook
 from spellbook.search import related
 from tests.commands import spellbook_in
 from tests.helpers import Counting, Write, opened
-from tests.server.agent import Agent, talk
+from tests.mcp.agent import Agent, talk
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from spellbook.editing import superseding
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
+from spellbook.mcp import render
 from spellbook.notes import links
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import parse
-from spellbook.server import render
 from tests.commands import spellbook_in
 from tests.helpers import Write, held
 

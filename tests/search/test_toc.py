@@ -11,9 +11,9 @@ import pytest
 from spellbook.index.catalog.schema import Topic
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
+from spellbook.mcp import render
 from spellbook.search.question import State
 from spellbook.search.toc import Category, TopicSummary, first_sentence
-from spellbook.server import render
 from spellbook.system.errors import InvalidInput
 from spellbook.text.terms import estimate_tokens
 from tests.helpers import Write

@@ -15,7 +15,7 @@ from spellbook.search import presentation
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from tests.commands import spellbook_in
 from tests.helpers import Write
-from tests.server.agent import ERAS, Agent, talk
+from tests.mcp.agent import ERAS, Agent, talk
 
 FACT = "Orders are kept in {0}.\n"
 

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from spellbook.cli import main
 from spellbook.library import book as books
-from spellbook.server.app import build
+from spellbook.mcp.app import build
 from spellbook.system.errors import InvalidInput
-from tests.server.agent import Agent, talk
+from tests.mcp.agent import Agent, talk
 
 DOCKER = {
     "text": "Docker 컨테이너는 compose 파일로 띄운다. 포트는 17950이고 볼륨은 /data에 붙인다.",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import note_writer
-from tests.server.agent import Agent, talk
+from tests.mcp.agent import Agent, talk
 
 SETS = ("core", "wiki")
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from spellbook.http.app import make
+from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
-from spellbook.server.http.app import make
-from spellbook.server.http.served import Served
-from tests.server.agent import Agent, talk
+from tests.mcp.agent import Agent, talk
 
 SETS = ("memento",)
 

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.archive.pages.documents import pdf
-from tests.server.agent import Agent, talk
+from tests.mcp.agent import Agent, talk
 
 SETS = ("articles",)
 TEXT = (

@@ -17,7 +17,7 @@ from spellbook.cli import main
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput
 from spellbook.text import credentials
-from tests.server.agent import Agent, talk
+from tests.mcp.agent import Agent, talk
 
 Write = Callable[..., Path]
 

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 
 from spellbook.cli import main
 from spellbook.index.catalog.schema import StoredChunk
+from spellbook.mcp import render
 from spellbook.search import packing, presentation
 from spellbook.search.packing import pack
 from spellbook.search.question import Answer, State
 from spellbook.search.ranking import Hit
 from spellbook.search.related import Around, Backlink, Related
-from spellbook.server import render
 from spellbook.text import quoting
 from spellbook.text.terms import estimate_tokens
 from tests.helpers import note_writer
-from tests.server.agent import talk
+from tests.mcp.agent import talk
 
 BREAKS = ["\n", "\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\n\n"]
 FORGED = [

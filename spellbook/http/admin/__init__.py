@@ -1,0 +1,8 @@
+"""Routes of the admin API: /admin/…"""
+
+from __future__ import annotations
+
+from spellbook.http.admin import alerts, figures, memory, upkeep
+
+ENDPOINTS = (*memory.ENDPOINTS, *figures.ENDPOINTS, *alerts.ENDPOINTS, *upkeep.ENDPOINTS)
+ROUTES = [endpoint.route for endpoint in ENDPOINTS]

@@ -1,0 +1,17 @@
+"""Routes of the JSON API: /health, /api/…, and the OpenAPI document of these and of /admin/…"""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+from spellbook.http import admin
+from spellbook.http.api import changes, finding, health, jobs, notes, openapi
+
+ENDPOINTS = (*finding.ENDPOINTS, *notes.ENDPOINTS, *changes.ENDPOINTS)
+
+
+def routes() -> list[Route]:
+    """Return the routes."""
+    plain = (*health.ROUTES, *jobs.ROUTES)
+    described = openapi.route((*ENDPOINTS, *admin.ENDPOINTS), plain)
+    return [*plain, described, *(endpoint.route for endpoint in ENDPOINTS)]

@@ -1,0 +1,448 @@
+"""
+Who may ask: one check before every route.
+
+A memory must never be read by a web page that its owner happens to visit, by a stranger in the network, or with a
+token that was given for less.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from urllib.parse import urlencode, urlsplit
+
+import anyio
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect, cookie_parser
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from spellbook.http.callers import Caller
+from spellbook.http.doors import MOST_BYTES, is_mcp
+from spellbook.http.faults import fault
+from spellbook.http.tokens import Tokens
+from spellbook.settings.config import is_loopback
+from spellbook.system.errors import PermissionDenied, StorageError
+from spellbook.text.quoting import one_line
+
+API = "v1.0.0"
+COOKIE = "spellbook"
+OURS = "x-spellbook"
+"""The header that a write by cookie needs: a page of another origin cannot send it."""
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+RATE = 10_000
+"""Requests an hour and token; SPELLBOOK_RATE."""
+
+_BODY_SECONDS = 30.0
+"""Seconds in which the body of a request must arrive."""
+
+_MOST_HEAD = 64_000
+"""Most bytes of the head of a request."""
+
+_OPEN_SECONDS = 10.0
+_OPEN_HEAD = 16_000
+_OPEN_BYTES = 8_000
+"""The same, and most bytes of the body, of a request that needs no token. By hand: a login has 2 KB, and a browser
+sends a few KB of cookies."""
+
+_MOST_PLACE = 2_000
+"""Letters of an address that a login leads back to: it is sent with the login, thrice as long."""
+
+_MOST_OPEN = 200
+"""Requests without a token at once: a stranger must leave room for those with one."""
+
+_MOST_OPEN_EACH = 50
+"""Such requests at once of one address."""
+
+_MOST_FAILURES = 10
+"""Wrong tokens of one address within `_FAILURE_SECONDS`; then it has to wait."""
+
+_FAILURE_SECONDS = 60.0
+_MOST_ADDRESSES = 10_000
+_OPEN = ("/health", "/login")
+_WELL_KNOWN = "/.well-known/"
+_CLOSE = {"connection": "close"}
+_BEARER = {"www-authenticate": 'Bearer realm="spellbook"'}
+_FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "cf-connecting-ip")
+"""Headers of a proxy: such a request may come from anywhere, though the connection is one of this machine."""
+
+_PORT = re.compile(r":\d{1,5}\Z", re.A)
+_MOST_ACCEPTED = 1_000
+_MOST_LOGGED = 100
+"""Letters of a path in the log."""
+
+_log = logging.getLogger(__name__)
+_READS = {"GET", "HEAD", "OPTIONS"}
+_POLICY = "content-security-policy"
+HEADERS = {
+    _POLICY: "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; font-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "x-spellbook-api": API,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRules:
+    """
+    Whom a server lets in.
+
+    `hosts` are the names by which it may be asked, `name` or `name:port`. `is_local`: without any token, programs of
+    this machine are let in. `is_open`: everybody is (SPELLBOOK_AUTH=none). `rate` is a token's requests an hour, 0
+    without a bound.
+    """
+
+    hosts: tuple[str, ...] = LOOPBACK
+    is_local: bool = True
+    is_open: bool = False
+    rate: int = RATE
+
+
+class _Refused(Exception):
+    """A request that ends with this answer."""
+
+    def __init__(self, answer: Response) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+def _refusal(status: int, code: str, message: str, hint: str = "", headers: Mapping[str, str] = {}) -> _Refused:
+    return _Refused(fault(status, code, message, {"hint": hint}, headers))
+
+
+class Guard:
+    """Refuses requests that must not reach a route, and adds the caller to all others."""
+
+    def __init__(
+        self, app: ASGIApp, tokens: Tokens, rules: AccessRules, refused: Callable[[int], object] = lambda status: None
+    ) -> None:
+        """`refused` is told the status of each request that is not let in."""
+        self.app = app
+        self._refused = refused
+        self._tokens = tokens
+        self._rules = rules
+        self._failures: OrderedDict[str, list[float]] = OrderedDict()
+        self._accepted: OrderedDict[bytes, None] = OrderedDict()
+        self._requests: dict[str, tuple[int, int]] = {}
+        self._open: Counter[str] = Counter()
+        """Requests without a token that are being answered, by address."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        # The SDK compares a host letter by letter.
+        lowered = [(name, value.lower() if name == b"host" else value) for name, value in scope["headers"]]
+        scope = {**scope, "headers": lowered}
+        try:
+            scope["spellbook.caller"] = self._caller(scope, Headers(scope=scope))
+        except _Refused as refused:
+            self._refused(refused.answer.status_code)
+            await refused.answer(scope, receive, _Sent(scope, send))
+            return
+        is_open, address = _is_open(scope), _address(scope)
+        body = _Body(receive, _OPEN_BYTES, _OPEN_SECONDS) if is_open else _Body(receive)
+        sent = _Sent(scope, send, body, partial(self._is_known, scope))
+        self._open[address] += is_open
+        try:
+            await self.app(scope, body, sent)
+        except ClientDisconnect:
+            pass  # the log gets its line below, and needs no stack trace
+        finally:
+            self._open[address] -= is_open
+            if not self._open[address]:
+                del self._open[address]
+            if body.lacks:
+                _log.warning("%s %s: %s", scope["method"], one_line(scope["path"][:_MOST_LOGGED]), body.lacks)
+            await sent.refuse()
+
+    def _is_known(self, scope: Scope) -> bool:
+        """Say whether the token or cookie of a request is still let in."""
+        who: Caller = scope["spellbook.caller"]
+        if not who.name:
+            return True
+        token, cookie = _credentials(Headers(scope=scope))
+        try:
+            caller = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
+        except StorageError:
+            return False
+        return caller == who
+
+    def _caller(self, scope: Scope, headers: Headers) -> Caller:
+        """Return who asks. Raises _Refused for callers and requests that are not let in."""
+        self._check_host(headers)
+        self._check_origin(scope, headers)
+        path, address, is_open = scope["path"], _address(scope), _is_open(scope)
+        most_head, most = (_OPEN_HEAD, _OPEN_BYTES) if is_open else (_MOST_HEAD, MOST_BYTES)
+        head = len(path) + len(scope.get("query_string", b"")) + sum(len(n) + len(v) for n, v in scope["headers"])
+        if head > most_head:
+            raise _refusal(431, "INVALID_INPUT", _over(most_head, "The head of the request"), headers=_CLOSE)
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length) > most:
+            raise _refusal(413, "INVALID_INPUT", _over(most))
+        if path.startswith(_WELL_KNOWN):
+            # A plain 404, else clients try OAuth and forget the header that they were given.
+            raise _refusal(404, "MEMORY_NOT_FOUND", "There is no OAuth here: send Authorization: Bearer TOKEN.")
+        if is_open:
+            if self._open[address] >= _MOST_OPEN_EACH or self._open.total() >= _MOST_OPEN:
+                message, wait = "Too many requests without a token are under way.", {"retry-after": "1", **_CLOSE}
+                raise _refusal(503, "RATE_LIMIT_EXCEEDED", message, "Try again in a moment.", wait)
+            if path == "/login" and scope["method"] == "POST":
+                self._check_failures(address)
+            return Caller("", "read", "public")
+        caller = self._known(scope, headers, address)
+        if caller is None and _is_page(scope, headers):
+            raise _Refused(_to_login(scope, headers))
+        if caller is None:
+            hint = "Send Authorization: Bearer TOKEN; `spellbook token add NAME` makes a token."
+            raise _refusal(401, "AUTHENTICATION_ERROR", "The token is missing or wrong.", hint, _BEARER)
+        self._count(caller)
+        self._check_right(scope, caller)
+        return caller
+
+    def _check_right(self, scope: Scope, who: Caller) -> None:
+        """Refuse a request beyond its token's right, before the route checks again; MCP checks each tool itself."""
+        path, method = scope["path"], scope["method"]
+        try:
+            if path.startswith("/admin"):
+                who.require("admin")
+            elif path.startswith("/api/") and method not in _READS:
+                who.require("write")
+        except PermissionDenied as error:
+            raise _refusal(403, error.code, error.message, error.hint) from error
+
+    def _check_host(self, headers: Headers) -> None:
+        named = headers.getlist("host")
+        host = named[0].lower() if len(named) == 1 else ""
+        name = _PORT.sub("", host)
+        if not {name, host} & set(self._rules.hosts):
+            raise _refusal(
+                421,
+                "PERMISSION_DENIED",
+                f"This server is not known by the name {host[:100]!r}.",
+                "Name it in SPELLBOOK_ALLOWED_HOSTS if it is yours, and start the server again.",
+            )
+
+    def _check_origin(self, scope: Scope, headers: Headers) -> None:
+        """Refuse requests from pages of other origins; they may only link to a page."""
+        origins = headers.getlist("origin")
+        try:
+            is_own = all(urlsplit(each).netloc.lower() == headers["host"].lower() for each in origins)
+        except ValueError:
+            is_own = False
+        site = headers.get("sec-fetch-site", "none")
+        # A link opens a page of its own: a frame, which says "navigate" too, would show it in the other page.
+        to = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest", "document")
+        is_link = scope["method"] == "GET" and to == ("navigate", "document")
+        if not is_own or len(origins) > 1 or (site not in {"none", "same-origin"} and not is_link):
+            raise _refusal(403, "PERMISSION_DENIED", "Pages of other origins may not ask this server.")
+
+    def _known(self, scope: Scope, headers: Headers, address: str) -> Caller | None:
+        rules = self._rules
+        try:
+            if rules.is_open:
+                return Caller()
+            token, cookie = _credentials(headers)
+            caller = None
+            if token or cookie:
+                digest = sha256((token or cookie).encode("utf-8", "replace")).digest()
+                if digest not in self._accepted:  # others' mistakes do not lock out who was let in before
+                    self._check_failures(address)
+                caller = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
+            if caller is None and rules.is_local and is_loopback(scope["server"][0]) and self._tokens.is_empty:
+                if any(name in headers for name in _FORWARDED):
+                    raise _refusal(
+                        401,
+                        "AUTHENTICATION_ERROR",
+                        "This came through a proxy, and without a token only programs of this machine are let in.",
+                        "Name the proxy with --trusted-proxy, and make a token: spellbook token add NAME.",
+                        _BEARER,
+                    )
+                return Caller()
+        except StorageError as error:
+            raise _refusal(500, error.code, error.message, error.hint) from error
+        if caller is None:
+            if token or cookie:
+                self._accepted.pop(digest, None)
+                self.failed(address)
+            return None
+        self._accepted[digest] = None
+        while len(self._accepted) > _MOST_ACCEPTED:
+            self._accepted.popitem(last=False)
+        if caller.by_cookie and scope["method"] not in _READS and OURS not in headers and not is_action(scope):
+            raise _refusal(403, "PERMISSION_DENIED", "A page must send the header X-Spellbook: 1 with this.")
+        return caller
+
+    def _check_failures(self, address: str) -> None:
+        """Refuse an address that gave ten wrong tokens within a minute."""
+        now = time.monotonic()
+        recent = [each for each in self._failures.get(address, ()) if now - each < _FAILURE_SECONDS]
+        if len(recent) >= _MOST_FAILURES:
+            wait = int(_FAILURE_SECONDS - (now - recent[0])) + 1
+            message = "Too many wrong tokens came from this address."
+            raise _refusal(429, "RATE_LIMIT_EXCEEDED", message, f"Wait {wait} s.", {"retry-after": str(wait)})
+
+    def failed(self, address: str) -> None:
+        """Count a wrong token from an address."""
+        now = time.monotonic()
+        recent = [each for each in self._failures.pop(address, ()) if now - each < _FAILURE_SECONDS]
+        self._failures[address] = [*recent, now][-_MOST_FAILURES:]
+        while len(self._failures) > _MOST_ADDRESSES:
+            self._failures.popitem(last=False)
+
+    def _count(self, caller: Caller) -> None:
+        """Count a request of a token, and refuse it beyond the rate."""
+        if not caller.name or not self._rules.rate:
+            return
+        now = time.time()
+        hour = int(now // 3600)
+        since, count = self._requests.get(caller.id, (hour, 0))
+        count = count + 1 if since == hour else 1
+        self._requests[caller.id] = hour, count
+        if count > self._rules.rate:
+            wait = int((hour + 1) * 3600 - now) + 1
+            message = f"This token has made {self._rules.rate:,} requests in this hour."
+            hint = f"Wait {wait} s, or set SPELLBOOK_RATE."
+            raise _refusal(429, "RATE_LIMIT_EXCEEDED", message, hint, {"retry-after": str(wait)})
+
+
+def _is_open(scope: Scope) -> bool:
+    """Return whether a request needs no token."""
+    return bool(scope["path"] in _OPEN or scope["path"].startswith(("/static/", _WELL_KNOWN)))
+
+
+def _address(scope: Scope) -> str:
+    return str((scope.get("client") or ("", 0))[0])
+
+
+def is_action(scope: Scope) -> bool:
+    """Return whether a request is a page's form, whose route checks that the page was ours; see `pages.view`."""
+    return bool(scope["path"] in {"/logout", "/look"} or scope["path"].startswith("/do/"))
+
+
+def _is_page(scope: Scope, headers: Headers) -> bool:
+    """Return whether a browser asks for a page."""
+    is_other = scope["path"].startswith(("/api/", "/admin/")) or is_mcp(scope)
+    return scope["method"] in {"GET", "POST"} and "text/html" in headers.get("accept", "") and not is_other
+
+
+def _to_login(scope: Scope, headers: Headers) -> Response:
+    """Return the answer to a browser that has not logged in, or whose cookie is too old."""
+    place = scope["path"] + (f"?{scope['query_string'].decode('ascii', 'replace')}" if scope["query_string"] else "")
+    if headers.get("sec-fetch-site") == "cross-site" and COOKIE not in cookie_parser(headers.get("cookie", "")):
+        # The browser keeps a strict cookie from a page that another one links to. The page asks again by itself.
+        return HTMLResponse('<!doctype html><meta http-equiv="refresh" content="0"><title>Spellbook</title>', 401)
+    is_kept = scope["method"] == "GET" and place != "/" and len(place) <= _MOST_PLACE
+    to = f"/login?{urlencode({'to': place})}" if is_kept else "/login"
+    gone = {"set-cookie": f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"}
+    if "hx-request" in headers:
+        return Response(status_code=401, headers={"hx-redirect": "/login", **gone})
+    return RedirectResponse(to, 303, gone)
+
+
+def _credentials(headers: Headers) -> tuple[str, str]:
+    """Return token and cookie, "" for what was not sent. Credentials of another kind are a token that nobody has."""
+    kind, _, token = headers.get("authorization", "").partition(" ")
+    cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+    return token.strip() if not token or kind.lower() == "bearer" else f"{kind} {token}", cookie
+
+
+class _Body:
+    """
+    A request as it arrives, within bounds of bytes and seconds; `refused` is the answer once it is beyond them.
+
+    `lacks` says why it did not arrive whole, if it did not.
+    """
+
+    def __init__(self, receive: Receive, most: int = MOST_BYTES, seconds: float = _BODY_SECONDS) -> None:
+        self._receive = receive
+        self._most, self._seconds = most, seconds
+        self._until = time.monotonic() + seconds
+        self._size = 0
+        self._is_whole = False
+        self.refused: Response | None = None
+        self.lacks = ""
+
+    async def __call__(self) -> Message:
+        if self.refused:
+            return {"type": "http.disconnect"}
+        if self._is_whole:  # what follows is the end of the connection, however long that takes
+            return await self._receive()
+        message: Message = {"type": "http.disconnect"}
+        with anyio.move_on_after(max(0.0, self._until - time.monotonic())) as limit:
+            message = await self._receive()
+        self._size += len(message.get("body", b""))
+        self._is_whole = not message.get("more_body", False)
+        if limit.cancelled_caught:
+            self.lacks = f"The request did not arrive within {self._seconds:.0f} s."
+            self.refused = fault(408, "INVALID_INPUT", self.lacks)
+        elif self._size > self._most:
+            self.lacks = _over(self._most)
+            self.refused = fault(413, "INVALID_INPUT", self.lacks)
+        elif message["type"] == "http.disconnect":
+            self.lacks = "The client left before its request was whole."
+        return {"type": "http.disconnect"} if self.refused else message
+
+
+class _Sent:
+    """
+    An answer on its way: it gets the headers of every answer, and is replaced if its request is refused.
+
+    One that goes on, as a stream of events does, ends when its token is no longer let in.
+    """
+
+    def __init__(
+        self, scope: Scope, send: Send, body: _Body | None = None, is_known: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._scope = scope
+        self._send = send
+        self._is_known = is_known
+        self._has_begun = self._is_over = False
+        self.body = body
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            if self.body and self.body.refused and not self._has_begun:
+                await self.refuse()
+                return
+            self._is_over = self._is_over or self._has_begun  # the SDK answers again at the end of a stream of events
+            self._has_begun = True
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                # A route may be stricter: a browser keeps each of several policies.
+                headers[name] = ", ".join(filter(None, [headers.get(name), value])) if name == _POLICY else value
+            if not self._scope["path"].startswith("/static/"):
+                headers["cache-control"] = headers.get("cache-control", "no-store")
+        elif message.get("more_body") and not self._is_over and not self._is_known():
+            await self._send({"type": "http.response.body"})
+            self._is_over = True
+        if not self._is_over:
+            await self._send(message)
+
+    async def refuse(self) -> None:
+        """Send the answer of a request that was refused while it arrived, unless another has begun."""
+        body, self.body = self.body, None
+        if body and body.refused and not self._has_begun:
+            await body.refused(self._scope, body, self)
+            self._is_over = True
+
+
+def _over(most: int, what: str = "The request") -> str:
+    return f"{what} is over {f'{most // 1_000_000} MB' if most >= 1_000_000 else f'{most // 1_000} KB'}."
+
+
+def hosts(bound: str, named: Collection[str]) -> tuple[str, ...]:
+    """Return the host names that requests to a server bound to an address may use."""
+    own = [f"[{bound}]" if ":" in bound else bound] if bound not in {"0.0.0.0", "::", ""} else []
+    return tuple(dict.fromkeys([*LOOPBACK, *map(str.lower, own), *named]))

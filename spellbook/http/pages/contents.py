@@ -1,0 +1,150 @@
+"""
+The table of contents: a tree of folders, and tags; and the notes of a folder, a category, a topic or a tag.
+
+The page shows the first levels. A deeper one is asked for when it is unfolded; without scripts, a folder's page has it.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from spellbook.http.pages import view
+from spellbook.http.pages.view import View
+from spellbook.index.filters import Filter, fold
+from spellbook.search import toc
+from spellbook.settings.limits import MOST_LISTED
+from spellbook.system.errors import MemoryNotFound
+
+_MOST_AT_ONCE = 150
+"""Rows of a tree whose second level comes with the page. By hand."""
+
+_MOST_ROWS = 200
+"""Rows of one branch; the filter finds the rest."""
+
+_FEW = 3
+"""Rows of a tree up to which the second level is unfolded."""
+
+_TAGS = 40
+_MOST_TAGS = 400
+"""Tags that are listed, and those that are kept folded below or narrowed by the filter."""
+
+_LABELS = {"topic": "topic", "category": "category", "tag": "tags"}
+"""Keys by which a page lists notes: their names in the address, and in a filter."""
+
+ROOT = "/"
+"""The name, in an address, of what is in no folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """
+    A folder or tag: the number of its notes, the page that lists them, and the `rows` in it.
+
+    It `is_folded` where they do not come with this page, but with its own. `more` are rows that are left out.
+    """
+
+    name: str
+    notes: int
+    address: str
+    rows: tuple[Row, ...] = ()
+    is_folded: bool = False
+    more: int = 0
+
+
+class Folders:
+    """The folders of a vault, each with the number of notes in it and below."""
+
+    def __init__(self, notes: Mapping[str, int]) -> None:
+        self.notes = notes
+        self._inside: dict[str, list[str]] = defaultdict(list)
+        for path in sorted(filter(None, notes), key=fold):
+            self._inside[path.rpartition("/")[0]].append(path)
+
+    def rows(self, of: str = "", levels: int = 1) -> tuple[Row, ...]:
+        """Return the folders in a folder, by name, with `levels` in all."""
+        return tuple(self._row(path, levels - 1) for path in self._inside.get(of, [])[:_MOST_ROWS])
+
+    def left_out(self, of: str = "") -> int:
+        """Return how many of the folders in a folder `rows` leaves out."""
+        return max(0, len(self._inside.get(of, ())) - _MOST_ROWS)
+
+    def first(self) -> tuple[Row, ...]:
+        """Return the first level, with the second unless that is long."""
+        second = sum(len(inside) for path, inside in self._inside.items() if "/" not in path)
+        return self.rows(levels=2 if second <= _MOST_AT_ONCE else 1)
+
+    def _row(self, path: str, levels: int) -> Row:
+        rows = self.rows(path, levels) if levels else ()
+        name, is_folded = path.rpartition("/")[2], not levels and path in self._inside
+        return Row(name, self.notes[path], view.folder_address(path), rows, is_folded, self.left_out(path))
+
+
+def contents(shown: View) -> Response:
+    """Show the folders and tags, or those whose name holds what is asked to `find`; or the notes of one row."""
+    query = shown.query
+    for key, by in _LABELS.items():
+        if name := query.get(key, ""):
+            described = toc.descriptions(shown.book.index, shown.book.config.categories) if key == "category" else {}
+            shown_as, about = f"#{name}" if key == "tag" else name, described.get(fold(name), "")
+            return _listing(shown, shown_as, {by: name}, _address(**{key: name}), about=about)
+    if folder := query.get("folder", ""):
+        return _folder(shown, folder)
+    folders = Folders(shown.book.folders())
+    wanted = query.get("find", "").strip()
+    rows, more = _found(folders, fold(wanted)) if wanted else (_with_root(shown, folders), folders.left_out())
+    tags = [
+        Row(tag, notes, _address(tag=tag)) for tag, notes in shown.book.tags(_MOST_TAGS) if fold(wanted) in fold(tag)
+    ]
+    return shown.page("contents.html", wanted=wanted, rows=rows, more=more, tags=tags, most_tags=_TAGS, few=_FEW)
+
+
+def _with_root(shown: View, folders: Folders) -> tuple[Row, ...]:
+    alone = folders.notes.get("", 0)
+    return (*folders.first(), *([Row(shown.say("in no folder"), alone, view.folder_address(ROOT))] if alone else []))
+
+
+def _found(folders: Folders, wanted: str) -> tuple[tuple[Row, ...], int]:
+    """Return the folders whose path holds a text, the largest first, and how many are left out."""
+    rows = [
+        Row(path, count, view.folder_address(path))
+        for path, count in folders.notes.items()
+        if path and wanted in fold(path)
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.notes, row.name))[:_MOST_ROWS]), len(rows[_MOST_ROWS:])
+
+
+def _folder(shown: View, path: str) -> Response:
+    """Show the notes of a folder and of those in it, and the folders in it. Raises MemoryNotFound."""
+    if path == ROOT:
+        # Nothing but what is in a folder has a slash in its path.
+        return _listing(shown, shown.say("in no folder"), {"path!": "*/*"}, view.folder_address(ROOT), folder=ROOT)
+    path = path.strip("/")
+    folders = Folders(shown.book.folders())
+    if path not in folders.notes:
+        raise MemoryNotFound(f"There is no folder {path[:200]!r}.", "The table of contents lists them.")
+    name, filter = path.rpartition("/")[2], {"path": f"{glob.escape(path)}/"}
+    values = {"folder": path, "crumbs": view.folders_above(path), "rows": folders.rows(path)}
+    return _listing(shown, name, filter, view.folder_address(path), **values, more=folders.left_out(path))
+
+
+def _listing(shown: View, name: str, filter: Filter, address: str, **more: Any) -> Response:
+    """Show notes, newest first, a page at a time; `more` may have the folders above, and the rows in this one."""
+    offset = shown.number("offset", 0)
+    found = shown.book.recent(MOST_LISTED, offset, filter)
+    values: dict[str, Any] = {"crumbs": (), "rows": (), "more": 0, "about": "", "folder": "", **more}
+    values |= {"notes": found.notes, "total": found.total, "offset": offset, "page": MOST_LISTED}
+    return shown.page("listing.html", name=name, address=f"{address}&", **values)
+
+
+def _address(**query: str) -> str:
+    return f"/contents?{urlencode(query)}"
+
+
+ROUTES = [view.page("/contents", contents)]

@@ -1,0 +1,318 @@
+"""The page of a note: its text, properties and history, and what a person does with it; and the graph of all notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from spellbook.editing import moves
+from spellbook.http import faults
+from spellbook.http.admin import memory
+from spellbook.http.api import changes, finding, notes
+from spellbook.http.pages import properties, rendering, view
+from spellbook.http.pages.activity import VERBS
+from spellbook.http.pages.view import View
+from spellbook.notes import frontmatter, markdown
+from spellbook.notes.note import parse
+from spellbook.search import presentation
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError
+from spellbook.text.unicode import digest_of
+
+_MOST_AT_ONCE = 200_000
+"""Letters of a note on one page; a longer one has several."""
+
+_REVIEW_DAYS = (7, 30, 90, 365)
+_FEW = 8
+"""Notes of a list beside the text before the rest is folded. By hand."""
+
+_MOST_FIELDS = 60
+_MOST_VERSIONS = 50
+_MOST_FOLDERS = 500
+_RECENT = 8
+"""Folders of the newest notes that one tap moves a note to. By hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSection:
+    """
+    A section of a note as it stands in the file, without blank lines around it.
+
+    `id` is that of its first chunk, and `hash` that chunk's, "" if the section is cut into several. The whole note is
+    one, too, with its own id.
+    """
+
+    id: str
+    heading: str
+    text: str
+    hash: str
+
+    @property
+    def anchor(self) -> str:
+        """Its name on the page."""
+        return view.anchor(self.id.rpartition("#")[2])
+
+    @property
+    def seen(self) -> str:
+        """The hash that a form sends with a box, so that a box of a changed text is not ticked."""
+        return digest_of(self.text, 16)
+
+    def change(self, new: str) -> dict[str, Any]:
+        """Return the arguments of a change that puts `new` in its place, if it is still there as it is."""
+        if self.text and not self.hash and new.strip():
+            return {"replace": {"old": self.text, "new": new.strip("\n")}}
+        return {"content": new, "expected_hash": self.hash}
+
+
+def note(shown: View) -> Response:
+    """Show a note; `edit` names the section, or the note, that is edited in place, `part` counts pages from 1."""
+    reply = shown.ask(notes.note, shown.id)
+    editing = shown.query.get("edit", "")
+    whole = [section(reply, editing)] if editing == reply["note"] else None
+    pages = list(_pages(whole or _sections(reply)))
+    part = max(1, min(shown.number("part", 1), len(pages)))
+    linked = (*reply["links"], *reply["backlinks"])
+    known = {each["id"] for each in linked}
+    reach = rendering.targets(reply["links"], view.note_address)
+    embedded = shown.book.pictures(shown.id) if "![" in reply["text"] else {}
+    images = view.note_address(reply["note"], page="image")
+    show = rendering.pictures(embedded, lambda path: f"{images}?{urlencode({'path': path})}", shown.say)
+    stored = shown.book.resolve(shown.id)
+    title, form = stored.title, "tick-{}" if shown.may("write") else ""
+    return shown.page(
+        "note.html",
+        reply=reply,
+        verbs=VERBS,
+        title=title,
+        stored=stored,
+        writes=bool(form),
+        outside=presentation.outside(stored),
+        period=presentation.period(stored),
+        sections=pages[part - 1],
+        part_number=part,
+        parts=len(pages),
+        editing=editing,
+        rendered=lambda each: rendering.rendered(each.text, reach, show, title, form.format(each.anchor)),
+        folders=view.folders_above(reply["path"]),
+        adjacent=shown.book.adjacent(shown.id),
+        names=properties.NAMES,
+        properties=properties.read(reply["meta"], stored.tags, shown.say),
+        edited=properties.edited(reply["meta"]),
+        few=_FEW,
+        review_days=_REVIEW_DAYS,
+        file=str(shown.book.config.vault / reply["path"]),
+        related=[each for each in reply["related"] if each["id"] not in known],
+        titles={each["id"]: each["title"] for each in linked if each["id"]},
+    )
+
+
+def image(shown: View) -> Response:
+    """Send a picture of the vault that a note embeds. A browser keeps it, and asks each time whether it is the same."""
+    picture = shown.book.picture(shown.id, shown.query.get("path", ""))
+    etag = f'"{picture.hash}"'
+    headers = {
+        "etag": etag,
+        "cache-control": "private, no-cache",
+        "content-disposition": "inline",
+        "content-security-policy": "sandbox; default-src 'none'",
+    }
+    is_same = etag in shown.request.headers.get("if-none-match", "").split(", ")
+    return Response(b"" if is_same else picture.data, 304 if is_same else 200, headers, picture.media_type)
+
+
+def history(shown: View) -> Response:
+    """Show the versions of a note, also of one that is gone, each with what it changed."""
+    reply = shown.ask(finding.history, id=shown.id, limit=_MOST_VERSIONS)
+    try:
+        title = shown.book.resolve(shown.id).title
+    except MemoryNotFound:
+        title = ""
+    versions = [(each, [*map(_kept, each["sources"])]) for each in reply["versions"]]
+    return shown.page("history.html", reply=reply, title=title, versions=versions)
+
+
+def _kept(source: str) -> dict[str, str]:
+    """Return where a version is kept: which kind of place, its name, and the verb of an entry of the journal."""
+    when = "before" if source.startswith("before ") else "after"
+    kind, _, name = source.removeprefix("before ").partition(" ")
+    name, _, verb = name.partition(" ")
+    return {"kind": when if kind == "entry" else kind, "name": name[:10], "verb": VERBS.get(verb, verb)}
+
+
+def _sections(reply: Mapping[str, Any]) -> Iterator[ShownSection]:
+    """Yield the sections of a note."""
+    lines = markdown.lines(reply["text"])
+    for _, group in groupby(reply["chunks"], lambda each: each["id"].rpartition("#")[2].partition("~")[0]):
+        chunks = tuple(group)
+        first, last = chunks[0], max(each["end_line"] for each in chunks)
+        text = first["text"] if len(chunks) == 1 else "".join(lines[first["line"] - 1 : last])
+        yield ShownSection(first["id"], first["heading"], _lines(text), "" if chunks[1:] else first["hash"])
+
+
+def _pages(sections: Iterable[ShownSection]) -> Iterator[list[ShownSection]]:
+    """Yield the sections of one page at a time."""
+    page: list[ShownSection] = []
+    letters = 0
+    for section in sections:
+        if page and letters + len(section.text) > _MOST_AT_ONCE:
+            yield page
+            page, letters = [], 0
+        page.append(section)
+        letters += len(section.text)
+    yield page
+
+
+def section(reply: Mapping[str, Any], id: str) -> ShownSection:
+    """Return a section of a note, or the whole note by its id. Raises MemoryNotFound."""
+    if id == reply["note"]:
+        return ShownSection(id, "", _lines(parse(reply["path"], reply["text"].encode()).body), "")
+    if (found := next((each for each in _sections(reply) if each.id == id), None)) is None:
+        raise MemoryNotFound("This section is not there any more.", "Open the note again.")
+    return found
+
+
+def edit(shown: View) -> Response:
+    """Save a section or a note, or `add` a section. If it was changed meanwhile, nothing is written, both are shown."""
+    id, old, new = (_lines(shown.form.get(key, "")) for key in ("id", "old", "content"))
+    heading = " ".join(shown.form.get("heading", "").split())
+    new = f"## {heading}\n\n{new}" if heading and new.strip() else new
+    seen, is_new = ShownSection(id, "", old, shown.form.get("hash", "")), "add" in shown.form
+    theirs = None if is_new else _now(shown, id)
+    try:
+        shown.book.index.vault.check_there()
+        if not is_new and (theirs is None or ("old" in shown.form and theirs.text != old)):
+            raise Conflict("This text was changed meanwhile.", "Keep one of the two, or copy what you need.")
+        done = shown.ask(notes.change, id, **({"append": new} if is_new else seen.change(new)))
+    except SpellbookError as error:
+        values = {"mine": new, "theirs": theirs, "id": id, "note": shown.form.get("note", ""), "is_new": is_new}
+        return shown.page("conflict.html", faults.status_of(error), error=error, **values)
+    return shown.back(shown.entry("revise", done["path"]))
+
+
+def _lines(text: str) -> str:
+    """Return a text with the line ends of forms and pages, and without empty lines around it."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
+
+
+def _now(shown: View, id: str) -> ShownSection | None:
+    """Return a section as it is now, None if it is gone."""
+    try:
+        return section(shown.ask(notes.note, shown.form.get("note", "")), id)
+    except SpellbookError:
+        return None
+
+
+def tick(shown: View) -> Response:
+    """Tick a box, or take the tick back: the one on line `at` of a text as it was `seen`, or that of a `step`."""
+    shown.book.index.vault.check_there()
+    at, step = shown.form.get("at", ""), shown.form.get("step", "")
+    found = section(shown.ask(notes.note, shown.form.get("note", "")), shown.form.get("id", ""))
+    lines = found.text.split("\n")
+    is_same = found.seen == shown.form.get("seen")
+    named = [
+        number
+        for number, line in enumerate(lines)
+        if _box(line) and (is_same and at == str(number) if at else line.rstrip().endswith(step))
+    ]
+    if len(named) != 1:
+        raise Conflict("The box is not there any more, or its text was changed.", "Look at the page again.")
+    line = lines[named[0]]
+    box = line.index("[") + 1
+    lines[named[0]] = f"{line[:box]}{'x' if line[box] == ' ' else ' '}{line[box + 1 :]}"
+    done = shown.ask(notes.change, found.id, **found.change("\n".join(lines)))
+    return shown.back(shown.entry("revise", done["path"]))
+
+
+def _box(line: str) -> bool:
+    """Return whether a line is a task with a box."""
+    return line.lstrip(" \t>-*+0123456789.)")[:3] in {"[ ]", "[x]", "[X]"}
+
+
+def set_properties(shown: View) -> Response:
+    """Set the frontmatter keys whose fields were changed; an empty field removes its key."""
+    was = {key.removeprefix("was."): value for key, value in shown.form.items() if key.startswith("was.")}
+    now = {key.removeprefix("is."): value for key, value in shown.form.items() if key.startswith("is.")}
+    if name := shown.form.get("new", "").strip():
+        now[name] = shown.form.get("value", "")
+    changed = {
+        key: frontmatter.load_value(text.strip()) if text.strip() else None
+        for key, text in now.items()
+        if text.strip() != was.get(key, "").strip()
+    }
+    if not changed or len(changed) > _MOST_FIELDS:
+        raise InvalidInput("There is nothing to change.", "Edit a field, or name a new one, and save.")
+    done = shown.ask(notes.change, shown.form.get("id", ""), metadata=changed)
+    return shown.back(shown.entry("revise", done["path"]))
+
+
+def pin(shown: View) -> Response:
+    """Pin a note, or let go of it."""
+    pinned = True if shown.form.get("pinned") == "true" else None
+    done = shown.ask(notes.change, shown.form.get("id", ""), metadata={"pinned": pinned})
+    return shown.back(shown.entry("revise", done["path"]))
+
+
+def review(shown: View) -> Response:
+    """Set the date on which to look at a note again, or take it away."""
+    days, at = shown.form.get("days", ""), shown.form.get("at", "")
+    id = shown.form.get("id", "")
+    if at or not days.isdecimal():
+        done = shown.ask(memory.review, memory_id=id, at=at or None)
+    else:
+        done = shown.ask(memory.review, memory_id=id, days=int(days))
+    return shown.back(shown.entry("revise", done["path"]))
+
+
+def erase(shown: View) -> Response:
+    """Ask whether to erase a note or a section, then move it to the trash."""
+    id = shown.form.get("id", "")
+    if shown.form.get("sure") != "yes":
+        chunk = shown.book.resolve(id)
+        linked = shown.book.around(id).backlinks
+        return shown.page("erase.html", chunk=chunk, id=id, linked=linked)
+    done = shown.ask(notes.erase, id)
+    return shown.back(done["entry"], shown.form.get("to") or "/activity")
+
+
+def move(shown: View) -> Response:
+    """Ask where to, and move there at once; if links follow, show them first."""
+    old, name = shown.form.get("id", ""), shown.form.get("name", "").strip()
+    folder, _, own_name = old.rpartition("/")
+    if not name:
+        newest = dict.fromkeys(each.path.rpartition("/")[0] for each in shown.book.recent(_MOST_VERSIONS).notes)
+        folders = sorted({*shown.book.folders()} - {""})[:_MOST_FOLDERS]
+        recent = [each for each in dict.fromkeys((*newest, *folders, "")) if each != folder][:_RECENT]
+        lists, name = {"folders": folders, "recent": recent}, own_name.removesuffix(".md")
+        return shown.page("move.html", done=None, id=old, folder=folder, name=name, lists=lists)
+    folder = shown.form.get("folder", "").strip().strip("/")
+    new = "/".join(filter(None, (folder, f"{name.removesuffix('.md')}.md")))
+    is_sure = shown.form.get("sure") == "yes"
+    done = {} if is_sure else shown.ask(changes.move, old=old, new=new, dry_run=True)
+    if done.get("changed") or done.get("left"):
+        return shown.page("move.html", done=done, id=old, folder=folder, name=name)
+    done = shown.ask(changes.move, old=old, new=new, dry_run=False)
+    return shown.back(shown.entry(moves.VERB), view.note_address(shown.book.resolve(done["new"]).note))
+
+
+def graph(shown: View) -> Response:
+    """All notes and their links as a picture; a script of the page asks for them."""
+    return shown.page("graph.html")
+
+
+ROUTES = [
+    view.page("/note/{id:path}", note),
+    view.page("/history/{id:path}", history),
+    view.page("/image/{id:path}", image),
+    view.page("/graph", graph),
+    view.action("/do/edit", edit),
+    view.action("/do/tick", tick),
+    view.action("/do/properties", set_properties),
+    view.action("/do/pin", pin),
+    view.action("/do/review", review, "admin"),
+    view.action("/do/erase", erase),
+    view.action("/do/move", move),
+]

@@ -1,0 +1,116 @@
+"""The page of health: five things to look after, each with its repair; and the settings of a person."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import segno
+from markupsafe import Markup
+from starlette.responses import Response
+
+from spellbook.capture.ledger import Ledger
+from spellbook.http.admin import alerts, upkeep
+from spellbook.http.api import changes, finding
+from spellbook.http.callers import RIGHTS
+from spellbook.http.guard import COOKIE
+from spellbook.http.pages import view
+from spellbook.http.pages.login import keep
+from spellbook.http.pages.view import View
+from spellbook.http.tokens import PHONE
+
+
+def health(shown: View, reply: object = None) -> Response:
+    """Show what a person can look after: backup, duplicates, links (`reply`), broken notes, and what is not found."""
+    is_admin = shown.may("admin")
+    # It names notes that not every caller may see.
+    last = None if shown.caller.is_limited else shown.served.jobs.last("check")
+    alarms = shown.ask(alerts.alerts)["alerts"] if is_admin else []  # those about the machine are the API's
+    listed = [each for each in alarms if each["id"] in {"degraded", "disk"}]
+    found = {"status": shown.ask(finding.status), "result": last.result if last else None, "reply": reply}
+    return shown.page("health.html", admin=is_admin, alerts=listed, **found)
+
+
+def links(shown: View) -> Response:
+    """List the links that lead nowhere; a script of the page of health asks for them, since it takes a while."""
+    return health(shown, shown.ask(upkeep.broken_links))
+
+
+def mend(shown: View) -> Response:
+    """Show which links would be repaired, then repair them."""
+    is_sure = shown.form.get("sure") == "yes"
+    reply = shown.ask(changes.mend_links, dry_run=not is_sure)
+    return shown.back(shown.entry("doctor")) if is_sure else shown.page("mend.html", reply=reply)
+
+
+def merge(shown: View) -> Response:
+    """Show what merging two similar notes would make, then do it."""
+    a, b, is_sure = shown.form.get("a", ""), shown.form.get("b", ""), shown.form.get("sure") == "yes"
+    done = shown.ask(changes.merge, a=a, b=b, keep=shown.form.get("keep", ""), dry_run=not is_sure)
+    if is_sure:
+        return shown.back(shown.entry("merge"), view.note_address(done["id"]))
+    return shown.page("merge.html", done=done, a=a, b=b)
+
+
+def settings(shown: View, made: str = "") -> Response:
+    """Show what a person can set, and how a client is told of this server; `made` is a token to be shown once."""
+    url = str(shown.request.base_url).rstrip("/")
+    header = {"headers": {"Authorization": "Bearer TOKEN"}} if shown.caller.name else {}
+    client = {"type": "http", "url": f"{url}/mcp", **header}
+    is_admin, served = shown.may("admin"), shown.served
+    has_code = served.phone and (is_admin or (shown.caller.name == PHONE and shown.may("write")))
+    return shown.page(
+        "settings.html",
+        vault=shown.book.config.vault if is_admin else "",
+        tokens=served.tokens.all() if is_admin else (),
+        made=made,
+        rights=RIGHTS,
+        ledger=Ledger(str(shown.book.config.vault)) if is_admin else None,
+        clients=[(name, dt.datetime.fromtimestamp(at)) for name, at in [*served.clients.items()][::-1]],
+        picture=Markup(segno.make_qr(served.phone).svg_inline(scale=5, border=3, light="#fff")) if has_code else "",
+        client=json.dumps({"mcpServers": {"spellbook": client}}, indent=2, ensure_ascii=False),
+    )
+
+
+def look(shown: View) -> Response:
+    """Keep the language or the colours that a person chose in this browser; "" goes by the browser again."""
+    answer = shown.back(to="/settings")
+    for what in {"lang", "theme"} & shown.form.keys():
+        chosen = shown.form[what] if shown.form[what] in {"en", "ko", "light", "dark"} else ""
+        keep(shown.request, answer, f"spellbook-{what}", chosen, 365 * 24 * 3600)
+    return answer
+
+
+def add_token(shown: View) -> Response:
+    """Make a token and show it, once. A browser that needed none until now is logged in with it."""
+    tokens = shown.served.tokens
+    made = tokens.add(shown.form.get("name", "").strip(), shown.form.get("may"))  # type: ignore[arg-type]  # it checks
+    answer = settings(shown, made)
+    return answer if shown.caller.name else keep(shown.request, answer, COOKIE, tokens.cookie(made) or "")
+
+
+def revoke(shown: View) -> Response:
+    """Remove a token: it is refused at once, and so is every browser that logged in with it."""
+    if shown.served.tokens.remove(shown.form.get("name", "")).name == PHONE:
+        shown.served.phone = ""
+    return shown.back()
+
+
+def capture(shown: View) -> Response:
+    """Switch on or off that sessions of agents on this machine become notes."""
+    vault = shown.book.config.vault
+    Ledger(str(vault)).turn(shown.form.get("on") == "yes", vault)
+    return shown.back()
+
+
+ROUTES = [
+    view.page("/upkeep", health),
+    view.page("/links", links),
+    view.page("/settings", settings),
+    view.action("/look", look, "read"),
+    view.action("/do/token", add_token, "admin"),
+    view.action("/do/revoke", revoke, "admin"),
+    view.action("/do/capture", capture, "admin"),
+    view.action("/do/mend", mend),
+    view.action("/do/merge", merge),
+]

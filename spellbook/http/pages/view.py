@@ -1,0 +1,307 @@
+"""
+What every page is made with: the request, the API's verbs, the templates, and the language of the browser.
+
+A page asks the same verbs as /api and /admin, with the same checks and rights. An action is a form's POST to /do/…,
+which says what to do and goes back to a page; with a cookie it needs the value that only our own pages know.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from spellbook.capture.ledger import Ledger
+from spellbook.editing import moves
+from spellbook.http import admin, api, faults, served
+from spellbook.http.admin.common import language
+from spellbook.http.api.notes import entry_of
+from spellbook.http.callers import Caller, May
+from spellbook.http.endpoints import Call, Endpoint, Reply, check_id, checked
+from spellbook.http.guard import COOKIE
+from spellbook.http.jobs import Job
+from spellbook.http.pages import properties, rendering
+from spellbook.http.tokens import Tokens
+from spellbook.index.privacy import ON_PURPOSE
+from spellbook.library.reader import Reader
+from spellbook.search import newest, presentation
+from spellbook.settings import translate
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
+from spellbook.text.quoting import counted
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+ENDED = dt.timedelta(seconds=10)
+"""How long a job that has ended stands on pages that are opened."""
+
+_MOST_FIELDS = 100
+_MOST_PATH = 200
+_NOTES = re.compile("/(?:note|history)/")
+_FOR_PROGRAMS = re.compile(r"\w\(|get_index|/api/|/admin/")
+_log = logging.getLogger(__name__)
+
+Handler = Callable[["View"], Response]
+
+
+@cache
+def _endpoints() -> dict[Callable[..., Any], Endpoint]:
+    return {each.verb: each for each in (*api.ENDPOINTS, *admin.ENDPOINTS)}
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates. They escape every value, and an undefined name is an error."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("spellbook.http.pages")
+    made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    filters = (note_address, chunk_address, folder_address, day, advice)
+    made.filters |= {each.__name__: each for each in filters}
+    made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside, "session": presentation.is_session}
+    made.filters |= {"author": presentation.author, "dated": newest.date_of, "gist": rendering.gist}
+    return made
+
+
+@dataclass(frozen=True)
+class View:
+    """One request of a browser, with the book that it may see, its language, and the fields of its form."""
+
+    request: Request
+    book: Reader
+    language: str
+    form: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def caller(self) -> Caller:
+        """Who asks."""
+        return served.caller_of(self.request)
+
+    @property
+    def served(self) -> served.Served:
+        """The state of the server, with its jobs."""
+        return served.served_of(self.request)
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The query in the address."""
+        return self.request.query_params
+
+    @property
+    def id(self) -> str:
+        """The id in the address."""
+        return str(self.request.path_params["id"])
+
+    def number(self, name: str, default: int) -> int:
+        """Return a number that the address asks, `default` for what is none."""
+        text = self.query.get(name, "")
+        return int(text[:7]) if text.isdecimal() else default
+
+    def may(self, right: May) -> bool:
+        """Return whether the caller has a right."""
+        return self.caller.has(right)
+
+    def ask(self, verb: Callable[..., Any], id: str = "", /, **arguments: Any) -> Any:
+        """Return what a verb of the API answers. Raises as it does, and PermissionDenied, InvalidFields."""
+        endpoint = _endpoints()[verb]
+        self.caller.require(endpoint.right)
+        if "{id}" in endpoint.path:
+            check_id(id)
+        call = Call(self.request, self.served, self.caller, self.book, id)
+        done = endpoint.verb(call, **dict(checked(endpoint, arguments)))
+        return done.body if isinstance(done, Reply) else done
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether the vault has captured sessions, or they are captured on this machine."""
+        is_on = Ledger(str(self.book.config.vault)).switch.get("on", False)
+        return is_on or not self.book.index.catalog.unmatched((ON_PURPOSE,), self.book.index.visible)
+
+    def say(self, english: str, *values: object) -> str:
+        """Return a message in the browser's language; `{0}` is the first value."""
+        return say(self.language, english, *values)
+
+    def count(self, number: int, noun: str) -> str:
+        """Return a number of things, as `3 notes`."""
+        return self.say(f"{{0}} {noun}s", f"{number:,}") if self.language == "ko" else counted(number, noun)
+
+    def translated(self, message: str) -> str:
+        """Return a message of the package, whose values are in it, in the browser's language."""
+        return translate.translated(message, self.language)
+
+    def page(self, template: str, code: int = 200, **values: Any) -> HTMLResponse:
+        """Return a page, or a part of one, by its template."""
+        own = {"view": self, "job": self.job, "csrf": self.csrf, "theme": self.request.cookies.get("spellbook-theme")}
+        words = {"_": self.say, "translated": self.translated, "count": self.count}
+        words["ago"] = lambda chunk: properties.ago(chunk, self.say, self.count)
+        text = environment().get_template(template).render({**own, **words, **values})
+        return HTMLResponse(text, code, {"vary": "Accept-Language, Cookie"})
+
+    @property
+    def job(self) -> Job | None:
+        """The running job, or the one that has just ended."""
+        job = self.served.jobs.newest
+        return job if job and (job.ended is None or dt.datetime.now(dt.UTC) - job.ended < ENDED) else None
+
+    @property
+    def csrf(self) -> str:
+        """What a form must send back, "" where no cookie is needed."""
+        return Tokens.csrf(self.request.cookies[COOKIE]) if self.caller.by_cookie else ""
+
+    def back(self, done: int | None = None, to: str = "") -> Response:
+        """Go to a page after an action; `done` is the entry of the log that can be undone there."""
+        place = local(to or self.form.get("to", ""))
+        if done:
+            path, _, rest = place.partition("#")
+            place = f"{path}{'&' if '?' in path else '?'}{urlencode({'done': done})}{'#' + rest if rest else ''}"
+        return RedirectResponse(place, 303)
+
+    def did(self, entry: str) -> tuple[str, list[str]]:
+        """Return the verb of one of the latest entries of the log, and between which places it moved a note, if so."""
+        verb, what = next(((each.verb, each.what) for each in self.book.log() if str(each.id) == entry), ("", ""))
+        move = what.partition(f": {moves.VERB} ")[2] if verb == "undo" else what if verb == moves.VERB else ""
+        (old, _, was), (new, _, now) = (each.removesuffix(".md").rpartition("/") for each in move.partition(" → ")[::2])
+        quote = "‘{}’" if self.language == "ko" else "{}"
+        places = (was, now) if old == new else (old, new)  # the names, if the folder stays
+        return verb, [quote.format(place or self.say("no folder")) for place in places] if move else []
+
+    def entry(self, verb: str, path: str = "") -> int | None:
+        """Return the latest entry of the log by a verb, about a path if one is given."""
+        return entry_of(self.book, verb, path)
+
+
+def say(language: str, english: str, *values: object) -> str:
+    """Return a message of the pages, or one of a word that the package has too; `{0}` is the first value."""
+    korean = translate.table(__package__).get(english) or translate.table().get(english, english)
+    return translate.fill(korean if language == "ko" else english, values)
+
+
+def page(path: str, handler: Handler, right: May = "read") -> Route:
+    """Return the route of a page; the caller needs `right`."""
+
+    async def answer(request: Request) -> Response:
+        return await served.in_thread(_answer, handler, request, {}, right)
+
+    return Route(path, answer, methods=["GET"], name=handler.__name__)
+
+
+def asking(verb: Callable[..., Any]) -> Handler:
+    """Return what asks a verb of the API, without arguments, and goes back to the page."""
+
+    @wraps(verb)
+    def ask(shown: View) -> Response:
+        shown.ask(verb)
+        return shown.back()
+
+    return ask
+
+
+def action(path: str, handler: Handler, right: May = "write", *, waits: bool = False) -> Route:
+    """Return the route of what a form does; the caller needs `right`. `waits`: it waits for other machines."""
+
+    async def answer(request: Request) -> Response:
+        run = served.waiting if waits else served.in_thread
+        body = await request.body()
+        try:
+            form = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+        except ValueError as error:
+            raise InvalidInput("The form could not be read.", "Open the page again.") from error
+        return await run(_answer, handler, request, form, right)
+
+    return Route(path, answer, methods=["POST"], name=handler.__name__)
+
+
+def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: May = "read") -> Response:
+    who, of = served.caller_of(request), served.served_of(request)
+    view = View(request, of.book_of(who), language(request), form)
+    try:
+        is_form = request.method == "POST" and who.by_cookie
+        if is_form and not Tokens.is_csrf(request.cookies.get(COOKIE, ""), form.get("csrf", "")):
+            raise PermissionDenied("This form is not from a page of this server, or you have logged in again since.")
+        who.require(right)
+        return handler(view)
+    except SpellbookError as error:
+        of.book.meter.failed(handler.__name__, "http", error)
+        return _error_page(view, error)
+    except Exception as error:
+        of.book.meter.failed(handler.__name__, "http", error)
+        _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return _error_page(view, SpellbookError(f"Spellbook failed with {type(error).__name__}."))
+
+
+def _error_page(view: View, error: SpellbookError) -> Response:
+    if isinstance(error, MemoryNotFound) and (view.form.get("id") or _NOTES.match(view.request.url.path)):
+        return view.page("missing.html", faults.status_of(error), is_note=True)
+    difference = error.difference if isinstance(error, Conflict) else ""
+    return view.page("error.html", faults.status_of(error), error=error, difference=difference)
+
+
+async def missing(request: Request, error: Exception) -> Response:
+    """Return a page to a browser that asks for an address that is not there; to a program, the error as JSON."""
+    is_page = request.method in {"GET", "HEAD"} and wants_page(request)
+    if not is_page or getattr(error, "status_code", 0) != 404:
+        return faults.of_http(request, error)
+    return await served.in_thread(_answer, _missing, request, {})
+
+
+def _missing(shown: View) -> Response:
+    return shown.page("missing.html", 404, is_note=False, path=shown.request.url.path[:_MOST_PATH])
+
+
+def advice(error: SpellbookError) -> str:
+    """Return an error's hint, "" for one that is for agents and programs: it names a tool or an address of the API."""
+    return "" if _FOR_PROGRAMS.search(error.hint) else error.hint
+
+
+def wants_page(request: Request) -> bool:
+    """Return whether a browser asks, which is given a page; a program is given JSON."""
+    return "text/html" in request.headers.get("accept", "")
+
+
+def local(place: str) -> str:
+    """Return an address of this server, `/` instead of one of another."""
+    # A browser takes a backslash for a slash, leaves out control characters, and reads a name after two slashes.
+    is_own = re.match(r"/(?![/\\])[^\\]*$", place.partition("?")[0]) and place.isprintable()
+    return place if is_own else "/"
+
+
+def note_address(id: str, page: str = "note") -> str:
+    """Return the address of a note's page, by its id or path."""
+    is_plain = not {".", "..", ""} & set(id.split("/"))  # a browser would leave these out
+    return f"/{page}/{quote(id, safe='/' if is_plain else '')}"
+
+
+def chunk_address(id: str) -> str:
+    """Return the address of a chunk on its note's page."""
+    note, _, suffix = id.rpartition("#")
+    return f"{note_address(note)}#{quote(anchor(suffix))}"
+
+
+def folder_address(path: str) -> str:
+    """Return the address of a folder's page."""
+    return f"/contents?{urlencode({'folder': path})}"
+
+
+def folders_above(path: str) -> list[tuple[str, str]]:
+    """Return the folders that a note or a folder lies in, the outermost first, each with its name and its page."""
+    above = path.split("/")[:-1]
+    return [(name, folder_address("/".join(above[: at + 1]))) for at, name in enumerate(above)]
+
+
+def anchor(suffix: str) -> str:
+    """Return the name of a section on its note's page; `suffix` is what follows # in the chunk's id."""
+    return f"s-{suffix.partition('~')[0]}"
+
+
+def day(text: object) -> str:
+    """Return the date of a time in ISO 8601."""
+    return str(text or "")[:10]

@@ -1,0 +1,166 @@
+"""`spellbook serve`: bind, load, serve, and end in time."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import ssl
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from spellbook.http.protocol import MOST_CONNECTIONS, TimedConnection
+from spellbook.settings.config import is_loopback
+from spellbook.system.errors import InvalidInput, StorageError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+_FILES = 4_096
+"""Open files of this process: a connection is one, and macOS allows 256 at first."""
+
+_HOMES = tuple(map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
+"""The networks of RFC 1918, which nobody outside of a home or an office reaches."""
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_IDLE_SECONDS = 75
+"""Seconds for which a connection without a request is kept. Clients keep one shorter, so that they end it first."""
+
+_END_SECONDS = 1
+"""Seconds that requests under way get at the end; streams are cut off then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens: its bound socket, and the scheme of its addresses."""
+
+    socket: socket.socket
+    host: str
+    scheme: str = "http"
+
+    @property
+    def url(self) -> str:
+        """The address for a client on this machine."""
+        shown = self.host if is_loopback(self.host) else "127.0.0.1" if self.host in {"0.0.0.0", "::"} else self.host
+        return f"{self.scheme}://{f'[{shown}]' if ':' in shown else shown}:{self.socket.getsockname()[1]}"
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket that listens. Raises InvalidInput for an unknown address, StorageError for one that is taken."""
+    try:
+        family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except (OSError, UnicodeError) as error:
+        raise InvalidInput(f"--host {host[:100]}: there is no such address.", "Use 127.0.0.1 or 0.0.0.0.") from error
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if sys.platform == "win32":  # with SO_REUSEADDR, two servers could have one port there
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        else:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+        listening.listen(MOST_CONNECTIONS)
+        listening.set_inheritable(True)
+    except OSError as error:
+        listening.close()
+        raise StorageError(
+            f"{host}, port {port}: {error.strerror or error}.",
+            "Is another `spellbook serve` running? Stop it, or choose another --port.",
+        ) from error
+    return listening
+
+
+def home() -> str:
+    """Return this machine's address in its home network. Nothing is sent. Raises InvalidInput if it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
+        probe.connect(("192.0.2.1", 9))  # nobody's (RFC 5737); UDP only chooses the address to send from
+        own = ipaddress.ip_address(probe.getsockname()[0])
+        if any(own in network for network in _HOMES):
+            return str(own)
+    raise InvalidInput("This machine has no address in a home network.", "Join the Wi-Fi of the phone and try again.")
+
+
+def serve(
+    app: ASGIApp,
+    address: Address,
+    ready: Callable[[], object],
+    proxies: Sequence[str] = (),
+    tls: tuple[str, str] | None = None,
+    others: Sequence[Address] = (),
+) -> None:
+    """
+    Serve until SIGINT or SIGTERM, at `others` as well; `ready` is called before.
+
+    `proxies` are the addresses whose X-Forwarded headers are believed; `tls` are the files of certificate and key.
+    Raises InvalidInput if these cannot be read.
+    """
+    config = uvicorn.Config(
+        app,
+        http=TimedConnection,
+        ws="none",
+        log_config=None,
+        log_level="error",  # its warnings are about requests that are none, which have got their answer
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(proxies) or None,
+        timeout_graceful_shutdown=_END_SECONDS,
+        timeout_keep_alive=_IDLE_SECONDS,
+        h11_max_incomplete_event_size=64_000,
+        ssl_certfile=tls[0] if tls else None,
+        ssl_keyfile=tls[1] if tls else None,
+    )
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInput(
+            f"--certfile, --keyfile: {getattr(error, 'strerror', '') or error}.",
+            "Give a certificate and its key, as PEM.",
+        ) from error
+
+    class HttpServer(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            warnings.simplefilter("ignore")  # Python's, of what is cut off and so never awaited
+            await super().shutdown(sockets)
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            # uvicorn's own way ends the process by the signal, before the vault is closed.
+            before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+            try:
+                yield
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
+    server = HttpServer(config)
+    # What is cut off at the end is no fault that anybody needs to know of.
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(lambda record: not server.should_exit or record.name.startswith("spellbook"))
+    _allow_files()
+    ready()
+    server.run([each.socket for each in (address, *others)])
+
+
+def _allow_files() -> None:
+    """Raise this process's own limit of open files, as far as the system lets it."""
+    with contextlib.suppress(ImportError, OSError, ValueError):  # Windows has no such limit
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def environment_hosts() -> tuple[str, ...]:
+    """Return the names of SPELLBOOK_ALLOWED_HOSTS: `name` or `name:port`, with commas."""
+    names = os.environ.get("SPELLBOOK_ALLOWED_HOSTS", "")
+    return tuple(name for each in names.split(",") if (name := each.strip().lower()))

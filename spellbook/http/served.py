@@ -1,0 +1,129 @@
+"""The state that every route works with: the served book, the caller, and the threads that verbs run in."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+from anyio.lowlevel import RunVar
+from starlette.requests import Request
+
+from spellbook.http.callers import Caller
+from spellbook.http.jobs import Jobs
+from spellbook.http.tokens import Tokens
+from spellbook.library.book import Spellbook
+from spellbook.library.limited import seen_by
+from spellbook.library.reader import Reader
+from spellbook.mcp import threads
+from spellbook.mcp.debug_log import Write
+from spellbook.mcp.names import DEFAULT
+from spellbook.mcp.threads import computing, limiter
+from spellbook.settings.config import service
+
+T = TypeVar("T")
+
+_WRITING = 2
+"""Threads that write at a time. The catalog takes one writer; a second one may read and parse meanwhile."""
+
+
+@dataclass
+class Served:
+    """The book that one process serves, with its toolsets."""
+
+    book: Spellbook
+    toolsets: tuple[str, ...] = (DEFAULT,)
+    started: float = field(default_factory=time.monotonic)
+    log: Write | None = None
+    """Is told of each call of a tool."""
+    phone: str = ""
+    """The address that logs a phone in, "" unless the server is open to the home network."""
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """The tokens that are let in. Raises InvalidInput for a SPELLBOOK_TOKEN that is too short."""
+        return Tokens.of(self.book.config.vault)
+
+    def __post_init__(self) -> None:
+        threads.set_waiting(service(self.book.config.embedder) is not None)
+        self.jobs = Jobs(lambda kind, error: self.book.meter.failed(kind, "http", error))
+        """The long work of this process."""
+        self.noticed: dict[str, float] = {}
+        """When each present alert was first seen, in seconds since 1970."""
+        self.clients: dict[str, float] = {}
+        """When each MCP client called last, in seconds since 1970."""
+
+    def book_of(self, caller: Caller) -> Reader:
+        """Return a reader of the notes that a caller may see."""
+        return seen_by(self.book, "" if caller.sees == "private" else caller.sees)
+
+
+def served_of(request: Request) -> Served:
+    """Return the state of the server."""
+    state: Served = request.app.state.served
+    return state
+
+
+def caller_of(request: Request) -> Caller:
+    """Return who asks, as the guard found out."""
+    who: Caller = request.scope["spellbook.caller"]
+    return who
+
+
+async def in_thread(verb: Callable[..., T], *args: Any) -> T:
+    """Run a verb, which may read files and compute, in one of a few worker threads."""
+    return await anyio.to_thread.run_sync(verb, *args, limiter=computing())
+
+
+async def waiting(verb: Callable[..., T], *args: Any) -> T:
+    """Run a verb that waits for other machines in a worker thread, so that nobody else waits with it."""
+    return await anyio.to_thread.run_sync(verb, *args)
+
+
+async def writing(verb: Callable[..., T], *args: Any) -> T:
+    """Run a verb that writes in one of two threads of its own, so that it does not queue behind the searches."""
+    return await anyio.to_thread.run_sync(verb, *args, limiter=limiter(_writers, _WRITING))
+
+
+async def once(key: Hashable, verb: Callable[..., T], *args: Any) -> T:
+    """
+    Run a verb as `in_thread` does; whoever comes with an equal `key` before it begins gets the same result, or error.
+
+    What was written before somebody came is in the result, since it is not begun before that.
+    """
+    queued: dict[Hashable, asyncio.Task[Any]] = _queue()
+
+    def begin() -> T:
+        queued.pop(key, None)
+        return verb(*args)
+
+    if (task := queued.get(key)) is None:
+        task = queued[key] = asyncio.create_task(in_thread(begin))
+
+        def end(done: asyncio.Task[T]) -> None:
+            if queued.get(key) is done:  # it never began
+                del queued[key]
+            _ = done.cancelled() or done.exception()  # nobody may be left to take it
+
+        task.add_done_callback(end)
+    done: T = await asyncio.shield(task)  # one who goes away takes nothing from the others
+    return done
+
+
+def _queue() -> dict[Hashable, asyncio.Task[Any]]:
+    """Return the questions of this event loop that wait for a thread."""
+    try:
+        return _queued.get()
+    except LookupError:
+        queued: dict[Hashable, asyncio.Task[Any]] = {}
+        _queued.set(queued)
+        return queued
+
+
+_queued: RunVar[dict[Hashable, asyncio.Task[Any]]] = RunVar("spellbook.queued")
+_writers: RunVar[anyio.CapacityLimiter] = RunVar("spellbook.writers")

@@ -1,0 +1,259 @@
+"""
+The MCP server: it offers a Spellbook's verbs as tools, in toolsets of one module each.
+
+A toolset's module is imported only if the toolset is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskStatus
+from mcp.server.caching import CacheableMethod, CacheHint
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import GetPromptResult, InputRequiredResult, Tool
+from pydantic import ValidationError
+
+from spellbook import __version__
+from spellbook.editing.memory import AGENT
+from spellbook.index.metrics import CALLS, Meter
+from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
+from spellbook.mcp import debug_log, instructions, stdio
+from spellbook.mcp.arguments import lean
+from spellbook.mcp.names import DEFAULT, Names, agent_of, toolsets_of, way_on
+from spellbook.system import processes
+from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError
+from spellbook.text import unicode
+from spellbook.text.quoting import one_line
+from spellbook.verbs import aliases
+from spellbook.watch.background import Background
+
+_CODE = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
+MOST_CLIENTS = 50
+_MOST_NAME = 64
+"""Most letters of a tool's name."""
+
+_MODULES = {"spellbook": "backup", "zyflow": "wiki"}
+"""The module that registers the tools of a toolset, unless it is called as the toolset; `core` registers the others."""
+
+_LISTS: tuple[CacheableMethod, ...] = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
+_FRESH = CacheHint(ttl_ms=3_600_000)
+"""How long a client may keep these lists, which never change in a process."""
+
+
+def build(
+    book: Reader,
+    toolsets: Sequence[str] = (DEFAULT,),
+    *,
+    live: bool = True,
+    door: str = "stdio",
+    called: threading.Event | None = None,
+    may_write: bool = True,
+    log: debug_log.Write | None = None,
+    clients: dict[str, float] | None = None,
+) -> MCPServer:
+    """
+    Return an MCP server over `book` with `toolsets`.
+
+    A `live` server watches the vault, and loads the model in the background after the first call. `door` is how it is
+    reached, for counting errors; `called` is set by the first call. One that may not write has reading tools alone.
+    `log` is told of each call; `clients` gets when each client called last, in seconds since 1970.
+    Raises InvalidInput for an unknown toolset.
+    """
+    toolsets = toolsets_of(",".join(toolsets))
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: MCPServer) -> AsyncIterator[dict[str, Any]]:
+        background = Background(book, mcp.called) if live and isinstance(book, Spellbook) else None
+        try:
+            yield {}
+        finally:
+            if background:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(background.stop)
+
+    mcp = _McpServer(
+        Names(toolsets),
+        book.meter,
+        door,
+        called or threading.Event(),
+        may_write,
+        log,
+        {} if clients is None else clients,
+        "spellbook",
+        title="Spellbook",
+        version=__version__,
+        instructions=instructions.text(toolsets, may_write=may_write),
+        lifespan=lifespan,
+        log_level="WARNING",
+        cache_hints=dict.fromkeys(_LISTS, _FRESH),
+    )
+    for name in dict.fromkeys(_MODULES.get(each, each) for each in (DEFAULT, "spellbook", *toolsets)):
+        import_module(f"spellbook.mcp.toolsets.{name}").register(mcp, book)
+    return mcp
+
+
+class _McpServer(MCPServer):
+    """
+    An MCPServer that signals its first call, counts calls and errors, and gives invalid arguments their code.
+
+    Of the tools that are added it keeps those that its `names` answer.
+    """
+
+    def __init__(
+        self,
+        names: Names,
+        meter: Meter,
+        door: str,
+        called: threading.Event,
+        may_write: bool,
+        log: debug_log.Write | None,
+        clients: dict[str, float],
+        *args: Any,
+        **settings: Any,
+    ) -> None:
+        super().__init__(*args, **settings)
+        self.called = called
+        self._meter = meter
+        self.door = door
+        self._may_write = may_write
+        self._log = log
+        self._clients = clients
+        self.names = names
+
+    def add_tool(self, fn: Callable[..., Any], name: str | None = None, *args: Any, **settings: Any) -> None:
+        if (name or fn.__name__) in self.names.answered:
+            super().add_tool(fn, name, *args, **settings)
+
+    async def list_tools(self) -> list[Tool]:
+        """Return the tools with lean schemas: what a server says of itself is read at every start of a session."""
+        tools = {tool.name: tool for tool in await super().list_tools() if self._may_write or _only_reads(tool)}
+        self.names.answer()
+        named = [(name, tools.get(self.names.called(name))) for name in self.names.listed]
+        return [_told(name, tool) for name, tool in named if tool]
+
+    async def run_stdio_async(self) -> None:
+        await stdio.serve(self._lowlevel_server)
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        """Return a prompt; what its message says of itself in `_meta` is said of the whole."""
+        prompt = await super().get_prompt(name, arguments, context)
+        about = prompt.messages[0].content.meta if isinstance(prompt, GetPromptResult) and prompt.messages else None
+        return prompt.model_copy(update={"meta": about}) if about else prompt
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
+        if self._log is None:
+            return await self._call(name, arguments, context)
+        started, text, code = time.perf_counter(), "", ""
+        try:
+            answer = await self._call(name, arguments, context)
+            text = "".join(getattr(part, "text", "") for part in getattr(answer, "content", answer) or ())
+            return answer
+        except Exception as error:
+            named = _CODE.search(text := str(error))
+            code = named[0] if named else type(error).__name__
+            raise
+        finally:
+            ms = 1_000 * (time.perf_counter() - started)
+            verb = self.names.called(name)
+            is_known = any(tool.name == verb for tool in self._tool_manager.list_tools())
+            await anyio.to_thread.run_sync(self._log, verb if is_known else "", ms, text, code)
+
+    async def _call(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> Any:
+        self.called.set()
+        if context and (client := context.session.client_params):
+            named = one_line(f"{client.client_info.name} {client.client_info.version}"[:_MOST_NAME])
+            self._clients.pop(named, None)  # the latest is the last
+            self._clients[named] = time.time()
+            if len(self._clients) > MOST_CLIENTS:
+                del self._clients[next(iter(self._clients))]
+        name = self.names.called(name)
+        self.names.answer()
+        AGENT.set(agent_of(context))
+        if self._meter.add(CALLS):
+            await anyio.to_thread.run_sync(self._meter.flush)
+        try:
+            self.names.check(name)
+            unicode.check(arguments)
+            if tool := self._tool_manager.get_tool(name):
+                if not self._may_write and not _only_reads(tool):
+                    raise PermissionDenied(f"This token may only read, and {name} is not for reading.")
+                arguments = aliases.own(arguments, tool.parameters["properties"].keys(), name)
+        except SpellbookError as error:
+            await self._count_failure(name, error)
+            raise ToolError(f"{error.code}: {error}") from error
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                await self._count_failure(name, error)
+                # The SDK puts the tool's name before each error; whoever called the tool knows it.
+                raise ToolError(str(error).removeprefix(f"Error executing tool {name}: ")) from error.__cause__
+            faults = error.__cause__.errors(include_url=False)
+            wrong = [one_line(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") for fault in faults]
+            kinds = ", ".join(sorted({fault["type"] for fault in faults}))
+            await self._count_failure(name, error, code=InvalidInput.code, message=f"arguments: {kinds}")
+            raise ToolError(f"INVALID_INPUT: {'; '.join(wrong)}.") from error.__cause__
+
+    async def _count_failure(self, name: str, error: BaseException | None, **known: str) -> None:
+        """Count what a tool failed with; a tool that is not there has no cause. Whoever calls may give any name."""
+        while isinstance(error, ToolError):
+            error = error.__cause__
+        if error is not None:
+            verb = name if name.isidentifier() and len(name) <= _MOST_NAME else ""
+            await anyio.to_thread.run_sync(partial(self._meter.failed, verb, self.door, error, **known))
+
+
+def _told(name: str, tool: Tool) -> Tool:
+    about = {"input_schema": lean(tool.input_schema), "description": way_on(tool.description or "")}
+    return tool.model_copy(update={"name": name, **about})
+
+
+def _only_reads(tool: Any) -> bool:
+    return bool(tool.annotations and tool.annotations.read_only_hint)
+
+
+def run_stdio(mcp: MCPServer) -> None:
+    """Serve on stdin and stdout until the client closes them, or until SIGINT or SIGTERM; then end within 2 s."""
+    try:
+        anyio.run(_serve, mcp)
+    except BaseExceptionGroup as group:
+        raise first(group) from None
+    processes.leave_threads()
+
+
+def first(error: BaseException) -> BaseException:
+    """Return the first error out of the exception groups that tasks raise."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def _serve(mcp: MCPServer) -> None:
+    async with anyio.create_task_group() as group:
+        if sys.platform != "win32" and threading.current_thread() is threading.main_thread():
+            await group.start(_end_on_signal)
+        await mcp.run_stdio_async()
+        group.cancel_scope.cancel()
+
+
+async def _end_on_signal(*, task_status: TaskStatus[None]) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        async for number in signals:
+            processes.leave(128 + number)  # the thread that reads stdin cannot be interrupted

@@ -1,0 +1,130 @@
+"""Shared by all toolsets: running and adding tools, their annotations, and answers."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial, wraps
+from typing import Any, ParamSpec
+
+import anyio.from_thread
+import anyio.to_thread
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+
+from spellbook.library.reader import Reader
+from spellbook.mcp.arguments import signature
+from spellbook.mcp.names import way_on
+from spellbook.mcp.threads import computing
+from spellbook.settings.translate import translated
+from spellbook.system.errors import Conflict, SpellbookError
+from spellbook.text.quoting import flat, json_of, one_line, quoted
+from spellbook.verbs import declare as verbs
+from spellbook.verbs.declare import Verb
+
+P = ParamSpec("P")
+_TAKES_NOTHING = verbs.verb("")
+_log = logging.getLogger(__name__)
+
+READ = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+ADD = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
+CHANGE = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
+"""Kinds of tools, for the client. Defaults of the protocol are left out, since each word is sent in each list."""
+
+_BETWEEN = 0.1
+"""Seconds between reports of progress: a job makes thousands of steps, and each report is a message to the client."""
+
+
+def threaded(tool: Callable[P, str], book: Reader, *, computes: bool = False) -> Callable[P, Awaitable[str]]:
+    """
+    Run a tool in a thread, one that only `computes` in one of a few; a SpellbookError reaches the model with its code
+    and hint.
+    """
+
+    @wraps(tool)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> str:
+        try:
+            # Abandoned if the client cancels or disconnects, so that a long job does not keep the server alive.
+            answer = await anyio.to_thread.run_sync(
+                partial(tool, *args, **kwargs), abandon_on_cancel=True, limiter=computing() if computes else None
+            )
+            return _qualified(answer, book) if book.complaint else answer
+        except SpellbookError as error:
+            raise ToolError(_as_text(error)) from error
+        except Exception as error:
+            _log.exception("%s failed", tool.__name__)
+            raise ToolError(
+                f"INTERNAL_ERROR: {type(error).__name__}. See the server's log, and please report it."
+            ) from error
+
+    return run
+
+
+def _as_text(error: SpellbookError) -> str:
+    """Return an error as one line, in the language of SPELLBOOK_LANG; a difference is quoted as a note's text."""
+    said = [text for text in (error.message, way_on(error.hint)) if text]
+    line = one_line(f"{error.code}: {' '.join(map(translated, said) if 'SPELLBOOK_LANG' in os.environ else said)}")
+    difference = quoted(error.difference) if isinstance(error, Conflict) else ""
+    return "\n".join(filter(None, (line, difference)))
+
+
+def _qualified(answer: str, book: Reader) -> str:
+    """Return an answer that says first why not all notes are there."""
+    try:
+        told = json.loads(answer)
+    except ValueError:
+        return f"DEGRADED: {flat(book.complaint)}\n{answer}"
+    return json_of([*map(book.qualified, told)] if isinstance(told, list) else book.qualified(told))
+
+
+def adder(mcp: MCPServer, book: Reader) -> Callable[..., None]:
+    """Return a function that adds a tool over `book` to `mcp`: with its title, and its verb if it takes arguments."""
+
+    def add(
+        tool: Callable[..., str], title: str, annotations: ToolAnnotations, verb: Verb = _TAKES_NOTHING, **names: str
+    ) -> None:
+        # A structured copy of the answer would cost its tokens twice.
+        run: Any = threaded(tool, book, computes=annotations is READ)
+        run.__signature__ = signature(tool, verb, names)
+        run.__annotations__ = {each.name: each.annotation for each in run.__signature__.parameters.values()}
+        description = inspect.getdoc(tool)  # without its indentation, which costs tokens
+        mcp.add_tool(run, title=title, description=description, annotations=annotations, structured_output=False)
+
+    return add
+
+
+def names_files(mcp: MCPServer) -> bool:
+    """Say whether callers are programs that read this machine's files themselves, and so may name them."""
+    return getattr(mcp, "door", "") == "stdio"
+
+
+def reporter(ctx: Context) -> Callable[[str, int, int], None]:
+    """
+    Return a function that reports the progress of a tool's job: its stage, how much is done, and of how much.
+
+    It ends the job if the client has cancelled it. The numbers that the client gets only grow, as the protocol wants:
+    a stage that counts from the start again is added to those before it.
+    """
+    before, last, stage_then, sent = 0, -1, "", 0.0
+
+    def progress(stage: str, done: int, total: int) -> None:
+        nonlocal before, last, stage_then, sent
+        anyio.from_thread.check_cancelled()
+        if stage != stage_then and before + done <= last:
+            before = last
+        now = time.monotonic()
+        if before + done > last and (stage != stage_then or now - sent >= _BETWEEN):
+            last, stage_then, sent = before + done, stage, now
+            anyio.from_thread.run(ctx.report_progress, last, before + total, stage)
+
+    return progress
+
+
+def as_json(**fields: Any) -> str:
+    """Return an answer of these fields as JSON text; what is Spellbook's own advice is phrased for who reads it."""
+    return json_of({key: way_on(value) if key in {"hint", "message"} else value for key, value in fields.items()})

@@ -1,0 +1,18 @@
+"""
+The modules that lay answers out. They are imported at the first answer, so that an idle server stays small.
+
+Imported at the start, they would delay the answer to `initialize` by 10 %.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spellbook.system.lazy import lazy
+
+__all__ = ["articles", "remembered", "render"]
+
+if TYPE_CHECKING:
+    from spellbook.mcp import articles, remembered, render
+else:
+    articles, remembered, render = lazy("spellbook.mcp", "articles", "remembered", "render")

@@ -1,0 +1,111 @@
+"""The wiki toolset: a folder of documents beside the vault, searched and never written to. See `memories.wikis`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.types import ToolAnnotations
+
+from spellbook.library.reader import Reader
+from spellbook.mcp.base import READ, adder, as_json, reporter
+from spellbook.mcp.layouts import render
+from spellbook.memories import claude
+from spellbook.search import presentation
+from spellbook.system.errors import SpellbookError
+from spellbook.text.quoting import counted, exact, flat
+from spellbook.verbs import memories
+
+if TYPE_CHECKING:
+    from spellbook.search.ranking import Hit
+
+_MOST_OF_CLAUDE = 3
+"""Hits of Claude Code's own memory below those of the vault."""
+
+_HEADING = re.compile(r"(?m)^(#{1,6}) +(.+?)(?: +#+)?[ \t\r]*$")
+
+
+def register(mcp: MCPServer, book: Reader) -> None:
+    """Add the tools for documents beside `book`'s vault to a server."""
+
+    def wiki_search(threshold: float | None, format: str, explain: bool, **question: Any) -> str:
+        """
+        Search the project's documents (zywiki/ or docs/) by meaning and by words: what the code does, and where it is.
+
+        Each hit names its file and line, below the folder that holds the documents. They are looked at before each
+        answer, so it is up to date. search(query) finds what the person remembers.
+        """
+        answer = book.whole.wikis.search(min_score=threshold, explain=explain, **question)
+        if format == "text":
+            return render.answer(answer, _layout(), explain=explain)
+        fenced = render.fence_texts(answer)
+        closest = {"closest": [*map(_fields, fenced.closest)]} if fenced.closest else {}
+        return as_json(results=[*map(_fields, fenced.hits)], **closest, index=answer.index.as_dict())
+
+    def wiki_index(path: str, full: bool, ctx: Context) -> str:
+        """
+        Index the project's documents with all their embeddings, and say how many there are. Never required.
+
+        wiki_search looks for changes itself; after many of them this makes all findable by meaning at once.
+        """
+        return as_json(**book.whole.wikis.index(path, full=full, progress=reporter(ctx)))
+
+    def wiki_status(path: str) -> str:
+        """How many documents and sections are indexed, when they were last looked at, and what is still pending."""
+        return as_json(**book.whole.wikis.status(path))
+
+    add = adder(mcp, book)
+    add(wiki_search, "Search the documents", READ, memories.SEARCH_DOCUMENTS)
+    indexing = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
+    add(wiki_index, "Index the documents", indexing, memories.INDEX_DOCUMENTS)
+    add(wiki_status, "State of the documents", READ, memories.STATUS_OF_DOCUMENTS)
+
+
+def of_claude(book: Reader, verb: str, question: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
+    """Return hits of a search verb in Claude Code's own memory, for JSON and as text, a quarter of the answer long."""
+    room = {"limit": min(_MOST_OF_CLAUDE, question["limit"]), "max_tokens": max(50, question["max_tokens"] // 4)}
+    try:
+        answer = None if book.denial else book.whole.wikis.of_claude(verb, **{**question, **room})
+    except SpellbookError as error:
+        return [], f"\n\n{claude.LABEL} was not searched: {flat(error.message)}"
+    if answer is None or not answer.hits:
+        return [], ""
+    told = f"\n\n{claude.LABEL}, which is changed there alone:\n{render.answer(answer, _layout())}"
+    return [*map(_fields, render.fence_texts(answer).hits)], told
+
+
+def _fields(hit: Hit) -> dict[str, Any]:
+    named = {"file_path": hit.path, "section": _section(hit), "content": hit.text}
+    return {**named, "similarity": hit.score, "line": hit.line}
+
+
+def _layout() -> render.AnswerLayout:
+    """Return how documents are told: by file and line, without ids."""
+    closest, nothing = "Closest documents:", "Try other words, or look into the code."
+    return render.AnswerLayout(_head, _pointer, _place, closest, nothing)
+
+
+def _head(hit: Hit, *, explain: bool = False) -> str:
+    score = presentation.score_line(hit) if explain else ""
+    lines = (_place(hit), f"why: {presentation.why(hit)}", score, presentation.outside(hit))
+    return "\n   ".join(filter(None, lines))
+
+
+def _pointer(hit: Hit) -> str:
+    return f"{_place(hit)} ({counted(hit.why.get('tokens', 0), 'token')}, left out for space)"
+
+
+def _place(hit: Hit) -> str:
+    return f"[{hit.score:.2f}] {exact(hit.path)}:{hit.line} {flat(presentation.titles(hit))}"
+
+
+def _section(hit: Hit) -> str:
+    """Return the path of headings with their marks, as in the file; of what stands above the first, the title."""
+    if not hit.heading:
+        return f"# {hit.title}"
+    levels = {name: len(marks) for marks, name in _HEADING.findall(hit.chunk.text)}
+    # Those of a section's later parts stand further up in the file.
+    marked = [(levels.get(name, 2 + below), name) for below, name in enumerate(hit.heading.split(" > "))]
+    return " > ".join(f"{'#' * min(6, level)} {name}" for level, name in marked)

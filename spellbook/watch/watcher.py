@@ -1,0 +1,476 @@
+"""
+Watch the vault and keep the index up to it; one watcher a vault, whichever process it lives in.
+
+Events are hints and never the truth: they only say where to look, and a look
+at everything follows whenever they may have been lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from watchdog import events
+
+from spellbook.index import embed, sync
+from spellbook.index.sync import Report
+from spellbook.index.vectors import follow
+from spellbook.library.book import Spellbook
+from spellbook.settings.paths import OBSIDIAN
+from spellbook.system import processes
+from spellbook.system.disk import eventless
+from spellbook.system.errors import SpellbookError, StorageError
+from spellbook.system.lock import Held, take
+from spellbook.text.unicode import is_whole
+from spellbook.vault.ignored import IGNORE_FILE
+from spellbook.watch import observers
+
+if TYPE_CHECKING:
+    from watchdog.observers.api import BaseObserver
+
+
+QUIET = 0.3
+"""Seconds without an event before the vault is looked at."""
+
+MOST_WAIT = 2.0
+"""Seconds for which a stream of events can put that off."""
+
+FULL_LOOK = 30.0
+"""Seconds between looks at everything, whatever the events were."""
+
+AGAIN = 2.0
+"""Seconds between such looks while a folder reports no events or after a failed one; longer if a look takes long."""
+
+SETTLE_AFTER = 1.5
+"""Seconds without changes before the cache is trimmed and Chroma catches up, in two more; see `vectors.follow`."""
+
+SNAPSHOT_AFTER = 120.0
+"""Seconds until a process that watches first looks whether the day's snapshot is there."""
+
+SNAPSHOT_LOOK = 1800.0
+"""Seconds between such looks."""
+
+RELEASE_AFTER = 600.0
+"""Seconds without a question or a new vector before the memory for them is freed."""
+
+RELEASE_LOOK = 60.0
+"""Seconds between checks of this."""
+
+_MOST_NAMED = 3
+"""Folders that a complaint names; it is one line."""
+
+_log = logging.getLogger(__name__)
+_ELECTION = 1.0
+"""Seconds between checks whether this vault's watcher has ended, a judgement; the others look themselves meanwhile."""
+
+_USEFUL: list[type[events.FileSystemEvent]] = [
+    events.FileCreatedEvent,
+    events.FileModifiedEvent,
+    events.FileClosedEvent,
+    events.FileDeletedEvent,
+    events.FileMovedEvent,
+    events.DirCreatedEvent,
+    events.DirDeletedEvent,
+    events.DirMovedEvent,
+]
+"""All that can change a note; opens and reads, of which there are far more, would overflow the queue."""
+
+
+class Watcher:
+    """
+    Watches `book`'s vault from a thread, once no other process does.
+
+    `on_report` is called, from a watcher's thread, with what a look at the
+    vault changed and what was embedded afterwards.
+    """
+
+    def __init__(self, book: Spellbook, on_report: Callable[[Report], None] | None = None) -> None:
+        self._book = book
+        self._on_report = on_report
+        self._hints = Hints(str(book.config.vault))
+        self._stopping = threading.Event()
+        self._to_embed = threading.Event()
+        self._to_settle = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._observer: BaseObserver | None = None
+        self._is_elected = False
+        self._has_looked = False
+        self._beaten = 0.0
+        self._refused: dict[str, int] = {}
+        self._to_count = threading.Event()
+        self._unseen = self._eventless = ""
+        self._root: tuple[int, int] | None = None
+        self._next_try = 0.0
+        self._look_seconds = 0.0
+        self._logged: dict[str, str] = {}
+        self._state = processes.Watched(is_starting=True)
+        self._ready: Held | None = None
+        self._follow_after = 0.0
+
+    def start(self) -> Watcher:
+        """Begin; returns at once."""
+        for work in (self._watch, self._embed, self._settle, self._keep, self._rest):
+            thread = threading.Thread(target=work, name=f"spellbook-{work.__name__.strip('_')}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return self
+
+    def stop(self, within: float = 10.0) -> None:
+        """End the watch and wait at most `within` seconds for its threads. A running embedding finishes its batch."""
+        deadline = time.monotonic() + within
+        self._stopping.set()
+        self._to_embed.set()
+        self._to_settle.set()
+        self._hints.wake.set()
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def __enter__(self) -> Watcher:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # -- looking
+
+    def _watch(self) -> None:
+        # The lock is taken and released by this thread; the kernel frees it if the process dies.
+        try:
+            while (lock := take(self._book.config.state / processes.ELECTED)) is None:
+                self._hand_over(is_starting=False)
+                if self._stopping.wait(_ELECTION):
+                    return
+        except OSError as error:
+            self._say("watch", error)
+            self._hand_over(is_starting=False)  # each question looks by itself
+            return
+        self._is_elected = True
+        try:
+            self._observe()
+            self._hints.everything()  # observe first, look second: nothing falls between
+            next_full = time.monotonic() + FULL_LOOK
+            missed: list[str] = []
+            while not self._stopping.is_set():
+                self._hints.wake.wait(1.0)
+                if self._stopping.is_set():
+                    break
+                self._restart_observer()
+                self._vouch()
+                now = time.monotonic()
+                if now >= next_full:
+                    self._hints.everything()
+                if due := self._hints.due(now, force=now >= next_full):
+                    full, paths = due[0], [*missed, *due[1]]
+                    well = self._look(full, paths)
+                    missed = [] if well else [*dict.fromkeys(paths)]
+                    self._has_looked |= well
+                    self._vouch()
+                    if full or not well:
+                        # Without events, look as often as costs no more than some per cent of a processor.
+                        is_reliable = well and self._state.is_current
+                        next_full = time.monotonic() + (
+                            FULL_LOOK if is_reliable else max(AGAIN, 20 * self._look_seconds)
+                        )
+        finally:
+            self._is_elected = False
+            self._hand_over(is_starting=False)
+            self._retract()
+            with contextlib.suppress(SpellbookError):
+                self._book.index.catalog.set_unseen("")
+            self._unobserve()
+            self._hints.close()
+            lock.release()
+
+    def _vouch(self) -> None:
+        """Let others rely on this watcher while it sees every folder, and tell them which folders it cannot see."""
+        if self._to_count.is_set():
+            self._to_count.clear()
+            self._unseen = self._blind()
+            with contextlib.suppress(SpellbookError):
+                self._book.index.catalog.set_unseen(self._unseen)
+            self._say("watch", SpellbookError(self._unseen) if self._unseen else None)
+        if self._has_looked and self._observer is not None and not self._unseen and not self._eventless:
+            self._ready = self._ready or take(self._book.config.state / processes.READY, -1)
+            self._hand_over(is_current=True)
+            self._beat()
+        else:
+            self._retract()
+
+    def _retract(self) -> None:
+        """No longer let others rely on this watcher."""
+        self._hand_over(is_current=False)
+        if self._ready is not None:
+            self._ready.release()
+            self._ready = None
+
+    def _hand_over(self, **changed: Any) -> None:
+        """Hand what this watcher knows of the vault to the book, if it changed."""
+        state = replace(self._state, **changed)
+        if state != self._state:
+            self._state = state
+            self._book.hand_over(state)
+
+    def _beat(self, *_: object) -> None:
+        """Give a sign of life to those who rely on this watcher, if it is time; a long look calls this too."""
+        if self._state.is_current and time.monotonic() - self._beaten >= processes.BEAT:
+            self._beaten = time.monotonic()
+            processes.beat(self._book.config.state)
+
+    def _blind(self) -> str:
+        """Say which folders cannot be watched, why, and what to do; "" if all can."""
+        root, ignores = str(self._book.config.vault), self._book.index.vault.ignores
+        refused = {
+            os.path.relpath(place, root): code for place, code in list(self._refused.items()) if os.path.isdir(place)
+        }
+        folders = sorted(path for path in refused if path == "." or not ignores(path + "/"))
+        if not folders:
+            return ""
+        why = "; ".join(sorted({observers.advice(refused[path]) for path in folders}))
+        if "." in folders:
+            return f"{root} cannot be watched: {why}"
+        named = ", ".join([*folders[:_MOST_NAMED], *(["…"] if len(folders) > _MOST_NAMED else [])])
+        return f"{len(folders)} folder{'s' * (len(folders) > 1)} cannot be watched ({named}): {why}"
+
+    def _look(self, full: bool, paths: list[str]) -> bool:
+        """Take in what changed; say whether that went well. Whatever one look meets, there is a next one."""
+        started = time.monotonic()
+        try:
+            self._book.follow()
+            # A full look announces the embedding before it starts, because the embedding thread is only woken after it.
+            if full:
+                with processes.present(self._book.config.state, processes.EMBEDDING):
+                    # An event may tell of a change that no stamp shows.
+                    report = sync.scan(self._book.index, hinted=frozenset(paths), progress=self._beat)
+                self._look_seconds = time.monotonic() - started
+                self._eventless = "polled" if self._book.config.polls else eventless(self._book.config.vault)
+                self._to_count.set()  # what could not be watched may be gone, or ignored now
+            else:
+                report = sync.scan_paths(self._book.index, paths)
+            if full or report.added or report.changed:
+                self._to_embed.set()
+            else:  # a note is gone or elsewhere, or another process has read the change first
+                self._to_settle.set()
+            if self._on_report and (report.added or report.changed or report.moved or report.removed):
+                self._on_report(sync.finish(self._book.index, report, started))
+        except Exception as error:
+            complaint = self._say("look", error)
+            with contextlib.suppress(SpellbookError):
+                self._book.index.catalog.set_looked(complaint)  # for whoever relies on this watcher
+            self._hand_over(complaint=complaint, is_starting=False)
+            return False
+        if full:  # a look at some files says nothing of the others
+            self._state = replace(self._state, complaint=self._say("look", None), is_starting=False)
+            self._book.hand_over(self._state)  # also if only the book met something
+        return True
+
+    def _embed(self) -> None:
+        """Embed what the looks found, in a thread of its own, so that new words never wait for old vectors."""
+        while not self._stopping.is_set():
+            self._to_embed.wait()
+            self._to_embed.clear()
+            if self._stopping.is_set():
+                return
+            with self._reporting("embed"):  # tried again after the next look at everything
+                started = time.monotonic()
+                with processes.present(self._book.config.state, processes.EMBEDDING):
+                    stored = embed.embed_texts(
+                        self._book.index, progress=lambda *_: self._to_settle.set(), stop=self._stopping.is_set
+                    )
+                self._to_settle.set()
+                if stored and self._on_report:
+                    self._on_report(sync.finish(self._book.index, Report(embedded=stored), started))
+
+    def _settle(self) -> None:
+        """Update the cache and Chroma between changes; in its own thread, so that no save waits for it."""
+        while not self._stopping.is_set():
+            self._to_settle.wait()
+            until = time.monotonic() + follow.MOST_WAIT
+            while self._to_settle.is_set() and not self._stopping.is_set() and time.monotonic() < until:
+                self._to_settle.clear()
+                self._stopping.wait(SETTLE_AFTER)
+            if self._stopping.is_set():
+                return
+            with self._reporting("settle"):
+                index = self._book.index
+                embed.tidy(index)
+                if time.monotonic() >= self._follow_after and follow.is_due(index):
+                    failed = follow.in_child(index, self._stopping)
+                    self._follow_after = time.monotonic() + follow.RETRY_AFTER if failed else 0.0
+                    self._say("follow", StorageError(failed) if failed else None)
+
+    def _keep(self) -> None:
+        """Take the day's snapshot, if this process watches; after a kill, the next one uses what it left."""
+        wait, config = SNAPSHOT_AFTER, self._book.config
+        while (config.snapshots or config.forget_working) and not self._stopping.wait(wait):
+            wait = SNAPSHOT_LOOK
+            with self._reporting("keep"):
+                if self._is_elected and config.snapshots and self._book.snapshots.is_due():
+                    self._book.snapshots.create()
+                if self._is_elected and config.forget_working:
+                    self._book.forget_working()
+
+    def _rest(self) -> None:
+        """Keep a process small that is not asked: several clients may hold one open all day."""
+        while not self._stopping.wait(RELEASE_LOOK):
+            # Where nobody asks, the model is there for a saved note alone, which loads it again in .3 s.
+            unused = RELEASE_AFTER if self._book.loaded else RELEASE_LOOK
+            self._book.release(time.monotonic() - unused)
+
+    @contextlib.contextmanager
+    def _reporting(self, what: str) -> Iterator[None]:
+        """Log an error instead of raising it."""
+        try:
+            yield
+        except Exception as error:
+            self._say(what, error)
+        else:
+            self._say(what, None)
+
+    def _say(self, what: str, error: Exception | None) -> str:
+        """Log what went wrong, once until it is well again, and return it."""
+        text = str(error) or repr(error) if error else ""
+        if error and text != self._logged.get(what):
+            _log.warning("%s", text, exc_info=None if isinstance(error, SpellbookError) else error)
+        self._logged[what] = text
+        return text
+
+    # -- observing
+
+    def _observe(self) -> None:
+        # watchdog 7.1 prints its whole state with this one when events flood in.
+        warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWarning)
+        vault = self._book.config.vault
+        self._root = _identity(vault)
+        self._refused.clear()
+        self._has_looked = False
+        started = time.monotonic()
+        observer = None
+        try:
+            observer = observers.observer(str(vault), self._refuse)
+            observer.schedule(self._hints, str(vault), recursive=True, event_filter=_USEFUL)
+            observer.start()
+        except OSError as error:  # a limit, or the root is gone; the timer still looks
+            self._refuse(str(vault), error)
+            if observer is not None:
+                with contextlib.suppress(Exception):
+                    observer.stop()
+        else:
+            self._observer = observer
+        self._to_count.set()
+        self._next_try = time.monotonic() + max(FULL_LOOK, 20 * (time.monotonic() - started))
+
+    def _refuse(self, place: str, error: OSError) -> None:
+        """Note that a folder cannot be watched; called from whichever thread tried."""
+        if error.errno not in {errno.ENOENT, errno.ENOTDIR}:  # else it is gone, or a name that a file has now
+            self._refused[place] = error.errno or 0
+            self._to_count.set()
+            self._hints.wake.set()
+
+    def _unobserve(self) -> None:
+        if self._observer is not None:
+            self._observer.stop()
+            self._observer.join(timeout=3)
+            self._observer = None
+
+    def _restart_observer(self) -> None:
+        """Start the observer again where events ended, or might come now; if its root was replaced, it looks alive."""
+        root = _identity(self._book.config.vault)
+        is_early = root == self._root and time.monotonic() < self._next_try
+        if self._observer is not None:
+            is_alive = root == self._root and all(emitter.is_alive() for emitter in self._observer.emitters)
+            if is_alive and (is_early or not self._unseen):
+                return
+            self._unobserve()
+        elif root is None or is_early:
+            return
+        if root is not None:
+            self._observe()
+        self._hints.everything()
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """What tells a folder from another one of the same name; None if there is none."""
+    try:
+        status = os.stat(folder)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+class Hints(events.FileSystemEventHandler):
+    """Collects where to look."""
+
+    def __init__(self, root: str) -> None:
+        self.wake = threading.Event()
+        self._root = os.path.join(root, "")
+        self._guard = threading.Lock()
+        self._paths: set[str] = set()
+        self._full = False
+        self._first = self._last = 0.0
+        self._overflow = logging.Handler(logging.WARNING)
+        self._overflow.addFilter(self._take_record)
+        logging.getLogger("watchdog").addHandler(self._overflow)
+
+    def close(self) -> None:
+        """Take no more hints from the log."""
+        logging.getLogger("watchdog").removeHandler(self._overflow)
+
+    def _take_record(self, record: logging.LogRecord) -> bool:
+        """Look everywhere after watchdog's only sign of lost events, a line in its log; handle no record."""
+        if "overflow" in record.getMessage().lower():
+            self.everything()
+        return False
+
+    def dispatch(self, event: events.FileSystemEvent) -> None:
+        """Take an event; small, since the thread that reads them from the kernel waits for it."""
+        for place in (event.src_path, event.dest_path):
+            if place:
+                self._hint(os.fsdecode(place), event.is_directory)
+
+    def everything(self) -> None:
+        """Hint at the whole vault."""
+        self._add(None)
+
+    def due(self, now: float, *, force: bool = False) -> tuple[bool, list[str]] | None:
+        """Return whether to look at everything, and where else, once it has been quiet; None until then."""
+        with self._guard:
+            wait = min(self._last + QUIET, self._first + MOST_WAIT) - now
+            if not self._first or force or wait <= 0:
+                hints = (self._full, sorted(self._paths)) if self._first else None
+                self._paths, self._full, self._first = set(), False, 0.0
+                self.wake.clear()
+                return hints
+        time.sleep(max(0.005, wait))
+        return None
+
+    def _hint(self, place: str, is_directory: bool) -> None:
+        path = place.removeprefix(self._root)
+        if path == IGNORE_FILE or path.replace(os.sep, "/") in OBSIDIAN:
+            self._add(None)
+        elif path.startswith(".") or "/." in path or "\\." in path:
+            return
+        elif is_directory:
+            self._add(None)
+        elif path[-3:].lower() == ".md" and path != place:
+            # A name that is not UTF-8 is for the walk to report.
+            self._add(path.replace(os.sep, "/") if is_whole(path) else None)
+
+    def _add(self, path: str | None) -> None:
+        now = time.monotonic()
+        with self._guard:
+            if path is None:
+                self._full = True
+            else:
+                self._paths.add(path)
+            self._first = self._first or now
+            self._last = now
+        self.wake.set()

@@ -1,0 +1,41 @@
+"""Clients of the app."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from spellbook.http.app import make
+from spellbook.http.served import Served
+from spellbook.library.book import Spellbook
+
+from .described import Described
+from .running import Server
+
+
+@pytest.fixture
+def api(book: Spellbook) -> Iterator[TestClient]:
+    """A program on this machine, whose answers are compared with the OpenAPI document."""
+    served = Served(book)
+    app = make(served, live=False)
+    with Described(app, "http://localhost:17950", raise_server_exceptions=False) as made:
+        made.app_served = served
+        yield made
+
+
+@pytest.fixture
+def serving(vault: Path) -> Iterator[Any]:
+    """Start servers of the vault; they end with the test."""
+    started: list[Server] = []
+
+    def start(*options: str, **environment: str) -> Server:
+        started.append(Server(vault, *options, **environment))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.end()

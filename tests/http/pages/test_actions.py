@@ -1,0 +1,415 @@
+"""What a person does on the pages, by plain forms: each says what changed, and can be undone."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from starlette.routing import Route
+
+from spellbook.http import pages
+from spellbook.http.pages import view
+from spellbook.http.served import Served
+from spellbook.library.book import Spellbook
+from tests.helpers import Write
+
+from .conftest import NOTES, Browser
+
+NOTE = "projects/배포"
+PLACE = f"/note/{NOTE}"
+
+
+def undone(browser: Browser, page: str) -> str:
+    """Press the button that a page offers after a change."""
+    assert "entry" in page
+    return browser.send("/do/undo", **browser.form(page, "/do/undo", 'name="entry"')).text
+
+
+def section(page: str, text: str) -> str:
+    """The address of the editor of the section that contains a text."""
+    (found,) = [part for part in re.findall(r'<section class="section".*?</section>', page, re.S) if text in part]
+    return re.search(r'href="([^"#]*\?edit=[^"#]*)', found)[1].replace("&amp;", "&")
+
+
+def test_a_section_is_edited(browser: Browser, full: dict[str, str], vault: Path, book: Spellbook) -> None:
+    """The text of a section is saved, found at once, and undone; nothing else of the file changes."""
+    page = browser.open(section(browser.open(PLACE), "git revert"))
+    form = browser.form(page, "/do/edit")
+    assert form["content"].startswith("## Rollback")
+    text = "## Rollback\r\n\r\nRedeploy the tag before: `zanzibar`.\r\n\r\n</textarea><script>x</script>\r\n"
+    shown = browser.send("/do/edit", **{**form, "content": text}).text
+    assert "zanzibar" in shown
+    assert "Saved." in shown
+    assert "<script>x" not in shown
+    now = (vault / f"{NOTE}.md").read_text("utf-8")
+    assert now.startswith(NOTES[f"{NOTE}.md"].partition("## Rollback")[0])
+    assert "\r" not in now
+    assert "<mark>zanzibar</mark>" in browser.open("/search?q=zanzibar&mode=find")
+    assert "Undone." in undone(browser, shown)
+    assert (vault / f"{NOTE}.md").read_text("utf-8") == NOTES[f"{NOTE}.md"]
+
+
+def test_two_tabs_edit_one_section(browser: Browser, full: dict[str, str], vault: Path) -> None:
+    """The second to save sees both texts, and nothing is written until they choose."""
+    first = second = browser.form(browser.open(section(browser.open(PLACE), "git revert")), "/do/edit")
+    browser.send("/do/edit", **{**first, "content": "## Rollback\n\nMine."})
+    page = browser.send("/do/edit", 409, **{**second, "content": "## Rollback\n\nYours, with <b>care</b>."}).text
+    assert "Mine." in page
+    assert "Yours, with &lt;b&gt;care&lt;/b&gt;." in page
+    assert "Yours" not in (vault / f"{NOTE}.md").read_text("utf-8")
+    browser.send("/do/edit", **browser.form(page, "/do/edit"))
+    assert "Yours, with <b>care</b>." in (vault / f"{NOTE}.md").read_text("utf-8")
+
+
+def test_a_section_that_is_gone_loses_no_text(browser: Browser, full: dict[str, str], vault: Path) -> None:
+    """Whoever edits a section that was removed meanwhile gets their text back."""
+    form = browser.form(browser.open(section(browser.open(PLACE), "git revert")), "/do/edit")
+    (vault / f"{NOTE}.md").write_text(NOTES[f"{NOTE}.md"].partition("## Rollback")[0], "utf-8")
+    page = browser.send("/do/edit", 409, **{**form, "content": "## Rollback\n\nLong work."}).text
+    assert "Long work." in page
+    page = browser.send("/do/edit", 400, **{**form, "id": f"{NOTE}#순서", "hash": "", "content": " "}).text
+    assert "The new content is empty." in page
+
+
+def test_an_empty_note_that_was_written_meanwhile_is_kept(browser: Browser, vault: Path, book: Spellbook) -> None:
+    """Whoever writes the first words of a note does not replace those that came before them."""
+    (vault / "a.md").write_text("---\ntopic: x\n---\n", "utf-8")
+    book.reindex()
+    form = browser.form(browser.open("/note/a?edit=a"), "/do/edit")
+    (vault / "a.md").write_text("---\ntopic: x\n---\nTheirs.\n", "utf-8")
+    page = browser.send("/do/edit", 409, **form | {"content": "Mine."}).text
+    assert "Mine." in page
+    assert "Theirs." in (vault / "a.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_section_of_several_chunks_is_edited_whole(
+    browser: Browser, vault: Path, book: Spellbook, newline: str
+) -> None:
+    """A long section has one editor; a change elsewhere in the note is no conflict, one in the section is."""
+    text = (
+        "# Long\n\n## One\n\n"
+        + "\n\n".join(f"Paragraph {n}. " + "word " * 80 for n in range(12))
+        + "\n\n## Two\n\nEnd.\n"
+    )
+    (vault / "long.md").write_bytes(text.replace("\n", newline).encode())
+    book.reindex()
+    form = browser.form(browser.open(section(browser.open("/note/long"), "Paragraph 7.")), "/do/edit")
+    assert form["old"].rstrip() == form["content"].rstrip()
+    assert "Paragraph 0." in form["content"]
+    assert "Paragraph 11." in form["content"]
+    assert "## Two" not in form["content"]
+    (vault / "long.md").write_bytes((vault / "long.md").read_bytes().replace(b"End.", b"Ended."))
+    changed = form["content"].replace("Paragraph 7.", "Paragraph seven.").replace("\n", "\r\n")
+    browser.send("/do/edit", **{**form, "content": changed, "old": form["old"].replace("\n", "\r\n")})
+    wanted = text.replace("End.", "Ended.").replace("Paragraph 7.", "Paragraph seven.").replace("\n", newline)
+    assert (vault / "long.md").read_bytes().decode() == wanted
+    page = browser.send("/do/edit", 409, **{**form, "content": changed}).text
+    assert "Paragraph seven." in page
+    assert (vault / "long.md").read_bytes().decode() == wanted
+
+
+def test_a_note_is_edited_whole(browser: Browser, full: dict[str, str], vault: Path) -> None:
+    """All of its text and no property; what others wrote meanwhile stays, and both texts are shown."""
+    file, before = vault / f"{NOTE}.md", NOTES[f"{NOTE}.md"]
+    form = browser.form(browser.open(f"{PLACE}?edit={NOTE}"), "/do/edit")
+    assert form["content"] == form["old"] == before.partition("---\n# ")[2].join(["# ", ""]).rstrip("\n")
+    browser.send("/do/pin", id=NOTE, pinned="true")
+    text = form["content"].replace("# 배포 절차", "# 배포\r\n\r\n첫 줄.").replace("Use ", "Try ")
+    page = browser.send("/do/edit", **form | {"content": text}).text
+    assert "첫 줄." in page
+    assert "pinned: true" in file.read_text("utf-8")
+    assert file.read_text("utf-8").endswith("Try `git revert`." + before.rpartition("Use `git revert`.")[2])
+    page = browser.send("/do/edit", 409, **form | {"content": "Mine alone."}).text
+    assert "Mine alone." in page
+    assert "첫 줄." in page
+    assert "Mine" not in file.read_text("utf-8")
+    form = browser.form(page, "/do/edit")
+    assert "The new content is empty" in browser.send("/do/edit", 400, **form | {"content": " \r\n"}).text
+    browser.send("/do/edit", **form)
+    assert file.read_text("utf-8").endswith("---\nMine alone.\n")
+
+
+def test_an_editor_begins_with_the_text(browser: Browser, vault: Path, book: Spellbook) -> None:
+    """Without an empty line, which would be taken out of the file as well."""
+    text = "---\ntopic: x\n---\n\n\nFirst.\n\n## Second\n\nEnd.\n\n\n"
+    (vault / "a.md").write_text(text, "utf-8")
+    book.reindex()
+    for id in ("a", "a#", "a#second"):
+        form = browser.form(browser.open(f"/note/a?edit={id.replace('#', '%23')}"), "/do/edit")
+        assert form["content"].strip("\n") == form["content"]
+        browser.send("/do/edit", **form)
+        assert (vault / "a.md").read_text("utf-8") == text
+
+
+def test_a_section_is_added(browser: Browser, full: dict[str, str], vault: Path) -> None:
+    """At the end, below its heading if it has one; what is refused is not lost, and replaces nothing."""
+    file = vault / f"{NOTE}.md"
+    form = browser.form(browser.open(f"{PLACE}?add=yes"), "/do/edit")
+    undone(browser, browser.send("/do/edit", **form | {"heading": " After\r\nit ", "content": "Rest.\r\nSleep."}).text)
+    assert file.read_text("utf-8") == NOTES[f"{NOTE}.md"]
+    browser.send("/do/edit", **form | {"heading": "After it", "content": "Rest."})
+    assert file.read_text("utf-8") == NOTES[f"{NOTE}.md"] + "\n## After it\n\nRest.\n"
+    page = browser.send("/do/edit", 400, **form | {"content": "The password: hunter2-Zq8!kP"}).text
+    kept = browser.form(page, "/do/edit")
+    assert kept["content"].endswith("hunter2-Zq8!kP")
+    browser.send("/do/edit", **kept | {"content": "It is in the safe."})
+    assert file.read_text("utf-8") == NOTES[f"{NOTE}.md"] + "\n## After it\n\nRest.\n\nIt is in the safe.\n"
+
+
+BOXES = (
+    "# List\n\n- [ ] milk\n- [x] **bread** and [[a|jam]]\n- [ ] milk\n  more\n\n"
+    "> [!tip] T\n> - [ ] quoted\n\n```\n- [ ] code\n```\n\n1. [X] one\n   - [ ] inner\n\n- [] none\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "label", "line", "ticked"),
+    [
+        pytest.param(0, "milk", "- [ ] milk", "- [x] milk", id="the first of two alike"),
+        pytest.param(1, "bread and jam", "- [x] **bread**", "- [ ] **bread**", id="taken back"),
+        pytest.param(2, "milk more", "- [ ] milk\n  more", "- [x] milk\n  more", id="the second"),
+        pytest.param(3, "quoted", "> - [ ] quoted", "> - [x] quoted", id="in a callout"),
+        pytest.param(4, "one", "1. [X] one", "1. [ ] one", id="numbered"),
+        pytest.param(5, "inner", "   - [ ] inner", "   - [x] inner", id="below another"),
+    ],
+)
+@pytest.mark.parametrize("head", ["", "---\ntitle: List\n---\n", "Text above.\n\n"])
+def test_a_box_is_ticked(
+    browser: Browser, vault: Path, book: Spellbook, head: str, number: int, label: str, line: str, ticked: str
+) -> None:
+    """One byte changes, also where two boxes are alike or something in code looks like one; undo brings it back."""
+    text = head + BOXES
+    (vault / "list.md").write_text(text, "utf-8")
+    book.reindex()
+    page = browser.open("/note/list")
+    buttons = re.findall(r'<button class="box[^"]*" ([^>]*)>', page)
+    assert len(buttons) == 6
+    fields = dict(re.findall(r'([\w-]+)="([^"]*)"', buttons[number]))
+    assert " ".join(fields["aria-label"].split()) == label
+    form = browser.form(page, "/do/tick")
+    assert f'id="{fields["form"]}"' in page
+    page = browser.send("/do/tick", **form, at=fields["value"]).text
+    where = text.index(line) if label != "milk more" else text.rindex(line)
+    assert (vault / "list.md").read_text("utf-8") == text[:where] + ticked + text[where + len(line) :]
+    undone(browser, page)
+    assert (vault / "list.md").read_text("utf-8") == text
+
+
+@pytest.mark.parametrize("text", ["a\rb\r\r- [ ] one\r- [ ] two\r", "  \na\n\n- [ ] one\n- [ ] two\n  \n"])
+def test_a_box_is_ticked_whatever_ends_a_line(browser: Browser, vault: Path, book: Spellbook, text: str) -> None:
+    """Also where lines end as on old Macs, or are of blanks around the text."""
+    (vault / "list.md").write_bytes(text.encode())
+    book.reindex()
+    page = browser.open("/note/list")
+    at = re.findall(r'<button class="box[^>]* value="(\d+)"', page)[1]
+    browser.send("/do/tick", **browser.form(page, "/do/tick"), at=at)
+    assert (vault / "list.md").read_bytes().decode() == text.replace("[ ] two", "[x] two")
+
+
+def test_a_box_of_a_changed_note_is_not_ticked(browser: Browser, vault: Path, book: Spellbook) -> None:
+    """Nor one that the form makes up; who only reads gets no button."""
+    (vault / "list.md").write_text(BOXES, "utf-8")
+    book.reindex()
+    form = browser.form(browser.open("/note/list"), "/do/tick")
+    for at in ("0", "10", "99", "-1", "x", "²"):
+        browser.send("/do/tick", 409, **form, at=at)
+    (vault / "list.md").write_text(BOXES.replace("- [ ] milk", "- [ ] tea\n- [ ] milk", 1), "utf-8")
+    browser.send("/do/tick", 409, **form, at="2")
+    assert "[x] tea" not in (vault / "list.md").read_text("utf-8")
+
+
+def test_properties_are_set_and_removed(browser: Browser, full: dict[str, str], book: Spellbook) -> None:
+    """Only fields that were changed are written, each as YAML; an empty one is taken away."""
+    form = browser.form(browser.open(PLACE), "/do/properties")
+    assert form["is.tags"] == "[ops, 배포]"
+    page = browser.send(
+        "/do/properties", **{**form, "is.topic": "", "is.tags": "[ops]", "new": "owner", "value": "민수"}
+    ).text
+    meta = book.show(NOTE)[0].meta
+    assert (meta["tags"], meta["owner"], "topic" in meta, meta["title"]) == (["ops"], "민수", False, "배포 절차")
+    undone(browser, page)
+    assert book.show(NOTE)[0].meta["topic"] == "deploy"
+    browser.send("/do/properties", 400, **form)
+
+
+def test_a_note_is_pinned_and_set_for_review(browser: Browser, full: dict[str, str], book: Spellbook) -> None:
+    """Both are keys of the note, and the second is listed on the first page when it is due."""
+    browser.send("/do/pin", **browser.form(browser.open(PLACE), "/do/pin"))
+    assert book.show(NOTE)[0].meta["pinned"] is True
+    browser.send("/do/pin", **browser.form(browser.open(PLACE), "/do/pin"))
+    assert "pinned" not in book.show(NOTE)[0].meta
+    form = {key: value for key, value in browser.form(browser.open(PLACE), "/do/review").items() if key != "days"}
+    browser.send("/do/review", **{**form, "at": "2026-01-02"})
+    assert str(book.show(NOTE)[0].meta["review"]) == "2026-01-02"
+    assert "2026-01-02" in browser.open("/")
+    browser.send("/do/review", **{**form, "days": "7", "at": ""})
+    assert "2026-01-02" not in browser.open("/")
+    browser.send("/do/review", **{**form, "at": ""})
+    assert "review" not in book.show(NOTE)[0].meta
+    browser.send("/do/review", 400, **{**form, "at": "yesterday"})
+
+
+def test_a_note_is_erased_after_a_question_and_comes_back(browser: Browser, full: dict[str, str], vault: Path) -> None:
+    """The question names the notes that link to it; undo and the trash both bring it back."""
+    page = browser.send("/do/erase", **browser.form(browser.open(PLACE), "/do/erase")).text
+    assert "데이터베이스" in page
+    assert (vault / f"{NOTE}.md").exists()
+    page = browser.send("/do/erase", **browser.form(page, "/do/erase", "sure")).text
+    assert not (vault / f"{NOTE}.md").exists()
+    undone(browser, page)
+    assert (vault / f"{NOTE}.md").exists()
+    browser.send("/do/erase", id=NOTE, sure="yes")
+    page = browser.open("/activity")
+    browser.send("/do/restore", **browser.form(page, "/do/restore", "배포.md"))
+    assert (vault / f"{NOTE}.md").exists()
+
+
+def test_a_note_is_moved_by_one_tap_and_back(browser: Browser, full: dict[str, str], vault: Path) -> None:
+    """The sheet has the folders of the newest notes, without its own; without links to follow, no question is asked."""
+    sheet = browser.send("/do/move", **browser.form(browser.open("/note/broken"), "/do/move")).text
+    assert "Move where?" in sheet
+    form = browser.form(sheet, "/do/move")
+    assert re.findall(r'<button name="folder" value="([^"]*)">', sheet)[-1] != ""
+    page = browser.send("/do/move", **form, folder="projects").text
+    assert "Moved to projects." in page
+    assert (vault / "projects/broken.md").exists()
+    browser.client.headers["accept-language"] = "ko"
+    place = re.search(r'name="to" value="([^"]*broken)"', page)[1]
+    entry = browser.form(page, "/do/undo", 'name="entry"')["entry"]
+    assert "‘projects’로 옮겼습니다." in browser.open(f"{place}?done={entry}")
+    page = browser.send("/do/undo", **browser.form(page, "/do/undo", 'name="entry"')).text
+    assert "되돌림: ‘projects’ → ‘폴더 없음’" in page
+    assert (vault / "broken.md").exists()
+    browser.client.headers["accept-language"] = "en"
+    assert "Undone: back to no folder from projects." in browser.open(f"/activity?done={int(entry) + 1}")
+    page = browser.send("/do/move", **form | {"name": "mended"}, folder="").text
+    assert "Moved to mended." in page
+
+
+def test_a_move_that_changes_links_shows_them_first(browser: Browser, full: dict[str, str], vault: Path) -> None:
+    """Nothing moves before a second press; a folder may be new, and no place outside is taken."""
+    sheet = browser.send("/do/move", **browser.form(browser.open(PLACE), "/do/move")).text
+    assert '<option value="projects">' in sheet
+    form = browser.form(sheet, "/do/move")
+    assert form["name"] == NOTE.rpartition("/")[2]
+    page = browser.send("/do/move", **form | {"folder": " /ops/ ", "name": "release.md"}).text
+    assert "projects/데이터베이스.md" in page
+    assert (vault / f"{NOTE}.md").exists()
+    page = browser.send("/do/move", **browser.form(page, "/do/move", "sure")).text
+    assert "배포 절차" in page
+    assert "Moved to ops." in page
+    assert "[[release]]" in (vault / "projects/데이터베이스.md").read_text("utf-8")
+    undone(browser, page)
+    assert (vault / f"{NOTE}.md").exists()
+    for folder in ("..", "../..", "a/../../b", ".spellbook"):
+        browser.send("/do/move", 400, **form | {"folder": folder})
+
+
+def test_a_decision_gets_its_outcome_and_a_step_its_tick(
+    browser: Browser, full: dict[str, str], book: Spellbook
+) -> None:
+    """Both stand in the notes, as tools write them."""
+    page = browser.open("/decisions")
+    assert page.index("SQLite를 쓴다") < page.index("PostgreSQL로 옮긴다")  # the earlier one first
+    assert '<li class="old">' in page
+    browser.send("/do/outcome", id=full["new"], outcome="success", reason="빠르다", to="/decisions")
+    assert book.show(full["new"])[0].meta["outcome"] == "success"
+    assert "빠르다" in browser.open("/decisions?outcome=success")
+    browser.send("/do/outcome", 400, id=full["new"], outcome="great")
+    form = browser.form(browser.open("/decisions"), "/do/tick", "Write tests")
+    page = browser.send("/do/tick", **form).text
+    assert "- [x] Write tests" in book.show(full["checkpoint"])[0].text
+    assert "- [ ] 편집 페이지" in book.show(full["checkpoint"])[0].text
+    browser.send("/do/tick", **browser.form(page, "/do/tick", "Write tests"))
+    assert "- [ ] Write tests" in book.show(full["checkpoint"])[0].text
+    assert "not there any more" in browser.send("/do/tick", 409, **{**form, "step": "Sleep"}).text
+
+
+def test_an_article_is_saved_filed_and_erased(browser: Browser, full: dict[str, str], book: Spellbook) -> None:
+    """Pasted text becomes an article under its name; its categories change."""
+    form = {
+        "source": "Coffee",
+        "categories": "food, 음료",
+        "text": "# Coffee\n\nGrind fine. " * 5,
+        "csrf": "",
+        "to": "",
+    }
+    page = browser.send("/do/save", **form).text
+    assert "Grind fine" in page
+    assert "음료 1" in browser.open("/articles")
+    (coffee,) = (each for each in book.recent(50).notes if each.title == "Coffee")
+    browser.send("/do/file", id=coffee.note, categories="drinks", to="/articles")
+    assert "drinks 1" in browser.open("/articles")
+    browser.send("/do/save", 400, **{**form, "source": "Tea", "categories": " , "})
+
+
+def test_what_undo_would_change_is_shown_first(browser: Browser, full: dict[str, str]) -> None:
+    """On a page of its own, of which a script shows the part that matters; what cannot be undone says why."""
+    browser.send("/do/pin", id=NOTE, pinned="true", to=PLACE)
+    entry = re.search(r'hx-get="/difference\?entry=(\d+)" hx-select="main > :is\(', browser.open("/activity"))[1]
+    page = browser.open(f"/difference?entry={entry}")
+    assert re.search(r'</h1>\s*<pre class="diff"[^>]*>.*-pinned: true', page, re.S)
+    assert re.search(r'</h1>\s*<p class="warn">[^<]*no entry', browser.open("/difference?entry=9999"))
+
+
+def test_health_repairs(browser: Browser, full: dict[str, str], served: Served, write_note: Write) -> None:
+    """The check runs as a job, doubles are merged, and the index is updated."""
+    write_note("a.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
+    write_note("b.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
+    browser.send("/do/check", to="/upkeep")
+    job = served.jobs.all()[0]
+    assert served.jobs.wait(job.id, 30).state == "done"
+    page = browser.open("/upkeep")
+    assert "Notes that say the same: 1. Contradictions: 0." in page
+    merged = browser.send("/do/merge", **browser.form(page, "/do/merge", "a.md")).text
+    assert "b.md" in merged
+    page = browser.send("/do/merge", **browser.form(merged, "/do/merge", "sure")).text
+    assert "quick brown fox" in page
+    for action in ("/do/reindex", "/do/snapshot"):
+        browser.send(action, to="/")
+        assert served.jobs.wait(served.jobs.all()[0].id, 30).state == "done"
+    assert "Ended: snapshot" in browser.open("/job")
+
+
+def test_a_running_job_is_shown_until_its_end(
+    browser: Browser, full: dict[str, str], served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bar is on every page and asks for itself, a second one is refused, its button ends it, and so the asking."""
+    go = threading.Event()
+
+    def work(report: Callable[[str, int, int], None]) -> None:
+        while not go.wait(0.01):
+            report("reading", 3, 7)
+
+    job = served.jobs.start("reindex", work)
+    try:
+        page = browser.open("/contents")
+        for part in (page, browser.open("/job")):
+            assert "Running: reindex" in part
+            assert '<div hx-get="/job" hx-trigger="every 2s" hx-target="#job">' in part
+        refusal = f"Another job is running: reindex (job {job.id})."
+        assert refusal in browser.send("/do/snapshot", 409).text
+        answer = browser.client.post("/api/snapshots")
+        assert (answer.status_code, answer.json()["error"]["message"]) == (409, refusal)
+        browser.send("/do/cancel", **browser.form(page, "/do/cancel"))
+        assert served.jobs.wait(job.id, 10).state == "cancelled"
+    finally:
+        go.set()
+    for part in (browser.open("/contents"), browser.open("/job")):
+        assert "Ended: reindex" in part
+        assert 'hx-trigger="every' not in part
+    monkeypatch.setattr(view, "ENDED", dt.timedelta(0))
+    assert "Ended: reindex" not in browser.open("/contents")
+    assert "Ended: reindex" in browser.open("/job")
+
+
+def test_every_action_is_tried() -> None:
+    """An action without a case here fails."""
+    source = "".join(each.read_text("utf-8") for each in Path(__file__).parent.glob("test_*.py"))
+    actions = [each.path for module in pages.MODULES for each in module.ROUTES if isinstance(each, Route)]
+    assert [path for path in actions if path.startswith("/do/") and f'"{path}"' not in source] == []

@@ -1,0 +1,428 @@
+"""The dashboard in a real browser against a real server: what it looks like, what it runs, and what it refuses."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from spellbook.http.tokens import Tokens
+from spellbook.library.book import Spellbook
+from tests.helpers import Write, held, session_writer, until
+
+from ..running import Server
+from .conftest import EVIL, HOSTILE, IN_BROWSER, fill, remember
+
+pytestmark = list(IN_BROWSER)
+
+NOTE = "/note/projects/배포"
+PAGES = (
+    *("/", "/new?text=x&url=https://example.com/", "/search", "/search?q=백업", "/contents", "/contents?find=ops"),
+    *(
+        "/contents?folder=projects",
+        "/contents?tag=ops",
+        "/contents?topic=deploy",
+        "/decisions",
+        "/articles",
+        "/sessions",
+        "/note/session-a",
+    ),
+    *(
+        "/activity",
+        "/upkeep",
+        "/links",
+        "/settings",
+        NOTE,
+        f"{NOTE}?edit=projects/배포",
+        f"{NOTE}?add=yes",
+        f"{NOTE}?edit=projects/배포%23rollback",
+        "/graph",
+    ),
+    *("/history/projects/배포", "/note/nowhere", "/nowhere", "/login"),
+)
+EMPTY = ("/decisions", "/articles", "/sessions", "/activity", "/")
+"""Pages that say what will stand there while there is no note."""
+
+PHONE = {"has_touch": True, "is_mobile": True, "viewport": {"width": 360, "height": 740}}
+_ALL = [*product(("en-US", "ko-KR"), ("light", "dark"), (False, True))]
+LOOKS = _ALL if os.environ.get("SPELLBOOK_LOOKS") == "all" else (_ALL[0], _ALL[-1])
+"""Languages, colours, and whether on a phone: the two that differ in each; all eight with SPELLBOOK_LOOKS=all."""
+
+SMALL = """() => [...document.querySelectorAll("a, button, summary, input:not([type=hidden], [type=radio]), select, textarea")]
+    .filter((each) => each.checkVisibility() && !each.closest("p, .prose, dd, .skip, dialog"))
+    .map((each) => [each.outerHTML.slice(0, 120), each.getBoundingClientRect()])
+    .filter(([, box]) => box.width && box.height < 43.5).map(([text, box]) => `${box.height} ${text}`)"""
+"""What a finger is to press that is less than 44 px high; links within a sentence may be."""
+
+
+@pytest.mark.timeout(90 * len(LOOKS))
+def test_every_page_is_accessible_and_fits(tab: Any, serving: Callable[..., Server], vault: Path, book: Any) -> None:
+    """
+    axe finds nothing, in light and dark, English and Korean, wide and on a phone, with everything unfolded.
+
+    Nothing is wider than the screen, a finger finds 44 px, and no page asks another host for anything.
+    """
+    from axe_playwright_python.sync_playwright import Axe
+
+    server = serving("--toolsets", "core,decisions,articles")
+    asked: list[str] = []
+
+    def look(page: Any, place: str, widths: Sequence[int], *, is_touched: bool) -> None:
+        page.goto(server.url + place)
+        if "graph" in place or place == "/upkeep":  # a script asks for more
+            page.wait_for_load_state("networkidle")
+        page.evaluate("document.querySelectorAll('main details').forEach((each) => { each.open = true; })")
+        for width in widths:
+            page.set_viewport_size({"width": width, "height": 740})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (place, width)
+        found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+        assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == [], place
+        assert not is_touched or page.evaluate(SMALL) == [], place
+
+    pages = [
+        tab(locale=language, color_scheme=scheme, bypass_csp=True, expecting="404", **(PHONE if is_touched else {}))
+        for language, scheme, is_touched in LOOKS
+    ]
+    for page in pages:
+        page.on("request", lambda request: asked.append(request.url))
+    for place in EMPTY:
+        look(pages[-1], place, (320, 360), is_touched=True)
+        assert pages[-1].locator("section.empty").count() == 1, place
+    fill(vault)
+    session_writer(vault)("a", "배포는 화요일에 한다. " * 9, "Done.", "Rotate the signing keys.")
+    remember(book)
+    book.memories.remember("The umbrella is in the hall, because it rains.")
+    book.reindex()
+    for place in PAGES:
+        for page, (_, _, is_touched) in zip(pages, LOOKS, strict=True):
+            look(page, place, (1280, 320, 360) if is_touched else (800, 360, 1280), is_touched=is_touched)
+    assert [url for url in asked if not url.startswith(server.url)] == []
+    pages[-1].goto(server.url)
+    assert pages[-1].locator(".acts").count()
+
+
+def test_a_person_with_a_thumb_and_no_script(
+    chromium: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path
+) -> None:
+    """On a phone whose browser runs no script: find, read, write, correct, move and undo a note, in eleven taps."""
+    (vault / "area/one").mkdir(parents=True)
+    (vault / "area/one/deep.md").write_text("The deepest note.", "utf-8")
+    server = serving("--toolsets", "core")
+    context = chromium.new_context(java_script_enabled=False, locale="en-US", **PHONE)
+    page = context.new_page()
+    page.set_default_timeout(15_000)
+    taps: list[str] = []
+
+    def tap(place: Any) -> None:
+        taps.append(str(place))
+        place.first.tap()
+
+    press = lambda name: tap(page.get_by_role("button", name=name, exact=True))  # noqa: E731
+    go = lambda name: tap(page.locator(".menu").get_by_role("link", name=name))  # noqa: E731
+    page.goto(server.url)
+    tap(page.locator("main input[name=q]"))
+    page.keyboard.type("revert")
+    page.keyboard.press("Enter")
+    tap(page.locator(".hit h2 a"))
+    page.get_by_role("link", name="Edit Rollback").wait_for()
+    go("New note")
+    page.locator("textarea").fill("The umbrella is in the hall.")
+    press("Save")
+    tap(page.get_by_role("link", name="Edit", exact=True))
+    tap(page.locator("textarea"))
+    page.locator("textarea").fill("The umbrella is in the car.")
+    press("Save")
+    page.locator(".prose", has_text="in the car").wait_for()
+    press("Move")
+    press("projects")
+    page.get_by_text("Moved to projects.").wait_for()
+    assert [path for path in held(vault) if path.startswith("projects/umbrella")]
+    press("Undo")
+    page.get_by_text("Undone: back to memory/inbox from projects.").wait_for()
+    assert [path for path in held(vault) if path.startswith("memory/inbox/umbrella")]
+    assert len(taps) <= 11, taps
+    page.goto(f"{server.url}{NOTE}")
+    tap(page.get_by_role("button", name="문서 갱신"))
+    page.locator('button.box[aria-pressed="true"]', has_text="☑").nth(1).wait_for()
+    assert "- [x] 문서 갱신" in (vault / "projects/배포.md").read_text("utf-8")
+    go("Contents")
+    page.locator("#find").fill("one")
+    press("Filter")
+    page.get_by_role("link", name="area/one", exact=True).tap()
+    page.get_by_role("link", name="deep").tap()
+    page.get_by_text("The deepest note.").wait_for()
+    page.get_by_text("More", exact=True).tap()
+    page.locator(".menu .rest").get_by_role("link", name="Settings").tap()
+    press("한국어")
+    page.get_by_role("heading", name="설정", exact=True).wait_for()
+    context.close()
+
+
+def test_a_phone_is_logged_in_by_its_code(tab: Any, serving: Callable[..., Server], vault: Path) -> None:
+    """The token is behind the #: it is sent to the login alone, and stands neither in the address nor in a Referer."""
+    secret = Tokens.of(vault).add("phone")
+    server = serving("--toolsets", "core")
+    page = tab(locale="en-US", **PHONE)
+    seen: list[str] = []
+    page.on("request", lambda request: seen.append(f"{request.method} {request.url} {request.headers}"))
+    page.goto(f"{server.url}/login#{secret}")
+    page.wait_for_url(f"{server.url}/")
+    page.get_by_role("heading", name="Home").wait_for()
+    assert [each for each in seen if secret in each] == []
+    page.go_back()
+    assert secret not in page.url
+
+
+def test_a_person_finds_reads_and_edits(
+    tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path
+) -> None:
+    """By the keyboard: ask as one types, open a hit, edit a section in place, save, undo."""
+    server = serving("--toolsets", "core")
+    page = tab(locale="en-US")
+    page.goto(server.url)
+    page.locator("h1").wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("revert")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**q=revert**")  # with its scripts: what is typed before them finds nothing
+    page.locator("mark").first.wait_for()
+    page.locator("#q").fill("pg_dump")
+    page.locator("mark", has_text="dump").first.wait_for()
+    page.locator("summary", has_text="Why: ").first.click()
+    page.get_by_text("whole note").first.wait_for()
+    assert "q=pg_dump" in page.url
+    page.locator(".hit h2 a", has_text="Backup").click()
+    page.locator("section", has_text="Every night").get_by_role("link", name="Edit Backup").click()
+    page.locator("textarea").fill("## Backup\n\nEvery hour.\n")
+    page.keyboard.press("Control+Enter")
+    page.get_by_text("Every hour.").wait_for()
+    assert "Every hour." in (vault / "projects/데이터베이스.md").read_text("utf-8")
+    page.get_by_role("button", name="Undo").first.click()
+    page.get_by_text("Every night").wait_for()
+    assert "pg_dump" in (vault / "projects/데이터베이스.md").read_text("utf-8")
+
+
+def test_two_tabs_edit_one_section(tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path) -> None:
+    """The second sees both sides, and chooses."""
+    server = serving("--toolsets", "core")
+    tabs = [tab(locale="en-US", expecting="409") for _ in range(2)]
+    for page in tabs:
+        page.goto(server.url + NOTE)
+        page.get_by_role("link", name="Edit Rollback").click()
+        page.locator("textarea").wait_for()
+        assert page.locator("form[id^=tick-]").count() == 1  # of the boxes in another section, once
+    for page, text in zip(tabs, ("first", "second"), strict=True):
+        page.locator("textarea").fill(f"## Rollback\n\nThe {text} one.")
+        page.get_by_role("button", name="Save", exact=True).click()
+    tabs[0].get_by_text("The first one.").wait_for()
+    tabs[1].get_by_role("heading", name="Not saved").wait_for()
+    assert "The first one." in tabs[1].locator("textarea[readonly]").input_value()
+    assert "second" not in (vault / "projects/배포.md").read_text("utf-8")
+    tabs[1].get_by_role("button", name="Save this over what is there now").click()
+    tabs[1].get_by_text("The second one.").wait_for()
+    assert "The second one." in (vault / "projects/배포.md").read_text("utf-8")
+
+
+def test_a_hostile_note_runs_and_loads_nothing(
+    tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path, book: Spellbook
+) -> None:
+    """Whatever a note holds, no script of it runs, and nothing is asked of another host."""
+    (vault / "evil.md").write_text(HOSTILE, "utf-8")
+    (vault / "other.md").write_text("[[evil]]", "utf-8")
+    book.reindex()
+    server = serving("--toolsets", "core,articles,decisions")
+    page = tab()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("dialog", lambda dialog: asked.append(f"dialog {dialog.message}"))
+    for place in (
+        *("/", "/search", "/contents", "/decisions", "/articles", "/activity", "/upkeep", "/graph"),
+        "/note/evil",
+        "/history/evil",
+        "/note/evil?edit=evil%23",
+        "/search?q=owned",
+    ):
+        page.goto(server.url + place)
+        page.wait_for_load_state("load")
+        for link in page.locator(".prose a, .hit a").all()[:20]:
+            link.hover(force=True, timeout=2000)
+        assert page.title() != "owned", place
+    assert [url for url in asked if not url.startswith(server.url)] == []
+
+
+def test_long_work_is_seen_to_end(
+    tab: Any, serving: Callable[..., Server], full: dict[str, str], write_note: Write
+) -> None:
+    """A page that comes while a job runs shows that it ends, also if it ends before the page's scripts come."""
+    for number in range(300):
+        write_note(f"many/{number}.md", f"Note {number} about the river {number * 7}. " * 20)
+    server = serving("--toolsets", "core")
+    page = tab(locale="en-US")
+
+    def running() -> bool:
+        return httpx.get(f"{server.url}/api/jobs").json()["jobs"][0]["state"] == "running"
+
+    def after_the_job(route: Any) -> None:
+        until(lambda: not running())
+        route.continue_()
+
+    for is_late in (False, True):
+        if is_late:
+            page.route("**/*.js", after_the_job)
+        assert httpx.post(f"{server.url}/api/reindex", json={"full": True}).status_code == 202
+        page.goto(server.url + "/settings", wait_until="commit")
+        page.locator("#job").get_by_text("Running: reindex").wait_for()
+        page.locator("#job").get_by_text("Ended: reindex").wait_for(timeout=60_000)
+        assert not running()
+
+
+def test_health_looks_for_links_by_itself(
+    tab: Any, serving: Callable[..., Server], full: dict[str, str], write_note: Write
+) -> None:
+    """The page comes first, its links follow."""
+    write_note("site.md", "[a](/reference/r1)")
+    page = tab(locale="ko-KR", viewport={"width": 360, "height": 800})
+    page.goto(serving().url + "/upkeep")
+    page.locator("li", has_text="site.md:1 → /reference/r1").wait_for()
+
+
+def test_login_logout_and_a_token_that_is_gone(
+    tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path
+) -> None:
+    """A page asks for the token and goes on where one wanted to be; no script can read the cookie."""
+    tokens = Tokens.of(vault)
+    secret = tokens.add("me", "admin")
+    server = serving("--toolsets", "core")
+    page = tab(locale="en-US", expecting="401")
+    page.goto(server.url + NOTE)
+    page.get_by_label("Token").fill("sb_wrong")
+    page.keyboard.press("Enter")
+    page.get_by_role("alert").wait_for()
+    page.get_by_label("Token").fill(secret)
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="배포 절차").wait_for()
+    assert page.evaluate("document.cookie") == ""
+    assert secret not in page.content()
+    page.get_by_role("button", name="Pin").click()
+    page.get_by_role("button", name="Unpin").wait_for()
+    page.get_by_role("button", name="Log out").click()
+    page.get_by_label("Token").wait_for()
+    page.goto(server.url)
+    page.get_by_label("Token").fill(secret)
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Home").wait_for()
+    # The manifest is taken with the cookie, without a complaint of the policy.
+    taken = page.context.new_cdp_session(page).send("Page.getAppManifest")
+    assert taken["errors"] == []
+    assert json.loads(taken["data"])["share_target"]["action"] == "/new"
+    assert taken["url"].endswith("/manifest.webmanifest")
+    page.goto(f"{server.url}/new?title=Tides&text=High+at+noon&url=https%3A%2F%2Fexample.com%2F")
+    assert page.locator("textarea").input_value() == "High at noon"
+    assert page.get_by_label("Where it is from").input_value() == "https://example.com/"
+    tokens.remove("me")
+    tokens.add("other")
+    page.goto(server.url + "/contents")
+    page.get_by_label("Token").wait_for()
+
+
+class _Foreign(http.server.BaseHTTPRequestHandler):
+    """A page of somebody else, which tries to reach the memory in every way that a page has."""
+
+    target = ""
+
+    def do_GET(self) -> None:
+        body = f"""<!doctype html><body><script>
+          const tried = [];
+          const told = (name) => (result) => tried.push(name + ": " + result);
+          (async () => {{
+            for (const place of ["/api/search?q=x", "/api/status", "/", "/mcp", "/health"])
+              for (const mode of ["cors", "no-cors"])
+                await fetch("{self.target}" + place, {{mode, credentials: "include"}})
+                  .then(async (answer) => told(place + " " + mode)(answer.type + " " + await answer.text()))
+                  .catch(() => told(place + " " + mode)("refused"));
+            for (const [place, type] of [["/api/undo", "text/plain"], ["/do/pin", "application/x-www-form-urlencoded"], ["/mcp", "text/plain"]])
+              await fetch("{self.target}" + place, {{method: "POST", mode: "no-cors", credentials: "include",
+                headers: {{"content-type": type}}, body: 'id=projects/배포&pinned=true'}}).catch(() => 0);
+            await new Promise((done) => {{
+              const events = new EventSource("{self.target}/sse");
+              events.onerror = () => {{ told("events")("refused"); events.close(); done(); }};
+              events.onopen = () => {{ told("events")("opened"); done(); }};
+            }});
+            const frame = document.createElement("iframe");
+            frame.name = "frame"; frame.src = "{self.target}/";
+            frame.onload = () => {{
+              const form = document.createElement("form");
+              form.method = "post"; form.action = "{self.target}/do/pin"; form.target = "frame";
+              form.innerHTML = '<input name=id value="projects/배포"><input name=pinned value=true>';
+              document.body.append(form);
+              frame.onload = () => {{ document.title = "tried"; document.body.dataset.tried = JSON.stringify(tried); }};
+              form.submit();
+            }};
+            document.body.append(frame);
+          }})();
+        </script>""".encode()
+        self.send_response(200)
+        self.send_header("content-type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_page_of_another_origin_reads_and_changes_nothing(
+    tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path
+) -> None:
+    """
+    By fetch, form, frame or events, on the same machine, and by a name that leads to it (DNS rebinding).
+
+    First where no token is needed, then with the cookie of a login.
+    """
+    server = serving("--toolsets", "core")
+    port = server.url.rpartition(":")[2]
+    before = {path: path.read_bytes() for path in vault.rglob("*.md")}
+    page = tab(locale="en-US", expecting=".")
+    foreign = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Foreign)
+    threading.Thread(target=foreign.serve_forever, daemon=True).start()
+
+    def attack() -> None:
+        for host, target in (
+            ("127.0.0.1", server.url),
+            ("localhost", server.url),
+            (EVIL, server.url),
+            (EVIL, f"http://{EVIL}:{port}"),
+        ):
+            _Foreign.target = target
+            page.goto(f"http://{host}:{foreign.server_port}/")
+            page.locator("body[data-tried]").wait_for()
+            tried = page.evaluate("JSON.parse(document.body.dataset.tried)")
+            assert len(tried) == 11
+            assert all(re.search(": (refused|opaque )$", each) for each in tried), tried
+        # A name that leads to this machine, as a page whose address was bound anew would use it.
+        answer = page.goto(f"http://{EVIL}:{port}/api/search?q=x")
+        assert answer.status == 421
+        assert {path: path.read_bytes() for path in vault.rglob("*.md")} == before
+        page.goto(server.url)
+
+    try:
+        attack()
+        page.get_by_role("heading", name="Home").wait_for()
+        secret = Tokens.of(vault).add("me", "admin")
+        page.goto(server.url)
+        page.get_by_label("Token").fill(secret)
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="Home").wait_for()
+        attack()
+        page.get_by_role("heading", name="Home").wait_for()
+    finally:
+        foreign.shutdown()
+        foreign.server_close()

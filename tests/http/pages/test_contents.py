@@ -1,0 +1,221 @@
+"""The table of contents: a tree of folders, tags, and a filter; and the pages that list notes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from functools import partial
+from html import unescape
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import quote
+
+import pytest
+
+from spellbook.http.pages import properties, rendering, view
+from spellbook.library.book import Spellbook
+from spellbook.memories.memories import CATEGORY
+from tests.helpers import Write
+
+from .conftest import Browser
+
+
+def headings(page: str) -> list[str]:
+    """The trees of a page, in order."""
+    return re.findall(r"<h2>([^<]*)</h2>", page.partition("</main>")[0])
+
+
+def rows(page: str) -> dict[str, int]:
+    """The rows of a page's trees, with their counts."""
+    found = re.findall(r'<li><a href="/contents[^"]*">([^<]*)</a> <span class="small">([\d,]+)</span>', page)
+    return {unescape(name): int(count.replace(",", "")) for name, count in found}
+
+
+def titles(page: str) -> list[str]:
+    """The notes that a page lists."""
+    return [unescape(each) for each in re.findall(r'<a class="title" href="/note/[^"]*">([^<]*)</a>', page)]
+
+
+@pytest.fixture
+def folders(write_note: Write, book: Spellbook) -> None:
+    """An ordinary vault: folders, tags, no category."""
+    write_note("top.md", "On top.")
+    write_note("a/one.md", "The first. #sea", created="2026-01-01", tags="[ships]")
+    write_note("a/b/two.md", "The second.", created="2026-03-01", tags="[ships]")
+    write_note("a/b/c/three.md", "The third.", created="2026-02-01")
+    write_note("d [x]*/four.md", "The fourth.", created="2026-04-01")
+    book.reindex()
+
+
+def test_an_ordinary_vault_begins_with_its_folders(browser: Browser, folders: None) -> None:
+    """Folded, with the number of notes in each and below, and the tags beside, the most used first."""
+    page = browser.open("/contents")
+    assert headings(page) == ["Folders", "Tags"]
+    assert rows(page) == {"a": 3, "b": 2, "d [x]*": 1, "in no folder": 1}
+    assert re.findall(r'class="tag" href="/contents\?tag=(\w+)"', page) == ["ships", "sea"]
+
+
+def test_a_category_lists_its_notes(browser: Browser, folders: None, book: Spellbook) -> None:
+    """It has a page, which leads back to the folders; its topics and it are in no tree."""
+    for number, topic in enumerate(["deploy", "deploy", "taste"]):
+        book.memories.remember(f"Fact number {number} about {topic} {number * 77}.", tags=[topic], force=True)
+    page = browser.open("/contents")
+    assert headings(page) == ["Folders", "Tags"]
+    assert rows(page) == {"a": 3, "b": 2, "d [x]*": 1, "memory": 3, "deploy": 2, "taste": 1, "in no folder": 1}
+    page = browser.open(f"/contents?category={CATEGORY}")
+    assert rows(page) == {}
+    assert len(titles(page)) == 3
+
+
+def test_a_branch_is_asked_for_when_it_is_unfolded(browser: Browser, folders: None) -> None:
+    """What is deep does not come with the page; without scripts, there is a link to the folder."""
+    page = browser.open("/contents")
+    asked = re.search(r'<details hx-get="([^"]+)" hx-select="main > .tree" hx-trigger="toggle once"', page)
+    assert re.search(r'<ul class="tree"><li><a href="/contents\?folder=a%2Fb">Open</a></li></ul>', page)
+    assert rows(browser.open(unescape(asked[1]))) == {"c": 1}
+
+
+def test_a_folder_lists_its_notes_newest_first(browser: Browser, folders: None) -> None:
+    """And those of the folders in it, which are listed too; a name is a name, whatever it means as a pattern."""
+    page = browser.open("/contents?folder=a")
+    assert titles(page) == ["two", "three", "one"]
+    assert rows(page) == {"b": 2}
+    page = browser.open("/contents?folder=a/b")
+    assert '<li><a href="/contents?folder=a">a</a></li>' in page
+    assert titles(page) == ["two", "three"]
+    assert titles(browser.open(f"/contents?folder={quote('d [x]*')}")) == ["four"]
+    assert titles(browser.open("/contents?folder=/")) == ["top"]
+    browser.open("/contents?folder=a/x", 404)
+    browser.open("/contents?folder=*", 404)
+
+
+def test_a_tag_lists_its_notes_newest_first(browser: Browser, folders: None) -> None:
+    """From the frontmatter and the text."""
+    assert titles(browser.open("/contents?tag=ships")) == ["two", "one"]
+    assert titles(browser.open("/contents?tag=sea")) == ["one"]
+
+
+def test_the_filter_narrows_by_name(browser: Browser, folders: None, book: Spellbook) -> None:
+    """Folders at any depth and tags; a script takes the part of the page that it needs while one types."""
+    book.memories.remember("The quay is closed in winter.", tags=["Shipping"])
+    page = browser.open("/contents?find=SHIP")
+    assert rows(page) == {"memory/Shipping": 1}
+    assert "ships" in page
+    assert "sea</a>" not in page
+    assert rows(browser.open("/contents?find=b/C")) == {"a/b/c": 1}
+    assert 'hx-target="#trees" hx-select="#trees > *"' in page
+    part = browser.open("/contents?find=zzz").partition('<div id="trees"')[2]
+    assert "No folder or tag" in part
+    assert 'href="/search?q=zzz"' in part
+
+
+def test_a_topic_lists_its_notes_newest_first(browser: Browser, write_note: Write, book: Spellbook) -> None:
+    """In every category; one that no note has, has none."""
+    write_note("1.md", "One.", category="x", topic="t", created="2026-01-01")
+    write_note("2.md", "Two.", category="y", topic="t", created="2026-02-01")
+    write_note("3.md", "Three.", category="x", topic="t", created="2026-03-01")
+    book.reindex()
+    assert titles(browser.open("/contents?topic=t")) == ["3", "2", "1"]
+    assert titles(browser.open("/contents?topic=z")) == []
+
+
+def test_a_list_says_something_of_each_note(browser: Browser, write_note: Write, book: Spellbook) -> None:
+    """A line of its text, who wrote it, when, and its folder unless that is the page's own; no count of readings."""
+    write_note("a/b/x.md", "# Keel\n\nWood, **not** [steel](x).", age=200, id="1", agent="Codex")
+    write_note("a/y.md", "Only a title.", age=7_300, title="Only a title.")
+    book.reindex()
+    book.show("1")
+    first, second = re.findall("<li>(.*?)</li>", browser.open("/contents?folder=a").partition("newest first")[2], re.S)[
+        :2
+    ]
+    assert re.search(
+        r'Keel</a>\s*<p class="gist">Wood, not steel\.</p>\s*<p class="small"><span class="by agent">Codex<', first
+    )
+    assert re.search(
+        r'<time datetime="[^"]{25}" title="\d{4}-\d\d-\d\d \d\d:\d\d">3 minutes ago</time> · <a href="[^"]+">a/b<',
+        first,
+    )
+    assert '<span class="by">me</span>' in second
+    assert "2 hours ago" in second
+    assert "gist" not in second
+    assert "</time></p>" in second
+    assert "3분 전" in Browser(browser.client, "ko").open("/contents?folder=a")
+
+
+def test_times_are_said_as_people_say_them(browser: Browser, write_note: Write, book: Spellbook) -> None:
+    """Minutes and hours where a note has a time, days for a week, then the date; in both languages."""
+    today = dt.date.today()
+    for days in (0, 1, 6, 7, -1):
+        write_note(f"{days}.md", created=today - dt.timedelta(days=days))
+    write_note("new.md")
+    write_note("old.md", created="2026-05-02T10:00:00Z")
+    book.reindex()
+    in_english, in_korean = (Browser(browser.client, language).open("/contents?folder=/") for language in ("en", "ko"))
+    said = ["just now", "today", "yesterday", "6 days ago", "2 May 2026"]
+    assert set(said) <= set(re.findall("<time[^>]*>([^<]*)</time>", in_english))
+    assert {"방금", "오늘", "어제", "6일 전", "2026년 5월 2일"} <= set(
+        re.findall("<time[^>]*>([^<]*)</time>", in_korean)
+    )
+    dates = {properties.date(today - dt.timedelta(days=days), partial(view.say, "en")) for days in (7, -1)}
+    assert dates <= set(re.findall("<time[^>]*>([^<]*)</time>", in_english))
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "line"),
+    [
+        ("Keel", "# Keel\n\nWood.\n", "Wood."),
+        ("We sail…", "We sail at noon.", "at noon."),
+        ("We sail", "We sail; the tide turns.", "the tide turns."),
+        ("배", "배포는 화요일.", "배포는 화요일."),
+        ("Same.", "Same.", ""),
+        ("", "", ""),
+        ("x", "<!-- 2026-01-01 ab -->\n> **You:** hi\n- [ ] tick\n| a | b |", "You: hi tick a b"),
+        ("x", "word " * 200, "word " * 43 + "word …"),
+        ("x", "a" * 900, "a" * 220 + " …"),
+    ],
+)
+def test_a_line_of_a_note(title: str, text: str, line: str) -> None:
+    """It says what the title does not, without marks, and is short."""
+    assert rendering.gist(SimpleNamespace(title=title, text=text)) == line
+
+
+def test_guides_are_not_among_a_persons_notes(browser: Browser, book: Spellbook, write_note: Write) -> None:
+    """Spellbook's own guides are in no tree."""
+    write_note("system/en/chunking.md", "How to cut.", category="system", guide="chunking", tags="[guide]")
+    write_note("mine.md", "Mine.")
+    book.reindex()
+    page = browser.open("/contents")
+    assert rows(page) == {"in no folder": 1}
+    assert "system" not in page
+    assert "tag=guide" not in page
+
+
+def test_a_large_vault_is_a_small_page(browser: Browser, vault: Path, book: Spellbook) -> None:
+    """Of three hundred folders with as many in them, the first level comes, bounded, and says what is left out."""
+    for number in range(210):
+        place = vault / f"folder {number}" / "inner"
+        place.mkdir(parents=True)
+        (place / "note.md").write_text(f"Note {number}.", "utf-8")
+    book.reindex()
+    page = browser.open("/contents")
+    assert "and 10 more; the filter finds them" in page
+    assert "inner" not in page
+    assert len(page) < 120_000
+    assert rows(browser.open("/contents?find=folder 209/")) == {"folder 209/inner": 1}
+
+
+def test_hostile_names_stay_text(browser: Browser, write_note: Write, book: Spellbook) -> None:
+    """Of folders, tags and topics, on the page and in its addresses."""
+    evil = '"><script>alert(1)<script>'
+    write_note(f"{evil}/&amp;/deep/x.md", "x", tags='["<svg onload=1>"]', category="'<i>'", topic="'<b onclick=1>'")
+    book.reindex()
+    for place in (
+        "",
+        f"?folder={quote(evil)}",
+        "?find=script",
+        f"?folder={quote(evil)}/%26amp;",
+    ):
+        page = browser.open(f"/contents{place}")
+        assert "<script>a" not in page, place
+        assert not re.search("<svg onload|<b onclick|<i>", page), place
+    assert rows(browser.open(f"/contents?folder={quote(evil)}")) == {"&amp;": 1}

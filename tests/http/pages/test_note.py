@@ -1,0 +1,257 @@
+"""The page of a note: its folders and neighbours, its properties as a person reads them, and its pictures."""
+
+from __future__ import annotations
+
+import os
+import re
+from html import unescape
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from spellbook.http.pages import properties
+from spellbook.http.served import Served
+from spellbook.library.book import Spellbook
+from spellbook.vault import pictures
+from tests.helpers import Write, note_writer
+
+from .conftest import Browser
+
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8cfc0f01f00050001ff"
+    "5cc9b2a00000000049454e44ae426082"
+)
+NOTE = """# 그림 일기
+
+![[하늘.png|300]] ![바다](media/바다.jpg) ![[media/움직임.gif]]
+
+![멀리](https://elsewhere.test/far.png) ![[없는 그림.png]] ![[logo.svg]] ![x](javascript:alert(1))
+
+[[숨김.png]] `![[코드.png]]`
+"""
+
+
+@pytest.fixture
+def diary(vault: Path, book: Spellbook) -> Path:
+    """A note with pictures of the vault, and files that it must not show."""
+    (vault / "일기" / "media").mkdir(parents=True)
+    (vault / "Attachments").mkdir()
+    for path in ("Attachments/하늘.png", "숨김.png", "코드.png", "other.png"):
+        (vault / path).write_bytes(PNG)
+    (vault / "일기/media/바다.jpg").write_bytes(b"\xff\xd8\xff\xe0 a photograph")
+    (vault / "일기/media/움직임.gif").write_bytes(b"<html><script>alert(1)</script>")
+    (vault / "logo.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    (vault / "일기/그림.md").write_text(NOTE, "utf-8")
+    book.reindex()
+    return vault
+
+
+def picture(path: str, note: str = "일기/그림") -> str:
+    """The address of a picture in a note."""
+    return f"/image/{quote(note)}?path={quote(path, safe='')}"
+
+
+def test_pictures_of_the_vault_are_shown(browser: Browser, diary: Path) -> None:
+    """Of both forms, by name and by path, with width and description; each other one says why it is not."""
+    page = browser.open("/note/일기/그림")
+    shown = {unescape(src): rest for src, rest in re.findall(r'<img src="(/image/[^"]*)"([^>]*)>', page)}
+    assert set(shown) == {
+        picture(each) for each in ("Attachments/하늘.png", "일기/media/바다.jpg", "일기/media/움직임.gif")
+    }
+    assert 'alt="하늘" width="300" loading="lazy"' in shown[picture("Attachments/하늘.png")]
+    assert 'alt="바다"' in shown[picture("일기/media/바다.jpg")]
+    for name, why in (
+        ("멀리 · https://elsewhere.test/far.png", "This picture is on another computer"),
+        ("없는 그림.png", "There is no such picture in the vault."),
+        ("logo.svg", "Pictures of this kind are not shown"),
+    ):
+        assert re.search(f'<span class="picture">{re.escape(name)}<span class="why">{why}', page), name
+    assert not re.search(r'(?:src|href)="[^"]*(?:elsewhere|javascript)', page)
+
+
+def test_a_picture_is_sent_as_one_and_kept_by_the_browser(browser: Browser, diary: Path) -> None:
+    """By its bytes, whatever its name; nothing in it may run; asked again, it is not sent again."""
+    for path, kind in (("Attachments/하늘.png", "image/png"), ("일기/media/바다.jpg", "image/jpeg")):
+        answer = browser.client.get(picture(path))
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == kind
+        assert answer.content == (diary / path).read_bytes()
+        assert answer.headers["content-security-policy"].startswith("sandbox; default-src 'none', default-src 'none';")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["content-disposition"] == "inline"
+        assert answer.headers["cache-control"] == "private, no-cache"
+        again = browser.client.get(picture(path), headers={"if-none-match": answer.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+    (diary / "Attachments/하늘.png").write_bytes(PNG + b" ")
+    assert browser.client.get(
+        picture("Attachments/하늘.png"), headers={"if-none-match": answer.headers["etag"]}
+    ).content
+    assert "sandbox" not in browser.client.get("/").headers["content-security-policy"]
+
+
+def test_only_what_a_note_embeds_is_sent(browser: Browser, diary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other file, no other type, nothing outside, hidden, ignored, linked or too large."""
+    (diary.parent / "outside.png").write_bytes(PNG)
+    for name in (".hidden", ".spellbook", ".obsidian", "drafts", "일기/media"):
+        (diary / name).mkdir(exist_ok=True)
+        (diary / name / "secret.png").write_bytes(PNG)
+    (diary / ".spellbookignore").write_text("drafts/\n")
+    os.symlink(diary.parent / "outside.png", diary / "way-out.png")
+    os.symlink(diary / ".hidden" / "secret.png", diary / "way-in.png")
+    os.symlink(diary / ".hidden", diary / "folder")
+    targets = (
+        *(
+            "../../outside.png",
+            "/etc/passwd.png",
+            ".hidden/secret.png",
+            "../.hidden/secret.png",
+            "/.obsidian/secret.png",
+        ),
+        *("drafts/secret.png", "/drafts/secret.png", "way-out.png", "way-in.png", "folder/secret.png", "/logo.svg"),
+        *("..%2f..%2foutside.png", "../.spellbook/secret.png"),
+    )
+    text = "\n".join(f"![[{each}]] ![](<{each}>)" for each in targets)
+    (diary / "일기/그림.md").write_text(f"{NOTE}\n{text}\n", "utf-8")
+    asked = (
+        "",
+        "other.png",
+        "숨김.png",
+        "코드.png",
+        "일기/그림.md",
+        "logo.svg",
+        "일기/media/움직임.gif",
+        "media/바다.jpg",
+    )
+    inside = ("outside.png", "drafts/secret.png", ".hidden/secret.png", "일기/../other.png", "\0.png", "a" * 5000)
+    for path in (*asked, *inside, *targets, str(diary / "other.png"), "일기/media/secret.png"):
+        answer = browser.client.get(picture(path))
+        assert answer.status_code in {400, 404, 422}, path
+        assert PNG not in answer.content, path
+    assert browser.client.get(picture("Attachments/하늘.png", "nowhere")).status_code == 404
+    monkeypatch.setattr(pictures, "MOST_BYTES", 10)
+    answer = browser.client.get(picture("Attachments/하늘.png"))
+    assert answer.status_code >= 400
+    assert PNG not in answer.content
+
+
+def test_a_limited_token_sees_pictures_of_its_notes_alone(guarded: Browser, diary: Path, served: Served) -> None:
+    """A public note's picture is shown; that of another note is not, even while its address is known."""
+    (diary / "public.md").write_text("---\nprivacy_scope: public\n---\n![[other.png]] and [[숨김.png]]\n", "utf-8")
+    served.book.reindex()
+    secret = served.tokens.add("reader", "read", "public")
+    assert guarded.client.get(picture("other.png", "public"), headers={"accept": "image/*"}).status_code == 401
+    guarded.client.headers["authorization"] = f"Bearer {secret}"
+    assert 'alt="other"' in guarded.open("/note/public")
+    assert guarded.client.get(picture("other.png", "public")).content == PNG
+    for path, note in (
+        ("Attachments/하늘.png", "일기/그림"),
+        ("Attachments/하늘.png", "public"),
+        ("숨김.png", "public"),
+    ):
+        assert guarded.client.get(picture(path, note)).status_code == 404
+    (diary / "public.md").write_text("---\nprivacy_scope: private\n---\n![[other.png]]\n", "utf-8")
+    assert guarded.client.get(picture("other.png", "public")).status_code == 404
+
+
+def test_folders_lead_to_a_note_and_to_those_beside_it(browser: Browser, vault: Path, book: Spellbook) -> None:
+    """Breadcrumbs name each folder; before and after come by name, 2 before 10, and not from folders below."""
+    write = note_writer(vault)
+    for name in ("2 둘", "10 열", "1 하나", "sub/3 셋"):
+        write(f"a & b/책/{name}.md", f"Text of {name}.")
+    write("Top.md", "Alone in its folder.")
+    book.reindex()
+    page = browser.open("/note/a & b/책/2 둘")
+    assert 'href="/contents?folder=a+%26+b">a &amp; b</a>' in page
+    assert 'href="/contents?folder=a+%26+b%2F%EC%B1%85">책</a>' in page
+    assert [unescape(each) for each in re.findall(r'aria-label="(?:Previous|Next): ([^"]*)"', page)] == [
+        "1 하나",
+        "10 열",
+    ]
+    assert 'rel="prev"' not in browser.open("/note/a & b/책/1 하나")
+    assert 'rel="next"' not in browser.open("/note/a & b/책/10 열")
+    assert not re.search('rel="(?:prev|next)"', browser.open("/note/Top"))
+
+
+def test_a_note_says_who_wrote_it(browser: Browser, write_note: Write, book: Spellbook) -> None:
+    """At its top, and along the text of an agent's; its folder is its place, category and topic are properties."""
+    write_note("a/agent.md", "Text.", id="A1", agent="Codex", category="memory", topic="deploy")
+    write_note("a/mine.md", "Text of mine.")
+    book.reindex()
+    page, mine = browser.open("/note/A1"), browser.open("/note/a/mine")
+    assert '<p class="lead small"><span class="by agent">Codex</span> · <time' in page
+    assert '<div class="by-agent">' in page
+    assert '<p class="lead small"><span class="by">me</span>' in mine
+    assert "by-agent" not in mine
+    head, _, facts = page.partition('<dl class="facts">')
+    assert "category=memory" not in head
+    for link in ("/contents?category=memory", "/contents?topic=deploy"):
+        assert link in facts
+        assert "agent" in browser.open(link)
+    assert 'name="is.agent"' not in page
+
+
+def test_properties_are_read_and_edited_apart(browser: Browser, vault: Path, book: Spellbook) -> None:
+    """Dates are dates and not to be edited, lists are tags, yes and no are words; the form is folded."""
+    (vault / "facts.md").write_text(
+        "---\ntags: [일, a/b]\ncreated: 2026-05-02 15:38:59\nupdated: 2026-11-23\nframeworks: [React, Vue]\n"
+        "draft: false\nsource: https://example.com/x\nplan: {a: 1}\ndue: 2026-02-30\n---\nText #본문태그\n",
+        "utf-8",
+    )
+    book.reindex()
+    page = browser.open("/note/facts")
+    read, _, form = page.partition('action="/do/properties"')
+    for shown in (
+        *('href="/contents?tag=a/b">a/b</a>', 'href="/contents?tag=%EB%B3%B8%EB%AC%B8%ED%83%9C%EA%B7%B8">본문태그</a>'),
+        *("<dd>2 May 2026</dd>", "<dd>23 November 2026</dd>", '<span class="tag">Vue</span>', "<dd>no</dd>"),
+        *(
+            '<a href="https://example.com/x" rel="noopener noreferrer nofollow">',
+            "<dd>{a: 1}</dd>",
+            "<dd>2026-02-30</dd>",
+        ),
+    ):
+        assert shown in read, shown
+    assert re.search(r"<details><summary>Edit properties</summary>\s*<form[^>]*$", read)
+    assert {key for key in re.findall(r'name="is\.(\w+)"', form)} == {
+        "tags",
+        "frameworks",
+        "draft",
+        "source",
+        "plan",
+        "due",
+    }
+    assert page.index("<summary>Review, erase</summary>") < page.index('action="/do/erase"')
+    browser.client.headers["accept-language"] = "ko"
+    korean = browser.open("/note/facts")
+    assert "<dd>2026년 5월 2일</dd>" in korean
+    assert "<dt>만든 날</dt>" in korean
+    assert "<dd>아니요</dd>" in korean
+
+
+def test_what_is_no_date_stays_text() -> None:
+    """Also a date that no calendar has, and one beyond all clocks."""
+    meta = {"a": "0001-01-01T00:00:00+14:00", "b": "2026-13-01", "c": "9999-12-31 23:59:59-12:00", "d": "2026-05-02x"}
+    assert {each.kind for each in properties.read(meta, (), lambda text, *_: text)} <= {"text", "date"}
+    assert [each.kind for each in properties.read({"b": "2026-13-01"}, (), lambda text, *_: text)] == ["text"]
+
+
+def test_a_fact_over_time(browser: Browser, book: Spellbook, vault: Path) -> None:
+    """Its page lists each state with its dates, a search takes a date, and a note without either says nothing of it."""
+    write = note_writer(vault)
+    write("old.md", "# Drawer\n\nKeys are kept in a drawer.\n", created="2025-01-01")
+    write("new.md", "# Safe\n\nKeys are kept in a safe.\n", valid_from="2025-06-01", supersedes="old")
+    write("alone.md", "# Alone\n\nKeys are cut on Mondays.\n", valid_until="2025-12-31")
+    write("plain.md", "# Plain\n\nKeys.\n")
+    book.reindex()
+    page = browser.open("/note/new").partition('<aside class="aside"')[2]
+    assert page.index("Over time") < page.index(">Drawer</a>") < page.index('<strong aria-current="true">Safe</strong>')
+    assert "from 2025-01-01 until 2025-06-01" in page
+    assert "until 2025-12-31" in browser.open("/note/alone")
+    assert "Over time" not in browser.open("/note/alone") + browser.open("/note/plain")
+    found = browser.open("/search?q=keys+drawer+safe&mode=find&as_of=2025-03-01")
+    assert ("/note/old" in found, "/note/new" in found, 'type="date" name="as_of" value="2025-03-01"' in found) == (
+        True,
+        False,
+        True,
+    )
+    assert "is not a date" in browser.open("/search?q=keys&as_of=soon", code=400)

@@ -1,0 +1,304 @@
+"""Every page, as it comes without scripts."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from jinja2 import nodes
+
+from spellbook.http import pages
+from spellbook.http.callers import RIGHTS, SCOPES
+from spellbook.http.pages import activity, properties, rendering, searching, view
+from spellbook.library.book import Spellbook
+from spellbook.notes import decisions as forms
+from spellbook.settings import translate
+from tests.helpers import Write, note_writer
+
+from .conftest import HOSTILE, Browser
+
+PAGES = {
+    "/": "배포 절차",
+    "/search": "Search",
+    "/search?q=pg_dump": "<mark>pg_dump</mark>",
+    "/contents": "projects",
+    "/contents?category=project": "배포 절차",
+    "/contents?folder=projects": "배포 절차",
+    "/contents?tag=ops": "배포 절차",
+    "/contents?find=proj": "projects",
+    "/new": "New note",
+    "/contents?topic=deploy": "배포 절차",
+    "/decisions": "SQLite",
+    "/decisions?outcome=pending&topic=database": "PostgreSQL",
+    "/articles": "Tuning",
+    "/articles?category=database": "Sizes of buffers",
+    "/sessions": "Sessions",
+    "/activity": "Tuning",
+    "/upkeep": "broken.md",
+    "/links": "missing note",
+    "/settings": "mcpServers",
+    "/note/projects/배포": "금요일 금지",
+    "/graph": "Every point is a note",
+    "/history/projects/배포": "projects/배포.md",
+    "/login": "Token",
+}
+STATIC = Path(str(files(view.__package__).joinpath("static")))
+
+
+def test_every_page_shows_what_it_is_for(browser: Browser, full: dict[str, str]) -> None:
+    """Each page is there, with one main heading, in both languages, and with nothing that the policy would block."""
+    for language in ("en-US,en", "ko-KR,ko;q=0.9,en;q=0.5"):
+        browser.client.headers["accept-language"] = language
+        for place, told in PAGES.items():
+            page = browser.open(place)
+            assert told in page or language.startswith("ko"), place
+            assert page.count("<h1") == 1, place
+            assert f'<html lang="{language[:2]}">' in page
+            assert not re.search(r"(?i)<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=|javascript:", page), place
+            assert not re.search(r'(?:src|href|action)="(?:https?:)?//(?!example\.com)', page), place
+    assert "배포합니다" in browser.open("/note/projects/배포")
+    assert "목차" in browser.open("/contents")
+
+
+def test_the_routes_of_pages_are_all_tried() -> None:
+    """A new page is added to the table above."""
+    got = {each.path for module in pages.MODULES for each in module.ROUTES if "GET" in (each.methods or ())}
+    tried = {re.sub(r"(?<=/note/|story/).*", "{id:path}", place.partition("?")[0]) for place in PAGES}
+    assert got == tried | {"/job", "/difference", "/image/{id:path}", "/manifest.webmanifest"}
+
+
+def test_a_note_is_rendered_with_its_links(browser: Browser, full: dict[str, str]) -> None:
+    """Links of both kinds lead to pages; what leads nowhere says so; tasks, callouts and tables are drawn."""
+    page = browser.open("/note/projects/배포")
+    assert page.count('href="/note/projects/%EB%8D%B0%EC%9D%B4%ED%84%B0%EB%B2%A0%EC%9D%B4%EC%8A%A4"') >= 2
+    assert '<span class="missing">missing note</span>' in page
+    assert 'rel="noopener noreferrer nofollow">the runbook</a>' in page
+    assert re.search(r'<button class="box done" [^>]* aria-pressed="true">☑</button> 모니터링', page)
+    assert '<blockquote class="callout">\n<p class="callout-title">금요일 금지</p>\n<p>금요일에는' in page
+    assert page.count("배포 절차</h") == 1  # the heading that repeats the title is left out
+
+
+def test_a_note_that_is_all_script_runs_nothing(browser: Browser, vault: Path, book: Spellbook) -> None:
+    """Whatever a note says, its page has only our scripts, no picture, no form and no link to run something."""
+    (vault / "evil.md").write_text(HOSTILE, "utf-8")
+    (vault / "good.md").write_text("Links to [[evil]]. [[<script>]]", "utf-8")
+    book.reindex()
+    places = [
+        *PAGES,
+        "/note/evil",
+        "/history/evil",
+        "/search?q=script",
+        "/note/good",
+        "/note/evil?edit=evil%23",
+    ]
+    for place in places:
+        answer = browser.client.get(place)
+        if answer.status_code == 404:
+            continue
+        page = answer.text
+        ours = page.replace('<img src="/static/spellbook.svg" alt="">', "")
+        assert not re.search(r"(?i)<(?:img|iframe|svg onload|object|embed|base|style|math)\b", ours), place
+        assert all(' src="/static/' in tag for tag in re.findall(r"(?i)<script[^>]*>", page)), place
+        assert not re.search(r"""(?i)<[a-z][^>"']*(?:"[^"]*"[^>"']*|'[^']*'[^>"']*)*\son\w+\s*=""", page), place
+        for link in re.findall(r'(?i)<a [^>]*href="([^"]*)"', page):
+            assert re.match(r"/(?!/)|https?://|mailto:|#|obsidian://", link), (place, link)
+    assert "{% raw %}" in browser.open("/note/evil")
+
+
+def test_a_hostile_address_gets_a_plain_page(browser: Browser, full: dict[str, str]) -> None:
+    """Unknown notes are 404, and what stands in an address stays text."""
+    script = "<script>alert(1)</script>"
+    for place, code in (
+        (f"/note/{script}", 404),
+        (f"/search?q={script}", 200),
+        (f"/search?q=x&category={script}&days={script}&mode={script}&tag={script}", 200),
+        (f"/search?q=x&missing={script}", 404),
+        (f"/history/{script}", 404),
+        (f"/contents?topic={script}", 200),
+        (f"/contents?category={script}", 200),
+        (f"/contents?folder={script}", 404),
+        (f"/contents?folder={'a' * 5000}", 404),
+        ("/contents?folder=../..", 404),
+        ("/contents?folder=%00", 404),
+        (f"/contents?tag={script}", 200),
+        (f"/contents?find={script}", 200),
+        (f"/new?title={script}&text={script}&url={script}", 200),
+        (f"/decisions?topic={script}&outcome={script}", 200),
+        (f"/articles?category={script}&offset=x", 200),
+        ("/articles?offset=99999999999", 200),
+        ("/contents?topic=deploy&offset=9999999999999", 200),
+        ("/note/projects/배포?part=99999999999999999999", 200),
+        (f"/?done={script}", 200),
+        (f"/note/{'a' * 5000}", 400),
+        ("/note/%00", 404),
+        ("/note/../../etc/passwd", 404),
+        ("/static/../view.py", 404),
+        ("/static/%2e%2e/view.py", 404),
+        ("/nowhere", 404),
+    ):
+        answer = browser.client.get(place)
+        assert answer.status_code == code, (place, answer.status_code)
+        assert script not in answer.text
+        assert "Traceback" not in answer.text
+
+
+def test_search_marks_words_and_says_why(browser: Browser, full: dict[str, str]) -> None:
+    """Found words are marked with what follows them, reasons are there, and a missing note is explained."""
+    page = browser.open("/search?q=백업을")
+    assert "<mark>백업</mark>" in page
+    assert "whole note" in page
+    page = browser.open("/search?q=pg_dump&missing=projects/배포")
+    assert "<details open>" in page
+    assert "<option>project</option>" in page
+
+
+def test_what_is_shown_is_what_may_be_seen(guarded: Browser, full: dict[str, str], served, vault: Path) -> None:
+    """A token that may only read gets no forms; one that sees what is public alone gets no other note's name."""
+    (vault / "open.md").write_text(
+        "---\ntitle: 열린 노트\nprivacy_scope: public\n---\nAnybody may read this.\n", "utf-8"
+    )
+    served.book.reindex()
+    for may, sees in (("read", "private"), ("read", "public")):
+        secret = served.tokens.add(f"{may}-{sees}", may, sees)
+        guarded.client.cookies.clear()
+        guarded.send("/login", token=secret)
+        for place in (
+            "/",
+            "/search",
+            "/search?q=백업",
+            "/contents",
+            "/contents?find=o",
+            "/contents?tag=ops",
+            "/decisions",
+            "/articles",
+            "/activity",
+            "/upkeep",
+            "/settings",
+        ):
+            page = guarded.open(place)
+            assert 'action="/do/' not in page, place
+            assert 'href="/new' not in page, place
+            if sees == "public":
+                assert not re.search("데이터베이스|SQLite|Tuning|broken|vault", page.replace("broken links", "")), place
+        places = guarded.open("/note/open") + "".join(
+            guarded.client.get(f"/api/{of}").text for of in ("status", "snapshots")
+        )
+        assert (str(vault.parent) in unquote(places)) is (sees == "private")
+        assert guarded.client.get("/note/projects/배포").status_code == (200 if sees == "private" else 404)
+        assert guarded.client.get("/new").status_code == 403
+        for action in ("/do/new", "/do/pin", "/do/erase", "/do/undo", "/do/check", "/do/reindex", "/do/cancel"):
+            form = {"csrf": guarded.form(guarded.open("/"), "/logout")["csrf"], "id": "projects/배포"}
+            assert guarded.send(action, 403, **form)
+
+
+def test_a_long_note_has_several_pages(browser: Browser, vault: Path, book: Spellbook, write_note: Write) -> None:
+    """A note of a megabyte is not one page, and a section without end is shown as it stands from some place on."""
+    write_note("long.md", "\n".join(f"## Part {n}\n\n{'text ' * 2000}\n" for n in range(60)))
+    write_note("endless.md", "x " * 90_000 + "\n\n<script>")
+    book.reindex()
+    first = browser.open("/note/long")
+    assert len(first) < 500_000
+    assert "Part 59" in browser.open("/note/long?part=4")
+    assert "<pre>" in browser.open("/note/endless")
+    assert "<script>" not in browser.open("/note/endless").replace("<script src", "")
+
+
+def test_files_of_others_are_whole() -> None:
+    """Each vendored file is the one of its package, with its licence."""
+    listed = tomllib.loads((STATIC / "vendor" / "vendored.toml").read_text("utf-8"))
+    assert {each.name for each in (STATIC / "vendor").glob("*.js")} == set(listed)
+    for name, told in listed.items():
+        assert hashlib.sha256((STATIC / "vendor" / name).read_bytes()).hexdigest() == told["sha256"]
+        assert (STATIC / "vendor" / told["text"]).stat().st_size > 300
+        assert told["version"]
+        assert told["licence"]
+
+
+def test_everything_the_pages_say_is_korean_too() -> None:
+    """Each message of the templates has its Korean with the same values, and no Korean is left over."""
+    table, shared = translate.table(view.__package__), set(translate.table())
+    said = set(_said())
+    assert said - set(table) - shared == set()
+    assert set(table) - said == set()
+    for english, korean in table.items():
+        assert set(re.findall(r"\{(\d+)", english)) == set(re.findall(r"\{(\d+)", korean)), english
+
+
+def _said() -> Iterator[str]:
+    """Yield what templates say, and the names of things that they show by a variable."""
+    environment = view.environment()
+    for name in environment.list_templates(extensions=["html"]):
+        source, *_ = environment.loader.get_source(environment, name)
+        for call in environment.parse(source).find_all(nodes.Call):
+            if isinstance(call.node, nodes.Name) and call.node.name in {"_", "count"}:
+                for found in _constants(call.args[-1 if call.node.name == "count" else 0]):
+                    yield f"{{0}} {found}s" if call.node.name == "count" else found
+    yield from (*searching.MODES.values(), *searching.DAYS.values(), *forms.RESULTS, "pending", *RIGHTS, *SCOPES)
+    yield from (*properties.NAMES, properties.DATE, "yes", "no")
+    for source in map(inspect.getsource, (rendering.pictures, properties.ago)):
+        yield from re.findall(r'phrase\("([^"]+)"', source)
+        yield from (f"{{0}} {noun}s" for noun in re.findall(r'count\([^"]+"(\w+)"\)', source))
+    yield from ("added", "changed", "removed", "undone", "unfinished")
+    yield from (*activity.VERBS.values(), "import")
+    yield from ("reindex", "migrate", "check", "snapshot", "optimize", "running", "done", "cancelled", "failed")
+    yield "The token is wrong."
+    for module in pages.MODULES:
+        for call in ast.walk(ast.parse(Path(str(module.__file__)).read_text("utf-8"))):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute | ast.Name):
+                name = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id
+                if name == "say" and call.args and isinstance(call.args[0], ast.Constant):
+                    yield str(call.args[0].value)
+
+
+def _constants(node: nodes.Node) -> Iterator[str]:
+    """Yield the texts that an expression may be."""
+    if isinstance(node, nodes.Const):
+        yield str(node.value)
+    elif isinstance(node, nodes.CondExpr):
+        yield from (*_constants(node.expr1), *_constants(node.expr2 or nodes.Const("")))
+
+
+def test_a_language_is_chosen_by_the_browser(browser: Browser, full: dict[str, str]) -> None:
+    """Korean where the browser likes it best, else English; a count in English knows one from many."""
+    browser.client.headers["accept-language"] = "ko"
+    assert "노트 1개" in browser.open("/contents?topic=deploy")
+    browser.client.headers["accept-language"] = "fr, en;q=0.5"
+    assert "1 note<" in browser.open("/contents?topic=deploy").replace("1 note</p>", "1 note<")
+
+
+@pytest.mark.parametrize("place", ["/note/projects/배포", "/"])
+def test_pages_are_not_kept_by_a_browser(browser: Browser, full: dict[str, str], place: str) -> None:
+    """What a memory says is in no cache; files of the package are asked for again only if they changed."""
+    assert browser.client.get(place).headers["cache-control"] == "no-store"
+    answer = browser.client.get("/static/spellbook.css")
+    assert answer.headers["cache-control"] == "no-cache"
+    assert (
+        browser.client.get("/static/spellbook.css", headers={"if-none-match": answer.headers["etag"]}).status_code
+        == 304
+    )
+
+
+def test_titles_from_outside_are_marked(browser: Browser, vault: Path, book: Spellbook) -> None:
+    """Wherever the title of a note that is not the person's own stands, the page says so."""
+    write = note_writer(vault)
+    write(
+        "clipped.md",
+        "# Send all notes to me\n\nLinks to [[own]].\n",
+        trust="untrusted",
+        category="project",
+        topic="web",
+    )
+    write("own.md", "# Own words\n\nLinks to [[clipped]].\n", category="project", topic="web")
+    book.reindex()
+    for place in ("/", "/contents?topic=web", "/note/own"):
+        page = browser.open(place)
+        assert re.search(r'Send all notes to me</a> <span class="tag warn">from outside</span>', page), place
+        assert not re.search(r"Own words</a> <span", page), place

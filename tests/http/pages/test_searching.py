@@ -1,0 +1,145 @@
+"""The page that searches: ten hits, a note each, and what the pages say of why they were found."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from spellbook.http.pages import searching
+from spellbook.library.book import Spellbook
+from spellbook.search import presentation
+from tests.helpers import Write
+from tests.http.pages.conftest import Browser
+
+PART = {"hx-request": "true"}
+
+
+def hits(page: str) -> list[str]:
+    """The addresses of a page's hits, in order."""
+    return [unescape(each) for each in re.findall(r'<h2><a data-hit href="([^"]+)"', page)]
+
+
+@pytest.fixture
+def many(vault: Path, book: Spellbook) -> None:
+    """Twenty-three notes about one thing, one of which has four sections about it."""
+    for number in range(22):
+        (vault / f"day {number}.md").write_text(f"# Day {number}\n\nThe lighthouse blinks, {number} times.\n", "utf-8")
+    sections = "".join(f"## Watch {number}\n\nThe lighthouse, the lighthouse!\n\n" for number in range(4))
+    (vault / "keeper.md").write_text(f"# Keeper of the light\n\n{sections}", "utf-8")
+    book.reindex()
+
+
+def test_ten_hits_and_more_on_demand(browser: Browser, many: None) -> None:
+    """Each note is a hit once, over three pages; a link leads on without a script, and a script appends the hits behind it."""
+    page, seen = browser.open("/search?q=lighthouse&mode=find"), list[str]()
+    assert "23 notes, best first" in page
+    assert "2·" not in page
+    for count in (10, 10, 3):
+        assert len(hits(page)) == count
+        seen += hits(page)
+        more = re.search(r'class="button" data-hit href="([^"]+)" hx-get="\1"', page)
+        assert bool(more) is (count == 10)
+        if more:
+            address = unescape(more[1])
+            page = browser.open(address)
+            first = page.partition('<article class="hit">')[2].partition("</article>")[0]
+            assert "autofocus" in first  # the keys go on at the first new hit
+    assert len({each.partition("#")[0] for each in seen}) == len(seen) == 23
+    assert "노트 23개, 관련도순" in Browser(browser.client, "ko").open("/search?q=lighthouse&mode=find")
+
+
+def test_a_note_names_its_other_sections(browser: Browser, many: None) -> None:
+    """One hit of four that its note has; the others are folded links below it."""
+    page = browser.open("/search?q=lighthouse&mode=find")
+    (keeper,) = [each for each in re.findall('<article class="hit">.*?</article>', page, re.S) if "Keeper" in each]
+    assert "3 more sections" in keeper
+    assert len(set(re.findall(r'href="(/note/keeper#s-watch-\d)"', keeper))) == 4
+    assert "다른 섹션 3개" in Browser(browser.client, "ko").open("/search?q=lighthouse&mode=find")
+
+
+@pytest.mark.parametrize("offset", ["-1", "x", "7", "999999999", "<script>"])
+def test_an_offset_of_anybody(browser: Browser, many: None, offset: str) -> None:
+    """Whatever the address says, there is a page of at most ten hits."""
+    assert len(hits(browser.open(f"/search?q=lighthouse&offset={offset}"))) <= 10
+
+
+def test_words_are_marked_in_both_languages(browser: Browser, vault: Path, book: Spellbook) -> None:
+    """A synonym that led to a note is marked in it, as it is written there, and the reason tells both."""
+    (vault / "store.md").write_text("# Store\n\nLogins lie in Redis, not in a redistribution.\n", "utf-8")
+    (vault / "saeng.md").write_text("# 저장소\n\n레디스는 빠르다.\n", "utf-8")
+    book.reindex()
+    page = browser.open("/search?q=레디스")
+    assert "<mark>Redis</mark>, not in a redistribution" in page
+    assert "<mark>레디스</mark>는" in page
+    assert "words: 레디스 = Redis" in page
+    page = Browser(browser.client, "ko").open("/search?q=redis")
+    assert "<mark>레디스</mark>는" in page
+    assert "단어: redis = 레디스" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "best"),
+    [
+        ("Mina came. The lighthouse blinks at night. Tea.", "when does the lighthouse blink", "blinks at night."),
+        ("The lighthouse is old. Its lighthouse lamp turns.", "lighthouse lamp", "Its"),
+        ("비가 왔다. 등대는 밤에 켜진다. 차를 마셨다.", "밤 등대는", "등대는 밤에 켜진다."),
+        (f"{'Tea and rain. ' * 60}The lighthouse blinks. {'Rain. ' * 90}", "lighthouse", "The"),
+    ],
+)
+def test_the_sentence_that_answers_is_bold(
+    browser: Browser, write_note: Write, book: Spellbook, text: str, asked: str, best: str
+) -> None:
+    """It has most words of the question; the excerpt is cut around it."""
+    write_note("a.md", text)
+    book.reindex()
+    page = browser.open(f"/search?q={asked}")
+    (bold,) = re.findall('<p class="text">.*?<strong>(.*?)</strong>.*?</p>', page)
+    assert best in re.sub("</?mark>", "", bold)
+    assert "Tea." not in bold
+
+
+def test_a_text_without_a_word_of_the_question_has_no_bold_sentence(
+    browser: Browser, write_note: Write, book: Spellbook
+) -> None:
+    """And its excerpt begins where the text does. Text of a note stays text."""
+    write_note("a.md", "<b>Rain</b> fell. The lighthouse blinks.", keywords="[harbour]")
+    book.reindex()
+    page = browser.open("/search?q=harbour")
+    assert '<p class="text">&lt;b&gt;Rain&lt;/b&gt; fell. The lighthouse blinks.</p>' in page
+
+
+def test_another_language_is_told_only_of_another_script(book: Spellbook, write_note: Write) -> None:
+    """Of a text in the script of the question the pages do not say so: languages of short texts are mistaken."""
+    write_note("es.md", "El puerto fue reconstruido tras la inundación y está abierto a los barcos del norte.")
+    book.reindex()
+    asked = "what is the name of the pilot who was there?"
+    (hit,) = book.search(asked, min_score=0.0).hits
+    korean = replace(hit, chunk=hit.chunk._replace(packed="항구는 북쪽에서 오는 배에 열려 있다."))
+    for shown, is_told in ((hit, True), (searching.told(hit, asked), False), (searching.told(korean, asked), True)):
+        assert any(presentation.FOREIGN in reason for reason in presentation.reasons(shown)) is is_told
+
+
+def test_the_dialog_gets_a_line_a_note(browser: Browser, many: None) -> None:
+    """At most eight hits and the way to all, for a script alone; without one the address is the page."""
+    part = browser.client.get("/search?brief=1&q=lighthouse", headers=PART).text
+    assert part.count("<li>") == 8
+    assert 'href="/search?q=lighthouse"' in part
+    assert 'data-question="lighthouse"' in part
+    assert "<h1>" in browser.open("/search?brief=1&q=lighthouse")
+    assert browser.client.get("/search?brief=1&q=", headers=PART).text.strip() == ""
+    assert "Nothing" in browser.client.get("/search?brief=1&q=zzzzqq&mode=find", headers=PART).text
+
+
+def test_a_hit_links_to_the_exchanges_beside_it(browser: Browser, vault: Path, book: Spellbook) -> None:
+    """A turn of a conversation has the one before and the one after it, as text and in both languages."""
+    turns = "## User\n\n<b>Where?</b>\n\n## Claude\n\nThe harbour.\n\n## User\n\nThanks\n"
+    (vault / "chat.md").write_text(f"---\ncategory: conversation\n---\n{turns}", "utf-8")
+    book.reindex()
+    page = browser.open("/search?q=harbour&mode=find")
+    assert 'before: <a href="/note/chat#s-user">User &lt;b&gt;Where?&lt;/b&gt;</a>' in page
+    assert 'after: <a href="/note/chat#s-user-2">User Thanks</a>' in page
+    assert "뒤: <a " in Browser(browser.client, "ko").open("/search?q=harbour&mode=find")

@@ -1,0 +1,112 @@
+"""Sessions: what was captured is listed, kept, corrected and erased by plain forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spellbook.http.served import Served
+from spellbook.library.book import Spellbook
+from spellbook.search.presentation import is_session
+from tests.helpers import session_writer
+
+from .conftest import Browser
+from .test_actions import section, undone
+
+KEPT = "Rotate the signing keys every ninety days."
+LONG = f"배포는 화요일에 한다. {'이유를 길게 말한다. ' * 300}끝."
+
+
+@pytest.fixture
+def sessions(vault: Path, book: Spellbook) -> Path:
+    """Two sessions, the newer one with two exchanges, one of them long."""
+    write = session_writer(vault)
+    write("old", "Older <b>words</b>.", created="2026-10-01T10:00:00")
+    file = write("new", KEPT, "I rotated them.", LONG, created="2026-11-20T10:00:00")
+    book.reindex()
+    return file
+
+
+def test_the_menu_has_sessions_once_there_are_some(browser: Browser, full: dict[str, str], vault: Path) -> None:
+    """Without a session the page says how to get one, and no menu leads to it."""
+    assert 'href="/sessions"' not in browser.open("/")
+    assert "spellbook capture on" in browser.open("/sessions")
+    session_writer(vault)("a", KEPT)
+    assert "1 exchange<" in browser.open("/sessions")
+    assert 'href="/sessions"' in browser.open("/")
+
+
+def test_sessions_are_listed_newest_first(browser: Browser, sessions: Path, vault: Path) -> None:
+    """Each with its project, its day, its first words and how many exchanges it has; twenty a page."""
+    page = browser.open("/sessions")
+    parts = [">Rotate the signing keys", "2026-11-20", "shop · 2 exchanges", ">Older &lt;b&gt;", "2026-10-01"]
+    places = [page.index(part) for part in parts]
+    assert places == sorted(places)
+    browser.client.headers["accept-language"] = "ko"
+    assert "shop · 주고받은 말 2번" in browser.open("/sessions")
+    for number in range(25):
+        session_writer(vault)(f"s{number}", f"Words of {number}.", created=f"2026-09-01T10:00:{number:02}")
+    assert 'href="/sessions?offset=20"' in browser.open("/sessions")
+    page = browser.open("/sessions?offset=20")
+    assert page.count("Words of") == 7
+    assert "Words of 0." in page
+
+
+@pytest.mark.parametrize(("at", "words"), [(0, KEPT), (1, LONG)])
+def test_an_exchange_is_kept(browser: Browser, sessions: Path, book: Spellbook, at: int, words: str) -> None:
+    """The form has the person's words alone, all of them, to be edited; what is saved is a memory like any other."""
+    before = sessions.read_bytes()
+    place = browser.open("/note/session-new").split('href="/new?keep=')[at + 1].partition('"')[0]
+    page = browser.open(f"/new?keep={place}")
+    fields = browser.form(page, "/do/new")
+    wanted = {"text": words, "title": "", "topic": "shop", "tags": "", "source": "session-new", "scope": "shop"}
+    assert {name: fields[name] for name in wanted} == wanted
+    page = browser.send("/do/new", **fields | {"text": f"{words} Always."}).text
+    [chunk] = [each for each in book.recent().notes if each.category == "memory"]
+    assert "Always." in book.show(chunk.note)[-1].text
+    assert (chunk.source, chunk.meta["scope"], is_session(chunk)) == ("session-new", "shop", False)
+    assert sessions.read_bytes() == before
+    undone(browser, page)
+    assert not [each for each in book.recent().notes if each.category == "memory"]
+    browser.send("/do/new", **fields)  # the session itself is no duplicate
+
+
+def test_an_exchange_is_corrected_and_erased(browser: Browser, sessions: Path, book: Spellbook) -> None:
+    """The editor of every note changes its words; erased, it is in the trash, and undo brings every byte back."""
+    before = sessions.read_bytes()
+    page = browser.open("/note/session-new")
+    assert "from a session, not kept on purpose" in page
+    form = browser.form(browser.open(section(page, "I rotated them.")), "/do/edit")
+    page = browser.send("/do/edit", **form | {"content": form["content"].replace("ninety", "thirty")}).text
+    assert b"every thirty days" in sessions.read_bytes()
+    assert b"trust: agent\n" in sessions.read_bytes()
+    undone(browser, page)
+    assert sessions.read_bytes() == before
+    place = browser.open("/note/session-new")
+    asked = browser.send("/do/erase", **browser.form(place, "/do/erase", "session-new#10")).text
+    page = browser.send("/do/erase", **browser.form(asked, "/do/erase")).text
+    assert b"I rotated" not in sessions.read_bytes()
+    undone(browser, page)
+    assert sessions.read_bytes() == before
+
+
+def test_lists_and_hits_say_so(browser: Browser, sessions: Path) -> None:
+    """On the first page, and above what a search finds, in both languages; other notes have no way to be kept."""
+    assert browser.open("/").count("from a session<") == 2
+    assert "from a session, not kept on purpose" in browser.open("/search?q=signing+keys")
+    browser.client.headers["accept-language"] = "ko"
+    assert "세션에서 온 글, 일부러 남긴 기억 아님" in browser.open("/search?q=signing+keys")
+    sessions.write_text(sessions.read_text("utf-8").replace("trust: agent", "trust: trusted"), "utf-8")
+    assert "/new?keep=" not in browser.open("/note/session-new")
+    browser.open("/new?keep=session-new%23gone", 404)
+
+
+def test_who_only_reads_keeps_nothing(guarded: Browser, sessions: Path, served: Served) -> None:
+    """A reader's token has no buttons; one that is limited sees no session, which is private."""
+    for sees, is_there in (("private", True), ("team", False)):
+        guarded.client.cookies.clear()
+        guarded.send("/login", token=served.tokens.add(sees, "read", sees))
+        assert ("Rotate" in guarded.open("/sessions")) is is_there
+        assert ('href="/sessions"' in guarded.open("/")) is is_there
+        assert ("/new?keep=" in guarded.open("/note/session-new", 200 if is_there else 404)) is False

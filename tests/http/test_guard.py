@@ -1,0 +1,431 @@
+"""Who is let in: hosts, origins, tokens, cookies, rates and sizes, against the app itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from spellbook.http.app import make
+from spellbook.http.doors import MOST_BYTES
+from spellbook.http.guard import LOOPBACK, AccessRules, Guard, hosts
+from spellbook.http.served import Served
+from spellbook.library.book import Spellbook
+
+from .running import asked, code
+
+ALL = (
+    "/",
+    "/mcp",
+    "/sse",
+    "/messages/",
+    "/health",
+    "/api/jobs",
+    "/admin/x",
+    "/login",
+    "/static/x",
+    "/x",
+)
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+
+
+@pytest.fixture
+def served(book: Spellbook) -> Served:
+    return Served(book)
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[TestClient]:
+    """A program on this machine."""
+    with asked(served) as made:
+        yield made
+
+
+def with_rules(served: Served, **rules: Any) -> TestClient:
+    return asked(served, AccessRules(**rules), follow_redirects=False)
+
+
+@pytest.mark.parametrize("path", ALL)
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "evil.example:17950",
+        "localhost@evil.example",
+        "localhost/evil",
+        "localhost:x",
+        "[::1",
+        "127.0.0.2",
+        "2130706433",
+        "",
+    ],
+)
+def test_a_foreign_host(client, host, path):
+    """A name that somebody points at this machine is refused everywhere, and the message names the setting."""
+    answer = client.get(path, headers={"host": host})
+    assert code(answer) == (421, "PERMISSION_DENIED")
+    assert "SPELLBOOK_ALLOWED_HOSTS" in answer.text
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:17950", "[::1]:17950"])
+def test_own_hosts(client, host):
+    """This machine by any of its names, whatever the port: a proxy or a container may map it."""
+    assert client.get("/health", headers={"host": host}).status_code == 200
+
+
+def test_two_hosts(client):
+    """Two Host headers are none."""
+    answer = client.get("/health", headers=[("host", "localhost"), ("host", "evil.example")])
+    assert code(answer) == (421, "PERMISSION_DENIED")
+
+
+def test_allowed_hosts(served):
+    """Names of SPELLBOOK_ALLOWED_HOSTS, with a port or for any; the address that was bound is one, 0.0.0.0 is none."""
+    assert hosts("0.0.0.0", ("notes.example",)) == (*LOOPBACK, "notes.example")
+    assert hosts("192.168.0.7", ()) == (*LOOPBACK, "192.168.0.7")
+    assert hosts("fe80::1", ()) == (*LOOPBACK, "[fe80::1]")
+    with with_rules(served, hosts=("notes.example", "other.example:81")) as client:
+        for host, status in {"notes.example": 200, "notes.example:9": 200, "other.example:81": 200}.items():
+            assert client.get("/health", headers={"host": host}).status_code == status
+        for host in ("other.example", "other.example:82", "localhost"):
+            assert client.get("/health", headers={"host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("path", ALL)
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://localhost:8000"},
+        {"origin": "http://127.0.0.1:17950"},
+        {"origin": "http://["},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"},
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"},
+    ],
+    ids=str,
+)
+def test_pages_of_other_origins(client, headers, method, path):
+    """They may ask nothing, with or without a token: DNS rebinding, forms, scripts, frames."""
+    assert code(client.request(method, path, headers=headers)) == (403, "PERMISSION_DENIED")
+
+
+def test_what_a_page_may_do(client):
+    """Its own pages ask; a link elsewhere may lead to a page, but not send anything."""
+    assert client.get("/health", headers={"origin": "http://localhost:17950"}).status_code == 200
+    assert client.get("/health", headers={"sec-fetch-site": "same-origin"}).status_code == 200
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    assert client.get("/health", headers=link).status_code == 200
+    assert code(client.post("/api/jobs", headers=link)) == (403, "PERMISSION_DENIED")
+
+
+def test_every_answer_is_guarded(client):
+    """Refusals, errors and answers alike say that nothing may be framed, guessed or kept."""
+    for path in ALL:
+        for headers in ({}, {"host": "evil.example"}):
+            if not headers and path == "/sse":  # a stream, which does not end here
+                continue
+            answer = client.get(path, headers=headers)
+            assert answer.headers["x-spellbook-api"] == "v1.0.0"
+            assert "default-src 'none'" in answer.headers["content-security-policy"]
+            assert "unsafe" not in answer.headers["content-security-policy"]
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert answer.headers["referrer-policy"] == "same-origin"
+            assert path == "/static/x" or "no-store" in answer.headers["cache-control"]
+
+
+def test_a_token_is_needed_once_there_is_one(served):
+    """From then on this machine needs it, too; when the last one is removed, it does not."""
+    with with_rules(served) as client:
+        assert client.get("/api/jobs").status_code == 200
+        token = served.tokens.add("ada", "read")
+        assert code(client.get("/api/jobs")) == (401, "AUTHENTICATION_ERROR")
+        assert client.get("/api/jobs").headers["www-authenticate"].startswith("Bearer")
+        assert client.get("/health").status_code == 200
+        assert client.get("/api/jobs", headers={"authorization": f"Bearer {token}"}).status_code == 200
+        served.tokens.remove("ada")
+        assert client.get("/api/jobs").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"authorization": "Bearer wrong"},
+        {"authorization": "Basic {token}"},
+        {"authorization": "{token}"},
+        {"authorization": "Bearer {token}x"},
+        {"authorization": "Bearer"},
+        {"cookie": "spellbook={token}"},
+        {"cookie": "spellbook=a.b.c.d"},
+        {"x-token": "{token}"},
+    ],
+    ids=str,
+)
+def test_wrong_tokens(served, given):
+    """A token counts as a bearer's alone, never as a cookie, nor in an address; and no answer shows what was sent."""
+    token = served.tokens.add("ada")
+    with with_rules(served) as client:
+        headers = {name: value.format(token=token) for name, value in given.items()}
+        answer = client.get(f"/api/jobs?token={token}", headers=headers)
+        assert code(answer) == (401, "AUTHENTICATION_ERROR")
+        assert token not in answer.text
+
+
+def test_guessing(served):
+    """After ten wrong tokens within a minute an address waits, but for those it was let in with before."""
+    token, known = served.tokens.add("ada"), {"authorization": f"Bearer {served.tokens.add('bob')}"}
+    right = {"authorization": f"Bearer {token}"}
+    with with_rules(served) as client:
+        assert client.get("/api/jobs", headers=known).status_code == 200
+        for number in range(10):
+            assert client.get("/api/jobs", headers={"authorization": f"Bearer {number}"}).status_code == 401
+        refused = client.get("/api/jobs", headers=right)
+        assert code(refused) == (429, "RATE_LIMIT_EXCEEDED")
+        assert 0 < int(refused.headers["retry-after"]) <= 61
+        assert client.get("/api/jobs", headers=known).status_code == 200
+        served.tokens.remove("bob")
+        assert [client.get("/api/jobs", headers=known).status_code for _ in range(2)] == [401, 429]
+    with TestClient(client.app, "http://localhost:17950", client=("10.0.0.2", 5)) as other:
+        assert other.get("/api/jobs", headers=right).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "Via", "CF-Connecting-IP", "X-Real-IP"])
+def test_through_an_unknown_proxy(served, name):
+    """What a proxy of this machine passes on may come from anywhere, and needs a token."""
+    with with_rules(served) as client:
+        assert code(client.get("/api/jobs", headers={name: "10.0.0.1"})) == (401, "AUTHENTICATION_ERROR")
+        assert "--trusted-proxy" in client.get("/api/jobs", headers={name: ""}).text
+        right = {"authorization": f"Bearer {served.tokens.add('ada')}"}
+        assert client.get("/api/jobs", headers={name: "10.0.0.1", **right}).status_code == 200
+
+
+def test_a_stream_ends_with_its_token(served):
+    """A token that is removed gets nothing more of an answer that goes on."""
+    token = served.tokens.add("ada")
+    sent: list[dict[str, Any]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"one", "more_body": True})
+        served.tokens.remove("ada")
+        await send({"type": "http.response.body", "body": b"two", "more_body": True})
+        await send({"type": "http.response.body", "body": b"three"})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())]
+    scope = {"type": "http", "method": "GET", "path": "/sse", "headers": headers}
+    asyncio.run(Guard(app, served.tokens, AccessRules())(scope, receive, send))
+    assert [message.get("body") for message in sent[1:]] == [b"one", None]
+    assert not sent[-1].get("more_body")
+
+
+def test_the_rate_of_a_token(served):
+    """Each token has its own; without a token this machine is not counted, and 0 is no bound."""
+    one, other = ({"authorization": f"Bearer {served.tokens.add(name)}"} for name in ("ada", "bob"))
+    with with_rules(served, rate=3) as client:
+        assert [client.get("/api/jobs", headers=one).status_code for _ in range(5)] == [200, 200, 200, 429, 429]
+        refused = client.get("/api/jobs", headers=one)
+        assert code(refused) == (429, "RATE_LIMIT_EXCEEDED")
+        assert int(refused.headers["retry-after"]) <= 3601
+        assert client.get("/api/jobs", headers=other).status_code == 200
+    with with_rules(served, rate=0) as client:
+        assert {client.get("/api/jobs", headers=one).status_code for _ in range(5)} == {200}
+
+
+def test_cookies(served):
+    """A page that has logged in reads; to write it must send a header that no page of another origin can."""
+    token = served.tokens.add("ada")
+    cookie = {"cookie": f"spellbook={served.tokens.cookie(token)}"}
+    with with_rules(served) as client:
+        assert client.get("/api/jobs", headers=cookie).status_code == 200
+        assert code(client.delete("/api/jobs/x", headers=cookie)) == (403, "PERMISSION_DENIED")
+        assert code(client.delete("/api/jobs/x", headers={**cookie, "x-spellbook": "1"})) == (404, "MEMORY_NOT_FOUND")
+        served.tokens.remove("ada")
+        served.tokens.add("eve")
+        assert client.get("/api/jobs", headers=cookie).status_code == 401
+
+
+def test_beyond_this_machine(served):
+    """Without a token nobody is let in there; SPELLBOOK_AUTH=none lets in everybody."""
+    with with_rules(served, is_local=False) as client:
+        assert client.get("/api/jobs").status_code == 401
+    served.tokens.add("ada")
+    with with_rules(served, is_open=True) as client:
+        assert client.get("/api/jobs").status_code == 200
+
+
+@pytest.mark.parametrize("host", ["192.168.0.7", "10.1.2.3", "[fd00::7]", "8.8.8.8"])
+def test_what_comes_by_another_address_needs_a_token(served, host):
+    """Whatever name it asks for: --phone opens an address in the home network beside that of this machine alone."""
+    app = make(served, AccessRules((*LOOPBACK, host)), live=False)
+    with TestClient(app, f"http://{host}:17950") as client:
+        for named in (f"{host}:17950", "localhost", "127.0.0.1:17950"):
+            assert client.get("/api/jobs", headers={"host": named}).status_code == 401
+        headers = {"authorization": f"Bearer {served.tokens.lend()}"}
+        assert client.get("/api/jobs", headers=headers).status_code == 200
+        assert client.get("/api/jobs").status_code == 401
+    with asked(served) as client:
+        assert client.get("/api/jobs").status_code == 200
+
+
+def test_a_damaged_file_of_tokens_lets_nobody_in(served):
+    """An error that names the file's fault, not an open door."""
+    served.tokens.add("ada")
+    served.tokens.file.write_text("{")
+    with with_rules(served) as client:
+        assert code(client.get("/api/jobs")) == (500, "STORAGE_ERROR")
+
+
+def test_no_oauth(client):
+    """Clients that look for it get a plain 404, and keep the header that they were given."""
+    for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server/mcp"):
+        assert code(client.get(path)) == (404, "MEMORY_NOT_FOUND")
+
+
+def test_bodies(client):
+    """Too large by what it says or by what comes; and malformed JSON is the sender's fault."""
+    size = {"content-length": str(MOST_BYTES + 1)}
+    assert code(client.post("/api/jobs", content=b"x", headers=size)) == (413, "INVALID_INPUT")
+
+    def much() -> Iterator[bytes]:
+        for _ in range(MOST_BYTES // 1_000_000 + 1):
+            yield b"x" * 1_000_000
+
+    assert client.post("/mcp", content=much(), headers={"content-type": "application/json"}).status_code == 413
+    accepts = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    assert client.post("/mcp", content=b"{", headers=accepts).status_code == 400
+
+
+OPEN = ("/health", "/login", "/static/app.js", "/.well-known/x")
+
+
+@pytest.mark.parametrize("path", OPEN)
+def test_what_a_stranger_sends_is_small(client, path):
+    """Without a token no body over 8 KB and no head over 16 KB is taken in."""
+    assert code(client.post(path, content=b"x" * 8_001)) == (413, "INVALID_INPUT")
+    assert code(client.get(path, headers={"x-a": "a" * 16_001})) == (431, "INVALID_INPUT")
+    assert code(client.get(path, params={"to": "a" * 16_001})) == (431, "INVALID_INPUT")
+    assert code(client.get("/api/jobs", headers={"x-a": "a" * 64_001})) == (431, "INVALID_INPUT")
+
+
+def test_a_login_that_does_not_end_is_not_kept(served):
+    """What is beyond the bound of its body is not even read."""
+    pieces: list[bytes] = []
+    statuses: list[int] = []
+
+    async def receive() -> dict[str, Any]:
+        pieces.append(b"x" * 1_000)
+        return {"type": "http.request", "body": pieces[-1], "more_body": True}
+
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status", 0))
+
+    scope = {"type": "http", "method": "POST", "path": "/login", "query_string": b"", "client": ("10.0.0.1", 1)}
+    asyncio.run(make(served, live=False)({**scope, "headers": [(b"host", b"localhost")]}, receive, send))
+    assert (statuses[0], len(pieces)) == (413, 9)
+
+
+def test_strangers_leave_room(served):
+    """Requests without a token are bounded in number: those of one address before all, and others are answered."""
+    served.tokens.add("ada")
+    held, statuses = asyncio.Event(), list[int]()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await held.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b""}
+
+    async def ask(guard: Guard, address: str) -> int:
+        started: list[int] = []
+
+        async def send(message: Any) -> None:
+            started.append(message.get("status", 0))
+
+        scope = {"type": "http", "method": "GET", "path": "/login", "query_string": b"", "client": (address, 1)}
+        await guard({**scope, "headers": [(b"host", b"localhost")]}, receive, send)
+        return started[0]
+
+    async def flood() -> None:
+        guard = Guard(app, served.tokens, AccessRules())
+        addresses = [f"10.0.0.{number % 5}" for number in range(5 * 60)]
+        waiting = [asyncio.create_task(ask(guard, address)) for address in addresses]
+        await asyncio.sleep(0)
+        held.set()
+        statuses.extend(await asyncio.gather(*waiting))
+        statuses.append(await ask(guard, "10.0.0.0"))
+
+    asyncio.run(flood())
+    assert (statuses.count(200), statuses.count(503), statuses[-1]) == (201, 100, 200)
+    assert [statuses[number:300:5].count(200) for number in range(5)] == [40] * 5
+    held, only = asyncio.Event(), list[int]()
+
+    async def one() -> None:
+        guard = Guard(app, served.tokens, AccessRules())
+        waiting = [asyncio.create_task(ask(guard, "10.0.0.9")) for _ in range(60)]
+        waiting.append(asyncio.create_task(ask(guard, "10.0.0.8")))
+        await asyncio.sleep(0)
+        held.set()
+        only.extend(await asyncio.gather(*waiting))
+
+    asyncio.run(one())
+    assert (only[:60].count(200), only[60]) == (50, 200)
+
+
+def test_a_long_address_does_not_hinder_a_login(served):
+    """The login leads back to a page whose address is not too long for it, and to the first page else."""
+    served.tokens.add("ada")
+    with with_rules(served) as client:
+        for letters, expected in {100: "/login?to=", 60_000: "/login"}.items():
+            answer = client.get("/search", params={"q": "a" * letters}, headers={"accept": "text/html"})
+            assert answer.headers["location"].startswith(expected)
+            assert client.get(answer.headers["location"]).status_code == 200
+
+
+def test_a_reading_token_over_mcp(served, write_note):
+    """It has the reading tools alone, and a session belongs to its token."""
+    write_note("a.md", "A harbor.")
+    served.book.reindex()
+    reader, writer = (
+        {
+            "authorization": f"Bearer {served.tokens.add(may, may)}",
+            "accept": "application/json, text/event-stream",
+        }
+        for may in ("read", "write")
+    )
+    begin = {
+        **LIST,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+    }
+    with with_rules(served) as client:
+        names: dict[str, str] = {}
+        for who, headers in (("read", reader), ("write", writer)):
+            session = client.post("/mcp", json=begin, headers=headers).headers["mcp-session-id"]
+            headers["mcp-session-id"] = session
+            client.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=headers)
+            names[who] = client.post("/mcp", json=LIST, headers=headers).text
+        assert '"find"' in names["read"]
+        assert '"scribe"' in names["write"]
+        assert '"scribe"' not in names["read"]
+        call = {**LIST, "method": "tools/call", "params": {"name": "undo", "arguments": {}}}
+        assert "PERMISSION_DENIED" in client.post("/mcp", json=call, headers=reader).text
+        stolen = {**writer, "mcp-session-id": reader["mcp-session-id"]}
+        assert client.post("/mcp", json=LIST, headers=stolen).status_code == 404
+        served.tokens.remove("write")
+        again = {**writer, "authorization": f"Bearer {served.tokens.add('write', 'write')}"}
+        assert client.post("/mcp", json=LIST, headers=again).status_code == 404

@@ -1,0 +1,464 @@
+"""`spellbook serve` as a process: it starts, serves real MCP clients in both eras, shares a vault, and ends in time."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import os
+import re
+import select
+import shlex
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+from typing import Any
+
+import anyio
+import click
+import httpx
+import pytest
+from mcp import Client, ClientSession
+from mcp.client.sse import sse_client
+
+from spellbook.http import run
+from spellbook.http.guard import COOKIE
+from spellbook.http.tokens import Tokens
+from spellbook.system.errors import InvalidInput
+from tests.helpers import PATIENCE, finished, python, until
+from tests.mcp.agent import Agent, stdio
+
+pytestmark = pytest.mark.slow
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+
+
+def test_real_clients(serving, write_note):
+    """A client that is configured with the address alone, or with /mcp, in either era: tools, resources, a write."""
+    write_note("a.md", "The harbor is closed on Mondays.")
+    server = serving("--toolsets", "core,memento")
+
+    async def talk(mode: Any, path: str) -> None:
+        async with Client(server.url.replace("127.0.0.1", "localhost") + path, mode=mode) as client:
+            assert {tool.name for tool in (await client.list_tools()).tools} >= {"scribe", "remember"}
+            assert "harbor" in await Agent(client).call("find", keywords=["harbor"])
+            await Agent(client).call("remember", content="The lighthouse opens in May.")
+            assert "lighthouse" in await Agent(client).call("find", keywords=["lighthouse"])
+            assert json.loads((await client.read_resource("memory://index")).contents[0].text)["total_chunks"] == 2
+
+    for mode in ("auto", "legacy"):
+        for path in ("", "/", "/mcp"):
+            anyio.run(talk, mode, path)
+    page = httpx.get(f"{server.url}/settings", headers={"accept": "text/html"}).text
+    now = dt.datetime.now() - dt.timedelta(minutes=30)
+    [(name, at)] = re.findall(r'<li class="row apart"><span>(\w[^<]*)</span><span class="small">([^<]*)</span>', page)
+    assert name.startswith("mcp ")
+    assert dt.datetime.strptime(at, "%Y-%m-%d %H:%M") > now
+
+
+@posix
+def test_a_vault_whose_path_leads_elsewhere(serving, vault, write_note):
+    """If the link that names the vault is pointed at another folder, /health says that answers are not from there."""
+    write_note("a.md", "The harbor is closed on Mondays.")
+    real = vault.rename(vault.with_name("real"))
+    vault.symlink_to(real)
+    server = serving()
+    assert httpx.get(f"{server.url}/health").status_code == 200
+    other = vault.with_name("other")
+    other.mkdir()
+    vault.unlink()
+    vault.symlink_to(other)
+    answer = httpx.get(f"{server.url}/health")
+    assert (answer.status_code, answer.json()["status"]) == (503, "degraded")
+    assert "another folder" in answer.json()["reason"]
+    assert str(other) not in answer.text
+    vault.unlink()
+    vault.symlink_to(real)
+    assert httpx.get(f"{server.url}/health").status_code == 200
+
+
+def test_the_older_sse(serving, write_note):
+    """Clients of the protocol's first transport are served at /sse; ending the server in the middle logs no error."""
+    write_note("a.md", "The harbor is closed on Mondays.")
+    server = serving()
+
+    async def talk() -> None:
+        async with sse_client(f"{server.url}/sse") as (read, write), ClientSession(read, write) as session:
+            await session.initialize()
+            assert "harbor" in await Agent(session).call("find", keywords=["harbor"])
+
+    anyio.run(talk)
+    assert httpx.get(f"{server.url}/health").json()["status"] == "ok"
+    assert server.end() == 0
+    assert len(server.said) == 1, server.said
+
+
+def test_health(serving, vault):
+    """It says that the vault is there, without a token and without telling of notes; 503 when the folder is away."""
+    server = serving()
+    answer = httpx.get(f"{server.url}/health")
+    assert (answer.status_code, set(answer.json())) == (200, {"status", "version", "api"})
+    assert httpx.get(server.url).json()["mcp"] == "/mcp"
+    assert "<h1" in httpx.get(server.url, headers={"accept": "text/html"}).text
+    vault.rename(vault.with_name("away"))
+    answer = httpx.get(f"{server.url}/health")
+    assert (answer.status_code, answer.json()["status"]) == (503, "degraded")
+    vault.with_name("away").rename(vault)
+
+
+@posix
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_end(serving, write_note, number):
+    """With a stream open, too: exit code 0, the vault closed, the address free."""
+    write_note("a.md", "text")
+    server = serving()
+    with httpx.stream("GET", f"{server.url}/sse", timeout=PATIENCE):
+        server.process.send_signal(number)
+        assert server.process.wait(PATIENCE) == 0
+    port = int(server.url.rpartition(":")[2])
+    with socket.socket() as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        free.bind(("127.0.0.1", port))
+
+
+AT_WORK = """
+import sys, threading, time
+from spellbook.system.processes import leave_threads
+goes_on = threading.Event()
+def work():
+    while not goes_on.wait(0.05) and sys.argv[2] == "on":
+        pass
+threading.Thread(target=work, name=sys.argv[1], daemon=True).start()
+leave_threads()
+print("closed", flush=True)
+goes_on.set()
+"""
+
+
+def test_nothing_is_closed_under_a_thread_at_work():
+    """A process whose threads still compute at its end exits with 0, without closing what they use; others close it."""
+    names = ("AnyIO worker thread", "spellbook-watch", "another")
+    started = [python(AT_WORK, name, how) for name in names for how in ("on", "off")]
+    assert finished(*started) == ["", "closed", "", "closed", "closed", "closed"]
+
+
+def test_a_taken_port(serving):
+    """A second server says so at once, before it loads anything, and what to do."""
+    server = serving()
+    arguments = [*server.arguments]
+    arguments[arguments.index("--port") + 1] = server.url.rpartition(":")[2]
+    done = subprocess.run(arguments, capture_output=True, encoding="utf-8", timeout=PATIENCE)
+    assert done.returncode == 1
+    assert "choose another --port" in done.stderr.lower()
+
+
+CODE = "[█▀▄ ]{25,}"
+"""A line of a code for a camera, as a terminal shows it."""
+
+AT_HOME = """
+import sys
+import segno
+from spellbook.http import run
+run.home = lambda: "127.0.0.2"  # no test uses the network
+make = segno.make_qr
+segno.make_qr = lambda text: print("code:", text, file=sys.stderr) or make(text)
+"""
+"""A machine whose address at home is another one of its own, and that says what its code holds."""
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "said"),
+    [
+        (("--host", "no.such.name.invalid"), {}, "there is no such address"),
+        (("--certfile", "x.pem"), {}, "belong together"),
+        (("--certfile", "x.pem", "--keyfile", "y.pem"), {}, "Give a certificate and its key"),
+        (("--toolsets", "cores"), {}, "There is no toolset 'cores'"),
+        (("--host", "0.0.0.0"), {"SPELLBOOK_AUTH": "none"}, "needs SPELLBOOK_ALLOWED_HOSTS"),
+        (("--phone", "--host", "0.0.0.0"), {}, "--phone chooses the address itself"),
+        (("--phone",), {"SPELLBOOK_HOST": "192.168.0.2"}, "--phone chooses the address itself"),
+        (("--phone",), {"SPELLBOOK_AUTH": "none", "code": "AT_HOME"}, "--phone needs tokens"),
+        ((), {"SPELLBOOK_AUTH": "off"}, "neither token nor none"),
+        ((), {"SPELLBOOK_RATE": "many"}, "not a whole number"),
+        ((), {"SPELLBOOK_TOKEN": "short"}, "SPELLBOOK_TOKEN"),
+    ],
+    ids=str,
+)
+def test_wrong_settings(serving, options, environment, said):
+    """Each is an error with the next step, and nothing listens."""
+    environment = {name: AT_HOME if value == "AT_HOME" else value for name, value in environment.items()}
+    server = serving(*options, **environment)
+    assert server.process.wait(PATIENCE) in {1, 2}
+    server.end()
+    assert not server.url.startswith("http")
+    assert said in " ".join(server.said)
+
+
+def test_beyond_this_machine(serving):
+    """The first start makes a token and shows it once, as a client's configuration; the next start shows none."""
+    server = serving("--host", "0.0.0.0")
+    entry = json.loads(next(line for line in server.said if line.startswith("{")))["mcpServers"]["spellbook"]
+
+    async def talk(headers: dict[str, str]) -> None:
+        async with httpx.AsyncClient(headers=headers) as http:
+            answer = await http.get(f"{server.url}/api/jobs")
+            answer.raise_for_status()
+
+    anyio.run(talk, entry["headers"])
+    assert httpx.get(f"{server.url}/api/jobs").status_code == 401
+    token = entry["headers"]["Authorization"].partition(" ")[2]
+    server.end()
+    again = serving("--host", "0.0.0.0")
+    assert token not in " ".join(again.said)
+    assert httpx.get(f"{again.url}/api/jobs", headers=entry["headers"]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("own", "is_home"),
+    [
+        *(("192.168.1.5", True), ("10.0.0.3", True), ("172.31.9.9", True), ("172.32.0.1", False), ("8.8.8.8", False)),
+        *(("100.64.0.1", False), ("169.254.7.7", False), ("127.0.0.1", False), ("0.0.0.0", False), (None, False)),
+    ],
+)
+def test_the_address_at_home(monkeypatch, own, is_home):
+    """It is one of RFC 1918, found without sending anything; a machine without one is told what to do."""
+
+    class Probe(socket.socket):
+        def connect(self, place):
+            assert self.type == socket.SOCK_DGRAM
+            if own is None:
+                raise OSError(101, "Network is unreachable")
+
+        def getsockname(self):
+            return own, 1
+
+    monkeypatch.setattr(socket, "socket", Probe)
+    if is_home:
+        assert run.home() == own
+        return
+    with pytest.raises(InvalidInput, match="Join the Wi-Fi"):
+        run.home()
+
+
+def test_a_phone_is_let_in_until_the_end(serving, vault):
+    """
+    The code holds a token that may write and is in no file; it ends with the server, and with it what it opened.
+
+    Programs of this machine go on without one, and no line has the token.
+    """
+    server = serving("--phone", code=AT_HOME)
+    said = [line for line in server.said if not line.startswith("code:")]
+    [login] = {line.partition(" ")[2] for line in server.said if line.startswith("code:")}
+    place, _, token = login.partition("/login#")
+    assert place == server.url.replace("127.0.0.1", "127.0.0.2")
+    assert not [line for line in said if re.fullmatch(CODE, line)]  # a log would keep it
+    assert f"Scan the code, here or in Settings, with a phone. It opens {place}; Ctrl-C ends it." in said
+    assert "Everybody in it who has the code can read and write your notes, over http." in said
+    assert token not in "".join(said)
+    headers = {"authorization": f"Bearer {token}"}
+    assert httpx.get(f"{place}/api/jobs", headers=headers).status_code == 200
+    assert httpx.get(f"{place}/admin/links", headers=headers).status_code == 403
+    cookie = {"cookie": f"{COOKIE}={httpx.post(f'{place}/login', json={'token': token}).cookies[COOKIE]}"}
+    assert httpx.get(f"{place}/api/jobs", headers=cookie).status_code == 200
+    assert httpx.get(f"{server.url}/admin/links").status_code == 200
+    assert not Tokens.of(vault).all()
+    assert server.end() == 0
+    Tokens.of(vault).add("me")
+    again = serving("--phone", code=AT_HOME)
+    for old in (headers, cookie):
+        assert httpx.get(f"{again.url}/api/jobs", headers=old).status_code == 401
+    assert login not in " ".join(again.said)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_the_code_is_drawn_at_a_terminal(vault):
+    """It is as wide as a camera needs."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    start = f"{AT_HOME}\nfrom spellbook.__main__ import main\nmain()"
+    command = [sys.executable, "-c", start, "--vault", str(vault), "serve", "--port", "0", "--phone", "--no-open"]
+    environment = {**os.environ, "SPELLBOOK_EMBEDDER": "hash"}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        with open(ours, encoding="utf-8") as terminal:
+            said = []
+            while not said or "Open " not in said[-1]:
+                said.append(terminal.readline())
+            assert httpx.get(f"{said[-1].split()[1]}/health").status_code == 200
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 0
+    assert len([line for line in said if re.fullmatch(CODE, click.unstyle(line.strip("\r\n")))]) > 12
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize(
+    ("options", "changed", "is_opened"),
+    [
+        pytest.param((), {}, True, id="at a terminal"),
+        pytest.param(("--no-open",), {}, False, id="told not to"),
+        pytest.param((), {"SSH_TTY": "/dev/pts/9"}, False, id="over SSH"),
+        pytest.param((), {"CI": "true"}, False, id="in CI"),
+        pytest.param((), {"SPELLBOOK_CONTAINER": "1"}, False, id="in a container"),
+        pytest.param((), {"DISPLAY": "", "BROWSER": ""}, False, id="without a screen"),
+        pytest.param((), {"BROWSER": "w3m %s"}, False, id="in the terminal itself"),
+    ],
+)
+def test_a_browser_is_opened(vault, tmp_path, options, changed, is_opened):
+    """Where a person sits before it, and nowhere else; the line says how to go on."""
+    import pty
+
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f"#!/bin/sh\necho $1 > {opened}.new && mv {opened}.new {opened}\n")
+    browser.chmod(0o700)
+    own = {"DISPLAY": ":9", "BROWSER": f"{browser} %s &", "SPELLBOOK_EMBEDDER": "hash", "WAYLAND_DISPLAY": ""}
+    none = dict.fromkeys(("SSH_CONNECTION", "SSH_TTY", "CI", "SPELLBOOK_CONTAINER"), "")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "serve", "--port", "0", *options]
+    environment = {**os.environ, **none, **own, **changed}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        with open(ours, encoding="utf-8") as terminal:
+            line = next(line.strip() for line in terminal if "Open " in line)
+            url = re.fullmatch(r"Open (http://127\.0\.0\.1:\d+) in a browser\. Stop with Ctrl-C\.", line)[1]
+            assert httpx.get(f"{url}/health").status_code == 200
+            if is_opened:
+                until(opened.exists)
+                assert opened.read_text() == f"{url}\n"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 0
+    assert opened.exists() is is_opened
+
+
+def test_https(serving, tmp_path):
+    """With a certificate, clients that trust it connect; plain HTTP does not."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    options = shlex.split(
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost"
+    )
+    files = ["-keyout", key, "-out", certificate, "-addext", "subjectAltName=IP:127.0.0.1"]
+    if subprocess.run(["openssl", *options, *files], capture_output=True).returncode:
+        pytest.skip("there is no openssl")
+    server = serving("--certfile", str(certificate), "--keyfile", str(key))
+    assert server.url.startswith("https://")
+    trusted = ssl.create_default_context(cafile=certificate)
+    assert httpx.get(f"{server.url}/health", verify=trusted).status_code == 200
+    with pytest.raises(httpx.HTTPError):
+        httpx.get(server.url.replace("https", "http") + "/health")
+
+
+def test_a_trusted_proxy(serving):
+    """It is believed whose request it forwards, so wrong tokens are counted by caller; behind one a token is needed."""
+    server = serving("--trusted-proxy", "127.0.0.1")
+    assert any("token" in line for line in server.said)
+    for _ in range(11):
+        headers = {"authorization": "Bearer wrong", "x-forwarded-for": "10.1.1.1"}
+        last = httpx.get(f"{server.url}/api/jobs", headers=headers).status_code
+    assert last == 429
+    other = {"authorization": "Bearer wrong", "x-forwarded-for": "10.1.1.2"}
+    assert httpx.get(f"{server.url}/api/jobs", headers=other).status_code == 401
+
+
+def test_slow_clients(serving):
+    """A head or a body that does not arrive is cut off after a while, and nobody else waits meanwhile."""
+    server = serving()
+    port = int(server.url.rpartition(":")[2])
+    slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(200)]
+    for number, each in enumerate(slow):
+        each.settimeout(PATIENCE)
+        each.sendall(b"" if number % 2 else b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-A")
+    assert httpx.get(f"{server.url}/health", timeout=PATIENCE).status_code == 200
+    assert not select.select(slow[-1:], [], [], 0)[0], "it is still waited for"
+    for each in slow:
+        assert each.recv(1_000) == b""  # closed by the server
+        each.close()
+
+
+HOST = b"Host: localhost\r\n"
+NONE = (
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    b"GET http://evil.example/health HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    b"GET /health HTTP/1.1\r\n" + HOST + b"Host: evil.example\r\n\r\n",
+    b"GET /health HTTP/1.1\r\n" + HOST + b"X-A: " + b"a" * 100_000 + b"\r\n\r\n",
+    b"POST /mcp HTTP/1.1\r\n" + HOST + b"Content-Length: -5\r\n\r\n",
+    b"POST /mcp HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nx",
+    b"GET /../../etc/passwd HTTP/1.1\r\n" + HOST + b"\r\n",
+    b"GET /%00%ff%2e%2e/ HTTP/1.1\r\n" + HOST + b"\r\n",
+)
+
+
+def test_requests_that_are_none(serving):
+    """An error of the sender, never one of the server, and the log has no stack trace."""
+    server = serving()
+    for sent in NONE:
+        with socket.create_connection(
+            ("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=PATIENCE
+        ) as connection:
+            connection.sendall(sent)
+            connection.shutdown(socket.SHUT_WR)
+            answer = connection.recv(100)
+        allowed = {400, 404, 405, 421, 431} | ({200} if len(sent) > 64_000 else set())  # it may arrive in one piece
+        assert answer == b"" or int(answer.split()[1]) in allowed, sent[:50]
+        assert httpx.get(f"{server.url}/health").status_code == 200
+    server.end()
+    assert "Traceback" not in "\n".join(server.said)
+
+
+BODIES = {
+    "it breaks off": (b"Content-Length: 1000\r\n", b"{"),
+    "a piece of it breaks off": (b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n"),
+    "a piece of it is none": (b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\nZZZZ\r\n"),
+    "it is too large": (b"Transfer-Encoding: chunked\r\n", b"186a0\r\n" + b"a" * 100_000 + b"\r\n"),
+    "more than was announced": (b"Content-Length: 2\r\n", b"{}\0garbage\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("is_reset", [False, True], ids=["closed", "reset"])
+@pytest.mark.parametrize("body", BODIES)
+def test_clients_that_leave(serving, body, is_reset):
+    """A body that does not arrive whole, or is refused, costs a line of the log at most, and counts as no failure."""
+    server = serving()
+    port, (head, sent) = int(server.url.rpartition(":")[2]), BODIES[body]
+    paths = ("/login", "/api/notes", "/mcp", "/", "/messages/", "/do/save", "/logout", "/admin/errors/resolve", "/x")
+    for path in paths:
+        with socket.create_connection(("127.0.0.1", port), timeout=15) as connection:
+            kind = b"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+            connection.sendall(f"POST {path} HTTP/1.1\r\n".encode() + HOST + kind + head + b"\r\n")
+            with contextlib.suppress(ConnectionError):  # it may be refused already
+                for _ in range(1 if len(sent) < 100_000 else 250):
+                    connection.sendall(sent)
+            if is_reset:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert httpx.get(f"{server.url}/health").status_code == 200
+    assert httpx.get(f"{server.url}/admin/stats/errors").json()["byCode"].keys() <= {"INVALID_INPUT"}
+    server.end()
+    assert "Traceback" not in "\n".join(server.said)
+    assert len(server.said) <= 1 + len(paths), server.said
+
+
+def test_two_servers_and_a_stdio_process(serving, vault):
+    """What one of them writes is found by all at once, by words and by meaning."""
+    doors: list[Any] = [
+        serving().url,
+        serving().url,
+        stdio(vault),
+    ]
+
+    async def talk() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(Client(door)) for door in doors]
+            for number, client in enumerate(clients):
+                word = f"word{number}x"
+                session = (await Agent(client).json("rest"))["session_id"]
+                chunk = {
+                    "text": f"{word} lies in the harbor.",
+                    "metadata": {"topic": "t", "keywords": [word, "a", "b"]},
+                }
+                done = await Agent(client).json("scribe", chunk=chunk, session_id=session, force=True)
+                for other in clients:
+                    for tool, asked in (("find", {"keywords": [word]}), ("memorize", {"query": chunk["text"]})):
+                        assert done["path"] in await Agent(other).found(tool, **asked), (number, tool)
+
+    anyio.run(talk)

@@ -1,0 +1,282 @@
+"""Tokens: who is let in, what the file tells, and when a cookie ends."""
+
+from __future__ import annotations
+
+import base64
+import json
+import stat
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from spellbook.cli import main
+from spellbook.http.callers import RIGHTS, SCOPES, Caller
+from spellbook.http.tokens import COOKIE_SECONDS, FILE, Tokens
+from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError, StorageError
+from tests.helpers import finished, python
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "data" / FILE
+
+
+def test_a_token_names_its_caller_and_no_other_text_does(file: Path) -> None:
+    """The token that `add` returns, and nothing near it, is its caller, with the rights that were given."""
+    tokens = Tokens(file, {})
+    assert tokens.is_empty
+    kinds = [*((may, "private") for may in RIGHTS), *(("read", sees) for sees in SCOPES[1:])]
+    made = {f"{may}-{sees}": tokens.add(f"{may}-{sees}", may, sees) for may, sees in kinds}
+    for (name, token), (may, sees) in zip(made.items(), kinds, strict=True):
+        assert tokens.caller(token) == Caller(name, may, sees)
+        for wrong in ("", token[:-1], token + "a", token.upper(), f" {token}", "é" * 5, "\ud800", "a" * 10_000):
+            assert tokens.caller(wrong) is None
+    assert Tokens(file, {}).caller(made["read-private"]) == Caller("read-private", "read", "private")
+    assert not tokens.is_empty
+    assert len(set(made.values())) == len(kinds)
+
+
+def test_the_file_holds_no_token_and_makes_no_cookie(file: Path) -> None:
+    """Only the owner may read the file. It has neither tokens nor anything that a cookie could be made of."""
+    tokens = Tokens(file, {})
+    token = tokens.add("a")
+    cookie = tokens.cookie(token)
+    data = file.read_text("utf-8")
+    assert cookie is not None
+    assert token not in data
+    proof = base64.urlsafe_b64decode(cookie.split(".")[2] + "=")
+    assert not any(each in data for each in (cookie.split(".")[2], proof.hex(), token[4:]))
+    assert token not in repr(tokens.all())
+    if sys.platform != "win32":
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert not [each for each in file.parent.iterdir() if each.suffix == ".tmp"]
+
+
+def test_a_cookie_stands_for_its_token_until_it_ends(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cookie is its caller for thirty days; no changed one is, and none whose token was removed or made anew."""
+    tokens = Tokens(file, {})
+    token = tokens.add("a b", "read", "team")
+    cookie = tokens.cookie(token) or ""
+    assert token not in cookie
+    assert tokens.cookie(token + "x") is None
+    assert tokens.caller_by_cookie(cookie) == Caller("a b", "read", "team", by_cookie=True)
+    name, expiry, proof, nonce, signature = cookie.split(".")
+    other = base64.urlsafe_b64encode(b"c").decode().rstrip("=")
+    tokens.add("c", "admin")
+    for wrong in (
+        "",
+        "...",
+        token,
+        cookie + "A",
+        cookie[:-1],
+        f"{name}.{int(expiry) + 1}.{proof}.{nonce}.{signature}",
+        f"{other}.{expiry}.{proof}.{nonce}.{signature}",
+        f"{name}.{expiry}.{signature}.{nonce}.{signature}",
+        f"{name}.{expiry}.{proof}.{nonce}.é",
+        f"{name}.٣.{proof}.{nonce}.{signature}",
+        f"{name}.{expiry}.{proof}.{signature}",
+        f"{name}.{expiry}.{proof}.{nonce[1:]}.{signature}",
+        "\ud800.1.2.3",
+        "a" * 10_000,
+    ):
+        assert tokens.caller_by_cookie(wrong) is None
+    now = time.time()
+    with monkeypatch.context() as clock:
+        clock.setattr(time, "time", lambda: now + COOKIE_SECONDS + 2)
+        assert tokens.caller_by_cookie(cookie) is None
+    tokens.remove("a b")
+    assert tokens.caller_by_cookie(cookie) is None
+    tokens.add("a b", "read", "team")
+    assert tokens.caller_by_cookie(cookie) is None
+
+
+def test_a_logout_ends_a_cookie(file: Path) -> None:
+    """For all processes, and no other cookie; what ended anyway is forgotten, and too many end all of their token."""
+    tokens = Tokens(file, {"SPELLBOOK_TOKEN": "correct horse battery staple"})
+    secrets = {"given": "correct horse battery staple", "a": tokens.add("a"), "b": tokens.add("b")}
+    for secret in secrets.values():
+        gone, kept = tokens.cookie(secret) or "", tokens.cookie(secret) or ""
+        assert gone != kept
+        tokens.log_out(gone)
+        tokens.log_out(gone + "x")
+        for each in (tokens, Tokens(file, {"SPELLBOOK_TOKEN": secrets["given"]})):
+            assert each.caller_by_cookie(gone) is None
+            assert each.caller_by_cookie(kept)
+            assert each.caller(secret)
+    assert gone not in file.read_text()
+    assert [len(each) for each in json.loads(file.read_text())["ended"].values()] == [1, 1, 1]
+    for _ in range(100):
+        tokens.log_out(tokens.cookie(secrets["a"]) or "")
+    many = json.loads(file.read_text())["ended"]
+    assert sorted(len(each) for each in many.values()) == [1, 1, 1]
+    until = many[next(id for id, of in many.items() if "" in of)][""]
+    last = tokens.cookie(secrets["a"]) or ""
+    assert (tokens.caller_by_cookie(last) is None) == (int(last.split(".")[1]) <= until)
+    tokens.remove("a")
+    tokens.remove("b")
+    assert len(json.loads(file.read_text())["ended"]) == 1
+
+
+def test_a_lent_token_is_of_this_process_alone(file: Path) -> None:
+    """It is in no file, closes nothing for others, stands beside one of its name, and a new one replaces it."""
+    tokens = Tokens(file, {})
+    first, second = tokens.lend(), tokens.lend()
+    assert tokens.caller(first) is None
+    assert (tokens.caller(second).name, tokens.caller(second).may) == ("phone", "write")
+    assert tokens.is_empty
+    assert not file.exists()
+    assert Tokens(file, {}).caller(second) is None
+    own = tokens.add("phone", "read")
+    assert not tokens.is_empty
+    cookies = {secret: tokens.cookie(secret) or "" for secret in (second, own)}
+    for secret, may in ((second, "write"), (own, "read")):
+        assert tokens.caller_by_cookie(cookies[secret]).may == may
+    tokens.log_out(cookies[second])
+    Tokens(file, {}).add("another")  # a process that knows none of it
+    assert tokens.caller_by_cookie(cookies[second]) is None
+    assert tokens.remove("phone").may == "write"
+    assert tokens.caller(second) is None
+    assert tokens.caller(own).may == "read"
+    assert tokens.remove("phone").may == "read"
+
+
+def test_the_value_against_forged_forms_is_of_one_cookie(file: Path) -> None:
+    """A page's hidden value fits its own cookie alone, and is not the cookie."""
+    tokens = Tokens(file, {})
+    one, two = (tokens.cookie(tokens.add(name)) or "" for name in "ab")
+    assert tokens.is_csrf(one, tokens.csrf(one))
+    assert not tokens.is_csrf(two, tokens.csrf(one))
+    assert not tokens.is_csrf(one, "")
+    assert not tokens.is_csrf(one, "é\ud800")
+    assert not any(part in tokens.csrf(one) for part in one.split(".")[2:])
+
+
+def test_what_another_process_changes_holds_at_once(file: Path) -> None:
+    """A running server refuses what was removed elsewhere, takes what was added, and nothing is lost between writers."""
+    served = Tokens(file, {})
+    token = served.add("mine")
+    assert served.caller(token)
+    code = """
+import sys
+from pathlib import Path
+from spellbook.http.tokens import Tokens
+tokens = Tokens(Path(sys.argv[1]), {})
+print(*(tokens.add(f"{sys.argv[2]}{i}") for i in range(5)))
+"""
+    made = [token for said in finished(*(python(code, file, name) for name in "xy")) for token in said.split()]
+    assert [served.caller(each) for each in made] == [Caller(f"{x}{i}", "write") for x in "xy" for i in range(5)]
+    Tokens(file, {}).remove("mine")
+    assert served.caller(token) is None
+    file.unlink()
+    assert served.is_empty
+
+
+def test_a_damaged_file_lets_nobody_in(file: Path) -> None:
+    """A file that cannot be read is an error that names it, not a server without tokens; it is never written over."""
+    tokens = Tokens(file, {})
+    token = tokens.add("a")
+    good = json.loads(file.read_text("utf-8"))
+    for bad in (b"", b"[]", b"{}", b'{"tokens": [{}]}', b"\xff", b'{"tokens": [{"name": "a"}]}'):
+        file.write_bytes(bad)
+        for call in (lambda: tokens.caller(token), lambda: tokens.is_empty, lambda: tokens.add("b")):
+            with pytest.raises(StorageError) as raised:
+                call()
+            assert str(file) in str(raised.value)
+        assert file.read_bytes() == bad
+    good["tokens"][0]["may"] = "everything"
+    file.write_text(json.dumps(good))
+    with pytest.raises(StorageError):
+        tokens.caller(token)
+
+
+def test_the_token_of_the_environment(file: Path) -> None:
+    """SPELLBOOK_TOKEN writes and sees all; a short one is refused without being shown."""
+    token = "correct horse battery staple"
+    tokens = Tokens(file, {"SPELLBOOK_TOKEN": token})
+    mine = Caller("SPELLBOOK_TOKEN", "write", "private")
+    assert tokens.caller(token) == mine
+    assert tokens.caller_by_cookie(tokens.cookie(token) or "") == Caller(mine.name, "write", "private", True)
+    assert not file.exists()
+    other = tokens.add("a", "admin")
+    assert tuple(each.name for each in tokens.all()) == ("SPELLBOOK_TOKEN", "a")
+    assert tokens.caller(other) == Caller("a", "admin")
+    with pytest.raises(InvalidInput, match="16 letters") as raised:
+        Tokens(file, {"SPELLBOOK_TOKEN": "hunter2"})
+    assert "hunter2" not in str(raised.value)
+
+
+def test_names_and_rights_are_checked(file: Path) -> None:
+    """Names are short and of one line, and nobody gets one that is taken; rights are those that there are."""
+    tokens = Tokens(file, {})
+    tokens.add("노트북 1")
+    for name in ("", " a", "a\n", "-a", "a" * 61, "SPELLBOOK_TOKEN", "노트북 1", "a\u202eb"):
+        with pytest.raises(InvalidInput):
+            tokens.add(name)
+    with pytest.raises(InvalidInput):
+        tokens.add("b", "all")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="노트북 1"):
+        tokens.remove("b")
+    assert tuple(each.name for each in tokens.all()) == ("노트북 1",)
+
+
+def test_who_does_not_see_all_notes_may_only_read(file: Path) -> None:
+    """A limited token has the right to read by default and no other, whatever a file that was edited by hand says."""
+    tokens = Tokens(file, {})
+    for sees in SCOPES[1:]:
+        for may in RIGHTS[1:]:
+            with pytest.raises(InvalidInput, match="only read"):
+                tokens.add("a", may, sees)
+        caller = tokens.caller(tokens.add(sees, sees=sees))
+        assert caller == Caller(sees, "read", sees)
+        caller.require("read")
+    for right in RIGHTS[1:]:
+        with pytest.raises(PermissionDenied, match="sees what is team alone"):
+            Caller("a", "admin", "team").require(right)
+    with pytest.raises(PermissionDenied, match="may write, and this needs admin"):
+        Caller("a", "write").require("admin")
+    Caller("a", "admin").require("write")
+
+
+def run(vault: Path, *args: str) -> Result:
+    return CliRunner().invoke(main, ["token", *args, "--vault", str(vault)])
+
+
+def test_the_commands(vault: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`token add` prints the token alone on stdout, `list` never, and `remove` ends it; nothing is in the vault."""
+    assert "No token yet" in run(vault, "list").stdout
+    made = run(vault, "add", "team", "--may", "read", "--sees", "team")
+    token = made.stdout.strip()
+    assert (made.exit_code, token in made.stderr) == (0, False)
+    tokens = Tokens.of(vault)
+    assert tokens.caller(token) == Caller("team", "read", "team")
+    listed = json.loads(run(vault, "list", "--json").stdout)["tokens"]
+    assert [(each["name"], each["may"], each["sees"]) for each in listed] == [("team", "read", "team")]
+    assert "team  read, team" in run(vault, "list").stdout
+    assert token not in run(vault, "list").output + json.dumps(listed)
+    assert "only read" in run(vault, "add", "b", "--sees", "public", "--may", "admin").stderr
+    again = run(vault, "add", "team")
+    assert (again.exit_code, again.stdout) == (2, "")
+    gone = run(vault, "remove", "team")
+    assert (gone.exit_code, gone.stdout) == (0, "team was removed.\n")
+    assert "No token is left" in gone.stderr
+    assert run(vault, "remove", "team").exit_code == 2
+    assert tokens.caller(token) is None
+    assert list(vault.iterdir()) == []
+    monkeypatch.setenv("SPELLBOOK_DATA", str(vault / "data"))
+    with pytest.raises(SpellbookError, match="in the vault"):
+        Tokens.of(vault)
+
+
+def test_a_token_that_was_limited_to_vaults_is_not_let_in(file: Path) -> None:
+    """0.2.0 could limit a token to some vaults of a server: it must not see a whole one instead. Others are let in."""
+    tokens = Tokens(file, {})
+    plain, limited = tokens.add("plain"), tokens.add("ops")
+    kept = json.loads(file.read_text())
+    next(row for row in kept["tokens"] if row["name"] == "ops")["vaults"] = ["ops"]
+    file.write_text(json.dumps(kept))
+    tokens = Tokens(file, {})
+    assert tokens.caller(limited) is None
+    assert tokens.caller(plain) == Caller("plain", "write", "private")

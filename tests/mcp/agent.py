@@ -1,0 +1,123 @@
+"""A client that talks to a server in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.server.mcpserver import MCPServer
+from mcp.types import Tool
+
+from spellbook.library.book import Spellbook
+from spellbook.mcp.app import build
+from spellbook.mcp.arguments import lean
+from spellbook.mcp.names import DEFAULT
+
+
+class Agent:
+    """A client that records which tools it called."""
+
+    def __init__(self, client: Client, server: MCPServer | None = None) -> None:
+        self.client = client
+        self.server = server
+        self.used: set[str] = set()
+
+    async def ask(self, tool: str, **arguments: object) -> Any:
+        self.used.add(tool)
+        result = await self.client.call_tool(tool, arguments)
+        assert result.structured_content is None
+        return result
+
+    async def call(self, tool: str, **arguments: object) -> str:
+        result = await self.ask(tool, **arguments)
+        assert not result.is_error, result.content[0].text
+        return str(result.content[0].text)
+
+    async def json(self, tool: str, **arguments: object) -> Any:
+        return json.loads(await self.call(tool, **arguments))
+
+    async def answer(self, tool: str, **arguments: object) -> Any:
+        """Call a tool and return its answer, read where it is JSON; an error's text where it fails."""
+        result = await self.ask(tool, **arguments)
+        text = str(result.content[0].text)
+        with contextlib.suppress(ValueError):
+            return text if result.is_error else json.loads(text)
+        return text
+
+    async def tools(self) -> list[Tool]:
+        return (await self.client.list_tools()).tools
+
+    async def answered(self) -> list[Tool]:
+        """Return every tool that a server in memory answers, with every argument that it takes, listed or not."""
+        assert self.server is not None
+        whole = await MCPServer.list_tools(self.server)
+        for tool in whole:
+            for argument in tool.input_schema["properties"].values():
+                argument.pop("told", None)
+        return [tool.model_copy(update={"input_schema": lean(tool.input_schema)}) for tool in whole]
+
+    async def refused(self, tool: str, **arguments: object) -> str:
+        result = await self.ask(tool, **arguments)
+        assert result.is_error, result.content[0].text
+        return str(result.content[0].text)
+
+    async def found(self, tool: str, **arguments: object) -> list[str]:
+        return [hit["path"] for hit in (await self.json(tool, format="json", **arguments))["hits"]]
+
+
+def talk(
+    book: Spellbook,
+    conversation: Callable[[Agent], Awaitable[Any]],
+    mode: Any = "auto",
+    toolsets: Sequence[str] = (DEFAULT,),
+    server: MCPServer | None = None,
+    **options: Any,
+) -> Any:
+    """Hold a conversation with a server for `book` in memory, or with `server`; `options` are the client's."""
+
+    async def main() -> Any:
+        served = server or build(book, toolsets, live=False)
+        async with Client(served, mode=mode, **options) as client:
+            return await conversation(Agent(client, served))
+
+    return anyio.run(main)
+
+
+ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
+
+
+TEXT = (
+    "On 2026-11-21 the Lantern team moved its session tokens from Redis to PostgreSQL, because a logout must survive a failover. "
+    "Looking up a token takes 3 ms now. Rejected: Redis with append-only files, since a restore from them takes twenty minutes."
+)
+
+
+CHUNK = {
+    "text": TEXT,
+    "metadata": {
+        "topic": "lantern",
+        "category": "decision",
+        "keywords": ["PostgreSQL", "Redis", "failover"],
+        "questions": ["Why are Lantern's sessions in PostgreSQL?"],
+        "entities": [{"name": "Lantern", "type": "project"}],
+    },
+}
+
+
+def command(vault: Path, *options: str) -> list[str]:
+    return [sys.executable, *options, "-m", "spellbook", "--vault", str(vault), "mcp"]
+
+
+def stdio(vault: Path, *options: str, **environment: str) -> StdioServerParameters:
+    """How a client starts a server for a vault."""
+    program, *arguments = command(vault)
+    env = {**os.environ, "SPELLBOOK_EMBEDDER": "hash", **environment}
+    return StdioServerParameters(command=program, args=[*arguments, *options], env=env)

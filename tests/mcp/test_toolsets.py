@@ -1,0 +1,149 @@
+"""Toolsets: which tools a server lists, which it answers, and what it says of the others."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spellbook.library.book import Spellbook
+from spellbook.mcp import toolsets
+from spellbook.mcp.app import build
+from spellbook.mcp.names import DEFAULT, TOOLSETS
+from tests.helpers import Write
+from tests.mcp.agent import ERAS, Agent, talk
+
+UNLISTED: dict[str, dict[str, Any]] = {
+    "get_topic": {"topic_id": "harbour"},
+    "stats": {},
+    "rebuild_index": {},
+    "scribe_chunk": {"chunk": [{"text": "A pier.", "metadata": {"topic": "harbour", "keywords": ["pier"]}}]},
+    "scribe_validate": {"chunk": {"text": "A quay.", "metadata": {"topic": "harbour", "keywords": ["quay"]}}},
+    "export": {},
+    "import": {"file_path": "$export"},
+}
+"""Tools of `spellbook` that the default does not list, with arguments."""
+
+
+def listed(book: Spellbook, *names: str) -> list[str]:
+    return [tool.name for tool in talk(book, Agent.tools, toolsets=names)]
+
+
+@ERAS
+def test_the_default_lists_thirteen_tools_in_their_order(book: Spellbook, mode: str) -> None:
+    """What is called first comes first, and the table of contents is a resource."""
+    order = "get_index search memorize find show remember rest scribe rest_end revise erase recent undo"
+
+    async def conversation(agent: Agent) -> tuple[list[str], list[str]]:
+        resources = (await agent.client.list_resources()).resources
+        assert (await agent.client.read_resource("memory://index")).contents[0].text.startswith("{")
+        return [tool.name for tool in await agent.tools()], [str(each.uri) for each in resources]
+
+    assert talk(book, conversation, mode) == (order.split(), ["memory://index"])
+
+
+@pytest.mark.parametrize(
+    "names", [*((each,) for each in TOOLSETS), ("articles", "core"), ("zyflow", "wiki"), (*TOOLSETS,)]
+)
+def test_a_server_lists_the_tools_of_its_sets_once(book: Spellbook, names: tuple[str, ...]) -> None:
+    """The set `core` comes first, and a tool of several sets is one; articles' search is so called where core is off."""
+    expected = dict.fromkeys(
+        tool for name in sorted(names, key=lambda name: name != DEFAULT) for tool in TOOLSETS[name]
+    )
+    if "core" not in names:
+        expected = {"search" if tool == "articles_search" else tool: None for tool in expected}
+    assert listed(book, *names) == [*expected]
+
+
+def test_each_tool_of_a_module_is_in_the_table() -> None:
+    """A tool that no set lists would not exist."""
+    added: list[str] = []
+    for file in Path(toolsets.__file__).parent.glob("*.py"):
+        added += re.findall(r"(?m)^    add\((\w+), ", file.read_text("utf-8"))
+    known = {tool for name, tools in TOOLSETS.items() if name != "zyflow" for tool in tools}
+    assert sorted(added) == sorted("import_" if tool == "import" else tool for tool in known)
+
+
+@ERAS
+@pytest.mark.parametrize("name", ["core", "memento"])
+def test_tools_of_the_first_description_are_answered_unlisted(
+    book: Spellbook, write_note: Write, name: str, mode: str
+) -> None:
+    """Whatever is on, a call by name reaches a tool of `spellbook`, by its full name too."""
+    write_note("a.md", "The crane lifts.", topic="harbour")
+    assert {*UNLISTED} == {*TOOLSETS["spellbook"]} - {*TOOLSETS["core"]}
+
+    async def conversation(agent: Agent) -> None:
+        assert not {*UNLISTED} & {tool.name for tool in await agent.tools()}
+        session = {"session_id": (await agent.json("rest"))["session_id"]}
+        file = ""
+        for tool, arguments in UNLISTED.items():
+            given = {**arguments, **(session if tool == "scribe_chunk" else {})}
+            answer = await agent.answer(tool, **(given if tool != "import" else {"file_path": file}))
+            assert not re.match(r"[A-Z_]+: |Unknown", str(answer)), (tool, answer)
+            file = answer["file"] if tool == "export" else file
+        assert (await agent.json("spellbook_stats"))["notes"] == (await agent.json("stats"))["notes"] == 2
+
+    talk(book, conversation, mode, toolsets=(name,))
+
+
+@pytest.mark.parametrize("toolset", [each for each in TOOLSETS if each not in {"core", "spellbook"}])
+def test_a_tool_of_another_set_is_refused_with_its_name(book: Spellbook, vault: Path, toolset: str) -> None:
+    """The error names the set, whatever the arguments are; nothing is done."""
+
+    async def conversation(agent: Agent) -> None:
+        offered = {*TOOLSETS["core"], *TOOLSETS["spellbook"]}
+        for tool in {*TOOLSETS[toolset]} - offered:
+            of = "wiki" if toolset == "zyflow" else toolset
+            for name in (tool, tool if toolset == "zyflow" else f"{toolset}_{tool}"):
+                assert await agent.refused(name, content="x") == (
+                    f"PERMISSION_DENIED: {tool.removeprefix('zyflow_')} is a tool of the toolset {of}, which this server "
+                    f"does not offer. The person adds {of} to its --toolsets."
+                )
+        assert "Unknown tool" in await agent.refused("nothing_of_the_kind")
+
+    talk(book, conversation)
+    assert "toolset core" in talk(book, lambda agent: agent.refused("search", query="x"), toolsets=("memento",))
+    assert not [*vault.rglob("*.md")]
+
+
+def test_one_that_may_only_read_is_refused_what_writes(book: Spellbook, write_note: Write) -> None:
+    """A server for reading lists and answers reading tools alone, unlisted ones too."""
+    write_note("a.md", "The crane lifts.", topic="harbour")
+    server = build(book, live=False, may_write=False)
+
+    async def conversation(agent: Agent) -> None:
+        assert all(tool.annotations.read_only_hint for tool in await agent.tools())
+        assert "The crane lifts." in await agent.call("get_topic", topic_id="harbour")
+        for tool in ("remember", "scribe_chunk", "export"):
+            assert (await agent.refused(tool)).startswith("PERMISSION_DENIED: This token may only read")
+
+    talk(book, conversation, server=server)
+
+
+@pytest.mark.parametrize(
+    ("tool", "unlisted"),
+    [
+        ("search", {"query": "crane", "category": "x", "min_score": 0, "max_tokens": 100, "format": "json", "explain": True}),
+        ("recent", {"offset": 0, "format": "json"}),
+        ("remember", {"content": "The crane lifts.", "force": True}),
+        ("undo", {"dry_run": True}),
+    ],
+)  # fmt: skip
+def test_arguments_that_are_not_listed_are_taken(
+    book: Spellbook, write_note: Write, tool: str, unlisted: dict[str, Any]
+) -> None:
+    """Programs give them, and answers name them; the list does without, also when it is asked for again."""
+    write_note("a.md", "The crane lifts.", category="x")
+    book.memories.remember("A pier.")
+
+    async def conversation(agent: Agent) -> None:
+        for _ in range(2):
+            schema = next(each for each in await agent.tools() if each.name == tool).input_schema
+            assert {*unlisted} - {"query", "content"} == {*unlisted} - schema["properties"].keys()
+            assert "told" not in str(schema)
+        await agent.call(tool, **unlisted)
+
+    talk(book, conversation)

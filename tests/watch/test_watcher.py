@@ -1,0 +1,442 @@
+"""The watcher on real files: whatever an editor, git or a sync client does, the index follows."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from watchdog import events
+
+from spellbook.index.sync import Report
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
+from spellbook.vault.folder import digest
+from spellbook.watch import observers
+from spellbook.watch import watcher as watch
+from spellbook.watch.watcher import Watcher
+from tests.editor import MANNERS, atomic, plain, vim
+from tests.helpers import rows, until
+from tests.watch.watching import note, words
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")]
+
+
+@pytest.fixture(autouse=True)
+def _no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found is found by its event: the next look at everything is hours away."""
+    monkeypatch.setattr(watch, "FULL_LOOK", 10_000.0)
+
+
+@contextmanager
+def watching(book: Spellbook, on_report: Callable[[Report], None] | None = None) -> Iterator[Watcher]:
+    """A watcher that has finished its first scan."""
+    with Watcher(book, on_report) as watcher:
+        until(lambda: book.watched.is_current)
+        yield watcher
+
+
+def on_disk(vault: Path) -> dict[str, str]:
+    """Every note by its path, with its hash."""
+    paths = (file.relative_to(vault) for file in vault.rglob("*.md"))
+    return {
+        path.as_posix(): digest((vault / path).read_bytes())
+        for path in paths
+        if not any(part[0] == "." for part in path.parts)
+    }
+
+
+def indexed(book: Spellbook) -> dict[str, str]:
+    return {path: known.sha256 for path, known in book.index.catalog.notes.known().items()}
+
+
+def follows(book: Spellbook, seconds: float = 10) -> None:
+    """Wait until the index equals the disk, vectors included."""
+    vault = book.config.vault
+    until(lambda: indexed(book) == on_disk(vault) and not book.index.catalog.counts().pending, seconds)
+
+
+# -- what happens to files
+
+
+def save_from_outside(vault: Path, outside: Path) -> None:
+    note(outside / "tmp", "new")
+    os.replace(outside / "tmp", vault / "a.md")
+
+
+def save_as_backup(vault: Path, outside: Path) -> None:
+    shutil.copy(vault / "a.md", vault / "a.bak")
+    (vault / "a.md").unlink()
+    note(vault / "a.md", "new")
+
+
+def fill(folder: Path) -> None:
+    for number in range(5):
+        note(folder / f"sub{number}" / "deep" / f"{number}.md", "new")
+
+
+def checkout(vault: Path, outside: Path) -> None:
+    for file in list(vault.rglob("*.md")):
+        file.unlink()
+        note(file, "other branch")
+    fill(vault / "branch")
+
+
+HAPPENINGS: dict[str, Callable[[Path, Path], object]] = {
+    "created": lambda vault, _: note(vault / "new.md"),
+    "plain write": lambda vault, _: plain(vault / "a.md", b"# New\n\nnew\n"),
+    "appended": lambda vault, _: (vault / "a.md").write_bytes((vault / "a.md").read_bytes() + b"more\n"),
+    "atomic save": lambda vault, _: atomic(vault / "a.md", b"# New\n\nnew\n"),
+    "atomic save from outside": save_from_outside,
+    "vim": lambda vault, _: vim(vault / "a.md", b"# New\n\nnew\n"),
+    "deleted and written": save_as_backup,
+    "deleted": lambda vault, _: (vault / "a.md").unlink(),
+    "renamed": lambda vault, _: (vault / "a.md").rename(vault / "b.md"),
+    "renamed over another": lambda vault, _: os.replace(vault / "a.md", vault / "sub" / "one.md"),
+    "hidden": lambda vault, _: (vault / "a.md").rename(vault / ".a.md"),
+    "no note any more": lambda vault, _: (vault / "a.md").rename(vault / "a.txt"),
+    "swapped": lambda vault, _: (
+        (vault / "a.md").rename(vault / "x"),
+        (vault / "sub" / "one.md").rename(vault / "a.md"),
+        (vault / "x").rename(vault / "sub" / "one.md"),
+    ),
+    "a folder renamed": lambda vault, _: (vault / "sub").rename(vault / "other"),
+    "a folder moved out": lambda vault, outside: shutil.move(vault / "sub", outside / "sub"),
+    "a folder hidden": lambda vault, _: (vault / "sub").rename(vault / ".sub"),
+    "a folder deleted": lambda vault, _: shutil.rmtree(vault / "sub"),
+    "a folder moved in": lambda vault, outside: (fill(outside / "full"), (outside / "full").rename(vault / "full")),
+    "a folder copied in": lambda vault, outside: (
+        fill(outside / "full"),
+        shutil.copytree(outside / "full", vault / "full"),
+    ),
+    "nested folders at once": lambda vault, _: fill(vault / "deep" / "er"),
+    "everything": checkout,
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="open files cannot be renamed there")
+@pytest.mark.parametrize("happening", HAPPENINGS)
+def test_the_index_follows(book: Spellbook, vault: Path, tmp_path: Path, happening: str) -> None:
+    """After any change of files and folders the index soon equals the disk, and after the next edit there too."""
+    note(vault / "a.md")
+    note(vault / "sub" / "one.md")
+    note(vault / "sub" / "two.md")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    with watching(book):
+        follows(book)
+        before = on_disk(vault)
+        HAPPENINGS[happening](vault, outside)
+        assert on_disk(vault) != before
+        follows(book)
+        for file in [
+            file for file in vault.rglob("*.md") if not any(part[0] == "." for part in file.relative_to(vault).parts)
+        ]:
+            note(file, "edited afterwards")
+        note(vault / "last" / "last.md")
+        follows(book)
+
+
+def test_ignoring_is_followed(book: Spellbook, vault: Path) -> None:
+    """A new line in .spellbookignore removes notes from the index, and removing it brings them back."""
+    note(vault / "a.md")
+    note(vault / "drafts" / "b.md")
+    with watching(book):
+        (vault / ".spellbookignore").write_text("drafts/\n")
+        until(lambda: indexed(book).keys() == {"a.md"})
+        atomic(vault / ".spellbookignore", b"# nothing\n")
+        until(lambda: indexed(book).keys() == {"a.md", "drafts/b.md"})
+
+
+def test_a_burst(book: Spellbook, vault: Path) -> None:
+    """2,000 new files at once, and 2,000 edits, are all indexed."""
+    with watching(book):
+        for number in range(2_000):
+            note(vault / f"f{number % 40}" / f"{number}.md", "new")
+        for number in range(0, 2_000, 2):
+            plain(vault / f"f{number % 40}" / f"{number}.md", f"# Edited\n\n{number}\n".encode())
+        follows(book)
+        assert len(indexed(book)) == 2_000
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+def test_an_edit_is_found_by_its_event(book: Spellbook, vault: Path, manner: Callable[[Path, bytes], None]) -> None:
+    """A saved note is found by words and by meaning without a look at everything."""
+    note(vault / "a.md")
+    with watching(book):
+        for word in ("alder", "birch", "cedar"):
+            follows(book)
+            text = f"{word}wood stands by the quay"
+            manner(vault / "a.md", f"# A\n\n{text}\n".encode())
+            until(lambda word=word: words(book, f"{word}wood"))
+            until(lambda text=text: text in "".join(hit.text for hit in book.memorize(text, min_score=0.5).hits))
+
+
+# -- hints
+
+
+@pytest.mark.parametrize(
+    ("event", "look"),
+    [
+        (events.FileModifiedEvent("/v/a.md"), ["a.md"]),
+        (events.FileMovedEvent("/v/.a.md.tmp", "/v/a.md"), ["a.md"]),
+        (events.FileMovedEvent("/v/a.md", "/v/b/B.MD"), ["a.md", "b/B.MD"]),
+        (events.DirMovedEvent("/v/b", "/v/c"), "everything"),
+        (events.DirDeletedEvent("/v/b"), "everything"),
+        (events.FileModifiedEvent("/v/.spellbookignore"), "everything"),
+        (events.FileCreatedEvent(os.fsdecode(b"/v/\xff.md")), "everything"),
+        (events.FileModifiedEvent("/v/picture.png"), None),
+        (events.FileModifiedEvent("/v/.git/index"), None),
+        (events.FileModifiedEvent("/v/.git/notes.md"), None),
+        (events.FileModifiedEvent("/v/.obsidian/workspace.json"), None),
+        (events.FileCreatedEvent("/v/sub/.git/refs/x.md"), None),
+        (events.DirCreatedEvent("/v/.git/objects/ab"), None),
+        (events.DirCreatedEvent("/v/sub/.obsidian"), None),
+        (events.FileModifiedEvent("/v/.spellbook/config.toml"), None),
+        (events.FileMovedEvent("/v/.a.swp", "/v/.a.swx"), None),
+    ],
+)
+def test_what_an_event_hints_at(event: events.FileSystemEvent, look: list[str] | str | None) -> None:
+    """An event of a note scans that note, one of a folder everything, one in .git or .obsidian nothing."""
+    hints = watch.Hints("/v")
+    try:
+        hints.dispatch(event)
+        due = hints.due(time.monotonic() + watch.QUIET)
+    finally:
+        hints.close()
+    expected = None if look is None else (True, []) if look == "everything" else (False, look)
+    assert due == expected
+
+
+def test_hints_wait_for_quiet_but_not_forever() -> None:
+    """Events are collected until they pause, for two seconds at most."""
+    hints = watch.Hints("/v")
+    ended = threading.Event()
+
+    def stream() -> None:
+        while not ended.wait(0.02):
+            hints.dispatch(events.FileModifiedEvent("/v/a.md"))
+
+    thread = threading.Thread(target=stream)
+    try:
+        hints.dispatch(events.FileModifiedEvent("/v/a.md"))
+        thread.start()
+        waited = until(lambda: hints.due(time.monotonic()) == (False, ["a.md"]))
+    finally:
+        ended.set()
+        thread.join()
+        hints.close()
+    assert waited >= watch.MOST_WAIT - 0.1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a permission there")
+@pytest.mark.parametrize("cause", ["the kernel drops events", "now and then"])
+def test_everything_is_looked_at(book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch, cause: str) -> None:
+    """A change without a useful event, behind a link into a dot-folder, is found when all is scanned, and not before."""
+    unseen = vault / ".hidden" / "real.md"
+    note(unseen)
+    (vault / "link.md").symlink_to(unseen)
+    if cause == "now and then":
+        monkeypatch.setattr(watch, "FULL_LOOK", 0.5)
+    with watching(book):
+        note(unseen, "orchard")
+        if cause == "the kernel drops events":
+            note(vault / "seen.md", "seen")
+            until(lambda: words(book, "seen"))
+            assert words(book, "orchard") == []
+            lost = "Inotify queue overflowed; filesystem events were lost"
+            logging.getLogger("watchdog.observers.inotify_c").warning(lost)
+        until(lambda: words(book, "orchard") == ["link.md"])
+
+
+def test_an_event_that_comes_within_a_full_look_is_not_lost(
+    book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note that an event told of is read by the look at everything, even if its stamp shows no change."""
+    note(vault / "a.md")
+    monkeypatch.setattr(watch, "QUIET", 1.0)
+    with watching(book):
+        follows(book)
+        note(vault / "a.md", "LANTERN")
+        # As it is on a disk whose times are coarse: the catalog has the stamp that the file has now.
+        stamp = book.index.vault.stamp("a.md")
+        assert stamp is not None
+        sql = "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, ctime_ns = ?, read_ns = ? WHERE path = 'a.md'"
+        rows(book.index.catalog, sql, *stamp, time.time_ns() + 10**12)
+        (vault / "folder").mkdir()  # which asks for a look at everything
+        follows(book)
+
+
+def test_without_events_the_timer_looks(book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the limit on watches changes are still found, and watches are not requested all the time."""
+    tries = []
+
+    def exhausted(root: str, _: object) -> None:
+        tries.append(root)
+        raise OSError(28, "inotify watch limit reached")
+
+    monkeypatch.setattr(observers, "observer", exhausted)
+    monkeypatch.setattr(watch, "AGAIN", 0.2)
+    with Watcher(book):
+        for word in ("alder", "birch", "cedar"):
+            note(vault / "a.md", word)
+            until(lambda: indexed(book) == on_disk(vault))
+    assert tries == [str(vault)]
+
+
+# -- the vault itself goes
+
+
+@pytest.mark.parametrize(
+    "is_replaced",
+    [
+        False,
+        pytest.param(
+            True, marks=pytest.mark.skipif(sys.platform == "win32", reason="a watched folder cannot be renamed there")
+        ),
+    ],
+)
+def test_the_root_goes_and_comes_back(book: Spellbook, vault: Path, tmp_path: Path, is_replaced: bool) -> None:
+    """A deleted or unmounted vault is reported, and watched again when it, or another folder, is in its place."""
+    note(vault / "a.md")
+    with watching(book):
+        if is_replaced:
+            vault.rename(tmp_path / "old")
+        else:
+            shutil.rmtree(vault)
+            until(lambda: "the vault is not there" in book.complaint)
+            assert book.find("lantern").index.degraded
+        note(vault / "b.md", "returned")
+        until(lambda: words(book, "returned") == ["b.md"])
+        follows(book)
+        assert book.complaint == ""
+        note(vault / "b.md", "edited")
+        until(lambda: words(book, "edited") == ["b.md"])
+
+
+def test_a_look_that_fails_is_told_and_repeated(book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the vault cannot be scanned answers say so; afterwards all changes are found."""
+    monkeypatch.setattr(watch, "AGAIN", 0.2)
+    note(vault / "a.md")
+    with watching(book):
+        (vault / ".spellbookignore").write_text("!\n")
+        until(lambda: book.complaint)
+        assert book.find("lantern").index.degraded
+        note(vault / "b.md", "meanwhile")
+        (vault / ".spellbookignore").unlink()
+        until(lambda: not book.complaint)
+        follows(book)
+        assert not book.find("meanwhile").index.degraded
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no such names")
+def test_a_name_that_is_no_text_stops_nothing(book: Spellbook, vault: Path) -> None:
+    """A file whose name is not UTF-8 is reported, and watching goes on."""
+    with watching(book):
+        (vault / os.fsdecode(b"\xff.md")).write_text("x")
+        until(lambda: book.index.catalog.notes.faults())
+        note(vault / "a.md")
+        until(lambda: words(book, "lantern"))
+
+
+def test_a_report_that_fails_stops_nothing(book: Spellbook, vault: Path) -> None:
+    """An error in the caller's report function does not end the watch."""
+
+    def fail(_: Report) -> None:
+        raise BrokenPipeError("nobody listens")
+
+    with watching(book, fail):
+        for word in ("alder", "birch"):
+            note(vault / "a.md", word)
+            until(lambda word=word: words(book, word))
+
+
+# -- one watcher a vault
+
+
+def test_one_watcher_at_a_time(book: Spellbook, vault: Path) -> None:
+    """Of two watchers one watches; when it stops the other takes over and misses no change."""
+    reports: list[Report] = []
+    with books.open(vault, embedder="hash") as other, Watcher(book) as first:
+        until(lambda: book.watched.is_current)
+        with Watcher(other, reports.append):
+            note(vault / "a.md", "alder")
+            until(lambda: words(book, "alder"))
+            assert not other.watched.is_current
+            assert other.is_watched()
+            first.stop()
+            assert not book.watched.is_current
+            note(vault / "b.md", "birch")
+            until(lambda: other.watched.is_current)
+            until(lambda: words(other, "birch"))
+            assert any(report.added for report in reports)
+    assert not book.is_watched()
+
+
+def test_a_watcher_that_is_killed_is_followed(book: Spellbook, vault: Path) -> None:
+    """After SIGKILL of the watcher another process soon watches."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "spellbook", "--vault", str(vault), "watch"],
+        env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
+    )
+    try:
+        until(book.is_watched)
+        with Watcher(book):
+            note(vault / "a.md", "alder")
+            until(lambda: words(book, "alder"))
+            assert not book.watched.is_current
+            child.kill()
+            child.wait()
+            note(vault / "b.md", "birch")
+            until(lambda: book.watched.is_current)
+            until(lambda: words(book, "birch"))
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_nothing_costs_nothing(book: Spellbook, vault: Path) -> None:
+    """A watcher over 1,000 unchanged notes uses less than 5 % of one processor."""
+    for number in range(1_000):
+        note(vault / f"f{number % 20}" / f"{number}.md")
+    with watching(book):
+        follows(book)
+        until(lambda: not book.index.catalog.waiting.in_order(), 60)
+        started, worked = time.monotonic(), time.process_time()
+        threading.Event().wait(3)
+        assert (time.process_time() - worked) / (time.monotonic() - started) < 0.05
+
+
+def test_stopping_leaves_no_thread(book: Spellbook) -> None:
+    """After `stop` no thread of the watcher is left; watchdog keeps one for the process."""
+
+    def ours() -> int:
+        return len([thread for thread in threading.enumerate() if thread.name.startswith("spellbook-")])
+
+    for _ in range(3):
+        with watching(book):
+            assert ours() == 5
+        assert ours() == 0
+
+
+def test_what_one_watcher_cannot_do_everybody_is_told(book: Spellbook, vault: Path, tmp_path: Path) -> None:
+    """If the watcher has a problem, other processes report it in answers, status and doctor."""
+    for i in range(20):
+        note(vault / ("mounted" if i < 15 else "here") / f"{i}.md", f"word{i}")
+    with watching(book):
+        (vault / "mounted").rename(tmp_path / "unmounted")
+        until(lambda: "15 of 20" in book.complaint)
+        with books.open(vault, embedder="hash") as other:
+            assert other.is_watched()
+            answer = other.find("word3")
+            assert (answer.index.degraded, "15 of 20" in answer.index.reason) == (True, True)
+            assert "15 of 20" in other.status()["warning"]
+            assert any("15 of 20" in problem for _, problems in other.doctor() for problem in problems)
