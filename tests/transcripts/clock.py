@@ -1,0 +1,60 @@
+"""A clock that stands still, and ids in a row: so the same commands give the same answers on any day."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import pkgutil
+import time
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import spellbook
+
+BEGIN = dt.datetime(2026, 11, 21, 9, 0, tzinfo=dt.UTC)
+
+
+class Clock:
+    """The time that Spellbook is told while a transcript is played: BEGIN, and what `$ later` adds."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now = BEGIN
+        numbers = itertools.count(1)
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        patch.setattr("ulid.ULID", lambda: f"01M9{next(numbers):022}")
+        times = _copy(time, time=lambda: self.now.timestamp())
+        dates = _copy(dt, datetime=self._kind(dt.datetime), date=self._kind(dt.date))
+        for module in _modules():
+            for name, own, copy in (("time", time, times), ("dt", dt, dates)):
+                if getattr(module, name, None) is own:
+                    patch.setattr(module, name, copy)
+
+    def _kind(self, real: Any) -> Any:
+        """Return a class like `real` that knows the time by this clock, and makes values of `real`."""
+
+        class Meta(type(real)):
+            def __instancecheck__(cls, value: object) -> bool:
+                return isinstance(value, real)
+
+        own = {
+            "__new__": lambda cls, *values, **more: real(*values, **more),
+            "now": classmethod(lambda cls, zone=None: dt.datetime.fromtimestamp(self.now.timestamp(), zone)),
+            "today": classmethod(lambda cls: real.fromtimestamp(self.now.timestamp())),
+        }
+        return Meta(real.__name__, (real,), own)
+
+
+def _copy(module: ModuleType, **changed: Any) -> ModuleType:
+    copy = ModuleType(module.__name__)
+    copy.__dict__.update(vars(module) | changed)
+    return copy
+
+
+def _modules() -> list[ModuleType]:
+    """Return all modules of Spellbook; one that is loaded later would have the real time."""
+    names = [each.name for each in pkgutil.walk_packages(spellbook.__path__, "spellbook.")]
+    return [import_module(name) for name in names if not name.endswith("__main__")]
