@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import spellbook
+from spellbook.search.searcher import Searcher
 
 BEGIN = dt.datetime(2026, 11, 21, 9, 0, tzinfo=dt.UTC)
 
@@ -22,6 +23,7 @@ class Clock:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now = BEGIN
+        self.patch = patch
         numbers = itertools.count(1)
         patch.setenv("TZ", "UTC")
         time.tzset()
@@ -32,6 +34,7 @@ class Clock:
             for name, own, copy in (("time", time, times), ("dt", dt, dates)):
                 if getattr(module, name, None) is own:
                     patch.setattr(module, name, copy)
+        patch.setattr(Searcher.__init__, "__defaults__", (times.time,))  # it was bound when the module was loaded
 
     def _kind(self, real: Any) -> Any:
         """Return a class like `real` that knows the time by this clock, and makes values of `real`."""

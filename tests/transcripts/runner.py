@@ -44,15 +44,22 @@ WIDTH = 110
 MADE = {
     "session": r"rest-[0-9a-f]{24}",
     "job": r"(?<=/api/jobs/)[0-9a-f]{8}\b|(?<=\"id\": \")[0-9a-f]{8}(?=\")",
-    "token": r"\bsb_[\w-]{20,}",
+    "token": r"\bspb_[\w-]{43}",
 }
 """What is random. The first one of a file is `<session-1>`, also in commands that follow."""
 
+TIMES = "ms|seconds|p50|p95|search_time|query_time|averageQueryTime|averageSearchTime|time|uptime_s|uptime|cpuUsage"
+SIZES = "databaseSize|usage|rss|peak|before_bytes|after_bytes"
 CHANGING = (
-    (r'("(?:ms|seconds|p50|p95|search_time|uptime_s|generation)": )[\d.]+', r"\g<1>0"),
+    (rf'("(?:{TIMES}|{SIZES}|generation)": )[\d.]+', r"\g<1>0"),
+    (r'("loadAverage": )\[.*?\]', r"\g<1>[]"),
+    (r"(\d\.\d{6})\d+", r"\g<1>"),
     (r"\bgeneration \d+", "generation N"),
     (r'("looked_at": ")[^"]+', r"\g<1>TIME"),
-    (r"\bvault-[0-9a-f]{10}\b", "vault-HASH"),
+    (r"(looked at|확인 시각) +[-\d]+ [:\d]+", r"\g<1> TIME"),
+    (r"\b(vault|fresh|other|people)-[0-9a-f]{10}\b", r"\g<1>-HASH"),
+    (r'("bytes": )\d+(?=,\s+"vectors")', r"\g<1>0"),
+    (r"\(\d\.\d MB\)", "(N MB)"),
     (r"\b\d+\.\d s\b", "N s"),
 )
 """What differs between two runs, and what stands for it."""
@@ -144,6 +151,7 @@ class Player:
             "rm": lambda path: self._path(path).unlink() or "",
             "ls": self._ls,
             "later": self._later,
+            "export": lambda pair: self.clock.patch.setenv(*pair.split("=", 1)) or "",
             "git": lambda *words: git(self.folder, *words),
         }
         try:
@@ -215,12 +223,12 @@ def _command(words: list[str], given: str, environment: Mapping[str, str]) -> An
 
 
 def _read(text: str) -> str:
-    """Return a text, laid out if it is one object of JSON."""
+    """Return a text, laid out if it is an object or a list of JSON."""
     try:
         value = json.loads(text)
     except ValueError:
         return text
-    return _laid(value) if isinstance(value, dict) else text
+    return _laid(value) if isinstance(value, dict | list) else text
 
 
 def _laid(value: Any, indent: str = "") -> str:

@@ -39,8 +39,12 @@ def player(tmp_path: Path, home: Path) -> Iterator[Player]:
         patch.chdir(tmp_path)
         patch.setenv("SPELLBOOK_VAULT", str(tmp_path / "vault"))
         patch.setenv("COLUMNS", "100")
+        for name in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
+            patch.setenv(name, BEGIN.isoformat())
         # For hooks `context` ends its process a second later, and this one goes on.
         patch.setattr("spellbook.cli.context.threading", Mock())
+        # A child process that fills Chroma would be done sooner or later than the next command.
+        patch.setattr("spellbook.index.vectors.follow.start", Mock())
         yield Player(tmp_path, Clock(patch))
     time.tzset()
 
