@@ -28,7 +28,11 @@ class Clock:
         patch.setenv("TZ", "UTC")
         time.tzset()
         patch.setattr("ulid.ULID", lambda: f"01M9{next(numbers):022}")
-        times = _copy(time, time=lambda: self.now.timestamp())
+
+        def strftime(form: str, at: time.struct_time | None = None) -> str:
+            return time.strftime(form, at or self.now.timetuple())
+
+        times = _copy(time, time=lambda: self.now.timestamp(), strftime=strftime)
         dates = _copy(dt, datetime=self._kind(dt.datetime), date=self._kind(dt.date))
         for module in _modules():
             for name, own, copy in (("time", time, times), ("dt", dt, dates)):

@@ -142,9 +142,9 @@ class Player:
             self.toolsets = toolsets_of(rest)
             return Answer(self._listed())
         words = shlex.split(line)
-        environment = dict(words.pop(0).split("=", 1) for each in [*words] if re.match(r"[A-Z_]+=", each))
-        if words[0] == "spellbook":
-            return _command(words[1:], given, environment)
+        if "spellbook" in words[:3]:
+            at = words.index("spellbook")
+            return _command(words[at + 1 :], given, dict(each.split("=", 1) for each in words[:at]))
         files: Mapping[str, Callable[..., str]] = {
             "cat": lambda path: self._path(path).read_text("utf-8"),
             "write": lambda path: self._write(path, given),
@@ -191,13 +191,17 @@ class Player:
         client = Described(app, "http://localhost:17950", raise_server_exceptions=False, follow_redirects=False)
         return self.open.enter_context(client)
 
+    @cached_property
+    def _server(self) -> Any:
+        return build(self._book, self.toolsets, live=False)
+
     def _listed(self) -> str:
-        tools = talk(self._book, Agent.tools, toolsets=self.toolsets)
+        self.__dict__.pop("_server", None)
+        tools = talk(self._book, Agent.tools, server=self._server)
         return "\n".join(_laid(tool.model_dump(mode="json", exclude_none=True, by_alias=True)) for tool in tools)
 
     def _tool(self, name: str, arguments: dict[str, Any]) -> Answer:
-        server = build(self._book, self.toolsets, live=False)
-        done = talk(self._book, lambda agent: agent.client.call_tool(name, arguments), server=server)
+        done = talk(self._book, lambda agent: agent.client.call_tool(name, arguments), server=self._server)
         parts = [_read(part.text) if part.type == "text" else str(part) for part in done.content]
         if done.structured_content is not None:
             parts.append(f"structured: {_laid(done.structured_content)}")
