@@ -29,10 +29,10 @@ class Clock:
         time.tzset()
         patch.setattr("ulid.ULID", lambda: f"01M9{next(numbers):022}")
 
-        def strftime(form: str, at: time.struct_time | None = None) -> str:
-            return time.strftime(form, at or self.now.timetuple())
+        def gmtime(seconds: float | None = None) -> time.struct_time:
+            return time.gmtime(self.now.timestamp() if seconds is None else seconds)
 
-        times = _copy(time, time=lambda: self.now.timestamp(), strftime=strftime)
+        times = _copy(time, time=lambda: self.now.timestamp(), gmtime=gmtime)
         dates = _copy(dt, datetime=self._kind(dt.datetime), date=self._kind(dt.date))
         for module in _modules():
             for name, own, copy in (("time", time, times), ("dt", dt, dates)):

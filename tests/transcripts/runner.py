@@ -48,14 +48,15 @@ MADE = {
 }
 """What is random. The first one of a file is `<session-1>`, also in commands that follow."""
 
-TIMES = "ms|seconds|p50|p95|search_time|query_time|averageQueryTime|averageSearchTime|time|uptime_s|uptime|cpuUsage"
+TIMES = "ms|duration_ms|seconds|p50|p95|search_time|query_time|averageQueryTime|averageSearchTime|time|uptime_s|uptime|cpuUsage"
 SIZES = "databaseSize|usage|rss|peak|before_bytes|after_bytes"
 CHANGING = (
     (rf'("(?:{TIMES}|{SIZES}|generation)": )[\d.]+', r"\g<1>0"),
     (r'("loadAverage": )\[.*?\]', r"\g<1>[]"),
     (r"(\d\.\d{6})\d+", r"\g<1>"),
     (r"\bgeneration \d+", "generation N"),
-    (r'("looked_at": ")[^"]+', r"\g<1>TIME"),
+    (r'("(?:looked_at|last_indexed)": ")[^"]+', r"\g<1>TIME"),
+    (r"(SPELLBOOK_CACHE\"?(?:: | = |=))[^\s,}]+", r"\g<1>CACHE"),
     (r"(looked at|확인 시각) +[-\d]+ [:\d]+", r"\g<1> TIME"),
     (r"\b(vault|fresh|other|people)-[0-9a-f]{10}\b", r"\g<1>-HASH"),
     (r'("bytes": )\d+(?=,\s+"vectors")', r"\g<1>0"),
