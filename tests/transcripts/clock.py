@@ -1,4 +1,4 @@
-"""A clock that stands still, and ids in a row: so the same commands give the same answers on any day."""
+"""A clock that stands still, and ids in a row: the same commands give the same answers on any day."""
 
 from __future__ import annotations
 
@@ -19,14 +19,10 @@ BEGIN = dt.datetime(2026, 11, 21, 9, 0, tzinfo=dt.UTC)
 
 
 class Clock:
-    """The time that Spellbook is told while a transcript is played: BEGIN, and what `$ later` adds."""
+    """The time of all modules of Spellbook: BEGIN, and what `$ later` adds."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.now = BEGIN
-        self.patch = patch
-        numbers = itertools.count(1)
-        patch.setenv("TZ", "UTC")
-        time.tzset()
+        self.now, self.patch, numbers = BEGIN, patch, itertools.count(1)
         patch.setattr("ulid.ULID", lambda: f"01M9{next(numbers):022}")
 
         def gmtime(seconds: float | None = None) -> time.struct_time:
@@ -34,7 +30,8 @@ class Clock:
 
         times = _copy(time, time=lambda: self.now.timestamp(), gmtime=gmtime)
         dates = _copy(dt, datetime=self._kind(dt.datetime), date=self._kind(dt.date))
-        for module in _modules():
+        names = [each.name for each in pkgutil.walk_packages(spellbook.__path__, "spellbook.")]
+        for module in [import_module(name) for name in names if not name.endswith("__main__")]:
             for name, own, copy in (("time", time, times), ("dt", dt, dates)):
                 if getattr(module, name, None) is own:
                     patch.setattr(module, name, copy)
@@ -59,9 +56,3 @@ def _copy(module: ModuleType, **changed: Any) -> ModuleType:
     copy = ModuleType(module.__name__)
     copy.__dict__.update(vars(module) | changed)
     return copy
-
-
-def _modules() -> list[ModuleType]:
-    """Return all modules of Spellbook; one that is loaded later would have the real time."""
-    names = [each.name for each in pkgutil.walk_packages(spellbook.__path__, "spellbook.")]
-    return [import_module(name) for name in names if not name.endswith("__main__")]

@@ -1,7 +1,7 @@
 """
-Plays transcripts: the commands, calls of tools and requests of a file, each with the answer that the file promises.
+Plays transcripts: the commands, calls of tools and requests of a file, each with its answer.
 
-`play` returns the text of the file with the answers as they are now. tests/README.md says how a file reads.
+`Player.play` returns the text of a file with the answers of now. tests/README.md says how a file reads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from click.testing import CliRunner
 from spellbook import __version__
 from spellbook.cli import main
 from spellbook.library import book as books
-from spellbook.library.book import Spellbook
 from spellbook.server.app import build
 from spellbook.server.http.app import make
 from spellbook.server.http.served import Served
@@ -36,8 +35,6 @@ from tests.server.http.described import Described
 from .clock import Clock
 
 ANSWERS = (">", "2>", "?")
-"""How the lines of an answer begin: of stdout, of stderr, and the exit code."""
-
 WIDTH = 110
 """Letters of a line up to which a value of JSON stays on one line."""
 
@@ -46,10 +43,10 @@ MADE = {
     "job": r"(?<=/api/jobs/)[0-9a-f]{8}\b|(?<=\"id\": \")[0-9a-f]{8}(?=\")",
     "token": r"\bspb_[\w-]{43}",
 }
-"""What is random. The first one of a file is `<session-1>`, also in commands that follow."""
+"""Random names. The first one of a file is `<session-1>`, also in commands that follow."""
 
-TIMES = "ms|duration_ms|seconds|p50|p95|search_time|query_time|averageQueryTime|averageSearchTime|time|uptime_s|uptime|cpuUsage"
-SIZES = "databaseSize|usage|rss|peak|before_bytes|after_bytes"
+TIMES = "ms|duration_ms|seconds|p50|p95|(?:search|query)_time|average(?:Query|Search)Time|time|uptime(?:_s)?|cpuUsage"
+SIZES = "databaseSize|usage|rss|peak|before_bytes|after_bytes|index_size_mb"
 CHANGING = (
     (rf'("(?:{TIMES}|{SIZES}|generation)": )[\d.]+', r"\g<1>0"),
     (r'("loadAverage": )\[.*?\]', r"\g<1>[]"),
@@ -58,17 +55,21 @@ CHANGING = (
     (r'("(?:looked_at|last_indexed)": ")[^"]+', r"\g<1>TIME"),
     (r"(SPELLBOOK_CACHE\"?(?:: | = |=))[^\s,}]+", r"\g<1>CACHE"),
     (r"(looked at|확인 시각) +[-\d]+ [:\d]+", r"\g<1> TIME"),
-    (r"\b(vault|fresh|other|people)-[0-9a-f]{10}\b", r"\g<1>-HASH"),
+    (r"\b(vault|fresh|other|people)-[0-9a-f]{10}(?![0-9a-f])", r"\g<1>-HASH"),
     (r'("bytes": )\d+(?=,\s+"vectors")', r"\g<1>0"),
     (r"\(\d\.\d MB\)", "(N MB)"),
     (r"\b\d+\.\d s\b", "N s"),
+    (re.escape(__version__), "VERSION"),
+    (re.escape(str(Path(books.__file__).parents[1])), "PACKAGE"),
+    (re.escape(str(Path(sys.executable).parent)), "/bin"),
+    (re.escape(sys.version.split()[0]), "PYTHON"),
 )
-"""What differs between two runs, and what stands for it."""
+"""What differs between two runs or machines, and what stands for it."""
 
 
 @dataclass
 class Answer:
-    """What a line `$ …` gave."""
+    """The answer to a line `$ …`."""
 
     out: str = ""
     err: str = ""
@@ -92,18 +93,18 @@ class Player:
             return "".join(f"{line}\n" for line in self._lines(lines))
 
     def _lines(self, lines: list[str]) -> Iterator[str]:
-        for at, line in enumerate(lines):
+        command, given = "", ""
+        for line, following in zip(lines, [*lines[1:], ""], strict=True):
             yield line
-            if line.startswith(("$ ", "< ")) and not "".join(lines[at + 1 : at + 2]).startswith("<"):
-                begin = max(at for at, each in enumerate(lines[: at + 1]) if each.startswith("$ "))
-                given = "".join(f"{each[2:]}\n" for each in lines[begin + 1 : at + 1])
-                yield from self._shown(self._answer(self._known(lines[begin][2:]), self._known(given)))
-
-    def _shown(self, answer: Answer) -> Iterator[str]:
-        for mark, text in ((">", answer.out), ("2>", answer.err)):
-            yield from (f"{mark} {line}".rstrip() for line in self._steady(text).splitlines())
-        if answer.code:
-            yield f"? {answer.code}"
+            if line.startswith("$ "):
+                command, given = line[2:], ""
+            elif line.startswith("<"):
+                given += f"{line[2:]}\n"
+            if line.startswith(("$ ", "<")) and not following.startswith("<"):
+                answer = self._answer(self._known(command), self._known(given))
+                for mark, text in ((">", answer.out), ("2>", answer.err)):
+                    yield from (f"{mark} {each}".rstrip() for each in self._steady(text).splitlines())
+                yield from [f"? {answer.code}"] if answer.code else []
 
     def _known(self, text: str) -> str:
         """Return a line of a transcript with what its placeholders stand for."""
@@ -117,15 +118,7 @@ class Player:
             for value in re.findall(pattern, text):
                 count = sum(name.startswith(f"<{kind}-") for name in self.made.values())
                 self.made.setdefault(value, f"<{kind}-{count + 1}>")
-        for value, name in self.made.items():
-            text = text.replace(value, name)
-        for value, name in (
-            (str(self.folder), "/here"),
-            (__version__, "VERSION"),
-            (str(Path(books.__file__).parents[1]), "PACKAGE"),
-            (str(Path(sys.executable).parent), "/bin"),
-            (sys.version.split()[0], "PYTHON"),
-        ):
+        for value, name in {**self.made, str(self.folder): "/here"}.items():
             text = text.replace(value, name)
         for pattern, name in CHANGING:
             text = re.sub(pattern, name, text)
@@ -137,71 +130,63 @@ class Player:
         if word in {"GET", "POST", "PATCH", "DELETE", "page"}:
             return self._http(word, *rest.partition(" ")[::2], given)
         if word == "tool":
-            name, _, arguments = rest.partition(" ")
-            return self._tool(name, json.loads(arguments or "{}"))
+            return self._tool(*rest.partition(" ")[::2])
         if word == "tools":
-            self.toolsets = toolsets_of(rest)
-            return Answer(self._listed())
+            return self._listed(rest)
         words = shlex.split(line)
         if "spellbook" in words[:3]:
             at = words.index("spellbook")
             return _command(words[at + 1 :], given, dict(each.split("=", 1) for each in words[:at]))
-        files: Mapping[str, Callable[..., str]] = {
-            "cat": lambda path: self._path(path).read_text("utf-8"),
-            "write": lambda path: self._write(path, given),
-            "rm": lambda path: self._path(path).unlink() or "",
-            "ls": self._ls,
-            "later": self._later,
-            "export": lambda pair: self.clock.patch.setenv(*pair.split("=", 1)) or "",
-            "git": lambda *words: git(self.folder, *words),
-        }
         try:
-            return Answer(files[words[0]](*words[1:]))
+            return Answer(self._by_hand(given)[word](*words[1:]) or "")
         except OSError as error:
             return Answer(err=f"{error.strerror}", code=1)
 
-    # -- files
+    def _by_hand(self, given: str) -> Mapping[str, Callable[..., str | None]]:
+        """Return the things that a person does between commands."""
 
-    def _path(self, path: str) -> Path:
-        return self.folder / path
+        def write(path: str) -> None:
+            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / path).write_text(given, "utf-8", newline="")
 
-    def _write(self, path: str, text: str) -> str:
-        self._path(path).parent.mkdir(parents=True, exist_ok=True)
-        self._path(path).write_text(text, "utf-8", newline="")
-        return ""
+        def ls(path: str) -> str:
+            found = (file for file in (self.folder / path).rglob("*") if file.is_file())
+            return "\n".join(sorted(file.relative_to(self.folder / path).as_posix() for file in found))
 
-    def _ls(self, path: str) -> str:
-        place = self._path(path)
-        files = (file.relative_to(place).as_posix() for file in place.rglob("*") if file.is_file())
-        return "\n".join(sorted(files))
+        def later(hours: str) -> None:
+            self.clock.now += dt.timedelta(hours=float(hours.removesuffix("h")))
 
-    def _later(self, hours: str) -> str:
-        self.clock.now += dt.timedelta(hours=float(hours.removesuffix("h")))
-        return ""
-
-    # -- the other doors
+        return {
+            **{"write": write, "ls": ls, "later": later, "git": lambda *words: git(self.folder, *words)},
+            "cat": lambda path: (self.folder / path).read_text("utf-8"),
+            "rm": lambda path: (self.folder / path).unlink(),
+            "export": lambda pair: self.clock.patch.setenv(*pair.split("=", 1)),
+        }
 
     @cached_property
-    def _book(self) -> Spellbook:
-        return self.open.enter_context(books.open(self._path("vault"), embedder="hash"))
+    def _book(self) -> books.Spellbook:
+        return self.open.enter_context(books.open(self.folder / "vault", embedder="hash"))
 
     @cached_property
     def _api(self) -> Described:
         self.served = Served(self._book)
         app = make(self.served, live=False)
-        client = Described(app, "http://localhost:17950", raise_server_exceptions=False, follow_redirects=False)
-        return self.open.enter_context(client)
+        return self.open.enter_context(Described(app, "http://localhost:17950", raise_server_exceptions=False))
 
     @cached_property
     def _server(self) -> Any:
         return build(self._book, self.toolsets, live=False)
 
-    def _listed(self) -> str:
+    def _listed(self, names: str) -> Answer:
+        self.toolsets = toolsets_of(names)
         self.__dict__.pop("_server", None)
         tools = talk(self._book, Agent.tools, server=self._server)
-        return "\n".join(_laid(tool.model_dump(mode="json", exclude_none=True, by_alias=True)) for tool in tools)
+        return Answer(
+            "\n".join(_laid(tool.model_dump(mode="json", exclude_none=True, by_alias=True)) for tool in tools)
+        )
 
-    def _tool(self, name: str, arguments: dict[str, Any]) -> Answer:
+    def _tool(self, name: str, given: str) -> Answer:
+        arguments = json.loads(given or "{}")
         done = talk(self._book, lambda agent: agent.client.call_tool(name, arguments), server=self._server)
         parts = [_read(part.text) if part.type == "text" else str(part) for part in done.content]
         if done.structured_content is not None:
@@ -210,11 +195,11 @@ class Player:
 
     def _http(self, method: str, path: str, body: str, headers: str) -> Answer:
         sent = dict(line.split(": ", 1) for line in headers.splitlines())
-        sent |= {"accept": "text/html"} if method == "page" else {}
         options = {"json": json.loads(body)} if body else {}
-        reply = self._api.request("GET" if method == "page" else method, path, headers=sent, **options)
         if method == "page":
+            reply = self._api.get(path, headers={"accept": "text/html"}, follow_redirects=False)
             return Answer(f"{reply.status_code} {reply.headers.get('content-type', '')}")
+        reply = self._api.request(method, path, headers=sent, **options)
         if reply.status_code == 202:
             until(lambda: all(job.state != "running" for job in self.served.jobs.all()))
         told = [f"{name}: {reply.headers[name]}" for name in ("etag", "location") if name in reply.headers]
@@ -242,7 +227,8 @@ def _laid(value: Any, indent: str = "") -> str:
     if len(short) + len(indent) <= WIDTH or not isinstance(value, dict | list) or not value:
         return short
     deeper = f"{indent}  "
-    if isinstance(value, list):
-        return "[\n" + ",\n".join(f"{deeper}{_laid(each, deeper)}" for each in value) + f"\n{indent}]"
-    rows = (f"{deeper}{json.dumps(key, ensure_ascii=False)}: {_laid(each, deeper)}" for key, each in value.items())
-    return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
+    named = (
+        [(f"{json.dumps(key, ensure_ascii=False)}: ", value[key]) for key in value] if isinstance(value, dict) else []
+    )
+    parts = ",\n".join(f"{deeper}{name}{_laid(each, deeper)}" for name, each in named or [("", each) for each in value])
+    return f"{short[0]}\n{parts}\n{indent}{short[-1]}"

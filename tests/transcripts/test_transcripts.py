@@ -19,10 +19,10 @@ from .clock import BEGIN, Clock
 from .runner import Player
 
 HERE = Path(__file__).parent
-FILES = sorted(HERE.glob("*.tesh"))
 RECORD = bool(os.environ.get("SPELLBOOK_RECORD"))
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(sys.platform == "win32", reason="paths and zones of POSIX"),
     pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning"),
 ]
@@ -35,12 +35,13 @@ def player(tmp_path: Path, home: Path) -> Iterator[Player]:
     shutil.copytree(HERE / "vault", tmp_path / "vault")
     for file in (tmp_path / "vault").rglob("*"):
         os.utime(file, (when, when))
+    variables = {"SPELLBOOK_VAULT": str(tmp_path / "vault"), "COLUMNS": "100", "TZ": "UTC"}
+    variables |= dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), BEGIN.isoformat())
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
-        patch.setenv("SPELLBOOK_VAULT", str(tmp_path / "vault"))
-        patch.setenv("COLUMNS", "100")
-        for name in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
-            patch.setenv(name, BEGIN.isoformat())
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        time.tzset()
         # For hooks `context` ends its process a second later, and this one goes on.
         patch.setattr("spellbook.cli.context.threading", Mock())
         # A child process that fills Chroma would be done sooner or later than the next command.
@@ -49,8 +50,7 @@ def player(tmp_path: Path, home: Path) -> Iterator[Player]:
     time.tzset()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted(HERE.glob("*.tesh")), ids=lambda file: file.stem)
 def test_a_transcript_holds(file: Path, player: Player) -> None:
     """Each command, tool and request of the file answers as the file says."""
     expected = file.read_text("utf-8")
