@@ -22,17 +22,16 @@ from click.testing import CliRunner
 
 from spellbook import __version__
 from spellbook.cli import main
+from spellbook.http.app import make
+from spellbook.http.served import Served
 from spellbook.library import book as books
-from spellbook.server.app import build
-from spellbook.server.http.app import make
-from spellbook.server.http.served import Served
-from spellbook.server.names import DEFAULT, toolsets_of
+from spellbook.mcp.app import build
+from spellbook.mcp.names import DEFAULT, toolsets_of
 from tests.commands import git
 from tests.helpers import until
-from tests.server.agent import Agent, talk
-from tests.server.http.described import Described
-
-from .clock import Clock
+from tests.http.described import Described
+from tests.mcp.agent import Agent, talk
+from tests.transcripts.clock import Clock
 
 ANSWERS = (">", "2>", "?")
 WIDTH = 110
@@ -136,7 +135,7 @@ class Player:
         words = shlex.split(line)
         if "spellbook" in words[:3]:
             at = words.index("spellbook")
-            return _command(words[at + 1 :], given, dict(each.split("=", 1) for each in words[:at]))
+            return self._command(words[at + 1 :], given, dict(each.split("=", 1) for each in words[:at]))
         try:
             return Answer(self._by_hand(given)[word](*words[1:]) or "")
         except OSError as error:
@@ -188,10 +187,15 @@ class Player:
     def _tool(self, name: str, given: str) -> Answer:
         arguments = json.loads(given or "{}")
         done = talk(self._book, lambda agent: agent.client.call_tool(name, arguments), server=self._server)
-        parts = [_read(part.text) if part.type == "text" else str(part) for part in done.content]
+        parts = [self._read(part.text) if part.type == "text" else str(part) for part in done.content]
         if done.structured_content is not None:
             parts.append(f"structured: {_laid(done.structured_content)}")
         return Answer("\n".join(parts), code=int(bool(done.is_error)))
+
+    def _command(self, words: list[str], given: str, environment: Mapping[str, str]) -> Answer:
+        done = CliRunner().invoke(main, words, input=given, env=environment, prog_name="spellbook")
+        assert isinstance(done.exception, SystemExit | None), (words, done.exc_info)
+        return Answer(self._read(done.stdout), done.stderr, done.exit_code)
 
     def _http(self, method: str, path: str, body: str, headers: str) -> Answer:
         sent = dict(line.split(": ", 1) for line in headers.splitlines())
@@ -203,22 +207,15 @@ class Player:
         if reply.status_code == 202:
             until(lambda: all(job.state != "running" for job in self.served.jobs.all()))
         told = [f"{name}: {reply.headers[name]}" for name in ("etag", "location") if name in reply.headers]
-        return Answer("\n".join([str(reply.status_code), *told, _read(reply.text)]))
+        return Answer("\n".join([str(reply.status_code), *told, self._read(reply.text)]))
 
-
-def _command(words: list[str], given: str, environment: Mapping[str, str]) -> Answer:
-    done = CliRunner().invoke(main, words, input=given, env=environment, prog_name="spellbook")
-    assert isinstance(done.exception, SystemExit | None), (words, done.exc_info)
-    return Answer(_read(done.stdout), done.stderr, done.exit_code)
-
-
-def _read(text: str) -> str:
-    """Return a text, laid out if it is an object or a list of JSON."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    return _laid(value) if isinstance(value, dict | list) else text
+    def _read(self, text: str) -> str:
+        """Return a text, laid out if it is an object or a list of JSON."""
+        try:
+            value = json.loads(text.replace(str(self.folder), "/here"))  # its length decides about lines
+        except ValueError:
+            return text
+        return _laid(value) if isinstance(value, dict | list) else text
 
 
 def _laid(value: Any, indent: str = "") -> str:

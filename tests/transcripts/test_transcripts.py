@@ -14,9 +14,8 @@ from unittest.mock import Mock
 import pytest
 
 from tests.commands import git_alone  # noqa: F401
-
-from .clock import BEGIN, Clock
-from .runner import Player
+from tests.transcripts.clock import BEGIN, Clock
+from tests.transcripts.runner import Player
 
 HERE = Path(__file__).parent
 RECORD = bool(os.environ.get("SPELLBOOK_RECORD"))
