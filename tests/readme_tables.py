@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -44,6 +45,7 @@ def tables() -> dict[str, str]:
     return {
         "tools": _table(("Tool", "What it does", "Toolset"), _tools()),
         "commands": _table(("Command", "What it does"), _commands()),
+        "several": _table(("Argument", "Default and bounds"), _several()),
         "arguments": _table(("Verb", "What it takes", "Right"), _arguments()),
         "python": _table(("Verb", "What it does"), _verbs()),
         "errors": _table(("Code", "What it means"), _errors(SpellbookError)),
@@ -76,17 +78,42 @@ def _commands() -> Iterable[tuple[str, ...]]:
         yield " ".join(["spellbook", name, *usage]), _first_sentence(command.help or "")
 
 
+def _declared() -> list[Verb]:
+    return [
+        *{
+            id(each): each for module in (verbs, memories) for each in vars(module).values() if isinstance(each, Verb)
+        }.values()
+    ]
+
+
+def _common() -> dict[str, str]:
+    """The facts of each argument that several verbs take, by its name: the most frequent ones."""
+    facts: dict[str, Counter[str]] = {}
+    for verb in _declared():
+        for name, argument in verb.arguments.items():
+            facts.setdefault(name, Counter())[_facts(argument)] += 1
+    return {name: counts.most_common(1)[0][0] for name, counts in facts.items() if counts.total() > 1}
+
+
+def _several() -> Iterable[tuple[str, ...]]:
+    for name, facts in _common().items():
+        if facts:
+            yield name, facts
+
+
 def _arguments() -> Iterable[tuple[str, ...]]:
-    declared = {
-        id(each): each for module in (verbs, memories) for each in vars(module).values() if isinstance(each, Verb)
-    }
-    for verb in declared.values():
+    common = _common()
+    for verb in _declared():
         if verb.arguments:
-            yield verb.name, ", ".join(_told(*each) for each in verb.arguments.items()), verb.right
+            listed = ((name, _facts(argument)) for name, argument in verb.arguments.items())
+            told = (
+                f"`{name}`" + (f" ({facts})" if facts not in {"", common.get(name)} else "") for name, facts in listed
+            )
+            yield verb.name, ", ".join(told), verb.right
 
 
-def _told(name: str, argument: Argument) -> str:
-    """An argument with its default and its bounds."""
+def _facts(argument: Argument) -> str:
+    """The default of an argument and its bounds."""
     bounds = {
         "number": f"{argument.least:,} to {argument.most:,}",
         "share": f"{argument.least} to {argument.most}",
@@ -96,16 +123,20 @@ def _told(name: str, argument: Argument) -> str:
     }
     has_default = not argument.is_needed and str(argument.default) not in {"", "None", "False"}
     default = f"{argument.default:,}" if argument.kind == "number" and has_default else str(argument.default).lower()
-    facts = "; ".join(filter(None, (default if has_default else "", bounds.get(argument.kind, ""))))
-    return f"`{name}`" + (f" ({facts})" if facts else "")
+    return "; ".join(filter(None, (default if has_default else "", bounds.get(argument.kind, ""))))
 
 
 def _verbs() -> Iterable[tuple[str, ...]]:
+    known = {verb.name for verb in _declared()}  # the table of arguments has these
     kinds = {"": books.Spellbook, "memories.": Memories, "memories.decisions.": Decisions}
     kinds |= {"memories.articles.": Articles, "wikis.": Wikis}
     for place, kind in kinds.items():
         for name, verb in {name: verb for each in reversed(kind.__mro__) for name, verb in vars(each).items()}.items():
-            if not name.startswith("_") and inspect.isfunction(verb):
+            if (
+                not name.startswith("_")
+                and inspect.isfunction(verb)
+                and not (name in known and place in {"", "memories."})
+            ):
                 yield f"{place}{name}", _first_sentence(inspect.getdoc(verb) or "")
 
 
