@@ -172,7 +172,7 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
             if not known and (index.catalog.counts().pending or second_pending(index)):
                 shown.enter_context(present(index.config.state, EMBEDDING))
             report.embedded = embed_texts(index, progress=progress)
-            maintain(index, report.embedded)
+            maintain(index)
     return finish(index, report, started)
 
 

@@ -242,7 +242,7 @@ def test_a_question_does_not_wait_for_who_holds_chroma(index):
     """In a small vault a query neither waits for Chroma nor is degraded: exact search answers."""
     with FileLock(index.config.state / "chroma.lock"):
         answer = Searcher(index).ask(Question("Keys are rotated.", "semantic"))
-        embed.maintain(index, 1)  # as after one edit
+        embed.maintain(index)  # as after one edit
     assert answer.hits[0].path == "ops/keys.md"
     assert not answer.index.degraded
     assert index.chroma.client is None

@@ -36,7 +36,7 @@ def test_labels_are_embedded_before_texts_and_are_not_counted_as_pending(vault, 
         sync.scan(index)
         assert index.catalog.counts().pending == 3
         Searcher(index).ask(Question("text 1", "keyword", keywords=("text 1",)))
-        listed = dict(index.catalog.waiting.texts(index.catalog.waiting.in_order()))
+        listed = {key: text for key, _, text in index.catalog.waiting.texts(index.catalog.waiting.in_order())}
         assert [listed[key] for key in index.catalog.waiting.in_order()] == [
             *("text 1", "0", "1", "2", "question 0", "question 1", "question 2", "text 0", "text 2")
         ]

@@ -22,7 +22,7 @@ def index(request, vault, write_note, monkeypatch):
     """Many notes that are nearer to "lighthouse" than the few of the category "rare", for each way to search."""
     if request.param == "read":  # from the catalog, as long as Chroma has nothing
         monkeypatch.setattr(nearest, "BLOCK", 10)
-        monkeypatch.setattr(sync, "maintain", lambda index, embedded: True)
+        monkeypatch.setattr(sync, "maintain", lambda index: None)
     for i in range(NOTES):
         rare = i % RARE == 0
         write_note(
@@ -120,7 +120,7 @@ def test_where_chroma_fails_the_catalog_answers_and_says_so(index, monkeypatch):
 @pytest.mark.parametrize("index", ["chroma"], indirect=True)
 def test_what_chroma_lacks_is_found_beside_what_it_has(index, write_note, monkeypatch):
     """Before Chroma has followed, a new text that is nearer than all others comes first."""
-    monkeypatch.setattr(sync, "maintain", lambda index, embedded: True)
+    monkeypatch.setattr(sync, "maintain", lambda index: None)
     write_note("new.md", "lighthouse")
     sync.run(index)
     assert found(index)[0] == "new.md"

@@ -41,7 +41,7 @@ def assert_counted(index):
         """,
     )
     assert index.catalog.counts().second_pending == texts
-    assert len(index.catalog.second.in_order()) == texts + labels
+    assert len(index.catalog.second.waiting.in_order()) == texts + labels
 
 
 def test_everything_is_given_to_the_second_encoder_before_the_embedder(vault, write_note):
@@ -58,8 +58,8 @@ def test_everything_is_given_to_the_second_encoder_before_the_embedder(vault, wr
     with with_second(vault, Small(log), Logging()) as index:
         sync.scan(index)
         index.catalog.second.adopt(index.second.fingerprint)
-        keys = index.catalog.second.in_order()
-        texts = {key: text for key, _, text in index.catalog.second.texts(keys)}
+        keys = index.catalog.second.waiting.in_order()
+        texts = {key: text for key, _, text in index.catalog.second.waiting.texts(keys)}
         titles, questions, bodies = ([f"{what}{i}" for i in range(3)] for what in ("", "question ", "text "))
         assert [texts[key] for key in keys] == [*titles, *bodies, *questions]
         sync.run(index)
@@ -117,7 +117,7 @@ def test_a_run_that_ends_anywhere_goes_on(vault, write_note):
     with with_second(vault, second) as index:
         sync.scan(index)
         index.catalog.second.adopt(second.fingerprint)
-        total = len(index.catalog.second.in_order())
+        total = len(index.catalog.second.waiting.in_order())
         looks = iter([False, False, True])
         embed.embed_second(index, stop=lambda: next(looks))
         assert 0 < len(second.log) < total

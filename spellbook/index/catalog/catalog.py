@@ -77,7 +77,7 @@ class Catalog:
         self.free_bytes = self._database.free_bytes
         self.unmatched = partial(unmatched, self._database)
         self.vectors = Vectors(self._database, self._meta)
-        self.waiting = Waiting(self._database)
+        self.waiting = Waiting(self._database, "pending")
         self.labels = Labels(self._database)
         self.second = Second(self._database, self._meta)
 

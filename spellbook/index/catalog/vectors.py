@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from spellbook.index.catalog.meta import Meta
@@ -71,17 +71,14 @@ class Vectors:
         """
         return [text for (text,) in self._rows(sql, (json.dumps(list(keys)),))]
 
-    def add(self, rows: Iterable[tuple[str, bytes]], labels: Collection[str] = ()) -> int:
-        """Store vectors (float32, little endian) by key; return how many were new, `labels` (keys) not counted."""
+    def add(self, rows: Iterable[tuple[str, bytes]]) -> None:
+        """Store vectors (float32, little endian) by key."""
         now = int(time.time())
         with self._database.transaction() as connection:
             seq = self._meta.bump(connection, "seq")
-            sql = "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)"
             stored = [(key, compact(vector), seq, now) for key, vector in rows]
-            connection.executemany(sql, [row for row in stored if row[0] in labels])
-            added = connection.executemany(sql, [row for row in stored if row[0] not in labels]).rowcount
+            connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)", stored)
             self._meta.bump(connection, "generation")
-            return max(0, added)
 
     def has(self, keys: Iterable[str]) -> set[str]:
         """Return those of `keys` that have a vector."""

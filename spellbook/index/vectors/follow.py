@@ -28,8 +28,8 @@ from spellbook.system.errors import InvalidInput, StorageError
 from spellbook.system.lock import held
 from spellbook.system.sqlite import expect
 
-MOST_BEHIND = 500
-"""Vectors that Chroma may be behind after a call that starts no child: to load Chroma takes as long as these."""
+_MOST_BEHIND = 500
+"""Vectors that Chroma may lack in a vault where it answers, until a command stays to add them itself."""
 
 MOST_WAIT = 30.0
 """Seconds that changes in quick succession put it off: a child costs a second of processor time, so 3 % of one."""
@@ -59,16 +59,14 @@ def behind(index: Index) -> int:
     return index.catalog.vectors.count_changes(index.chroma.seq)
 
 
-def is_missed(index: Index, embedded: int) -> bool:
-    """
-    Say whether Chroma is so far behind that a call which embedded so many texts should not leave it to a child.
-
-    Few vectors are only missed in a vault where Chroma answers questions, or soon will: then answers take longer.
-    """
-    if embedded >= MOST_BEHIND and _is_behind(index, MOST_BEHIND - 1):
-        return True
+def is_missed(index: Index) -> bool:
+    """Say whether answers take longer because Chroma lacks vectors: many, in a vault where it answers or soon will."""
     chunks = index.catalog.counts().chunks
-    return chunks > _SOON * index.config.exact_most and _is_behind(index, min(MOST_BEHIND, chunks // 20))
+    most = min(_MOST_BEHIND, chunks // 20)
+    return (
+        chunks > _SOON * index.config.exact_most
+        and len(index.catalog.vectors.changes(index.chroma.seq, most + 1)) > most
+    )
 
 
 def is_due(index: Index) -> bool:
@@ -79,10 +77,6 @@ def is_due(index: Index) -> bool:
     if not catalog.is_read or not (catalog.counts().chunks or index.chroma.rows):
         return False  # what is not read yet looks as if it were gone
     return not index.chroma.is_current(catalog.vectors, catalog.version)
-
-
-def _is_behind(index: Index, most: int) -> bool:
-    return len(index.catalog.vectors.changes(index.chroma.seq, most + 1)) > most
 
 
 def catch_up(catalog: Catalog, chroma: Chroma | Server, seconds: float = math.inf, *, patience: float = 0) -> bool:
