@@ -1,6 +1,4 @@
-"""
-Embed the texts of chunks and labels, and keep what follows from their vectors: the cache's bound, Chroma.
-"""
+"""Embed the texts of chunks and labels, and keep what follows from their vectors: the cache's bound, Chroma."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ import contextlib
 import json
 import shutil
 import sqlite3
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -31,14 +30,14 @@ from spellbook.index.catalog.schema import Counts, ListedNote, StoredChunk, Topi
 from spellbook.index.catalog.second import Second
 from spellbook.index.catalog.sessions import Sessions
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
-from spellbook.index.catalog.usage import DAY, Usage
+from spellbook.index.catalog.usage import Usage
 from spellbook.index.catalog.vectors import Vectors
 from spellbook.index.filters import NO_GUIDES, Condition, bound, instant, moment, path_glob, spelled
 from spellbook.models.base import label_key
 from spellbook.notes.links import key
 from spellbook.system.errors import StorageError
 from spellbook.system.lazy import np, npt
-from spellbook.system.sqlite import BUSY_SECONDS, HURRIED_SECONDS, Database
+from spellbook.system.sqlite import BUSY_SECONDS, Database
 
 FILE = "catalog.db"
 
@@ -52,12 +51,6 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     **words.FUNCTIONS,
 }
 """Functions that the catalog adds to SQL, each with the number of its arguments."""
-
-_LONG = 20_000
-"""Characters of a note's labels up to which they are read with each of its chunks."""
-
-_SHRINK = "shrink"
-"""When the file may be made smaller: 0 once another form freed much of it, a time in seconds after a failed attempt."""
 
 _MUCH = 8_000_000
 """Bytes of free space from which on it is worth writing the file anew."""
@@ -83,12 +76,7 @@ class Catalog:
 
     @classmethod
     def open(cls, state: Path) -> Catalog:
-        """
-        Open the catalog; make it if there is none, and build one of an older form anew. A damaged one is set aside.
-
-        Raises StorageError if the folder cannot be written, or if a newer
-        Spellbook wrote the catalog.
-        """
+        """Open the catalog of a state folder, made or built anew if need be. Raises StorageError."""
         catalog = cls(Database(state / FILE, FORM, build, FUNCTIONS))
         catalog._database.connection()
         return catalog
@@ -360,26 +348,18 @@ class Catalog:
 
     def shrink(self) -> bool:
         """
-        Give the disk back what the file no longer needs, if that is much; return whether it was done.
+        Give the disk back what the file no longer needs, if that is most of it; return whether it was done.
 
-        It is done after the catalog was built anew from another form, or if most of the file is free, and where the
-        disk has room for two copies. Only readers go on meanwhile, so call it where nobody waits. If it fails it is
-        tried a day later.
+        Only readers go on meanwhile, so call it where nobody waits. The disk must have room for two copies.
         """
         pragmas = ("page_count", "freelist_count", "page_size")
         pages, free, size = self._rows(f"SELECT * FROM {', '.join(f'pragma_{name}' for name in pragmas)}")[0]
-        due = self._meta.get(_SHRINK)
-        if (due or 0) > time.time() or (due is None and (free <= pages // 2 or free * size < _MUCH)):
+        if free <= pages // 2 or free * size < _MUCH:
             return False
         with contextlib.suppress(StorageError, OSError):
-            if shutil.disk_usage(self.file.parent).free < 2 * (pages - free) * size + _MUCH:
-                return False
-            with self._database.transaction(patience=HURRIED_SECONDS) as connection:
-                self._meta.put(connection, _SHRINK, int(time.time()) + DAY)
-            self._database.vacuum()
-            with self._database.transaction() as connection:
-                connection.execute("DELETE FROM meta WHERE key = ?", (_SHRINK,))
-            return True
+            if shutil.disk_usage(self.file.parent).free > 2 * (pages - free) * size + _MUCH:
+                self._database.vacuum()
+                return True
         return False
 
     def optimize(self, action: str) -> int:
@@ -429,26 +409,19 @@ class Catalog:
 
     def _find(self, where: str, values: Mapping[str, object], tables: str = "chunks JOIN notes") -> list[StoredChunk]:
         """Return chunks. CROSS in `tables` makes SQLite start with the chunks, not with the notes of a condition."""
-        labels = ("keywords", "tags", "meta")
-        short = ", ".join(f"CASE WHEN length({name}) <= {_LONG} THEN {name} END" for name in labels)
         rows = self._rows(
             f"""
             SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, coalesce(key, ''), topic,
-                   category, importance, created, updated, mtime_ns, ordinal, {short}, lead, tail
+                   category, importance, created, updated, mtime_ns, ordinal, keywords, tags, meta, lead, tail
             FROM {tables} USING (note) WHERE {where}
             """,
             values,
         )
         rows.sort(key=itemgetter(2, 15))  # by path and ordinal; SQLite would copy the texts while sorting
-        # Long labels are read once for each note, not for each of its chunks.
-        long = {row[2] for row in rows if row[16] is None or row[17] is None or row[18] is None}
-        rest = {path: self._rows("SELECT keywords, tags, meta FROM notes WHERE path = ?", (path,)) for path in long}
-        chunks = []
-        for row in rows:
-            keywords, tags, meta = next(iter(rest[row[2]]), ("[]", "[]", "{}")) if row[2] in rest else row[16:19]
-            parsed = list_of(keywords), list_of(tags), mapping_of(meta)
-            chunks.append(StoredChunk._make((*row[:16], *parsed, *row[19:])))
-        return chunks
+        return [
+            StoredChunk._make((*row[:16], list_of(row[16]), list_of(row[17]), mapping_of(row[18]), *row[19:]))
+            for row in rows
+        ]
 
 
 _BM25 = f"bm25(words, {', '.join(map(str, WEIGHTS))})"

@@ -1,6 +1,4 @@
-"""
-Texts that wait for a vector of the embedder, or of the second encoder, and the order in which they are embedded.
-"""
+"""Texts that wait for a vector of the embedder, or of the second encoder, and the order in which they are embedded."""
 
 from __future__ import annotations
 

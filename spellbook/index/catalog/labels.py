@@ -1,6 +1,4 @@
-"""
-The labels of notes: the title of each, and the questions that it names. Each has a vector of its own.
-"""
+"""The labels of notes: the title of each, and the questions that it names. Each has a vector of its own."""
 
 from __future__ import annotations
 

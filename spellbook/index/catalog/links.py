@@ -1,6 +1,4 @@
-"""
-What notes link to, as written, and where files went; where a link leads is for `links.Files` to say.
-"""
+"""What notes link to, as written, and where files went; where a link leads is for `links.Files` to say."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ LABELS = ("tags", "keywords", "entities")
 """The keys of `fields` whose values relate two notes that share one: `search/related.py` weighs them."""
 
 _STEPS = 5
-"""
-Steps, from a note to the note that supersedes it, that are followed. By hand: a row of such notes may be long.
-"""
+"""Steps, from a note to the note that supersedes it, that are followed. By hand: a row of such notes may be long."""
 
 _MOST_BETWEEN = 20
 """

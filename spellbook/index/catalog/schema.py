@@ -1,6 +1,4 @@
-"""
-The rows of the catalog's tables as plain values; `tables` has the tables.
-"""
+"""The rows of the catalog's tables as plain values; `tables` has the tables."""
 
 from __future__ import annotations
 

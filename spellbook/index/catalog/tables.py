@@ -243,7 +243,6 @@ def build(connection: sqlite3.Connection, form: int) -> None:
     connection.execute("DELETE FROM sqlite_sequence")
     connection.executemany("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", numbers)
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
-    connection.execute("INSERT OR REPLACE INTO meta VALUES ('shrink', 0)")
 
 
 def _set_aside(connection: sqlite3.Connection) -> set[str]:

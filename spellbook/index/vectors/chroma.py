@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from spellbook.index.catalog.vectors import Vectors
+from spellbook.system import disk
 from spellbook.system.lazy import np, npt
 from spellbook.system.lock import take
 
@@ -39,9 +40,6 @@ _WAIT = 30.0
 
 _POLL = 0.01
 """Seconds between looks at the lock while another process holds it: a question has ten in all."""
-
-TRIES = 5
-"""Times that `chroma.json` is replaced while others read it, on Windows, within `_PATIENCE`."""
 
 _FORM = 3
 """How a collection is made: one that was made otherwise is built anew."""
@@ -108,10 +106,8 @@ class Chroma:
         """
         Return about the `limit` nearest keys.
 
-        Raises Unavailable if the index has seen less than the change `least`,
-        as while it is built anew, if another process holds it for more than
-        100 ms, or if Chroma fails; it is then given up and built anew by the
-        next `catch_up`.
+        Raises Unavailable if the index has seen less than the change `least`, if another process holds it for more
+        than 100 ms, or if Chroma fails: then the next `catch_up` builds it anew.
         """
         with self.locked(_PATIENCE):
             current = self._usable()
@@ -144,11 +140,9 @@ class Chroma:
 
     def catch_up(self, source: Vectors, most: int, seconds: float = float("inf")) -> int:
         """
-        Add what came since, for so many seconds or little longer, and return how many vectors were added.
+        Add the vectors that came since, for so many seconds or little longer, and return how many were added.
 
-        There are at most `most` vectors in use. What was added stays, even if
-        this process is killed. Raises Unavailable if the lock or Chroma fails;
-        nothing is lost, the next call begins a new folder.
+        At most `most` are in use. Added ones stay, even if this process is killed. Raises Unavailable; nothing is lost.
         """
         until, added = time.monotonic() + seconds, 0
         with self.locked(_WAIT):
@@ -175,25 +169,24 @@ class Chroma:
         """
         Bring the metadata up to the catalog and delete the rows of keys out of use.
 
-        Only rows of changed notes are read, and only those that differ are written. All are read if the catalog is
-        another one than before. Raises Unavailable as `catch_up` does.
+        Only metadata of changed notes are read, and only those that differ are written. Raises Unavailable.
         """
         with self.locked(_WAIT):
             current = self._usable()
             if not current.folder:
                 raise Unavailable("there is no index yet")
         at, (catalog, change) = time.time(), version
-        if current.catalog == catalog:
-            keys = source.touched(current.change, current.at - LATE)
-        else:
-            keys = [key for key, _ in source.changes(0)]
-        lost: list[str] = []
+        with self.reading(current) as collection:
+            there = set(collection.get(include=[])["ids"])
+        in_use = {key for key, _ in source.changes(0)}
+        # Notes that changed, and texts that a note lost.
+        is_known = current.catalog == catalog
+        keys = [*there.intersection(source.touched(current.change, current.at - LATE) if is_known else in_use)]
         for start in range(0, len(keys), BATCH):
             batch = keys[start : start + BATCH]
             with self.reading(current) as collection:
                 kept = collection.get(ids=batch, include=["metadatas"])
             labels = source.labels(batch)
-            lost += [key for key in kept["ids"] if key not in labels]
             stale = {
                 key: labels[key]
                 for key, old in zip(kept["ids"], kept["metadatas"], strict=True)
@@ -202,10 +195,7 @@ class Chroma:
             if stale:
                 with self._writing(current) as (collection, _):
                     collection.update(ids=list(stale), metadatas=list(stale.values()))
-        with self.reading(current) as collection:
-            # A clock that was set back hides rows that are out of use, and another catalog does.
-            if collection.count() - len(lost) > source.count_changes(0):
-                lost = sorted(set(collection.get(include=[])["ids"]) - {key for key, _ in source.changes(0)})
+        lost = sorted(there - in_use)
         for start in range(0, len(lost), BATCH):
             batch = lost[start : start + BATCH]
             # A key that came into use again since has a new seq, and is added again.
@@ -228,15 +218,7 @@ class Chroma:
             if not current.folder:
                 raise Unavailable("there is no index yet")
             self.close()  # all that is written is in its files then
-            partial = to.with_name(f".{to.name}-{os.getpid()}.tmp")
-            try:
-                shutil.copytree(self.state / current.folder, partial)
-                if to.exists():
-                    to.rmdir()  # an empty folder; anything else raises
-                partial.rename(to)
-            except OSError:
-                shutil.rmtree(partial, ignore_errors=True)
-                raise
+            shutil.copytree(self.state / current.folder, to, dirs_exist_ok=True)
             return current.rows
 
     @contextlib.contextmanager
@@ -274,11 +256,7 @@ class Chroma:
         return len(fresh)
 
     def release(self, before: float) -> bool:
-        """
-        Close the client if one is open and was not used since `before`; return whether it was closed.
-
-        `before` is a time of the monotonic clock.
-        """
+        """Close the client unless it was used since `before` (monotonic clock); return whether it was closed."""
         if self.client is None or self._used > before or not self.guard.acquire(blocking=False):
             return False
         try:
@@ -372,16 +350,8 @@ class Chroma:
             return _Current()
 
     def _save(self, current: _Current) -> None:
-        temporary = self._file.with_suffix(".tmp")  # only ever written under the lock
-        temporary.write_text(json.dumps(asdict(current)), "utf-8")
-        for left in reversed(range(TRIES)):
-            try:
-                os.replace(temporary, self._file)
-                return
-            except PermissionError:  # on Windows while somebody reads it, which everybody does at each question
-                if not left:
-                    raise
-                time.sleep(_PATIENCE / TRIES)
+        with disk.replacing(self._file) as file:  # only ever written under the lock
+            file.write(json.dumps(asdict(current)).encode())
 
     def begin_writing(self, current: _Current) -> _Current:
         """Start an empty folder and clear away the old ones."""

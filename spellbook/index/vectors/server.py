@@ -100,11 +100,7 @@ class Server:
 
         One that is no unit vector of that width is left out, and the log says so. Raises Unavailable.
         """
-
-        def is_sound(vector: npt.NDArray[np.float32]) -> bool:
-            return len(vector) == width and bool(abs(np.linalg.norm(vector) - 1) <= 0.01)
-
-        found: dict[str, bytes] = {}
+        found, wrong = dict[str, bytes](), 0
         with self._asking():
             for part in _PARTS:
                 left = [key for key in keys if key not in found]
@@ -112,11 +108,13 @@ class Server:
                     asked = left[start : start + BATCH]
                     answer = self._collection(part).get(ids=asked, include=["embeddings"])
                     given = dict(zip(answer["ids"], np.asarray(answer["embeddings"], dtype="<f4"), strict=True))
-                    good = [key for key, vector in given.items() if key in asked and is_sound(vector)]
-                    found |= {key: given[key].tobytes() for key in good}
-                    if len(good) < len(given):
-                        wrong = counted(len(given) - len(good), "vector")
-                        _log.warning("Not used: %s from %s, no unit vectors.", wrong, self.place)
+                    for key, vector in given.items():
+                        if key in asked and len(vector) == width and abs(np.linalg.norm(vector) - 1) <= 0.01:
+                            found[key] = vector.tobytes()
+                        else:
+                            wrong += 1
+        if wrong:
+            _log.warning("Not used: %s from %s, no unit vectors.", counted(wrong, "vector"), self.place)
         return found
 
     def is_current(self, source: Vectors, version: object) -> bool:
@@ -206,9 +204,7 @@ class Server:
         return client
 
     def _mark(self, part: str) -> _Extent:
-        with contextlib.suppress(KeyError, TypeError):
-            return _Extent(*self._marks()[f"{self._name}-{part}"])
-        return _Extent()
+        return _Extent(*self._marks().get(f"{self._name}-{part}", ()))
 
     def _marks(self) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError):
