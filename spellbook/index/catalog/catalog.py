@@ -1,9 +1,8 @@
 """
 The catalog: files, notes, chunks, words and vectors in one SQLite file; the only SQL.
 
-It is derived from the vault and safe to delete. Many processes share it: each
-change is one `BEGIN IMMEDIATE` transaction that raises the generation, and
-nothing slow happens inside one.
+It is derived from the vault and safe to delete. Many processes share it: each change is one `BEGIN IMMEDIATE`
+transaction that raises the generation, and nothing slow happens inside one.
 """
 
 from __future__ import annotations
@@ -152,17 +151,9 @@ class Catalog:
         return [key for (key,) in self._rows(sql, values)]
 
     def match(
-        self,
-        expression: str,
-        conditions: Sequence[Condition],
-        limit: int,
-        also: Sequence[int] = (),
+        self, expression: str, conditions: Sequence[Condition], limit: int, also: Sequence[int] = ()
     ) -> list[tuple[int, float]]:
-        """
-        Return chunk numbers and bm25 (larger is better) of an FTS5 expression, its columns weighted as `WEIGHTS` says.
-
-        The `limit` best come first, then those of the chunks `also` that match and meet `conditions`.
-        """
+        """Return numbers and bm25 (larger is better) of the `limit` best chunks that match, then of those of `also`."""
         others = [condition for condition in conditions if condition != NO_GUIDES]
         where, values = in_sql(self._database, others, chunks=True)
         join = "JOIN chunks ON chunk = words.rowid JOIN notes USING (note)" if others else ""
@@ -195,11 +186,7 @@ class Catalog:
         return np.fromstring(self._matches(sql, (expression, most))[0][0] or "", dtype=np.int64, sep=",")
 
     def frequency(self, expression: str, guides: int = 0, count: int | None = None) -> int:
-        """
-        Return how many chunks match an FTS5 expression; 0 if those of guides alone do, `guides` in all.
-
-        `count` is the number of all chunks that match, where that is known.
-        """
+        """Return how many chunks match, `count` if that is known; 0 if those of guides alone do, `guides` in all."""
         if count is None:
             count = int(self._matches("SELECT count(*) FROM words WHERE words MATCH ?", (expression,))[0][0])
         return count if not 0 < count <= guides or self.match(expression, (NO_GUIDES,), 1) else 0
@@ -256,11 +243,7 @@ class Catalog:
         return [ListedNote(*row) for row in self._rows(f"{sql} ORDER BY path", {**values, "folder": folder})]
 
     def newest(self, conditions: Sequence[Condition], limit: int, offset: int) -> tuple[list[StoredChunk], int]:
-        """
-        Return the first chunks of `limit` notes after the first `offset`, newest first by `filters.moment`.
-
-        Of two equally new the greater id comes first. Also return how many notes meet `conditions`.
-        """
+        """Return the first chunks of `limit` notes after `offset`, newest first, and how many meet `conditions`."""
         where, values = in_sql(self._database, conditions)
         with self.reading():
             [(total,)] = self._rows(f"SELECT count(*) FROM notes WHERE {where}", values)
@@ -363,11 +346,7 @@ class Catalog:
         return False
 
     def optimize(self, action: str) -> int:
-        """
-        Do `analyze`, `index` (of words) or `vacuum`; return how many tables it was about.
-
-        Raises StorageError, also if another process is writing.
-        """
+        """Do `analyze`, `index` (of words) or `vacuum`; return of how many tables. Raises StorageError."""
         where = "sql LIKE '%USING fts5%'" if action == "index" else "type = 'table' AND name NOT LIKE 'sqlite%'"
         tables = [name for (name,) in self._rows(f"SELECT name FROM sqlite_master WHERE {where}")]
         if action == "vacuum":

@@ -12,8 +12,8 @@ from itertools import islice
 
 from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.meta import Meta
-from spellbook.index.catalog.vector_bytes import units
-from spellbook.models.base import SecondEncoder
+from spellbook.models.base import SecondEncoder, unit
+from spellbook.system.lazy import np
 from spellbook.system.sqlite import Database
 
 _AT_ONCE = 1_000
@@ -78,8 +78,8 @@ class Second:
         sql = f"SELECT key, vector, seq FROM {tables} USING (key) WHERE label = '' AND seq > ? ORDER BY seq"
         left = self._database.stream(sql, (since,))
         while some := list(islice(left, _AT_ONCE)):
-            keys, stored, seqs = zip(*some, strict=True)
-            yield from zip(keys, units(stored), seqs, strict=True)
+            block = np.frombuffer(b"".join(vector for _, vector, _ in some), np.int8).reshape(len(some), -1)
+            yield from ((key, row.tobytes(), seq) for (key, _, seq), row in zip(some, unit(block), strict=True))
 
     def evict(self) -> None:
         """Delete the vectors of texts that neither a note nor the embedder's cache holds."""

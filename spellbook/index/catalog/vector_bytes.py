@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spellbook.system.lazy import np, npt
+from spellbook.system.lazy import np
 
 _MOST = 2_047
 
@@ -35,16 +35,7 @@ def restored(stored: Sequence[bytes]) -> list[bytes]:
     filled = b"".join(vector.ljust(-(-width // 2) * 3, b"\0") for vector in stored)
     low, middle, high = np.frombuffer(filled, np.uint8).reshape(len(stored), -1, 3).astype(np.int16).transpose(2, 0, 1)
     whole = np.stack([low | (middle & 0xF) << 8, middle >> 4 | high << 4], axis=2).reshape(len(stored), -1)
-    return _units(whole[:, :width] - (_MOST + 1))
-
-
-def units(stored: Sequence[bytes]) -> list[bytes]:
-    """Return vectors of int8, all as wide, as unit vectors of float32, little endian."""
-    return _units(np.frombuffer(b"".join(stored), np.int8).reshape(len(stored), -1))
-
-
-def _units(whole: npt.NDArray[np.int16] | npt.NDArray[np.int8]) -> list[bytes]:
-    rows = whole.astype("<f4")
+    rows = (whole[:, :width] - (_MOST + 1)).astype("<f4")
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
     return [row.tobytes() for row in rows]
 
