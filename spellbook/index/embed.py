@@ -135,11 +135,7 @@ def embed_and_store(index: Index, rows: Sequence[Row], refused: set[str] | None 
 
 
 def embed_labels(index: Index, paths: Sequence[str]) -> None:
-    """
-    Embed the labels of the notes at `paths` that are pending, and the texts that the second encoder lacks of them.
-
-    If an embedder fails they stay pending.
-    """
+    """Embed the pending labels of the notes at `paths`, and their texts by the second encoder, if possible."""
     keys = [key for path in paths for key in index.catalog.labels.at(path)][:_LABELS_AT_ONCE]
     with contextlib.suppress(EmbeddingError):
         embed_and_store(index, index.catalog.waiting.texts(keys))

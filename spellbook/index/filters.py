@@ -187,11 +187,7 @@ def instant(text: str | None) -> float | None:
 
 
 def moment(created: str | None, updated: str | None, mtime_ns: int) -> float:
-    """
-    Return when a note is from, as seconds since 1970: its `created`, else its `updated`, else the file's time.
-
-    The filter key `when`, the order of `recent`, and a question's words of time mean it.
-    """
+    """Return when a note is from (`when`), in seconds since 1970: `created`, else `updated`, else the file's time."""
     dated = instant(created)
     if dated is None:
         dated = instant(updated)

@@ -43,12 +43,7 @@ class LoadedIndex:
         self._numbers, self._frequency = numbers, frequency
 
     def frequencies(self, guides: int = 0) -> Callable[[Expression], int]:
-        """
-        Return a function that counts the chunks which match an expression.
-
-        A search that leaves guides out gives `guides`, the number of their chunks: then an expression that only guides
-        have counts 0.
-        """
+        """Return a function that counts the chunks of an expression; 0 if only guides, `guides` chunks, have it."""
         change = self.catalog.version
         return lambda part: self._frequency(change, str(part), guides)
 

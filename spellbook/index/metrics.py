@@ -1,8 +1,4 @@
-"""
-The meter: how often, how long and what failed, kept in memory and written down now and then.
-
-A count that cannot be written never disturbs the verb that it counts.
-"""
+"""The meter: counts, times and errors, kept in memory and written down now and then, without disturbing any verb."""
 
 from __future__ import annotations
 

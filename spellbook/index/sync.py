@@ -171,11 +171,7 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
 
 
 def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progress: Progress | None = None) -> Report:
-    """
-    First stage: read what changed anywhere in the vault; afterwards search by words is right.
-
-    Paths that are `hinted` are read even if their stamps show no change.
-    """
+    """First stage: read the notes that changed, and `hinted` paths; afterwards search by words is right."""
     index.catalog.notes.recut(name_rules(index.config))
     adopt(index)
     # Of what is only read nothing is lost: another branch of a repository may hold few documents, and who makes notes
@@ -309,11 +305,7 @@ def _commit(
     moved: set[str],
     report: Report,
 ) -> list[str]:
-    """
-    Commit what was read and add to `report`; return the paths that changed meanwhile.
-
-    Paths of notes that have the hash of one that was `lost` are added to `moved`.
-    """
+    """Commit entries and add to `report`; return the paths that changed meanwhile, and add moved notes to `moved`."""
     hashes = {path: known.sha256 for path, known in before.items() if known}
     same = [entry for entry in entries if entry.note is None and hashes.get(entry.path) == entry.sha256]
     if same:

@@ -330,11 +330,7 @@ class Catalog:
         return sum(part.stat().st_size for part in self.file.parent.glob(f"{FILE}*") if part.is_file())
 
     def shrink(self) -> bool:
-        """
-        Give the disk back what the file no longer needs, if that is most of it; return whether it was done.
-
-        Only readers go on meanwhile, so call it where nobody waits. The disk must have room for two copies.
-        """
+        """Write the file anew, where nobody waits, if most of it is free; say whether it was done."""
         pragmas = ("page_count", "freelist_count", "page_size")
         pages, free, size = self._rows(f"SELECT * FROM {', '.join(f'pragma_{name}' for name in pragmas)}")[0]
         if free <= pages // 2 or free * size < _MUCH:

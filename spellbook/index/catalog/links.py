@@ -112,11 +112,7 @@ class Links:
         return [each.link for each in self._find("path = :value", path)]
 
     def to(self, names: Iterable[str], *, lines: bool = True) -> list[Linked]:
-        """
-        Return the links whose name is one of `names`, by the paths of their notes.
-
-        Without `lines`, each target of a note comes once, without line and fragment.
-        """
+        """Return the links with one of `names`; without `lines`, each target of a note once, without fragment."""
         where = "links.name IN (SELECT value FROM json_each(:value))"
         return self._find(where, json.dumps(list(names)), lines=lines)
 

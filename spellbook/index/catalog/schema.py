@@ -235,11 +235,7 @@ def topic_of(row: Sequence[Any]) -> Topic:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """
-    The state of the index; `pending` counts distinct texts of chunks without a vector.
-
-    `second_pending` counts those without one of the second encoder, once there is one.
-    """
+    """The state of the index; `pending` and `second_pending` count texts of chunks without a vector."""
 
     generation: int
     notes: int

@@ -68,11 +68,7 @@ class Second:
         return int(self._rows("SELECT coalesce(max(seq), 0) FROM second")[0][0])
 
     def standing_in(self, since: int, pending: int) -> Iterator[tuple[str, bytes, int]]:
-        """
-        Yield key, unit vector (float32) and seq of the texts without a vector of the embedder, those after `since`.
-
-        `pending` says how many these are.
-        """
+        """Yield key, unit vector and seq, after `since`, of the `pending` texts not embedded otherwise."""
         # All are found by their keys, the latest few by their seq. A new vault has fewer vectors than that.
         tables = "second CROSS JOIN pending" if since or self.last() < pending else "pending CROSS JOIN second"
         sql = f"SELECT key, vector, seq FROM {tables} USING (key) WHERE label = '' AND seq > ? ORDER BY seq"

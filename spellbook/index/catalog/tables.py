@@ -223,11 +223,7 @@ _ANEW = ("notes", "chunks", "pending", "second_pending", "catalog", "looked", "r
 
 
 def build(connection: sqlite3.Connection, form: int) -> None:
-    """
-    Make the tables in an empty file (`form` 0), or in place of those of an older form. Call it within a transaction.
-
-    Then no note is known, and the whole vault must be read; `Catalog.is_read` says so.
-    """
+    """Make the tables in an empty file (`form` 0), or in place of an older form; then the whole vault must be read."""
     if not form:
         run_script(connection, TABLES)
         return

@@ -1,8 +1,4 @@
-"""
-Use counts: how often notes were opened, how long verbs took, and what failed. None of it goes into a person's files.
-
-They are the one part of the catalog that cannot be rebuilt from the vault.
-"""
+"""Counts that the vault cannot say again: how often notes were opened, how long verbs took, and their errors."""
 
 from __future__ import annotations
 

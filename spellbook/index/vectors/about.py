@@ -1,8 +1,4 @@
-"""
-Notes as vectors: their titles, the questions they name, and the mean of their chunks.
-
-Labels are searched exactly in memory, as long as they are few enough. All reading for one question is bounded.
-"""
+"""Notes as vectors in memory: their titles, the questions they name, and the mean of their chunks."""
 
 from __future__ import annotations
 
@@ -67,11 +63,7 @@ class NoteVectors:
         self._guard = threading.Lock()
 
     def near(self, vector: Vectors, limits: Sequence[Condition]) -> list[int]:
-        """
-        Return chunks by number, of the notes within `limits` whose title or question is nearest to a unit vector.
-
-        Of each note the few that are nearest themselves. None in a vault with more labels than memory should hold.
-        """
+        """Return some chunks, by number, of the notes whose title or question is nearest to a unit vector."""
         matrix = self._refresh()
         if matrix is None:
             return []

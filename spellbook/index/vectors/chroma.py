@@ -103,12 +103,7 @@ class Chroma:
         return self._usable().seq
 
     def nearest(self, query: npt.NDArray[np.float32], limit: int, least: int = 0) -> list[str]:
-        """
-        Return about the `limit` nearest keys.
-
-        Raises Unavailable if the index has seen less than the change `least`, if another process holds it for more
-        than 100 ms, or if Chroma fails: then the next `catch_up` builds it anew.
-        """
+        """Return about the `limit` nearest keys. Raises Unavailable, also before the change `least`."""
         with self.locked(_PATIENCE):
             current = self._usable()
             if not current.seq or not current.rows:
@@ -139,11 +134,7 @@ class Chroma:
         return bool(is_compared) and not source.changes(current.seq, 1)
 
     def catch_up(self, source: Vectors, most: int, seconds: float = float("inf")) -> int:
-        """
-        Add the vectors that came since, for so many seconds or little longer, and return how many were added.
-
-        At most `most` are in use. Added ones stay, even if this process is killed. Raises Unavailable; nothing is lost.
-        """
+        """Add the vectors that came since, for about so many seconds; return how many. Raises Unavailable."""
         until, added = time.monotonic() + seconds, 0
         with self.locked(_WAIT):
             current = self._usable()
@@ -166,11 +157,7 @@ class Chroma:
         return added
 
     def compare(self, source: Vectors, version: tuple[str, int]) -> None:
-        """
-        Bring the metadata up to the catalog and delete the rows of keys out of use.
-
-        Only metadata of changed notes are read, and only those that differ are written. Raises Unavailable.
-        """
+        """Bring the metadata of changed notes up to the catalog, and delete unused rows. Raises Unavailable."""
         with self.locked(_WAIT):
             current = self._usable()
             if not current.folder:
@@ -208,11 +195,7 @@ class Chroma:
                 self._save(replace(now, catalog=catalog, change=change, at=at))
 
     def copy(self, to: Path) -> int:
-        """
-        Copy the folder to `to`, which must not exist or be empty, and return how many vectors it holds.
-
-        Raises Unavailable if there is no index or another process holds it, OSError if `to` cannot be written.
-        """
+        """Copy the folder to `to`, new or empty; return how many vectors it holds. Raises Unavailable, OSError."""
         with self.locked(_WAIT):
             current = self._usable()
             if not current.folder:

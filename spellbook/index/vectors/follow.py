@@ -127,11 +127,7 @@ def copy(index: Index, to: Path) -> int:
 
 
 def in_child(index: Index, stopping: threading.Event) -> str:
-    """
-    Catch up in a child process, wait for it, and return why it failed, "" if it did not.
-
-    Kills the child once `stopping` is set.
-    """
+    """Catch up in a child process, killed once `stopping` is set, and return why it failed, "" if it did not."""
     if not _can_start():
         return "Chroma is not kept up: there is no Python to run beside this process"
     with _begin(index) as child:

@@ -62,11 +62,7 @@ class Nearest:
         self._guard = threading.Lock()
 
     def chunks(self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]) -> Texts:
-        """
-        Return the `wanted` texts nearest to a unit vector, each as its chunks that meet `limits`, with its cosine.
-
-        The reason why Chroma did not answer alone is added to `reasons`; the search then took longer.
-        """
+        """Return the `wanted` texts nearest to a unit vector; why Chroma did not answer alone is added to `reasons`."""
         matrix = self._refresh()
         find = partial(matrix.nearest, vector) if matrix is not None else self._beyond_memory(vector, reasons)
         return self._filled(find, limits, wanted)
@@ -87,11 +83,7 @@ class Nearest:
         return found
 
     def standing_in(self, question: Bytes, limits: Sequence[Condition], wanted: int) -> Texts:
-        """
-        Return the `wanted` texts nearest to a question by the second encoder, among those the embedder has not done.
-
-        Each as its chunks that meet `limits`, with its cosine. `question` is what the second encoder gives, int8.
-        """
+        """Return the `wanted` texts nearest to a question (int8) by the second encoder, of pending ones."""
         return self._filled(partial(self._stand_in.nearest, question.reshape(-1)), limits, wanted)
 
     def _filled(self, find: Find, limits: Sequence[Condition], wanted: int) -> Texts:

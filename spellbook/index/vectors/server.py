@@ -82,11 +82,7 @@ class Server:
         return self._mark("texts").rows
 
     def nearest(self, query: npt.NDArray[np.float32], limit: int, least: int = 0) -> list[str]:
-        """
-        Return about the `limit` nearest keys, those of other vaults too.
-
-        Raises Unavailable if the server lacks the catalog's changes up to `least`, or does not answer.
-        """
+        """Return about the `limit` nearest keys, of other vaults too. Raises Unavailable."""
         with self._asking():
             collection, mark = self._collection("texts"), self._mark("texts")
             if not mark.rows or mark.seq < least:
@@ -122,11 +118,7 @@ class Server:
         return not any(source.changes(self._mark(part).seq, 1, which) for part, which in _PARTS.items())
 
     def catch_up(self, source: Vectors, most: int, seconds: float = math.inf) -> int:
-        """
-        Add what came since, for so many seconds or little longer, and return how many vectors were added.
-
-        What was added stays, even if this process is killed. Raises Unavailable; the next call goes on.
-        """
+        """Add the vectors that came since, for about so many seconds, and return how many. Raises Unavailable."""
         until, added = time.monotonic() + seconds, 0
         with self._asking():
             for part, which in _PARTS.items():
