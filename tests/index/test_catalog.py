@@ -17,7 +17,6 @@ from spellbook.index.catalog.text_bytes import packed
 from spellbook.index.filters import conditions
 from spellbook.settings import config
 from spellbook.system.errors import InvalidInput, RestExpired, RestInvalid, StorageError
-from spellbook.system.sqlite import Database
 from tests.helpers import Counting, Small, finished, from_scratch, in_many_ways, note_writer, opened, python, rows, told
 
 
@@ -185,26 +184,6 @@ catalog.close()
 
 
 # -- transactions
-
-
-def test_notes_are_stored_without_a_savepoint(vault, write_note, monkeypatch):
-    """A batch without a bad note opens no savepoint: SQLite would walk all pages changed since it with each row."""
-    for number in range(5):
-        write_note(f"{number}.md", f"The note {number}.")
-    statements: list[str] = []
-    connection = Database.connection
-
-    def traced(self):
-        found = connection(self)
-        found.set_trace_callback(statements.append)
-        return found
-
-    with opened(vault) as index:
-        monkeypatch.setattr(Database, "connection", traced)
-        sync.scan(index)
-        assert index.catalog.counts().notes == 5
-    assert any("INSERT INTO chunks" in statement for statement in statements)
-    assert not any("SAVEPOINT" in statement for statement in statements)
 
 
 # -- sessions

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from spellbook.index import embed, sync
+from spellbook.index import sync
 from spellbook.index.vectors import chroma as chromas
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Chroma, Unavailable
@@ -270,19 +270,6 @@ def test_a_small_run_leaves_chroma_to_others_and_a_large_one_fills_it(large, wri
     with opened(large.config.vault, state=large.config.state / "other") as small:
         sync.run(small)
         assert not list(small.config.state.glob("chroma*"))
-
-
-def test_a_rebuilt_catalog_is_followed_by_an_old_chroma(large, write_note):
-    """A sequence number from a deleted catalog hides no vector of the new one."""
-    large.catalog.close()
-    for file in large.config.state.glob("catalog*"):
-        file.unlink()
-    write_note("new.md", "an entirely new zebra")
-    sync.scan(large)
-    embed.embed_texts(large)
-    assert ask(large, "an entirely new zebra")[0][0] == "new.md"
-    embed.maintain(large)
-    assert ask(large, "an entirely new zebra")[0][0] == "new.md"
 
 
 def test_a_server_that_is_away_is_done_without(tmp_path, monkeypatch):

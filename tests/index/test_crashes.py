@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -82,56 +80,3 @@ def test_reindex_and_scribe_killed(vault: Path, tmp_path: Path) -> None:
     with spellbook.open(vault) as book:
         for word, path in acknowledged.items():
             assert [hit.path for hit in book.find(word).hits] == [path]
-
-
-MV = """
-import os, signal, sys
-import spellbook
-left = int(sys.argv[2])
-def hook(event, arguments):
-    global left
-    if event in {"os.rename", "os.remove", "os.mkdir", "os.symlink"}:
-        left -= 1
-        if not left:
-            os.kill(os.getpid(), signal.SIGKILL)
-with spellbook.open(sys.argv[1]) as book:
-    book.reindex()
-    sys.addaudithook(hook)
-    book.move(sys.argv[3], sys.argv[4])
-"""
-
-
-@pytest.mark.parametrize(("old", "new"), [("a", "b/c"), ("a/x.md", "y.md")], ids=["folder", "note"])
-def test_mv_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
-    """After SIGKILL between any two disk operations nothing is lost, and undo restores every byte."""
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-    texts = {
-        "a/x.md": "# X\n\n[[z]] [p](p.png) [out](../home.md)\n",
-        "a/z.md": "# Z\n\n[x](x.md) [[a/x]]\n",
-        "a/p.png": "png",
-        "home.md": "[[a/x]] [[x]] ![p](a/p.png)\n",
-        "log/1.md": "[x](../a/x.md#x) [[z]]\n",
-        "log/2.md": f"[[{new.removesuffix('.md')}]] [x](../b/c/x.md)\n",
-    }
-    undone = 0
-    for step in range(1, 100):
-        vault = tmp_path / f"vault {step}"
-        monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / f"state {step}"))
-        for path, text in texts.items():
-            note_writer(vault)(path, text)
-        before = held(vault)
-        child = subprocess.run([sys.executable, "-c", MV, str(vault), str(step), old, new], check=False)
-        assert len([path for path in held(vault) if ".spellbook-" not in path]) == len(before)
-        with spellbook.open(vault) as book:
-            if entries := book.log():
-                assert [entry.verb for entry in entries] == ["mv"]
-                undone += entries[0].state == "unfinished"
-                book.undo()
-            book.reindex()
-        assert {path: data for path, data in held(vault).items() if ".spellbook-" not in path} == before
-        if step % 5 == 0:
-            assert_equal_to_scratch(vault, tmp_path / f"scratch {step}")
-        if child.returncode == 0:
-            break
-        assert child.returncode == -signal.SIGKILL
-    assert undone > 3

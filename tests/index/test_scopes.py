@@ -52,32 +52,18 @@ def notes(vault: Path, write_note: Write) -> Path:
     return vault
 
 
-@pytest.mark.parametrize(
-    ("scope", "seen"),
-    [
-        ("", {"acme", "globex", "all"}),
-        ("ACME", {"acme", "all"}),
-        ("nobody", {"all"}),
-        ("shared", {"acme", "globex", "all"}),
-    ],
-)
-def test_a_scope_sees_itself_and_what_all_share(notes: Path, scope: str, seen: set[str]) -> None:
+def test_a_scope_sees_itself_and_what_all_share(notes: Path) -> None:
     """Searches, topics and the table of contents show the scope and notes without one; without a scope, everything."""
-    with books.open(notes, embedder="hash", scope=scope) as book:
-        book.reindex()
-
-        def of(texts: list[str]) -> set[str]:
-            return {text.rpartition(" ")[2].strip(".") for text in texts}
-
-        for answer in (
-            book.search("copper harbour", min_score=0),
-            book.find("copper"),
-            book.memorize("copper harbour", min_score=0),
-        ):
-            assert of([hit.text for hit in answer.hits]) == seen
-        assert of([found.text for found in book.topic("copper")]) == seen
-        assert book.topics()[0].chunks == len(seen)
-        assert book.show("scopes/globex/g")[0].text.endswith("globex.")  # who names an id may read it
+    everything = {"acme", "globex", "all"}
+    for scope, seen in (("", everything), ("ACME", {"acme", "all"}), ("nobody", {"all"}), ("shared", everything)):
+        with books.open(notes, embedder="hash", scope=scope) as book:
+            book.reindex()
+            search, memorize = (verb("copper harbour", min_score=0) for verb in (book.search, book.memorize))
+            found = [[hit.text for hit in answer.hits] for answer in (search, memorize, book.find("copper"))]
+            for texts in (*found, [chunk.text for chunk in book.topic("copper")]):
+                assert {text.rpartition(" ")[2].strip(".") for text in texts} == seen
+            assert book.topics()[0].chunks == len(seen)
+            assert book.show("scopes/globex/g")[0].text.endswith("globex.")  # who names an id may read it
 
 
 def test_a_table_of_contents_tells_nothing_of_other_scopes(notes: Path, write_note: Write) -> None:
