@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import signal
 import time
@@ -172,6 +173,22 @@ def test_a_broken_folder_is_given_up_and_built_anew(begun, tmp_path, break_it):
     folder = json.loads((tmp_path / "chroma.json").read_text())["folder"]
     assert [path.name for path in tmp_path.glob("chroma-*")] == [folder]
     assert break_it is shutil.rmtree or folder == "chroma-2"
+
+
+@pytest.mark.parametrize("readers", [chromas.TRIES - 1, chromas.TRIES])
+def test_who_reads_at_that_moment_is_waited_for(begun, monkeypatch, readers):
+    """Windows cannot replace an open file; the writer waits for a reader, but not forever."""
+    left = [PermissionError(13, "in use")] * readers
+
+    def replaced(source, target, replace=os.replace):
+        if left:
+            raise left.pop()
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", replaced)
+    with contextlib.nullcontext() if readers < chromas.TRIES else pytest.raises(Unavailable):
+        assert begun().catch_up(Store(units(5)), 100) == 5
+    assert not left
 
 
 def test_a_busy_lock_is_not_waited_for(begun, tmp_path):

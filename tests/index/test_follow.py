@@ -114,6 +114,19 @@ def test_a_look_at_changed_notes_alone_leaves_what_a_look_at_all_would(index, va
         assert index.embedder.taken() == (name in {"text replaced", "text back, heading renamed"}), name
 
 
+def test_a_state_of_an_older_version_is_gone_on_with(index):
+    """A chroma.json with other fields, as another version writes it, keeps its rows; all metadata are compared once."""
+    caught_up(index)
+    index.chroma.close()
+    file = index.config.state / "chroma.json"
+    kept = json.loads(file.read_text())
+    older = {name: kept[name] for name in ("folder", "fingerprint", "seq", "epoch", "rows", "form")}
+    file.write_text(json.dumps(older | {"generation": 7, "at": 1.0}))
+    assert (index.chroma.rows, follow.is_due(index)) == (3, True)
+    caught_up(index)
+    assert (json.loads(file.read_text())["folder"], follow.is_due(index)) == (kept["folder"], False)
+
+
 def test_a_watcher_keeps_chroma_up_in_a_child_process(index):
     """
     What is there, and a note that is deleted or written by another process while a watcher lives, is followed. The watcher

@@ -13,8 +13,7 @@ from spellbook.cli import output
 from spellbook.index import embed, sync
 from spellbook.index.filters import conditions
 from spellbook.index.metrics import Meter
-from spellbook.index.vectors.nearest import Nearest
-from spellbook.index.vectors.stand_in import StandIn
+from spellbook.index.vectors.nearest import Nearest, StandIn
 from spellbook.library import doctor
 from spellbook.mcp import render
 from spellbook.models import embedders

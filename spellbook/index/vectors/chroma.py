@@ -41,6 +41,9 @@ _WAIT = 30.0
 _POLL = 0.01
 """Seconds between looks at the lock while another process holds it: a question has ten in all."""
 
+TRIES = 5
+"""Times that `chroma.json` is replaced while others read it, on Windows, within `_PATIENCE`."""
+
 _FORM = 3
 """How a collection is made: one that was made otherwise is built anew."""
 
@@ -57,6 +60,14 @@ Of 780,000 vectors it then finds 93 in 100 of the nearest. With its default of 1
 
 class Unavailable(Exception):
     """Chroma cannot answer now; the caller searches without it."""
+
+
+def batches(changes: Sequence[tuple[str, int]], size: int) -> Iterator[tuple[list[str], int]]:
+    """Yield the keys of changes, some at a time, and the last seq of which all were seen then."""
+    for start in range(0, len(changes), size):
+        batch, after = changes[start : start + size], changes[start + size : start + size + 1]
+        # Others may have come with the same seq as the last of these.
+        yield [key for key, _ in batch], min(batch[-1][1], after[0][1] - 1) if after else batch[-1][1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,23 +157,16 @@ class Chroma:
                 # Chroma never gives space back; a new folder does.
                 current = self.begin_writing(current)
                 todo = source.changes(0)
-        for start in range(0, len(todo), BATCH):
-            batch, after = todo[start : start + BATCH], todo[start + BATCH : start + BATCH + 1]
-            # Others may have come with the same seq as the last of these.
-            seen = min(batch[-1][1], after[0][1] - 1) if after else batch[-1][1]
+        for keys, seen in batches(todo, BATCH):
             with self._writing(current) as (collection, now):
-                added += self._add(collection, now, [key for key, _ in batch], source, seen)
+                added += self._add(collection, now, keys, source, seen)
             if added and time.monotonic() > until:
                 break
         return added
 
     def compare(self, source: Vectors, version: tuple[str, int]) -> None:
         """Bring the metadata of changed notes up to the catalog, and delete unused rows. Raises Unavailable."""
-        with self.locked(_WAIT):
-            current = self._usable()
-            if not current.folder:
-                raise Unavailable("there is no index yet")
-        at, (catalog, change) = time.time(), version
+        at, (catalog, change), current = time.time(), version, self._usable()
         with self.reading(current) as collection:
             there = set(collection.get(include=[])["ids"])
         in_use = {key for key, _ in source.changes(0)}
@@ -333,8 +337,15 @@ class Chroma:
             return _Current()
 
     def _save(self, current: _Current) -> None:
-        with disk.replacing(self._file) as file:  # only ever written under the lock
-            file.write(json.dumps(asdict(current)).encode())
+        for left in reversed(range(TRIES)):
+            try:
+                with disk.replacing(self._file) as file:  # only ever written under the lock
+                    file.write(json.dumps(asdict(current)).encode())
+                return
+            except PermissionError:  # on Windows while somebody reads it, which everybody does at each question
+                if not left:
+                    raise
+                time.sleep(_PATIENCE / TRIES)
 
     def begin_writing(self, current: _Current) -> _Current:
         """Start an empty folder and clear away the old ones."""

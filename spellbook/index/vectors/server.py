@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS, Vectors
-from spellbook.index.vectors.chroma import LOOKED_AT, Chroma, Unavailable
+from spellbook.index.vectors.chroma import LOOKED_AT, Chroma, Unavailable, batches
 from spellbook.system import disk
 from spellbook.system.lazy import np, npt
 from spellbook.text.quoting import counted
@@ -123,17 +123,12 @@ class Server:
         with self._asking():
             for part, which in _PARTS.items():
                 collection, mark = self._collection(part), self._mark(part)
-                todo = source.changes(mark.seq, -1, which)
-                for start in range(0, len(todo), BATCH):
-                    batch, after = todo[start : start + BATCH], todo[start + BATCH : start + BATCH + 1]
-                    keys = [key for key, _ in batch]
+                for keys, seq in batches(source.changes(mark.seq, -1, which), BATCH):
                     there = set(collection.get(ids=keys, include=[])["ids"])
                     if fresh := source.of([key for key in keys if key not in there]):
                         block = np.frombuffer(b"".join(fresh.values()), dtype="<f4").reshape(len(fresh), -1)
                         collection.upsert(ids=list(fresh), embeddings=block)
                         added += len(fresh)
-                    # Others may have come with the same seq as the last of these.
-                    seq = min(batch[-1][1], after[0][1] - 1) if after else batch[-1][1]
                     self._save(part, _Extent(mark.id, seq, collection.count()))
                     if added and time.monotonic() > until:
                         return added
