@@ -188,12 +188,12 @@ def take_shared(index: Index, stop: Callable[[], bool]) -> None:
     if isinstance(server, Server) and len(waiting) >= _WORTH_A_REQUEST:
         try:
             width = index.catalog.vectors.width() or len(index.embedder.embed_query("width"))
-            _take(index, waiting, lambda keys: {} if stop() else server.fetch(keys, width))
+            _copy(index, waiting, lambda keys: {} if stop() else server.fetch(keys, width))
         except Unavailable as error:
             _log.warning("The texts are embedded here, since Chroma gives no vectors: %s", error)
 
 
-def _take(index: Index, waiting: Sequence[str], of: Callable[[Sequence[str]], Mapping[str, bytes]]) -> None:
+def _copy(index: Index, waiting: Sequence[str], of: Callable[[Sequence[str]], Mapping[str, bytes]]) -> None:
     for start in range(0, len(waiting), _COPIED):
         if vectors := of(waiting[start : start + _COPIED]):
             index.catalog.vectors.add(vectors.items())
@@ -201,7 +201,7 @@ def _take(index: Index, waiting: Sequence[str], of: Callable[[Sequence[str]], Ma
 
 def copy_vectors(index: Index, source: Catalog) -> None:
     """Take the vectors of the texts that wait in `index` from `source`, as far as that has them; embeds nothing."""
-    _take(index, index.catalog.waiting.in_order(), source.vectors.of)
+    _copy(index, index.catalog.waiting.in_order(), source.vectors.of)
     second = source.second
     if index.second is not None and second.fingerprint == index.second.fingerprint:
         index.catalog.second.adopt(second.fingerprint)

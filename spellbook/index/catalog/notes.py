@@ -102,19 +102,19 @@ class Notes:
         gone: Iterable[str],
         now: Callable[[str], Stamp | None],
         fingerprint: str,
-        heirs: Collection[str] = (),
+        moved: Collection[str] = (),
     ) -> tuple[list[str], list[str]]:
         """
         Store `entries` and remove `gone`; return the paths that were stored and removed.
 
         `now` tells a file's stamp: one that changed since it was read, or came back, is left for the next run, so that
         of two processes the one with the older bytes yields. Entries cut for another embedding than the catalog's are
-        left too. Ids that fall free go to `heirs` first, the paths to which notes were moved. An entry that cannot be
+        left too. Ids that fall free go to `moved` first, the paths to which notes were moved. An entry that cannot be
         stored becomes a fault.
         """
         entries, gone = list(entries), list(gone)
         try:
-            return self._apply(entries, gone, now, fingerprint, heirs)
+            return self._apply(entries, gone, now, fingerprint, moved)
         except _NotStoredError as failure:
             if len(entries) == 1:
                 [entry], error = entries, failure.__cause__
@@ -123,11 +123,11 @@ class Notes:
                 _log.exception("%s cannot be kept", entry.path, exc_info=error)
                 fault = Fault(entry.path, 0, f"Spellbook cannot keep it ({type(error).__name__}: {error})")
                 bare = FileEntry(entry.path, entry.stamp, entry.read_ns, entry.sha256, (fault,))
-                return self._apply([bare], gone, now, fingerprint, heirs)
+                return self._apply([bare], gone, now, fingerprint, moved)
         # One by one, so that one bad note does not affect others. A savepoint around each would cost twice the time in
         # a large catalog: SQLite walks all pages that changed since it with each row.
-        stored = [path for one in entries for path in self.apply([one], (), now, fingerprint, heirs)[0]]
-        return stored, self.apply((), gone, now, fingerprint, heirs)[1]
+        stored = [path for one in entries for path in self.apply([one], (), now, fingerprint, moved)[0]]
+        return stored, self.apply((), gone, now, fingerprint, moved)[1]
 
     def _apply(
         self,
@@ -135,7 +135,7 @@ class Notes:
         gone: Sequence[str],
         now: Callable[[str], Stamp | None],
         fingerprint: str,
-        heirs: Collection[str],
+        moved: Collection[str],
     ) -> tuple[list[str], list[str]]:
         with self._database.transaction() as connection:
             if self._meta.fingerprint != fingerprint:
@@ -153,7 +153,7 @@ class Notes:
                 affected |= self._replace_notes(connection, [entry for entry in current if entry.sha256])
             except _OF_A_ROW as error:
                 raise _NotStoredError from error
-            self._settle_ids(connection, affected, heirs)
+            self._settle_ids(connection, affected, moved)
             self._links.record_moves(connection, leaving)
             if connection.total_changes != before:
                 self._meta.bump(connection, "generation")
@@ -287,7 +287,7 @@ class Notes:
             seq = self._meta.bump(connection, "seq")
             connection.executemany("UPDATE vectors SET seq = ? WHERE key = ?", [(seq, key) for (key,) in back])
 
-    def _settle_ids(self, connection: sqlite3.Connection, names: set[str], heirs: Collection[str]) -> None:
+    def _settle_ids(self, connection: sqlite3.Connection, names: set[str], moved: Collection[str]) -> None:
         """
         Decide which note has each id of `names`.
 
@@ -306,7 +306,7 @@ class Notes:
             ).fetchall()
             owner: tuple[Any, ...] | None = next((row for row in rows if _path_id(row[1]) == name), None)
             claimants = [row for row in rows if row[2] == name]
-            claimants.sort(key=lambda row: (row[3] != name, row[1] not in heirs))
+            claimants.sort(key=lambda row: (row[3] != name, row[1] not in moved))
             winner = owner or (claimants[0] if claimants else None)
             for row in rows:
                 note, path, declared, id = row
