@@ -47,6 +47,9 @@ _WORTH_A_REQUEST = 64
 """Texts that wait, from which on a server is asked: fewer are embedded here before it answers. By hand."""
 
 _LOCK = "embed.lock"
+_PATIENCE = 2.0
+"""Seconds of waiting for the lock, after each of which it is looked whether the other process gets on."""
+
 _STUCK = 120.0
 """Seconds without progress of the process that embeds, after which this one embeds beside it. By hand."""
 
@@ -65,6 +68,10 @@ def embed_texts(
     meanwhile, or found by words in any process, are its next ones. With `most`, somebody waits: then labels come last,
     and nothing is done while another process embeds.
     """
+    second, kept = index.second, index.catalog.second
+    helps = second is not None and (kept.fingerprint != second.fingerprint or kept.waiting.is_there)
+    if not (helps or index.catalog.waiting.is_there):
+        return 0
     stored, tried, refused = 0, set[str](), set[str]()
     hurry = unhurried() if most is None else contextlib.nullcontext()
     with hurry, _turn(index, stop, waits=most is None) as is_ours:
@@ -90,13 +97,17 @@ def embed_texts(
 def _turn(index: Index, stop: Callable[[], bool], *, waits: bool) -> Iterator[bool]:
     """Yield whether this process may embed now; if it `waits`, for as long as another one that embeds gets on."""
     pending, since = -1, time.monotonic()
-    while True:
-        with held(index.config.state / _LOCK, 1.0 if waits else 0) as is_ours:
-            if is_ours or not waits or stop() or time.monotonic() - since > _STUCK:
-                yield is_ours or (waits and not stop())
-                return
-        if pending != (now := index.catalog.counts().pending):
-            pending, since = now, time.monotonic()
+    with contextlib.ExitStack() as lock:
+        is_ours = waits
+        with contextlib.suppress(OSError):  # where nothing can be locked, nothing can be stored either
+            while not (is_ours := lock.enter_context(held(index.config.state / _LOCK, _PATIENCE if waits else 0))):
+                if not waits or stop():
+                    break
+                if pending != (now := index.catalog.counts().pending):
+                    pending, since = now, time.monotonic()
+                elif is_ours := time.monotonic() - since > _STUCK:
+                    break
+        yield is_ours
 
 
 def _batches(index: Index, tried: set[str], most: int | None) -> Iterator[tuple[list[str], int]]:

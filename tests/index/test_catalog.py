@@ -233,51 +233,33 @@ def filtered(tmp_path_factory):
 DOCKER, KEYS, DIARY, PLAIN = NOTES
 
 
-@pytest.mark.parametrize(
-    ("filter", "expected"),
-    [
-        pytest.param(None, {DOCKER, KEYS, DIARY, PLAIN}, id="none"),
-        pytest.param({"category": "project"}, {DOCKER, DIARY}, id="category"),
-        pytest.param({"category": ["decision", "nothing"]}, {KEYS}, id="any of a list"),
-        pytest.param({"category!": "project"}, {KEYS, PLAIN}, id="negation"),
-        pytest.param({"topic": "INFRA"}, {DOCKER, KEYS}, id="topic, without case"),
-        pytest.param({"tags": "ops"}, {DOCKER, KEYS}, id="a nested tag by its parent"),
-        pytest.param({"tags": "#ops/deploy"}, {DOCKER}, id="a nested tag by part of it"),
-        pytest.param({"tags": "op"}, set(), id="no part of a word"),
-        pytest.param({"tags": "개인"}, {DIARY}, id="Korean"),
-        pytest.param({"keywords": "rotation"}, {KEYS}, id="keywords"),
-        pytest.param({"entities": "docker"}, {DOCKER}, id="entities by name"),
-        pytest.param({"kind": "journal"}, {DIARY}, id="kind given"),
-        pytest.param({"kind": "note"}, {DOCKER, KEYS, PLAIN}, id="kind by default"),
-        pytest.param({"importance": "high"}, {DOCKER, KEYS}, id="importance at least"),
-        pytest.param({"importance": 0.85}, {KEYS}, id="importance as a number"),
-        pytest.param({"importance!": "medium"}, {DIARY}, id="importance below"),
-        pytest.param({"path": "infra/*"}, {DOCKER, KEYS}, id="path glob"),
-        pytest.param({"path": "infra"}, {DOCKER, KEYS}, id="path of a folder"),
-        pytest.param({"path": "infra/"}, {DOCKER, KEYS}, id="path folder"),
-        pytest.param({"path": ["*/keys.md", "개인/*"]}, {KEYS, DIARY}, id="path list"),
-        pytest.param({"created": "2026"}, {DOCKER, KEYS}, id="created in a year"),
-        pytest.param({"created": "2026-01"}, {DOCKER}, id="created in a month"),
-        pytest.param({"created": "2025-12-31"}, {DIARY}, id="created on a day"),
-        pytest.param({"created": "..2026-01-10"}, {DOCKER, DIARY}, id="created until"),
-        pytest.param({"created!": "2026"}, {DIARY, PLAIN}, id="not created in a year"),
-        pytest.param({"updated": {"from": "2026-02-21", "to": "2026-03-01"}}, {DOCKER}, id="updated range"),
-        pytest.param({"status": "open"}, {DOCKER}, id="any other key"),
-        pytest.param({"owner.team": "b"}, {KEYS}, id="a key within a key"),
-        pytest.param({"rating": 5}, {DIARY}, id="a number"),
-        pytest.param({"done": True}, {DIARY}, id="a truth"),
-        pytest.param({"category": "project", "tags": "linux"}, {DOCKER}, id="all of several keys"),
-        pytest.param({"scope": "nobody has one"}, set(), id="a usual key that no note has"),
-        pytest.param({"topic": "x' OR '1'='1"}, set(), id="a value like SQL"),
-        pytest.param({"path": "*' OR 1=1 --"}, set(), id="a glob like SQL"),
-        pytest.param({"tags": [f"t{i}" for i in range(40_000)] + ["linux"]}, {DOCKER}, id="a long list"),
-        pytest.param({"path": [f"t{i}" for i in range(1_500)] + ["plain.md"]}, {PLAIN}, id="many globs"),
-        pytest.param({"tags": "\ud800\0"}, set(), id="half a letter"),
-    ],
-)  # fmt: skip
-def test_filters(filtered, filter, expected):
+MET = [
+    ({DOCKER, KEYS, DIARY, PLAIN}, [None]),
+    ({DOCKER, DIARY}, [{"category": "project"}, {"created": "..2026-01-10"}]),
+    ({KEYS}, [{"category": ["decision", "nothing"]}, {"keywords": "rotation"}, {"importance": 0.85}]),
+    ({KEYS}, [{"owner.team": "b"}]),  # a key within a key
+    ({KEYS, PLAIN}, [{"category!": "project"}]),
+    ({DOCKER, KEYS}, [{"topic": "INFRA"}, {"tags": "ops"}, {"importance": "high"}, {"created": "2026"}]),
+    ({DOCKER, KEYS}, [{"path": "infra/*"}, {"path": "infra"}, {"path": "infra/"}]),
+    ({DOCKER}, [{"tags": "#ops/deploy"}, {"entities": "docker"}, {"created": "2026-01"}, {"status": "open"}]),
+    ({DOCKER}, [{"updated": {"from": "2026-02-21", "to": "2026-03-01"}}, {"category": "project", "tags": "linux"}]),
+    ({DIARY}, [{"tags": "개인"}, {"kind": "journal"}, {"importance!": "medium"}, {"created": "2025-12-31"}]),
+    ({DIARY}, [{"rating": 5}, {"done": True}]),
+    ({DOCKER, KEYS, PLAIN}, [{"kind": "note"}]),  # by default
+    ({KEYS, DIARY}, [{"path": ["*/keys.md", "개인/*"]}]),
+    ({DIARY, PLAIN}, [{"created!": "2026"}]),
+    (set(), [{"tags": "op"}, {"scope": "nobody has one"}, {"topic": "x' OR '1'='1"}, {"path": "*' OR 1=1 --"}]),
+    (set(), [{"tags": "\ud800\0"}]),  # half a letter
+    ({DOCKER}, [{"tags": [f"t{i}" for i in range(40_000)] + ["linux"]}]),
+    ({PLAIN}, [{"path": [f"t{i}" for i in range(1_500)] + ["plain.md"]}]),
+]
+
+
+def test_filters(filtered):
     """A filter leaves the notes that meet all of its keys."""
-    assert set(filtered(filter)) == expected
+    for expected, filters in MET:
+        for filter in filters:
+            assert set(filtered(filter)) == expected, str(filter)[:200]
 
 
 def test_an_unknown_key_names_those_there_are(filtered):

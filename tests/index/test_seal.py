@@ -54,16 +54,22 @@ def sealing(vault):
     return seal.answer(str(vault))
 
 
+def made(folder):
+    """Write a vault of two notes, index it and seal it."""
+    write = note_writer(folder)
+    write(".spellbook/config.toml", "exact_most = 1\n")
+    write("a.md", "# A\n\nfirst", age=100)
+    write("deep/er/b.md", "# B\n\nsecond", age=100)
+    reindex(folder)
+    assert seal.answer(str(folder)) is None, "a run that took in notes seals nothing"
+    assert sealing(folder) == SENTENCE
+    return folder
+
+
 @pytest.fixture
-def sealed(vault, write_note):
-    """An indexed vault of two notes with a stored seal."""
-    write_note(".spellbook/config.toml", "exact_most = 1\n")
-    write_note("a.md", "# A\n\nfirst", age=100)
-    write_note("deep/er/b.md", "# B\n\nsecond", age=100)
-    reindex(vault)
-    assert seal.answer(str(vault)) is None, "a run that took in notes seals nothing"
-    assert sealing(vault) == SENTENCE
-    return vault
+def sealed(vault):
+    """A sealed vault of two notes."""
+    return made(vault)
 
 
 def state(vault):
@@ -120,11 +126,7 @@ def original(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPELLBOOK_STATE", str(folder.parent / "state"))
         patch.setenv("SPELLBOOK_EMBEDDER", "hash")
-        write = note_writer(folder)
-        write(".spellbook/config.toml", "exact_most = 1\n")
-        write("a.md", "# A\n\nfirst", age=100)
-        write("deep/er/b.md", "# B\n\nsecond", age=100)
-        sealing(folder)
+        made(folder)
         yield folder
 
 

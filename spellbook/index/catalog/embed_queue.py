@@ -20,6 +20,11 @@ class Waiting:
     def __init__(self, database: Database, table: str) -> None:
         self._database, self._table = database, table
 
+    @property
+    def is_there(self) -> bool:
+        """Whether any text waits."""
+        return bool(self._database.rows(f"SELECT 1 FROM {self._table} LIMIT 1"))
+
     def in_order(self, *, labels_last: bool = False) -> list[str]:
         """
         Return the vector keys that have no vector yet, likely questions' answers first.
