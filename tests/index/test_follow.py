@@ -12,10 +12,10 @@ from filelock import FileLock
 
 from spellbook.index import embed, sync
 from spellbook.index.vectors import chroma, follow
+from spellbook.library import doctor
 from spellbook.search.searcher import Question, Searcher
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput
-from tests.commands import spellbook_in
 from tests.helpers import PATIENCE, Counting, finished, opened, python, until
 
 READ = """
@@ -206,9 +206,10 @@ def test_a_question_does_not_wait_for_who_holds_chroma(index):
 def test_the_copy_is_read_by_any_client(index, tmp_path):
     """
     A process with only chromadb reads ids, vectors and metadata of the moment of the copy. It goes into an empty folder
-    only; a file or a folder with contents is refused and stays.
+    only; a file or a folder with contents is refused and stays. `status` says where Chroma is and how far.
     """
     (tmp_path / "empty").mkdir()
+    assert doctor.chroma(index) == {"place": "", "vectors": 0, "behind": 3}
     for copy in (tmp_path / "new" / "vectors", tmp_path / "empty"):
         assert follow.copy(index, copy) == 3
         is_found, width, rows = json.loads(finished(python(READ, copy))[0])
@@ -219,20 +220,4 @@ def test_the_copy_is_read_by_any_client(index, tmp_path):
         with pytest.raises(InvalidInput, match="not an empty folder"):
             follow.copy(index, tmp_path / taken)
     assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_the_command_says_where_and_how_far(index, tmp_path):
-    """Without --copy the command changes nothing; `status` says the same."""
-
-    def run(*arguments):
-        return spellbook_in(index.config.vault, *arguments).stdout
-
-    assert json.loads(run("chroma", "--json")) == {"place": "", "vectors": 0, "behind": 3}
-    assert "3 vectors to come" in run("chroma")
-    assert str(tmp_path / "copy") in run("chroma", "--copy", str(tmp_path / "copy"))
-    assert json.loads(run("status", "--json"))["chroma"] == {
-        "place": str(index.config.state / "chroma-1"),
-        "vectors": 3,
-        "behind": 0,
-    }
-    assert "3 vectors in " in run("status", "--verbose")
+    assert doctor.chroma(index) == {"place": str(index.config.state / "chroma-1"), "vectors": 3, "behind": 0}
