@@ -500,6 +500,7 @@ def test_some_looks_at_the_paths_it_is_given(index, vault, write_note):
 # -- any sequence of changes
 
 BODIES = ["", "plain text\n", "# Title\n\nlead\n\n## One\n\nfirst\n\n## Two\n\nsecond\n", "## Two\n\nsecond\n", "도커를 쓴다 #태그\n", "---\na: [1\n---\nbroken\n",
+          "---\ntitle: กำลังทำ 🚢\naliases: [C++, x\u0301]\nkeywords: [useState]\n---\n# harbor's v1.2.3\n\nالكتاب\n\n## a > .env\n\ngetUserName\n",
           "---\nid: shared\n---\ncopy\n", "---\nid: d/1\n---\nlike a path\n", "---\nid: shared\ntopic: t\ntags: [a/b]\n---\n## One\n\nfirst\n"]  # fmt: skip
 PLACES = [f"{folder}{name}.md" for folder in ("", "d/", "d/e/") for name in ("1", "2", "ä")]
 
@@ -533,7 +534,7 @@ def disturb(vault, chance):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_index_equals_one_built_from_scratch(vault, tmp_path, seed):
-    """After any changes, with full runs or hints in between, the index equals a new one."""
+    """After any changes, with full runs or hints in between, the index equals a new one, and no word outlives its chunk."""
     chance = random.Random(seed)
     with opened(vault) as index:
         for round in range(12):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import tracemalloc
 
 from spellbook.index import sync
@@ -12,32 +11,6 @@ from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from tests.helpers import opened, raw, rows
 from tests.scratch import assert_equal_to_scratch
-
-_WORDS = ("useState", "도커 컨테이너를", "C++", "harbor's", "กำลังทำ", "🚢", "v1.2.3", "x\u0301", "الكتاب", "a > .env")
-
-
-def _note(rng: random.Random) -> str:
-    some = [" ".join(rng.choices(_WORDS, k=3)) for _ in range(5)]
-    labels = f"---\ntitle: {some[0]!r}\naliases: [{some[1]!r}]\nkeywords: {_WORDS[: rng.randrange(9)]!r}\n---\n"
-    labels = labels.replace("(", "[").replace(")", "]").replace(",]", "]")
-    return rng.choice(["", labels]) + f"# {some[2]}\n\n{some[3]}\n\n## {some[4]} > B\n\n{some[0]} {rng.random()}\n"
-
-
-def test_no_word_outlives_its_chunk(vault, tmp_path):
-    """After many changes the index has the words of a new one, and passes SQLite's own check."""
-    rng = random.Random(7)
-    with opened(vault) as index:
-        for _ in range(12):
-            for name in rng.sample("abcdefgh", 4):
-                file = vault / f"{name}.md"
-                if file.exists() and rng.random() < 0.3:
-                    file.unlink()
-                else:
-                    file.write_text(_note(rng), "utf-8")
-            sync.run(index, full=True)
-            assert index.catalog.verify() == []
-        assert rows(index.catalog, "SELECT count(*) FROM words_docsize") == [(index.catalog.counts().chunks,)]
-    assert_equal_to_scratch(vault, tmp_path / "fresh")
 
 
 def test_words_of_other_rules_are_replaced(vault, write_note, tmp_path):
