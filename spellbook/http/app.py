@@ -71,7 +71,7 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
     def count_refusal(status: int) -> None:
         if status == 429:
             error = SpellbookError("A rate limit was met.")
-            served.book.meter.refused("guard", "http", error, code="RATE_LIMIT_EXCEEDED", message=error.message)
+            served.book.meter.failed("guard", "http", error, code="RATE_LIMIT_EXCEEDED", message=error.message)
 
     guard = app.state.guard = Guard(route, served.tokens, rules, count_refusal)
     return guard

@@ -78,7 +78,7 @@ def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> 
     state, engine, why_not = index.config.state, index.embedder.describe(), _unwatched(index)
     second: dict[str, Any] = {}
     if encoder := index.second:
-        pending = index.catalog.second.waiting(encoder)  # None before its first vector
+        pending = index.catalog.second.pending(encoder)  # None before its first vector
         second = {"name": encoder.name, "engine": encoder.describe(), "pending": pending}
     return {
         "vault": str(index.config.vault),
@@ -177,7 +177,7 @@ def _second(index: Index) -> Iterator[tuple[str, list[str]]]:
     except EmbeddingError as error:
         yield "second encoder", [Remark(f"search goes on without it: {error}")]
         return
-    pending = index.catalog.second.waiting(index.second)
+    pending = index.catalog.second.pending(index.second)
     text = f"{counted(pending or 0, 'text')} still without its vector: run `spellbook reindex`"
     yield "second encoder", [text] if pending and not is_embedding(index.config.state) else []
 

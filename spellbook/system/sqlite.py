@@ -366,21 +366,6 @@ def _atomic(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
         raise
 
 
-@contextlib.contextmanager
-def part(connection: sqlite3.Connection) -> Iterator[None]:
-    """A savepoint within a transaction: revert what was done inside if it ends in an error."""
-    connection.execute("SAVEPOINT part")
-    try:
-        yield
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK TO part")
-        raise
-    finally:
-        if connection.in_transaction:
-            connection.execute("RELEASE part")
-
-
 class _Connection(sqlite3.Connection):
     """A connection that goes with its thread; `inode` names the file it has open."""
 

@@ -98,8 +98,6 @@ LATE_OWN = {
     "__main__.py": "a `reindex` with nothing to do does not load the command line",
     "archive/pages/fetch.py": "`guard` loads httpcore",
     "cli/": "a command loads what it needs, `spellbook --help` nothing",
-    "index/catalog/text_bytes.py": "`chunks` compiles many patterns",
-    "index/sync.py": "a scan that finds nothing to read needs no parser",
     "library/": "rare: an interrupted move, a check of the vault",
     "memories/memories.py": "`articles` loads what fetches web pages",
     "models/e5/e5.py": "a search by words needs nothing that makes the graph",
