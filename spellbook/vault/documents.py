@@ -13,7 +13,6 @@ from pathlib import Path
 from spellbook.vault.ignored import IGNORE_FILE, Ignored, Patterns, verdict
 from spellbook.vault.listing import IsLeftOut
 from spellbook.vault.vault import Vault
-from spellbook.vault.writer import NoWriter
 
 FOLDERS = frozenset({"node_modules", "vendor", "dist", "build", "target"})
 """Folders that are left out, wherever they are: dependencies, and what is built from the sources."""
@@ -29,8 +28,10 @@ Each has the folder of its file, `` or `a/b/`, and what leads from a folder abov
 class Documents(Vault):
     """The folder `root`, which is only read. `vault`, if it lies in there, is left out: it has an index of its own."""
 
+    is_only_read = True
+
     def __init__(self, root: Path, state: Path, vault: Path) -> None:
-        super().__init__(root, state, writer=NoWriter)
+        super().__init__(root, state)
         self._ignored = _LeftOut(root, vault)
 
     def sweep(self, litter: Sequence[str], age: float = 0) -> None:

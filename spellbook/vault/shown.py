@@ -16,7 +16,6 @@ from spellbook.system.errors import MemoryNotFound
 from spellbook.vault.folder import Folder
 from spellbook.vault.listing import Listing
 from spellbook.vault.vault import Vault
-from spellbook.vault.writer import NoWriter
 
 
 class Shown(Vault):
@@ -25,6 +24,8 @@ class Shown(Vault):
 
     `is_shown` is asked for the path and the bytes of each that is read. `state` holds an empty journal.
     """
+
+    is_only_read = True
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class Shown(Vault):
         *,
         obsidian: bool = False,
     ) -> None:
-        super().__init__(state / "no-folder", state, writer=NoWriter)
+        super().__init__(state / "no-folder", state)
         self._folder = Folder(lies_in, obsidian=obsidian)
         self._listed = listed
         self._is_shown = is_shown
