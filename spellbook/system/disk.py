@@ -24,12 +24,11 @@ from spellbook.system.lock import held
 if TYPE_CHECKING:
     from _typeshed import SupportsRead
 
-_REMOTE_LIST = """
-9p afs beegfs ceph cifs coda davfs drvfs fakeowner fuse gfs2 gpfs lustre nfs nfs4 ocfs2 orangefs prl_fs smb3 smbfs
-vboxsf virtiofs vmhgfs
-"""
-_REMOTE = frozenset(_REMOTE_LIST.split())
-"""Linux's names of file systems that other machines change without an event here; so does every `fuse.…`."""
+_REMOTE = re.compile(
+    "9p|afs|beegfs|ceph|cifs|coda|davfs|drvfs|fakeowner|fuse(?:[.].*)?|gfs2|gpfs|lustre|nfs4?|ocfs2|orangefs|prl_fs|smb3"
+    "|smbfs|vboxsf|virtiofs|vmhgfs"
+)
+"""Linux's names of file systems that other machines change without an event here."""
 
 TEMPORARY = re.compile(r"\.spellbook-[0-9a-f]{16}\.tmp")
 """Names of temporary files; one that stays was left by a process that was killed."""
@@ -175,7 +174,7 @@ def swap(source: Path, target: Path, is_expected: Callable[[Path], bool]) -> boo
     Where the system can exchange two files, `source` is the old file afterwards, and is checked once more: what an
     editor saved meanwhile is put back at `target`. Raises OSError.
     """
-    ours, done = _number(source), is_expected(target)
+    ours, done = os.lstat(source).st_ino, is_expected(target)
     if done and renames.exchange(target, source):
         done = False
         try:
@@ -191,7 +190,7 @@ def swap(source: Path, target: Path, is_expected: Callable[[Path], bool]) -> boo
 def _swap_back(source: Path, target: Path, ours: int) -> None:
     """Give `target` the newest of the saved files; `ours` is the inode of our own."""
     while True:
-        newest = _number(source)
+        newest = os.lstat(source).st_ino
         try:
             if not renames.exchange(target, source):
                 os.replace(source, target)
@@ -200,31 +199,27 @@ def _swap_back(source: Path, target: Path, ours: int) -> None:
             with contextlib.suppress(FileExistsError):
                 take(source, target)
             return
-        if _number(source) == ours:
+        if os.lstat(source).st_ino == ours:
             return
         ours = newest  # somebody saved once more
-
-
-def _number(place: Path) -> int:
-    return os.lstat(place).st_ino
 
 
 @contextmanager
 def regular(place: Path) -> Iterator[BufferedReader]:
     """Open a regular file for reading. Raises OSError for others: a device or FIFO would block, or do something."""
-    _expect_regular(os.stat(place), place)
+
+    def check(status: os.stat_result) -> None:
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "it is a folder", str(place))
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(place))
+
+    check(os.stat(place))
     # Without blocking, in case somebody has put a FIFO there since.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
     with open(place, "rb", opener=lambda name, own: os.open(name, own | flags)) as file:
-        _expect_regular(os.fstat(file.fileno()), place)
+        check(os.fstat(file.fileno()))
         yield file
-
-
-def _expect_regular(status: os.stat_result, place: Path) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(place))
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file", str(place))
 
 
 def read_small(place: Path, most: int = SMALL) -> bytes:
@@ -283,10 +278,10 @@ class Hashed:
 
 def hash_pieces(pieces: Iterable[bytes]) -> str:
     """Return the sha256 of all pieces together, in hexadecimal."""
-    hashed = Hashed(pieces)
-    for _ in hashed:
-        pass
-    return hashed.sha256
+    hashed = hashlib.sha256()
+    for piece in pieces:
+        hashed.update(piece)
+    return hashed.hexdigest()
 
 
 def sync_folder(folder: Path) -> None:
@@ -321,6 +316,16 @@ def alone(lock: Path, patience: float, busy: SpellbookError) -> Iterator[None]:
         yield
 
 
+_REASONS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the disk is read-only",
+    errno.EACCES: "no permission to write there",
+    errno.EPERM: "no permission to write there",
+    errno.ENAMETOOLONG: "the name is too long for this disk",
+}
+
+
 @contextmanager
 def explain_errors(path: str) -> Iterator[None]:
     """Raise a `storage_error` of `path` for an OSError inside."""
@@ -332,22 +337,13 @@ def explain_errors(path: str) -> Iterator[None]:
 
 def storage_error(path: str, error: OSError) -> StorageError:
     """Return what a disk's error means to a person."""
-    reasons = {
-        errno.ENOSPC: "the disk is full",
-        errno.EDQUOT: "the disk quota is used up",
-        errno.EROFS: "the disk is read-only",
-        errno.EACCES: "no permission to write there",
-        errno.EPERM: "no permission to write there",
-        errno.ENAMETOOLONG: "the name is too long for this disk",
-    }
-    reason = reasons.get(error.errno or 0, error.strerror or str(error))
+    reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
     return StorageError(f"{path}: {reason}.", "Nothing was written; mend that and try again.")
 
 
 def eventless(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
     """
-    Return the type (nfs, cifs …) of a remote file system at or below `folder`, which sends no events for changes
-    made elsewhere; else "".
+    Return the type (nfs, cifs …) of a remote file system at or below `folder`, which sends no events; else "".
 
     Read from `mounts` in the form of proc(5). Only Linux has it; other systems count as sending events.
     """
@@ -362,13 +358,9 @@ def eventless(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
         mounted, name = os.path.join(point, ""), right.split(" ")[0]
         if place.startswith(mounted) and len(mounted) >= len(nearest):
             nearest, kind = mounted, name
-        elif mounted.startswith(place) and _is_remote(name):
+        elif mounted.startswith(place) and _REMOTE.fullmatch(name):
             return name
-    return kind if _is_remote(kind) else ""
-
-
-def _is_remote(name: str) -> bool:
-    return name in _REMOTE or name.startswith("fuse.")
+    return kind if _REMOTE.fullmatch(kind) else ""
 
 
 def append_line(file: Path, line: str, most: int) -> None:
