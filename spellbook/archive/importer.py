@@ -178,11 +178,7 @@ def _place(
 def _held(
     index: Index, incoming: Incoming, options: ImportOptions, before: int = 0
 ) -> Iterator[tuple[IO[bytes], str, list[Fault]]]:
-    """
-    Hold a file of a source, a large one in the state folder; yield it with its hash and the faults to tell.
-
-    `before`: bytes before it. A note that calls itself trusted is held as an untrusted one.
-    """
+    """Hold a file of a source, after `before` bytes; yield it, distrusted, with its hash and the faults to tell."""
     state, pieces = index.config.state, disk.Hashed(incoming.pieces)
     with tempfile.SpooledTemporaryFile(MOST_BYTES, dir=str(state)) as file:
         for piece in pieces:

@@ -71,12 +71,8 @@ class Restored:
 def restorable(
     blobs: Blobs, manifest: SnapshotManifest, *, skip_damaged: bool
 ) -> tuple[dict[str, Kept], tuple[Fault, ...]]:
-    """
-    Return the files that can be restored, by path, and the faults of the others.
-
-    Every content is read. Raises StorageError if some are damaged or missing, unless `skip_damaged`.
-    """
-    lost = {sha256 for sha256 in {kept.sha256 for kept in manifest.files.values()} if not blobs.is_whole(sha256)}
+    """Return files to restore, by path, and faults of others. Raises StorageError for damage, unless `skip_damaged`."""
+    lost = {sha256 for sha256 in {kept.sha256 for kept in manifest.files.values()} if blobs.fault(sha256)}
     faults: list[Fault] = []
     files: dict[str, Kept] = {}
     for path, kept in manifest.files.items():

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spellbook.notes.note import Fault, Stamp
-from spellbook.system.errors import PathOutsideVault, SpellbookError, VaultNotFound
+from spellbook.system.errors import PathOutsideVault, SpellbookError
 from spellbook.text.unicode import is_whole
 from spellbook.vault.folder import Folder
-from spellbook.vault.listing import shown, stamp_of
+from spellbook.vault.listing import listed, shown, stamp_of
 from spellbook.vault.names import meant
 from spellbook.vault.rules import belongs
 
@@ -47,18 +47,7 @@ def tree(vault: Folder) -> Tree:
     empty: list[str] = []
     faults: list[Fault] = []
     folders = [""]
-    while folders:
-        folder = folders.pop()
-        try:
-            with os.scandir(vault.root / folder) as listed:
-                entries = list(listed)
-        except OSError as error:
-            if not folder:
-                raise VaultNotFound(
-                    f"{vault.root}: the vault cannot be listed ({error.strerror}).", "Is its drive mounted?"
-                ) from error
-            faults.append(Fault(shown(folder), 0, f"the folder cannot be listed ({error.strerror})"))
-            continue
+    for folder, entries in listed(vault.root, folders, [], faults):
         if folder and not entries and not folder.startswith("."):
             empty.append(folder)
         for entry in entries:

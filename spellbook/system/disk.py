@@ -56,11 +56,7 @@ def open_restricted(name: str | Path, flags: int) -> int:
 
 
 def restrict(folder: Path, like: Path) -> None:
-    """
-    Make `folder`, which holds data about the notes in `like`, and remove all permissions in it that `like` lacks.
-
-    No permission is ever added. Does nothing more on Windows, whose folders pass theirs on.
-    """
+    """Make `folder`, and remove every permission in it that `like` lacks. Windows' folders pass theirs on."""
     folder.mkdir(parents=True, exist_ok=True)
     if os.name == "nt":
         return
@@ -95,11 +91,7 @@ def written(folder: Path, data: bytes | Iterable[bytes], mode: int | None = None
 
 @contextmanager
 def replacing(place: Path, like: Path | None = None) -> Iterator[BinaryIO]:
-    """
-    Open a temporary file that replaces `place` when complete, never if the block raises. Raises OSError.
-
-    It is as closed as its folder, and as `like`.
-    """
+    """Open a file, as closed as its folder and `like`, that replaces `place` when complete. Raises OSError."""
     name = temporary_name(place.parent)
     try:
         with open(name, "xb", opener=open_restricted) as file:
@@ -117,11 +109,7 @@ def replacing(place: Path, like: Path | None = None) -> Iterator[BinaryIO]:
 
 
 def copy_status(source: Path, target: Path) -> None:
-    """
-    Give `target` the owner, group, flags and attributes of `source`, as far as the system allows it.
-
-    The permissions and times of `target` stay. Raises OSError.
-    """
+    """Give `target` the owner, flags and attributes of `source`, not its permissions and times. Raises OSError."""
     wanted, own = os.stat(source), os.stat(target)
     with contextlib.suppress(OSError):
         shutil.copystat(source, target)

@@ -1,8 +1,4 @@
-"""
-What a command waits for: told once, after a second, to whoever asked to be told.
-
-A wait is named where it happens; only the command line listens, and only for people.
-"""
+"""Waits of a command: the innermost is told once, after a second, to the listener, which only people have."""
 
 from __future__ import annotations
 

@@ -75,11 +75,7 @@ class Ignored:
 
 
 def patterns_of(file: Path | str, data: bytes, hint: str = "", *, is_strict: bool = True) -> Patterns:
-    """
-    Return the patterns in the bytes of `file`. Raises InvalidInput with `hint` for a line that is no pattern.
-
-    Unless it `is_strict`, such a line is skipped, as git does.
-    """
+    """Return the patterns of a file. A line that is none is skipped, or raises InvalidInput if `is_strict`."""
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
     lines = data.decode("utf-8-sig", "replace").splitlines()

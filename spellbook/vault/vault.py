@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Unpack
 
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, MemoryNotFound, UnreadableNote
 from spellbook.vault import names, reversal
 from spellbook.vault.folder import digest
 from spellbook.vault.ignored import IGNORE_FILE
-from spellbook.vault.journal import Change, EntryOptions, Journal, inode_of, net
+from spellbook.vault.journal import Change, inode_of, net
 from spellbook.vault.listing import Listing
 from spellbook.vault.obsidian import SETTINGS
 from spellbook.vault.reversal import Step
@@ -30,22 +30,17 @@ _TRIES = 5
 class Vault(Writer):
     """The folder `root` of notes that can be changed; `state` holds the write lock and the journal of all changes."""
 
-    def __init__(
-        self,
-        root: Path,
-        state: Path,
-        journal: Journal | None = None,
-        known: Callable[[], int] = lambda: 0,
-        *,
-        obsidian: bool = False,
-    ) -> None:
-        super().__init__(root, state, journal, known, obsidian=obsidian)
-        self.trash = Trash(self)
+    @cached_property
+    def trash(self) -> Trash:
+        """Where erased and replaced files go."""
+        return Trash(self)
 
     @contextlib.contextmanager
-    def change(self, verb: str, what: str = "", **options: Unpack[EntryOptions]) -> Iterator[None]:
-        """Record what this thread writes as one entry, reverted if it ends in an error."""
-        with self.journal.entry(verb, what, **options) as draft:
+    def change(
+        self, verb: str, what: str = "", *, undoes: int | None = None, for_good: bool = False, session: str = ""
+    ) -> Iterator[None]:
+        """Record what this thread writes as one entry (see `Journal.entry`), reverted if it ends in an error."""
+        with self.journal.entry(verb, what, undoes=undoes, for_good=for_good, session=session) as draft:
             before = set(draft.made)
             try:
                 yield

@@ -56,11 +56,7 @@ class Writer(Folder):
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """
-        Hold the write lock of the vault. Editors do not take this lock.
-
-        Every write goes through here: raises VaultNotFound if the vault is not there.
-        """
+        """Hold the write lock, as every write of Spellbook does; editors do not. Raises VaultNotFound, StorageError."""
         if self.is_only_read:
             raise PermissionDenied(f"{self.root}: this folder is only read.", "Change the file in an editor.")
         self.check_there()
@@ -251,11 +247,7 @@ class Writer(Folder):
     # -- moving and deleting
 
     def move(self, path: str, to: str, expected: str) -> None:
-        """
-        Move a file with its mode and times, or whatever else the state `expected` of a `Trace` means.
-
-        Raises Conflict, nothing done, if it changed or `to` is taken.
-        """
+        """Move what has this state (see `Trace`). Raises Conflict, nothing done, if it changed or `to` is taken."""
         source = self.root.joinpath(*path.split("/")) if expected.startswith(INODE) else self.locate(path)
         self.locate(to)
         self.check_target(to)

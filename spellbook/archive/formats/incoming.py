@@ -40,11 +40,7 @@ class ImportSource:
 
 
 def make_note(path: str, meta: Mapping[str, object], body: str) -> Incoming:
-    """
-    Return a note to import, with those keys of `meta` that have a value.
-
-    Its id is that of `meta`; its time is when it was `updated`, if `meta` has that as a time.
-    """
+    """Return a note with those keys of `meta` that have a value; its time is that of `updated`, if that is a time."""
     kept = {key: value for key, value in meta.items() if value}
     text = compose(kept, body) if kept else body
     updated = meta.get("updated")

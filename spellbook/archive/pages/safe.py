@@ -94,11 +94,7 @@ def visible(text: str) -> str:
 
 
 def line(text: str, most: int = _MOST_TITLE) -> str:
-    """
-    Return a title or a name on one line of at most `most` letters.
-
-    It is for frontmatter, where `[[…]]` is a link and Templater runs commands too.
-    """
+    """Return a title or name on one line for frontmatter, where `[[…]]` is a link and Templater runs commands."""
     return shortened(" ".join(re.sub(r"([\[\]])\1+", r"\1", visible(text)).replace(_TEMPLATE, "< %").split()), most)
 
 
