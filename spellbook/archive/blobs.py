@@ -20,7 +20,7 @@ _WORTH = 0.9
 """A content is compressed if its sample gets smaller than this share of its size."""
 
 DAMAGED = (OSError, EOFError, zlib.error)
-"""What reading a file with gzip raises if it is damaged."""
+"""Errors of gzip for a damaged file."""
 
 
 class Blobs:

@@ -40,7 +40,7 @@ from spellbook.vault.names import numbered, safe_name
 from spellbook.vault.vault import Vault
 
 RULES = ("skip", "overwrite", "rename")
-"""What happens if the file already exists: the new file is skipped, replaces it, or gets a number after its name."""
+"""Rules for a file that already exists: the new file is skipped, replaces it, or gets a number after its name."""
 
 _KEEP_OUT = "keep out"
 """The rule of settings for a vault that has notes: they are not imported."""
@@ -99,7 +99,7 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What becomes of a file (as `Imported` calls it), its path in the vault, and the hash of the file it replaces."""
+    """The fate of a file (as `Imported` calls it), its path in the vault, and the hash of the file it replaces."""
 
     what: str
     path: str
@@ -178,26 +178,28 @@ def _place(
 def _held(
     index: Index, incoming: Incoming, options: ImportOptions, before: int = 0
 ) -> Iterator[tuple[IO[bytes], str, list[Fault]]]:
-    """Hold a file of a source, after `before` bytes; yield it, distrusted, with its hash and the faults to tell."""
+    """Hold a file of a source, after `before` bytes; yield it, distrusted, with its hash and its faults."""
     state, pieces = index.config.state, disk.Hashed(incoming.pieces)
     with tempfile.SpooledTemporaryFile(MOST_BYTES, dir=str(state)) as file:
         for piece in pieces:
             with disk.explain_errors(str(state)):
                 file.write(piece)
                 _check_room(index, before, file.tell())
-        sha256, told = pieces.sha256, []
+        sha256, faults = pieces.sha256, []
         if is_note(incoming.path) and not options.keep_trust and file.tell() <= MOST_BYTES:
             file.seek(0)
             data = file.read()
             if privacy.is_guide(incoming.path, data):
-                told.append(Fault(incoming.path, 0, "a guide: agents that write memories are told it"))
+                faults.append(Fault(incoming.path, 0, "a guide: agents that write memories are told it"))
             if (own := privacy.distrusted(incoming.path, data)) is not data:
                 file.seek(0)
                 file.truncate()
                 file.write(own)
                 sha256 = digest(own)
-                told.append(Fault(incoming.path, 0, "it calls itself trusted: imported as untrusted; see --keep-trust"))
-        yield file, sha256, told
+                faults.append(
+                    Fault(incoming.path, 0, "it calls itself trusted: imported as untrusted; see --keep-trust")
+                )
+        yield file, sha256, faults
 
 
 def _check_place(vault: Vault, place: Path) -> None:
@@ -225,7 +227,7 @@ def _plan(
         for number, incoming in enumerate(source.files, 1):
             if progress:
                 progress("reading", number, number)  # only the end of the source says how many there are
-            with _held(index, incoming, options, size) as (file, sha256, told):
+            with _held(index, incoming, options, size) as (file, sha256, faults):
                 if reason := rules.refusal(incoming.path):
                     report.faults.append(Fault(shown(incoming.path), 0, reason))
                     continue
@@ -248,7 +250,7 @@ def _plan(
                         taken.add(verdict.path)
                         files[number] = verdict
                         size += file.tell()
-                        report.faults += told
+                        report.faults += faults
                         if is_setting(path):
                             file.seek(0)
                             _check_settings(path, file.read())

@@ -44,7 +44,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotManifest:
-    """What a snapshot lists: its head, and its files by path."""
+    """The list of a snapshot: its head, and its files by path."""
 
     name: str
     head: Mapping[str, Any]
@@ -161,7 +161,7 @@ class Over:
 
     def _remove_others(self) -> None:
         """Move files that did not exist then to the trash, and remove folders that are empty only now."""
-        ignored = self._ignored_then()
+        ignored = self._ignored_at_the_time()
         known = {*self.manifest.files, *self.manifest.head["left_out"]}
         before = tree(self.vault)
         for item in before.files:
@@ -177,7 +177,7 @@ class Over:
                     break
                 folder = folder.rpartition("/")[0]
 
-    def _ignored_then(self) -> Callable[[str], bool]:
+    def _ignored_at_the_time(self) -> Callable[[str], bool]:
         """Return which files were ignored when the snapshot was taken, and are therefore not in it."""
         then = self.files.get(IGNORE_FILE)
         if then is None:

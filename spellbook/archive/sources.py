@@ -1,4 +1,4 @@
-"""What can be imported, each source as files in any order, a piece at a time; a dangerous path ends the reading."""
+"""Sources of an import, each read as files in any order, a piece at a time; a dangerous path ends the reading."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class BackupFile:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What a backup holds of a vault: files and empty folders, sorted by path, and what could not be read."""
+    """The files and empty folders of a vault, sorted by path, and the faults of unreadable ones."""
 
     files: tuple[BackupFile, ...]
     folders: tuple[str, ...]
@@ -41,7 +41,7 @@ class Tree:
 
 
 def tree(vault: Folder) -> Tree:
-    """Look at the whole vault. Raises VaultNotFound if it is not there, or cannot be listed."""
+    """List the whole vault. Raises VaultNotFound if it is not there, or cannot be listed."""
     vault.check_there()
     files: list[BackupFile] = []
     empty: list[str] = []

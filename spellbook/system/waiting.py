@@ -1,4 +1,4 @@
-"""Waits of a command: the innermost is told once, after a second, to the listener, which only people have."""
+"""Waits of a command: the first longer than a second is reported once, to a listener that only people have."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 AFTER = 1.0
-"""Seconds of a wait before it is told: a person wonders from then on."""
+"""Seconds of a wait before it is reported: a person wonders from then on."""
 
 _listeners: list[Callable[[str], None]] = []
 _reasons: list[str] = []  # the innermost last

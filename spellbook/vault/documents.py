@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from spellbook.vault.ignored import IGNORE_FILE, Ignored, Patterns, verdict
+from spellbook.vault.ignored import Ignored, Patterns, verdict
 from spellbook.vault.listing import IsLeftOut
 from spellbook.vault.vault import Vault
 
@@ -86,5 +86,4 @@ class _LeftOut(Ignored):
 
     def _git(self, folder: str) -> Patterns | None:
         """Return the patterns of the .gitignore in `folder`, None without one. Raises InvalidInput."""
-        hint = "Shorten the file." if folder.startswith("../") else f"Name its folder in {self._root / IGNORE_FILE}."
-        return self.read_patterns(self._root / folder / ".gitignore", hint, is_strict=False)
+        return self.read_patterns(self._root / folder / ".gitignore")

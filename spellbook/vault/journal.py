@@ -100,7 +100,7 @@ class Trace:
 
     @property
     def kind(self) -> str:
-        """What became of the file: added, changed or removed."""
+        """The fate of the file: added, changed or removed."""
         return "added" if self.before is None else "removed" if self.after is None else "changed"
 
 
@@ -125,7 +125,7 @@ class Entry:
 
     @property
     def state(self) -> str:
-        """What is special about it: undone, or unfinished; "" for most."""
+        """`undone` or `unfinished`; "" for most."""
         return "undone" if self.is_undone else "" if self.is_whole else "unfinished"
 
     def as_dict(self) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class EntryDraft:
 
 
 class _Here(threading.local):
-    """What this thread does with a journal: the entry that is open, and whether it takes changes back."""
+    """This thread's open entry, and whether the thread takes changes back."""
 
     draft: EntryDraft | None = None
     reverts = False

@@ -1,9 +1,8 @@
 """
 The part of a vault that a limited token sees, as if it were a vault of its own. It is only read.
 
-Which files there are is what the vault's index says; what is in a file is looked at once more when it is read. Whatever
-else lies in the folder is not there: other notes, attachments, the trash, the journal. Code that lists or opens files
-by itself finds nothing, since `root` is a folder that does not exist.
+The vault's index lists the files; the content of each is checked again when it is read. Other notes, attachments, the
+trash and the journal are not there. Code that lists or opens files by itself finds nothing: `root` does not exist.
 """
 
 from __future__ import annotations

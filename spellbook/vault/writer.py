@@ -12,7 +12,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from spellbook.notes.note import MOST_BYTES
 from spellbook.system import disk
@@ -215,34 +215,23 @@ class Writer(Folder):
         self.check_target(path)
         if expected is not None:
             self.write(path, data, expected)
-        elif not self._write_new(self.locate(path).parent, data, mode, iter([path])):
-            raise taken(path)
-
-    def _write_new(self, folder: Path, data: bytes, mode: int | None, paths: Iterator[str]) -> str | None:
-        """Write a new file in `folder` at the first free path, and return that path; None if all are taken."""
-        inside = folder.relative_to(self.root)
-        with self.exclusive(), disk.explain_errors(str(inside)):
-            self.make(inside.as_posix())
-            with disk.written(folder, data, None if mode is None else rules.permissions(mode)) as temporary:
-                for path in paths:
-                    place = self.root.joinpath(*path.split("/"))
-                    if os.path.lexists(place):
-                        continue
-                    with contextlib.suppress(FileExistsError), self.record(Change(path, None, data)):
-                        disk.claim(temporary, place)
-                        disk.sync_folder(folder)
-                        return path
-                return None
+        else:
+            self.place(path, [data], mode=mode, own=path.startswith(f"{rules.TRASH}/"))
 
     def write_numbered(self, parts: list[str], name: str, data: bytes, mode: int | None = None) -> str:
         """Write a new note `<name>.md`, `<name> 2.md` if that is taken, in the folder of `parts`; return its path."""
-        folder = "/".join(parts)
+        folder, place = "/".join(parts), self.root.joinpath(*parts)
         self.check_target(f"{folder}/x.md".lstrip("/"))
-        place = self.root.joinpath(*parts)
-        path = self._write_new(place, data, mode, (str(PurePosixPath(*parts, file)) for file in _free(place, name)))
-        if path is None:
-            raise StorageError(f"{folder}: 10,000 notes are called {name!r}.", "Choose another title.")
-        return path
+        with self.exclusive(), disk.explain_errors(folder or "."):
+            self.make(folder)
+            with disk.written(place, data, None if mode is None else rules.permissions(mode)) as temporary:
+                for file in _free(place, name):
+                    path = "/".join([*parts, file])
+                    with contextlib.suppress(FileExistsError), self.record(Change(path, None, data)):
+                        disk.claim(temporary, place / file)
+                        disk.sync_folder(place)
+                        return path
+        raise StorageError(f"{folder}: 10,000 notes are called {name!r}.", "Choose another title.")
 
     # -- moving and deleting
 

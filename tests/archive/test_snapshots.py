@@ -37,7 +37,7 @@ def settled(vault: Path) -> None:
             os.utime(path, ns=(OLD, OLD))
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(history=st.lists(TREES, min_size=1, max_size=3))
 def test_every_snapshot_comes_back(history: list[dict[str, bytes]]) -> None:
     """

@@ -1,4 +1,4 @@
-"""What an import reads: files with their paths, in any order, a piece at a time."""
+"""Files that an import reads, with their paths, in any order, a piece at a time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Incoming:
 
 @dataclass(slots=True)
 class ImportSource:
-    """What can be imported. Empty folders, and faults of what is left out, are known when all files are read."""
+    """An opened source. Its empty folders and faults are complete when all files are read."""
 
     files: Iterator[Incoming]
     folders: list[str] = field(default_factory=list)

@@ -97,7 +97,7 @@ class AddressGuard:
     def _addresses(self, host: str, port: int) -> list[str]:
         answers: queue.SimpleQueue[list[str] | Exception] = queue.SimpleQueue()
 
-        def look() -> None:
+        def ask() -> None:
             try:
                 entries = self._resolve(host, port, type=socket.SOCK_STREAM)
                 answers.put(list(dict.fromkeys(str(entry[4][0]) for entry in entries)))
@@ -105,7 +105,7 @@ class AddressGuard:
                 answers.put(error)
 
         # The system's resolver has no timeout that we could set.
-        threading.Thread(target=look, daemon=True, name="spellbook-resolver").start()
+        threading.Thread(target=ask, daemon=True, name="spellbook-resolver").start()
         try:
             answer = answers.get(timeout=_left(self._until))
         except queue.Empty as error:

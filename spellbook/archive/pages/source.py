@@ -1,8 +1,8 @@
 """
 Read a web page, an HTML file or a PDF as a `ArticlePage` of safe Markdown.
 
-What an agent names is read only if it is a public page, or a file that is plainly a document: else an agent could be
-talked into saving keys and settings.
+A source that an agent names is read only if it is a public page, or a file that is plainly a document: else an agent
+could be talked into saving keys and settings.
 """
 
 from __future__ import annotations
