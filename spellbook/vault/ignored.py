@@ -14,6 +14,9 @@ from spellbook.vault.listing import IsLeftOut, stamp_of
 
 IGNORE_FILE = ".spellbookignore"
 
+_MOST = 1_000
+"""The most lines of a file of patterns, each of which is compared with every path, and letters of a line."""
+
 # pathspec's regexes of `*` in a name, and of `**/` before all others or further on.
 _STAR = re.compile(r"\[\^/\]\*(.*?)(?=\[\^/\]\*)")
 _FOLDERS = re.compile(r"(\(\?:\.\+/\)\?|\(\?:/\.\+\)\?)")
@@ -72,9 +75,14 @@ def patterns_of(file: Path | str, data: bytes, hint: str = "") -> Patterns:
     """Return the patterns of a file. A line that is none is skipped as git does; with a `hint`, it is InvalidInput."""
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
+    lines = data.decode("utf-8-sig", "replace").splitlines()
+    if len(lines) > _MOST:
+        raise InvalidInput(f"{file}: it has {len(lines):,} lines, and {_MOST:,} are the most.", "Shorten the file.")
     patterns = []
-    for number, line in enumerate(data.decode("utf-8-sig", "replace").splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         try:
+            if len(line) > _MOST:
+                raise ValueError(f"it is over {_MOST:,} letters long")
             regex, is_left_out = GitIgnoreSpecPattern.pattern_to_regex(_of_whole_paths(line))
             if regex:
                 patterns.append((re.compile(_without_backtracking(regex)), bool(is_left_out)))

@@ -26,7 +26,7 @@ SERVICE: dict[str, Any] = {
             "content": "민수는 오후 회의를 좋아한다.",
             "content_hash": "e5f6",
             "tags": "사람, 회의",
-            "created_at": 1767225600.0,
+            "created_at": 1767225600,
         },
     ],
 }

@@ -152,19 +152,7 @@ FRAGMENTS = [
     *("[[", "]]", "![[", "[", "]", "(", ")", "](", "#tag", "#", "%%", "`", "``", "```", "~~~", "\n", "\n\n", "\n> "),
     *("- ", "1. ", "2) ", "    ", "  \n", "\t", "<%", "%>", "<b>", "</b>", "<script>", "<!--", "-->", "a", "한글", " "),
     *("|", "|---|---|\n", "| a | b |\n", "$=", "=", "= x", "^block", "::", "\\", "\\\n", "&lt;", "&#35;", "&amp;lt;"),
-    *(
-        "https://x.example/",
-        "javascript:",
-        "data:",
-        "*",
-        "**",
-        "_",
-        "~~",
-        "---\n",
-        "===\n",
-        "Note.md",
-        "[x]: Note.md\n",
-    ),
+    *("https://x.example/", "javascript:", "data:", "*", "**", "_", "~~", "---\n", "===\n", "Note.md", "[x]: N.md\n"),
     *("<https://a.example>", "obsidian://x", "```dataviewjs\n", "\r", "\u200b", '"', "{", "!", "<a href='x'>", "[^1]"),
     *("- [ ] ", "$", "> [!x] ", "\U000e0041", "\0", "\u2028", "#️⃣", "＃tag"),
 ]
@@ -184,10 +172,7 @@ def test_no_mixture_acts(seed: int) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (
-            "2 * 3 * 4, snake_case, C#, a#b, f(x)[0], 1 < 2, AT&T",
-            "2 \\* 3 \\* 4, snake_case, C#, a#b, f(x)\\[0\\], 1 < 2, AT&T",
-        ),
+        ("2 * 3, snake_case, C#, a#b, f(x)[0], 1 < 2, AT&T", "2 \\* 3, snake_case, C#, a#b, f(x)\\[0\\], 1 < 2, AT&T"),
         ("std::vector a:: b", "std::vector a:\\: b"),
         ("* a\n* b\n\n  c\n\n1. x\n1) y", "* a\n\n* b\n\n  c\n\n1. x\n\n1) y"),
         ("- a\n  - b\n    1. c\n- d", "- a\n  - b\n    1. c\n- d"),
