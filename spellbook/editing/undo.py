@@ -76,7 +76,7 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
     difference = "\n".join(_difference_of(index, step) for step in shown)
     if not dry_run:
         with index.vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id):
-            index.vault.revert(steps)
+            reversal.revert(index.vault, steps)
         _update_index(index, [step.path for step in steps])
     return Undone(picked, tuple(step.path for step in steps), difference, index.catalog.generation)
 
@@ -153,7 +153,7 @@ def _move_back(index: Index, entry: Entry, old: str, new: str, *, dry_run: bool)
     if not dry_run:
         back = moves.relocated(vault, new, old) if is_moved else contextlib.nullcontext()
         with vault.change("undo", f"{entry.id}: {entry.verb} {entry.what}", undoes=entry.id), back:
-            vault.revert(steps)
+            reversal.revert(vault, steps)
         _update_index(index, list(paths))
     return Undone(entry, paths, difference, index.catalog.generation)
 

@@ -69,9 +69,7 @@ def walk(root: Path, ignored: IsLeftOut | None) -> Listing:
                 elif name[-3:].lower() == ".md" and not (ignored and ignored(path)):
                     if not names.is_note(name) or is_beside(root, path):
                         copies += [path] * (name[:2] != "~$")
-                    elif (stamp := _note_stamp(root, entry, path, faults)) and (
-                        name == entry.name or path not in files
-                    ):
+                    elif (name == entry.name or path not in files) and (stamp := _stamp_at(root, entry, path, faults)):
                         files[path] = stamp
             except OSError as error:
                 if error.errno != errno.ENOENT:
@@ -134,7 +132,7 @@ def stamp_of(status: os.stat_result) -> Stamp:
     return Stamp(size, mtime_ns, inode, ctime_ns)
 
 
-def _note_stamp(root: Path, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Stamp | None:
+def _stamp_at(root: Path, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Stamp | None:
     """Return a note's stamp, or None if it is not a readable file; adds a fault where a person should know."""
     if entry.is_symlink() and not (is_inside(root, path) and os.path.exists(entry.path)):
         faults.append(Fault(shown(path), 0, "a link that leads out of the vault, or nowhere; not read"))

@@ -21,6 +21,7 @@ from spellbook.vault.folder import Folder
 from spellbook.vault.journal import INODE, inode_of
 from spellbook.vault.rules import TRASH
 from spellbook.vault.trash import Trash
+from spellbook.vault.writer import Writer
 
 _log = logging.getLogger(__name__)
 
@@ -48,13 +49,14 @@ def states(vault: Folder, path: str) -> set[str]:
     return found
 
 
-def revert(trash: Trash, steps: Sequence[Step], *, hard: bool = False) -> None:
+def revert(vault: Writer, steps: Sequence[Step], *, hard: bool = False) -> None:
     """
     Make the steps. A file that only moved goes back with its times. Raises Conflict, StorageError.
 
     Other files than notes that a change added go to the trash. With `hard` they are deleted, and errors are logged:
     the change failed.
     """
+    trash = Trash(vault)
     going = [step for step in steps if step.then is None]
     coming = [step for step in steps if step.then is not None]
     wanted = {step.then for step in coming}
@@ -76,7 +78,7 @@ def revert(trash: Trash, steps: Sequence[Step], *, hard: bool = False) -> None:
                 is_gone = step.path in aside
                 _bring_back(trash, replace(step, now=None) if is_gone else step, sources, hard=hard)
             elif other.now and other.now.startswith(INODE):
-                trash.vault.move(other.path, step.path, other.now)
+                vault.move(other.path, step.path, other.now)
                 aside.add(other.path)
             # Else the other file is copied to the trash when it is replaced.
     # Deletions come last: a process that is killed leaves a text twice, never nowhere.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
@@ -48,12 +48,8 @@ class Vault(Writer):
                 made = net([trace for number, trace in draft.made.items() if number not in before])
                 with self.journal.reverting():
                     steps = [Step(trace.path, trace.after, trace.before, trace.mode) for trace in reversed(made)]
-                    reversal.revert(self.trash, steps, hard=True)
+                    reversal.revert(self, steps, hard=True)
                 raise
-
-    def revert(self, steps: Sequence[Step]) -> None:
-        """Give files their earlier states. Raises Conflict, StorageError."""
-        reversal.revert(self.trash, steps)
 
     def remove(self, path: str, expected: str, *, hard: bool = False) -> str | None:
         """Move a file to the trash and return its path there, or delete it (`hard`). Raises Conflict."""
