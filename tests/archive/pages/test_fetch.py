@@ -96,7 +96,7 @@ def test_the_checked_address_is_the_one_dialed(site: Site) -> None:
     with pytest.raises(PermissionDenied, match=r"rebind\.example"):
         fetch(site.url("/page", "rebind.example"), allowed=allowed, resolve=rebinding)
     with pytest.raises(PermissionDenied, match=r"10\.0\.0\.7"):
-        fetch("http://both.example/", resolve=answering("93.184.216.34", "10.0.0.7"))
+        fetch("http://both.example/", allowed=public, resolve=answering("93.184.216.34", "10.0.0.7"))
     assert len(site.seen) == 1
 
 
