@@ -76,8 +76,7 @@ def mend(index: Index, *, dry_run: bool) -> Offer:
         with index.vault.change("doctor", "links"):
             failed = planned.write(planned.texts)
         for path, error in failed.items():
-            planned.left.append(Fault(path, 0, error.message))
-            planned.texts.pop(path)
+            planned.leave(path, error.message)
         sync.scan_paths(index, [path for path in planned.texts if names.is_note(path)])
     return _offer(index, broken_links, planned)
 
