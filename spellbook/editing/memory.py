@@ -1,28 +1,30 @@
-"""A memory: a finished chunk, checked and made into a note. Errors make it invalid, warnings hard to find. Pure."""
+"""A memory: a finished chunk, checked and made into a note. Errors make it invalid, warnings hard to find."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 from spellbook.index import privacy
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import bound, fold, validity
-from spellbook.index.lookup import folder_of
+from spellbook.index.lookup import folder_of, resolve
 from spellbook.index.opened import Index
-from spellbook.notes import labels
+from spellbook.notes import labels, links
 from spellbook.notes.dates import VALID
 from spellbook.notes.decisions import title as first_sentence
 from spellbook.notes.frontmatter import compose, known_key, load_value
 from spellbook.notes.markdown import heading_text, lines
 from spellbook.notes.note import LEVELS, MOST_BYTES, blocks
 from spellbook.settings.limits import MOST_LINE, MOST_SOURCE
+from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text import credentials
-from spellbook.text.quoting import counted
+from spellbook.text.quoting import counted, flat
 from spellbook.text.stop_words import STOP_WORDS
 from spellbook.text.terms import estimate_tokens, is_short
 
@@ -317,3 +319,38 @@ def _warn(text: str, meta: Mapping[str, Any], findings: Findings) -> None:
         findings.warnings.append("no questions: name what this chunk answers")
     if re.search(r"^ {0,3}##?[ \t]", text, re.M) and len(re.findall(r"^ {0,3}##[ \t]", text, re.M)) > 1:
         findings.warnings.append("more than one ## heading: each becomes a chunk of its own")
+
+
+# -- notes that a memory supersedes
+
+
+def meant(index: Index, ids: object) -> list[StoredChunk]:
+    """
+    Return the first chunk of each note that ids, paths, titles or wikilinks name; a text may hold several.
+
+    Raises MemoryNotFound, and InvalidInput for what names no note, or several.
+    """
+    listed = labels.listed(ids or (), "")
+    if not isinstance(listed, Sequence) or not all(isinstance(each, str) for each in listed):
+        raise InvalidInput(f"supersedes holds {ids!r:.80}.", "It is a list of ids or titles; nothing was written.")
+    return list({chunk.path: chunk for each in listed for chunk in _meant(index, each)}.values())
+
+
+def _meant(index: Index, text: str) -> Iterator[StoredChunk]:
+    try:
+        yield resolve(index, text.strip())
+    except MemoryNotFound:
+        if "," not in text:  # as a title may have
+            raise
+        yield from (resolve(index, part.strip()) for part in text.split(","))
+
+
+def replacing(chunks: Sequence[StoredChunk]) -> dict[str, Any]:
+    """Return the key of a note that supersedes these, empty for none."""
+    named = [links.wikilink(chunk.path) for chunk in chunks]
+    return {"supersedes": named if len(named) > 1 else named[0]} if named else {}
+
+
+def named(chunk: StoredChunk) -> dict[str, Any]:
+    """Return a note's id and title, as an answer names it."""
+    return {"id": chunk.note, "title": flat(chunk.title)}

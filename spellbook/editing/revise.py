@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spellbook.editing import edits, superseding
-from spellbook.editing.memory import Findings, Memory, made_title, metadata
+from spellbook.editing import edits
+from spellbook.editing.memory import Findings, Memory, made_title, meant, metadata, replacing
 from spellbook.index import embed, privacy, sync
 from spellbook.index.catalog.schema import StoredChunk, hash_of
 from spellbook.index.filters import validity
@@ -95,7 +95,7 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
     """
     changes = _check_request(revision)
     with contextlib.suppress(MemoryNotFound, InvalidInput):  # what names no note, or one that is gone, stays as it is
-        changes |= superseding.replacing(superseding.meant(index, changes.get(relations.SUPERSEDES)))
+        changes |= replacing(meant(index, changes.get(relations.SUPERSEDES)))
     for _ in range(_TRIES):
         [chunk, *_], is_note = named(index, id)
         data = index.vault.read(chunk.path)[0]

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spellbook.editing.superseding import meant, named, replacing
+from spellbook.editing.memory import meant, named, replacing
 from spellbook.editing.write import Duplicate, WrittenNote
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
