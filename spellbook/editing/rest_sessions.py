@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import os
 from typing import Any
 
@@ -55,8 +54,3 @@ def _guides(index: Index, language: str) -> dict[str, Note]:
             for path in index.catalog.paths(limits)[:1]:
                 notes[guide] = parse(path, index.vault.read(path)[0])
     return notes
-
-
-def when(seconds: float) -> str:
-    """Return seconds since 1970 as ISO 8601 in local time."""
-    return dt.datetime.fromtimestamp(int(seconds)).astimezone().isoformat()

@@ -136,7 +136,7 @@ def _merge_values(base: Note, ours: Note, theirs: Note) -> tuple[dict[str, Any],
 # -- text
 
 
-class _Part(NamedTuple):
+class _MergePart(NamedTuple):
     """A block of a note, and the line ends after it."""
 
     text: str
@@ -144,11 +144,11 @@ class _Part(NamedTuple):
     gap: str = "\n"
 
 
-class _Section(NamedTuple):
+class _MergeSection(NamedTuple):
     """A `##` section: its heading, "" above the first one, and its parts, the heading included."""
 
     heading: str
-    parts: list[_Part]
+    parts: list[_MergePart]
 
     @property
     def texts(self) -> list[str]:
@@ -156,35 +156,37 @@ class _Section(NamedTuple):
         return _texts(self.parts)
 
 
-_Key = tuple[str, int]
+_SectionKey = tuple[str, int]
 """The heading of a section without case, and how many sections before it have the same."""
 
 
-def _texts(parts: Sequence[_Part]) -> list[str]:
+def _texts(parts: Sequence[_MergePart]) -> list[str]:
     return [part.text for part in parts]
 
 
-def _sections(note: Note) -> list[_Section]:
+def _sections(note: Note) -> list[_MergeSection]:
     """Return the sections of a note's body; together their parts are the body."""
     source = note.body_lines
     offsets = [*accumulate(map(len, source), initial=0)]
     starts = [0, *(block.start for block in note.blocks), len(source)]
     kinds = ["", *(block.kind for block in note.blocks)]
     first = set(tops(note))
-    sections = [_Section("", [])]
+    sections = [_MergeSection("", [])]
     for at, (kind, (start, end)) in enumerate(zip(kinds, pairwise(starts), strict=True)):
         if at - 1 in first:
-            sections.append(_Section(note.blocks[at - 1].text, []))
+            sections.append(_MergeSection(note.blocks[at - 1].text, []))
         if text := note.body[offsets[start] : offsets[end]]:
             bare = text.rstrip("\n")
-            sections[-1].parts.append(_Part(bare, kind, text[len(bare) :]))
+            sections[-1].parts.append(_MergePart(bare, kind, text[len(bare) :]))
     return sections
 
 
-def _keyed(side: Sequence[_Section], base: Mapping[_Key, _Section]) -> dict[_Key, _Section]:
+def _keyed(
+    side: Sequence[_MergeSection], base: Mapping[_SectionKey, _MergeSection]
+) -> dict[_SectionKey, _MergeSection]:
     """Return sections by their keys; one that was only renamed has the key that it has in `base`."""
     count: Counter[str] = Counter()
-    keyed: dict[_Key, _Section] = {}
+    keyed: dict[_SectionKey, _MergeSection] = {}
     for section in side:
         name = fold(section.heading)
         keyed[name, count[name]] = section
@@ -193,10 +195,10 @@ def _keyed(side: Sequence[_Section], base: Mapping[_Key, _Section]) -> dict[_Key
     return {key if key in base else gone.pop(tuple(section.texts[1:]), key): section for key, section in keyed.items()}
 
 
-def _order(base: list[_Key], ours: list[_Key], theirs: list[_Key]) -> list[_Key]:
+def _order(base: list[_SectionKey], ours: list[_SectionKey], theirs: list[_SectionKey]) -> list[_SectionKey]:
     """Return all sections in our order, or in theirs if only they moved some; each new one after the one before it."""
 
-    def has_moved(side: list[_Key]) -> bool:
+    def has_moved(side: list[_SectionKey]) -> bool:
         return [key for key in side if key in base] != [key for key in base if key in side]
 
     first, second = (theirs, ours) if has_moved(theirs) and not has_moved(ours) else (ours, theirs)
@@ -230,18 +232,18 @@ class _MergeDraft:
         quoted = [f"> {line}" if line else ">" for line in text.split("\n")]
         return "\n".join([f"> [!merge] {self._names[side]}", *quoted])
 
-    def _deletion(self, side: int) -> _Part:
-        return _Part(f"> [!merge] {self._deleted.format(self._names[side])}", _CALLOUT)
+    def _deletion(self, side: int) -> _MergePart:
+        return _MergePart(f"> [!merge] {self._deleted.format(self._names[side])}", _CALLOUT)
 
-    def body(self, sides: Sequence[list[_Section]]) -> str:
+    def body(self, sides: Sequence[list[_MergeSection]]) -> str:
         """Return the merged text of the sections of base, ours and theirs."""
         base = _keyed(sides[0], {})
         ours, theirs = (_keyed(side, base) for side in sides[1:])
         neighbours = {
             (a, b, part.gap) for side in (base, ours, theirs) for a, b in pairwise(side) for part in side[a].parts[-1:]
         }
-        parts: list[_Part] = []
-        before: _Key | None = None
+        parts: list[_MergePart] = []
+        before: _SectionKey | None = None
         for key in _order(list(base), list(ours), list(theirs)):
             merged = self._merge_section(base.get(key), ours.get(key), theirs.get(key))
             if parts and merged and parts[-1].kind != "heading" and (before, key, parts[-1].gap) not in neighbours:
@@ -250,7 +252,9 @@ class _MergeDraft:
             before = key if merged else before
         return _joined(parts)
 
-    def _merge_section(self, base: _Section | None, ours: _Section | None, theirs: _Section | None) -> list[_Part]:
+    def _merge_section(
+        self, base: _MergeSection | None, ours: _MergeSection | None, theirs: _MergeSection | None
+    ) -> list[_MergePart]:
         if ours and theirs:
             return self._merge_parts(base.parts if base else [], ours, theirs)
         there, gone = (ours, 1) if ours else (theirs, 0)
@@ -261,14 +265,14 @@ class _MergeDraft:
         self.both.append(there.heading or self._title)
         return [*there.parts, self._deletion(gone)]
 
-    def _merge_parts(self, base: list[_Part], ours: _Section, theirs: _Section) -> list[_Part]:
+    def _merge_parts(self, base: list[_MergePart], ours: _MergeSection, theirs: _MergeSection) -> list[_MergePart]:
         bare = [_texts(base), ours.texts, theirs.texts]
         if not base:  # both added the section: what they have in common is taken for the common version
             spans = changed_spans(bare[1], bare[2])
             edges = [(0, 0), *((span[0], span[1]) for span in spans), (len(bare[1]),) * 2]
             base = [part for (_, a), (b, _) in pairwise(edges) for part in ours.parts[a:b]]
             bare[0] = _texts(base)
-        merged: list[_Part] = []
+        merged: list[_MergePart] = []
         for was, here, there in weave(*bare):
             old, left, right = base[was], ours.parts[here], theirs.parts[there]
             if bare[0][was] == bare[1][here] == bare[2][there]:
@@ -287,7 +291,9 @@ class _MergeDraft:
             merged += new
         return merged
 
-    def _merge_changed(self, old: list[_Part], ours: list[_Part], theirs: list[_Part], heading: str) -> list[_Part]:
+    def _merge_changed(
+        self, old: list[_MergePart], ours: list[_MergePart], theirs: list[_MergePart], heading: str
+    ) -> list[_MergePart]:
         """Return the parts in the place of blocks that both sides changed, or where both inserted some."""
         if not old:
             have = _texts(ours)
@@ -299,20 +305,20 @@ class _MergeDraft:
             was, here, there = (cut(f"{text}\n") for text in whole)
             text = woven(was, here, there, _both_inserted)
             if text is not None:
-                return [_Part(text.rstrip("\n"), ours[-1].kind)]
+                return [_MergePart(text.rstrip("\n"), ours[-1].kind)]
         self.both.append(heading or self._title)
         if not ours:
             return [*theirs, self._deletion(0)]
-        kept = _Part(self._callout(1, "\n\n".join(_texts(theirs))), _CALLOUT) if theirs else self._deletion(1)
+        kept = _MergePart(self._callout(1, "\n\n".join(_texts(theirs))), _CALLOUT) if theirs else self._deletion(1)
         return [*ours, kept]
 
 
-def _apart(part: _Part) -> _Part:
+def _apart(part: _MergePart) -> _MergePart:
     """Return a part with a blank line after it."""
     return part._replace(gap=max(part.gap, "\n\n", key=len))
 
 
-def _gap(old: _Part | None, ours: _Part | None, theirs: _Part | None) -> str:
+def _gap(old: _MergePart | None, ours: _MergePart | None, theirs: _MergePart | None) -> str:
     """Return the line ends after a part, as the side has them that changed them."""
     was, here, there = (part and part.gap for part in (old, ours, theirs))
     return str(there if here is None or (there is not None and here == was) else here)
@@ -334,7 +340,7 @@ def _both_inserted(old: Sequence[str], ours: Sequence[str], theirs: Sequence[str
     return [*ours, *(part for part in theirs if part not in ours)]
 
 
-def _joined(parts: Sequence[_Part]) -> str:
+def _joined(parts: Sequence[_MergePart]) -> str:
     """Return the text of parts, with a blank line around callouts, and where two blocks would be read as one."""
     texts: list[str] = []
     for part, after in pairwise(parts):
@@ -345,7 +351,7 @@ def _joined(parts: Sequence[_Part]) -> str:
     return "".join([*texts, *(part.text + part.gap for part in parts[-1:])])
 
 
-def _reads(part: _Part, after: _Part) -> bool:
+def _reads(part: _MergePart, after: _MergePart) -> bool:
     """Say whether two blocks are read as when each stands alone; no blank line follows a heading that had none."""
     if part.kind == "heading" or not part.gap:
         return bool(part.gap)

@@ -101,7 +101,6 @@ LATE_OWN = {
     "index/catalog/text_bytes.py": "`chunks` compiles many patterns",
     "index/sync.py": "a scan that finds nothing to read needs no parser",
     "library/": "rare: an interrupted move, a check of the vault",
-    "memories/memories.py": "`articles` loads what fetches web pages",
     "models/e5/e5.py": "a search by words needs nothing that makes the graph",
     "models/embedders.py": "one model of many is used",
     "notes/markdown.py": "`block_rules` loads the parser",
