@@ -283,20 +283,20 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
     theirs = dict(other.meta)
     if other.own_title and fold(other.own_title) != fold(first.title):
         theirs["aliases"] = [*as_list(theirs.get("aliases"), LISTS["aliases"]), other.own_title]
-    for key, value in theirs.items():
-        ours = first.meta.get(key)
-        if key in LISTS:
-            if (both := unite(key, None, ours, value)) is not ours:
-                wanted[key] = both
-        elif key not in _OWN and fold(key) not in privacy.RULED:
-            if key not in first.meta:
-                wanted[key] = value
-            elif ours != value:
-                stays[key] = ours, value
+    for key in LISTS:
+        if (both := unite(key, None, first.meta.get(key), theirs.get(key))) is not first.meta.get(key):
+            wanted[key] = both
     if "importance" in other.meta and other.importance > first.importance:
         wanted["importance"] = other.meta["importance"]
     if (instant(other.created) or math.inf) < (instant(first.created) or math.inf):
         wanted["created"] = load_value(str(other.created))
+    for key, value in theirs.items():
+        if key in _OWN or fold(key) in privacy.RULED:
+            continue
+        if key not in first.meta:
+            wanted[key] = value
+        elif first.meta[key] != value:
+            stays[key] = first.meta[key], value
     wanted |= privacy.needed({**first.meta, **wanted}, first.meta, other.meta)
     names = [*filter(None, [other.declared_id]), other.path.removesuffix(".md"), *other.merged]
     if new := [name for name in dict.fromkeys(names) if name not in first.merged]:

@@ -18,7 +18,6 @@ from spellbook.index.catalog.text_bytes import unpacked
 from spellbook.library.book import Spellbook
 from spellbook.notes import chunks, links
 from spellbook.notes.note import Note, Stamp, parse
-from spellbook.system.errors import InvalidInput
 from spellbook.text import diff
 from spellbook.text.diff import changed_spans, unified
 from tests.helpers import steps
