@@ -116,10 +116,21 @@ def test_recall_finds_memories_and_notes_of_people(book, write_note):
     assert "INVALID_INPUT" in tool(book, "recall", query="kettle", filters={"time_from": "yesterday-ish"})
 
 
-def test_a_pin_is_one_key(book, vault, write_note):
-    """Any note can be pinned; the same again changes nothing, and unpinning takes the key out."""
+def test_a_memory_is_forgotten_whole_and_a_persons_note_is_not(book, vault, write_note):
+    """
+    Whichever chunk the id names; undo brings it back. Any note can be pinned by one key; the same again changes
+    nothing, and unpinning takes the key out.
+    """
+    one = tool(book, "remember", content="# Kettle\n\nAbout kettles.\n\n## Loud\n\nIt is loud.\n")
+    done = tool(book, "forget", memory_id=book.index.catalog.at(one["path"])[-1].id)
+    assert (done["memory_id"], done["success"]) == (one["memory_id"], True)
+    assert not (vault / one["path"]).exists()
+    assert (vault / done["trash"]).exists()
+    book.undo()
+    assert (vault / one["path"]).exists()
     file = write_note("own.md", "# Own\n\ntext\n")
     before = file.read_bytes()
+    assert "person's own" in tool(book, "forget", memory_id="own.md")
     assert tool(book, "pin", memory_id="own.md")["pinned"] is True
     with_pin = file.read_bytes()
     assert b"pinned: true" in with_pin
@@ -131,22 +142,6 @@ def test_a_pin_is_one_key(book, vault, write_note):
     book.undo()
     assert file.read_bytes() == before
     assert "MEMORY_NOT_FOUND" in tool(book, "pin", memory_id="01NONE")
-
-
-def test_a_memory_is_forgotten_whole_and_a_persons_note_is_not(book, vault, write_note):
-    """Whichever chunk the id names; undo brings it back."""
-    content = "# Kettle\n\nAbout kettles.\n\n## Loud\n\nIt is loud.\n"
-    one = tool(book, "remember", content=content)
-    chunk = book.index.catalog.at(one["path"])[-1].id
-    done = tool(book, "forget", memory_id=chunk)
-    assert (done["memory_id"], done["success"]) == (one["memory_id"], True)
-    assert not (vault / one["path"]).exists()
-    assert (vault / done["trash"]).exists()
-    book.undo()
-    assert (vault / one["path"]).exists()
-    write_note("own.md", "# Own\n\ntext\n")
-    assert "person's own" in tool(book, "forget", memory_id="own.md")
-    assert (vault / "own.md").exists()
 
 
 def test_memories_are_resources(book, write_note):
