@@ -29,7 +29,7 @@ from spellbook.text.unicode import door
 if TYPE_CHECKING:
     from spellbook.archive import export, importer
     from spellbook.archive.restore import Restored
-    from spellbook.editing import cleanup, merge, moves, repair_links, rest_sessions, revise, undo, write
+    from spellbook.editing import merge, moves, repair_links, rest_sessions, revise, undo, write
     from spellbook.editing.revise import Erased, Revised
     from spellbook.library import migrate
     from spellbook.library.migrate import Estimate, Migrated
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from spellbook.vault.journal import Entry
 else:  # Imported at their first use, as those of `reader` are.
     export, importer = lazy("spellbook.archive", "export", "importer")
-    cleanup, merge, moves, repair_links = lazy("spellbook.editing", "cleanup", "merge", "moves", "repair_links")
+    merge, moves, repair_links = lazy("spellbook.editing", "merge", "moves", "repair_links")
     rest_sessions, revise, undo, write = lazy("spellbook.editing", "rest_sessions", "revise", "undo", "write")
     (migrate,) = lazy("spellbook.library", "migrate")
     (claude,) = lazy("spellbook.memories", "claude")
@@ -190,7 +190,7 @@ class Spellbook(Reader):
         """Move working memories to the trash that nobody touched for `days` (`working_days`); undo takes it back."""
         self.index.vault.check_there()
         self.refresh(whole=True)
-        return cleanup.forget(self.index, days)
+        return revise.forget_working(self.index, days)
 
     def erase_topic(self, topic: str, *, hard: bool = False) -> Erased:
         """Move every note of a topic to the trash."""
