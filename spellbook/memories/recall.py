@@ -133,12 +133,9 @@ def text(passages: tuple[Passage, ...]) -> str:
 
 
 def _words(prompt: str, total: int, frequency: Callable[[Phrase], int]) -> list[QueryWord]:
-    """Return the prompt's words without stop words, each in the most exact form that is one expression of the index."""
+    """Return the prompt's words without stop words, each in the most exact form that the index has."""
     words: dict[Phrase, QueryWord] = {}
-    for term in fts_query.parse(prompt).terms:
-        forms = [form[0] for form in term.forms if len(form) == 1]
-        if not forms:
-            continue
+    for forms in filter(None, _forms(prompt)):
         counts = [(form, frequency(form)) for form in forms]
         chosen, count = next((pair for pair in counts if pair[1]), counts[0])
         words[chosen] = QueryWord(chosen, count, math.log(1 + (total - count + 0.5) / (count + 0.5)))
@@ -147,9 +144,9 @@ def _words(prompt: str, total: int, frequency: Callable[[Phrase], int]) -> list[
     return [*words.values()]
 
 
-def _forms(text: str) -> list[set[Phrase]]:
+def _forms(text: str) -> list[list[Phrase]]:
     """Return the forms of each word of a text that are one expression of the index, without stop words."""
-    return [{form[0] for form in term.forms if len(form) == 1} for term in fts_query.parse(text).terms]
+    return [[form[0] for form in term.forms if len(form) == 1] for term in fts_query.parse(text).terms]
 
 
 def _is_titled(title: str, content: set[Phrase], shared: list[QueryWord]) -> bool:
@@ -157,7 +154,7 @@ def _is_titled(title: str, content: set[Phrase], shared: list[QueryWord]) -> boo
     wanted = _forms(title)
     return (
         len(wanted) >= _LEAST
-        and all(forms & content for forms in wanted)
+        and all(content.intersection(forms) for forms in wanted)
         and any(word.part in forms for forms in wanted for word in shared)
     )
 

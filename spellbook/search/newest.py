@@ -33,7 +33,7 @@ class Recent:
         return {"notes": [_as_dict(chunk) for chunk in self.notes], "total": self.total}
 
 
-def recent(index: Index, limit: int, offset: int, filter: Filter | None) -> Recent:
+def recent(index: Index, limit: int, offset: int = 0, filter: Filter | None = None) -> Recent:
     """
     Return `limit` notes (1 to 100) after the first `offset`, newest first; equally new ones by id, the greater first.
 

@@ -26,7 +26,8 @@ from spellbook.system.disk import ignores_case
 from spellbook.system.errors import Conflict, InvalidInput, PathOutsideVault, StorageError
 from spellbook.vault import rules
 from tests.helpers import finished, python
-from tests.trees import TREES, contents, grow, is_killed, kept, state_of
+from tests.kills import is_killed
+from tests.trees import TREES, contents, grow, kept, state_of
 
 FORMS = pytest.mark.parametrize("form", ["json", "markdown"])
 

@@ -25,7 +25,8 @@ from spellbook.system.errors import StorageError
 from spellbook.watch import watcher
 from spellbook.watch.watcher import Watcher
 from tests.helpers import until
-from tests.trees import TREES, blobs, clear, contents, grow, is_killed, kept, state_of
+from tests.kills import is_killed
+from tests.trees import TREES, blobs, clear, contents, grow, kept, state_of
 
 OLD = 1_700_000_000_000_000_000
 

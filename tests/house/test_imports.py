@@ -98,7 +98,6 @@ LATE_OWN = {
     "__main__.py": "a `reindex` with nothing to do does not load the command line",
     "cli/": "a command loads what it needs, `spellbook --help` nothing",
     "library/": "rare: an interrupted move, a check of the vault",
-    "memories/memories.py": "`articles` loads what fetches web pages",
     "models/e5/e5.py": "a search by words needs nothing that makes the graph",
     "models/embedders.py": "one model of many is used",
     "watch/background.py": "the first answer does not wait for the watcher",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook.editing import superseding
+from spellbook.editing import memory
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.mcp import render
@@ -85,7 +85,7 @@ def test_a_writer_names_a_note(book: Spellbook, write_note: Write) -> None:
     write_note("decision/door/Left door.md", "# Left\n\ntext\n", id="01LEFT")
     book.reindex()
     for id in ("01LEFT", "decision/door/Left door.md", "01LEFT#"):
-        written = superseding.replacing(superseding.meant(book.index, id))
+        written = memory.replacing(memory.meant(book.index, id))
         assert written == {"supersedes": "[[decision/door/Left door]]"}
     shown = compose(written, "x")
     assert 'supersedes: "[[decision/door/Left door]]"\n' in shown

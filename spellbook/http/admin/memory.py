@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from spellbook.editing import cleanup
+from spellbook.editing import revise
 from spellbook.http.admin.common import say
 from spellbook.http.api.notes import entry_of
 from spellbook.http.endpoints import Call, Endpoint
@@ -28,7 +28,7 @@ def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, An
     book = call.book
     book.refresh()
     days = book.config.working_days if working_days is None else working_days
-    due = cleanup.due(book.index, days, time.time())
+    due = revise.due(book.index, days, time.time())
     forgotten: list[dict[str, Any]] = [{"id": each.note, "path": each.path, "trash": None} for each in due]
     before, entry = book.index.catalog.disk_bytes(), None
     if not dry_run:
@@ -49,7 +49,7 @@ def forgetting(call: Call) -> dict[str, Any]:
     book = call.book
     book.refresh()
     index = book.index
-    due = cleanup.due(index, book.config.working_days, time.time())
+    due = revise.due(index, book.config.working_days, time.time())
     return {
         "message": say(call, "Forgetting statistics."),
         "working": _count(call, "type", "working"),

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
-from spellbook.editing.rest_sessions import when
 from spellbook.editing.revise import LEFT
 from spellbook.editing.write import numbered
+from spellbook.index.catalog.usage import local
 from spellbook.library.reader import Reader
 from spellbook.mcp import consent
 from spellbook.mcp.arguments import phrase
@@ -54,8 +54,8 @@ def register(mcp: MCPServer, book: Reader) -> None:
         session, chunking, rules = book.whole.rest(language)
         return as_json(
             session_id=session.id,
-            created_at=when(session.created),
-            expires_at=when(session.expires),
+            created_at=local(session.created),
+            expires_at=local(session.expires),
             chunking_guide=chunking,
             metadata_rules=rules,
             status=_STATUS_OPEN[language],
