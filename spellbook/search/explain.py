@@ -7,6 +7,7 @@ Nothing is decided here: the search runs as always, and this reports what it did
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,10 +16,12 @@ from spellbook.index.catalog.schema import NO_TEXT, Place
 from spellbook.index.filters import NO_GUIDES, Condition, Unmatched
 from spellbook.index.opened import Index
 from spellbook.search import ranking, weights
-from spellbook.search.presentation import SESSION
-from spellbook.search.question import QueryWord, Question, Ranked
-from spellbook.search.ranking import Candidate
+from spellbook.search.candidates import Gathering
+from spellbook.search.question import Question
+from spellbook.search.ranking import SESSION
+from spellbook.search.scores import Candidate
 from spellbook.search.searcher import Searcher, compared, hits, nearly
+from spellbook.search.words import QueryWord
 from spellbook.text import terms
 from spellbook.text.quoting import counted
 
@@ -119,11 +122,11 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         tuple(rows),
         searcher.state(ranked).as_dict(),
         searcher.unmatched(question),
-        ranked.when,
+        ranked.time.reason if ranked.time else "",
     )
 
 
-def _row(index: Index, ranked: Ranked, candidate: Candidate, verdict: str, place: int | None) -> ExplainedChunk:
+def _row(index: Index, ranked: Gathering, candidate: Candidate, verdict: str, place: int | None) -> ExplainedChunk:
     words = {
         terms.readable(" = ".join(map(str, (word.part, *word.same))).replace('"', "")): word.expression
         for word in ranked.words
@@ -144,7 +147,7 @@ def _row(index: Index, ranked: Ranked, candidate: Candidate, verdict: str, place
     )
 
 
-def _refusal(question: Question, ranked: Ranked, candidate: Candidate, least: float) -> str:
+def _refusal(question: Question, ranked: Gathering, candidate: Candidate, least: float) -> str:
     """Return why a chunk within the filter is no hit; `least` is the evidence that it needed."""
     note = "; its text is not embedded yet" if candidate.semantic is None and ranked.vector is not None else ""
     if not candidate.score:
@@ -158,6 +161,6 @@ def _refusal(question: Question, ranked: Ranked, candidate: Candidate, least: fl
     return f"its evidence {candidate.evidence():.2f} is below the minimum {least:.2f}{note}"
 
 
-def _refused_by(index: Index, limits: tuple[Condition, ...], path: str) -> str:
+def _refused_by(index: Index, limits: Sequence[Condition], path: str) -> str:
     """Return the key of the first condition that the note at `path` does not meet, "" if it meets all."""
     return next((limit.key for limit in limits if path not in index.catalog.paths([limit])), "")

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from spellbook.index import filters, privacy
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.notes.properties import own
 from spellbook.search import weights
+from spellbook.search.ranking import SESSION, Hit
+from spellbook.search.related import Around
 from spellbook.text.quoting import counted, exact, flat, json_of, one_line, shortened
-
-if TYPE_CHECKING:
-    from spellbook.index.catalog.schema import StoredChunk
-    from spellbook.search.ranking import Hit
-    from spellbook.search.related import Around
 
 _MOST_SAID = 200
 """Letters of the address that a text from outside comes from, and of a note's own properties."""
@@ -29,10 +27,6 @@ _MOST_WORDS = 6
 """Words of a question that a hit names as its reason."""
 _LEAST_TOLD = 0.03
 """Share of a score from which on its reason is told in words. By hand."""
-SESSION = "from a session, not kept on purpose"
-"""The label of a session that was captured, and the reason of what it loses."""
-FOREIGN = "in another language"
-"""The reason of the credit for a text in another language than the question."""
 UNTRUSTED = " (untrusted)"
 """Follows a title or a topic of text from outside."""
 

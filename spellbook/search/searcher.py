@@ -20,10 +20,12 @@ from spellbook.index.filters import DATES, Condition, Unmatched, as_of_moment, c
 from spellbook.index.loaded import LoadedIndex
 from spellbook.index.opened import Index
 from spellbook.models.base import Bytes, Vectors, score
-from spellbook.search import packing, presentation, ranking, related, retrieve, successors, weights, when
-from spellbook.search.candidates import Gathering, QueryText
-from spellbook.search.question import Answer, Question, Ranked, State, state
-from spellbook.search.ranking import Candidate, Hit
+from spellbook.search import packing, presentation, ranking, related, weights, when
+from spellbook.search.candidates import ChunkScripts, Gathering, QueryText, TextScripts
+from spellbook.search.question import Answer, Question, State, state
+from spellbook.search.ranking import Hit, hit_of
+from spellbook.search.scores import Candidate, Mode, fuse
+from spellbook.search.words import words_in
 from spellbook.system.errors import EmbeddingError
 from spellbook.text import terms
 
@@ -54,7 +56,7 @@ class Searcher:
         self._guard = threading.Lock()
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
         self._seconds: OrderedDict[str, Bytes] = OrderedDict()
-        self._written = retrieve.ScriptsCache()
+        self._written: OrderedDict[int, ChunkScripts] = OrderedDict()
         self.used = time.monotonic()
         """When it was last used (monotonic clock, seconds)."""
         self.warm: set[bool] = set()
@@ -71,7 +73,7 @@ class Searcher:
         shown = packing.pack(chosen, question.max_tokens, weigh, explain=question.explain)
         if ranked.counts.pending:
             self._catalog.waiting.ask_for(one.chunk.key for one in ranked.candidates[:_EMBED_NEXT] if one.keyword)
-        near = [] if shown else self._with_words(ranked, [one.hit() for one in nearly(question, ranked)])
+        near = [] if shown else self._with_words(ranked, [hit_of(one) for one in nearly(question, ranked)])
         return Answer(
             question.text,
             shown,
@@ -83,7 +85,7 @@ class Searcher:
             also=question.also,
         )
 
-    def state(self, ranked: Ranked) -> State:
+    def state(self, ranked: Gathering) -> State:
         """Return the state of the index that gave these candidates."""
         reason = "; ".join(dict.fromkeys(ranked.reasons))
         return state(self._index, ranked.counts, reason)
@@ -94,7 +96,7 @@ class Searcher:
             return ()
         return self._catalog.unmatched(conditions(question.filter), self._index.visible, paths=paths)
 
-    def rank(self, question: Question, wanted: Sequence[int] = ()) -> Ranked:
+    def rank(self, question: Question, wanted: Sequence[int] = ()) -> Gathering:
         """
         Filter, retrieve, fuse, rerank and adjust; return all candidates, best first.
 
@@ -118,31 +120,26 @@ class Searcher:
         texts += [self._read(text, text, question.mode, reasons) for text in question.also]
 
         with self._catalog.reading():
-            found = Gathering(self.loaded, question, texts, limits, reasons, self._written, time_named)
-            listed = found.candidates(wanted)
-            paths = {one.chunk.path for one in listed}
+            found = Gathering(
+                self.loaded, question, texts, limits, reasons, self._written, time_named, is_cached=is_cached
+            )
+            found.gather(wanted)
+            paths = {one.chunk.path for one in found.candidates}
             later = related.superseded(self._index, paths, hiding, at)
             superseded = related.superseded(self._index, paths, hiding, high) if high < at else later
-            listed += found.of(self._successors(question, listed, superseded, limits))
-            notes = (one.chunk.note for one in listed)
+            found.add(self._successors(question, found.candidates, superseded, limits))
+            notes = (one.chunk.note for one in found.candidates)
             uses = self._catalog.usage.of(notes) if self._index.config.count_use else {}
-        state = found.state()
-        ranked = ranking.fuse(listed, question.mode, by_words_only=state.vector is None)
+        ranked = fuse(found.candidates, question.mode, by_words_only=found.vector is None)
         self._rerank(question, ranked, reasons)
         ranked = ranking.adjust(ranked, self._index.config.half_lives, uses, now)
         if time_named:
             ranked = when.prefer(ranked, time_named, later, now)
-        ranked = successors.supersede(ranked, superseded, () if as_of else (low, high))
+        ranked = ranking.supersede(ranked, superseded, () if as_of else (low, high))
         for one in ranked if later is not superseded else ():  # superseded since: it says so, and keeps its place
             one.superseded = one.superseded or (later.get(one.chunk.path) if one.chunk.path not in superseded else None)
-        return replace(
-            state,
-            candidates=ranked,
-            limits=limits,
-            is_cached=is_cached,
-            when=time_named.reason if time_named else "",
-            is_time_all=bool(time_named and time_named.is_all),
-        )
+        found.candidates = ranked
+        return found
 
     def near(
         self, vector: Vectors, limit: int = 5, limits: Sequence[Condition] = ()
@@ -179,7 +176,7 @@ class Searcher:
             return None
         return when.read(question.text, dt.datetime.fromtimestamp(self._clock()).date())
 
-    def _read(self, text: str, meant: str, mode: ranking.Mode, reasons: list[str]) -> QueryText:
+    def _read(self, text: str, meant: str, mode: Mode, reasons: list[str]) -> QueryText:
         """Return a text with the vectors of what is meant; without them if it is asked by words, or the model fails."""
         if mode == "keyword":
             return QueryText(text)
@@ -189,7 +186,7 @@ class Searcher:
             reasons.append(f"searched by words only: {error}")
             return QueryText(text)
         second = self._index.second
-        if second is None or not retrieve.TextScripts.of(meant).is_read:
+        if second is None or not TextScripts.of(meant).is_read:
             return QueryText(text, vector)
         try:
             by_second = self._cached(self._seconds, meant, lambda meant: second.vectors([meant], query=True)[0])
@@ -239,7 +236,7 @@ class Searcher:
         """Return the chunks, by number, of successors within `limits` that are no candidates; none for words alone."""
         if question.mode == "keyword" or not superseded:
             return []
-        wanted = successors.missing(candidates, superseded, question.limit)
+        wanted = ranking.missing(candidates, superseded, question.limit)
         keys = [chunk.key for path in wanted for chunk in self._catalog.at(path)[:_MOST_ALIKE]]
         return [chunk.number for chunk in self._catalog.by_key(keys, limits) if chunk.path in wanted]
 
@@ -256,7 +253,7 @@ class Searcher:
         except EmbeddingError as error:
             reasons.append(f"not reranked: {error}")
 
-    def _complete(self, ranked: Ranked, passed: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Hit]:
+    def _complete(self, ranked: Gathering, passed: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Hit]:
         """Return the chosen as hits with their words, backlinks, and what else passed of their notes."""
         if not chosen:
             return []
@@ -269,7 +266,7 @@ class Searcher:
             linked = related.counts(self._catalog.links, {one.chunk.path for one in chosen})
             found = [
                 replace(
-                    one.hit(),
+                    hit_of(one),
                     backlinks=linked[one.chunk.path],
                     further=tuple(further.pop(one.chunk.path, ())),
                     neighbours=related.neighbours(self._catalog, one.chunk, numbers),
@@ -278,9 +275,9 @@ class Searcher:
             ]
             return self._with_words(ranked, found)
 
-    def _with_words(self, ranked: Ranked, found: Sequence[Hit]) -> list[Hit]:
+    def _with_words(self, ranked: Gathering, found: Sequence[Hit]) -> list[Hit]:
         """Return hits that say which words of the question their chunks have, the first of a note its properties."""
-        words = retrieve.words_in(self.loaded, (*ranked.words, *ranked.further), [hit.chunk.number for hit in found])
+        words = words_in(self.loaded, ranked.all_words, [hit.chunk.number for hit in found])
         own = {hit.path: presentation.properties(hit.chunk) for hit in found}
         return [
             replace(hit, why={**hit.why, "words": rows}, properties=own.pop(hit.path, ""))
@@ -288,7 +285,7 @@ class Searcher:
         ]
 
 
-def hits(question: Question, ranked: Ranked) -> list[Candidate]:
+def hits(question: Question, ranked: Gathering) -> list[Candidate]:
     """Return the candidates that may be hits."""
     candidates, by_words = ranked.candidates, question.mode == "keyword"
     if ranked.quotes or by_words:
@@ -303,23 +300,23 @@ def hits(question: Question, ranked: Ranked) -> list[Candidate]:
         ]
     if by_words:
         return candidates
-    if ranked.is_time_all:
-        then = [one for one in candidates if any(share["reason"] == ranked.when for share in one.adjustments)]
+    if ranked.time and ranked.time.is_all:
+        then = [one for one in candidates if any(reason == ranked.time.reason for reason, _ in one.changes)]
         if then:  # else nothing is of that time, and a wrong guess must hide nothing
             return then
     # Words alone cannot tell what is related to a question.
     if ranked.vector is None:
         return [one for one in candidates if one.score > 0]
-    return successors.among(candidates, ranking.related(candidates, compared(question, ranked)))
+    return ranking.among(candidates, ranking.related(candidates, compared(question, ranked)))
 
 
-def compared(question: Question, ranked: Ranked) -> int:
+def compared(question: Question, ranked: Gathering) -> int:
     """Return among how many chunks the best candidate was found: where a filter leaves few, all are candidates."""
     count, is_narrowed = len(ranked.candidates), question.filter or question.as_of
     return count if is_narrowed and count < weights.POOL else ranked.counts.chunks - ranked.guides
 
 
-def nearly(question: Question, ranked: Ranked) -> list[Candidate]:
+def nearly(question: Question, ranked: Gathering) -> list[Candidate]:
     """Return the best candidate of the few closest notes, unless the question sets a least score or quotes."""
     if question.min_score is not None or ranked.quotes:
         return []
@@ -331,8 +328,8 @@ def nearly(question: Question, ranked: Ranked) -> list[Candidate]:
     return ranking.choose([*best.values()], min(weights.CLOSEST, question.limit), few=question.has_few_sessions)
 
 
-def _weights(question: Question, ranked: Ranked) -> dict[str, float]:
+def _weights(question: Question, ranked: Gathering) -> dict[str, float]:
     """Return the weights of the question's words for excerpts: the words asked for, else all of its words."""
-    words = (word for word in (*ranked.further, *ranked.words) if word.chunks)
+    words = (word for word in ranked.all_words if word.chunks)
     by_word = {part.text.casefold(): word.weight for word in words for part in (*word.same, word.part)}
     return by_word or dict.fromkeys(terms.terms(question.text), 1.0)

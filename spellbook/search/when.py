@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from spellbook.index.filters import Condition, instant, validity
 from spellbook.search import weights
-from spellbook.search.ranking import Candidate
 from spellbook.search.related import Superseded
+from spellbook.search.scores import Candidate
 
 Days = tuple[dt.date, dt.date]
 """The first and the last day of a range."""

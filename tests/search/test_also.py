@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from spellbook.cli import main
 from spellbook.search import weights
-from spellbook.search.ranking import fuse
+from spellbook.search.scores import fuse
 from spellbook.system.errors import InvalidInput
 from tests.mcp.agent import talk
 from tests.search.candidates import candidate

@@ -11,9 +11,8 @@ from spellbook.index import embed, sync
 from spellbook.models.hash import HashEmbedder
 from spellbook.search import weights
 from spellbook.search.question import Question
-from spellbook.search.ranking import Candidate, fuse
 from spellbook.search.searcher import Searcher
-from spellbook.search.text_scores import Match, OfNote, joined
+from spellbook.search.scores import Candidate, Match, OfNote, fuse, joined
 from tests.helpers import Counting, opened
 from tests.search.candidates import candidate
 

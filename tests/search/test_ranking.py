@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from spellbook.search.ranking import adjust, choose, fuse, least, related, rerank
+from spellbook.search.ranking import adjust, choose, hit_of, least, related, rerank, supersede
 from spellbook.search.related import Superseded
-from spellbook.search.successors import supersede
+from spellbook.search.scores import fuse
 from tests.search.candidates import candidate
 
 NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()
@@ -174,9 +174,9 @@ def test_pins_and_importance():
 def test_a_note_says_itself_that_it_is_superseded(said):
     """It loses four tenths of its score, whether its successor is known or not."""
     [alone] = ranked(candidate("old.md", 0.9, **said), mode="semantic")
-    assert (reasons(alone), alone.score, alone.hit().why["superseded_by"]) == (["superseded"], 0.54, {})
+    assert (reasons(alone), alone.score, hit_of(alone).why["superseded_by"]) == (["superseded"], 0.54, {})
     [other] = ranked(candidate("old.md", 0.9, superseded_by=None, status="done"), mode="semantic")
-    assert (other.score, "superseded_by" in other.hit().why) == (0.9, False)
+    assert (other.score, "superseded_by" in hit_of(other).why) == (0.9, False)
 
 
 @pytest.mark.parametrize(("missing", "left"), [("", "cba"), ("b", "ca"), ("c", "ba"), ("a", "cb")])
@@ -218,12 +218,12 @@ def test_what_is_superseded_loses_no_more_than_its_place():
     ]
     assert (reasons(new), shares(new)) == (["supersedes old.md"], pytest.approx(new.score))
     assert (reasons(old), shares(old)) == (["superseded by new.md"], pytest.approx(old.score))
-    assert old.hit().why["superseded_by"] == {"path": "new.md", "id": "id of new.md", "title": "new.md"}
+    assert hit_of(old).why["superseded_by"] == {"path": "new.md", "id": "id of new.md", "title": "new.md"}
     old, new = candidate("old.md", 0.5), candidate("new.md", 0.7)
     found = ranked(old, new, mode="semantic", above={"old.md": ["new.md"]})
     assert [(each.score, reasons(each)) for each in found] == [(0.7, []), (0.5, [])]
     [alone] = ranked(candidate("old.md", 0.8), mode="semantic", above={"old.md": ["new.md"]})
-    assert (alone.score, alone.hit().why["superseded_by"]["path"]) == (0.8, "new.md")
+    assert (alone.score, hit_of(alone).why["superseded_by"]["path"]) == (0.8, "new.md")
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_checkpoint_about_other_work_supersedes_nothing(kind, score, left):
     found = ranked(old, new, mode="semantic", above={"old.md": ["new.md"]})
     assert [each.chunk.path for each in found] == left
     if left[0] == "old.md":
-        assert (old.score, new.score, "superseded_by" in old.hit().why) == (0.8, score, False)
+        assert (old.score, new.score, "superseded_by" in hit_of(old).why) == (0.8, score, False)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from spellbook.index import sync
-from spellbook.search import fts_query, presentation, synonyms, weights
+from spellbook.search import presentation, synonyms, weights, words
 from spellbook.search.question import Question
+from spellbook.search.ranking import hit_of
 from spellbook.search.searcher import Searcher
 from tests.helpers import opened
 
@@ -78,7 +79,7 @@ def test_a_word_finds_what_its_synonyms_find(index, asked, path, said):
     leg = found[path].legs["keyword"]
     if said:
         assert said.split(" = ")[1] in leg["synonyms"][0].split(" = ")[1]
-        assert f"words: {leg['synonyms'][0]}" in presentation.reasons(found[path].hit())
+        assert f"words: {leg['synonyms'][0]}" in presentation.reasons(hit_of(found[path]))
     else:
         assert "synonyms" not in leg
 
@@ -102,7 +103,7 @@ def test_a_common_synonym_is_worth_no_more_than_itself(index, write_note, vault)
 def test_words_that_the_question_names_itself_are_asked_for_once(index):
     """`레디스 redis` is not asked for by two more synonyms, and quotes ask for what they hold."""
     table = synonyms.of(index.config.vault)
-    assert all(term.same == () for term in fts_query.parse("레디스 redis", table).terms)
+    assert all(term.same == () for term in words.parse("레디스 redis", table).terms)
     assert by_words(index, '"레디스"') == {}
     assert Searcher(index).ask(Question("레디스", "keyword", ("레디스",))).hits == ()
 

@@ -9,7 +9,7 @@ import pytest
 
 from spellbook.library.book import Spellbook
 from spellbook.models import calibration
-from spellbook.search import retrieve
+from spellbook.search import candidates
 from spellbook.text.languages import language, of_note
 
 QUESTIONS, PASSAGES = calibration.sample()
@@ -82,7 +82,7 @@ def test_english_is_not_in_another_language(book, write_note, title, text, asked
     write_note("a.md", f"# {title}\n\n{text}")
     book.reindex()
     [chunk] = book.index.catalog.at("a.md")
-    foreign = retrieve.TextScripts.of(asked).foreign(chunk, retrieve.ChunkScripts(chunk), 0.0)
+    foreign = candidates.TextScripts.of(asked).foreign(chunk, candidates.ChunkScripts(chunk), 0.0)
     assert (foreign > 0) is is_other
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.index import sync
-from spellbook.search import fts_query
+from spellbook.search import words
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.text.terms import index_form, parts
@@ -32,7 +32,7 @@ class Shelf:
 
     def ask(self, question):
         """The numbers of the texts that a question finds, best first."""
-        expression = fts_query.parse(question).chosen(self.frequency).expression
+        expression = words.parse(question).chosen(self.frequency, 100).expression
         rows = (
             self.db.execute("SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words)", (str(expression),))
             if expression
@@ -122,7 +122,7 @@ def test_a_minus_excludes_nothing():
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_every_text_finds_itself(text):
     """A text used as a query finds itself, if it has any terms."""
-    query = fts_query.parse(text)
+    query = words.parse(text)
     assert Shelf("other", text).ask(text)[:1] == [1] * bool(query.terms or query.required)
 
 
@@ -143,9 +143,9 @@ def test_every_text_finds_itself(text):
 )
 def test_a_question_of_any_length_is_bounded(text):
     """Any question gives at most 64 terms of limited length."""
-    query = fts_query.parse(text)
-    chosen = query.chosen(lambda part: 0)
-    assert len(chosen.frequencies) <= 128
+    query = words.parse(text)
+    chosen = query.chosen(lambda part: 0, 100)
+    assert len(chosen.words) <= 128
     assert len(str(chosen.expression or "")) < 25_000
 
 
