@@ -53,11 +53,7 @@ class ExplainedChunk(Place):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """
-    How a question was answered: its words, the number of candidates, and a row for each chunk shown.
-
-    `when` is what the question says of time, "" if it says nothing.
-    """
+    """How a question was answered: its words, what it says of time, the number of candidates, and a row a chunk."""
 
     query: str
     mode: str
@@ -75,11 +71,7 @@ class Explanation:
 
 
 def why(index: Index, searcher: Searcher, question: Question, id: str | None = None) -> Explanation:
-    """
-    Explain the answer to `question`, or why the chunk or note `id` is or is not in it.
-
-    Raises MemoryNotFound for an unknown id, InvalidInput for a filter that makes no sense.
-    """
+    """Explain the answer to `question`, or why the chunk or note `id` is or is not in it. Raises MemoryNotFound."""
     wanted = [chunk.number for chunk in lookup.named(index, id)[0]] if id else []
     ranked = searcher.rank(question, wanted)
     named = [one for one in ranked.candidates if one.chunk.number in wanted]
@@ -93,26 +85,24 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     closest = {one.chunk.number for one in ([] if chosen else nearly(question, ranked))}
     rest = [one for one in ranked.candidates if one.chunk.number not in places]
     shown = named if wanted else [*chosen, *rest[: max(0, _SHOWN - len(chosen))]]
-    rows = []
-    for candidate in shown[:_MOST_SHOWN]:
-        number = candidate.chunk.number
+    least = weights.WEAK if passed else ranking.least(compared(question, ranked))
+
+    def verdict(one: Candidate) -> str:
+        number = one.chunk.number
         if key := refused.get(number):
             is_guide = key == NO_GUIDES.key
-            verdict = "a guide of Spellbook: name it by a filter" if is_guide else f"excluded by the filter {key}"
-        elif place := places.get(number):
-            verdict = f"hit {place}"
-        elif candidate.chunk.key == NO_TEXT:
-            verdict = "it has no text but a title"
-        elif candidate.chunk.path in full and number in numbers:
-            verdict = f"beyond {counted(question.per_note, 'chunk')} of one note"
-        elif number in numbers:
-            verdict = f"beyond the limit of {question.limit}" if len(chosen) == question.limit else SESSION
-        else:
-            least = weights.WEAK if passed else ranking.least(compared(question, ranked))
-            verdict = _refusal(question, ranked, candidate, least)
-            if number in closest:
-                verdict = f"a closest note: {verdict}"
-        rows.append(_row(index, ranked, candidate, verdict, places.get(number)))
+            return "a guide of Spellbook: name it by a filter" if is_guide else f"excluded by the filter {key}"
+        if place := places.get(number):
+            return f"hit {place}"
+        if one.chunk.key == NO_TEXT:
+            return "it has no text but a title"
+        if one.chunk.path in full and number in numbers:
+            return f"beyond {counted(question.per_note, 'chunk')} of one note"
+        if number in numbers:
+            return f"beyond the limit of {question.limit}" if len(chosen) == question.limit else SESSION
+        return "a closest note: " * (number in closest) + _refusal(question, ranked, one, least)
+
+    rows = [_row(index, ranked, one, verdict(one), places.get(one.chunk.number)) for one in shown[:_MOST_SHOWN]]
     return Explanation(
         question.text,
         question.mode,

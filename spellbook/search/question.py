@@ -1,6 +1,4 @@
-"""
-Questions and answers: what a search is asked, checked, and what it gives back, as plain values.
-"""
+"""Questions and answers: what a search is asked, checked, and what it gives back, as plain values."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ class State:
     """
     The index that answered; `reason` says why it is `degraded`, `embedding` if a process embeds what is pending.
 
-    `second_pending` counts the texts that the second encoder lacks while others are pending; None without one.
+    `second_pending` counts the texts that the second encoder lacks while others are pending.
     """
 
     generation: int

@@ -1,6 +1,4 @@
-"""
-Neighbours of a note: its links, its backlinks, related notes, and what supersedes it. It only reads.
-"""
+"""Neighbours of a note: its links, its backlinks, related notes, and what supersedes it. It only reads."""
 
 from __future__ import annotations
 
@@ -105,11 +103,7 @@ def around(index: Index, path: str) -> Around:
 
 
 def neighbours(catalog: Catalog, chunk: StoredChunk, hits: Collection[int]) -> dict[str, dict[str, str]]:
-    """
-    Return the exchanges `before` and `after` a chunk of a conversation or a session: the `id` and a `line` of each.
-
-    Those among the `hits`, by number, are left out. They are of the same note, so who may see the chunk may see them.
-    """
+    """Return the exchanges `before` and `after` a chunk of a conversation or session that are no `hits`: id, line."""
     if not (privacy.is_session(chunk.meta) or is_conversation(chunk.meta)):
         return {}
     near, own = catalog.at(chunk.path, chunk.ordinal - _BESIDE, chunk.ordinal + _BESIDE), chunk.suffix.partition("~")[0]
@@ -130,10 +124,9 @@ def links(stored: Links, path: str) -> tuple[Leading, ...]:
     titles = stored.titles(place.path for place in reached if place)
     leading = []
     for row, place in zip(rows, reached, strict=True):
-        note: tuple[str | None, str | None, str | None] = (None, None, None)
-        if place and place.path in titles:
-            note = (place.path, *titles[place.path])
-        leading.append(Leading(row.target + row.fragment, row.line, *note, row.relation))
+        to = place.path if place and place.path in titles else None
+        id, title = titles[to] if to else (None, None)
+        leading.append(Leading(row.target + row.fragment, row.line, to, id, title, row.relation))
     return tuple(leading)
 
 
@@ -168,8 +161,7 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
     """
     Return the notes that are most related to the note at `path`, and why.
 
-    A direct link counts 1 each way. A shared link target, tag, keyword or entity counts less, the more notes share
-    it.
+    A direct link counts 1 each way, a shared target, tag, keyword or entity less, the more notes share it.
     """
     scores: dict[str, float] = defaultdict(float)
     reasons: dict[str, list[str]] = defaultdict(list)
@@ -308,11 +300,7 @@ def is_superseded(chunk: StoredChunk) -> bool:
 
 
 def standing(index: Index, chunks: Collection[StoredChunk]) -> dict[str, dict[str, str]]:
-    """
-    Return which notes of these chunks are superseded, by path, and by what: its path, id and title.
-
-    Nothing is said of one that is hidden, or that the note itself does not name.
-    """
+    """Return the superseded notes of these chunks by path, and path, id and title of the successor unless hidden."""
     above = superseded(index, {chunk.path for chunk in chunks}, index.visible)
     marked: dict[str, dict[str, str]] = {}
     for chunk in chunks:

@@ -19,7 +19,7 @@ from spellbook.search import synonyms, weights
 from spellbook.search.scores import Leg
 from spellbook.system.lazy import np
 from spellbook.text import korean, terms
-from spellbook.text.expressions import AllOf, AnyOf, Expression, Phrase
+from spellbook.text.expressions import AnyOf, Expression, Phrase
 from spellbook.text.stop_words import STOP_WORDS
 
 _MOST_PARTS = 64
@@ -147,9 +147,9 @@ class Query:
         if listed:
             if len(listed) > most:
                 listed = sorted(listed, key=lambda part: count(part) or math.inf)[:most]
-            expression = AllOf(tuple(listed)) if self.all else AnyOf(tuple(listed))
+            expression = AnyOf(tuple(listed), self.all)
             if required:
-                expression = AllOf((*required, expression))
+                expression = AnyOf((*required, expression), all=True)
         return Chosen(expression, tuple(words), bool(required), tuple(alike))
 
 

@@ -11,8 +11,8 @@ from spellbook.index import embed, sync
 from spellbook.models.hash import HashEmbedder
 from spellbook.search import weights
 from spellbook.search.question import Question
-from spellbook.search.searcher import Searcher
 from spellbook.search.scores import Candidate, Match, OfNote, fuse, joined
+from spellbook.search.searcher import Searcher
 from tests.helpers import Counting, opened
 from tests.search.candidates import candidate
 
