@@ -1,8 +1,7 @@
 """
-The candidates of a question: each text of it looks for chunks by meaning and by words, and scores all that were found.
+The candidates of a question: each text of it, `Question.also` too, finds chunks by meaning and by words.
 
-A question may come with further texts, `Question.also`. Each finds its own chunks;
-every chunk is then scored under every text. Only reads. Scores are absolute, in 0..1.
+Every chunk is scored under every text. Only reads. Scores are absolute, in 0..1.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from typing import NamedTuple
 
 from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk
 from spellbook.index.filters import NO_GUIDES, Condition
@@ -218,9 +218,8 @@ class Lookup:
         self, chunks: Sequence[StoredChunk], written: Sequence[ChunkScripts], rows: dict[str, bytes]
     ) -> list[Match]:
         """
-        Return what the text has to do with each of `chunks`.
+        Return what the text has to do with each of `chunks`; `written` says how each is written, if that matters.
 
-        `written` says how each is written; it is empty where no text `compares_languages`.
         `rows` are vectors of the second encoder by key; those that are missing are read and added.
         """
         loaded, index, vector = self._loaded, self._loaded.index, self.text.vector
@@ -234,7 +233,7 @@ class Lookup:
         if self.is_by_words:
             self.words.score(chunk.number for chunk in chunks)
         # With one leg alone no credit is given for another language.
-        own = TextScripts.of(self.text.text) if self.is_both else ANY_LANGUAGE
+        own = TextScripts.of(self.text.text) if self.is_both else TextScripts()
         notes: Mapping[str, OfNote] = {}
         by_second: Mapping[str, float] = {}
         if self._mode != "keyword":  # which asks for chunks with these words
@@ -260,11 +259,7 @@ class Lookup:
 
 
 def _of_note(note: NoteCosines, scale: Scale, by_second: Mapping[str, float], words: float | None) -> OfNote:
-    """
-    Return the scores of a whole note: by meaning on an embedder's scale and `by_second`, and by words.
-
-    `words` is the share, by weight, of the words asked for that the note contains.
-    """
+    """Return the scores of a whole note; `words` is the share, by weight, of the words asked for that it contains."""
     labels: dict[str, float] = {}
     for kind, key, cosine in note.labels:
         first = None if cosine is None else score(cosine, scale)
@@ -285,12 +280,11 @@ def scores_by_second(vector: Bytes, scale: Scale, rows: Mapping[str, bytes]) -> 
     return {key: score(cosine, scale) for key, cosine in zip(rows, cosines, strict=True)}
 
 
-@dataclass(frozen=True, slots=True)
-class TextScripts:
+class TextScripts(NamedTuple):
     """The scripts that a text is written in, with their shares, and its language if several have its script."""
 
-    scripts: Mapping[str, float]
-    language: str
+    scripts: Mapping[str, float] = {}
+    language: str = ""
 
     @classmethod
     def of(cls, text: str) -> TextScripts:
@@ -310,10 +304,6 @@ class TextScripts:
     def is_read(self) -> bool:
         """Whether the second encoder knows its scripts and its language."""
         return _is_known(self.scripts) and self.language in _LANGUAGES
-
-
-ANY_LANGUAGE = TextScripts({}, "")
-"""Finds no chunk foreign."""
 
 
 class ChunkScripts:

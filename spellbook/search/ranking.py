@@ -180,11 +180,7 @@ def outcome(chunk: StoredChunk) -> str:
 
 
 def missing(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded], limit: int) -> set[str]:
-    """
-    Return the living successors of the `limit` first notes of each leg, without those that are candidates.
-
-    The successors of a checkpoint are left out: if one is about the same work, the question finds it.
-    """
+    """Return the living successors of the `limit` first notes of each leg that are no candidates, nor checkpoints."""
     living: dict[str, set[str]] = {}
     for path, known in superseded.items():  # what supersedes comes first
         living[path] = {one for by in known.above for one in living.get(by, {by})}
@@ -245,7 +241,7 @@ def _is_other_work(old: Candidate, new: Candidate) -> bool:
 
 
 def among(candidates: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:
-    """Return those of `candidates`, best first, that are `chosen` or stand above one that is, as what supersedes it."""
+    """Return the chosen candidates and the candidates that supersede one of them, best first."""
     replacing = [one for one in candidates if one.replaces]
     if not replacing:
         return [*chosen]
@@ -261,12 +257,7 @@ def among(candidates: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[
 
 
 def least(chunks: int) -> float:
-    """
-    Return the evidence that the best of so many `chunks` needs for there to be any hits.
-
-    With more chunks, the nearest one is nearer by chance. This bound lets through about the same share of
-    questions off topic for every size of vault.
-    """
+    """Return the evidence that the best of so many `chunks` needs: with more of them, one is nearer by chance."""
     tens = math.log10(max(1, chunks))
     return min(weights.FEW + weights.FEW_TENFOLD * tens, weights.MANY + weights.MANY_TENFOLD * tens)
 
@@ -275,7 +266,7 @@ def related(candidates: Sequence[Candidate], chunks: int) -> list[Candidate]:
     """
     Return the candidates that are related to the question; none, unless one of them has enough evidence.
 
-    One without enough of its own is left out if its score is far below the best.
+    A candidate without enough of its own is left out if its score is far below the best.
     """
     enough = least(chunks)
     evidence = [(candidate, candidate.evidence()) for candidate in candidates]

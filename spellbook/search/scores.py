@@ -169,12 +169,12 @@ class Candidate:
 
     @property
     def semantic(self) -> Leg | None:
-        """What the question itself has to do with it by meaning."""
+        """The leg of the question itself by meaning."""
         return self.matches[0].semantic
 
     @property
     def keyword(self) -> Leg | None:
-        """What the question itself has to do with it by words."""
+        """The leg of the question itself by words."""
         return self.matches[0].keyword
 
     @property

@@ -10,8 +10,9 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -97,12 +98,7 @@ class Searcher:
         return self._catalog.unmatched(conditions(question.filter), self._index.visible, paths=paths)
 
     def rank(self, question: Question, wanted: Sequence[int] = ()) -> Gathering:
-        """
-        Filter, retrieve, fuse, rerank and adjust; return all candidates, best first.
-
-        The chunks `wanted`, by number, are among them whatever their score. Raises InvalidInput for a filter that makes
-        no sense.
-        """
+        """Return all candidates, ranked; the chunks `wanted`, by number, are among them. Raises InvalidInput."""
         self.used, now, as_of = time.monotonic(), self._clock(), question.as_of
         at = as_of_moment(as_of, now) if as_of else now
         filter = conditions(question.filter)
@@ -127,7 +123,7 @@ class Searcher:
             paths = {one.chunk.path for one in found.candidates}
             later = related.superseded(self._index, paths, hiding, at)
             superseded = related.superseded(self._index, paths, hiding, high) if high < at else later
-            found.add(self._successors(question, found.candidates, superseded, limits))
+            found.add(self._successors(question, found, superseded))
             notes = (one.chunk.note for one in found.candidates)
             uses = self._catalog.usage.of(notes) if self._index.config.count_use else {}
         ranked = fuse(found.candidates, question.mode, by_words_only=found.vector is None)
@@ -149,9 +145,8 @@ class Searcher:
         with self._catalog.reading():
             if self._catalog.fingerprint != self._index.embedder.fingerprint:
                 return []  # its vectors are of another model
-            best = self.loaded.nearest.chunks(
-                vector, (*limits, *without_guides(limits), *self._index.visible), limit, []
-            )
+            limits = (*limits, *without_guides(limits), *self._index.visible)
+            best = self.loaded.nearest.chunks(vector, limits, limit, [])
         scored = [(chunk, score(cosine, self._index.embedder.scale)) for chunks, cosine in best for chunk in chunks]
         return sorted(scored, key=lambda pair: (-pair[1], pair[0].id))[:limit]
 
@@ -160,8 +155,9 @@ class Searcher:
     ) -> list[tuple[StoredChunk, float]]:
         """Return the best chunk of each other note within `limits` that is near to a chunk of the note at `path`."""
         chunks = self._catalog.at(path)[:_MOST_ALIKE]
+        keys = [chunk.key for chunk in chunks]
         best: dict[str, tuple[StoredChunk, float]] = {}
-        for vector in self._vectors_of(chunk.key for chunk in chunks).values():
+        for vector in self.loaded.nearest.vectors(keys, len(keys)).values():
             for chunk, value in self.near(vector, limit + len(chunks), limits):
                 if chunk.path != path and value >= max(least, best.get(chunk.path, (chunk, 0.0))[1]):
                     best[chunk.path] = (chunk, value)
@@ -188,11 +184,10 @@ class Searcher:
         second = self._index.second
         if second is None or not TextScripts.of(meant).is_read:
             return QueryText(text, vector)
-        try:
+        with suppress(EmbeddingError):  # else the embedder answers alone; whoever embeds says why
             by_second = self._cached(self._seconds, meant, lambda meant: second.vectors([meant], query=True)[0])
-        except EmbeddingError:  # the embedder answers alone; whoever embeds says why
-            return QueryText(text, vector)
-        return QueryText(text, vector, by_second)
+            return QueryText(text, vector, by_second)
+        return QueryText(text, vector)
 
     def _embed(self, text: str) -> Vectors:
         vector = self._index.embedder.embed_query(text)
@@ -222,23 +217,15 @@ class Searcher:
         with self._guard:
             return sum(self._vectors.pop(text, None) is not None for text in texts)
 
-    def _vectors_of(self, keys: Iterable[str]) -> dict[str, Vectors]:
-        listed = list(keys)
-        return self.loaded.nearest.vectors(listed, len(listed))
-
     def _successors(
-        self,
-        question: Question,
-        candidates: Sequence[Candidate],
-        superseded: Mapping[str, related.Superseded],
-        limits: Sequence[Condition],
+        self, question: Question, found: Gathering, superseded: Mapping[str, related.Superseded]
     ) -> list[int]:
-        """Return the chunks, by number, of successors within `limits` that are no candidates; none for words alone."""
+        """Return the chunks, by number, of successors that are no candidates; none for words alone."""
         if question.mode == "keyword" or not superseded:
             return []
-        wanted = ranking.missing(candidates, superseded, question.limit)
+        wanted = ranking.missing(found.candidates, superseded, question.limit)
         keys = [chunk.key for path in wanted for chunk in self._catalog.at(path)[:_MOST_ALIKE]]
-        return [chunk.number for chunk in self._catalog.by_key(keys, limits) if chunk.path in wanted]
+        return [chunk.number for chunk in self._catalog.by_key(keys, found.limits) if chunk.path in wanted]
 
     def _rerank(self, question: Question, fused: Sequence[Candidate], reasons: list[str]) -> None:
         """Let the reranker, if there is one, judge the first candidates."""
@@ -258,10 +245,10 @@ class Searcher:
         if not chosen:
             return []
         numbers = [one.chunk.number for one in chosen]
-        further: dict[str, list[StoredChunk]] = {}
+        further: dict[str, list[StoredChunk]] = defaultdict(list)
         for one in passed:
             if one.chunk.number not in numbers:
-                further.setdefault(one.chunk.path, []).append(one.chunk)
+                further[one.chunk.path].append(one.chunk)
         with self._catalog.reading():
             linked = related.counts(self._catalog.links, {one.chunk.path for one in chosen})
             found = [
@@ -293,11 +280,8 @@ def hits(question: Question, ranked: Gathering) -> list[Candidate]:
     if (least := question.min_score) is not None:
         # A word that most chunks contain is worth nothing, yet asking for it alone must find it.
         is_asked = by_words or question.filter
-        return [
-            one
-            for one in candidates
-            if one.score >= least and (one.score > 0 or (is_asked and (one.semantic or one.keyword)))
-        ]
+        high = [one for one in candidates if one.score >= least]
+        return [one for one in high if one.score > 0 or (is_asked and (one.semantic or one.keyword))]
     if by_words:
         return candidates
     if ranked.time and ranked.time.is_all:
@@ -330,6 +314,7 @@ def nearly(question: Question, ranked: Gathering) -> list[Candidate]:
 
 def _weights(question: Question, ranked: Gathering) -> dict[str, float]:
     """Return the weights of the question's words for excerpts: the words asked for, else all of its words."""
-    words = (word for word in ranked.all_words if word.chunks)
-    by_word = {part.text.casefold(): word.weight for word in words for part in (*word.same, word.part)}
+    # The question's own words come last: their weights count.
+    words = sorted(ranked.all_words, key=lambda word: word in ranked.words)
+    by_word = {part.text.casefold(): word.weight for word in words if word.chunks for part in (*word.same, word.part)}
     return by_word or dict.fromkeys(terms.terms(question.text), 1.0)

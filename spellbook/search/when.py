@@ -27,11 +27,9 @@ Span = tuple[int, int]
 @dataclass(frozen=True, slots=True)
 class When:
     """
-    What a question says of time, and the question without it.
+    The `words` of time in a question, the `rest` of it, and the range of days, None where it is open.
 
-    `first` and `last` bound the days, None where they are open. With `newest`, the newest of the related notes is
-    preferred. `words` are those of time. `is_all` says that the question asks for nothing but the notes of that
-    range: "지난주에 정한 것", "what happened yesterday".
+    With `newest`, the newest of the related notes is preferred. `is_all`: it asks for all notes of that range.
     """
 
     words: str
@@ -44,13 +42,10 @@ class When:
     @property
     def reason(self) -> str:
         """Say in one line what a note was preferred for."""
-        if self.newest:
-            return f"newest: {self.words}"
-        if self.first is None:
-            return f"until {self.last}: {self.words}"
-        if self.last is None:
-            return f"since {self.first}: {self.words}"
-        return f"from {self.first} to {self.last}: {self.words}"
+        opened = "newest" if self.newest else f"since {self.first}" if self.first else f"until {self.last}"
+        return (
+            f"from {self.first} to {self.last}: {self.words}" if self.first and self.last else f"{opened}: {self.words}"
+        )
 
     @property
     def condition(self) -> Condition:

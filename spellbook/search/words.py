@@ -155,10 +155,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class WordSynonyms:
-    """
-    The synonyms of one `word` that the vault has, in `chunks` chunks. `parts` is the word as it is asked for; nothing,
-    if the vault does not have it.
-    """
+    """The synonyms of one `word` that the vault has, in `chunks` chunks; `parts` is the word itself, if it has that."""
 
     word: str
     parts: tuple[Phrase, ...]
@@ -174,10 +171,9 @@ class WordSynonyms:
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """
-    An expression (None if there is nothing to ask for), and its words with what the vault has of them.
+    An expression (None if there is nothing to ask for), its words, and their synonyms, which are not in it.
 
-    If it `quotes`, a chunk that does not match is no hit, whatever its meaning. `alike` are synonyms; they are not in
-    the expression.
+    If it `quotes`, a chunk that does not match is no hit, whatever its meaning.
     """
 
     expression: Expression | None
