@@ -42,10 +42,10 @@ class When:
     @property
     def reason(self) -> str:
         """Say in one line what a note was preferred for."""
-        opened = "newest" if self.newest else f"since {self.first}" if self.first else f"until {self.last}"
-        return (
-            f"from {self.first} to {self.last}: {self.words}" if self.first and self.last else f"{opened}: {self.words}"
-        )
+        if self.first and self.last:
+            return f"from {self.first} to {self.last}: {self.words}"
+        bound = "newest" if self.newest else f"since {self.first}" if self.first else f"until {self.last}"
+        return f"{bound}: {self.words}"
 
     @property
     def condition(self) -> Condition:
