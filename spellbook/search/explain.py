@@ -100,7 +100,8 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
             return f"beyond {counted(question.per_note, 'chunk')} of one note"
         if number in numbers:
             return f"beyond the limit of {question.limit}" if len(chosen) == question.limit else SESSION
-        return "a closest note: " * (number in closest) + _refusal(question, ranked, one, least)
+        reason = _refusal(question, ranked, one, least)
+        return f"a closest note: {reason}" if number in closest else reason
 
     rows = [_row(index, ranked, one, verdict(one), places.get(one.chunk.number)) for one in shown[:_MOST_SHOWN]]
     return Explanation(

@@ -12,15 +12,13 @@ import threading
 import time
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import DATES, Condition, Unmatched, as_of_moment, conditions, without_guides
 from spellbook.index.loaded import LoadedIndex
 from spellbook.index.opened import Index
-from spellbook.models.base import Bytes, Vectors, score
+from spellbook.models.base import Vectors, score
 from spellbook.search import packing, presentation, ranking, related, weights, when
 from spellbook.search.candidates import ChunkScripts, Gathering, QueryText, TextScripts
 from spellbook.search.question import Answer, Question, State, state
@@ -29,8 +27,6 @@ from spellbook.search.scores import Candidate, Mode, fuse
 from spellbook.search.words import words_in
 from spellbook.system.errors import EmbeddingError
 from spellbook.text import terms
-
-V = TypeVar("V")
 
 _EMBED_NEXT = 20
 """Candidates by words whose vectors, if missing, are embedded next."""
@@ -55,8 +51,7 @@ class Searcher:
         self._catalog = index.catalog
         self.loaded = LoadedIndex(index)
         self._guard = threading.Lock()
-        self._vectors: OrderedDict[str, Vectors] = OrderedDict()
-        self._seconds: OrderedDict[str, Bytes] = OrderedDict()
+        self._vectors: OrderedDict[str, QueryText] = OrderedDict()
         self._written: OrderedDict[int, ChunkScripts] = OrderedDict()
         self.used = time.monotonic()
         """When it was last used (monotonic clock, seconds)."""
@@ -176,41 +171,33 @@ class Searcher:
         """Return a text with the vectors of what is meant; without them if it is asked by words, or the model fails."""
         if mode == "keyword":
             return QueryText(text)
+        with self._guard:
+            if known := self._vectors.get(meant):
+                self._vectors.move_to_end(meant)
+                return replace(known, text=text)
         try:
-            vector = self._cached(self._vectors, meant, self._embed)
+            vector = self._index.embedder.embed_query(meant)
+            self._index.fits(len(vector))
         except EmbeddingError as error:
             reasons.append(f"searched by words only: {error}")
             return QueryText(text)
+        made = QueryText(text, vector)
         second = self._index.second
-        if second is None or not TextScripts.of(meant).is_read:
-            return QueryText(text, vector)
-        with suppress(EmbeddingError):  # else the embedder answers alone; whoever embeds says why
-            by_second = self._cached(self._seconds, meant, lambda meant: second.vectors([meant], query=True)[0])
-            return QueryText(text, vector, by_second)
-        return QueryText(text, vector)
-
-    def _embed(self, text: str) -> Vectors:
-        vector = self._index.embedder.embed_query(text)
-        self._index.fits(len(vector))
-        return vector
-
-    def _cached(self, vectors: OrderedDict[str, V], text: str, embed: Callable[[str], V]) -> V:
-        """Return a text's vector from `vectors`, or embed it and keep the vector there."""
+        if second is not None and TextScripts.of(meant).is_read:
+            try:
+                made = QueryText(text, vector, second.vectors([meant], query=True)[0])
+            except EmbeddingError:  # the embedder answers alone; whoever embeds says why
+                return made
         with self._guard:
-            if text in vectors:
-                vectors.move_to_end(text)
-                return vectors[text]
-        vector = embed(text)
-        with self._guard:
-            vectors[text] = vector
-            while len(vectors) > _REMEMBERED:
-                vectors.popitem(last=False)
-        return vector
+            self._vectors[meant] = made
+            while len(self._vectors) > _REMEMBERED:
+                self._vectors.popitem(last=False)
+        return made
 
     def cached(self) -> dict[str, int]:
         """Return the questions whose vectors are cached, with the bytes of each."""
         with self._guard:
-            return {text: vector.nbytes for text, vector in self._vectors.items()}
+            return {text: read.vector.nbytes for text, read in self._vectors.items() if read.vector is not None}
 
     def forget(self, texts: Iterable[str]) -> int:
         """Drop the vectors of these questions; return how many were cached."""

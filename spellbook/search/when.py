@@ -42,10 +42,13 @@ class When:
     @property
     def reason(self) -> str:
         """Say in one line what a note was preferred for."""
-        if self.first and self.last:
-            return f"from {self.first} to {self.last}: {self.words}"
-        bound = "newest" if self.newest else f"since {self.first}" if self.first else f"until {self.last}"
-        return f"{bound}: {self.words}"
+        if self.newest:
+            return f"newest: {self.words}"
+        if self.first is None:
+            return f"until {self.last}: {self.words}"
+        if self.last is None:
+            return f"since {self.first}: {self.words}"
+        return f"from {self.first} to {self.last}: {self.words}"
 
     @property
     def condition(self) -> Condition:

@@ -41,6 +41,9 @@ _MOST_NEGATED = 4
 _MOST_LINES = 200
 """The most lines of a difference that is shown."""
 
+_MOST_COMPARED = 4_000
+"""The most items between the first and the last difference that are compared; by hand, as they take up to 5 s."""
+
 Span = tuple[int, int, int, int]
 """Start and end in one sequence, and start and end in the other; ends are exclusive."""
 
@@ -54,10 +57,12 @@ def unified(before: str, after: str, a: str = "there", b: str = "new") -> str:
 
 
 def changed_spans(old: Sequence[str], new: Sequence[str]) -> list[Span]:
-    """Return where two sequences differ, in order. Equal ends are equal, however often their items come."""
+    """Return where two sequences differ, in order; of long ones with much between both ends that are equal as one."""
     length = min(len(old), len(new))
     head = next((n for n in range(length) if old[n] != new[n]), length)
     tail = next((n for n in range(length - head) if old[-1 - n] != new[-1 - n]), length - head)
+    if max(len(old), len(new)) - head - tail > _MOST_COMPARED:
+        return [(head, len(old) - tail, head, len(new) - tail)]
     matcher = difflib.SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail])
     return [(head + i, head + j, head + k, head + m) for tag, i, j, k, m in matcher.get_opcodes() if tag != "equal"]
 

@@ -160,8 +160,7 @@ def test_every_identifier_finds_itself(text):
 @pytest.mark.parametrize("text", ["1A", "A.b", "aA", "a", "1.", ".", "A+", "é"])
 def test_parts_take_linear_time(text):
     """A megabyte of any text takes seconds at most, and binary data is no identifier."""
-    assert len(parts(f"v{text}" * (1_000_000 // len(text)))) <= 3_000_000
-    assert len(parts(text * (1_000_000 // len(text)))) <= 1_000_000
+    assert len(parts("v" + text * (1_000_000 // len(text)))) <= 1_000_001
 
 
 @given(anything, anything)
