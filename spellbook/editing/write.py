@@ -21,7 +21,7 @@ from spellbook.notes import relations
 from spellbook.notes.chunks import cut
 from spellbook.notes.decisions import CHECKPOINT, DECISION
 from spellbook.notes.note import Note, Stamp, parse
-from spellbook.search import successors
+from spellbook.search import related
 from spellbook.search.duplicates import DUPLICATE, LIKELY, below_headings
 from spellbook.search.presentation import is_outside
 from spellbook.search.searcher import Searcher
@@ -294,7 +294,7 @@ def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same:
 
     A checkpoint or an article is overturned by its like alone.
     """
-    old = successors.standing(index, [chunk for chunk, *_ in near])
+    old = related.standing(index, [chunk for chunk, *_ in near])
     older: dict[str, Overturned] = {}
     for chunk, _, about in near:
         is_alike = chunk.category == note.category or not {chunk.category, note.category} & {*_APART}

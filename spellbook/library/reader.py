@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spellbook.editing import memory, write
     from spellbook.library.book import Spellbook
     from spellbook.memories import memories
-    from spellbook.search import explain, newest, question, related, searcher, successors, toc
+    from spellbook.search import explain, newest, question, related, searcher, toc
     from spellbook.search.explain import Explanation
     from spellbook.search.question import Answer, SearchOptions
     from spellbook.vault.journal import Entry
@@ -39,8 +39,8 @@ else:  # Imported at their first use, which takes 0.1 to 0.2 s: a reindex with n
     (taken,) = lazy("spellbook.archive", "snapshots")
     (write,) = lazy("spellbook.editing", "write")
     (memories,) = lazy("spellbook.memories", "memories")
-    names = ("explain", "newest", "question", "related", "searcher", "successors", "toc")
-    explain, newest, question, related, searcher, successors, toc = lazy("spellbook.search", *names)
+    names = ("explain", "newest", "question", "related", "searcher", "toc")
+    explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)
 
 
 @door()
@@ -172,7 +172,7 @@ class Reader:
     def show(self, id: str, as_of: str = "") -> list[StoredChunk]:
         """Return the chunk, or the chunks of the note, of this id, path or title, as it held. Raises MemoryNotFound."""
         self.refresh()
-        chunks = successors.named(self.index, id, as_of)
+        chunks = related.named(self.index, id, as_of)
         if self.config.count_use:
             with contextlib.suppress(SpellbookError):  # reading works even if counting fails
                 self.index.catalog.usage.opened(chunk.note for chunk in chunks)
@@ -181,7 +181,7 @@ class Reader:
     def resolve(self, id: str, as_of: str = "") -> StoredChunk:
         """Return the first of the chunks that `show` returns. Raises MemoryNotFound."""
         self.refresh()
-        return successors.named(self.index, id, as_of)[0]
+        return related.named(self.index, id, as_of)[0]
 
     def alike(
         self, id: str, filter: Filter | None = None, *, limit: int = 5, least: float = 0.75
@@ -217,7 +217,7 @@ class Reader:
 
     def superseded(self, chunks: Collection[StoredChunk]) -> dict[str, dict[str, str]]:
         """Return which notes of these chunks are superseded, by path, and by what: path, id, title; {} if hidden."""
-        return successors.standing(self.index, chunks)
+        return related.standing(self.index, chunks)
 
     def topics(self, filter: Filter | None = None) -> list[Topic]:
         """Return every topic with its counts, sorted by category."""

@@ -72,11 +72,3 @@ def test_what_no_note_knows_is_not_found(asked: Spellbook) -> None:
     questions = [*ASKED["nowhere"], *NOWHERE]
     found = {question: hits[0].path for question in questions if (hits := asked.search(question).hits)}
     assert len(found) / len(questions) <= OFF_TOPIC + TOLERANCE, found
-
-
-def test_every_question_names_a_note() -> None:
-    """Every question names existing notes, and every note has a question."""
-    notes = {path.relative_to(HERE / "notes").as_posix() for path in (HERE / "notes").rglob("*.md")}
-    for kind in ("same", "other"):
-        assert ASKED[kind].keys() == notes
-    assert ASKED["words"].keys() <= notes

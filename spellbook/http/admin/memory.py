@@ -115,7 +115,9 @@ def reviews(call: Call, due: bool) -> dict[str, Any]:
     """The memories with a review date, the next first."""
     call.book.refresh()
     chunks = newest.reviews(call.book.index, due=due)
-    listed = [{**_row(each), "review": str(each.meta["review"]), "due": newest.is_due(each)} for each in chunks]
+    listed = [
+        {**_row(each), "review": str(each.meta["review"]), "due": newest.is_due(each.meta["review"])} for each in chunks
+    ]
     return {"message": say(call, "Memories by their review dates."), "reviews": listed}
 
 

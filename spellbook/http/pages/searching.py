@@ -15,6 +15,7 @@ from spellbook.http.pages import rendering, view
 from spellbook.http.pages.view import View
 from spellbook.search import packing, presentation
 from spellbook.search.ranking import Hit
+from spellbook.search.scores import FOREIGN
 from spellbook.settings.limits import MOST_HITS
 from spellbook.text import terms
 from spellbook.text.stop_words import STOP_WORDS
@@ -76,7 +77,7 @@ def search(shown: View) -> Response:
 def told(hit: Hit, query: str) -> Hit:
     """Return a hit without the reason that it is in another language if the question has letters of its script."""
     is_foreign = terms.scripts(query).keys().isdisjoint(terms.scripts(hit.chunk.text))
-    left = [one for one in hit.why.get("adjustments", ()) if is_foreign or one["reason"] != presentation.FOREIGN]
+    left = [one for one in hit.why.get("adjustments", ()) if is_foreign or one["reason"] != FOREIGN]
     return replace(hit, why={**hit.why, "adjustments": left})
 
 
