@@ -208,7 +208,7 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
     index.catalog.notes.set_walk_faults(listing.faults, listing.left_out)
     index.vault.sweep(listing.litter)
     _take(index, work, listing.files, known, report, full=full, hinted=hinted, progress=progress)
-    index.catalog.set_looked(complaint)
+    index.catalog.set_read()
     index.mark_looked()
     if complaint:
         raise StorageError(complaint, "Nothing was forgotten. If you deleted them, run `spellbook reindex --full`.")

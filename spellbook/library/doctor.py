@@ -17,7 +17,7 @@ from spellbook.models.embedders import ALONE
 from spellbook.system.disk import eventless
 from spellbook.system.errors import EmbeddingError, StorageError
 from spellbook.system.lazy import np
-from spellbook.system.processes import is_elected, is_embedding, is_silent, is_watched, processes
+from spellbook.system.processes import is_embedding, is_silent, is_watched, processes, unseen
 from spellbook.text.quoting import counted
 from spellbook.vault import obsidian
 
@@ -57,12 +57,6 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
     }
 
 
-def unseen(index: Index) -> str:
-    """Return which folders the watcher cannot watch, why, and what to do; "" for none, or without a watcher."""
-    folders = index.catalog.unseen
-    return folders if folders and is_elected(index.config.state) else ""
-
-
 def _unwatched(index: Index) -> str:
     """Return why the vault is scanned although there is a watcher, "" if it is not."""
     if is_silent(index.config.state):
@@ -70,7 +64,7 @@ def _unwatched(index: Index) -> str:
     if index.config.polls:
         return "SPELLBOOK_WATCH=poll: the vault is scanned every 2 seconds"
     kind = eventless(index.config.vault)
-    return unseen(index) or (f"a {kind} drive does not tell of changes made elsewhere" if kind else "")
+    return unseen(index.config.state) or (f"a {kind} drive does not tell of changes made elsewhere" if kind else "")
 
 
 def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> dict[str, Any]:
@@ -115,7 +109,7 @@ def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
 
     yield "vault and index", [complaint] if complaint else []
     silent = "the process that watches gives no sign of life: end it, or let it go on"
-    yield "watcher", [*filter(None, [unseen(index)]), *([silent] if is_silent(index.config.state) else [])]
+    yield "watcher", [*filter(None, [unseen(index.config.state)]), *([silent] if is_silent(index.config.state) else [])]
     yield "note files", [str(fault) for fault in index.catalog.notes.faults()]
     yield "note ids", [str(fault) for fault in index.catalog.notes.twins()]
     if index.config.obsidian and (unused := obsidian.read(index.config.vault).problems):

@@ -341,7 +341,7 @@ def test_no_snapshots_where_none_are_wanted(vault, monkeypatch):
     monkeypatch.setattr(watcher, "SNAPSHOT_AFTER", 0.01)
     grow(vault, {".spellbook/config.toml": b"snapshots = false\n"})
     with books.open(vault, embedder="hash") as book, Watcher(book):
-        until(lambda: book.watched.is_current)
+        until(lambda: book.is_watched())
         time.sleep(0.3)
         assert not book.snapshots.names()
         assert book.snapshots.is_due()

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import spellbook
-from spellbook.system.processes import Watched
 from tests.benchmarks.children import apart
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.table import Figure, Ratio
-from tests.benchmarks.timing import peak
+from tests.benchmarks.timing import peak, still
 from tests.shapes import SHAPES
 
 _BYTES = 9_700_000
@@ -63,7 +62,7 @@ def shape(name: str, folder: Path) -> Iterator[Figure]:
         took = _busy(lambda: book.reindex(words_only=True))
         more = peak() - before
     with spellbook.open(vault, embedder="hash", state=folder / "state") as book:
-        book.hand_over(Watched(is_current=True))
+        still(book)
         catalog = book.index.catalog.sizes()["bytes"]
         edited = _busy(lambda: book.revise("note", append="One more sentence."))
         undone = _busy(book.undo)
