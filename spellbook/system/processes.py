@@ -134,12 +134,14 @@ def keep_watched(state: Path) -> None:
 
 def is_watched(state: Path) -> bool:
     """Return whether some process watches the vault, sees every folder of it, and has scanned it lately."""
-    return _announced(state) == ""
+    return _announced(state) == 0 and is_elected(state)
 
 
 def unseen(state: Path) -> str:
     """Return which folders the process that watches does not see, and why; "" for none, or without such a process."""
-    return _announced(state) or ""
+    with contextlib.suppress(OSError):
+        return (state / WATCHED).read_text("utf-8") if _announced(state) and is_elected(state) else ""
+    return ""
 
 
 def is_silent(state: Path) -> bool:
@@ -147,12 +149,13 @@ def is_silent(state: Path) -> bool:
     return is_elected(state) and (state / WATCHED).exists() and _announced(state) is None
 
 
-def _announced(state: Path) -> str | None:
-    """Return what the process that watches has announced; None without one, or if that is too long ago."""
+def _announced(state: Path) -> int | None:
+    """Return the size of what a process has announced as the watching one; None if that is too long ago."""
     with contextlib.suppress(OSError):
+        file = os.stat(state / WATCHED)
         # If the clock was set back, that counts as long ago.
-        if abs(time.time() - os.stat(state / WATCHED).st_mtime) < BELIEVED and is_locked(state / ELECTED):
-            return (state / WATCHED).read_text("utf-8")
+        if abs(time.time() - file.st_mtime) < BELIEVED:
+            return file.st_size
     return None
 
 

@@ -370,19 +370,22 @@ def test_a_report_that_fails_stops_nothing(book: Spellbook, vault: Path) -> None
 def test_one_watcher_at_a_time(book: Spellbook, vault: Path) -> None:
     """Of two watchers one watches; when it stops the other takes over and misses no change."""
     of_first, of_second = list[Report](), list[Report]()
-    with books.open(vault, embedder="hash") as other, watching(book, of_first.append) as first:
-        with Watcher(other, of_second.append) as second:
-            second.begun.wait()
-            note(vault / "a.md", "alder")
-            until(lambda: of_first)
-            assert words(other, "alder")
-            assert not of_second
-            first.stop()
-            assert not book.is_watched()
-            note(vault / "b.md", "birch")
-            until(lambda: any(report.added for report in of_second))
-            until(book.is_watched)
-            assert words(book, "birch")
+    with (
+        books.open(vault, embedder="hash") as other,
+        watching(book, of_first.append) as first,
+        Watcher(other, of_second.append) as second,
+    ):
+        second.begun.wait()
+        note(vault / "a.md", "alder")
+        until(lambda: of_first)
+        assert words(other, "alder")
+        assert not of_second
+        first.stop()
+        assert not book.is_watched()
+        note(vault / "b.md", "birch")
+        until(lambda: any(report.added for report in of_second))
+        until(book.is_watched)
+        assert words(book, "birch")
     assert not book.is_watched()
 
 
