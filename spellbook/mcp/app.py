@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -31,8 +31,9 @@ from spellbook.editing.memory import AGENT
 from spellbook.index.metrics import CALLS, Meter
 from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
-from spellbook.mcp import debug_log, instructions, stdio
+from spellbook.mcp import debug_log, instructions, layouts, stdio
 from spellbook.mcp.arguments import lean
+from spellbook.mcp.base import TOOLS
 from spellbook.mcp.names import DEFAULT, Names, agent_of, toolsets_of, way_on
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError
@@ -47,7 +48,7 @@ _MOST_NAME = 64
 """Most letters of a tool's name."""
 
 _MODULES = {"spellbook": "backup", "zyflow": "wiki"}
-"""The module that registers the tools of a toolset, unless it is called as the toolset; `core` registers the others."""
+"""The module that has the tools of a toolset, unless it is called as the toolset; `core` has the others."""
 
 _LISTS: tuple[CacheableMethod, ...] = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
 _FRESH = CacheHint(ttl_ms=3_600_000)
@@ -77,7 +78,7 @@ def build(
 
     @contextlib.asynccontextmanager
     async def lifespan(_: MCPServer) -> AsyncIterator[dict[str, Any]]:
-        background = Background(book, mcp.called) if live and isinstance(book, Spellbook) else None
+        background = Background(book, mcp.called, layouts.load) if live and isinstance(book, Spellbook) else None
         try:
             yield {}
         finally:
@@ -102,15 +103,17 @@ def build(
         cache_hints=dict.fromkeys(_LISTS, _FRESH),
     )
     for name in dict.fromkeys(_MODULES.get(each, each) for each in (DEFAULT, "spellbook", *toolsets)):
-        import_module(f"spellbook.mcp.toolsets.{name}").register(mcp, book)
+        toolset = import_module(f"spellbook.mcp.toolsets.{name}")
+        if add_resources := getattr(toolset, "add_resources", None):
+            add_resources(mcp, book)
+    for name in sorted(mcp.names.answered):
+        TOOLS[name].add(mcp, book)
     return mcp
 
 
 class _McpServer(MCPServer):
     """
     An MCPServer that signals its first call, counts calls and errors, and gives invalid arguments their code.
-
-    Of the tools that are added it keeps those that its `names` answer.
     """
 
     def __init__(
@@ -133,10 +136,6 @@ class _McpServer(MCPServer):
         self._log = log
         self._clients = clients
         self.names = names
-
-    def add_tool(self, fn: Callable[..., Any], name: str | None = None, *args: Any, **settings: Any) -> None:
-        if (name or fn.__name__) in self.names.answered:
-            super().add_tool(fn, name, *args, **settings)
 
     async def list_tools(self) -> list[Tool]:
         """Return the tools with lean schemas: what a server says of itself is read at every start of a session."""

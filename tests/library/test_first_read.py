@@ -59,7 +59,7 @@ def served(book, monkeypatch):
     may = threading.Event()
     monkeypatch.setattr(background, "WARM_UP_SECONDS", 0)
     monkeypatch.setattr(background.watcher, "Watcher", lambda book: (may.wait(), Watcher(book))[1])
-    served = background.Background(book, threading.Event())
+    served = background.Background(book, threading.Event(), lambda: None)
     try:
         until(lambda: processes.is_embedding(book.config.state))
         yield may

@@ -58,7 +58,7 @@ background.watcher.Watcher = Watcher
 background.upkeep.is_being_read = lambda index: False
 called = threading.Event()
 called.set()
-background.Background(Book(), called)
+background.Background(Book(), called, lambda: None)
 for thread in threading.enumerate():
     if thread.name == "spellbook-warm-up":
         thread.join()
