@@ -16,13 +16,18 @@ from spellbook.index.vectors import follow
 from spellbook.models.embedders import ALONE
 from spellbook.system.disk import eventless
 from spellbook.system.errors import EmbeddingError, StorageError
-from spellbook.system.lazy import np
+from spellbook.system.lazy import lazy, np
 from spellbook.system.processes import is_embedding, is_silent, is_watched, processes, unseen
 from spellbook.text.quoting import counted
 from spellbook.vault import obsidian
 
 if TYPE_CHECKING:
     from spellbook.archive.snapshots import Snapshots
+    from spellbook.editing import repair_links
+    from spellbook.search import synonyms
+else:  # imported when a check needs them
+    (repair_links,) = lazy("spellbook.editing", "repair_links")
+    (synonyms,) = lazy("spellbook.search", "synonyms")
 
 _MOST_OPENED = 5
 """Notes that are listed as opened most."""
@@ -105,8 +110,6 @@ def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
 
     `complaint` is why the last scan of the vault failed.
     """
-    from spellbook.search import synonyms  # its patterns take a while to import
-
     yield "vault and index", [complaint] if complaint else []
     silent = "the process that watches gives no sign of life: end it, or let it go on"
     yield "watcher", [*filter(None, [unseen(index.config.state)]), *([silent] if is_silent(index.config.state) else [])]
@@ -131,8 +134,6 @@ def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _links(index: Index) -> list[str]:
-    from spellbook.editing import repair_links
-
     offer = repair_links.offered(index)
     count = sum(note.links for note in offer.changed)
     fix = f"{counted(count, 'broken link')} can be repaired: `spellbook doctor --fix links` shows how"

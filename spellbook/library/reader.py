@@ -32,7 +32,6 @@ from spellbook.vault import pictures as images
 if TYPE_CHECKING:
     from spellbook.archive import snapshots as taken
     from spellbook.editing import memory, write
-    from spellbook.library.book import Spellbook
     from spellbook.memories import memories
     from spellbook.models.onnx import lazy_engine
     from spellbook.search import explain, newest, question, related, searcher, successors, toc
@@ -84,7 +83,7 @@ class Reader:
     # -- what it is
 
     @property
-    def whole(self) -> Spellbook:
+    def whole(self) -> Any:
         """The book of the whole vault, for what a reader cannot do. Raises PermissionDenied where it only reads."""
         raise self.denial or NotImplementedError("what may be changed is its own book")
 

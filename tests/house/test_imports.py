@@ -100,7 +100,6 @@ LATE_OWN = {
     "cli/": "a command loads what it needs, `spellbook --help` nothing",
     "index/catalog/text_bytes.py": "`chunks` compiles many patterns",
     "index/sync.py": "a scan that finds nothing to read needs no parser",
-    "library/": "rare: an interrupted move, a check of the vault",
     "memories/memories.py": "`articles` loads what fetches web pages",
     "models/e5/e5.py": "a search by words needs nothing that makes the graph",
     "models/embedders.py": "one model of many is used",
