@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +47,14 @@ def test_the_instructions_are_short(toolsets: tuple[str, ...]) -> None:
     assert "remember(content): one call" in rows(["core"])[0]
 
 
-@pytest.mark.parametrize("toolsets", [each for count in (1, 2, 3) for each in combinations(TOOLSETS, count)])
-@pytest.mark.parametrize("may_write", [True, False])
-def test_only_tools_that_are_there_are_named(book: Spellbook, toolsets: tuple[str, ...], may_write: bool) -> None:
+def test_only_tools_that_are_there_are_named(book: Spellbook) -> None:
     """Whatever toolsets are on, each tool that the table names is listed; whoever may only read is told of reading."""
+    for count, may_write in product((1, 2, 3), (True, False)):
+        for toolsets in combinations(TOOLSETS, count):
+            _check_names(book, toolsets, may_write)
+
+
+def _check_names(book: Spellbook, toolsets: tuple[str, ...], may_write: bool) -> None:
     server = build(book, toolsets, live=False, may_write=may_write)
     names = [tool.name for tool in anyio.run(server.list_tools)]
     listed = set(names)
@@ -92,13 +96,6 @@ WISHES = (
 )
 
 
-@pytest.mark.parametrize(("wish", "words", "tool"), WISHES)
-def test_each_wish_has_one_line(wish: str, words: str, tool: str) -> None:
-    """What people ask for stands in one line of the table, with the tool for it."""
-    [line] = [line for line in rows(USUAL) if words in line]
-    assert re.search(rf"\b{tool}\b", line), wish
-
-
 BY_DESCRIPTION = (
     ("어디까지 했지?", "mama_checkpoint", "where the work stands"),
     ("what is new this week?", "recent", "by date, newest first"),
@@ -114,19 +111,20 @@ BY_DESCRIPTION = (
 )
 
 
-@pytest.mark.parametrize(("wish", "tool", "words"), BY_DESCRIPTION)
-def test_other_wishes_have_one_description(book: Spellbook, wish: str, tool: str, words: str) -> None:
-    """What the table leaves out is said by the description of one tool alone."""
-    tools = anyio.run(build(book, ALL, live=False).list_tools)
-    assert [each.name for each in tools if words in " ".join(each.description.split())] == [tool], wish
-
-
 RIDDLES = re.compile(r"^(?:Most|Least|Of the) |is no [a-z]|only so|→")
 
 
-def test_arguments_are_described_in_words(book: Spellbook) -> None:
-    """No description is clipped to a riddle."""
+def test_each_wish_has_one_way(book: Spellbook) -> None:
+    """
+    What people ask for stands in one line of the table, with the tool for it. What the table leaves out is said by the
+    description of one tool alone. No description of an argument is clipped to a riddle.
+    """
+    for wish, words, named in WISHES:
+        [line] = [line for line in rows(USUAL) if words in line]
+        assert re.search(rf"\b{named}\b", line), wish
     tools = anyio.run(build(book, ALL, live=False).list_tools)
+    for wish, named, words in BY_DESCRIPTION:
+        assert [each.name for each in tools if words in " ".join(each.description.split())] == [named], wish
     for tool in tools:
         for name, argument in tool.input_schema["properties"].items():
             assert not RIDDLES.search(argument["description"]), (tool.name, name)
