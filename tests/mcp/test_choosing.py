@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -174,26 +173,6 @@ def test_errors_are_those_of_the_door(book: Spellbook, vault: Path, monkeypatch:
 # -- what an answer says to do next
 
 
-def test_ask_says_where_it_looked(book: Spellbook, write_note: Write) -> None:
-    """A question without an answer says that it was put to articles alone, and how it is put to everything."""
-    write_note("freeze.md", "The harbour is frozen from December on.", title="Freeze")
-
-    async def calls(agent: Agent) -> tuple[str, Any, str, str]:
-        return (
-            await agent.call("ask", question="when is the harbour frozen?"),
-            await agent.json("ask", question="when is the harbour frozen?", format="json"),
-            await agent.call("ask", question="when is the harbour frozen?", category="news"),
-            await agent.call("ask", question="when is the harbour frozen?", category="*"),
-        )
-
-    text, rows, of_category, everywhere = talk(book, calls, toolsets=["core", "articles"])
-    assert 'Looked at articles only; category="*" asks everything.' in text
-    assert rows["hint"] == 'Looked at articles only; category="*" asks everything.'
-    assert 'Looked at articles of the category news only; category="*" asks everything.' in of_category
-    assert "Looked" not in everywhere
-    assert "frozen from December" in everywhere
-
-
 def test_a_note_is_shown_by_its_title(book: Spellbook, write_note: Write) -> None:
     """A unique title names its note at every door; one that several notes have is refused with their ids; ids go first."""
     write_note("a.md", "## One\n\nFirst.\n\n## Two\n\nSecond.\n", title='"Deploy: days (of the week)"')
@@ -217,55 +196,6 @@ def test_a_note_is_shown_by_its_title(book: Spellbook, write_note: Write) -> Non
     assert "first, second" in refused
     assert "a.md" in revised
     assert book.resolve("Deploy: days (of the week)").path == "a.md"
-
-
-def test_remember_names_what_it_replaces(book: Spellbook, vault: Path) -> None:
-    """`supersedes` takes an id or a title, links the older note, and lets a near duplicate of it be written."""
-    old = book.memories.remember("The staging database listens on port 5433.", "semantic")
-    done = book.memories.remember(
-        "The staging database listens on port 6543.",
-        "semantic",
-        supersedes=["The staging database listens on port 5433"],
-    )
-    assert done["superseded"] == [{"id": old["memory_id"], "title": "The staging database listens on port 5433"}]
-    assert "may_supersede" not in done
-    assert f'supersedes: "[[{old["path"].removesuffix(".md")}]]"' in (vault / done["path"]).read_text("utf-8")
-    [new, before] = book.search("staging database port", per_note=1).hits
-    assert (new.path, before.path) == (done["path"], old["path"])
-    assert "superseded_by" in before.why
-
-
-def test_a_near_duplicate_is_told_what_to_do(book: Spellbook) -> None:
-    """What was not written says so, and what to do instead."""
-    book.memories.remember("프로젝트에서 TypeScript를 쓰기로 정했다.")
-    again = book.memories.remember("프로젝트에서 TypeScript를 쓰기로 정했다!")
-    assert again["status"] in {"exists", "warning"}
-    assert "othing was written" in again["hint"]
-
-
-def test_a_topic_marks_what_is_superseded(book: Spellbook, write_note: Write) -> None:
-    """`get_topic` says of each superseded note by what, as text, as JSON and over the API's layout."""
-    write_note("old.md", "Sessions live in Redis.", id="old", topic="auth", title="Redis")
-    write_note(
-        "new.md", "Sessions live in PostgreSQL.", id="new", topic="auth", title="Postgres", supersedes='"[[old]]"'
-    )
-    write_note("gone.md", "Sessions live in cookies.", id="gone", topic="auth", title="Cookies", status="superseded")
-
-    async def calls(agent: Agent) -> tuple[str, Any]:
-        return (
-            await agent.call("get_topic", topic_id="auth"),
-            await agent.json("get_topic", topic_id="auth", format="json"),
-        )
-
-    text, rows = talk(book, calls)
-    marks = {
-        line.partition(" id: ")[0]: after for line, after in zip(text.splitlines(), text.splitlines()[1:], strict=False)
-    }
-    assert marks["[Redis]"] == "superseded by Postgres id: new"
-    assert marks["[Cookies]"] == "superseded"
-    assert marks["[Postgres]"].startswith("> ")
-    by = {row["path"]: row.get("superseded_by") for row in rows["chunks"]}
-    assert by == {"old.md": {"path": "new.md", "id": "new", "title": "Postgres"}, "new.md": None, "gone.md": {}}
 
 
 # -- the start of a session

@@ -46,12 +46,6 @@ def test_the_table_of_contents(book, filed):
     assert [topic["topic"] for topic in shown["topics"]] == ["keys", "tea"]
 
 
-def test_an_empty_vault(book):
-    """Nothing has no date."""
-    nothing = {"categories": [], "total_topics": 0, "total_chunks": 0, "last_updated": None}
-    assert ask(book, "get_index") == nothing
-
-
 def test_many_topics_within_the_room(book, write_note):
     """Ids and counts come before summaries, totals are those of all topics, and the answer stays within its tokens."""
     for number in range(60):
@@ -87,17 +81,6 @@ def test_each_category_has_its_share(book, write_note):
     assert estimate_tokens(json.dumps(told, ensure_ascii=False)) <= 880
     assert told["left_out"]["categories"] == 304 - len(told["categories"]) > 0
     assert all(each["topics"] for each in told["categories"][:2])
-
-
-def test_a_note(book, filed):
-    """`show` has frontmatter, chunks with hashes, links, backlinks and related notes; a hash guards a revision."""
-    told = ask(book, "show", id="a")
-    assert (told["id"], told["path"], told["meta"]["topic"]) == ("a", "a.md", "keys")
-    assert [chunk["id"] for chunk in told["chunks"]] == ["a#", "a#rotation"]
-    assert [link["path"] for link in told["links"]] == ["b.md"]
-    assert [link["path"] for link in ask(book, "show", id="b")["backlinks"]] == ["a.md"]
-    [chunk] = ask(book, "show", id="a#rotation")["chunks"]
-    assert book.revise(chunk["id"], append="Always.", expected_hash=chunk["hash"]).chunk_id == "a#rotation"
 
 
 @pytest.mark.parametrize(("tool", "name"), [("show", "id"), ("get_topic", "topic_id")])

@@ -31,19 +31,6 @@ def listed(book: Spellbook, *names: str) -> list[str]:
     return [tool.name for tool in talk(book, Agent.tools, toolsets=names)]
 
 
-@ERAS
-def test_the_default_lists_thirteen_tools_in_their_order(book: Spellbook, mode: str) -> None:
-    """What is called first comes first, and the table of contents is a resource."""
-    order = "get_index search memorize find show remember rest scribe rest_end revise erase recent undo"
-
-    async def conversation(agent: Agent) -> tuple[list[str], list[str]]:
-        resources = (await agent.client.list_resources()).resources
-        assert (await agent.client.read_resource("memory://index")).contents[0].text.startswith("{")
-        return [tool.name for tool in await agent.tools()], [str(each.uri) for each in resources]
-
-    assert talk(book, conversation, mode) == (order.split(), ["memory://index"])
-
-
 @pytest.mark.parametrize(
     "names", [*((each,) for each in TOOLSETS), ("articles", "core"), ("zyflow", "wiki"), (*TOOLSETS,)]
 )
