@@ -20,7 +20,6 @@ from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
 from spellbook.library import doctor
 from spellbook.models.base import answering, unhurried
-from spellbook.notes import markdown
 from spellbook.settings.config import Config
 from spellbook.system import heap
 from spellbook.system.errors import PermissionDenied, SpellbookError
@@ -287,7 +286,7 @@ class Reader:
 
     def release(self, before: float) -> None:
         """Free the model, Chroma and vectors in memory, each if unused since `before` (monotonic clock, seconds)."""
-        if any((lazy_engine.release(before), markdown.forget(), self._release(before))):
+        if any((lazy_engine.release(before), self._release(before))):
             heap.trim()
 
     def _release(self, before: float) -> bool:
