@@ -186,19 +186,6 @@ def test_doctor_reports_an_embedder_that_is_down(vault, write_note):
         assert dict(book.doctor())["embedder"] == ["The embedder is down. Start it."]
 
 
-def test_status_says_where_things_are_and_how_many(book, write_note):
-    """Status has the paths, the embedder, counts, sizes and faults."""
-    write_note("a.md", "# A\n\ntext", category="project")
-    write_note("b.md", "---\na: [1\n---\nbody")
-    book.reindex()
-    status = book.status()
-    assert (status["vault"], status["state"]) == (str(book.config.vault), str(book.config.state))
-    assert (status["notes"], status["chunks"], status["pending"]) == (2, 2, 0)
-    assert status["categories"] == {"project": 1, "(none)": 1}
-    assert (status["vectors"], status["vectors_in_use"], status["embedder"], status["watched"]) == (2, 2, "hash", False)
-    assert (status["bytes"] > 0, [fault["path"] for fault in status["faults"]]) == (True, ["b.md"])
-
-
 def test_reindex_tells_its_progress(book, write_note):
     """`progress` is called in each stage and ends at 100 %."""
     for i in range(20):

@@ -6,13 +6,10 @@ import json
 import re
 from collections.abc import Sequence
 from itertools import combinations, product
-from pathlib import Path
 
 import anyio
 import pytest
-from click.testing import CliRunner
 
-from spellbook.cli import main
 from spellbook.library.book import Spellbook
 from spellbook.mcp import instructions
 from spellbook.mcp.app import build
@@ -135,39 +132,6 @@ def test_each_wish_has_one_way(book: Spellbook) -> None:
 
 
 # -- errors name what the door takes
-
-
-def test_errors_are_those_of_the_door(book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over MCP an error begins with its code and names arguments as tools take them; the command line names options."""
-    text = "주민번호는 900101-1234567 이다."
-
-    async def calls(agent: Agent) -> list[str]:
-        return [
-            await agent.refused("remember", content=text),
-            await agent.refused("mama_save", type="decision", topic="t", decision=text),
-            await agent.refused("save", source="somewhere", categories=["c"], text=text),
-            await agent.refused("remember", content=" "),
-            await agent.refused("show", id="nothing"),
-        ]
-
-    refused = talk(book, calls, toolsets=USUAL)
-    for each in refused:
-        assert re.match(r"[A-Z]+(?:_[A-Z]+)+: ", each), each
-        assert not re.search(r"--\w|chunk 1|scribe_validate|Error executing", each), each
-    assert all("force=true" in each and "a Korean resident number" in each for each in refused[:3])
-    assert not list(vault.rglob("*.md"))
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-    for lang, word in (("en", "repeat with --force"), ("ko", "--force 옵션")):
-        monkeypatch.setenv("SPELLBOOK_LANG", lang)
-        done = CliRunner().invoke(main, ["--vault", str(vault), "add", text])
-        assert done.exit_code == 2
-        assert word in done.stderr
-        assert "=true" not in done.stderr
-        for command in (["topics", "nothing"], ["erase", "--topic", "nothing", "--yes"]):
-            done = CliRunner().invoke(main, ["--vault", str(vault), *command])
-            assert done.exit_code
-            assert "`spellbook topics`" in done.stderr
-            assert "get_index" not in done.stderr
 
 
 # -- what an answer says to do next

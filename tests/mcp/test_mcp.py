@@ -18,7 +18,6 @@ from spellbook.editing.guides import chunking, metadata_rules, packaged
 from spellbook.library.book import Spellbook
 from spellbook.mcp import app, render
 from spellbook.mcp.names import TOOLSETS
-from spellbook.search import ranking
 from spellbook.text import terms
 from tests.helpers import Write
 from tests.mcp.agent import CHUNK, ERAS, Agent, talk
@@ -53,7 +52,6 @@ def test_rebuild_reports_progress(book: Spellbook, write_note: Write, mode: str)
 # -- errors
 
 ERRORS: list[tuple[str, str, str, dict[str, Any]]] = [
-    ("REST_REQUIRED", "Call rest() first", "scribe", {"chunk": CHUNK}),
     ("REST_REQUIRED", "Call rest() first", "scribe_chunk", {"chunk": [CHUNK], "session_id": "null"}),
     ("REST_REQUIRED", "Call rest() first", "rest_end", {}),
     ("REST_INVALID", "Call rest()", "scribe", {"chunk": CHUNK, "session_id": "rest-nobodygavethisout"}),
@@ -65,18 +63,10 @@ ERRORS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("INVALID_INPUT", "Nothing was written", "scribe_chunk", {"chunk": [CHUNK, {"text": ""}], "session_id": "rest-open"}),
     ("INVALID_INPUT", "Nothing was written", "scribe_chunk", {"chunk": [], "session_id": "rest-open"}),
     ("INVALID_INPUT", "at most 100", "scribe_chunk", {"chunk": [CHUNK] * 101, "session_id": "rest-open"}),
-    ("INVALID_INPUT", "one of them", "erase", {}),
     ("INVALID_INPUT", "one of them", "erase", {"chunk_id": "a", "topic_id": "b"}),
-    ("INVALID_INPUT", "content, metadata, or both", "revise", {"chunk_id": "a#there"}),
     ("INVALID_INPUT", "high", "revise", {"chunk_id": "a#there", "metadata": "importance"}),
-    ("INVALID_INPUT", "category", "search", {"query": "x", "filter": {"colour": "red"}}),
     ("INVALID_INPUT", '{"category": "project"}', "find", {"keywords": ["x"], "filter": "category"}),
-    ("MEMORY_NOT_FOUND", "Search for it", "revise", {"chunk_id": "nowhere", "content": "x"}),
-    ("MEMORY_NOT_FOUND", "Search for it", "erase", {"chunk_id": "nowhere"}),
     ("MEMORY_NOT_FOUND", "get_index", "erase", {"topic_id": "nothing"}),
-    ("MEMORY_NOT_FOUND", "get_index", "get_topic", {"topic_id": "nothing"}),
-    ("MEMORY_NOT_FOUND", "get_index", "get_index", {"scope": "nothing"}),
-    ("CONFLICT", "Read it again", "revise", {"chunk_id": "a#there", "content": "x", "expected_hash": "0123456789abcdef"}),
 ]  # fmt: skip
 """The code of an error, a word of what it says to do next, and the call that it answers."""
 
@@ -262,28 +252,6 @@ def test_rest_hands_out_the_vaults_own_guides(
     assert given["session_id"].startswith("rest-")
 
 
-@pytest.mark.parametrize("language", ["en", "ko"])
-def test_rest_has_guides_without_a_note(book: Spellbook, language: str) -> None:
-    """An empty vault returns all principles and rules of the packaged guides, and an example, in 3,500 letters."""
-    whole = talk(book, lambda agent: agent.call("rest", language=language))
-    assert len(whole) <= 3_500
-    given = json.loads(whole)
-    guide, rules = given["chunking_guide"], given["metadata_rules"]
-    everything = chunking(packaged(language)), metadata_rules(packaged(language))
-    assert guide["principles"] == everything[0]["principles"]
-    assert len(guide["principles"]) == 15
-    assert rules == everything[1]
-    assert len(guide["examples"]) == 1
-    assert rules["required_fields"] == ["topic", "keywords"]
-    assert rules["question_guidelines"]
-    assert rules["entity_extraction"]
-    opened, closed = (
-        time.mktime(time.strptime(given[key][:19], "%Y-%m-%dT%H:%M:%S")) for key in ("created_at", "expires_at")
-    )
-    assert closed - opened == 3600
-    assert given["session_id"].startswith("rest-")
-
-
 WORDS = {
     "en": ["session", "storage", "failover", "orchard", "granite", "harbour", "lantern", "meadow", "copper"],
     "ko": ["세션", "저장소", "장애", "복구", "과수원", "항구", "등불", "초원", "구리", "배포"],
@@ -365,23 +333,6 @@ def test_an_answer_as_it_is_sent_is_within_its_budget(
         sent = render.answer(book.search("crane copper", limit=limit, max_tokens=most))
         assert "id: a" in sent
         assert terms.estimate_tokens(sent) <= most
-
-
-def test_what_is_near_and_not_sure_is_shown_apart(
-    book: Spellbook, write_note: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without a confident match an agent gets the near notes with a passage, by ids that `show` accepts."""
-    write_note("harbour.md", "# Harbour\n\nThe crane lifts the copper over the quay.\n")
-    monkeypatch.setattr(ranking, "least", lambda chunks: 1.1)
-
-    async def conversation(agent: Agent) -> tuple[str, str]:
-        told = await agent.call("search", query="crane lifts copper")
-        return told, await agent.call("show", id=told.split("id: ")[1].split()[0])
-
-    told, shown = talk(book, conversation)
-    assert told.startswith("No confident match.")
-    assert "> 3: The crane lifts the copper over the quay." in told
-    assert "over the quay" in shown
 
 
 # -- what came from outside

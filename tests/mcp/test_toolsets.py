@@ -13,7 +13,7 @@ from spellbook.mcp.app import build
 from spellbook.mcp.base import TOOLS
 from spellbook.mcp.names import DEFAULT, TOOLSETS
 from tests.helpers import Write
-from tests.mcp.agent import ERAS, Agent, talk
+from tests.mcp.agent import Agent, talk
 
 UNLISTED: dict[str, dict[str, Any]] = {
     "get_topic": {"topic_id": "harbour"},
@@ -50,11 +50,8 @@ def test_each_tool_of_a_module_is_in_the_table(book: Spellbook) -> None:
     assert TOOLS.keys() == {tool for name, tools in TOOLSETS.items() if name != "zyflow" for tool in tools}
 
 
-@ERAS
 @pytest.mark.parametrize("name", ["core", "memento"])
-def test_tools_of_the_first_description_are_answered_unlisted(
-    book: Spellbook, write_note: Write, name: str, mode: str
-) -> None:
+def test_tools_of_the_first_description_are_answered_unlisted(book: Spellbook, write_note: Write, name: str) -> None:
     """Whatever is on, a call by name reaches a tool of `spellbook`, by its full name too."""
     write_note("a.md", "The crane lifts.", topic="harbour")
     assert {*UNLISTED} == {*TOOLSETS["spellbook"]} - {*TOOLSETS["core"]}
@@ -70,7 +67,7 @@ def test_tools_of_the_first_description_are_answered_unlisted(
             file = answer["file"] if tool == "export" else file
         assert (await agent.json("spellbook_stats"))["notes"] == (await agent.json("stats"))["notes"] == 2
 
-    talk(book, conversation, mode, toolsets=(name,))
+    talk(book, conversation, toolsets=(name,))
 
 
 @pytest.mark.parametrize("toolset", [each for each in TOOLSETS if each not in {"core", "spellbook"}])
