@@ -296,13 +296,12 @@ class Watcher:
         else:
             self._say(what, None)
 
-    def _say(self, what: str, error: Exception | None) -> str:
-        """Log what went wrong, once until it is well again, and return it."""
+    def _say(self, what: str, error: Exception | None) -> None:
+        """Log what went wrong, once until it is well again."""
         text = str(error) or repr(error) if error else ""
         if error and text != self._logged.get(what):
             _log.warning("%s", text, exc_info=None if isinstance(error, SpellbookError) else error)
         self._logged[what] = text
-        return text
 
     # -- observing
 
