@@ -79,7 +79,10 @@ def made() -> tuple[LocalEngine, list[Slow]]:
 
 
 def test_an_engine_goes_when_it_was_not_used_since():
-    """An engine is released if it was not used since the given time, and the next text loads another."""
+    """
+    An engine is released if it was not used since the given time, and the next text loads another. An error during a
+    text does not leave it marked as in use.
+    """
     local, engines = made()
     before = time.monotonic()
     assert not local.release(time.monotonic())
@@ -92,6 +95,10 @@ def test_an_engine_goes_when_it_was_not_used_since():
     assert not local.release(time.monotonic())
     local.engine()
     assert len(engines) == 2
+    engines[1].passage = None
+    with pytest.raises(TypeError):
+        local.passages(["a"])
+    assert local.release(time.monotonic())
 
 
 def test_an_engine_stays_while_a_thread_is_at_it():
@@ -109,16 +116,6 @@ def test_an_engine_stays_while_a_thread_is_at_it():
     assert len(engines) == 1
     assert not local.release(begun)
     assert release(time.monotonic())
-
-
-def test_a_failing_engine_is_released_too():
-    """An error during a text does not leave the engine marked as in use."""
-    local, engines = made()
-    local.engine()
-    engines[0].passage = None
-    with pytest.raises(TypeError):
-        local.passages(["a"])
-    assert local.release(time.monotonic())
 
 
 @pytest.mark.model
