@@ -204,7 +204,7 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
             report.unchanged += len(work.read) - len(left)
             work = Plan(left, tuple(path for path in work.gone if path in known))
         _read(index, work, listing.files, known, report, full=full, progress=progress)
-    index.catalog.set_looked(complaint)
+    index.catalog.set_read()
     index.mark_looked()
     if complaint:
         raise StorageError(complaint, "Nothing was forgotten. If you deleted them, run `spellbook reindex --full`.")

@@ -317,7 +317,7 @@ def test_whoever_watches_takes_one_a_day(vault, monkeypatch):
     grow(vault, {".spellbook/config.toml": b"snapshots = false\n"})
     (folder / f"{last.name}.json.gz").unlink()
     with books.open(vault, embedder="hash") as book, Watcher(book):
-        until(lambda: book.watched.is_current)
+        until(lambda: book.is_watched())
         time.sleep(0.2)
         assert (len(book.snapshots.names()), book.snapshots.is_due()) == (1, True)
         book.snapshots.create()

@@ -97,10 +97,8 @@ LATE_OWN = {
     "__init__.py": "`import spellbook` loads nothing",
     "__main__.py": "a `reindex` with nothing to do does not load the command line",
     "cli/": "a command loads what it needs, `spellbook --help` nothing",
-    "library/": "rare: an interrupted move, a check of the vault",
     "models/e5/e5.py": "a search by words needs nothing that makes the graph",
     "models/embedders.py": "one model of many is used",
-    "watch/background.py": "the first answer does not wait for the watcher",
 }
 """Modules and folders whose functions may import modules of the package, each with the reason."""
 

@@ -132,7 +132,7 @@ READS = {
         "is_watched",
         "qualified",
     ),
-    *("check", "estimate", "doctor", "close", "release", "warm_up", "use", "hand_over", "follow", "refresh"),
+    *("check", "estimate", "doctor", "close", "release", "warm_up", "use", "follow", "refresh"),
     *("rest", "rest_end", "require_session", "reindex"),  # the index alone
     *("vault_graph", "adjacent", "pictures", "picture", "denial", "whole"),
     *("memories", "wikis"),  # of which the writing verbs follow

@@ -21,8 +21,8 @@ from spellbook.index.metrics import Meter, bucket
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError
-from spellbook.system.processes import Watched, present, processes
-from tests.helpers import Write, rows
+from spellbook.system.processes import present, processes
+from tests.helpers import Write, rows, watched
 from tests.mcp.agent import Agent, talk
 
 
@@ -64,7 +64,7 @@ def test_whoever_writes_makes_no_count_wait_and_no_reader(book: Spellbook, write
     book.stats()  # writes down what was counted
     writer = sqlite3.connect(book.index.catalog.file, isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
-    book.hand_over(Watched(is_current=True))
+    watched(book)
     started = time.monotonic()
     assert book.show("a")
     book.find("copper")
@@ -211,7 +211,7 @@ def test_the_last_look_at_the_folder_is_known(vault: Path, write_note: Write) ->
         first = book.stats()["looked_at"]
         assert abs(dt.datetime.fromisoformat(first).timestamp() - time.time()) < 60
         os.utime(book.config.state / seal.LOOKED, (1, 1))
-        book.hand_over(Watched(is_current=True))
+        watched(book)
         book.find("copper")  # a watcher's vault is not looked at again
         assert book.stats()["looked_at"][:4] in {"1969", "1970"}
     for _ in range(3):

