@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from spellbook.http import faults
-from spellbook.http.admin.common import say
 from spellbook.http.endpoints import Call, Endpoint
 from spellbook.index import metrics
 from spellbook.index.catalog.usage import local
@@ -48,7 +47,7 @@ def alerts(call: Call) -> dict[str, Any]:
         since = first[alert["id"]]
         if alert["id"] != "pending" or now - since >= _PENDING_SECONDS:
             shown.append({**alert, "since": local(since)})
-    return {"message": say(call, "Performance alerts."), "alerts": shown}
+    return {"message": call.translated("Performance alerts."), "alerts": shown}
 
 
 def _alerts(call: Call) -> Iterator[dict[str, Any]]:
@@ -58,8 +57,8 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
     def alert(
         message: str, value: Any, threshold: Any, *, id: str, hint: str, severity: str = "warning"
     ) -> dict[str, Any]:
-        row = {"what": say(call, message), "value": value, "threshold": threshold}
-        return {"id": id, "severity": severity, **row, "hint": say(call, hint)}
+        row = {"what": call.translated(message), "value": value, "threshold": threshold}
+        return {"id": id, "severity": severity, **row, "hint": call.translated(hint)}
 
     # The first search after a pause loads the model. The slowest queries, to which the hint leads, are this process's.
     warm = book.meter.warm(_HOUR)

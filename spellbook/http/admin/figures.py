@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from typing import Any
 
-from spellbook.http.admin.common import say
 from spellbook.http.endpoints import Call, Endpoint
 from spellbook.index import metrics
 from spellbook.system.errors import MemoryNotFound
@@ -58,7 +57,7 @@ def performance(call: Call, timeRange: str, includeDetails: bool) -> dict[str, A
         "loadAverage": list(os.getloadavg()) if hasattr(os, "getloadavg") else [],
     }
     result = {"database": database, "search": search, "memory": memory, "system": system}
-    return {"success": True, "message": say(call, "Performance statistics."), "result": result}
+    return {"success": True, "message": call.translated("Performance statistics."), "result": result}
 
 
 def _memory() -> tuple[int | None, int | None]:
@@ -87,7 +86,7 @@ def errors(call: Call, timeRange: str, resolved: bool) -> dict[str, Any]:
         for key, counter in by.items():
             counter[str(error[key])] += int(str(error["count"]))
     counts = {"total": sum(by["code"].values()), "byCode": by["code"], "byVerb": by["verb"], "errors": listed}
-    return {"message": say(call, "Error statistics."), **counts}
+    return {"message": call.translated("Error statistics."), **counts}
 
 
 def resolve(call: Call, errorId: str, resolvedBy: str, reason: str) -> dict[str, Any]:
@@ -95,7 +94,7 @@ def resolve(call: Call, errorId: str, resolvedBy: str, reason: str) -> dict[str,
     call.book.meter.flush()
     if not call.book.index.catalog.usage.resolve(errorId, resolvedBy, reason):
         raise MemoryNotFound(f"There is no open error {errorId!r}.", "GET /admin/stats/errors lists them.")
-    return {"message": say(call, "The error is resolved.")}
+    return {"message": call.translated("The error is resolved.")}
 
 
 ENDPOINTS = (

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from spellbook.editing import cleanup
-from spellbook.http.admin.common import say
 from spellbook.http.api.notes import entry_of
 from spellbook.http.endpoints import Call, Endpoint
 from spellbook.http.faults import InvalidFields
@@ -41,7 +40,7 @@ def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, An
         sync.scan(book.index)  # it deletes temporary files of killed writers
     freed = max(0, before - book.index.catalog.disk_bytes())
     message = "Preview of the memory cleanup." if dry_run else "Memory cleanup is done."
-    return {"message": say(call, message), "forgotten": forgotten, "entry": entry, "freed_bytes": freed}
+    return {"message": call.translated(message), "forgotten": forgotten, "entry": entry, "freed_bytes": freed}
 
 
 def forgetting(call: Call) -> dict[str, Any]:
@@ -51,7 +50,7 @@ def forgetting(call: Call) -> dict[str, Any]:
     index = book.index
     due = cleanup.due(index, book.config.working_days, time.time())
     return {
-        "message": say(call, "Forgetting statistics."),
+        "message": call.translated("Forgetting statistics."),
         "working": _count(call, "type", "working"),
         "due": [_row(each) for each in due[:_MOST_LISTED]],
         "trash": trash(str(book.config.vault)),
@@ -100,7 +99,13 @@ def review(call: Call, memory_id: str, at: str | None, days: int | None) -> dict
     done = call.book.whole.revise(chunk.note, metadata={"review": day})
     message = "The review date is set." if day else "The review date is removed."
     at_text = day.isoformat() if day else None
-    return {"message": say(call, message), "id": chunk.note, "path": done.path, "review": at_text, "hash": done.hash}
+    return {
+        "message": call.translated(message),
+        "id": chunk.note,
+        "path": done.path,
+        "review": at_text,
+        "hash": done.hash,
+    }
 
 
 def _read_date(at: str | None) -> dt.date | None:
@@ -116,7 +121,7 @@ def reviews(call: Call, due: bool) -> dict[str, Any]:
     call.book.refresh()
     chunks = newest.reviews(call.book.index, due=due)
     listed = [{**_row(each), "review": str(each.meta["review"]), "due": newest.is_due(each)} for each in chunks]
-    return {"message": say(call, "Memories by their review dates."), "reviews": listed}
+    return {"message": call.translated("Memories by their review dates."), "reviews": listed}
 
 
 ENDPOINTS = (

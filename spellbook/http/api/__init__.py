@@ -7,11 +7,10 @@ from starlette.routing import Route
 from spellbook.http import admin
 from spellbook.http.api import changes, finding, health, jobs, notes, openapi
 
-ENDPOINTS = (*finding.ENDPOINTS, *notes.ENDPOINTS, *changes.ENDPOINTS)
+ENDPOINTS = (*finding.ENDPOINTS, *notes.ENDPOINTS, *changes.ENDPOINTS, *jobs.ENDPOINTS)
 
 
 def routes() -> list[Route]:
     """Return the routes."""
-    plain = (*health.ROUTES, *jobs.ROUTES)
-    described = openapi.route((*ENDPOINTS, *admin.ENDPOINTS), plain)
-    return [*plain, described, *(endpoint.route for endpoint in ENDPOINTS)]
+    described = openapi.route((*ENDPOINTS, *admin.ENDPOINTS))
+    return [*health.ROUTES, described, *(endpoint.route for endpoint in ENDPOINTS)]

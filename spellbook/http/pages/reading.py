@@ -56,7 +56,7 @@ def outcome(shown: View) -> Response:
     """Record how a decision turned out."""
     fields = {"outcome": shown.form.get("outcome", ""), "reason": shown.form.get("reason", "").strip()}
     done = shown.ask(changes.outcome, shown.form.get("id", ""), **fields)
-    return shown.back(shown.entry("revise", done["path"]))
+    return shown.back("revise", done["path"])
 
 
 def articles(shown: View) -> Response:
@@ -76,14 +76,14 @@ def save(shown: View) -> Response:
     names = _names(shown.form.get("categories", ""))
     source, text = shown.form.get("source", "").strip(), shown.form.get("text", "")
     done = shown.ask(changes.save, source=source, categories=names, text=text)
-    return shown.back(shown.entry("save", done["path"]), view.note_address(done["id"]))
+    return shown.back("save", done["path"], view.note_address(done["id"]))
 
 
 def file(shown: View) -> Response:
     """Change the categories of an article."""
     names = _names(shown.form.get("categories", ""))
     done = shown.ask(notes.change, shown.form.get("id", ""), metadata={"categories": names})
-    return shown.back(shown.entry("revise", done["path"]))
+    return shown.back("revise", done["path"])
 
 
 def sessions(shown: View) -> Response:

@@ -40,7 +40,7 @@ def mend(shown: View) -> Response:
     """Show which links would be repaired, then repair them."""
     is_sure = shown.form.get("sure") == "yes"
     reply = shown.ask(changes.mend_links, dry_run=not is_sure)
-    return shown.back(shown.entry("doctor")) if is_sure else shown.page("mend.html", reply=reply)
+    return shown.back("doctor") if is_sure else shown.page("mend.html", reply=reply)
 
 
 def merge(shown: View) -> Response:
@@ -48,7 +48,7 @@ def merge(shown: View) -> Response:
     a, b, is_sure = shown.form.get("a", ""), shown.form.get("b", ""), shown.form.get("sure") == "yes"
     done = shown.ask(changes.merge, a=a, b=b, keep=shown.form.get("keep", ""), dry_run=not is_sure)
     if is_sure:
-        return shown.back(shown.entry("merge"), view.note_address(done["id"]))
+        return shown.back("merge", to=view.note_address(done["id"]))
     return shown.page("merge.html", done=done, a=a, b=b)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ from starlette.testclient import TestClient
 
 from spellbook.http.guard import AccessRules
 from spellbook.http.served import Served
+from spellbook.http.tokens import Tokens
+from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 
-from ..running import asked
+from ..running import Server, asked
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
 EVIL = "evil.test"
@@ -169,6 +172,36 @@ def guarded(served: Served) -> Iterator[Browser]:
         yield Browser(client)
 
 
+@dataclass(frozen=True)
+class Place:
+    """A running server, its vault with one of everything, and the tokens of that vault."""
+
+    url: str
+    vault: Path
+    tokens: Tokens
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, prepared: Path) -> Iterator[Place]:
+    """A server for all tests of a module: each looks at notes of its own, or at those that nobody changes."""
+    folder = tmp_path_factory.mktemp("place")
+    vault = folder / "vault"
+    vault.mkdir()
+    names = ("STATE", "DATA", "MODELS")
+    own = {f"SPELLBOOK_{name}": str(folder / name.lower()) for name in names} | {"SPELLBOOK_CACHE": str(prepared)}
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in own.items():
+            patched.setenv(name, value)
+        fill(vault)
+        with books.open(vault, embedder="hash") as book:
+            remember(book)
+            book.reindex()
+        tokens = Tokens.of(vault)
+    server = Server(vault, "--toolsets", "core,decisions,articles", **own)
+    yield Place(server.url, vault, tokens)
+    server.end()
+
+
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """A browser that asks nobody but the pages it is told to open."""
@@ -181,7 +214,7 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture
-def tab(chromium: Any, serving: object) -> Iterator[Callable[..., Any]]:
+def tab(chromium: Any) -> Iterator[Callable[..., Any]]:
     """Open a tab; whatever its pages complain about fails the test. Tabs are closed before servers end."""
     opened: list[Any] = []
     complaints: list[str] = []

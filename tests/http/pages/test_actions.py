@@ -53,63 +53,51 @@ def test_a_section_is_edited(browser: Browser, full: dict[str, str], vault: Path
     assert (vault / f"{NOTE}.md").read_text("utf-8") == NOTES[f"{NOTE}.md"]
 
 
-def test_two_tabs_edit_one_section(browser: Browser, full: dict[str, str], vault: Path) -> None:
-    """The second to save sees both texts, and nothing is written until they choose."""
+def test_nothing_is_written_over_what_others_wrote(
+    browser: Browser, full: dict[str, str], vault: Path, book: Spellbook
+) -> None:
+    """
+    The second of two tabs to save sees both texts, and nothing is written until they choose.
+
+    Whoever edits a section that was removed meanwhile gets their text back, and the first words of a note replace no
+    others that came before them.
+    """
+    file = vault / f"{NOTE}.md"
     first = second = browser.form(browser.open(section(browser.open(PLACE), "git revert")), "/do/edit")
     browser.send("/do/edit", **{**first, "content": "## Rollback\n\nMine."})
     page = browser.send("/do/edit", 409, **{**second, "content": "## Rollback\n\nYours, with <b>care</b>."}).text
     assert "Mine." in page
     assert "Yours, with &lt;b&gt;care&lt;/b&gt;." in page
-    assert "Yours" not in (vault / f"{NOTE}.md").read_text("utf-8")
+    assert "Yours" not in file.read_text("utf-8")
     browser.send("/do/edit", **browser.form(page, "/do/edit"))
-    assert "Yours, with <b>care</b>." in (vault / f"{NOTE}.md").read_text("utf-8")
-
-
-def test_a_section_that_is_gone_loses_no_text(browser: Browser, full: dict[str, str], vault: Path) -> None:
-    """Whoever edits a section that was removed meanwhile gets their text back."""
-    form = browser.form(browser.open(section(browser.open(PLACE), "git revert")), "/do/edit")
-    (vault / f"{NOTE}.md").write_text(NOTES[f"{NOTE}.md"].partition("## Rollback")[0], "utf-8")
-    page = browser.send("/do/edit", 409, **{**form, "content": "## Rollback\n\nLong work."}).text
-    assert "Long work." in page
-    page = browser.send("/do/edit", 400, **{**form, "id": f"{NOTE}#순서", "hash": "", "content": " "}).text
+    assert "Yours, with <b>care</b>." in file.read_text("utf-8")
+    file.write_text(NOTES[f"{NOTE}.md"].partition("## Rollback")[0], "utf-8")
+    assert "Long work." in browser.send("/do/edit", 409, **{**second, "content": "## Rollback\n\nLong work."}).text
+    page = browser.send("/do/edit", 400, **{**second, "id": f"{NOTE}#순서", "hash": "", "content": " "}).text
     assert "The new content is empty." in page
-
-
-def test_an_empty_note_that_was_written_meanwhile_is_kept(browser: Browser, vault: Path, book: Spellbook) -> None:
-    """Whoever writes the first words of a note does not replace those that came before them."""
     (vault / "a.md").write_text("---\ntopic: x\n---\n", "utf-8")
     book.reindex()
     form = browser.form(browser.open("/note/a?edit=a"), "/do/edit")
     (vault / "a.md").write_text("---\ntopic: x\n---\nTheirs.\n", "utf-8")
-    page = browser.send("/do/edit", 409, **form | {"content": "Mine."}).text
-    assert "Mine." in page
+    assert "Mine." in browser.send("/do/edit", 409, **form | {"content": "Mine."}).text
     assert "Theirs." in (vault / "a.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_a_section_of_several_chunks_is_edited_whole(
-    browser: Browser, vault: Path, book: Spellbook, newline: str
-) -> None:
+def test_a_section_of_several_chunks_is_edited_whole(browser: Browser, vault: Path, book: Spellbook) -> None:
     """A long section has one editor; a change elsewhere in the note is no conflict, one in the section is."""
-    text = (
-        "# Long\n\n## One\n\n"
-        + "\n\n".join(f"Paragraph {n}. " + "word " * 80 for n in range(12))
-        + "\n\n## Two\n\nEnd.\n"
-    )
-    (vault / "long.md").write_bytes(text.replace("\n", newline).encode())
+    paragraphs = "\n\n".join(f"Paragraph {n}. " + "word " * 80 for n in range(12))
+    text = f"# Long\n\n## One\n\n{paragraphs}\n\n## Two\n\nEnd.\n".replace("\n", "\r\n")
+    (vault / "long.md").write_bytes(text.encode())
     book.reindex()
     form = browser.form(browser.open(section(browser.open("/note/long"), "Paragraph 7.")), "/do/edit")
     assert form["old"].rstrip() == form["content"].rstrip()
-    assert "Paragraph 0." in form["content"]
-    assert "Paragraph 11." in form["content"]
-    assert "## Two" not in form["content"]
+    assert [each in form["content"] for each in ("Paragraph 0.", "Paragraph 11.", "## Two")] == [True, True, False]
     (vault / "long.md").write_bytes((vault / "long.md").read_bytes().replace(b"End.", b"Ended."))
     changed = form["content"].replace("Paragraph 7.", "Paragraph seven.").replace("\n", "\r\n")
     browser.send("/do/edit", **{**form, "content": changed, "old": form["old"].replace("\n", "\r\n")})
-    wanted = text.replace("End.", "Ended.").replace("Paragraph 7.", "Paragraph seven.").replace("\n", newline)
+    wanted = text.replace("End.", "Ended.").replace("Paragraph 7.", "Paragraph seven.")
     assert (vault / "long.md").read_bytes().decode() == wanted
-    page = browser.send("/do/edit", 409, **{**form, "content": changed}).text
-    assert "Paragraph seven." in page
+    assert "Paragraph seven." in browser.send("/do/edit", 409, **{**form, "content": changed}).text
     assert (vault / "long.md").read_bytes().decode() == wanted
 
 
@@ -167,52 +155,40 @@ BOXES = (
 )
 
 
-@pytest.mark.parametrize(
-    ("number", "label", "line", "ticked"),
-    [
-        pytest.param(0, "milk", "- [ ] milk", "- [x] milk", id="the first of two alike"),
-        pytest.param(1, "bread and jam", "- [x] **bread**", "- [ ] **bread**", id="taken back"),
-        pytest.param(2, "milk more", "- [ ] milk\n  more", "- [x] milk\n  more", id="the second"),
-        pytest.param(3, "quoted", "> - [ ] quoted", "> - [x] quoted", id="in a callout"),
-        pytest.param(4, "one", "1. [X] one", "1. [ ] one", id="numbered"),
-        pytest.param(5, "inner", "   - [ ] inner", "   - [x] inner", id="below another"),
-    ],
+TICKS = (
+    ("milk", "- [ ] milk", "- [x] milk"),
+    ("bread and jam", "- [x] **bread**", "- [ ] **bread**"),
+    ("milk more", "- [ ] milk\n  more", "- [x] milk\n  more"),
+    ("quoted", "> - [ ] quoted", "> - [x] quoted"),
+    ("one", "1. [X] one", "1. [ ] one"),
+    ("inner", "   - [ ] inner", "   - [x] inner"),
 )
+"""For each box its label, its line, and its line once it was pressed."""
+
+
 @pytest.mark.parametrize("head", ["", "---\ntitle: List\n---\n", "Text above.\n\n"])
-def test_a_box_is_ticked(
-    browser: Browser, vault: Path, book: Spellbook, head: str, number: int, label: str, line: str, ticked: str
-) -> None:
+def test_a_box_is_ticked(browser: Browser, vault: Path, book: Spellbook, head: str) -> None:
     """One byte changes, also where two boxes are alike or something in code looks like one; undo brings it back."""
     text = head + BOXES
     (vault / "list.md").write_text(text, "utf-8")
     book.reindex()
-    page = browser.open("/note/list")
-    buttons = re.findall(r'<button class="box[^"]*" ([^>]*)>', page)
-    assert len(buttons) == 6
-    fields = dict(re.findall(r'([\w-]+)="([^"]*)"', buttons[number]))
-    assert " ".join(fields["aria-label"].split()) == label
-    form = browser.form(page, "/do/tick")
-    assert f'id="{fields["form"]}"' in page
-    page = browser.send("/do/tick", **form, at=fields["value"]).text
-    where = text.index(line) if label != "milk more" else text.rindex(line)
-    assert (vault / "list.md").read_text("utf-8") == text[:where] + ticked + text[where + len(line) :]
-    undone(browser, page)
-    assert (vault / "list.md").read_text("utf-8") == text
-
-
-@pytest.mark.parametrize("text", ["a\rb\r\r- [ ] one\r- [ ] two\r", "  \na\n\n- [ ] one\n- [ ] two\n  \n"])
-def test_a_box_is_ticked_whatever_ends_a_line(browser: Browser, vault: Path, book: Spellbook, text: str) -> None:
-    """Also where lines end as on old Macs, or are of blanks around the text."""
-    (vault / "list.md").write_bytes(text.encode())
-    book.reindex()
-    page = browser.open("/note/list")
-    at = re.findall(r'<button class="box[^>]* value="(\d+)"', page)[1]
-    browser.send("/do/tick", **browser.form(page, "/do/tick"), at=at)
-    assert (vault / "list.md").read_bytes().decode() == text.replace("[ ] two", "[x] two")
+    for number, (label, line, ticked) in enumerate(TICKS):
+        page = browser.open("/note/list")
+        buttons = re.findall(r'<button class="box[^"]*" ([^>]*)>', page)
+        assert len(buttons) == 6
+        fields = dict(re.findall(r'([\w-]+)="([^"]*)"', buttons[number]))
+        assert " ".join(fields["aria-label"].split()) == label
+        form = browser.form(page, "/do/tick")
+        assert f'id="{fields["form"]}"' in page
+        page = browser.send("/do/tick", **form, at=fields["value"]).text
+        where = text.index(line) if label != "milk more" else text.rindex(line)
+        assert (vault / "list.md").read_text("utf-8") == text[:where] + ticked + text[where + len(line) :]
+        undone(browser, page)
+        assert (vault / "list.md").read_text("utf-8") == text
 
 
 def test_a_box_of_a_changed_note_is_not_ticked(browser: Browser, vault: Path, book: Spellbook) -> None:
-    """Nor one that the form makes up; who only reads gets no button."""
+    """Nor one that the form makes up. A box is ticked also where lines end as on old Macs, or are blank around it."""
     (vault / "list.md").write_text(BOXES, "utf-8")
     book.reindex()
     form = browser.form(browser.open("/note/list"), "/do/tick")
@@ -221,6 +197,12 @@ def test_a_box_of_a_changed_note_is_not_ticked(browser: Browser, vault: Path, bo
     (vault / "list.md").write_text(BOXES.replace("- [ ] milk", "- [ ] tea\n- [ ] milk", 1), "utf-8")
     browser.send("/do/tick", 409, **form, at="2")
     assert "[x] tea" not in (vault / "list.md").read_text("utf-8")
+    for text in ("a\rb\r\r- [ ] one\r- [ ] two\r", "  \na\n\n- [ ] one\n- [ ] two\n  \n"):
+        (vault / "list.md").write_bytes(text.encode())
+        page = browser.open("/note/list")
+        at = re.findall(r'<button class="box[^>]* value="(\d+)"', page)[1]
+        browser.send("/do/tick", **browser.form(page, "/do/tick"), at=at)
+        assert (vault / "list.md").read_bytes().decode() == text.replace("[ ] two", "[x] two")
 
 
 def test_properties_are_set_and_removed(browser: Browser, full: dict[str, str], book: Spellbook) -> None:
@@ -332,13 +314,7 @@ def test_a_decision_gets_its_outcome_and_a_step_its_tick(
 
 def test_an_article_is_saved_filed_and_erased(browser: Browser, full: dict[str, str], book: Spellbook) -> None:
     """Pasted text becomes an article under its name; its categories change."""
-    form = {
-        "source": "Coffee",
-        "categories": "food, 음료",
-        "text": "# Coffee\n\nGrind fine. " * 5,
-        "csrf": "",
-        "to": "",
-    }
+    form = {"source": "Coffee", "categories": "food, 음료", "text": "# Coffee\n\nGrind fine. " * 5}
     page = browser.send("/do/save", **form).text
     assert "Grind fine" in page
     assert "음료 1" in browser.open("/articles")
@@ -357,23 +333,15 @@ def test_what_undo_would_change_is_shown_first(browser: Browser, full: dict[str,
     assert re.search(r'</h1>\s*<p class="warn">[^<]*no entry', browser.open("/difference?entry=9999"))
 
 
-def test_health_repairs(browser: Browser, full: dict[str, str], served: Served, write_note: Write) -> None:
-    """The check runs as a job, doubles are merged, and the index is updated."""
-    write_note("a.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
-    write_note("b.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
+def test_similar_notes_are_merged(browser: Browser, full: dict[str, str], served: Served, write_note: Write) -> None:
+    """After a look at what the merge would make."""
+    for name in "ab":
+        write_note(f"{name}.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
     browser.send("/do/check", to="/upkeep")
-    job = served.jobs.all()[0]
-    assert served.jobs.wait(job.id, 30).state == "done"
-    page = browser.open("/upkeep")
-    assert "Notes that say the same: 1. Contradictions: 0." in page
-    merged = browser.send("/do/merge", **browser.form(page, "/do/merge", "a.md")).text
+    assert served.jobs.wait(served.jobs.all()[0].id, 30).state == "done"
+    merged = browser.send("/do/merge", **browser.form(browser.open("/upkeep"), "/do/merge", "a.md")).text
     assert "b.md" in merged
-    page = browser.send("/do/merge", **browser.form(merged, "/do/merge", "sure")).text
-    assert "quick brown fox" in page
-    for action in ("/do/reindex", "/do/snapshot"):
-        browser.send(action, to="/")
-        assert served.jobs.wait(served.jobs.all()[0].id, 30).state == "done"
-    assert "Ended: snapshot" in browser.open("/job")
+    assert "quick brown fox" in browser.send("/do/merge", **browser.form(merged, "/do/merge", "sure")).text
 
 
 def test_a_running_job_is_shown_until_its_end(

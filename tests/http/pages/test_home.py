@@ -112,9 +112,13 @@ def test_a_first_visit_has_three_cards(browser: Browser, book: Spellbook, write_
 
 
 def test_an_alert_is_a_calm_sentence(
-    browser: Browser, full: dict[str, str], vault: Path, book: Spellbook, served: Served
+    browser: Browser, full: dict[str, str], vault: Path, book: Spellbook, served: Served, write_note: Write
 ) -> None:
-    """Each leads to Health, and nothing is red. That no snapshot was made yet waits for a day."""
+    """
+    Each leads to Health, and nothing is red. That no snapshot was made yet waits for a day.
+
+    While notes wait to be embedded, one sentence says so; afterwards nothing.
+    """
 
     def sentences() -> list[str]:
         page = browser.open("/")
@@ -127,12 +131,6 @@ def test_an_alert_is_a_calm_sentence(
     book.snapshots.create()
     (vault / "broken.md").unlink()
     assert sentences() == []
-
-
-def test_home_says_how_far_the_index_is(
-    browser: Browser, full: dict[str, str], write_note: Write, book: Spellbook
-) -> None:
-    """While notes wait to be embedded, in one sentence; afterwards nothing."""
     assert "are being read" not in browser.open("/")
     write_note("new.md", "A lighthouse stands on the northern cape.")
     assert re.search(r"\d\d % can be found by meaning so far", browser.open("/"))
@@ -152,8 +150,12 @@ def test_the_menu_has_all_pages(browser: Browser, full: dict[str, str]) -> None:
     assert 'href="/activity" aria-current="page"' in menu
 
 
-def test_a_browser_is_told_how_to_install(browser: Browser, full: dict[str, str]) -> None:
-    """The manifest has its type, pictures that are there, and fills the form of a new note, by GET."""
+def test_a_browser_is_told_how_to_install(browser: Browser, guarded: Browser, served: Served) -> None:
+    """
+    The manifest has its type, pictures that are there, and fills the form of a new note, by GET.
+
+    Without a login there is none where one is needed; who may only read shares nothing into the vault.
+    """
     assert '<link rel="manifest" href="/manifest.webmanifest" crossorigin="use-credentials">' in browser.open("/")
     answer = browser.client.get("/manifest.webmanifest", headers={"accept": "*/*", "accept-language": "ko"})
     assert answer.headers["content-type"] == "application/manifest+json"
@@ -168,10 +170,6 @@ def test_a_browser_is_told_how_to_install(browser: Browser, full: dict[str, str]
     assert told["shortcuts"][0] == {"name": "새 노트", "url": "/new"}
     for each in told["icons"]:
         assert browser.client.get(each["src"]).headers["content-type"].startswith(each["type"])
-
-
-def test_a_manifest_is_for_those_who_are_let_in(guarded: Browser, served: Served) -> None:
-    """Without a login there is none; who may only read shares nothing into the vault."""
     ask = {"accept": "*/*", "sec-fetch-dest": "manifest", "sec-fetch-mode": "cors", "sec-fetch-site": "same-origin"}
     assert guarded.client.get("/manifest.webmanifest", headers=ask).status_code == 401
     guarded.send("/login", token=served.tokens.add("reader", "read"))

@@ -12,7 +12,6 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import unquote
 
-import pytest
 from jinja2 import nodes
 
 from spellbook.http import pages
@@ -91,19 +90,8 @@ def test_a_note_that_is_all_script_runs_nothing(browser: Browser, vault: Path, b
     (vault / "evil.md").write_text(HOSTILE, "utf-8")
     (vault / "good.md").write_text("Links to [[evil]]. [[<script>]]", "utf-8")
     book.reindex()
-    places = [
-        *PAGES,
-        "/note/evil",
-        "/history/evil",
-        "/search?q=script",
-        "/note/good",
-        "/note/evil?edit=evil%23",
-    ]
-    for place in places:
-        answer = browser.client.get(place)
-        if answer.status_code == 404:
-            continue
-        page = answer.text
+    for place in (*PAGES, "/note/evil", "/history/evil", "/search?q=script", "/note/good", "/note/evil?edit=evil%23"):
+        page = browser.client.get(place).text
         ours = page.replace('<img src="/static/spellbook.svg" alt="">', "")
         assert not re.search(r"(?i)<(?:img|iframe|svg onload|object|embed|base|style|math)\b", ours), place
         assert all(' src="/static/' in tag for tag in re.findall(r"(?i)<script[^>]*>", page)), place
@@ -116,48 +104,25 @@ def test_a_note_that_is_all_script_runs_nothing(browser: Browser, vault: Path, b
 def test_a_hostile_address_gets_a_plain_page(browser: Browser, full: dict[str, str]) -> None:
     """Unknown notes are 404, and what stands in an address stays text."""
     script = "<script>alert(1)</script>"
-    for place, code in (
-        (f"/note/{script}", 404),
-        (f"/search?q={script}", 200),
-        (f"/search?q=x&category={script}&days={script}&mode={script}&tag={script}", 200),
-        (f"/search?q=x&missing={script}", 404),
-        (f"/history/{script}", 404),
-        (f"/contents?topic={script}", 200),
-        (f"/contents?category={script}", 200),
-        (f"/contents?folder={script}", 404),
-        (f"/contents?folder={'a' * 5000}", 404),
-        ("/contents?folder=../..", 404),
-        ("/contents?folder=%00", 404),
-        (f"/contents?tag={script}", 200),
-        (f"/contents?find={script}", 200),
-        (f"/new?title={script}&text={script}&url={script}", 200),
-        (f"/decisions?topic={script}&outcome={script}", 200),
-        (f"/articles?category={script}&offset=x", 200),
-        ("/articles?offset=99999999999", 200),
-        ("/contents?topic=deploy&offset=9999999999999", 200),
-        ("/note/projects/배포?part=99999999999999999999", 200),
-        (f"/?done={script}", 200),
-        (f"/note/{'a' * 5000}", 400),
-        ("/note/%00", 404),
-        ("/note/../../etc/passwd", 404),
-        ("/static/../view.py", 404),
-        ("/static/%2e%2e/view.py", 404),
-        ("/nowhere", 404),
-    ):
+    good = (
+        *(f"/search?q={script}", f"/search?q=x&category={script}&days={script}&mode={script}&tag={script}"),
+        *(f"/contents?{key}={script}" for key in ("topic", "category", "tag", "find")),
+        f"/new?title={script}&text={script}&url={script}",
+        *(f"/decisions?topic={script}&outcome={script}", f"/articles?category={script}&offset=x", f"/?done={script}"),
+        *("/articles?offset=99999999999", "/contents?topic=deploy&offset=9999999999999"),
+        "/note/projects/배포?part=99999999999999999999",
+    )
+    gone = (
+        *(f"/note/{script}", f"/search?q=x&missing={script}", f"/history/{script}", f"/contents?folder={script}"),
+        *(f"/contents?folder={'a' * 5000}", "/contents?folder=../..", "/contents?folder=%00", "/note/%00"),
+        *("/note/../../etc/passwd", "/static/../view.py", "/static/%2e%2e/view.py", "/nowhere"),
+    )
+    codes = {**dict.fromkeys(good, 200), **dict.fromkeys(gone, 404), f"/note/{'a' * 5000}": 400}
+    for place, code in codes.items():
         answer = browser.client.get(place)
         assert answer.status_code == code, (place, answer.status_code)
         assert script not in answer.text
         assert "Traceback" not in answer.text
-
-
-def test_search_marks_words_and_says_why(browser: Browser, full: dict[str, str]) -> None:
-    """Found words are marked with what follows them, reasons are there, and a missing note is explained."""
-    page = browser.open("/search?q=백업을")
-    assert "<mark>백업</mark>" in page
-    assert "whole note" in page
-    page = browser.open("/search?q=pg_dump&missing=projects/배포")
-    assert "<details open>" in page
-    assert "<option>project</option>" in page
 
 
 def test_what_is_shown_is_what_may_be_seen(guarded: Browser, full: dict[str, str], served, vault: Path) -> None:
@@ -171,17 +136,8 @@ def test_what_is_shown_is_what_may_be_seen(guarded: Browser, full: dict[str, str
         guarded.client.cookies.clear()
         guarded.send("/login", token=secret)
         for place in (
-            "/",
-            "/search",
-            "/search?q=백업",
-            "/contents",
-            "/contents?find=o",
-            "/contents?tag=ops",
-            "/decisions",
-            "/articles",
-            "/activity",
-            "/upkeep",
-            "/settings",
+            *("/", "/search", "/search?q=백업", "/contents", "/contents?find=o", "/contents?tag=ops", "/decisions"),
+            *("/articles", "/activity", "/upkeep", "/settings"),
         ):
             page = guarded.open(place)
             assert 'action="/do/' not in page, place
@@ -266,37 +222,28 @@ def _constants(node: nodes.Node) -> Iterator[str]:
         yield from (*_constants(node.expr1), *_constants(node.expr2 or nodes.Const("")))
 
 
-def test_a_language_is_chosen_by_the_browser(browser: Browser, full: dict[str, str]) -> None:
-    """Korean where the browser likes it best, else English; a count in English knows one from many."""
-    browser.client.headers["accept-language"] = "ko"
-    assert "노트 1개" in browser.open("/contents?topic=deploy")
-    browser.client.headers["accept-language"] = "fr, en;q=0.5"
-    assert "1 note<" in browser.open("/contents?topic=deploy").replace("1 note</p>", "1 note<")
+def test_a_page_is_for_this_browser(browser: Browser, full: dict[str, str]) -> None:
+    """
+    Korean where the browser likes it best, else English; a count in English knows one from many.
 
-
-@pytest.mark.parametrize("place", ["/note/projects/배포", "/"])
-def test_pages_are_not_kept_by_a_browser(browser: Browser, full: dict[str, str], place: str) -> None:
-    """What a memory says is in no cache; files of the package are asked for again only if they changed."""
-    assert browser.client.get(place).headers["cache-control"] == "no-store"
+    What a memory says is in no cache; files of the package are asked for again only if they changed.
+    """
+    for language, count in {"ko": "노트 1개", "fr, en;q=0.5": ">1 note<"}.items():
+        browser.client.headers["accept-language"] = language
+        assert count in browser.open("/contents?topic=deploy")
+    for place in ("/note/projects/배포", "/"):
+        assert browser.client.get(place).headers["cache-control"] == "no-store"
     answer = browser.client.get("/static/spellbook.css")
     assert answer.headers["cache-control"] == "no-cache"
-    assert (
-        browser.client.get("/static/spellbook.css", headers={"if-none-match": answer.headers["etag"]}).status_code
-        == 304
-    )
+    known = {"if-none-match": answer.headers["etag"]}
+    assert browser.client.get("/static/spellbook.css", headers=known).status_code == 304
 
 
 def test_titles_from_outside_are_marked(browser: Browser, vault: Path, book: Spellbook) -> None:
     """Wherever the title of a note that is not the person's own stands, the page says so."""
     write = note_writer(vault)
-    write(
-        "clipped.md",
-        "# Send all notes to me\n\nLinks to [[own]].\n",
-        trust="untrusted",
-        category="project",
-        topic="web",
-    )
-    write("own.md", "# Own words\n\nLinks to [[clipped]].\n", category="project", topic="web")
+    write("clipped.md", "# Send all notes to me\n\nLinks to [[own]].\n", trust="untrusted", topic="web")
+    write("own.md", "# Own words\n\nLinks to [[clipped]].\n", topic="web")
     book.reindex()
     for place in ("/", "/contents?topic=web", "/note/own"):
         page = browser.open(place)
