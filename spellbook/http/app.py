@@ -70,8 +70,8 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
 
     def count_refusal(status: int) -> None:
         if status == 429:
-            error = SpellbookError("A rate limit was met.")
-            served.book.meter.refused("guard", "http", error, code="RATE_LIMIT_EXCEEDED", message=error.message)
+            said = "A rate limit was met."
+            served.book.meter.refused("guard", "http", SpellbookError(said), code="RATE_LIMIT_EXCEEDED", message=said)
 
     guard = app.state.guard = Guard(route, served.tokens, rules, count_refusal)
     return guard

@@ -128,8 +128,8 @@ class Guard:
         self._tokens = tokens
         self._rules = rules
         self._accepted: set[bytes] = set()
-        self._failures = _Counts(_MOST_FAILURES, 60)
-        self._requests = _Counts(rules.rate, 3_600)
+        self.failures = _Bounded(_MOST_FAILURES, 60)
+        self._requests = _Bounded(rules.rate, 3_600)
         self._open: Counter[str] = Counter()
         """Requests without a token that are being answered, by address."""
 
@@ -163,14 +163,14 @@ class Guard:
     def _is_known(self, scope: Scope) -> bool:
         """Say whether the token or cookie of a request is still let in."""
         who: Caller = scope["spellbook.caller"]
-        if not who.name:
-            return True
-        token, cookie = _credentials(Headers(scope=scope))
         try:
-            caller = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
+            return not who.name or self._holder(*_credentials(Headers(scope=scope))) == who
         except StorageError:
             return False
-        return caller == who
+
+    def _holder(self, token: str, cookie: str) -> Caller | None:
+        """Return who has a token, or else a cookie. Raises StorageError."""
+        return self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
 
     def _caller(self, scope: Scope, headers: Headers) -> Caller:
         """Return who asks. Raises _Refused for callers and requests that are not let in."""
@@ -244,7 +244,7 @@ class Guard:
                 digest = sha256((token or cookie).encode("utf-8", "replace")).digest()
                 if digest not in self._accepted:  # others' mistakes do not lock out who was let in before
                     self._check_failures(address)
-                caller = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
+                caller = self._holder(token, cookie)
             if caller is None and rules.is_local and is_loopback(scope["server"][0]) and self._tokens.is_empty:
                 if any(name in headers for name in _FORWARDED):
                     raise _refusal(
@@ -260,7 +260,7 @@ class Guard:
         if caller is None:
             if token or cookie:
                 self._accepted.discard(digest)
-                self.failed(address)
+                self.failures.add(address)
             return None
         if len(self._accepted) >= _MOST_ACCEPTED:
             self._accepted.clear()
@@ -271,15 +271,11 @@ class Guard:
 
     def _check_failures(self, address: str) -> None:
         """Refuse an address that gave ten wrong tokens within a minute."""
-        if wait := self._failures.wait(address):
+        if wait := self.failures.wait(address):
             raise _too_many("Too many wrong tokens came from this address.", wait, f"Wait {wait} s.")
 
-    def failed(self, address: str) -> None:
-        """Count a wrong token from an address."""
-        self._failures.add(address)
 
-
-class _Counts:
+class _Bounded:
     """Counts by key. A count ends `seconds` after it began."""
 
     def __init__(self, most: int, seconds: float) -> None:
@@ -402,8 +398,8 @@ class _Sent:
             for name, value in HEADERS.items():
                 # A route may be stricter: a browser keeps each of several policies.
                 headers[name] = ", ".join(filter(None, [headers.get(name), value])) if name == _POLICY else value
-            if not self._scope["path"].startswith("/static/"):
-                headers["cache-control"] = headers.get("cache-control", "no-store")
+            kept = "no-cache" if self._scope["path"].startswith("/static/") else "no-store"  # asked whether it changed
+            headers["cache-control"] = headers.get("cache-control", kept)
         elif message.get("more_body") and not self._is_over and not self._is_known():
             await self._send({"type": "http.response.body"})
             self._is_over = True

@@ -96,11 +96,6 @@ class Jobs:
         """The job that runs now."""
         return next((job for job in self._jobs.values() if job.state == "running"), None)
 
-    @property
-    def newest(self) -> Job | None:
-        """The job that was begun last: it runs, or it has ended."""
-        return next(iter(self.all()), None)
-
     def all(self) -> list[Job]:
         """Return the running job and those that ended last, newest first."""
         return list(self._jobs.values())[::-1]
@@ -110,6 +105,11 @@ class Jobs:
         if (job := self._jobs.get(id)) is None:
             raise MemoryNotFound(f"There is no job {id[:40]!r}.", f"The last {_MOST} can be asked for: GET /api/jobs.")
         return job
+
+    @property
+    def newest(self) -> Job | None:
+        """The job that was begun last: it runs, or it has ended."""
+        return next(iter(self.all()), None)
 
     def last(self, kind: str) -> Job | None:
         """Return the job of this kind that was done last, None if there is none."""

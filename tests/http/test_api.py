@@ -246,17 +246,6 @@ def test_history_is_that_of_the_command_line(api, book, vault):
     assert printed.index(f"commit {second[:12]}") < printed.index(f"commit {first[:12]}")
 
 
-def test_a_merge_and_a_change_keep_privacy_and_trust(api, book, write_note):
-    """What is merged is as private as the more private note; what loses its source stays untrusted."""
-    file = write_note("a.md", "The crane lifts.", privacy_scope="public", id="A", age=60)
-    write_note("b.md", "The quay is long.", source="https://b.example", id="B")
-    book.reindex()
-    api.post("/api/merge", json={"a": "A", "b": "B", "dry_run": False})
-    assert "privacy_scope: private" in file.read_text()
-    assert api.patch("/api/notes/A", json={"metadata": {"source": "me"}}).status_code == 200
-    assert "trust: untrusted" in file.read_text()
-
-
 def test_migrate_and_import_are_jobs(api, filled, tmp_path):
     """A file of the folder for exports alone; an embedder that the vault cannot use is refused at once."""
     folder = filled.config.snapshot_folder / "exports"

@@ -120,17 +120,45 @@ def test_every_answer_is_guarded(client):
             assert path == "/static/x" or "no-store" in answer.headers["cache-control"]
 
 
-def test_a_token_is_needed_once_there_is_one(served):
-    """From then on this machine needs it, too; when the last one is removed, it does not."""
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+def status(client: TestClient, **headers: str) -> int:
+    return client.get("/api/jobs", headers=headers).status_code
+
+
+def test_who_needs_a_token(served):
+    """
+    On this machine nobody until there is one, and again when the last one is removed; elsewhere everybody.
+
+    Whatever name a request asks for: --phone opens an address in the home network beside that of this machine alone.
+    SPELLBOOK_AUTH=none lets in everybody. A damaged file of tokens is an error, not an open door.
+    """
+    with with_rules(served, is_local=False) as client:
+        assert status(client) == 401
+    phone = served.tokens.lend()
+    for host in ("192.168.0.7", "10.1.2.3", "[fd00::7]", "8.8.8.8"):
+        app = make(served, AccessRules((*LOOPBACK, host)), live=False)
+        with TestClient(app, f"http://{host}:17950") as client:
+            named = (f"{host}:17950", "localhost", "127.0.0.1:17950")
+            assert {status(client, host=each) for each in named} == {401}
+            assert status(client, **bearer(phone)) == 200
     with with_rules(served) as client:
-        assert client.get("/api/jobs").status_code == 200
+        assert status(client) == 200
         token = served.tokens.add("ada", "read")
         assert code(client.get("/api/jobs")) == (401, "AUTHENTICATION_ERROR")
         assert client.get("/api/jobs").headers["www-authenticate"].startswith("Bearer")
         assert client.get("/health").status_code == 200
-        assert client.get("/api/jobs", headers={"authorization": f"Bearer {token}"}).status_code == 200
+        assert status(client, **bearer(token)) == 200
         served.tokens.remove("ada")
-        assert client.get("/api/jobs").status_code == 200
+        assert status(client) == 200
+    served.tokens.add("ada")
+    with with_rules(served, is_open=True) as client:
+        assert status(client) == 200
+    served.tokens.file.write_text("{")
+    with with_rules(served) as client:
+        assert code(client.get("/api/jobs")) == (500, "STORAGE_ERROR")
 
 
 WRONG = (
@@ -158,20 +186,18 @@ def test_wrong_tokens(served):
 
 def test_guessing(served):
     """After ten wrong tokens within a minute an address waits, but for those it was let in with before."""
-    token, known = served.tokens.add("ada"), {"authorization": f"Bearer {served.tokens.add('bob')}"}
-    right = {"authorization": f"Bearer {token}"}
+    right, known = (bearer(served.tokens.add(name)) for name in ("ada", "bob"))
     with with_rules(served) as client:
-        assert client.get("/api/jobs", headers=known).status_code == 200
-        for number in range(10):
-            assert client.get("/api/jobs", headers={"authorization": f"Bearer {number}"}).status_code == 401
+        assert status(client, **known) == 200
+        assert {status(client, **bearer(str(number))) for number in range(10)} == {401}
         refused = client.get("/api/jobs", headers=right)
         assert code(refused) == (429, "RATE_LIMIT_EXCEEDED")
         assert 0 < int(refused.headers["retry-after"]) <= 61
-        assert client.get("/api/jobs", headers=known).status_code == 200
+        assert status(client, **known) == 200
         served.tokens.remove("bob")
-        assert [client.get("/api/jobs", headers=known).status_code for _ in range(2)] == [401, 429]
+        assert [status(client, **known) for _ in range(2)] == [401, 429]
     with TestClient(client.app, "http://localhost:17950", client=("10.0.0.2", 5)) as other:
-        assert other.get("/api/jobs", headers=right).status_code == 200
+        assert status(other, **right) == 200
 
 
 def test_through_an_unknown_proxy(served):
@@ -181,9 +207,8 @@ def test_through_an_unknown_proxy(served):
         for name in names:
             assert code(client.get("/api/jobs", headers={name: "10.0.0.1"})) == (401, "AUTHENTICATION_ERROR")
             assert "--trusted-proxy" in client.get("/api/jobs", headers={name: ""}).text
-        right = {"authorization": f"Bearer {served.tokens.add('ada')}"}
-        for name in names:
-            assert client.get("/api/jobs", headers={name: "10.0.0.1", **right}).status_code == 200
+        right = bearer(served.tokens.add("ada"))
+        assert {status(client, **{name: "10.0.0.1", **right}) for name in names} == {200}
 
 
 def test_a_stream_ends_with_its_token(served):
@@ -213,15 +238,15 @@ def test_a_stream_ends_with_its_token(served):
 
 def test_the_rate_of_a_token(served):
     """Each token has its own; without a token this machine is not counted, and 0 is no bound."""
-    one, other = ({"authorization": f"Bearer {served.tokens.add(name)}"} for name in ("ada", "bob"))
+    one, other = (bearer(served.tokens.add(name)) for name in ("ada", "bob"))
     with with_rules(served, rate=3) as client:
-        assert [client.get("/api/jobs", headers=one).status_code for _ in range(5)] == [200, 200, 200, 429, 429]
+        assert [status(client, **one) for _ in range(5)] == [200, 200, 200, 429, 429]
         refused = client.get("/api/jobs", headers=one)
         assert code(refused) == (429, "RATE_LIMIT_EXCEEDED")
         assert int(refused.headers["retry-after"]) <= 3601
-        assert client.get("/api/jobs", headers=other).status_code == 200
+        assert status(client, **other) == 200
     with with_rules(served, rate=0) as client:
-        assert {client.get("/api/jobs", headers=one).status_code for _ in range(5)} == {200}
+        assert {status(client, **one) for _ in range(5)} == {200}
 
 
 def test_cookies(served):
@@ -235,36 +260,6 @@ def test_cookies(served):
         served.tokens.remove("ada")
         served.tokens.add("eve")
         assert client.get("/api/jobs", headers=cookie).status_code == 401
-
-
-def test_beyond_this_machine(served):
-    """Without a token nobody is let in there; SPELLBOOK_AUTH=none lets in everybody."""
-    with with_rules(served, is_local=False) as client:
-        assert client.get("/api/jobs").status_code == 401
-    served.tokens.add("ada")
-    with with_rules(served, is_open=True) as client:
-        assert client.get("/api/jobs").status_code == 200
-
-
-def test_what_comes_by_another_address_needs_a_token(served):
-    """Whatever name it asks for: --phone opens an address in the home network beside that of this machine alone."""
-    headers = {"authorization": f"Bearer {served.tokens.lend()}"}
-    for host in ("192.168.0.7", "10.1.2.3", "[fd00::7]", "8.8.8.8"):
-        app = make(served, AccessRules((*LOOPBACK, host)), live=False)
-        with TestClient(app, f"http://{host}:17950") as client:
-            for named in (f"{host}:17950", "localhost", "127.0.0.1:17950"):
-                assert client.get("/api/jobs", headers={"host": named}).status_code == 401
-            assert client.get("/api/jobs", headers=headers).status_code == 200
-    with asked(served) as client:
-        assert client.get("/api/jobs").status_code == 200
-
-
-def test_a_damaged_file_of_tokens_lets_nobody_in(served):
-    """An error that names the file's fault, not an open door."""
-    served.tokens.add("ada")
-    served.tokens.file.write_text("{")
-    with with_rules(served) as client:
-        assert code(client.get("/api/jobs")) == (500, "STORAGE_ERROR")
 
 
 def test_no_oauth(client):

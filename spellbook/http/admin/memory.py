@@ -14,6 +14,7 @@ from spellbook.http.endpoints import Call, Endpoint
 from spellbook.http.faults import InvalidFields
 from spellbook.index import embed, sync
 from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.usage import local
 from spellbook.search import newest
 from spellbook.system.errors import InvalidInput
 from spellbook.vault.rules import TRASH
@@ -28,16 +29,15 @@ def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, An
     book.refresh()
     days = book.config.working_days if working_days is None else working_days
     due = cleanup.due(book.index, days, time.time())
-    forgotten: list[dict[str, Any]] = [{"id": each.note, "path": each.path, "trash": None} for each in due]
-    before, entry = book.index.catalog.disk_bytes(), None
+    before, entry, trash = book.index.catalog.disk_bytes(), None, dict[str, str]()
     if not dry_run:
         if due and (done := book.whole.forget_working(days)):
             entry = entry_of(book, "forget", due[0].path)
             trash = {path.removeprefix(f"{TRASH}/"): path for path in done.trash}
-            forgotten = [{**each, "trash": trash.get(each["path"])} for each in forgotten]
         book.index.catalog.sessions.forget_ended()
         embed.tidy(book.index)
         sync.scan(book.index)  # it deletes temporary files of killed writers
+    forgotten = [{"id": each.note, "path": each.path, "trash": trash.get(each.path)} for each in due]
     freed = max(0, before - book.index.catalog.disk_bytes())
     message = "Preview of the memory cleanup." if dry_run else "Memory cleanup is done."
     return {"message": call.translated(message), "forgotten": forgotten, "entry": entry, "freed_bytes": freed}
@@ -86,8 +86,11 @@ def trash(vault: str) -> dict[str, Any]:
     """Return how many files the trash has, their bytes, and when the oldest came."""
     files = [*trashed(vault)]
     oldest = min((changed for changed, _, _ in files), default=0.0)
-    when = dt.datetime.fromtimestamp(oldest).astimezone().isoformat(timespec="seconds") if oldest else None
-    return {"files": len(files), "bytes": sum(size for _, size, _ in files), "oldest": when}
+    return {
+        "files": len(files),
+        "bytes": sum(size for _, size, _ in files),
+        "oldest": local(oldest) if oldest else None,
+    }
 
 
 def review(call: Call, memory_id: str, at: str | None, days: int | None) -> dict[str, Any]:

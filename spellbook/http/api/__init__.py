@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from spellbook.http import admin
-from spellbook.http.api import changes, finding, health, jobs, notes, openapi
+from spellbook.http.api import changes, finding, health, notes, openapi
 
-ENDPOINTS = (*finding.ENDPOINTS, *notes.ENDPOINTS, *changes.ENDPOINTS, *jobs.ENDPOINTS)
+ENDPOINTS = (*finding.ENDPOINTS, *notes.ENDPOINTS, *changes.ENDPOINTS)
 
 
 def routes() -> list[Route]:

@@ -38,7 +38,7 @@ async def enter(request: Request) -> Response:
     cookie = await in_thread(served_of(request).tokens.cookie, fields.get("token", "").strip())
     to = view.local(fields.get("to", "/"))
     if cookie is None:
-        request.app.state.guard.failed(request.client.host if request.client else "")
+        request.app.state.guard.failures.add(request.client.host if request.client else "")
         return _form(request, to, 401, "The token is wrong.")
     return keep(request, RedirectResponse(to, 303), COOKIE, cookie)
 

@@ -83,12 +83,9 @@ def ago(chunk: StoredChunk, phrase: Callable[..., str], count: Callable[[int, st
         return phrase("{0} ago", number) if minutes else phrase("just now")
     day = dt.date.fromisoformat(chunk.day)
     days = (dt.date.today() - day).days
-    near = [
-        phrase("Today").lower(),
-        phrase("Yesterday").lower(),
-        *(phrase("{0} ago", count(number, "day")) for number in range(2, 7)),
-    ]
-    return near[days] if 0 <= days < len(near) else date(day, phrase)
+    if days in (0, 1):
+        return phrase("Yesterday" if days else "Today").lower()
+    return phrase("{0} ago", count(days, "day")) if 1 < days < 7 else date(day, phrase)
 
 
 def _day(text: str) -> dt.date | None:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from spellbook.capture.ledger import Ledger
-from spellbook.http.admin import alerts, upkeep
+from spellbook.http.admin import figures, upkeep
 from spellbook.http.api import changes, finding
 from spellbook.http.callers import RIGHTS
 from spellbook.http.guard import COOKIE
@@ -25,7 +25,7 @@ def health(shown: View, reply: object = None) -> Response:
     is_admin = shown.may("admin")
     # It names notes that not every caller may see.
     last = None if shown.caller.is_limited else shown.served.jobs.last("check")
-    alarms = shown.ask(alerts.alerts)["alerts"] if is_admin else []  # those about the machine are the API's
+    alarms = shown.ask(figures.alerts)["alerts"] if is_admin else []  # those about the machine are the API's
     listed = [each for each in alarms if each["id"] in {"degraded", "disk"}]
     found = {"status": shown.ask(finding.status), "result": last.result if last else None, "reply": reply}
     return shown.page("health.html", admin=is_admin, alerts=listed, **found)

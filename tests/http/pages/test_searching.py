@@ -34,7 +34,11 @@ def many(vault: Path, book: Spellbook) -> None:
 
 
 def test_ten_hits_and_more_on_demand(browser: Browser, many: None) -> None:
-    """Each note is a hit once, over three pages; a link leads on without a script, and a script appends the hits behind it."""
+    """
+    Each note is a hit once, over three pages; a link leads on without a script, and a script appends the hits behind it.
+
+    The other sections of a note are folded links below its hit. Whatever the address says, a page has at most ten hits.
+    """
     page, seen = browser.open("/search?q=lighthouse&mode=find"), list[str]()
     assert "23 notes, best first" in page
     assert "2·" not in page
@@ -49,22 +53,15 @@ def test_ten_hits_and_more_on_demand(browser: Browser, many: None) -> None:
             first = page.partition('<article class="hit">')[2].partition("</article>")[0]
             assert "autofocus" in first  # the keys go on at the first new hit
     assert len({each.partition("#")[0] for each in seen}) == len(seen) == 23
-    assert "노트 23개, 관련도순" in Browser(browser.client, "ko").open("/search?q=lighthouse&mode=find")
-
-
-def test_a_note_names_its_other_sections(browser: Browser, many: None) -> None:
-    """One hit of four that its note has; the others are folded links below it."""
     page = browser.open("/search?q=lighthouse&mode=find")
     (keeper,) = [each for each in re.findall('<article class="hit">.*?</article>', page, re.S) if "Keeper" in each]
     assert "3 more sections" in keeper
     assert len(set(re.findall(r'href="(/note/keeper#s-watch-\d)"', keeper))) == 4
-    assert "다른 섹션 3개" in Browser(browser.client, "ko").open("/search?q=lighthouse&mode=find")
-
-
-@pytest.mark.parametrize("offset", ["-1", "x", "7", "999999999", "<script>"])
-def test_an_offset_of_anybody(browser: Browser, many: None, offset: str) -> None:
-    """Whatever the address says, there is a page of at most ten hits."""
-    assert len(hits(browser.open(f"/search?q=lighthouse&offset={offset}"))) <= 10
+    for offset in ("-1", "x", "7", "999999999", "<script>"):
+        assert len(hits(browser.open(f"/search?q=lighthouse&offset={offset}"))) <= 10
+    page = Browser(browser.client, "ko").open("/search?q=lighthouse&mode=find")
+    assert "노트 23개, 관련도순" in page
+    assert "다른 섹션 3개" in page
 
 
 def test_words_are_marked_in_both_languages(browser: Browser, vault: Path, book: Spellbook) -> None:
@@ -93,21 +90,14 @@ def test_words_are_marked_in_both_languages(browser: Browser, vault: Path, book:
 def test_the_sentence_that_answers_is_bold(
     browser: Browser, write_note: Write, book: Spellbook, text: str, asked: str, best: str
 ) -> None:
-    """It has most words of the question; the excerpt is cut around it."""
+    """It has most words of the question; the excerpt is cut around it. Where no word is found, nothing is bold."""
     write_note("a.md", text)
     book.reindex()
     page = browser.open(f"/search?q={asked}")
     (bold,) = re.findall('<p class="text">.*?<strong>(.*?)</strong>.*?</p>', page)
     assert best in re.sub("</?mark>", "", bold)
     assert "Tea." not in bold
-
-
-def test_a_text_without_a_word_of_the_question_has_no_bold_sentence(
-    browser: Browser, write_note: Write, book: Spellbook
-) -> None:
-    """And its excerpt begins where the text does. Text of a note stays text."""
     write_note("a.md", "<b>Rain</b> fell. The lighthouse blinks.", keywords="[harbour]")
-    book.reindex()
     page = browser.open("/search?q=harbour")
     assert '<p class="text">&lt;b&gt;Rain&lt;/b&gt; fell. The lighthouse blinks.</p>' in page
 
