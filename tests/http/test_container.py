@@ -70,7 +70,7 @@ def start(*arguments: str) -> Result:
     ],
     ids=str,
 )
-def test_what_the_variables_mean(given: dict[str, str], embedder: str | None, unused: list[str] | str) -> None:
+def test_what_the_variables_mean(given, embedder, unused):
     """
     Names of other programs choose the embedder, or are said to do nothing; SPELLBOOK_EMBEDDER wins.
 
@@ -96,9 +96,7 @@ def test_what_the_variables_mean(given: dict[str, str], embedder: str | None, un
         ({"SPELLBOOK_EMBEDDER": "use"}, 'embedder = "hash"', "use"),
     ],
 )
-def test_the_server_says_which_embedder_it_uses(
-    volume: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], settings: str, name: str
-) -> None:
+def test_the_server_says_which_embedder_it_uses(volume, monkeypatch, given, settings, name):
     """At its start the server names the embedder that the vault is opened with, whoever chose it."""
     (volume / "vault/.spellbook").mkdir(parents=True)
     (volume / "vault/.spellbook/config.toml").write_text(settings)
@@ -109,7 +107,7 @@ def test_the_server_says_which_embedder_it_uses(
         assert used.index.embedder.name == name
 
 
-def test_where_things_are(tmp_path: Path) -> None:
+def test_where_things_are(tmp_path):
     """Everything is in the volume, a mounted folder is the vault, and what a person sets wins."""
     found = container.layout({}, tmp_path / "none")
     assert (found.root, found.vault) == (Path("/data"), Path("/data/vault"))
@@ -123,7 +121,7 @@ def test_where_things_are(tmp_path: Path) -> None:
     assert not found.environment.keys() & given
 
 
-def test_general_names_mean_nothing_elsewhere(vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_general_names_mean_nothing_elsewhere(vault, monkeypatch):
     """Outside of a container a variable of another program does not change the embedder."""
     for name, value in {"EMBEDDING_MODEL": "m", "EMBEDDING_PROVIDER": "openai", "EMBEDDING_DIMENSIONS": "x"}.items():
         monkeypatch.setenv(name, value)
@@ -131,7 +129,7 @@ def test_general_names_mean_nothing_elsewhere(vault: Path, monkeypatch: pytest.M
     assert CliRunner().invoke(main, ["--vault", str(vault), "status"]).exit_code == 0
 
 
-def test_an_empty_volume(volume: Path) -> None:
+def test_an_empty_volume(volume):
     """
     The first start makes the vault as `init` does; a second one, and one over notes, changes nothing.
 
@@ -156,7 +154,7 @@ def test_an_empty_volume(volume: Path) -> None:
     assert "cannot be written" in str(start("--container").exception)
 
 
-def test_other_commands_of_the_image(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_commands_of_the_image(volume, monkeypatch):
     """In an image every command finds the server's vault and index, and uses its embedder."""
     assert start("--container").exit_code == 0
     for name in ("STATE", "MODELS", "CACHE", "VAULT", "HOST", "WATCH"):
@@ -173,7 +171,7 @@ def test_other_commands_of_the_image(volume: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can become another user")
-def test_a_volume_of_another_user(tmp_path: Path) -> None:
+def test_a_volume_of_another_user(tmp_path):
     """A volume that this user cannot write is refused with both users, and what to do."""
     with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are root's alone
         os.chmod(folder, 0o755)
@@ -200,7 +198,7 @@ except StorageError as error:
         assert (Path(folder) / "vault" / "welcome.md").stat().st_uid == 12345
 
 
-def test_a_model_that_came_with_the_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_came_with_the_installation(tmp_path, monkeypatch):
     """A prepared model of the image is used, which may be read-only; without a whole one the cache has it."""
     monkeypatch.setattr(places, "SHIPPED", tmp_path)
     shipped = tmp_path / "models" / "m"
@@ -213,7 +211,7 @@ def test_a_model_that_came_with_the_installation(tmp_path: Path, monkeypatch: py
 # -- files of the image
 
 
-def test_the_files_of_the_image() -> None:
+def test_the_files_of_the_image():
     """The image runs as a user, its one command holds all behaviour, and the port is published to this machine alone."""
     image = (ROOT / "Dockerfile").read_text("utf-8")
     assert re.search(r"^USER 1000", image, re.M)
@@ -232,7 +230,7 @@ def test_the_files_of_the_image() -> None:
     assert {".git", ".venv", "tests"} <= set(ignored)
 
 
-def test_the_dockerfile_is_clean() -> None:
+def test_the_dockerfile_is_clean():
     """hadolint finds nothing."""
     hadolint = shutil.which("hadolint") or shutil.which("hadolint", path=str(Path(sys.executable).parent))
     if hadolint is None:
@@ -241,7 +239,7 @@ def test_the_dockerfile_is_clean() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_a_server_with_a_listener_ends(volume: Path) -> None:
+def test_a_server_with_a_listener_ends(volume):
     """The command serves by the token that it prints once, and ends with a stream open."""
     volume.mkdir()
     environment = {**os.environ, "SPELLBOOK_EMBEDDER": "hash"}

@@ -16,7 +16,7 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.settings import config
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
-from tests.helpers import PATIENCE, Counting, Write, held, note_writer
+from tests.helpers import PATIENCE, Counting, held, note_writer
 
 from .running import asked
 
@@ -60,7 +60,7 @@ def ended(jobs: Jobs, job: Job) -> Job:
     return found
 
 
-def test_one_at_a_time(jobs: Jobs) -> None:
+def test_one_at_a_time(jobs):
     """A second job is refused by the name of the first, and runs once that has ended."""
     work = Held()
     first = jobs.start("reindex", work)
@@ -74,7 +74,7 @@ def test_one_at_a_time(jobs: Jobs) -> None:
     assert ended(jobs, jobs.start("check", lambda report: None)).state == "done"
 
 
-def test_a_job_is_cancelled_at_its_next_report(jobs: Jobs) -> None:
+def test_a_job_is_cancelled_at_its_next_report(jobs):
     """The work gets Cancelled, which it cannot mistake for a failure."""
     work, met = Held(), []
 
@@ -95,7 +95,7 @@ def test_a_job_is_cancelled_at_its_next_report(jobs: Jobs) -> None:
     assert not issubclass(Cancelled, Exception)
 
 
-def test_how_jobs_end(jobs: Jobs) -> None:
+def test_how_jobs_end(jobs):
     """
     A failed job has the error's code and words; of an unforeseen one the class alone. Each is counted.
 
@@ -131,7 +131,7 @@ def test_how_jobs_end(jobs: Jobs) -> None:
     assert ended(jobs, job).state == "cancelled"
 
 
-def test_a_cancelled_reindex_goes_on_later(vault: Path, write_note: Write) -> None:
+def test_a_cancelled_reindex_goes_on_later(vault, write_note):
     """What was embedded stays, the rest is pending, search by words works, and the next run does what is left."""
     for number in range(100):
         write_note(f"n{number}.md", f"# Title {number}\n\nEntry {number} of the log.\n")
@@ -161,7 +161,7 @@ def test_a_cancelled_reindex_goes_on_later(vault: Path, write_note: Write) -> No
         assert len(set(embedder.texts)) == len(embedder.texts)  # nothing is embedded twice
 
 
-def test_a_cancelled_job_leaves_nothing_half_done(vault: Path, write_note: Write, tmp_path: Path) -> None:
+def test_a_cancelled_job_leaves_nothing_half_done(vault, write_note, tmp_path):
     """Cancelled in the middle, an import has imported nothing, no snapshot is listed, and a migration did not switch."""
     for number in range(40):
         write_note(f"n{number}.md", f"# Title {number}\n\nEntry {number} of the log.\n")
@@ -204,7 +204,7 @@ def test_a_cancelled_job_leaves_nothing_half_done(vault: Path, write_note: Write
         assert done.result["files"] == 46
 
 
-def test_the_rights_of_a_token_that_sees_less(served: Served) -> None:
+def test_the_rights_of_a_token_that_sees_less(served):
     """A token that only reads cancels nothing, and one that sees less learns the kind and state alone."""
     client = asked(served)
     client.headers["authorization"] = f"Bearer {served.tokens.add('ann', 'read', 'team')}"

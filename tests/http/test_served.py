@@ -13,7 +13,6 @@ import pytest
 
 from spellbook.http.app import make
 from spellbook.http.served import Queue, Served, in_thread, once, writing
-from spellbook.library.book import Spellbook
 from spellbook.mcp.base import threaded
 from spellbook.mcp.threads import computing, set_waiting
 from tests.helpers import PATIENCE
@@ -90,7 +89,7 @@ async def test_equal_questions_in_the_queue_are_answered_once():
     assert done[-1] == ("a", 2)
 
 
-async def test_who_sees_the_same_shares_an_answer(book: Spellbook):
+async def test_who_sees_the_same_shares_an_answer(book):
     """Equal questions of two tokens that see all are answered once, and that of one that sees less by itself."""
     served = Served(book)
     given = [served.tokens.add("a"), served.tokens.add("b"), served.tokens.add("c", sees="team")]
@@ -166,7 +165,7 @@ async def test_writes_and_agents_beside_questions():
 
 
 @pytest.mark.parametrize(("is_waiting", "threads"), [(False, 2), (True, 8)])
-async def test_more_may_wait_for_other_machines(is_waiting: bool, threads: int):
+async def test_more_may_wait_for_other_machines(is_waiting, threads):
     """Where a question waits for a database or a service, more of them are asked at once."""
     set_waiting(is_waiting)
     try:

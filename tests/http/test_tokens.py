@@ -23,7 +23,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "data" / FILE
 
 
-def test_a_token_names_its_caller_and_no_other_text_does(file: Path) -> None:
+def test_a_token_names_its_caller_and_no_other_text_does(file):
     """The token that `add` returns, and nothing near it, is its caller, with the rights that were given."""
     tokens = Tokens(file, {})
     assert tokens.is_empty
@@ -38,7 +38,7 @@ def test_a_token_names_its_caller_and_no_other_text_does(file: Path) -> None:
     assert len(set(made.values())) == len(kinds)
 
 
-def test_the_file_holds_no_token_and_makes_no_cookie(file: Path) -> None:
+def test_the_file_holds_no_token_and_makes_no_cookie(file):
     """Only the owner may read the file. It has neither tokens nor cookies, and nothing that one could be made of."""
     tokens = Tokens(file, {})
     token = tokens.add("a")
@@ -54,7 +54,7 @@ def test_the_file_holds_no_token_and_makes_no_cookie(file: Path) -> None:
     assert not [each for each in file.parent.iterdir() if each.suffix == ".tmp"]
 
 
-def test_a_cookie_stands_for_its_token_until_it_ends(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cookie_stands_for_its_token_until_it_ends(file, monkeypatch):
     """For thirty days; no changed one does, none whose token was removed or made anew, and the form's value is its own."""
     tokens = Tokens(file, {})
     token = tokens.add("a b", "read", "team")
@@ -77,7 +77,7 @@ def test_a_cookie_stands_for_its_token_until_it_ends(file: Path, monkeypatch: py
         assert tokens.caller_by_cookie(cookie) is None
 
 
-def test_a_logout_ends_a_cookie(file: Path) -> None:
+def test_a_logout_ends_a_cookie(file):
     """For all processes, and no other cookie. Of more than a hundred browsers the first is logged out."""
     given = "correct horse battery staple"
     tokens = Tokens(file, {"SPELLBOOK_TOKEN": given})
@@ -99,7 +99,7 @@ def test_a_logout_ends_a_cookie(file: Path) -> None:
     assert len(json.loads(file.read_text())["logins"]) == 2
 
 
-def test_a_lent_token_is_of_this_process_alone(file: Path) -> None:
+def test_a_lent_token_is_of_this_process_alone(file):
     """It is in no file, closes nothing for others, stands beside one of its name, and a new one replaces it."""
     tokens = Tokens(file, {})
     first, second = tokens.lend(), tokens.lend()
@@ -121,7 +121,7 @@ def test_a_lent_token_is_of_this_process_alone(file: Path) -> None:
     assert tokens.remove("phone").may == "read"
 
 
-def test_what_another_process_changes_holds_at_once(file: Path) -> None:
+def test_what_another_process_changes_holds_at_once(file):
     """A running server refuses what was removed elsewhere, takes what was added, and nothing is lost between writers."""
     served = Tokens(file, {})
     token = served.add("mine")
@@ -141,7 +141,7 @@ print(*(tokens.add(f"{sys.argv[2]}{i}") for i in range(5)))
     assert served.is_empty
 
 
-def test_a_damaged_file_lets_nobody_in(file: Path) -> None:
+def test_a_damaged_file_lets_nobody_in(file):
     """A file that cannot be read is an error that names it, not a server without tokens; it is never written over."""
     tokens = Tokens(file, {})
     token = tokens.add("a")
@@ -159,7 +159,7 @@ def test_a_damaged_file_lets_nobody_in(file: Path) -> None:
         tokens.caller(token)
 
 
-def test_the_token_of_the_environment(file: Path) -> None:
+def test_the_token_of_the_environment(file):
     """SPELLBOOK_TOKEN writes and sees all; a short one is refused without being shown."""
     token = "correct horse battery staple"
     tokens = Tokens(file, {"SPELLBOOK_TOKEN": token})
@@ -174,7 +174,7 @@ def test_the_token_of_the_environment(file: Path) -> None:
     assert "hunter2" not in str(raised.value)
 
 
-def test_names_and_rights_are_checked(file: Path) -> None:
+def test_names_and_rights_are_checked(file):
     """Names are short and of one line, and nobody gets one that is taken; rights are those that there are."""
     tokens = Tokens(file, {})
     tokens.add("노트북 1")
@@ -188,7 +188,7 @@ def test_names_and_rights_are_checked(file: Path) -> None:
     assert tuple(each.name for each in tokens.all()) == ("노트북 1",)
 
 
-def test_who_does_not_see_all_notes_may_only_read(file: Path) -> None:
+def test_who_does_not_see_all_notes_may_only_read(file):
     """A limited token has the right to read by default and no other, whatever a file that was edited by hand says."""
     tokens = Tokens(file, {})
     for sees in SCOPES[1:]:
@@ -210,7 +210,7 @@ def run(vault: Path, *args: str) -> Result:
     return CliRunner().invoke(main, ["token", *args, "--vault", str(vault)])
 
 
-def test_the_commands(vault: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_commands(vault, monkeypatch, tmp_path):
     """`token add` prints the token alone on stdout, `list` never, and `remove` ends it; nothing is in the vault."""
     assert "No token yet" in run(vault, "list").stdout
     made = run(vault, "add", "team", "--may", "read", "--sees", "team")
@@ -236,7 +236,7 @@ def test_the_commands(vault: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         Tokens.of(vault)
 
 
-def test_a_token_that_was_limited_to_vaults_is_not_let_in(file: Path) -> None:
+def test_a_token_that_was_limited_to_vaults_is_not_let_in(file):
     """0.2.0 could limit a token to some vaults of a server: it must not see a whole one instead. Others are let in."""
     tokens = Tokens(file, {})
     plain, limited = tokens.add("plain"), tokens.add("ops")

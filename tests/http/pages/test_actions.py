@@ -13,9 +13,6 @@ from starlette.routing import Route
 
 from spellbook.http import pages
 from spellbook.http.pages import view
-from spellbook.http.served import Served
-from spellbook.library.book import Spellbook
-from tests.helpers import Write
 
 from .conftest import NOTES, Browser
 
@@ -35,7 +32,7 @@ def section(page: str, text: str) -> str:
     return re.search(r'href="([^"#]*\?edit=[^"#]*)', found)[1].replace("&amp;", "&")
 
 
-def test_a_section_is_edited(browser: Browser, full: dict[str, str], vault: Path, book: Spellbook) -> None:
+def test_a_section_is_edited(browser, full, vault, book):
     """The text of a section is saved, found at once, and undone; nothing else of the file changes."""
     page = browser.open(section(browser.open(PLACE), "git revert"))
     form = browser.form(page, "/do/edit")
@@ -53,9 +50,7 @@ def test_a_section_is_edited(browser: Browser, full: dict[str, str], vault: Path
     assert (vault / f"{NOTE}.md").read_text("utf-8") == NOTES[f"{NOTE}.md"]
 
 
-def test_nothing_is_written_over_what_others_wrote(
-    browser: Browser, full: dict[str, str], vault: Path, book: Spellbook
-) -> None:
+def test_nothing_is_written_over_what_others_wrote(browser, full, vault, book):
     """
     The second of two tabs to save sees both texts, and nothing is written until they choose.
 
@@ -83,7 +78,7 @@ def test_nothing_is_written_over_what_others_wrote(
     assert "Theirs." in (vault / "a.md").read_text("utf-8")
 
 
-def test_a_section_of_several_chunks_is_edited_whole(browser: Browser, vault: Path, book: Spellbook) -> None:
+def test_a_section_of_several_chunks_is_edited_whole(browser, vault, book):
     """A long section has one editor; a change elsewhere in the note is no conflict, one in the section is."""
     paragraphs = "\n\n".join(f"Paragraph {n}. " + "word " * 80 for n in range(12))
     text = f"# Long\n\n## One\n\n{paragraphs}\n\n## Two\n\nEnd.\n".replace("\n", "\r\n")
@@ -101,7 +96,7 @@ def test_a_section_of_several_chunks_is_edited_whole(browser: Browser, vault: Pa
     assert (vault / "long.md").read_bytes().decode() == wanted
 
 
-def test_a_note_is_edited_whole(browser: Browser, full: dict[str, str], vault: Path) -> None:
+def test_a_note_is_edited_whole(browser, full, vault):
     """All of its text and no property; what others wrote meanwhile stays, and both texts are shown."""
     file, before = vault / f"{NOTE}.md", NOTES[f"{NOTE}.md"]
     form = browser.form(browser.open(f"{PLACE}?edit={NOTE}"), "/do/edit")
@@ -122,7 +117,7 @@ def test_a_note_is_edited_whole(browser: Browser, full: dict[str, str], vault: P
     assert file.read_text("utf-8").endswith("---\nMine alone.\n")
 
 
-def test_an_editor_begins_with_the_text(browser: Browser, vault: Path, book: Spellbook) -> None:
+def test_an_editor_begins_with_the_text(browser, vault, book):
     """Without an empty line, which would be taken out of the file as well."""
     text = "---\ntopic: x\n---\n\n\nFirst.\n\n## Second\n\nEnd.\n\n\n"
     (vault / "a.md").write_text(text, "utf-8")
@@ -134,7 +129,7 @@ def test_an_editor_begins_with_the_text(browser: Browser, vault: Path, book: Spe
         assert (vault / "a.md").read_text("utf-8") == text
 
 
-def test_a_section_is_added(browser: Browser, full: dict[str, str], vault: Path) -> None:
+def test_a_section_is_added(browser, full, vault):
     """At the end, below its heading if it has one; what is refused is not lost, and replaces nothing."""
     file = vault / f"{NOTE}.md"
     form = browser.form(browser.open(f"{PLACE}?add=yes"), "/do/edit")
@@ -167,7 +162,7 @@ TICKS = (
 
 
 @pytest.mark.parametrize("head", ["", "---\ntitle: List\n---\n", "Text above.\n\n"])
-def test_a_box_is_ticked(browser: Browser, vault: Path, book: Spellbook, head: str) -> None:
+def test_a_box_is_ticked(browser, vault, book, head):
     """One byte changes, also where two boxes are alike or something in code looks like one; undo brings it back."""
     text = head + BOXES
     (vault / "list.md").write_text(text, "utf-8")
@@ -187,7 +182,7 @@ def test_a_box_is_ticked(browser: Browser, vault: Path, book: Spellbook, head: s
         assert (vault / "list.md").read_text("utf-8") == text
 
 
-def test_a_box_of_a_changed_note_is_not_ticked(browser: Browser, vault: Path, book: Spellbook) -> None:
+def test_a_box_of_a_changed_note_is_not_ticked(browser, vault, book):
     """Nor one that the form makes up. A box is ticked also where lines end as on old Macs, or are blank around it."""
     (vault / "list.md").write_text(BOXES, "utf-8")
     book.reindex()
@@ -205,7 +200,7 @@ def test_a_box_of_a_changed_note_is_not_ticked(browser: Browser, vault: Path, bo
         assert (vault / "list.md").read_bytes().decode() == text.replace("[ ] two", "[x] two")
 
 
-def test_properties_are_set_and_removed(browser: Browser, full: dict[str, str], book: Spellbook) -> None:
+def test_properties_are_set_and_removed(browser, full, book):
     """Only fields that were changed are written, each as YAML; an empty one is taken away."""
     form = browser.form(browser.open(PLACE), "/do/properties")
     assert form["is.tags"] == "[ops, 배포]"
@@ -219,7 +214,7 @@ def test_properties_are_set_and_removed(browser: Browser, full: dict[str, str], 
     browser.send("/do/properties", 400, **form)
 
 
-def test_a_note_is_pinned_and_set_for_review(browser: Browser, full: dict[str, str], book: Spellbook) -> None:
+def test_a_note_is_pinned_and_set_for_review(browser, full, book):
     """Both are keys of the note, and the second is listed on the first page when it is due."""
     browser.send("/do/pin", **browser.form(browser.open(PLACE), "/do/pin"))
     assert book.show(NOTE)[0].meta["pinned"] is True
@@ -236,7 +231,7 @@ def test_a_note_is_pinned_and_set_for_review(browser: Browser, full: dict[str, s
     browser.send("/do/review", 400, **{**form, "at": "yesterday"})
 
 
-def test_a_note_is_erased_after_a_question_and_comes_back(browser: Browser, full: dict[str, str], vault: Path) -> None:
+def test_a_note_is_erased_after_a_question_and_comes_back(browser, full, vault):
     """The question names the notes that link to it; undo and the trash both bring it back."""
     page = browser.send("/do/erase", **browser.form(browser.open(PLACE), "/do/erase")).text
     assert "데이터베이스" in page
@@ -251,7 +246,7 @@ def test_a_note_is_erased_after_a_question_and_comes_back(browser: Browser, full
     assert (vault / f"{NOTE}.md").exists()
 
 
-def test_a_note_is_moved_by_one_tap_and_back(browser: Browser, full: dict[str, str], vault: Path) -> None:
+def test_a_note_is_moved_by_one_tap_and_back(browser, full, vault):
     """The sheet has the folders of the newest notes, without its own; without links to follow, no question is asked."""
     sheet = browser.send("/do/move", **browser.form(browser.open("/note/broken"), "/do/move")).text
     assert "Move where?" in sheet
@@ -273,7 +268,7 @@ def test_a_note_is_moved_by_one_tap_and_back(browser: Browser, full: dict[str, s
     assert "Moved to mended." in page
 
 
-def test_a_move_that_changes_links_shows_them_first(browser: Browser, full: dict[str, str], vault: Path) -> None:
+def test_a_move_that_changes_links_shows_them_first(browser, full, vault):
     """Nothing moves before a second press; a folder may be new, and no place outside is taken."""
     sheet = browser.send("/do/move", **browser.form(browser.open(PLACE), "/do/move")).text
     assert '<option value="projects">' in sheet
@@ -292,9 +287,7 @@ def test_a_move_that_changes_links_shows_them_first(browser: Browser, full: dict
         browser.send("/do/move", 400, **form | {"folder": folder})
 
 
-def test_a_decision_gets_its_outcome_and_a_step_its_tick(
-    browser: Browser, full: dict[str, str], book: Spellbook
-) -> None:
+def test_a_decision_gets_its_outcome_and_a_step_its_tick(browser, full, book):
     """Both stand in the notes, as tools write them."""
     page = browser.open("/decisions")
     assert page.index("SQLite를 쓴다") < page.index("PostgreSQL로 옮긴다")  # the earlier one first
@@ -312,7 +305,7 @@ def test_a_decision_gets_its_outcome_and_a_step_its_tick(
     assert "not there any more" in browser.send("/do/tick", 409, **{**form, "step": "Sleep"}).text
 
 
-def test_an_article_is_saved_filed_and_erased(browser: Browser, full: dict[str, str], book: Spellbook) -> None:
+def test_an_article_is_saved_filed_and_erased(browser, full, book):
     """Pasted text becomes an article under its name; its categories change."""
     form = {"source": "Coffee", "categories": "food, 음료", "text": "# Coffee\n\nGrind fine. " * 5}
     page = browser.send("/do/save", **form).text
@@ -324,7 +317,7 @@ def test_an_article_is_saved_filed_and_erased(browser: Browser, full: dict[str, 
     browser.send("/do/save", 400, **{**form, "source": "Tea", "categories": " , "})
 
 
-def test_what_undo_would_change_is_shown_first(browser: Browser, full: dict[str, str]) -> None:
+def test_what_undo_would_change_is_shown_first(browser, full):
     """On a page of its own, of which a script shows the part that matters; what cannot be undone says why."""
     browser.send("/do/pin", id=NOTE, pinned="true", to=PLACE)
     entry = re.search(r'hx-get="/difference\?entry=(\d+)" hx-select="main > :is\(', browser.open("/activity"))[1]
@@ -333,7 +326,7 @@ def test_what_undo_would_change_is_shown_first(browser: Browser, full: dict[str,
     assert re.search(r'</h1>\s*<p class="warn">[^<]*no entry', browser.open("/difference?entry=9999"))
 
 
-def test_similar_notes_are_merged(browser: Browser, full: dict[str, str], served: Served, write_note: Write) -> None:
+def test_similar_notes_are_merged(browser, full, served, write_note):
     """After a look at what the merge would make."""
     for name in "ab":
         write_note(f"{name}.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
@@ -344,9 +337,7 @@ def test_similar_notes_are_merged(browser: Browser, full: dict[str, str], served
     assert "quick brown fox" in browser.send("/do/merge", **browser.form(merged, "/do/merge", "sure")).text
 
 
-def test_a_running_job_is_shown_until_its_end(
-    browser: Browser, full: dict[str, str], served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch):
     """Its bar is on every page and asks for itself, a second one is refused, its button ends it, and so the asking."""
     go = threading.Event()
 
@@ -376,7 +367,7 @@ def test_a_running_job_is_shown_until_its_end(
     assert "Ended: reindex" in browser.open("/job")
 
 
-def test_every_action_is_tried() -> None:
+def test_every_action_is_tried():
     """An action without a case here fails."""
     source = "".join(each.read_text("utf-8") for each in Path(__file__).parent.glob("test_*.py"))
     actions = [each.path for module in pages.MODULES for each in module.ROUTES if isinstance(each, Route)]

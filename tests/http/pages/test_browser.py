@@ -7,9 +7,8 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,7 +17,6 @@ import pytest
 from spellbook.http.tokens import Tokens
 from tests.helpers import held, note_writer, session_writer, until
 
-from ..running import Server
 from .conftest import EVIL, HOSTILE, IN_BROWSER, Place, fill, remember
 
 pytestmark = list(IN_BROWSER)
@@ -45,7 +43,7 @@ SMALL = """() => [...document.querySelectorAll("a, button, summary, input:not([t
 
 
 @pytest.mark.timeout(90 * len(LOOKS))
-def test_every_page_is_accessible_and_fits(tab: Any, serving: Callable[..., Server], vault: Path, book: Any) -> None:
+def test_every_page_is_accessible_and_fits(tab, serving, vault, book):
     """
     axe finds nothing, in light and dark, English and Korean, wide and on a phone, with everything unfolded.
 
@@ -98,7 +96,7 @@ def tokens(place: Place) -> Iterator[Tokens]:
         place.tokens.remove(each.name)
 
 
-def test_a_person_with_a_thumb_and_no_script(chromium: Any, place: Place) -> None:
+def test_a_person_with_a_thumb_and_no_script(chromium, place):
     """On a phone whose browser runs no script: find, read, write, correct, move and undo a note, in eleven taps."""
     write = note_writer(place.vault)
     write("area/one/deep.md", "The deepest note.")
@@ -152,7 +150,7 @@ def test_a_person_with_a_thumb_and_no_script(chromium: Any, place: Place) -> Non
     context.close()
 
 
-def test_a_phone_is_logged_in_by_its_code(tab: Any, place: Place, tokens: Tokens) -> None:
+def test_a_phone_is_logged_in_by_its_code(tab, place, tokens):
     """The token is behind the #: it is sent to the login alone, and stands neither in the address nor in a Referer."""
     secret = tokens.add("phone")
     page = tab(locale="en-US", **PHONE)
@@ -166,7 +164,7 @@ def test_a_phone_is_logged_in_by_its_code(tab: Any, place: Place, tokens: Tokens
     assert secret not in page.url
 
 
-def test_a_person_finds_reads_and_edits(tab: Any, place: Place) -> None:
+def test_a_person_finds_reads_and_edits(tab, place):
     """By the keyboard: ask as one types, open a hit, edit a section in place, save, undo."""
     page, file = tab(locale="en-US"), place.vault / "projects/데이터베이스.md"
     page.goto(place.url)
@@ -192,7 +190,7 @@ def test_a_person_finds_reads_and_edits(tab: Any, place: Place) -> None:
     assert "pg_dump" in file.read_text("utf-8")
 
 
-def test_a_hostile_note_runs_and_loads_nothing(tab: Any, place: Place) -> None:
+def test_a_hostile_note_runs_and_loads_nothing(tab, place):
     """Whatever a note holds, no script of it runs, and nothing is asked of another host."""
     (place.vault / "evil.md").write_text(HOSTILE, "utf-8")
     (place.vault / "other.md").write_text("[[evil]]", "utf-8")
@@ -213,7 +211,7 @@ def test_a_hostile_note_runs_and_loads_nothing(tab: Any, place: Place) -> None:
     assert [url for url in asked if not url.startswith(place.url)] == []
 
 
-def test_long_work_and_links_come_by_themselves(tab: Any, place: Place) -> None:
+def test_long_work_and_links_come_by_themselves(tab, place):
     """
     A page that comes while a job runs shows that it ends, also if it ends before the page's scripts come.
 
@@ -244,7 +242,7 @@ def test_long_work_and_links_come_by_themselves(tab: Any, place: Place) -> None:
     page.locator("li", has_text="site.md:1 → /reference/r1").wait_for()
 
 
-def test_login_logout_and_a_token_that_is_gone(tab: Any, place: Place, tokens: Tokens) -> None:
+def test_login_logout_and_a_token_that_is_gone(tab, place, tokens):
     """A page asks for the token and goes on where one wanted to be; no script can read the cookie."""
     secret = tokens.add("me", "admin")
     page = tab(locale="en-US", expecting="401")
@@ -319,7 +317,7 @@ class _Foreign(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_a_page_of_another_origin_reads_and_changes_nothing(tab: Any, place: Place, tokens: Tokens) -> None:
+def test_a_page_of_another_origin_reads_and_changes_nothing(tab, place, tokens):
     """
     By fetch, form, frame or events, on the same machine, and by a name that leads to it (DNS rebinding).
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import httpx
 
 from tests.helpers import held, note_writer, until
 
-from .conftest import IN_BROWSER, Place
+from .conftest import IN_BROWSER
 
 pytestmark = list(IN_BROWSER)
 PHONE = {"viewport": {"width": 360, "height": 640}, "has_touch": True, "is_mobile": True}
 
 
-def test_a_person_writes_a_note_by_keys(tab: Any, place: Place) -> None:
+def test_a_person_writes_a_note_by_keys(tab, place):
     """`n` opens the form from any page, but not while one types; Ctrl-Enter saves; a refused text is not lost."""
     page = tab(locale="en-US", expecting="409|400")
     page.goto(place.url + "/search")
@@ -39,7 +37,7 @@ def test_a_person_writes_a_note_by_keys(tab: Any, place: Place) -> None:
     assert [path for path in held(place.vault) if path.startswith("memory/inbox/")]
 
 
-def test_a_thumb_reaches_everything_on_a_phone(tab: Any, place: Place) -> None:
+def test_a_thumb_reaches_everything_on_a_phone(tab, place):
     """At 360 px the menu is a bar at the bottom, all pages are within it, and a note is saved without scrolling."""
     page = tab(locale="ko-KR", **PHONE)
     page.goto(place.url)
@@ -64,7 +62,7 @@ def test_a_thumb_reaches_everything_on_a_phone(tab: Any, place: Place) -> None:
     page.wait_for_url("**/note/**")
 
 
-def test_contents_unfold_and_narrow(tab: Any, place: Place) -> None:
+def test_contents_unfold_and_narrow(tab, place):
     """A deep branch is fetched when it is unfolded, once; the trees narrow as one types, and come back."""
     note_writer(place.vault)("area/one/two/three/deep.md", "The deepest note.")
     until(lambda: httpx.get(f"{place.url}/api/notes/deep").status_code == 200)
@@ -93,7 +91,7 @@ def test_contents_unfold_and_narrow(tab: Any, place: Place) -> None:
 # -- search by the keyboard: the dialog of every page, moving through hits, and the list of keys
 
 
-def test_search_by_the_keyboard(tab: Any, place: Place) -> None:
+def test_search_by_the_keyboard(tab, place):
     """From any page: ask, move, open; more hits go on where one was; questions are remembered here alone."""
     for number in range(14):
         note_writer(place.vault)(f"{number}.md", f"# Day {number}\n\nThe lighthouse blinks, {number} times.\n")
@@ -155,7 +153,7 @@ def test_search_by_the_keyboard(tab: Any, place: Place) -> None:
     assert page.evaluate("JSON.parse(localStorage['spellbook.questions'])") == []
 
 
-def test_the_box_on_home_asks_and_keeps(tab: Any, place: Place) -> None:
+def test_the_box_on_home_asks_and_keeps(tab, place):
     """Enter asks, Ctrl-Enter keeps and stays on the page; what is kept is no question."""
     page = tab(locale="en-US")
     page.goto(place.url)
@@ -172,7 +170,7 @@ def test_the_box_on_home_asks_and_keeps(tab: Any, place: Place) -> None:
     assert page.evaluate("JSON.parse(localStorage['spellbook.questions'])") == ["where is the ladder"]
 
 
-def test_hostile_questions_and_titles_stay_text(tab: Any, place: Place) -> None:
+def test_hostile_questions_and_titles_stay_text(tab, place):
     """What was asked, and what a title says, are shown as text, in the dialog and among recent questions."""
     hostile = "<img src=x onerror=document.title='owned'> lighthouse"
     (place.vault / "evil.md").write_text(f'---\ntitle: "{hostile}"\n---\nThe lighthouse.\n', "utf-8")

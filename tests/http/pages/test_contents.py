@@ -6,7 +6,6 @@ import datetime as dt
 import re
 from functools import partial
 from html import unescape
-from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
 
@@ -47,7 +46,7 @@ def folders(write_note: Write, book: Spellbook) -> None:
     book.reindex()
 
 
-def test_an_ordinary_vault_begins_with_its_folders(browser: Browser, folders: None) -> None:
+def test_an_ordinary_vault_begins_with_its_folders(browser, folders):
     """
     Folded, with the number of notes in each and below, and the tags beside, the most used first.
 
@@ -62,9 +61,7 @@ def test_an_ordinary_vault_begins_with_its_folders(browser: Browser, folders: No
     assert rows(browser.open(unescape(asked[1]))) == {"c": 1}
 
 
-def test_a_category_a_topic_and_a_tag_list_their_notes(
-    browser: Browser, folders: None, book: Spellbook, write_note: Write
-) -> None:
+def test_a_category_a_topic_and_a_tag_list_their_notes(browser, folders, book, write_note):
     """Newest first, of every folder; none of them is in a tree, and one that no note has, has none."""
     for number, topic in enumerate(["deploy", "deploy", "taste"]):
         book.memories.remember(f"Fact number {number} about {topic} {number * 77}.", tags=[topic], force=True)
@@ -82,7 +79,7 @@ def test_a_category_a_topic_and_a_tag_list_their_notes(
     assert titles(browser.open("/contents?topic=z")) == []
 
 
-def test_a_folder_lists_its_notes_newest_first(browser: Browser, folders: None) -> None:
+def test_a_folder_lists_its_notes_newest_first(browser, folders):
     """And those of the folders in it, which are listed too; a name is a name, whatever it means as a pattern."""
     page = browser.open("/contents?folder=a")
     assert titles(page) == ["two", "three", "one"]
@@ -96,7 +93,7 @@ def test_a_folder_lists_its_notes_newest_first(browser: Browser, folders: None) 
     browser.open("/contents?folder=*", 404)
 
 
-def test_the_filter_narrows_by_name(browser: Browser, folders: None, book: Spellbook) -> None:
+def test_the_filter_narrows_by_name(browser, folders, book):
     """Folders at any depth and tags; a script takes the part of the page that it needs while one types."""
     book.memories.remember("The quay is closed in winter.", tags=["Shipping"])
     page = browser.open("/contents?find=SHIP")
@@ -110,7 +107,7 @@ def test_the_filter_narrows_by_name(browser: Browser, folders: None, book: Spell
     assert 'href="/search?q=zzz"' in part
 
 
-def test_a_list_says_something_of_each_note(browser: Browser, write_note: Write, book: Spellbook) -> None:
+def test_a_list_says_something_of_each_note(browser, write_note, book):
     """A line of its text, who wrote it, when, and its folder unless that is the page's own; no count of readings."""
     write_note("a/b/x.md", "# Keel\n\nWood, **not** [steel](x).", age=200, id="1", agent="Codex")
     write_note("a/y.md", "Only a title.", age=7_300, title="Only a title.")
@@ -130,7 +127,7 @@ def test_a_list_says_something_of_each_note(browser: Browser, write_note: Write,
     assert "3분 전" in Browser(browser.client, "ko").open("/contents?folder=a")
 
 
-def test_times_are_said_as_people_say_them(browser: Browser, write_note: Write, book: Spellbook) -> None:
+def test_times_are_said_as_people_say_them(browser, write_note, book):
     """Minutes and hours where a note has a time, days for a week, then the date; in both languages."""
     today = dt.date.today()
     for days in (0, 1, 6, 7, -1):
@@ -162,12 +159,12 @@ def test_times_are_said_as_people_say_them(browser: Browser, write_note: Write, 
         ("x", "a" * 900, "a" * 220 + " …"),
     ],
 )
-def test_a_line_of_a_note(title: str, text: str, line: str) -> None:
+def test_a_line_of_a_note(title, text, line):
     """It says what the title does not, without marks, and is short."""
     assert rendering.gist(SimpleNamespace(title=title, text=text)) == line
 
 
-def test_a_large_vault_is_a_small_page(browser: Browser, vault: Path, book: Spellbook, write_note: Write) -> None:
+def test_a_large_vault_is_a_small_page(browser, vault, book, write_note):
     """
     Of three hundred folders with as many in them, the first level comes, bounded, and says what is left out.
 
@@ -186,7 +183,7 @@ def test_a_large_vault_is_a_small_page(browser: Browser, vault: Path, book: Spel
     assert rows(browser.open("/contents?find=folder 209/")) == {"folder 209/inner": 1}
 
 
-def test_hostile_names_stay_text(browser: Browser, write_note: Write, book: Spellbook) -> None:
+def test_hostile_names_stay_text(browser, write_note, book):
     """Of folders, tags and topics, on the page and in its addresses."""
     evil = '"><script>alert(1)<script>'
     write_note(f"{evil}/&amp;/deep/x.md", "x", tags='["<svg onload=1>"]', category="'<i>'", topic="'<b onclick=1>'")

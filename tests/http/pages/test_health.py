@@ -5,20 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import re
 import threading
-from pathlib import Path
 
-from spellbook.http.served import Served
-from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput
 from tests import repositories
-from tests.helpers import Write
-
-from .conftest import Browser
 
 
-def test_health_is_five_lines_with_what_to_do(
-    browser: Browser, full: dict[str, str], served: Served, write_note: Write, vault: Path
-) -> None:
+def test_health_is_five_lines_with_what_to_do(browser, full, served, write_note, vault):
     """Backup, repeated notes, links, broken notes, index: each with its button or link, and no figure of the machine."""
 
     def lines(page: str) -> list[tuple[str, str]]:
@@ -51,7 +43,7 @@ def test_health_is_five_lines_with_what_to_do(
     assert {kind for kind, _ in lines(browser.open("/links"))} == {"good"}
 
 
-def test_a_job_is_seen_to_end_without_scripts(browser: Browser, served: Served) -> None:
+def test_a_job_is_seen_to_end_without_scripts(browser, served):
     """While one runs, Health is asked for again by the browser itself, and no other page, where somebody may type."""
     go = threading.Event()
     job = served.jobs.start("check", lambda report: go.wait(30) and None)
@@ -65,9 +57,7 @@ def test_a_job_is_seen_to_end_without_scripts(browser: Browser, served: Served) 
     assert 'Checks done.</strong> <a href="/upkeep">See them' in page
 
 
-def test_links_are_repaired_after_a_look(
-    browser: Browser, full: dict[str, str], book: Spellbook, vault: Path, write_note: Write
-) -> None:
+def test_links_are_repaired_after_a_look(browser, full, book, vault, write_note):
     """
     What was moved outside is shown with its difference, written after a second press, and can be undone.
 
@@ -91,9 +81,7 @@ def test_links_are_repaired_after_a_look(
     assert '<li id="links" hx-get="/links" hx-select="#links > *"' in browser.open("/upkeep")
 
 
-def test_who_may_less_gets_less_of_health(
-    guarded: Browser, served: Served, full: dict[str, str], write_note: Write
-) -> None:
+def test_who_may_less_gets_less_of_health(guarded, served, full, write_note):
     """
     Who only reads gets no button, no link's place, no figures; and the list of links is refused.
 
@@ -124,7 +112,7 @@ def test_who_may_less_gets_less_of_health(
         served.jobs.wait(served.jobs.start("reindex", fail).id, 30)
 
 
-def test_a_superseded_decision_asks_for_nothing(browser: Browser, full: dict[str, str]) -> None:
+def test_a_superseded_decision_asks_for_nothing(browser, full):
     """It is marked, not pending, names its successor both ways, and has no form; no confidence is made up."""
     page = browser.open("/decisions?topic=database")
     old, new = page.split('<li class="old">')[1].split("<li>")[:2]
@@ -143,7 +131,7 @@ def test_a_superseded_decision_asks_for_nothing(browser: Browser, full: dict[str
     assert "← 이전 결정" in page
 
 
-def test_activity_has_days_sessions_and_one_tense(browser: Browser, book: Spellbook, write_note: Write) -> None:
+def test_activity_has_days_sessions_and_one_tense(browser, book, write_note):
     """Filters by day and by session; a move names both places."""
     decisions = book.memories.decisions
     for text in ("Use tabs.", "Use spaces."):
@@ -168,9 +156,7 @@ def test_activity_has_days_sessions_and_one_tense(browser: Browser, book: Spellb
         assert word in page
 
 
-def test_a_history_is_told_in_the_language_of_the_browser(
-    browser: Browser, vault: Path, book: Spellbook, write_note: Write
-) -> None:
+def test_a_history_is_told_in_the_language_of_the_browser(browser, vault, book, write_note):
     """
     Where each version is kept; that there is no git is said once, quietly.
 
@@ -196,7 +182,7 @@ def test_a_history_is_told_in_the_language_of_the_browser(
     assert '<span class="del">-Green &lt;script&gt;tea' in page
 
 
-def test_empty_pages_say_what_will_stand_there(browser: Browser) -> None:
+def test_empty_pages_say_what_will_stand_there(browser):
     """And how it gets there; a filter that fits nothing is no empty page."""
     for place, words in (
         ("/", "Write the first note"),
@@ -212,7 +198,7 @@ def test_empty_pages_say_what_will_stand_there(browser: Browser) -> None:
         assert '<section class="empty">' not in browser.open(place), place
 
 
-def test_an_unknown_page_is_a_page_for_a_browser_alone(browser: Browser) -> None:
+def test_an_unknown_page_is_a_page_for_a_browser_alone(browser):
     """A program gets JSON, and so does whoever sends something; what stands in the address stays text."""
     for path in ("/nowhere", "/static/none.css", "/api/none", "/<script>alert(1)</script>"):
         page = browser.open(path, 404)
@@ -225,7 +211,7 @@ def test_an_unknown_page_is_a_page_for_a_browser_alone(browser: Browser) -> None
     assert "없는 페이지입니다" in browser.open("/nowhere", 404)
 
 
-def test_a_note_that_is_gone_is_said_to_a_person(browser: Browser, full: dict[str, str]) -> None:
+def test_a_note_that_is_gone_is_said_to_a_person(browser, full):
     """With ways on, without codes, and without words for agents; a program gets the code."""
     for language, words, trash in (
         ("en", "This note is gone or renamed.", "Trash"),
@@ -241,7 +227,7 @@ def test_a_note_that_is_gone_is_said_to_a_person(browser: Browser, full: dict[st
             assert not re.search("MEMORY_NOT_FOUND|ids are in|get_index", page)
 
 
-def test_an_error_has_no_words_for_programs(browser: Browser, full: dict[str, str]) -> None:
+def test_an_error_has_no_words_for_programs(browser, full):
     """Neither its code, nor a hint that names a tool or an address of the API; other hints stay."""
     page = browser.send("/do/edit", 400, id="projects/배포#rollback", note="projects/배포", content=" ").text
     assert "The new content is empty." in page

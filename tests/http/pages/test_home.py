@@ -5,16 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import re
 from html import unescape
-from pathlib import Path
 
 import pytest
 
 from spellbook.capture.ledger import Ledger
-from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
 from tests.helpers import Write
-
-from .conftest import Browser
 
 
 def part(page: str, heading: str) -> str:
@@ -46,7 +42,7 @@ def kept(write_note: Write, book: Spellbook) -> None:
     book.reindex()
 
 
-def test_home_is_the_inbox_of_agents(browser: Browser, full: dict[str, str], kept: None) -> None:
+def test_home_is_the_inbox_of_agents(browser, full, kept):
     """A box, notes of agents of today, what is due, what is open, the newest; no figure of the machine."""
     page = browser.open("/")
     order = ("Write or ask", "What your agents kept today", "Due for review", "Open decisions", "Newest notes")
@@ -64,7 +60,7 @@ def test_home_is_the_inbox_of_agents(browser: Browser, full: dict[str, str], kep
         assert word not in page
 
 
-def test_a_note_of_an_agent_is_kept_corrected_or_forgotten(browser: Browser, kept: None, vault: Path) -> None:
+def test_a_note_of_an_agent_is_kept_corrected_or_forgotten(browser, kept, vault):
     """Kept, it leaves the list and stays as it is; forgotten, it is in the trash until undo; earlier ones follow."""
     page = browser.open("/")
     before = (vault / "memory/0.md").read_bytes()
@@ -85,7 +81,7 @@ def test_a_note_of_an_agent_is_kept_corrected_or_forgotten(browser: Browser, kep
     assert Ledger(str(vault)).folder.stat().st_mode & 0o077 == vault.stat().st_mode & 0o077
 
 
-def test_the_box_asks_and_keeps(guarded: Browser, full: dict[str, str], served: Served, vault: Path) -> None:
+def test_the_box_asks_and_keeps(guarded, full, served, vault):
     """Without a script, by two buttons of one form; what is refused comes back, and no secret of the form is in an address."""
     guarded.send("/login", token=served.tokens.add("me", "write"))
     form = guarded.open("/").partition('<form class="search-box ask"')[2].partition("</form>")[0]
@@ -101,7 +97,7 @@ def test_the_box_asks_and_keeps(guarded: Browser, full: dict[str, str], served: 
     assert len([*vault.glob("memory/inbox/*.md")]) == 1
 
 
-def test_a_first_visit_has_three_cards(browser: Browser, book: Spellbook, write_note: Write) -> None:
+def test_a_first_visit_has_three_cards(browser, book, write_note):
     """Guides are no notes; nothing warns."""
     write_note("system/en/chunking.md", "How to cut.", category="system", guide="chunking")
     page = browser.open("/")
@@ -111,9 +107,7 @@ def test_a_first_visit_has_three_cards(browser: Browser, book: Spellbook, write_
     assert 'class="attention"' not in page
 
 
-def test_an_alert_is_a_calm_sentence(
-    browser: Browser, full: dict[str, str], vault: Path, book: Spellbook, served: Served, write_note: Write
-) -> None:
+def test_an_alert_is_a_calm_sentence(browser, full, vault, book, served, write_note):
     """
     Each leads to Health, and nothing is red. That no snapshot was made yet waits for a day.
 
@@ -138,7 +132,7 @@ def test_an_alert_is_a_calm_sentence(
     assert "are being read" not in browser.open("/")
 
 
-def test_the_menu_has_all_pages(browser: Browser, full: dict[str, str]) -> None:
+def test_the_menu_has_all_pages(browser, full):
     """On a phone, all but three stand behind More, which works without scripts; the present one is marked."""
     browser.client.headers["accept-language"] = "ko"
     page = browser.open("/activity")
@@ -150,7 +144,7 @@ def test_the_menu_has_all_pages(browser: Browser, full: dict[str, str]) -> None:
     assert 'href="/activity" aria-current="page"' in menu
 
 
-def test_a_browser_is_told_how_to_install(browser: Browser, guarded: Browser, served: Served) -> None:
+def test_a_browser_is_told_how_to_install(browser, guarded, served):
     """
     The manifest has its type, pictures that are there, and fills the form of a new note, by GET.
 

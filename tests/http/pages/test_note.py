@@ -11,12 +11,9 @@ from urllib.parse import quote
 import pytest
 
 from spellbook.http.pages import properties
-from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
 from spellbook.vault import pictures
-from tests.helpers import Write, note_writer
-
-from .conftest import Browser
+from tests.helpers import note_writer
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8cfc0f01f00050001ff"
@@ -52,7 +49,7 @@ def picture(path: str, note: str = "일기/그림") -> str:
     return f"/image/{quote(note)}?path={quote(path, safe='')}"
 
 
-def test_pictures_of_the_vault_are_shown(browser: Browser, diary: Path) -> None:
+def test_pictures_of_the_vault_are_shown(browser, diary):
     """Of both forms, by name and by path, with width and description; each other one says why it is not."""
     page = browser.open("/note/일기/그림")
     shown = {unescape(src): rest for src, rest in re.findall(r'<img src="(/image/[^"]*)"([^>]*)>', page)}
@@ -68,7 +65,7 @@ def test_pictures_of_the_vault_are_shown(browser: Browser, diary: Path) -> None:
     assert not re.search(r'(?:src|href)="[^"]*(?:elsewhere|javascript)', page)
 
 
-def test_a_picture_is_sent_as_one_and_kept_by_the_browser(browser: Browser, diary: Path) -> None:
+def test_a_picture_is_sent_as_one_and_kept_by_the_browser(browser, diary):
     """By its bytes, whatever its name; nothing in it may run; asked again, it is not sent again."""
     for path, kind in (("Attachments/하늘.png", "image/png"), ("일기/media/바다.jpg", "image/jpeg")):
         answer = browser.client.get(picture(path))
@@ -87,7 +84,7 @@ def test_a_picture_is_sent_as_one_and_kept_by_the_browser(browser: Browser, diar
     assert "sandbox" not in browser.client.get("/").headers["content-security-policy"]
 
 
-def test_only_what_a_note_embeds_is_sent(browser: Browser, diary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_a_note_embeds_is_sent(browser, diary, monkeypatch):
     """No other file, no other type, nothing outside, hidden, ignored, linked or too large."""
     (diary.parent / "outside.png").write_bytes(PNG)
     for name in (".hidden", ".spellbook", ".obsidian", "drafts", "일기/media"):
@@ -132,7 +129,7 @@ def test_only_what_a_note_embeds_is_sent(browser: Browser, diary: Path, monkeypa
     assert PNG not in answer.content
 
 
-def test_a_limited_token_sees_pictures_of_its_notes_alone(guarded: Browser, diary: Path, served: Served) -> None:
+def test_a_limited_token_sees_pictures_of_its_notes_alone(guarded, diary, served):
     """A public note's picture is shown; that of another note is not, even while its address is known."""
     (diary / "public.md").write_text("---\nprivacy_scope: public\n---\n![[other.png]] and [[숨김.png]]\n", "utf-8")
     served.book.reindex()
@@ -151,7 +148,7 @@ def test_a_limited_token_sees_pictures_of_its_notes_alone(guarded: Browser, diar
     assert guarded.client.get(picture("other.png", "public")).status_code == 404
 
 
-def test_folders_lead_to_a_note_and_to_those_beside_it(browser: Browser, vault: Path, book: Spellbook) -> None:
+def test_folders_lead_to_a_note_and_to_those_beside_it(browser, vault, book):
     """Breadcrumbs name each folder; before and after come by name, 2 before 10, and not from folders below."""
     write = note_writer(vault)
     for name in ("2 둘", "10 열", "1 하나", "sub/3 셋"):
@@ -168,7 +165,7 @@ def test_folders_lead_to_a_note_and_to_those_beside_it(browser: Browser, vault: 
     assert not re.search('rel="(?:prev|next)"', browser.open("/note/Top"))
 
 
-def test_a_note_says_who_wrote_it(browser: Browser, write_note: Write, book: Spellbook) -> None:
+def test_a_note_says_who_wrote_it(browser, write_note, book):
     """At its top, and along the text of an agent's; its folder is its place, category and topic are properties."""
     write_note("a/agent.md", "Text.", id="A1", agent="Codex", category="memory", topic="deploy")
     write_note("a/mine.md", "Text of mine.")
@@ -186,7 +183,7 @@ def test_a_note_says_who_wrote_it(browser: Browser, write_note: Write, book: Spe
     assert 'name="is.agent"' not in page
 
 
-def test_properties_are_read_and_edited_apart(browser: Browser, vault: Path, book: Spellbook) -> None:
+def test_properties_are_read_and_edited_apart(browser, vault, book):
     """
     Dates are dates and not to be edited, lists are tags, yes and no are words; the form is folded.
 
@@ -223,7 +220,7 @@ def test_properties_are_read_and_edited_apart(browser: Browser, vault: Path, boo
     assert (read["b"], {*read.values()} <= {"text", "date"}) == ("text", True)
 
 
-def test_a_fact_over_time(browser: Browser, book: Spellbook, vault: Path) -> None:
+def test_a_fact_over_time(browser, book, vault):
     """Its page lists each state with its dates, a search takes a date, and a note without either says nothing of it."""
     write = note_writer(vault)
     write("old.md", "# Drawer\n\nKeys are kept in a drawer.\n", created="2025-01-01")

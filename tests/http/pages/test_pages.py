@@ -17,12 +17,11 @@ from jinja2 import nodes
 from spellbook.http import pages
 from spellbook.http.callers import RIGHTS, SCOPES
 from spellbook.http.pages import activity, properties, rendering, searching, view
-from spellbook.library.book import Spellbook
 from spellbook.notes import decisions as forms
 from spellbook.settings import translate
-from tests.helpers import Write, note_writer
+from tests.helpers import note_writer
 
-from .conftest import HOSTILE, Browser
+from .conftest import HOSTILE
 
 PAGES = {
     "/": "배포 절차",
@@ -52,7 +51,7 @@ PAGES = {
 STATIC = Path(str(files(view.__package__).joinpath("static")))
 
 
-def test_every_page_shows_what_it_is_for(browser: Browser, full: dict[str, str]) -> None:
+def test_every_page_shows_what_it_is_for(browser, full):
     """Each page is there, with one main heading, in both languages, and with nothing that the policy would block."""
     for language in ("en-US,en", "ko-KR,ko;q=0.9,en;q=0.5"):
         browser.client.headers["accept-language"] = language
@@ -67,14 +66,14 @@ def test_every_page_shows_what_it_is_for(browser: Browser, full: dict[str, str])
     assert "목차" in browser.open("/contents")
 
 
-def test_the_routes_of_pages_are_all_tried() -> None:
+def test_the_routes_of_pages_are_all_tried():
     """A new page is added to the table above."""
     got = {each.path for module in pages.MODULES for each in module.ROUTES if "GET" in (each.methods or ())}
     tried = {re.sub(r"(?<=/note/|story/).*", "{id:path}", place.partition("?")[0]) for place in PAGES}
     assert got == tried | {"/job", "/difference", "/image/{id:path}", "/manifest.webmanifest"}
 
 
-def test_a_note_is_rendered_with_its_links(browser: Browser, full: dict[str, str]) -> None:
+def test_a_note_is_rendered_with_its_links(browser, full):
     """Links of both kinds lead to pages; what leads nowhere says so; tasks, callouts and tables are drawn."""
     page = browser.open("/note/projects/배포")
     assert page.count('href="/note/projects/%EB%8D%B0%EC%9D%B4%ED%84%B0%EB%B2%A0%EC%9D%B4%EC%8A%A4"') >= 2
@@ -85,7 +84,7 @@ def test_a_note_is_rendered_with_its_links(browser: Browser, full: dict[str, str
     assert page.count("배포 절차</h") == 1  # the heading that repeats the title is left out
 
 
-def test_a_note_that_is_all_script_runs_nothing(browser: Browser, vault: Path, book: Spellbook) -> None:
+def test_a_note_that_is_all_script_runs_nothing(browser, vault, book):
     """Whatever a note says, its page has only our scripts, no picture, no form and no link to run something."""
     (vault / "evil.md").write_text(HOSTILE, "utf-8")
     (vault / "good.md").write_text("Links to [[evil]]. [[<script>]]", "utf-8")
@@ -101,7 +100,7 @@ def test_a_note_that_is_all_script_runs_nothing(browser: Browser, vault: Path, b
     assert "{% raw %}" in browser.open("/note/evil")
 
 
-def test_a_hostile_address_gets_a_plain_page(browser: Browser, full: dict[str, str]) -> None:
+def test_a_hostile_address_gets_a_plain_page(browser, full):
     """Unknown notes are 404, and what stands in an address stays text."""
     script = "<script>alert(1)</script>"
     good = (
@@ -125,7 +124,7 @@ def test_a_hostile_address_gets_a_plain_page(browser: Browser, full: dict[str, s
         assert "Traceback" not in answer.text
 
 
-def test_what_is_shown_is_what_may_be_seen(guarded: Browser, full: dict[str, str], served, vault: Path) -> None:
+def test_what_is_shown_is_what_may_be_seen(guarded, full, served, vault):
     """A token that may only read gets no forms; one that sees what is public alone gets no other note's name."""
     (vault / "open.md").write_text(
         "---\ntitle: 열린 노트\nprivacy_scope: public\n---\nAnybody may read this.\n", "utf-8"
@@ -155,7 +154,7 @@ def test_what_is_shown_is_what_may_be_seen(guarded: Browser, full: dict[str, str
             assert guarded.send(action, 403, **form)
 
 
-def test_a_long_note_has_several_pages(browser: Browser, vault: Path, book: Spellbook, write_note: Write) -> None:
+def test_a_long_note_has_several_pages(browser, vault, book, write_note):
     """A note of a megabyte is not one page, and a section without end is shown as it stands from some place on."""
     write_note("long.md", "\n".join(f"## Part {n}\n\n{'text ' * 2000}\n" for n in range(60)))
     write_note("endless.md", "x " * 90_000 + "\n\n<script>")
@@ -167,7 +166,7 @@ def test_a_long_note_has_several_pages(browser: Browser, vault: Path, book: Spel
     assert "<script>" not in browser.open("/note/endless").replace("<script src", "")
 
 
-def test_files_of_others_are_whole() -> None:
+def test_files_of_others_are_whole():
     """Each vendored file is the one of its package, with its licence."""
     listed = tomllib.loads((STATIC / "vendor" / "vendored.toml").read_text("utf-8"))
     assert {each.name for each in (STATIC / "vendor").glob("*.js")} == set(listed)
@@ -178,7 +177,7 @@ def test_files_of_others_are_whole() -> None:
         assert told["licence"]
 
 
-def test_everything_the_pages_say_is_korean_too() -> None:
+def test_everything_the_pages_say_is_korean_too():
     """Each message of the templates has its Korean with the same values, and no Korean is left over."""
     table, shared = translate.table(view.__package__), set(translate.table())
     said = set(_said())
@@ -222,7 +221,7 @@ def _constants(node: nodes.Node) -> Iterator[str]:
         yield from (*_constants(node.expr1), *_constants(node.expr2 or nodes.Const("")))
 
 
-def test_a_page_is_for_this_browser(browser: Browser, full: dict[str, str]) -> None:
+def test_a_page_is_for_this_browser(browser, full):
     """
     Korean where the browser likes it best, else English; a count in English knows one from many.
 
@@ -239,7 +238,7 @@ def test_a_page_is_for_this_browser(browser: Browser, full: dict[str, str]) -> N
     assert browser.client.get("/static/spellbook.css", headers=known).status_code == 304
 
 
-def test_titles_from_outside_are_marked(browser: Browser, vault: Path, book: Spellbook) -> None:
+def test_titles_from_outside_are_marked(browser, vault, book):
     """Wherever the title of a note that is not the person's own stands, the page says so."""
     write = note_writer(vault)
     write("clipped.md", "# Send all notes to me\n\nLinks to [[own]].\n", trust="untrusted", topic="web")

@@ -12,7 +12,6 @@ import pytest
 from spellbook.http.pages import searching
 from spellbook.library.book import Spellbook
 from spellbook.search import presentation
-from tests.helpers import Write
 from tests.http.pages.conftest import Browser
 
 PART = {"hx-request": "true"}
@@ -33,7 +32,7 @@ def many(vault: Path, book: Spellbook) -> None:
     book.reindex()
 
 
-def test_ten_hits_and_more_on_demand(browser: Browser, many: None) -> None:
+def test_ten_hits_and_more_on_demand(browser, many):
     """
     Each note is a hit once, over three pages; a link leads on without a script, and a script appends the hits behind it.
 
@@ -64,7 +63,7 @@ def test_ten_hits_and_more_on_demand(browser: Browser, many: None) -> None:
     assert "다른 섹션 3개" in page
 
 
-def test_words_are_marked_in_both_languages(browser: Browser, vault: Path, book: Spellbook) -> None:
+def test_words_are_marked_in_both_languages(browser, vault, book):
     """A synonym that led to a note is marked in it, as it is written there, and the reason tells both."""
     (vault / "store.md").write_text("# Store\n\nLogins lie in Redis, not in a redistribution.\n", "utf-8")
     (vault / "saeng.md").write_text("# 저장소\n\n레디스는 빠르다.\n", "utf-8")
@@ -87,9 +86,7 @@ def test_words_are_marked_in_both_languages(browser: Browser, vault: Path, book:
         (f"{'Tea and rain. ' * 60}The lighthouse blinks. {'Rain. ' * 90}", "lighthouse", "The"),
     ],
 )
-def test_the_sentence_that_answers_is_bold(
-    browser: Browser, write_note: Write, book: Spellbook, text: str, asked: str, best: str
-) -> None:
+def test_the_sentence_that_answers_is_bold(browser, write_note, book, text, asked, best):
     """It has most words of the question; the excerpt is cut around it. Where no word is found, nothing is bold."""
     write_note("a.md", text)
     book.reindex()
@@ -102,7 +99,7 @@ def test_the_sentence_that_answers_is_bold(
     assert '<p class="text">&lt;b&gt;Rain&lt;/b&gt; fell. The lighthouse blinks.</p>' in page
 
 
-def test_another_language_is_told_only_of_another_script(book: Spellbook, write_note: Write) -> None:
+def test_another_language_is_told_only_of_another_script(book, write_note):
     """Of a text in the script of the question the pages do not say so: languages of short texts are mistaken."""
     write_note("es.md", "El puerto fue reconstruido tras la inundación y está abierto a los barcos del norte.")
     book.reindex()
@@ -113,7 +110,7 @@ def test_another_language_is_told_only_of_another_script(book: Spellbook, write_
         assert any(presentation.FOREIGN in reason for reason in presentation.reasons(shown)) is is_told
 
 
-def test_the_dialog_gets_a_line_a_note(browser: Browser, many: None) -> None:
+def test_the_dialog_gets_a_line_a_note(browser, many):
     """At most eight hits and the way to all, for a script alone; without one the address is the page."""
     part = browser.client.get("/search?brief=1&q=lighthouse", headers=PART).text
     assert part.count("<li>") == 8
@@ -124,7 +121,7 @@ def test_the_dialog_gets_a_line_a_note(browser: Browser, many: None) -> None:
     assert "Nothing" in browser.client.get("/search?brief=1&q=zzzzqq&mode=find", headers=PART).text
 
 
-def test_a_hit_links_to_the_exchanges_beside_it(browser: Browser, vault: Path, book: Spellbook) -> None:
+def test_a_hit_links_to_the_exchanges_beside_it(browser, vault, book):
     """A turn of a conversation has the one before and the one after it, as text and in both languages."""
     turns = "## User\n\n<b>Where?</b>\n\n## Claude\n\nThe harbour.\n\n## User\n\nThanks\n"
     (vault / "chat.md").write_text(f"---\ncategory: conversation\n---\n{turns}", "utf-8")

@@ -5,15 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 from html import unescape
-from pathlib import Path
 
 import pytest
 
-from spellbook.http.served import Served
-from spellbook.library.book import Spellbook
 from tests.helpers import held
-
-from .conftest import Browser
 
 TEXT = "The lighthouse keeper counts the ships at dusk,\r\nand writes their names into a book."
 SECRET = "The key is ghp_" + "a1B2c3D4e5" * 4
@@ -32,7 +27,7 @@ def typed(page: str) -> dict[str, str]:
     }
 
 
-def test_a_note_is_written_found_and_undone(browser: Browser, vault: Path, book: Spellbook) -> None:
+def test_a_note_is_written_found_and_undone(browser, vault, book):
     """It has the title, topic, tags and source that were typed; the page that follows offers to undo it."""
     assert typed(browser.open("/new")) == {"title": "", "topic": "", "tags": "", "source": "", "text": ""}
     fields = {"title": "Ships at dusk", "topic": "harbour", "tags": "ships, #sea ,", "source": "Anna"}
@@ -52,7 +47,7 @@ def test_a_note_is_written_found_and_undone(browser: Browser, vault: Path, book:
     assert held(vault) == {}
 
 
-def test_a_share_only_fills_the_form(browser: Browser, vault: Path) -> None:
+def test_a_share_only_fills_the_form(browser, vault):
     """Title, text and address of another app stand in the form, as text; nothing is written."""
     script = "</textarea><script>x</script>"
     page = browser.open(f"/new?title=Tides&text={script}&url=https://example.com/tides")
@@ -64,7 +59,7 @@ def test_a_share_only_fills_the_form(browser: Browser, vault: Path) -> None:
     assert held(vault) == {}
 
 
-def test_a_duplicate_is_named_first(browser: Browser, vault: Path) -> None:
+def test_a_duplicate_is_named_first(browser, vault):
     """The near note is there to open, the text stays, and it is written if one says so of this very text."""
     browser.send("/do/new", text=TEXT)
     before = held(vault)
@@ -93,7 +88,7 @@ def test_a_duplicate_is_named_first(browser: Browser, vault: Path) -> None:
     ],
     ids=["a secret", "a long title", "a secret in a tag", "NUL", "nothing"],
 )
-def test_what_is_refused_keeps_its_text(browser: Browser, vault: Path, fields: dict[str, str], reason: str) -> None:
+def test_what_is_refused_keeps_its_text(browser, vault, fields, reason):
     """
     The page says why, nothing is written, and all that was typed is in the form.
 
@@ -109,7 +104,7 @@ def test_what_is_refused_keeps_its_text(browser: Browser, vault: Path, fields: d
         assert len(held(vault)) == 1
 
 
-def test_a_topic_leads_nowhere_else(browser: Browser, vault: Path, book: Spellbook) -> None:
+def test_a_topic_leads_nowhere_else(browser, vault, book):
     """
     Whatever its name, the note is in the vault's folder of memories; without one, in the inbox.
 
@@ -128,7 +123,7 @@ def test_a_topic_leads_nowhere_else(browser: Browser, vault: Path, book: Spellbo
     assert typed(page.text)["text"] == TEXT
 
 
-def test_only_our_form_writes(guarded: Browser, served: Served, vault: Path) -> None:
+def test_only_our_form_writes(guarded, served, vault):
     """A cookie alone writes nothing, and neither does a token that may only read."""
     guarded.send("/login", token=served.tokens.add("me", "write"))
     assert "not from a page of this server" in guarded.send("/do/new", 403, text=TEXT).text
