@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import json
 import os
 import re
@@ -239,33 +237,10 @@ def test_the_dockerfile_is_clean():
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_a_server_with_a_listener_ends(volume):
-    """The command serves by the token that it prints once, and ends with a stream open."""
-    volume.mkdir()
-    environment = {**os.environ, "SPELLBOOK_EMBEDDER": "hash"}
-    child = subprocess.Popen(
-        [sys.executable, "-m", "spellbook", "serve", "--container", "--port", "0"],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
-    assert child.stderr
-    try:
-        said = list(itertools.takewhile(lambda line: not line.startswith("http"), child.stderr))
-        entry = next(json.loads(line) for line in said if line.startswith("{"))["mcpServers"]["spellbook"]
-        url, headers = entry["url"], entry["headers"]
-        assert httpx.get(f"{url}/api/jobs").status_code == 401
-        assert httpx.get(f"{url}/api/jobs", headers=headers).json() == {"jobs": []}
-        with httpx.stream("GET", f"{url}/sse", headers=headers, timeout=PATIENCE) as stream:
-            lines = stream.iter_lines()
-            assert any(line.startswith("event: endpoint") for line in lines)
-            child.terminate()
-            with contextlib.suppress(httpx.RemoteProtocolError):
-                for _ in lines:
-                    pass
-        assert child.wait(PATIENCE) in {0, -15}
-        assert "Traceback" not in child.stderr.read()
-    finally:
-        child.kill()
-        child.wait()
-        child.stderr.close()
+def test_the_container_serves(serving, volume):
+    """By the token that it prints once."""
+    server = serving("--container")
+    entry = json.loads(next(line for line in server.said if line.startswith("{")))["mcpServers"]["spellbook"]
+    assert httpx.get(f"{server.url}/api/jobs").status_code == 401
+    assert httpx.get(f"{server.url}/api/jobs", headers=entry["headers"]).json() == {"jobs": []}
+    assert server.end() == 0

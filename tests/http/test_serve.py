@@ -32,7 +32,7 @@ from spellbook.http.guard import COOKIE
 from spellbook.http.tokens import Tokens
 from spellbook.system.errors import InvalidInput
 from tests.helpers import PATIENCE, finished, python, until
-from tests.mcp.agent import Agent
+from tests.mcp.agent import Agent, stdio
 
 pytestmark = pytest.mark.slow
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -266,28 +266,45 @@ def test_a_phone_is_let_in_until_the_end(serving, vault):
     assert "--phone needs tokens" in " ".join(serving("--phone", code=AT_HOME, SPELLBOOK_AUTH="none").said)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
-def test_the_code_is_drawn_at_a_terminal(vault):
-    """It is as wide as a camera needs."""
+@contextlib.contextmanager
+def at_terminal(vault, *options, code="", **environment):
+    """Serve at a pseudo-terminal; yield the lines up to the one that says where, and this address."""
     import pty
 
     ours, theirs = pty.openpty()
-    start = f"{AT_HOME}\nfrom spellbook.__main__ import main\nmain()"
-    command = [sys.executable, "-c", start, "--vault", str(vault), "serve", "--port", "0", "--phone", "--no-open"]
-    environment = {**os.environ, "SPELLBOOK_EMBEDDER": "hash"}
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+    start = [
+        "-c",
+        f"{code}\nfrom spellbook.__main__ import main\nmain()",
+        "--vault",
+        str(vault),
+        "serve",
+        "--port",
+        "0",
+    ]
+    own = {**os.environ, "SPELLBOOK_EMBEDDER": "hash", **environment}
+    with subprocess.Popen(
+        [sys.executable, *start, *options], stdin=theirs, stdout=theirs, stderr=theirs, env=own
+    ) as process:
         os.close(theirs)
         with open(ours, encoding="utf-8") as terminal:
             said = []
             while not said or "Open " not in said[-1]:
-                said.append(terminal.readline())
-            assert httpx.get(f"{said[-1].split()[1]}/health").status_code == 200
+                said.append(terminal.readline().strip("\r\n"))
+            url = re.fullmatch(r"Open (http://127\.0\.0\.1:\d+) in a browser\. Stop with Ctrl-C\.", said[-1])[1]
+            assert httpx.get(f"{url}/health").status_code == 200
+            yield said, url
             process.send_signal(signal.SIGINT)
             assert process.wait(PATIENCE) == 0
-    assert len([line for line in said if re.fullmatch(CODE, click.unstyle(line.strip("\r\n")))]) > 12
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@posix
+def test_the_code_is_drawn_at_a_terminal(vault):
+    """It is as wide as a camera needs."""
+    with at_terminal(vault, "--phone", "--no-open", code=AT_HOME) as (said, _):
+        assert len([line for line in said if re.fullmatch(CODE, click.unstyle(line))]) > 12
+
+
+@posix
 @pytest.mark.parametrize(
     ("options", "changed", "is_opened"),
     [
@@ -299,27 +316,15 @@ def test_the_code_is_drawn_at_a_terminal(vault):
 )
 def test_a_browser_is_opened(vault, tmp_path, options, changed, is_opened):
     """Where a person sits before it, and nowhere else; the line says how to go on."""
-    import pty
-
     browser, opened = tmp_path / "browser", tmp_path / "opened"
     browser.write_text(f"#!/bin/sh\necho $1 > {opened}.new && mv {opened}.new {opened}\n")
     browser.chmod(0o700)
-    own = {"DISPLAY": ":9", "BROWSER": f"{browser} %s &", "SPELLBOOK_EMBEDDER": "hash", "WAYLAND_DISPLAY": ""}
+    own = {"DISPLAY": ":9", "BROWSER": f"{browser} %s &", "WAYLAND_DISPLAY": ""}
     none = dict.fromkeys(("SSH_CONNECTION", "SSH_TTY", "CI", "SPELLBOOK_CONTAINER"), "")
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "serve", "--port", "0", *options]
-    environment = {**os.environ, **none, **own, **changed}
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
-        os.close(theirs)
-        with open(ours, encoding="utf-8") as terminal:
-            line = next(line.strip() for line in terminal if "Open " in line)
-            url = re.fullmatch(r"Open (http://127\.0\.0\.1:\d+) in a browser\. Stop with Ctrl-C\.", line)[1]
-            assert httpx.get(f"{url}/health").status_code == 200
-            if is_opened:
-                until(opened.exists)
-                assert opened.read_text() == f"{url}\n"
-            process.send_signal(signal.SIGINT)
-            assert process.wait(PATIENCE) == 0
+    with at_terminal(vault, *options, **none | own | changed) as (_, url):
+        if is_opened:
+            until(opened.exists)
+            assert opened.read_text() == f"{url}\n"
     assert opened.exists() is is_opened
 
 
@@ -423,3 +428,19 @@ def test_clients_that_are_none(serving):
     said = "\n".join(server.said)
     assert "Traceback" not in said
     assert len(said.splitlines()) - said.count("without session_id") == 1  # which the SDK says of POST /messages/
+
+
+def test_a_server_and_a_stdio_process(serving, vault):
+    """What one of them writes is found by the other at once, by words and by meaning."""
+
+    async def talk() -> None:
+        async with Client(serving().url) as one, Client(stdio(vault)) as two:
+            for number, (writer, reader) in enumerate(((one, two), (two, one))):
+                text, word = f"word{number}x lies in the harbor.", f"word{number}x"
+                session = (await Agent(writer).json("rest"))["session_id"]
+                chunk = {"text": text, "metadata": {"topic": "t", "keywords": [word, "a", "b"]}}
+                done = await Agent(writer).json("scribe", chunk=chunk, session_id=session, force=True)
+                for tool, asked in (("find", {"keywords": [word]}), ("memorize", {"query": text})):
+                    assert done["path"] in await Agent(reader).found(tool, **asked), (number, tool)
+
+    anyio.run(talk)

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from spellbook.cli import main
 from spellbook.http.callers import RIGHTS, SCOPES, Caller
@@ -17,15 +17,21 @@ from spellbook.http.tokens import COOKIE_SECONDS, FILE, Tokens
 from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError, StorageError
 from tests.helpers import finished, python
 
+GIVEN = "correct horse battery staple"
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "data" / FILE
 
 
-def test_a_token_names_its_caller_and_no_other_text_does(file):
+@pytest.fixture
+def tokens(file: Path) -> Tokens:
+    return Tokens(file, {})
+
+
+def test_a_token_names_its_caller_and_no_other_text_does(file, tokens):
     """The token that `add` returns, and nothing near it, is its caller, with the rights that were given."""
-    tokens = Tokens(file, {})
     assert tokens.is_empty
     kinds = [*((may, "private") for may in RIGHTS), *(("read", sees) for sees in SCOPES[1:])]
     made = {f"{may}-{sees}": tokens.add(f"{may}-{sees}", may, sees) for may, sees in kinds}
@@ -38,28 +44,22 @@ def test_a_token_names_its_caller_and_no_other_text_does(file):
     assert len(set(made.values())) == len(kinds)
 
 
-def test_the_file_holds_no_token_and_makes_no_cookie(file):
+def test_the_file_holds_no_token_and_makes_no_cookie(file, tokens):
     """Only the owner may read the file. It has neither tokens nor cookies, and nothing that one could be made of."""
-    tokens = Tokens(file, {})
     token = tokens.add("a")
     cookie = tokens.cookie(token)
     data = file.read_text("utf-8")
-    assert cookie not in data
-    assert token not in data
-    assert token not in repr(tokens.all())
+    assert not [each for each in (cookie, token) if each in data + repr(tokens.all())]
     for hashed in json.loads(data)["logins"]:
         assert tokens.caller_by_cookie(hashed) is tokens.caller(hashed) is None
-    if sys.platform != "win32":
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert sys.platform == "win32" or stat.S_IMODE(file.stat().st_mode) == 0o600
     assert not [each for each in file.parent.iterdir() if each.suffix == ".tmp"]
 
 
-def test_a_cookie_stands_for_its_token_until_it_ends(file, monkeypatch):
+def test_a_cookie_stands_for_its_token_until_it_ends(tokens, monkeypatch):
     """For thirty days; no changed one does, none whose token was removed or made anew, and the form's value is its own."""
-    tokens = Tokens(file, {})
     token = tokens.add("a b", "read", "team")
     cookie, other = tokens.cookie(token), tokens.cookie(token)
-    assert token not in cookie
     assert tokens.cookie(token + "x") is None
     assert tokens.caller_by_cookie(cookie) == Caller("a b", "read", "team", by_cookie=True)
     for wrong in ("", token, cookie + "A", cookie[:-1], cookie.swapcase(), "é\ud800", "a" * 10_000):
@@ -70,23 +70,21 @@ def test_a_cookie_stands_for_its_token_until_it_ends(file, monkeypatch):
     with monkeypatch.context() as clock:
         clock.setattr(time, "time", lambda: now + COOKIE_SECONDS + 2)
         assert tokens.caller_by_cookie(cookie) is None
-    for _ in range(2):
-        tokens.remove("a b")
-        assert tokens.caller_by_cookie(cookie) is None
-        tokens.add("a b", "read", "team")
-        assert tokens.caller_by_cookie(cookie) is None
+    tokens.remove("a b")
+    assert tokens.caller_by_cookie(cookie) is None
+    tokens.add("a b", "read", "team")
+    assert tokens.caller_by_cookie(cookie) is None
 
 
 def test_a_logout_ends_a_cookie(file):
     """For all processes, and no other cookie. Of more than a hundred browsers the first is logged out."""
-    given = "correct horse battery staple"
-    tokens = Tokens(file, {"SPELLBOOK_TOKEN": given})
-    secrets = (given, tokens.add("a"), tokens.add("b"))
+    tokens = Tokens(file, {"SPELLBOOK_TOKEN": GIVEN})
+    secrets = (GIVEN, tokens.add("a"), tokens.add("b"))
     for secret in secrets:
         gone, kept = tokens.cookie(secret), tokens.cookie(secret)
         tokens.log_out(gone)
         tokens.log_out(gone + "x")
-        for each in (tokens, Tokens(file, {"SPELLBOOK_TOKEN": given})):
+        for each in (tokens, Tokens(file, {"SPELLBOOK_TOKEN": GIVEN})):
             assert each.caller_by_cookie(gone) is None
             assert each.caller_by_cookie(kept)
             assert each.caller(secret)
@@ -99,9 +97,8 @@ def test_a_logout_ends_a_cookie(file):
     assert len(json.loads(file.read_text())["logins"]) == 2
 
 
-def test_a_lent_token_is_of_this_process_alone(file):
+def test_a_lent_token_is_of_this_process_alone(file, tokens):
     """It is in no file, closes nothing for others, stands beside one of its name, and a new one replaces it."""
-    tokens = Tokens(file, {})
     first, second = tokens.lend(), tokens.lend()
     assert tokens.caller(first) is None
     assert (tokens.caller(second).name, tokens.caller(second).may) == ("phone", "write")
@@ -111,21 +108,18 @@ def test_a_lent_token_is_of_this_process_alone(file):
     own = tokens.add("phone", "read")
     assert not tokens.is_empty
     cookies = {secret: tokens.cookie(secret) for secret in (second, own)}
+    Tokens(file, {}).add("another")  # a process that knows none of it
     for secret, may in ((second, "write"), (own, "read")):
         assert tokens.caller_by_cookie(cookies[secret]).may == may
-    Tokens(file, {}).add("another")  # a process that knows none of it
-    assert tokens.caller_by_cookie(cookies[second])
     assert tokens.remove("phone").may == "write"
-    assert tokens.caller(second) is None
-    assert tokens.caller(own).may == "read"
-    assert tokens.remove("phone").may == "read"
+    assert tokens.caller(second) is tokens.caller_by_cookie(cookies[second]) is None
+    assert tokens.caller(own).may == tokens.remove("phone").may == "read"
 
 
-def test_what_another_process_changes_holds_at_once(file):
+def test_what_another_process_changes_holds_at_once(file, tokens):
     """A running server refuses what was removed elsewhere, takes what was added, and nothing is lost between writers."""
-    served = Tokens(file, {})
-    token = served.add("mine")
-    assert served.caller(token)
+    token = tokens.add("mine")
+    assert tokens.caller(token)
     code = """
 import sys
 from pathlib import Path
@@ -134,38 +128,43 @@ tokens = Tokens(Path(sys.argv[1]), {})
 print(*(tokens.add(f"{sys.argv[2]}{i}") for i in range(5)))
 """
     made = [token for said in finished(*(python(code, file, name) for name in "xy")) for token in said.split()]
-    assert [served.caller(each) for each in made] == [Caller(f"{x}{i}", "write") for x in "xy" for i in range(5)]
+    assert [tokens.caller(each) for each in made] == [Caller(f"{x}{i}", "write") for x in "xy" for i in range(5)]
     Tokens(file, {}).remove("mine")
-    assert served.caller(token) is None
+    assert tokens.caller(token) is None
     file.unlink()
-    assert served.is_empty
+    assert tokens.is_empty
 
 
-def test_a_damaged_file_lets_nobody_in(file):
-    """A file that cannot be read is an error that names it, not a server without tokens; it is never written over."""
-    tokens = Tokens(file, {})
-    token = tokens.add("a")
-    good = json.loads(file.read_text("utf-8"))
-    for bad in (b"", b"[]", b"{}", b'{"tokens": [{}]}', b"\xff", b'{"tokens": [{"name": "a"}]}'):
+def test_a_damaged_file_lets_nobody_in(file, tokens):
+    """
+    A file that cannot be read is an error that names it, not a server without tokens; it is never written over.
+
+    0.2.0 could limit a token to some vaults of a server: it must not see a whole one instead. Others are let in.
+    """
+    plain, limited = tokens.add("plain"), tokens.add("ops")
+    kept = json.loads(file.read_text())
+    rows = {row["name"]: row for row in kept["tokens"]}
+    rows["ops"]["vaults"] = ["ops"]
+    file.write_text(json.dumps(kept))
+    assert tokens.caller(limited) is None
+    assert tokens.caller(plain) == Caller("plain", "write", "private")
+    rows["plain"]["may"] = "everything"
+    unknown = json.dumps(kept).encode()
+    for bad in (b"", b"[]", b"{}", b'{"tokens": [{}]}', b"\xff", b'{"tokens": [{"name": "a"}]}', unknown):
         file.write_bytes(bad)
-        for call in (lambda: tokens.caller(token), lambda: tokens.is_empty, lambda: tokens.add("b")):
+        for call in (lambda: tokens.caller(plain), lambda: tokens.is_empty, lambda: tokens.add("b")):
             with pytest.raises(StorageError) as raised:
                 call()
             assert str(file) in str(raised.value)
         assert file.read_bytes() == bad
-    good["tokens"][0]["may"] = "everything"
-    file.write_text(json.dumps(good))
-    with pytest.raises(StorageError):
-        tokens.caller(token)
 
 
 def test_the_token_of_the_environment(file):
     """SPELLBOOK_TOKEN writes and sees all; a short one is refused without being shown."""
-    token = "correct horse battery staple"
-    tokens = Tokens(file, {"SPELLBOOK_TOKEN": token})
+    tokens = Tokens(file, {"SPELLBOOK_TOKEN": GIVEN})
     mine = Caller("SPELLBOOK_TOKEN", "write", "private")
-    assert tokens.caller(token) == mine
-    assert tokens.caller_by_cookie(tokens.cookie(token) or "") == Caller(mine.name, "write", "private", True)
+    assert tokens.caller(GIVEN) == mine
+    assert tokens.caller_by_cookie(tokens.cookie(GIVEN)) == Caller(mine.name, "write", "private", True)
     other = tokens.add("a", "admin")
     assert tuple(each.name for each in tokens.all()) == ("SPELLBOOK_TOKEN", "a")
     assert tokens.caller(other) == Caller("a", "admin")
@@ -174,30 +173,26 @@ def test_the_token_of_the_environment(file):
     assert "hunter2" not in str(raised.value)
 
 
-def test_names_and_rights_are_checked(file):
-    """Names are short and of one line, and nobody gets one that is taken; rights are those that there are."""
-    tokens = Tokens(file, {})
+def test_names_and_rights_are_checked(tokens):
+    """
+    Names are short and of one line, and nobody gets one that is taken; rights are those that there are.
+
+    A limited token has the right to read by default and no other, whatever a file that was edited by hand says.
+    """
     tokens.add("노트북 1")
     for name in ("", " a", "a\n", "-a", "a" * 61, "SPELLBOOK_TOKEN", "노트북 1", "a\u202eb"):
         with pytest.raises(InvalidInput):
             tokens.add(name)
     with pytest.raises(InvalidInput):
-        tokens.add("b", "all")  # type: ignore[arg-type]
+        tokens.add("b", "all")
     with pytest.raises(InvalidInput, match="노트북 1"):
         tokens.remove("b")
-    assert tuple(each.name for each in tokens.all()) == ("노트북 1",)
-
-
-def test_who_does_not_see_all_notes_may_only_read(file):
-    """A limited token has the right to read by default and no other, whatever a file that was edited by hand says."""
-    tokens = Tokens(file, {})
     for sees in SCOPES[1:]:
         for may in RIGHTS[1:]:
             with pytest.raises(InvalidInput, match="only read"):
                 tokens.add("a", may, sees)
-        caller = tokens.caller(tokens.add(sees, sees=sees))
-        assert caller == Caller(sees, "read", sees)
-        caller.require("read")
+        assert tokens.caller(tokens.add(sees, sees=sees)) == Caller(sees, "read", sees)
+        Caller("a", "read", sees).require("read")
     for right in RIGHTS[1:]:
         with pytest.raises(PermissionDenied, match="sees what is team alone"):
             Caller("a", "admin", "team").require(right)
@@ -206,43 +201,30 @@ def test_who_does_not_see_all_notes_may_only_read(file):
     Caller("a", "admin").require("write")
 
 
-def run(vault: Path, *args: str) -> Result:
-    return CliRunner().invoke(main, ["token", *args, "--vault", str(vault)])
-
-
-def test_the_commands(vault, monkeypatch, tmp_path):
+def test_the_commands(vault, monkeypatch):
     """`token add` prints the token alone on stdout, `list` never, and `remove` ends it; nothing is in the vault."""
-    assert "No token yet" in run(vault, "list").stdout
-    made = run(vault, "add", "team", "--may", "read", "--sees", "team")
-    token = made.stdout.strip()
-    assert (made.exit_code, token in made.stderr) == (0, False)
+
+    def run(*args: str) -> tuple[int, str, str]:
+        done = CliRunner().invoke(main, ["token", *args, "--vault", str(vault)])
+        return done.exit_code, done.stdout, done.stderr
+
+    assert "No token yet" in run("list")[1]
+    status, token, said = run("add", "team", "--may", "read", "--sees", "team")
+    token = token.strip()
+    assert (status, token in said) == (0, False)
     tokens = Tokens.of(vault)
     assert tokens.caller(token) == Caller("team", "read", "team")
-    listed = json.loads(run(vault, "list", "--json").stdout)["tokens"]
+    listed = json.loads(run("list", "--json")[1])["tokens"]
     assert [(each["name"], each["may"], each["sees"]) for each in listed] == [("team", "read", "team")]
-    assert "team  read, team" in run(vault, "list").stdout
-    assert token not in run(vault, "list").output + json.dumps(listed)
-    assert "only read" in run(vault, "add", "b", "--sees", "public", "--may", "admin").stderr
-    again = run(vault, "add", "team")
-    assert (again.exit_code, again.stdout) == (2, "")
-    gone = run(vault, "remove", "team")
-    assert (gone.exit_code, gone.stdout) == (0, "team was removed.\n")
-    assert "No token is left" in gone.stderr
-    assert run(vault, "remove", "team").exit_code == 2
+    assert "team  read, team" in run("list")[1]
+    assert token not in f"{run('list')} {listed}"
+    assert "only read" in run("add", "b", "--sees", "public", "--may", "admin")[2]
+    assert run("add", "team")[:2] == (2, "")
+    status, gone, said = run("remove", "team")
+    assert (status, gone, "No token is left" in said) == (0, "team was removed.\n", True)
+    assert run("remove", "team")[0] == 2
     assert tokens.caller(token) is None
     assert list(vault.iterdir()) == []
     monkeypatch.setenv("SPELLBOOK_DATA", str(vault / "data"))
     with pytest.raises(SpellbookError, match="in the vault"):
         Tokens.of(vault)
-
-
-def test_a_token_that_was_limited_to_vaults_is_not_let_in(file):
-    """0.2.0 could limit a token to some vaults of a server: it must not see a whole one instead. Others are let in."""
-    tokens = Tokens(file, {})
-    plain, limited = tokens.add("plain"), tokens.add("ops")
-    kept = json.loads(file.read_text())
-    next(row for row in kept["tokens"] if row["name"] == "ops")["vaults"] = ["ops"]
-    file.write_text(json.dumps(kept))
-    tokens = Tokens(file, {})
-    assert tokens.caller(limited) is None
-    assert tokens.caller(plain) == Caller("plain", "write", "private")

@@ -214,7 +214,7 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture
-def tab(chromium: Any) -> Iterator[Callable[..., Any]]:
+def tab(chromium: Any, serving: object) -> Iterator[Callable[..., Any]]:
     """Open a tab; whatever its pages complain about fails the test. Tabs are closed before servers end."""
     opened: list[Any] = []
     complaints: list[str] = []

@@ -147,7 +147,8 @@ def test_what_is_shown_is_what_may_be_seen(guarded, full, served, vault):
             guarded.client.get(f"/api/{of}").text for of in ("status", "snapshots")
         )
         assert (str(vault.parent) in unquote(places)) is (sees == "private")
-        assert guarded.client.get("/note/projects/배포").status_code == (200 if sees == "private" else 404)
+        answer = guarded.client.get("/note/projects/배포")
+        assert (answer.status_code, "/do/" in answer.text) == (200 if sees == "private" else 404, False)
         assert guarded.client.get("/new").status_code == 403
         for action in ("/do/new", "/do/pin", "/do/erase", "/do/undo", "/do/check", "/do/reindex", "/do/cancel"):
             form = {"csrf": guarded.form(guarded.open("/"), "/logout")["csrf"], "id": "projects/배포"}
