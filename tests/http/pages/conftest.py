@@ -134,6 +134,10 @@ class Browser:
         assert answer.status_code == code, answer.text
         return answer
 
+    def press(self, page: str, action: str, holding: str = "", code: int = 200, **changed: Any) -> str:
+        """Send a form of a page, with some fields changed; return the page that follows."""
+        return self.send(action, code, **self.form(page, action, holding) | changed).text
+
     def form(self, page: str, action: str, holding: str = "") -> dict[str, str]:
         """Return the fields of the first form with this action, and with `holding` in it."""
         for form in re.findall(rf'<form[^>]*action="{re.escape(action)}"[^>]*>.*?</form>', page, re.S):

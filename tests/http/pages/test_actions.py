@@ -23,7 +23,7 @@ PLACE = f"/note/{NOTE}"
 def undone(browser: Browser, page: str) -> str:
     """Press the button that a page offers after a change."""
     assert "entry" in page
-    return browser.send("/do/undo", **browser.form(page, "/do/undo", 'name="entry"')).text
+    return browser.press(page, "/do/undo", 'name="entry"')
 
 
 def section(page: str, text: str) -> str:
@@ -64,7 +64,7 @@ def test_nothing_is_written_over_what_others_wrote(browser, full, vault, book):
     assert "Mine." in page
     assert "Yours, with &lt;b&gt;care&lt;/b&gt;." in page
     assert "Yours" not in file.read_text("utf-8")
-    browser.send("/do/edit", **browser.form(page, "/do/edit"))
+    browser.press(page, "/do/edit")
     assert "Yours, with <b>care</b>." in file.read_text("utf-8")
     file.write_text(NOTES[f"{NOTE}.md"].partition("## Rollback")[0], "utf-8")
     assert "Long work." in browser.send("/do/edit", 409, **{**second, "content": "## Rollback\n\nLong work."}).text
@@ -196,7 +196,7 @@ def test_a_box_of_a_changed_note_is_not_ticked(browser, vault, book):
         (vault / "list.md").write_bytes(text.encode())
         page = browser.open("/note/list")
         at = re.findall(r'<button class="box[^>]* value="(\d+)"', page)[1]
-        browser.send("/do/tick", **browser.form(page, "/do/tick"), at=at)
+        browser.press(page, "/do/tick", at=at)
         assert (vault / "list.md").read_bytes().decode() == text.replace("[ ] two", "[x] two")
 
 
@@ -216,9 +216,9 @@ def test_properties_are_set_and_removed(browser, full, book):
 
 def test_a_note_is_pinned_and_set_for_review(browser, full, book):
     """Both are keys of the note, and the second is listed on the first page when it is due."""
-    browser.send("/do/pin", **browser.form(browser.open(PLACE), "/do/pin"))
+    browser.press(browser.open(PLACE), "/do/pin")
     assert book.show(NOTE)[0].meta["pinned"] is True
-    browser.send("/do/pin", **browser.form(browser.open(PLACE), "/do/pin"))
+    browser.press(browser.open(PLACE), "/do/pin")
     assert "pinned" not in book.show(NOTE)[0].meta
     form = {key: value for key, value in browser.form(browser.open(PLACE), "/do/review").items() if key != "days"}
     browser.send("/do/review", **{**form, "at": "2026-01-02"})
@@ -233,22 +233,22 @@ def test_a_note_is_pinned_and_set_for_review(browser, full, book):
 
 def test_a_note_is_erased_after_a_question_and_comes_back(browser, full, vault):
     """The question names the notes that link to it; undo and the trash both bring it back."""
-    page = browser.send("/do/erase", **browser.form(browser.open(PLACE), "/do/erase")).text
+    page = browser.press(browser.open(PLACE), "/do/erase")
     assert "데이터베이스" in page
     assert (vault / f"{NOTE}.md").exists()
-    page = browser.send("/do/erase", **browser.form(page, "/do/erase", "sure")).text
+    page = browser.press(page, "/do/erase", "sure")
     assert not (vault / f"{NOTE}.md").exists()
     undone(browser, page)
     assert (vault / f"{NOTE}.md").exists()
     browser.send("/do/erase", id=NOTE, sure="yes")
     page = browser.open("/activity")
-    browser.send("/do/restore", **browser.form(page, "/do/restore", "배포.md"))
+    browser.press(page, "/do/restore", "배포.md")
     assert (vault / f"{NOTE}.md").exists()
 
 
 def test_a_note_is_moved_by_one_tap_and_back(browser, full, vault):
     """The sheet has the folders of the newest notes, without its own; without links to follow, no question is asked."""
-    sheet = browser.send("/do/move", **browser.form(browser.open("/note/broken"), "/do/move")).text
+    sheet = browser.press(browser.open("/note/broken"), "/do/move")
     assert "Move where?" in sheet
     form = browser.form(sheet, "/do/move")
     assert re.findall(r'<button name="folder" value="([^"]*)">', sheet)[-1] != ""
@@ -259,7 +259,7 @@ def test_a_note_is_moved_by_one_tap_and_back(browser, full, vault):
     place = re.search(r'name="to" value="([^"]*broken)"', page)[1]
     entry = browser.form(page, "/do/undo", 'name="entry"')["entry"]
     assert "‘projects’로 옮겼습니다." in browser.open(f"{place}?done={entry}")
-    page = browser.send("/do/undo", **browser.form(page, "/do/undo", 'name="entry"')).text
+    page = browser.press(page, "/do/undo", 'name="entry"')
     assert "되돌림: ‘projects’ → ‘폴더 없음’" in page
     assert (vault / "broken.md").exists()
     browser.client.headers["accept-language"] = "en"
@@ -270,14 +270,14 @@ def test_a_note_is_moved_by_one_tap_and_back(browser, full, vault):
 
 def test_a_move_that_changes_links_shows_them_first(browser, full, vault):
     """Nothing moves before a second press; a folder may be new, and no place outside is taken."""
-    sheet = browser.send("/do/move", **browser.form(browser.open(PLACE), "/do/move")).text
+    sheet = browser.press(browser.open(PLACE), "/do/move")
     assert '<option value="projects">' in sheet
     form = browser.form(sheet, "/do/move")
     assert form["name"] == NOTE.rpartition("/")[2]
     page = browser.send("/do/move", **form | {"folder": " /ops/ ", "name": "release.md"}).text
     assert "projects/데이터베이스.md" in page
     assert (vault / f"{NOTE}.md").exists()
-    page = browser.send("/do/move", **browser.form(page, "/do/move", "sure")).text
+    page = browser.press(page, "/do/move", "sure")
     assert "배포 절차" in page
     assert "Moved to ops." in page
     assert "[[release]]" in (vault / "projects/데이터베이스.md").read_text("utf-8")
@@ -300,7 +300,7 @@ def test_a_decision_gets_its_outcome_and_a_step_its_tick(browser, full, book):
     page = browser.send("/do/tick", **form).text
     assert "- [x] Write tests" in book.show(full["checkpoint"])[0].text
     assert "- [ ] 편집 페이지" in book.show(full["checkpoint"])[0].text
-    browser.send("/do/tick", **browser.form(page, "/do/tick", "Write tests"))
+    browser.press(page, "/do/tick", "Write tests")
     assert "- [ ] Write tests" in book.show(full["checkpoint"])[0].text
     assert "not there any more" in browser.send("/do/tick", 409, **{**form, "step": "Sleep"}).text
 
@@ -332,9 +332,9 @@ def test_similar_notes_are_merged(browser, full, served, write_note):
         write_note(f"{name}.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
     browser.send("/do/check", to="/upkeep")
     assert served.jobs.wait(served.jobs.all()[0].id, 30).state == "done"
-    merged = browser.send("/do/merge", **browser.form(browser.open("/upkeep"), "/do/merge", "a.md")).text
+    merged = browser.press(browser.open("/upkeep"), "/do/merge", "a.md")
     assert "b.md" in merged
-    assert "quick brown fox" in browser.send("/do/merge", **browser.form(merged, "/do/merge", "sure")).text
+    assert "quick brown fox" in browser.press(merged, "/do/merge", "sure")
 
 
 def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch):
@@ -355,7 +355,7 @@ def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch
         assert refusal in browser.send("/do/snapshot", 409).text
         answer = browser.client.post("/api/snapshots")
         assert (answer.status_code, answer.json()["error"]["message"]) == (409, refusal)
-        browser.send("/do/cancel", **browser.form(page, "/do/cancel"))
+        browser.press(page, "/do/cancel")
         assert served.jobs.wait(job.id, 10).state == "cancelled"
     finally:
         go.set()

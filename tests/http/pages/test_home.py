@@ -65,17 +65,17 @@ def test_a_note_of_an_agent_is_kept_corrected_or_forgotten(browser, kept, vault)
     page = browser.open("/")
     before = (vault / "memory/0.md").read_bytes()
     vault.chmod(0o700)
-    page = browser.send("/do/keep", **browser.form(page, "/do/keep", "A0")).text
+    page = browser.press(page, "/do/keep", "A0")
     assert titles(agents(page)) == ["Fact 1"]
     assert "Fact 0" in part(page, "Newest notes")
     assert (vault / "memory/0.md").read_bytes() == before
     correct = re.search(r'href="([^"]+)">Correct</a>', page)
     assert "<textarea" in browser.open(unescape(correct[1]))
-    page = browser.send("/do/erase", **browser.form(page, "/do/erase", "A1")).text
+    page = browser.press(page, "/do/erase", "A1")
     assert "<p>Erased</p>" in page
     assert "What your agents kept lately" in page
     assert titles(agents(page)) == ["Fact 2"]
-    page = browser.send("/do/undo", **browser.form(page, "/do/undo")).text
+    page = browser.press(page, "/do/undo")
     assert titles(agents(page)) == ["Fact 1"]
     browser.send("/do/keep", 404, id="nothing")
     assert Ledger(str(vault)).folder.stat().st_mode & 0o077 == vault.stat().st_mode & 0o077

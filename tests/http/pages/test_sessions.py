@@ -82,8 +82,8 @@ def test_an_exchange_is_corrected_and_erased(browser, sessions, book):
     undone(browser, page)
     assert sessions.read_bytes() == before
     place = browser.open("/note/session-new")
-    asked = browser.send("/do/erase", **browser.form(place, "/do/erase", "session-new#10")).text
-    page = browser.send("/do/erase", **browser.form(asked, "/do/erase")).text
+    asked = browser.press(place, "/do/erase", "session-new#10")
+    page = browser.press(asked, "/do/erase")
     assert b"I rotated" not in sessions.read_bytes()
     undone(browser, page)
     assert sessions.read_bytes() == before

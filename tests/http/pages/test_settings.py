@@ -44,7 +44,7 @@ def test_tokens_are_made_and_revoked(guarded, served):
     assert secret not in guarded.open("/settings")
     for wrong in ({"name": "tablet"}, {"name": "<b>"}, {"name": ""}, {"name": "x", "may": "all"}):
         guarded.send("/do/token", 400, **form | {"may": "read"} | wrong)
-    page = guarded.send("/do/revoke", **guarded.form(guarded.open("/settings"), "/do/revoke", "Revoke tablet")).text
+    page = guarded.press(guarded.open("/settings"), "/do/revoke", "Revoke tablet")
     assert "tablet" not in page
     assert served.tokens.caller(secret) is None
     guarded.client.cookies.clear()
@@ -104,6 +104,6 @@ def test_a_phone_is_locked_out(browser, served):
     cookie = served.tokens.cookie(secret)
     assert served.tokens.caller_by_cookie(cookie).may == "write"
     page = browser.open("/settings")
-    page = browser.send("/do/revoke", **browser.form(page, "/do/revoke", "Revoke phone")).text
+    page = browser.press(page, "/do/revoke", "Revoke phone")
     assert 'class="segno"' not in page
     assert served.tokens.caller(secret) is served.tokens.caller_by_cookie(cookie) is None
