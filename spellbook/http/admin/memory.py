@@ -97,7 +97,11 @@ def review(call: Call, memory_id: str, at: str | None, days: int | None) -> dict
     """Set the date on which to look at a memory again, in the note itself."""
     if at and days is not None:
         raise InvalidInput("at and days are both given.", "Give one of them, or neither to take the date away.")
-    day = _read_date(at) if days is None else dt.date.today() + dt.timedelta(days=days)
+    try:
+        day = dt.date.fromisoformat(at) if at is not None else None
+    except ValueError as error:
+        raise InvalidFields({"at": "should be a date, for example 2026-03-14"}) from error
+    day = day if days is None else dt.date.today() + dt.timedelta(days=days)
     chunk = call.book.resolve(memory_id)
     done = call.book.whole.revise(chunk.note, metadata={"review": day})
     message = "The review date is set." if day else "The review date is removed."
@@ -109,14 +113,6 @@ def review(call: Call, memory_id: str, at: str | None, days: int | None) -> dict
         "review": at_text,
         "hash": done.hash,
     }
-
-
-def _read_date(at: str | None) -> dt.date | None:
-    """Return a date that was given as text. Raises InvalidFields."""
-    try:
-        return dt.date.fromisoformat(at) if at is not None else None
-    except ValueError as error:
-        raise InvalidFields({"at": "should be a date, for example 2026-03-14"}) from error
 
 
 def reviews(call: Call, due: bool) -> dict[str, Any]:

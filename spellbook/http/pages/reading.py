@@ -46,9 +46,8 @@ def _chains(items: Sequence[DecisionItem]) -> list[tuple[str, list[dict[str, Any
     """Return the decisions of each topic, the earliest first. They come newest first, so topics do too."""
     chains: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for item in items:
-        chains[item.chunk.topic].insert(
-            0, {**item.as_dict(), "title": item.chunk.title, "is_superseded": item.is_superseded}
-        )
+        row = {**item.as_dict(), "title": item.chunk.title, "is_superseded": item.is_superseded}
+        chains[item.chunk.topic].insert(0, row)
     return list(chains.items())
 
 
@@ -89,11 +88,8 @@ def file(shown: View) -> Response:
 def sessions(shown: View) -> Response:
     """List captured sessions, newest first, with the number of exchanges of each."""
     offset = shown.number("offset", 0)
-    listed, chunks = (
-        shown.book.recent(_PAGE, offset, {"category": "session", "trust": "agent"}),
-        shown.book.index.catalog.at,
-    )
-    return shown.page("sessions.html", listed=listed, chunks=chunks, offset=offset, page=_PAGE)
+    listed = shown.book.recent(_PAGE, offset, {"category": "session", "trust": "agent"})
+    return shown.page("sessions.html", listed=listed, chunks=shown.book.index.catalog.at, offset=offset, page=_PAGE)
 
 
 def _names(text: str) -> list[str]:

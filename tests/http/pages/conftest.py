@@ -227,7 +227,7 @@ def tab(chromium: Any, serving: object) -> Iterator[Callable[..., Any]]:
         expected = options.pop("expecting", "no complaint")
         context = chromium.new_context(**options)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(60_000)
         page.on(
             "console",
             lambda said: (

@@ -108,7 +108,7 @@ def test_a_person_with_a_thumb_and_no_script(chromium, place):
     write("area/one/deep.md", "The deepest note.")
     context = chromium.new_context(java_script_enabled=False, locale="en-US", **PHONE)
     page = context.new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(60_000)
     taps: list[str] = []
 
     def tap(place: Any) -> None:
