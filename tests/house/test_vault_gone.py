@@ -265,6 +265,7 @@ ENDPOINTS: dict[str, Callable[[Gone], tuple[str, dict[str, Any]]]] = {
     "POST /admin/memory/review": lambda gone: ("", {"memory_id": "ops/keys.md", "days": 7}),
 }
 OTHER_ENDPOINTS = {
+    "DELETE /api/jobs/{id}",
     "POST /api/check",
     "POST /admin/errors/resolve",
     "POST /admin/database/optimize",
