@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from spellbook.cli import main
 from tests.helpers import PATIENCE
+
+main.list_commands(click.Context(main))  # which imports all
 
 
 def spellbook(*args: object, stdin: str | bytes | None = None, code: int = 0, **environment: str | None) -> Result:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import update_wrapper
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -324,13 +325,48 @@ def opened(ctx: click.Context) -> Iterator[Reader]:
             raise
 
 
+_COMMANDS = {
+    "init reindex watch mcp": "index",
+    "serve": "serve",
+    "search memorize find why recent show history topics": "search",
+    "context": "context",
+    "open": "editor",
+    "scribe add save erase revise merge restore log undo mv": "edit",
+    "export import snapshot": "backup",
+    "status doctor chroma demo": "doctor",
+    "install": "install",
+    "capture": "capture",
+    "merge-driver sync": "sync",
+    "migrate model": "models",
+    "token": "token",
+    "completion": "completion",
+}
+"""The commands of each module of this room."""
+
+
+class _Main(Group):
+    """Imports the module of a command when the command runs, all of them for help and for a word that is none."""
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in self.commands:
+            of_it = [module for names, module in _COMMANDS.items() if name in names.split()]
+            for module in of_it or _COMMANDS.values():
+                import_module(f"spellbook.cli.{module}")
+        return super().get_command(ctx, name)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        self.get_command(ctx, "")
+        self.commands = {name: self.commands[name] for names in _COMMANDS for name in names.split()}
+        return super().list_commands(ctx)
+
+
 def _origin() -> str:
     """Return what --version says: the version, where the program is, and which Python runs it."""
     folder = str(Path(__file__).parents[1]).replace("%", "%%")
     return f"%(prog)s %(version)s from {folder} (Python {sys.version.partition(' ')[0]})"
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="spellbook", message=_origin())
 @vault_option
 def main() -> None:
