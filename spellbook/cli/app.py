@@ -10,8 +10,7 @@ import logging
 import os
 import re
 import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import update_wrapper
 from importlib import import_module
@@ -181,7 +180,7 @@ toolsets_option = click.option(
     "--toolsets",
     default=lambda: os.environ.get("SPELLBOOK_TOOLSETS", DEFAULT),
     metavar="NAMES",
-    help="Toolsets, with commas [core].",
+    help=f"Toolsets, with commas [{DEFAULT}].",
 )
 debug_option = click.option(
     "--debug-log",
@@ -231,54 +230,26 @@ def file_argument(*, required: bool) -> Callable[[F], F]:
 
 
 class Asking(Command):
-    """
-    A command that is given words to look for, some of which begin with a dash: `find --dry-run`.
-
-    What is no option of it, or lacks its value, is such a word. What looks like a misspelt option is refused.
-    """
+    """A command whose words may begin with a dash, as in `find --dry-run`; a misspelt option is refused."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        from difflib import get_close_matches
+
+        ctx.ignore_unknown_options = True
+        known = {name for param in self.get_params(ctx) for name in param.opts}
         try:
-            return super().parse_args(ctx, self._sort(args))
+            for word in args[: args.index("--")] if "--" in args else args:
+                name = word.partition("=")[0]
+                if len(word) > 1 and word[0] == "-" and not {name, word[:2]} & known:
+                    if near := get_close_matches(name, known, cutoff=0.8):
+                        raise click.NoSuchOption(name, possibilities=near, ctx=ctx)
+                    output.say(f"spellbook: {one_line(word)} is taken as a word to look for.", err=True)
+            return super().parse_args(ctx, [*args])
         except click.UsageError as error:
             if type(error) is click.BadParameter or not any(arg.startswith("-") for arg in args):
                 raise  # a wrong value of an option is no word to look for
             hint = f"To look for a word that begins with a dash, put -- before it: spellbook {ctx.info_name} -- --word"
             raise click.UsageError(f"{error.format_message()}\n{hint}", ctx) from error
-
-    def _sort(self, args: Sequence[str]) -> list[str]:
-        """Return the options with their values, then `--`, then the words."""
-        known = {name: param for param in self.params if isinstance(param, click.Option) for name in param.opts}
-        names = [*known, "-h", "--help"]
-        options: list[str] = []
-        words: list[str] = []
-        rest = deque(args)
-        while rest:
-            arg = rest.popleft()
-            name, equals, _ = arg.partition("=")
-            takes_value = name in known and not known[name].is_flag
-            if arg == "--":
-                words += rest
-                break
-            is_whole = bool(equals) if takes_value else arg in names
-            if takes_value and not equals and rest and rest[0] not in names:
-                options += [arg, rest.popleft()]
-            elif is_whole or re.fullmatch(r"-n\d+", arg) or _is_misspelt(name, names):
-                options.append(arg)
-            else:
-                if len(arg) > 1 and arg.startswith("-"):
-                    output.say(f"spellbook: {one_line(arg)} is taken as a word to look for.", err=True)
-                words.append(arg)
-        return [*options, "--", *words]
-
-
-def _is_misspelt(word: str, names: Iterable[str]) -> bool:
-    """Say whether a word with dashes is so near to an option that it must have been meant for it."""
-    if not word.startswith("--") or word in names:
-        return False
-    from difflib import get_close_matches
-
-    return bool(get_close_matches(word[2:], [name[2:] for name in names if name.startswith("--")], n=1, cutoff=0.75))
 
 
 _STAYING = {"mcp", "watch"}

@@ -13,6 +13,7 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import json_option, main, scope_option, vault_option
 from spellbook.mcp.names import toolsets_of
+from spellbook.settings.defaults import ADDRESS
 from spellbook.system.errors import SpellbookError
 from spellbook.system.run_queue import LOG
 
@@ -26,8 +27,6 @@ _CLIENTS = ("claude-desktop", "claude-code", "codex", "cursor", "vscode", "openc
 _HOOKS, _MERGE, _PLUGIN = "git-hooks", "git-merge", "obsidian"
 _SESSIONS = ("claude-code", "codex")
 """Clients whose sessions have hooks."""
-
-_ADDRESS = "http://127.0.0.1:17950"
 
 
 @main.command()
@@ -49,9 +48,9 @@ _ADDRESS = "http://127.0.0.1:17950"
 @click.option(
     "--url",
     is_flag=False,
-    flag_value=_ADDRESS,
+    flag_value=ADDRESS,
     metavar="URL",
-    help=f"Write the address of a running spellbook serve instead of a command [{_ADDRESS}].",
+    help=f"Write the address of a running spellbook serve instead of a command [{ADDRESS}].",
 )
 @click.option("--with-token", is_flag=True, help="Ask for the token of that server, and write it into the settings.")
 @click.option("--toolsets", default="", metavar="NAMES", help="Toolsets that the client gets, with commas.")
@@ -303,7 +302,7 @@ def _obsidian(ctx: click.Context, uninstall: bool, dry_run: bool, **options: Any
     if uninstall:
         planned = obsidian_plugin.take_out(folder, config.state, force=force)
     else:
-        planned = obsidian_plugin.add(folder, options["url"] or "", _ADDRESS, force=force)
+        planned = obsidian_plugin.add(folder, options["url"] or "", ADDRESS, force=force)
     for change in planned:
         backups = None if change.path.is_relative_to(folder) else config.state  # git would take the list's
         _make(change, dry_run, f"Deleted {change.path}." if change.after is None else f"Wrote {change.path}.", backups)

@@ -15,6 +15,7 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import debug_option, main, opened, scope_option, toolsets_option, vault_option, wiki_option
 from spellbook.mcp.names import toolsets_of
+from spellbook.settings.defaults import HOST, PORT
 from spellbook.system.errors import InvalidInput
 from spellbook.system.heap import growing
 from spellbook.system.processes import leave_threads, present
@@ -49,16 +50,16 @@ container_option = click.option(
 @container_option
 @click.option(
     "--host",
-    default=lambda: os.environ.get("SPELLBOOK_HOST") or "127.0.0.1",
+    default=lambda: os.environ.get("SPELLBOOK_HOST") or HOST,
     metavar="ADDRESS",
-    help="Where to listen [127.0.0.1: this machine alone; SPELLBOOK_HOST]. Beyond it, clients need a token.",
+    help=f"Where to listen [{HOST}: this machine alone; SPELLBOOK_HOST]. Beyond it, clients need a token.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    default=lambda: os.environ.get("SPELLBOOK_PORT") or "17950",
+    default=lambda: os.environ.get("SPELLBOOK_PORT") or str(PORT),
     metavar="PORT",
-    help="The port [17950; SPELLBOOK_PORT]; 0 for any free one.",
+    help=f"The port [{PORT}; SPELLBOOK_PORT]; 0 for any free one.",
 )
 @toolsets_option
 @click.option("--certfile", type=click.Path(), metavar="FILE", help="A certificate as PEM, for https.")

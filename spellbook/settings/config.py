@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from spellbook.notes.chunk_sizes import CHUNK_TOKENS
 from spellbook.settings import paths
+from spellbook.settings.defaults import JOURNAL_DAYS, JOURNAL_MB
 from spellbook.settings.limits import MOST_GLOB, MOST_SCOPES
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
@@ -91,8 +92,8 @@ class Settings:
     reranker: str = ""
     chunk_tokens: int = CHUNK_TOKENS
     cache_mb: int = 512
-    journal_mb: int = 100
-    journal_days: int = 90
+    journal_mb: int = JOURNAL_MB
+    journal_days: int = JOURNAL_DAYS
     # Exact search over 100,000 vectors takes about as long as Chroma, and misses nothing (tests/benchmarks/README.md).
     exact_most: int = 100_000
     threads: int = 2

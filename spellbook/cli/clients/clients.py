@@ -24,6 +24,7 @@ from spellbook.cli.clients import changes, jsonc, toml
 from spellbook.cli.clients.changes import FileChange
 from spellbook.cli.clients.hooks import shell_line
 from spellbook.settings import environment, paths
+from spellbook.settings.defaults import ADDRESS, PORT
 from spellbook.system.errors import InvalidInput
 from spellbook.text.unicode import is_whole
 
@@ -32,9 +33,6 @@ _CARRIED = tuple(map(environment.variables, ("folder", "folders", "entry")))
 
 SECRETS = environment.variables("secret")
 """Variables that are not written into a client's settings unless somebody asks for it."""
-
-PORT = 17950
-"""The port of `spellbook serve`."""
 
 _DESKTOP = "claude_desktop_config.json"
 _EDITORS: Mapping[str, ModuleType] = {"json": jsonc, "jsonc": jsonc, "toml": toml}
@@ -214,9 +212,7 @@ def address(client: McpClient, url: str, token: str = "") -> dict[str, Any]:
     except ValueError:
         is_address = False
     if not is_address or not url.isprintable() or parts.username is not None:
-        raise InvalidInput(
-            f"--url {url[:200]}: this is not an address of a server.", "Write one such as http://127.0.0.1:17950."
-        )
+        raise InvalidInput(f"--url {url[:200]}: this is not an address of a server.", f"Write one such as {ADDRESS}.")
     headers = token if not token or "headers" in client.names else {"Authorization": f"Bearer {token}"}
     fields = {"type": client.types[1], "url": url, "headers": headers}
     return {client.names.get(name, name): value for name, value in fields.items() if value}
