@@ -49,7 +49,7 @@ TO_AGENTS = {
 OF_PAGES = "http/pages/"
 """Modules whose `say` has a table of its own, which tests/http/pages/test_pages.py compares."""
 
-REASONS = {"Fault", "BadHeader", "Malformed", "_fault", "_take"}
+REASONS = {"Fault", "BadHeader", "Malformed", "_fault", "_take", "_wrong"}
 """What carries the reason of an error, which stands in a message."""
 
 OF_SYSTEM = (
