@@ -143,10 +143,6 @@ def test_text_of_others_stays_as_it_is() -> None:
             "노트 2개의 링크 5개를 고쳤습니다. 대상을 알 수 없는 링크 1개.",
         ),
         (
-            "a.json, line 2: a name in double quotes should stand here, not the end of the file.",
-            "a.json, 2번째 줄: 파일의 끝이 아니라 큰따옴표로 묶은 이름이 있어야 합니다.",
-        ),
-        (
             "The body is not JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte.",
             "본문이 JSON이 아닙니다: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte.",
         ),

@@ -304,7 +304,7 @@ def take_out(file: Path, client: McpClient, name: str, *, force: bool = False) -
                 "Give Spellbook's entry with --name, or remove this one with --force; nothing was written.",
             )
 
-        earlier = texts_before(file, lambda old: editor.get(old, place) is not None)
+        earlier = texts_before(lambda old: editor.get(old, place) is not None, file)
         if change := restored(file, before, earlier, lambda old: editor.put(old, place, existing) == text):
             return change
         after = editor.remove(text, place)
@@ -314,10 +314,10 @@ def take_out(file: Path, client: McpClient, name: str, *, force: bool = False) -
     return FileChange(file, before, after.encode())
 
 
-def texts_before(file: Path, has_ours: Callable[[str], bool]) -> list[str]:
-    """Return what backups of the file hold from before it had what is ours, the newest first."""
+def texts_before(has_ours: Callable[[str], bool], *files: Path) -> list[str]:
+    """Return what backups of the files hold from before they had what is ours, the newest first."""
     texts: list[str] = []
-    for data in changes.backups(file):
+    for data in (data for file in files for data in changes.backups(file)):
         with contextlib.suppress(UnicodeDecodeError, jsonc.Malformed):
             if not has_ours(text := data.decode()):
                 texts.append(text)

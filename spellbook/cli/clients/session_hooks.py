@@ -96,7 +96,7 @@ def take_out(file: Path, name: str) -> FileChange | None:
         if not places:
             return None
         there = [(event, jsonc.get(text, (_KEY, event, number))) for event, number, _ in places]
-        earlier = clients.texts_before(file, lambda old: any(_ours(old, name)))
+        earlier = clients.texts_before(lambda old: any(_ours(old, name)), file)
         if change := clients.restored(file, before, earlier, lambda old: _put(old, name, there) == text):
             return change
         after = _remove(text, name, places)
