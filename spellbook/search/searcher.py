@@ -13,19 +13,25 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import DATES, Condition, Unmatched, as_of_moment, conditions, without_guides
 from spellbook.index.loaded import LoadedIndex
 from spellbook.index.opened import Index
 from spellbook.models.base import Bytes, Vectors, score
-from spellbook.search import packing, presentation, ranking, related, retrieve, successors, weights, when
+from spellbook.search import packing, presentation, ranking, related, retrieve, successors, weights
 from spellbook.search.candidates import Gathering, QueryText
 from spellbook.search.question import Answer, Question, Ranked, State, state
 from spellbook.search.ranking import Candidate, Hit
 from spellbook.system.errors import EmbeddingError
+from spellbook.system.lazy import lazy
 from spellbook.text import terms
+
+if TYPE_CHECKING:
+    from spellbook.search import when
+else:
+    (when,) = lazy("spellbook.search", "when")  # whose patterns take longer to compile than a search by words
 
 V = TypeVar("V")
 
