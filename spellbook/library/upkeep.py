@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from spellbook.index import sync
 from spellbook.index.embed import embed_texts
 from spellbook.index.opened import BEING_READ, Index
-from spellbook.notes import markdown
 from spellbook.system import heap, processes
 from spellbook.system.errors import EmbeddingError, InvalidInput, StorageError, VaultNotFound
 from spellbook.system.sqlite import Damaged
@@ -123,11 +122,11 @@ def scan(index: Index) -> bool:
 
 def release(before: float, *, is_freed: bool) -> None:
     """
-    Free the models if unused since `before` (monotonic clock, seconds), and the parser's memory.
+    Free the models if unused since `before` (monotonic clock, seconds).
 
     Give memory back to the system if any of it was freed; `is_freed` says whether the caller has freed some.
     """
     from spellbook.models.onnx.lazy_engine import release as release_models  # not needed by a vault without a model
 
-    if any((release_models(before), markdown.forget(), is_freed)):
+    if release_models(before) or is_freed:
         heap.trim()

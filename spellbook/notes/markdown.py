@@ -1,36 +1,28 @@
-"""Parse Markdown into the blocks that chunks, links and edits need, within bounded time and memory. Pure."""
+"""Parse Markdown into the blocks that chunks, links and edits need. Pure."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from io import StringIO
 from typing import TYPE_CHECKING, NamedTuple
 
+from spellbook.notes.block_rules import math, plain
 from spellbook.system.lazy import markdown_it
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-MOST_LINES = 300_000
-"""The most lines that are parsed: several times those of the largest note."""
-
-_MOST_TOKENS = 200_000
-"""The most tokens of blocks: several times those of the largest note. A token takes half a kilobyte."""
-
-MOST_MARKED = 200_000
-"""Most letters of all headings that contain marks; each letter takes up to ten microseconds."""
+MOST_PARSED = 1_000_000
+"""The most letters of a body that is parsed. A longer one is plain text: headings of its sections are not found."""
 
 REST = "rest"
-"""The kind of the block that is all that follows where a note has more blocks than are looked for."""
+"""The kind of the one block of a body that is too long to be parsed."""
 
 CODE = frozenset({"fence", "code_block", "html_block", "math"})
 """The kinds of blocks that hold no running text."""
-
-_LONG = 100_000
-"""A text of so many letters is kept with its blocks until the next is parsed: an edit asks several times."""
 
 _MOST_HEADING = 200
 """The most letters of a heading."""
@@ -76,8 +68,6 @@ def height(text: str) -> int:
 
 @cache
 def block_parser() -> markdown_it.MarkdownIt:
-    from spellbook.notes.block_rules import math, plain, rest, whole_table  # loads the parser
-
     def bounded(state: markdown_it.rules_block.StateBlock, start: int, end: int, silent: bool) -> bool:
         if state.src.startswith("[^", state.bMarks[start] + state.tShift[start]):
             return False  # a footnote is text
@@ -91,10 +81,8 @@ def block_parser() -> markdown_it.MarkdownIt:
     # Only the blocks matter here, and leaving inline rules out doubles the speed.
     markdown = markdown_it.MarkdownIt("commonmark").enable("table").disable(["inline", "text_join", "normalize"])
     markdown.block.ruler.at("reference", bounded)
-    markdown.block.ruler.before("table", "whole_table", whole_table)
     markdown.block.ruler.before("fence", "math", math, {"alt": ["paragraph", "reference", "blockquote", "list"]})
-    markdown.block.ruler.before("whole_table", "plain", plain)
-    markdown.block.ruler.before("plain", "rest", rest)
+    markdown.block.ruler.before("table", "plain", plain)
     return markdown
 
 
@@ -104,56 +92,24 @@ def _inline() -> markdown_it.MarkdownIt:
 
 
 def blocks(body: str) -> Iterator[Block]:
-    """Yield the top-level blocks of Markdown without frontmatter; the last is `REST` where there are very many."""
-    yield from _parse(body) if len(body) < _LONG else _parse_once(body)
-
-
-@lru_cache(maxsize=1)
-def _parse_once(body: str) -> tuple[Block, ...]:
-    return tuple(_parse(body))
-
-
-def forget() -> bool:
-    """Release the blocks of the long text that was parsed last; return whether there were any."""
-    was = _parse_once.cache_info().currsize
-    _parse_once.cache_clear()
-    return bool(was)
-
-
-def _parse(body: str) -> Iterator[Block]:
+    """Yield the top-level blocks of Markdown without frontmatter, of a very long one a single `REST`."""
+    count = height(body)
+    if len(body) > MOST_PARSED:
+        yield Block(REST, 0, count, prose=((0, count),))
+        return
     # Without its last line end the parser trips over an HTML block in a list in a quote.
     body = body if body.endswith("\n") else f"{body}\n"
     # What `normalize` does, without a look at every line.
     body = body.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
-    count = height(body)
-    env: dict[str, int] = {"most": _MOST_TOKENS, REST: min(count, MOST_LINES)}
-    tokens = block_parser().parse(body if count <= MOST_LINES else "".join(lines(body)[:MOST_LINES]), env)
-    for block in _blocks(tokens, env):
-        if block.end > env[REST]:
-            block = _cut_at(env[REST], block)
-        if block.end > block.start:
-            yield block
-    if env[REST] < count:
-        yield Block(REST, env[REST], count, prose=((env[REST], count),))
+    yield from _blocks(block_parser().parse(body))
 
 
-def _cut_at(end: int, block: Block) -> Block:
-    """Return the part of a block that is before a line."""
-
-    def cut(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-        return tuple((first, min(last, end)) for first, last in spans if first < end)
-
-    items = tuple(line for line in block.items if line < end)
-    return block._replace(end=end, items=items, code=cut(block.code), tables=cut(block.tables), prose=cut(block.prose))
-
-
-def _blocks(tokens: Sequence[Token], env: dict[str, int]) -> Iterator[Block]:
+def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
     opened: Token | None = None  # the list or quote we are in
     items: list[int] = []
     code: list[tuple[int, int]] = []
     tables: list[tuple[int, int]] = []
     prose: list[tuple[int, int]] = []
-    marked = 0
     for at, token in enumerate(tokens):
         kind = token.type.removesuffix("_open")
         if token.map is None:
@@ -174,10 +130,6 @@ def _blocks(tokens: Sequence[Token], env: dict[str, int]) -> Iterator[Block]:
             prose.append((start, end))
         elif token.level == 0 and kind == "heading":
             source = tokens[at + 1].content if token.nesting else token.content
-            marked += min(len(source), 3 * _MOST_HEADING) if _MARKED.search(source) else 0
-            if marked > MOST_MARKED:
-                env[REST] = min(env[REST], start)
-                return
             yield Block(kind, start, end, int(token.tag[1]), heading_text(source), prose=((start, end),))
         elif token.level == 0 and token.nesting and (kind == "blockquote" or kind.endswith("_list")):
             opened = token

@@ -248,10 +248,7 @@ def parse(path: str, data: bytes) -> Note:
         pairs = zip(parsed, within, strict=True)
         parsed = tuple(block for block, at in pairs if at < 0 or unread[at][1] <= offsets[block.start])
     if parsed and parsed[-1].kind == REST:
-        reason = (
-            "more headings, lists or lines than are looked for; "
-            "from here on it is found as plain text, not by its sections"
-        )
+        reason = "its text is over 1 MB; it is found as plain text, not by its sections"
         faults.append(Fault(path, body_line + parsed[-1].start, reason))
     return Note(
         path,

@@ -15,7 +15,8 @@ import yaml
 
 from spellbook.library.book import Spellbook
 from spellbook.notes.chunks import Chunk
-from tests.benchmarks.corpora import HALVES, QUALITY, Loose, Vault
+from tests.benchmarks.corpora import Vault
+from tests.benchmarks.questions import HALVES, QUALITY, Loose
 
 WAYS: Mapping[str, Callable[[Sequence[str], Sequence[str]], Sequence[str]]] = {
     "alone": lambda own, other: (),

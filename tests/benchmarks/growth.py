@@ -8,19 +8,13 @@ test then runs queries and edits at the smallest size; it compares memory at the
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import statistics
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
 from spellbook.index import embed, sync
-from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.vectors.matrix import Matrix
 from spellbook.library.book import Spellbook
 from spellbook.models.hash import HashEmbedder
 from spellbook.system.processes import Watched
@@ -39,18 +33,9 @@ _SIZE, _MOST_SIZE = "index with all vectors", 3.5
 _LINEAR, _CONSTANT = 1.25, 2.0
 """Largest growth for a vault ten times as large: of whole-vault costs per note, and of one query or edit."""
 
-_STRUCTURE: Sequence[tuple[type, str]] = (
-    *((Catalog, name) for name in ("match", "match_among", "frequency")),
-    (Matrix, "nearest"),
-)
-"""
-Index lookups, which must grow with the vault: bm25 reads every chunk with a word, exact search every vector. Chroma is
-left out: building it takes longer than everything here.
-"""
-
 _FIRST = "first query after an edit"
-_IMPLIED = ("`find`", "`memorize`", "`search`", _FIRST)
-"""Figures that include index lookups; another row shows each of them without."""
+_READ_WHOLE = ("`find`", "`memorize`", "`search`", _FIRST)
+"""Figures with index lookups, which grow with the vault: bm25 reads every chunk with a word, exact search every vector."""
 
 _HELD = 1.25
 
@@ -74,7 +59,7 @@ def _against(figure: Figure, before: float, notes: int, less: int) -> Figure:
     whole = figure.name in _WHOLE
     ratio = figure.value / before / (notes / less if whole else 1)
     of = f"{less:,} notes{', per note' if whole else ''}"
-    bound = Ratio(ratio, of) if figure.name in _IMPLIED else Ratio(ratio, of, most=_LINEAR if whole else _CONSTANT)
+    bound = Ratio(ratio, of) if figure.name in _READ_WHOLE else Ratio(ratio, of, most=_LINEAR if whole else _CONSTANT)
     return Figure(f"{notes:,} notes: {figure.name}", figure.value, figure.unit, ratio=bound, also=figure.also)
 
 
@@ -97,36 +82,11 @@ def measured(folder: Path, notes: int) -> Iterator[Figure]:
 def _asked(book: Spellbook, writer: Writer) -> Iterator[Figure]:
     for name in ("find", "memorize", "search"):
         taken: list[float] = []
-        beyond: list[float] = []
         for number in range(-_WARM, _QUESTIONS):
             query = writer.words(number) if name == "find" else f"{writer.question(number)}{' ' * (name == 'search')}"
-            with _structure() as within:
-                taken.append(seconds(lambda name=name, query=query: getattr(book, name)(query)))  # type: ignore[misc]
-            beyond.append(taken[-1] - sum(within))
+            taken.append(seconds(lambda name=name, query=query: getattr(book, name)(query)))  # type: ignore[misc]
         half, most, all_but = (share(taken[_WARM:], part) for part in (0.5, 0.95, 0.99))
         yield Figure(f"`{name}`", half, also=f"p95 {most * 1000:.1f} ms, p99 {all_but * 1000:.1f} ms")
-        yield Figure(f"`{name}` without index lookups", statistics.median(beyond[_WARM:]))
-
-
-@contextlib.contextmanager
-def _structure() -> Iterator[list[float]]:
-    """Collect the seconds of each call in `_STRUCTURE`."""
-    taken: list[float] = []
-
-    def timed(whole: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*args: object, **options: object) -> Any:
-            start = time.perf_counter()
-            try:
-                return whole(*args, **options)
-            finally:
-                taken.append(time.perf_counter() - start)
-
-        return run
-
-    with contextlib.ExitStack() as patched:
-        for owner, name in _STRUCTURE:
-            patched.enter_context(patch.object(owner, name, timed(getattr(owner, name))))
-        yield taken
 
 
 def _edited(book: Spellbook, writer: Writer, notes: int) -> Iterator[Figure]:
@@ -140,10 +100,7 @@ def _edited(book: Spellbook, writer: Writer, notes: int) -> Iterator[Figure]:
             _FIRST: lambda: book.memorize("a harbor"),
         }
         for name, step in steps.items():
-            with _structure() as within:
-                taken.setdefault(name, []).append(seconds(step))
-            if name == _FIRST:
-                taken.setdefault(f"{_FIRST}, without index lookups", []).append(taken[name][-1] - sum(within))
+            taken.setdefault(name, []).append(seconds(step))
     for name, times in taken.items():
         yield Figure(name, statistics.median(times[_WARM:]))
 

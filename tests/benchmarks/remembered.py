@@ -31,9 +31,6 @@ _THREADS = 2
 _WEIGHTS = "multilingual-e5-small:q4:nfc"
 _ADAPTER = ":adapter1"
 
-RAW_SCALE: Scale = ((0.74, 0.0), (0.80, 0.3), (0.83, 0.5), (0.87, 0.7), (0.975, 0.95), (1.0, 1.0))
-"""The best known scale for raw cosines of multilingual-e5-small; valid within one language."""
-
 
 @dataclass(slots=True)
 class Remembered:
@@ -60,14 +57,10 @@ class Remembered:
         """Return the raw vectors of passages, shape (n, width)."""
         return self._of("passage", texts)
 
-    def plain(self) -> Embedder:
-        """Return the model without calibration."""
-        return Embedder(self, "raw", RAW_SCALE)
-
     def product(self) -> Embedder:
         """Return the model as the product has it."""
         calibration = Calibration.load(Path(e5.__file__).with_name(e5.CALIBRATION))
-        return Embedder(self, "product", calibration.scale, calibration.query, calibration.passage)
+        return Embedder(self, calibration.scale, calibration.query, calibration.passage)
 
     def _of(self, side: str, texts: Sequence[str], adapter: str = "") -> Vectors:
         keys = [hashlib.sha256(f"{_WEIGHTS}{adapter}:{side}\0{clean(text)}".encode()).hexdigest() for text in texts]
@@ -107,30 +100,21 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class Embedder:
-    """The cached model as an embedder of the product, calibrated on each side or raw."""
+    """The cached model as an embedder of the product."""
 
     model: Remembered
-    name: str
     scale: Scale
-    query: Side | None = None
-    passage: Side | None = None
-
-    @property
-    def question_scale(self) -> Scale:
-        """What cosines of questions mean: raw ones have no scale of their own."""
-        return e5.QUESTION_SCALE if self.query else self.scale
-
-    @property
-    def fingerprint(self) -> str:
-        """The fingerprint; raw and calibrated models have different ones."""
-        return f"remembered:{self.name}"
+    query: Side
+    passage: Side
+    name: str = "remembered"
+    fingerprint: str = "remembered:product"
+    question_scale: Scale = e5.QUESTION_SCALE
 
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question."""
         [vector] = self.model.queries([text])
-        return self.query.apply(vector) if self.query else vector
+        return self.query.apply(vector)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts."""
-        vectors = self.model.passages(texts)
-        return self.passage.apply_all(vectors) if self.passage else vectors
+        return self.passage.apply_all(self.model.passages(texts))

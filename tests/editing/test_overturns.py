@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import spellbook
-from tests.benchmarks.corpora import QUALITY
+from tests.benchmarks.questions import QUALITY
 from tests.commands import spellbook_in
 from tests.mcp.agent import talk
 

@@ -104,7 +104,6 @@ LATE_OWN = {
     "memories/memories.py": "`articles` loads what fetches web pages",
     "models/e5/e5.py": "a search by words needs nothing that makes the graph",
     "models/embedders.py": "one model of many is used",
-    "notes/markdown.py": "`block_rules` loads the parser",
     "watch/background.py": "the first answer does not wait for the watcher",
 }
 """Modules and folders whose functions may import modules of the package, each with the reason."""

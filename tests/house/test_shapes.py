@@ -16,7 +16,7 @@ from spellbook.editing import combine, edits
 from spellbook.index import extract
 from spellbook.index.catalog.text_bytes import unpacked
 from spellbook.library.book import Spellbook
-from spellbook.notes import chunks, links, markdown
+from spellbook.notes import chunks, links
 from spellbook.notes.note import Note, Stamp, parse
 from spellbook.system.errors import InvalidInput
 from spellbook.text import diff
@@ -136,12 +136,6 @@ def test_reading_does_not_take_the_square(name: str, small: int) -> None:
     assert not grows_with_its_square(lambda text: entry(text), SHAPES[name], small)
 
 
-def test_a_table_of_any_length_is_one_token() -> None:
-    """A table is one token; the parser's own rule took a minute for 150,000 rows."""
-    tokens = markdown.block_parser().parse(SHAPES["table"](2_000_000))
-    assert [token.type for token in tokens] == ["table"]
-
-
 def test_merging_does_not_take_the_square() -> None:
     """Merging four times the sentences takes about four times as long; too large notes are refused at once."""
 
@@ -236,31 +230,19 @@ def test_a_unified_difference_is_as_diff_shows_it() -> None:
 # -- what is read in part
 
 
-def test_where_there_are_more_lines_than_are_read_the_rest_is_text() -> None:
-    """
-    Beyond the line limit the rest is plain text: it is found with its links, a fault names the line, and edits still
-    work.
-    """
-    long = "# Long\n\n" + "a line\n" * markdown.MOST_LINES + "\n## Late\n\nLaterword and [[target]].\n"
+def test_a_text_over_a_megabyte_is_plain_text() -> None:
+    """It is found with its links but not by its sections, a fault says so, and edits still work."""
+    long = "# Long\n\n" + "a line\n" * 150_000 + "\n## Late\n\nLaterword and [[target]].\n"
     read = note(long)
-    assert [fault.line for fault in read.faults] == [markdown.MOST_LINES + 1]
+    assert [fault.reason for fault in read.faults] == [
+        "its text is over 1 MB; it is found as plain text, not by its sections"
+    ]
     assert [link.target for link in links.find(read)] == ["target"]
     assert chunks.cut(read)[-1].text.endswith("## Late\n\nLaterword and [[target]].\n")
-    for start, end, old, new in (
-        (read.body_at, 40, "Long", "Longer\n\nand higher"),
-        (len(long) - 60, len(long), "Laterword", "Last\n\n## Now"),
-    ):
-        assert edits.replaced(read, start, end, (old, new)) == long.replace(old, new)
-    with pytest.raises(InvalidInput, match="read differently"):
-        edits.replaced(read, read.body_at, 7, ("Long\n", "Long\n```\n"))
-
-
-def test_headings_with_marks_are_parsed_as_far_as_they_are_few() -> None:
-    """Marks in headings are parsed for the first 200,000 letters; the rest is plain text."""
-    blocks = [*markdown.blocks(("## " + "*a" * 100 + "\n") * 1_100)]
-    assert len(blocks) == markdown.MOST_MARKED // 200 + 1
-    assert blocks[-1].kind == markdown.REST
-    assert blocks[-1].end == 1_100
+    start = len(long) - 60
+    assert edits.replaced(read, start, len(long), ("Laterword", "Last\n\n## Now")) == long.replace(
+        "Laterword", "Last\n\n## Now"
+    )
 
 
 def test_long_frontmatter_is_read_once_for_a_note(book: Spellbook, vault, write_note) -> None:

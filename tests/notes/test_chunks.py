@@ -10,7 +10,6 @@ after it. A line with `!` is a fault.
 from __future__ import annotations
 
 import base64
-import itertools
 import re
 import time
 from pathlib import Path
@@ -20,44 +19,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.notes.chunks import Chunk, cut, slug
-from spellbook.notes.dialogue import turns
 from spellbook.notes.note import Note, blocks, lines, parse
 from spellbook.text.terms import token_weight
 
 CASES = Path(__file__).parents[1] / "cases"
 
 PIECES = [
-    *(
-        "# Title",
-        "## Part",
-        "## Part",
-        "### Sub",
-        "#### 소제목",
-        "Setext\n---",
-        "Big\n===",
-        "##",
-        "---",
-        "## 🚀",
-        "## a-2",
-        "## a",
-    ),
+    *("# Title", "## Part", "## Part", "### Sub", "#### 소제목", "Setext\n---", "Big\n===", "##", "---", "## 🚀", "## a-2", "## a"),
     *("```", "~~~~", "    ## code", "- item", "  - nested", "1. one", "> ## quoted", "| a | b |\n| - | - |\n| 1 | 2 |"),
-    *(
-        "<!--",
-        "-->",
-        "<div>",
-        "</div>",
-        "[a]: /b",
-        "%%",
-        "title: x",
-        "\ufeff",
-        "\0",
-        "\u2028",
-        "\x0c## x",
-        "#tag `#no`",
-    ),
+    *("<!--", "-->", "<div>", "</div>", "[a]: /b", "%%", "title: x", "\ufeff", "\0", "\u2028", "\x0c## x", "#tag `#no`"),
     *("", "", "", "\t", " ", "word", "한글 문장입니다. " * 40, "가" * 700, "x " * 300, "a.b! c? " * 50),
-]
+]  # fmt: skip
 markdown = st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(["\n", "\n\n", "\r\n", "\r", ""]))).map(
     lambda pairs: "".join(piece + end for piece, end in pairs)
 )
@@ -310,51 +282,6 @@ def test_overlap(above, overlaps):
     assert last not in second.text
 
 
-CHATS = {
-    "ChatGPT": "# Chat\n\n## You said:\n\nHow?\n\n## ChatGPT said:\n\nSo.\n\n### Steps\n\n1.\n\n## You said:\n\nThanks.\n",
-    "labels": "User: hi\nAssistant: hello\nUser: how?\nAssistant: so\n",
-    "bold labels": "**Human:** hi\n\n**Claude:** hello: so\n\nMore.\n\n**Human:** more\n",
-    "bold lines": "**You**\n\nhi\n\n**ChatGPT**\n\nhello\n\n**You**\n\nmore\n",
-    "Korean labels": "나: 안녕\n\n클로드: 네\n\n나: 질문\n",
-    "Korean headings": "## 사용자\n\n안녕\n\n## 어시스턴트\n\n네\n\n## 사용자\n\n질문\n",
-    "callouts": "> [!user]\n> hi\n\n> [!assistant]\n> yo\n\n> [!user]\n> more\n",
-    "roles": "### role::user\n\nhi\n\n### role::assistant\n\nyo\n\n### role::user\n\nx\n",
-    "pictures": "## 🧑 User\n\na\n\n## 🤖 Assistant\n\nb\n\n## 🧑 User\n\nc\n",
-    "times": "## User (2026-11-21 10:00)\n\na\n\n## Claude 3.5 Sonnet (2026-11-21 10:01)\n\nb\n\n## User (2026-11-21 10:05)\n\nc\n",
-    "people with times": "**Alice** (10:32)\nhi\n\n**Bob** (10:33)\nyo\n\n**Alice** (10:34)\nx\n\n**Bob** (10:35)\nz\n",
-    "KakaoTalk": "[홍길동] [오후 3:14] 안녕\n[김철수] [오후 3:15] 네\n[홍길동] [오후 3:16] 그래\n[김철수] [오후 3:17] 응\n",
-    "said to be one": "---\nkind: conversation\n---\nAlice: hi\nBob: ho\nAlice: x\nBob: y\n",
-}
-NO_CHATS = {
-    "labels": "Note: a\n\nExample: b\n\nNote: c\n\nExample: d\n",
-    "questions": "**Q:** a\n\n**A:** b\n\n**Q:** c\n\n**A:** d\n",
-    "a page on roles": "## User\n\nThe user table.\n\n## Assistant\n\nThe assistant table.\n",
-    "an example in a page": f"# Prompts\n\n{'Prose about prompts. ' * 20}\n\nUser: hi\nAssistant: yo\nUser: x\n",
-    "an example in code": "```\nUser: hi\nAssistant: yo\nUser: x\n```\n",
-    "a log": "10:32 INFO: a\n10:33 ERROR: b\n10:34 INFO: c\n10:35 ERROR: d\n",
-    "a list of settings": "User: admin\nModel: x\nUser: b\nModel: y\n",
-    "said to be one, with one speaker": "---\ncategory: chat\n---\nAlice: hi\nAlice: ho\n",
-}
-
-
-@pytest.mark.parametrize("name", CHATS)
-def test_turns(name):
-    """An exported conversation in any form is read as turns, in order."""
-    note = parse("a.md", CHATS[name].encode())
-    source = lines(note.body)
-    found = turns(note, source)
-    assert len(found) >= 3
-    assert all(a.end == b.start for a, b in itertools.pairwise(found))
-    assert found[-1].end == len(source)
-
-
-@pytest.mark.parametrize("name", NO_CHATS)
-def test_no_turns(name):
-    """Text that only resembles a conversation is none."""
-    note = parse("a.md", NO_CHATS[name].encode())
-    assert turns(note, lines(note.body)) == ()
-
-
 def chat(*questions: str, label: str = "## ") -> Note:
     said = "".join(
         f"{label}User\n\n{question}\n\n{label}Assistant\n\nAbout {question} {f'word{i} ' * 90}\n\n"
@@ -448,32 +375,13 @@ def test_slug(heading, anchor):
 
 SIZE = 80_000
 HOSTILE = {
-    "hashes": "#" * SIZE,
-    "quotes": ">" * SIZE,
-    "brackets": "[" * SIZE,
-    "backticks": "`" * SIZE,
     "backtick runs": "#a " + "".join("`" * i + "x" for i in range(1, 400)),
     "one line": "a" * SIZE,
-    "blank lines": "\n" * SIZE,
-    "tags": "#tag " * (SIZE // 5),
-    "items": "- a\n" * (SIZE // 4),
     "many lists": "- a\n\nb\n\n" * (SIZE // 8),
-    "equal headings": "## a\n" * (SIZE // 5),
     "clashing headings": "".join(f"## a\n## a-{i}\n" for i in range(SIZE // 16)),
-    "subheadings": "### a\n" * (SIZE // 6),
-    "setext headings": "a\n-\n" * (SIZE // 4),
-    "paragraphs": "a\n\n" * (SIZE // 3),
-    "nested list": "".join("  " * i + "- a\n" for i in range(300)),
     "nested quotes": (">" * 1000 + "\n") * (SIZE // 1000),
-    "unclosed label": "[" + "c\n" * (SIZE // 2),
-    "heading of brackets": "# " + "[" * SIZE,
     "heading of comments": "# " + "{/*" * (SIZE // 3),
-    "heading of tags": "# " + "<a" * (SIZE // 2),
-    "heading of stars": "# " + "**a" * (SIZE // 3),
     "sentences": "a. " * (SIZE // 3),
-    "rules": "---\n" * (SIZE // 4),
-    "unclosed frontmatter": "---\n" + "a\n" * (SIZE // 2),
-    "carriage returns": "\r" * SIZE,
     "unclosed fence": "```py\n" + "x = 1\n\n" * (SIZE // 7),
     "a line of code": "```py\n" + "x=1;" * (SIZE // 4) + "\n```",
     "a long table": "| a | b |\n| - | - |\n" + "| 1 | 2 |\n" * (SIZE // 10),
@@ -487,15 +395,10 @@ HOSTILE = {
     "a nested list, deeper": "".join("  " * (i % 1000) + "- a\n" for i in range(1000)),
     "turns": "User: a\nAssistant: b\n" * (SIZE // 21),
     "headings of turns": "## User\n\na\n\n## Assistant\n\n### b\n\n" * (SIZE // 35),
-    "labels": "a: b\n" * (SIZE // 5),
     "bold lines": "**a**\n\n" * (SIZE // 7),
     "marks": "e" + "\u0301" * SIZE,
     "joined pictures": "👩\u200d" * (SIZE // 2),
-    "flags": "🇰🇷" * (SIZE // 2),
     "links": "[a](b " * (SIZE // 6),
-    "wikilinks": "[[" * (SIZE // 2),
-    "marks that close": ".)" * (SIZE // 2),
-    "spaces": "a" + " " * SIZE + "b",
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 from spellbook.editing.memory import made_title
 from spellbook.notes.note import parse
 from spellbook.search import when
-from tests.benchmarks.corpora import HALVES, QUALITY, Loose, half_of, loose, memories, places, react_pages, validity
+from tests.benchmarks.questions import HALVES, QUALITY, Loose, half_of, loose, memories, places, react_pages, validity
 
 REACT = Path(__file__).parents[3] / "shared" / "vaults" / "react-docs"
 EVERYDAY = 10

@@ -11,7 +11,7 @@ from spellbook.library import book as books
 from spellbook.search import when
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from tests.benchmarks.corpora import HALVES, dated
+from tests.benchmarks.questions import HALVES, dated
 from tests.helpers import opened
 
 TODAY = dt.date(2026, 11, 20)  # a Friday

@@ -24,7 +24,7 @@ from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import np
 
 CALIBRATION = "e5.npz"
-"""The file beside this one that `tests/benchmarks/calibrate.py` computes."""
+"""The file beside this one that `scripts/training/calibrate.py` computes."""
 
 CALIBRATED = "c1-ceb81c7a"
 """The method, and the beginning of the SHA-256 of that file: another calibration makes other vectors."""

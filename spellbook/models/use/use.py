@@ -35,7 +35,7 @@ Cutting them is no loss: nDCG@10 beside e5, in the mean of eight sets, is .849 w
 """
 
 CALIBRATION = "use.npz"
-"""The file beside this one that `tests/benchmarks/calibrate_use.py` computes."""
+"""The file beside this one that `scripts/training/calibrate_use.py` computes."""
 
 CALIBRATED = "u1-161d65f1"
 """The method, and the beginning of the SHA-256 of that file: another calibration makes other vectors."""

@@ -1,5 +1,5 @@
 """
-Compute the calibration of multilingual-e5-small that ships with Spellbook: `python -m tests.benchmarks.calibrate`.
+Compute the calibration of multilingual-e5-small that ships with Spellbook: `python scripts/training/calibrate.py`.
 
 It learns from parallel texts: one half of XQuAD's articles in 12 languages, every
 second page of the React documentation in English and Korean (both from `--data`),
@@ -27,9 +27,9 @@ from spellbook.notes.note import parse
 
 SCALE = ((0.14, 0.0), (0.34, 0.5), (0.47, 0.7), (0.84, 0.95), (1.0, 1.0))
 """
-Read off the first two corpora and the notes of `tests/quality`, see `make bench-quality`: the median of unrelated pairs; what few
-questions that are off topic reach with anything; between the medians of questions and their answers within a language and
-across; and where Korean pairs that people call the same part from those they do not.
+Read off the first two corpora and the notes of `tests/quality`, see `make bench-quality`: the median of unrelated
+pairs; the cosine that few questions off topic reach; between the medians of questions and their answers within a
+language and across; and where Korean pairs that people call the same part from all others.
 """
 
 HALF = 120
@@ -78,9 +78,7 @@ def _sections(file: Path) -> list[tuple[str, str]]:
 def main() -> None:
     """Compute and save the calibration."""
     parser = argparse.ArgumentParser(description="Compute the calibration of the bundled model.")
-    parser.add_argument(
-        "--data", type=Path, default=Path(__file__).parents[3] / "shared", help="holds eval/xquad and vaults/react-docs"
-    )
+    parser.add_argument("--data", type=Path, required=True, help="holds eval/xquad and vaults/react-docs")
     parser.add_argument("--out", type=Path, default=Path(e5.__file__).with_name(e5.CALIBRATION))
     given = parser.parse_args()
     corpora = [xquad(given.data), react(given.data), calibration.sample()]
@@ -93,9 +91,8 @@ def main() -> None:
             {language: _embedded(embed, texts) for language, texts in corpus[number].items()} for corpus in corpora
         ]
         sides.append(Side.fit(*vectors))
-        print(
-            f"{name}: {len(sides[-1].basis)} directions from {sum(len(v) for corpus in vectors for v in corpus.values())} texts"
-        )
+        count = sum(len(rows) for corpus in vectors for rows in corpus.values())
+        print(f"{name}: {len(sides[-1].basis)} directions from {count} texts")
     with given.out.open("wb") as file:
         Calibration(*sides, SCALE).save(file)
     print(f"{given.out.name}: {given.out.stat().st_size:,} bytes")

@@ -1,7 +1,7 @@
 """
-Compute the calibration of the second embedder that ships with Spellbook: `python -m tests.benchmarks.calibrate_use`.
+Compute the calibration of the second embedder that ships with Spellbook: `python scripts/training/calibrate_use.py`.
 
-From the parallel texts that `tests.benchmarks.calibrate` takes, in the
+From the parallel texts that `calibrate.py` takes, in the
 languages that the model knows. What comes out is written to
 `spellbook/models/use/`; a change of one bit of it must change `CALIBRATED` in
 `spellbook/models/use/use.py`, and so every vector. With `--show` nothing is
@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
+from calibrate import react, xquad
 
 from spellbook.models import calibration
 from spellbook.models.base import clean
 from spellbook.models.use import use
 from spellbook.models.use.use import UseCalibration
-from tests.benchmarks.calibrate import react, xquad
 
 KNOWN = ("ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh")
 """The model's languages."""
@@ -118,9 +118,7 @@ def show(
 def main() -> None:
     """Compute it and say what came out."""
     parser = argparse.ArgumentParser(description="Compute the calibration of the second embedder.")
-    parser.add_argument(
-        "--data", type=Path, default=Path(__file__).parents[3] / "shared", help="holds eval/xquad and vaults/react-docs"
-    )
+    parser.add_argument("--data", type=Path, required=True, help="holds eval/xquad and vaults/react-docs")
     parser.add_argument("--out", type=Path, default=Path(use.__file__).with_name(use.CALIBRATION))
     parser.add_argument("--show", action="store_true", help="only print the cosines that the scale is read off")
     given = parser.parse_args()

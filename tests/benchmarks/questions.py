@@ -1,0 +1,200 @@
+"""
+Questions written by hand, as people type who half remember, and the notes that they are asked of: `tests/quality`.
+
+Half of each set is for choosing, the other half only for reporting.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import random
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from spellbook.editing import memory
+
+QUALITY = Path(__file__).parents[1] / "quality"
+CHOOSING, REPORTING = HALVES = ("choosing", "reporting")
+_ANCHORED = re.compile(r"(#{1,6}) +(.*?)\s*\{/\*\s*(.*?)\s*\*/\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Lines of a note that answer a question, from 1, both ends included; `heading` is what stands above them."""
+
+    path: str
+    first: int
+    last: int
+    heading: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loose:
+    """
+    A question in `language`; `accept` names what would content the person who asks it, `half` is one of `HALVES`.
+
+    `as_of` is the day, month or year whose state it asks for, "" if it is asked without one.
+    """
+
+    text: str
+    language: str
+    half: str
+    accept: tuple[str, ...]
+    as_of: str = ""
+
+
+def loose(name: str) -> list[Loose]:
+    """Read the questions of `tests/quality/loose-NAME.yaml`."""
+    rows = yaml.safe_load((QUALITY / f"loose-{name}.yaml").read_text("utf-8"))
+    return _loose(rows)
+
+
+def _loose(rows: Iterable[Mapping[str, Any]], ending: str = "") -> list[Loose]:
+    """Return questions as they stand in a file; `ending` makes paths of what they accept."""
+    return [
+        Loose(row["question"], row["language"], row["half"], tuple(f"{id}{ending}" for id in row["accept"]))
+        for row in rows
+    ]
+
+
+def half_of(accept: Sequence[str]) -> str:
+    """Return the half of a question: by the hash of the first thing in `accept`, so that questions after one thing stay together."""
+    return HALVES[hashlib.sha256(accept[0].encode()).digest()[0] % 2]
+
+
+def react_pages(folder: Path) -> dict[str, str] | None:
+    """Return React's documentation as it is, Korean and English pages by path, or None if it is not there."""
+    files = [file for language in ("en", "ko") for file in sorted((folder / language).rglob("*.md"))]
+    return {file.relative_to(folder).as_posix(): file.read_text("utf-8") for file in files} or None
+
+
+def places(notes: Mapping[str, str], accept: str) -> list[Place]:
+    """Return where `page` or `page#anchor` is in the notes, in each language that has it; a section ends with its subsections."""
+    page, _, anchor = accept.partition("#")
+    paths = [path for language in ("en", "ko") if (path := f"{language}/{page}.md") in notes]
+    return [at for path in paths if (at := _sections(path, notes[path]).get(anchor))]
+
+
+@lru_cache(maxsize=512)
+def _sections(path: str, text: str) -> dict[str, Place]:
+    """Sections of a page by the anchor in their heading; "" is the whole page. Only headings have anchors, so none is parsed for."""
+    rows = text.split("\n")
+    title = next((row.partition(":")[2].strip() for row in rows if row.startswith("title:")), "")
+    headings = [(line, found) for line, row in enumerate(rows, 1) if (found := _ANCHORED.match(row))]
+    sections = {"": Place(path, 1, len(rows), title)}
+    for i, (line, found) in enumerate(headings):
+        after = next((other for other, below in headings[i + 1 :] if len(below[1]) <= len(found[1])), len(rows) + 1)
+        sections.setdefault(found[3], Place(path, line, after - 1, found[2]))
+    return sections
+
+
+@lru_cache(maxsize=1)
+def memories() -> dict[str, tuple[str, str]]:
+    """Return the memories of `tests/quality/memories.yaml` as `scribe` writes them: path and text of a note, by its id."""
+    rows: list[dict[str, Any]] = yaml.safe_load((QUALITY / "memories.yaml").read_text("utf-8"))
+    notes = {}
+    for row in rows:
+        meta = {key: value for key, value in row.items() if key not in {"id", "when", "text"}}
+        found = memory.check({"text": row["text"], "metadata": meta})
+        if found.memory is None or found.secrets:
+            raise ValueError(f"memories.yaml, {row['id']}: {'; '.join(found.errors + found.secrets)}")
+        when = dt.datetime.fromisoformat(f"{row['when']}T09:00:00+09:00")
+        folder = "{category}/{topic}".format(**found.memory.meta)
+        notes[row["id"]] = f"{folder}/{found.memory.name} {row['id']}.md", found.memory.note(row["id"], when)
+    return notes
+
+
+_CHATTER = (
+    (
+        "The build fails since this morning, can you look at the log?",
+        "A dependency moved. I pinned it and it is green.",
+    ),
+    ("이 함수 이름이 헷갈려. 더 나은 이름 있을까?", "`load_rows`로 바꾸고 부르는 곳도 모두 고쳤습니다."),
+    ("Write a test for the empty list, please.", "Added one; it fails before the change and passes after it."),
+    ("방금 고친 것 커밋하고 설명도 짧게 써 줘.", "커밋했습니다. 설명은 한 줄입니다."),
+    ("Why is the page slow on my phone?", "It loads every picture at once. They load when they are seen now."),
+    ("그럼 되돌리고 어제처럼 해 줘.", "되돌렸습니다. 테스트는 모두 통과합니다."),
+)
+
+
+def captured(count: int = 200, seed: int = 11) -> dict[str, str]:
+    """
+    Return `count` captured sessions of today by path, about the memories of `memories`: each begins with what one of
+    them is about, as people ask, with its first sentence as the answer, and goes on with other work.
+    """
+    rows: list[dict[str, Any]] = yaml.safe_load((QUALITY / "memories.yaml").read_text("utf-8"))
+    chance, today = random.Random(seed), dt.date.today()
+    notes = {}
+    for number in range(count):
+        row = rows[number % len(rows)]
+        about = chance.sample(row["keywords"], min(2, len(row["keywords"])))
+        asked = f"{row['topic']}, {', '.join(about)}: how was that again? 어떻게 하기로 했지?"
+        turns = [(asked, re.split(r"(?<=[.。]) ", row["text"])[0]), *chance.sample(_CHATTER, 2)]
+        head = f"id: session-{number:08x}\nsession: s{number}\ntitle: {json.dumps(asked[:80], ensure_ascii=False)}\n"
+        head += "category: session\ntype: episodic\nimportance: low\ntrust: agent\nprivacy_scope: private\n"
+        head += f"scope: work\nsource: claude-code\ncreated: {today}T09:00:00\nupdated: {today}T10:00:00\n"
+        body = "".join(
+            f"## 09:{at:02} {' '.join(said.split()[:6])}\n\n**You:**\n\n> {said}\n\n**Claude Code:**\n\n> {answer}\n\n"
+            for at, (said, answer) in enumerate(turns)
+        )
+        notes[f"sessions/{today}-work-{number:08x}.md"] = f"---\n{head}---\n{body}"
+    return notes
+
+
+@dataclass(frozen=True, slots=True)
+class Dated:
+    """Dated notes by path, questions that say when, and the day they are asked; `accept` names paths."""
+
+    today: dt.date
+    notes: Mapping[str, str]
+    questions: Sequence[Loose]
+
+
+def dated() -> Dated:
+    """Read `tests/quality/dated.yaml`."""
+    given = yaml.safe_load((QUALITY / "dated.yaml").read_text("utf-8"))
+    notes = {
+        f"{row['id']}.md": f"---\ntitle: '{row['title']}'\ncreated: {row['when']}\n---\n\n{row['text']}\n"
+        for row in given["notes"]
+    }
+    return Dated(dt.date.fromisoformat(given["today"]), notes, _loose(given["questions"], ".md"))
+
+
+def validity() -> Dated:
+    """Read `tests/quality/validity.yaml`: facts that changed, a note for each state, and questions for one state each."""
+    given = yaml.safe_load((QUALITY / "validity.yaml").read_text("utf-8"))
+    notes, questions = {}, []
+    for fact in given["facts"]:
+        for number, state in enumerate(fact["states"], 1):
+            head = "".join(f"{key}: {value}\n" for key, value in state.items() if key != "text")
+            notes[f"{fact['id']}-{number}.md"] = f"---\n{head}---\n\n{state['text']}\n"
+        questions += [
+            Loose(
+                row["question"],
+                row["language"],
+                fact["half"],
+                (f"{fact['id']}-{row['state']}.md",),
+                row.get("as_of", ""),
+            )
+            for row in fact["questions"]
+        ]
+    return Dated(dt.date.fromisoformat(given["today"]), notes, questions)
+
+
+def sessions() -> Dated:
+    """Read `tests/quality/sessions.yaml`: dated conversations, a note each, and who said what when."""
+    given = yaml.safe_load((QUALITY / "sessions.yaml").read_text("utf-8"))
+    notes = {}
+    for row in given["sessions"]:
+        turns = "\n\n".join(f"{turn['who']}: {turn['text']}" for turn in row["turns"])
+        head = f"title: '{', '.join(row['people'])}, {row['date']}'\ncreated: {row['date'].replace(' ', 'T')}:00"
+        notes[f"{row['id']}.md"] = f"---\n{head}\n---\n\n{turns}\n"
+    return Dated(dt.date.fromisoformat(given["today"]), notes, _loose(given["questions"], ".md"))
