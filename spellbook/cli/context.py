@@ -112,8 +112,7 @@ def context(
     """
     hook = _hook(b"" if text else read_stdin(_MOST_STDIN, _STDIN_SECONDS))
     if kind == "reminder":
-        if hook.get("hook_event_name") != "Stop":  # a hook that an earlier version installed
-            output.as_json({"reminder": _COMPACTING}) if as_json else click.echo(_COMPACTING)
+        output.as_json({"reminder": _COMPACTING}) if as_json else click.echo(_COMPACTING)
         return
     if kind == "prompt":
         prompt = text or hook.get("prompt")

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -135,26 +134,14 @@ def notes(book: Spellbook, write_note: Callable[..., Path]) -> Spellbook:
         pytest.param("a long text. " * 5_000 + "rotate the signing keys", [], id="pasted text"),
         pytest.param("fix the bug in the login form", [], id="nothing related"),
         pytest.param("what about the team?", [], id="a common word"),
-        pytest.param("keys", [], id="one word"),
         pytest.param("rotate the signing keys 🔑", ["keys.md"], id="an emoji"),
         pytest.param("\ud800 rotate signing keys \udfff", ["keys.md"], id="surrogates"),
         pytest.param('" OR NEAR( * -- \x00 AND', [], id="syntax of the index"),
-        pytest.param("?!", [], id="no word"),
     ],
 )
 def test_what_is_surely_related(notes: Spellbook, prompt: str, paths: list[str]) -> None:
     """Only what shares rare words or its whole title; never what comes from outside or is superseded."""
     assert [each.chunk.path for each in recall.recall(notes.index, prompt)] == paths
-
-
-def test_at_most_three_short_passages(notes: Spellbook, write_note: Callable[..., Path]) -> None:
-    """However many notes are related, three passages of at most 400 letters are told."""
-    for number in range(4):
-        write_note(f"k{number}.md", "Tune the turbine blades. " + "More of it. " * 100)
-    notes.reindex()
-    found = recall.recall(notes.index, "tune the turbine blades")
-    assert len(found) == 3
-    assert all(len(each.text) <= 400 for each in found)
 
 
 # -- as a process
@@ -174,11 +161,8 @@ def test_a_prompt_from_a_hook(notes: Spellbook, vault: Path) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        pytest.param(b"", id="nothing"),
         pytest.param(b'{"prompt": "rotate the sig', id="broken"),
         pytest.param(b"[" * 200_000, id="deep"),
-        pytest.param(b'{"prompt": {"a": 1}}', id="no text"),
-        pytest.param(b'{"prompt": "\\ud800"}', id="surrogate"),
         pytest.param(b"\xff\xfe\x00" * 1_000, id="no UTF-8"),
         pytest.param(json.dumps({"prompt": "x" * 1_000_000}).encode(), id="1 MB"),
     ],
@@ -253,15 +237,7 @@ def test_wrong_options_do_not_stop_a_client(vault: Path) -> None:
     assert told.stderr
 
 
-# -- the reminder
-
-
-@pytest.mark.parametrize(
-    ("event", "is_text"), [({}, True), (hook("PreCompact", trigger="auto"), True), (hook("Stop"), False)]
-)
-def test_a_reminder_is_for_a_summary(vault: Path, event: Any, is_text: bool) -> None:
-    """What a summary should keep is plain text, which a client adds to its instructions; nothing at the end of a turn."""
-    assert (b"Keep in the summary" in run(vault, "--reminder", given=event).stdout) == is_text
+# -- the session
 
 
 @pytest.mark.parametrize(

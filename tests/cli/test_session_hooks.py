@@ -123,23 +123,6 @@ def test_what_runs_when(home: Path, vault: Path, client: str, expected: dict[str
     assert found == expected
 
 
-def test_the_stop_hook_of_before_goes(home: Path, vault: Path) -> None:
-    """A Stop hook that an earlier version installed goes by installing again, and by uninstalling; others' stay."""
-    file = home / ".claude" / "settings.json"
-    file.write_text(OTHERS, "utf-8")
-    install("--vault", vault, "--hooks")
-    new = commands(file)
-    settings = json.loads(file.read_text("utf-8"))
-    line = new["SessionStart"][0].replace("--session-start", "--reminder")
-    old = {**settings["hooks"], "PreCompact": settings["hooks"]["PreCompact"][:1]}
-    del old["SessionEnd"]
-    old["Stop"] = [*old["Stop"], {"hooks": [{"type": "command", "command": line, "timeout": 5}]}]
-    for again in ("--hooks", "--uninstall"):
-        file.write_text(json.dumps({**settings, "hooks": old}, indent=2, ensure_ascii=False), "utf-8")
-        install("--vault", vault, again)
-        assert commands(file) == (new if again == "--hooks" else {"Stop": ["say done"], "PreToolUse": ["check"]})
-
-
 def test_windows_has_no_shell_for_them(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On Windows Codex has no shell that runs our lines: hooks are refused, and nothing is written."""
     monkeypatch.setattr("sys.platform", "win32")
