@@ -185,12 +185,6 @@ def test_settings_of_another_shape_are_refused(home: Path, vault: Path, text: st
     assert not (home / ".claude.json").exists()
 
 
-@pytest.mark.parametrize("args", [("--recall",), ("--hooks", "--file", "x")])
-def test_what_does_not_go_together(home: Path, vault: Path, args: tuple[str, ...]) -> None:
-    """Options that mean nothing are refused."""
-    install("--vault", vault, *args, code=2)
-
-
 @pytest.mark.skipif(os.name == "nt", reason="runs a POSIX shell")
 def test_the_hook_runs_as_the_client_runs_it(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, book: Spellbook
