@@ -126,13 +126,16 @@ def _remember(ctx: click.Context, option: click.Parameter, value: str | tuple[st
         ctx.ensure_object(dict)[option.name] = value
 
 
-vault_option = click.option(
+def _remembered(name: str, metavar: str, help: str, **settings: Any) -> Callable[[F], F]:
+    """Return an option whose value is for `opened` instead of the command."""
+    return click.option(name, metavar=metavar, help=help, expose_value=False, callback=_remember, **settings)
+
+
+vault_option = _remembered(
     "--vault",
+    "DIR",
+    "The vault. Default: SPELLBOOK_VAULT, the nearest parent folder with .spellbook/, or ~/spellbook.",
     type=click.Path(),
-    metavar="DIR",
-    expose_value=False,
-    callback=_remember,
-    help="The vault. Default: SPELLBOOK_VAULT, the nearest parent folder with .spellbook/, or ~/spellbook.",
 )
 
 
@@ -158,23 +161,19 @@ def option(verb: Verb, name: str, *flags: str, **settings: Any) -> Callable[[F],
     return click.option(*(flags or (f"--{name.replace('_', '-')}",)), **forms.get(argument.kind, {}) | common)
 
 
-scope_option = click.option(
+scope_option = _remembered(
     "--scope",
-    metavar="NAME",
-    expose_value=False,
-    callback=_remember,
-    help="Use only this scope and notes that all scopes share; auto is the project of the working directory "
+    "NAME",
+    "Use only this scope and notes that all scopes share; auto is the project of the working directory "
     "[SPELLBOOK_SCOPE].",
 )
-wiki_option = click.option(
+wiki_option = _remembered(
     "--wiki",
+    "DIR",
+    "A folder of documents for the toolset wiki, which is only read; repeat for more [SPELLBOOK_WIKI]. "
+    "Default: zywiki/ or docs/ of the project.",
     type=click.Path(),
     multiple=True,
-    metavar="DIR",
-    expose_value=False,
-    callback=_remember,
-    help="A folder of documents for the toolset wiki, which is only read; repeat for more [SPELLBOOK_WIKI]. "
-    "Default: zywiki/ or docs/ of the project.",
 )
 toolsets_option = click.option(
     "--toolsets",

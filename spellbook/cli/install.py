@@ -183,9 +183,12 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
             is_left = change.after is not None
             _make(change, dry_run, f"Removed {name!r} from {change.path}." if is_left else f"Deleted {change.path}.")
     if options["hooks"] and not uninstall and not dry_run:
-        _switch(_vault(ctx), CAPTURE, options["capture"])
+        _switch(
+            _vault(ctx), CAPTURE, options["capture"], "Keep what you say to agents as notes in sessions/ of the vault?"
+        )
     if client == "claude-code" and not (uninstall or dry_run or url):
-        _switch(_vault(ctx), SWITCH, options["claude_memory"])
+        question = "Search Claude Code's own memory of a project too? It is only read."
+        _switch(_vault(ctx), SWITCH, options["claude_memory"], question)
     if not dry_run and any(change.before != change.after for change in planned):
         output.say(about.next)
         if client == "codex" and options["hooks"]:
@@ -224,22 +227,15 @@ def _scope(ctx: click.Context) -> str:
     return ctx.ensure_object(dict).get("scope") or os.environ.get("SPELLBOOK_SCOPE", "")
 
 
-def _switch(vault: Path, name: str, is_wanted: bool | None) -> None:
+def _switch(vault: Path, name: str, is_wanted: bool | None, question: str) -> None:
     """Switch something on or off as a person says; ask once, and leave it as it is where nobody can be asked."""
     from spellbook.capture.ledger import Ledger
 
     ledger = Ledger(str(vault))
     if is_wanted is None and name not in ledger.all("switch") and sys.stdin.isatty() and sys.stderr.isatty():
-        is_wanted = output.confirm(_question(name), abort=False)
+        is_wanted = output.confirm(question, abort=False)
     if is_wanted is not None:
         ledger.turn(is_wanted, vault, name)
-
-
-def _question(switch: str) -> str:
-    """Return what a person is asked about a switch."""
-    if switch:
-        return "Search Claude Code's own memory of a project too? It is only read."
-    return "Keep what you say to agents as notes in sessions/ of the vault?"
 
 
 def _settings_file(client: McpClient, file: str | None, project: str | None) -> Path | None:
@@ -323,28 +319,32 @@ def _config(ctx: click.Context) -> Config:
 
 
 def _git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
-    from spellbook.cli.clients import clients, gitmerge, hooks
+    from spellbook.cli.clients import clients, gitfiles, hooks
 
     vault = _config(ctx).vault
     top = hooks.find(vault).top
-    wanted = "" if uninstall else gitmerge.driver(clients.launch())
-    change = gitmerge.line(vault, is_wanted=not uninstall)
-    is_other = gitmerge.configured(top) != wanted
+    wanted = "" if uninstall else gitfiles.driver(clients.launch())
+    change = gitfiles.merging(vault, is_wanted=not uninstall)
+    is_other = gitfiles.configured(top) != wanted
     if dry_run:
         click.echo(change.difference() if change else "", nl=False)
         if is_other:
-            click.echo(f"{gitmerge.DRIVER} = {wanted}")
+            click.echo(f"{gitfiles.DRIVER} = {wanted}")
         return
     if change:
         change.make()
     if is_other:
-        gitmerge.configure(top, wanted)
+        gitfiles.configure(top, wanted)
     if not change and not is_other:
-        output.say(f"{vault / gitmerge.FILE} and the repository's settings are as they should be; nothing was changed.")
+        output.say(
+            f"{vault / gitfiles.ATTRIBUTES} and the repository's settings are as they should be; nothing was changed."
+        )
     elif uninstall:
         output.say(f"Git merges the notes in {vault} as any other text again.")
     else:
-        output.say(f"Git merges the notes in {vault} by Spellbook; commit {vault / gitmerge.FILE} for the others.")
+        output.say(
+            f"Git merges the notes in {vault} by Spellbook; commit {vault / gitfiles.ATTRIBUTES} for the others."
+        )
 
 
 def _make(change: FileChange, dry_run: bool, message: str, backups: Path | None = None) -> None:

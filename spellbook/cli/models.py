@@ -138,12 +138,9 @@ def list_(as_json: bool) -> None:
     here, installed = store.listed(), embedders.installed()
     known = {} if store.find() else {store.MODEL: store.ABOUT}
     if as_json:
-        pulled = [here] if here else []
-        keys = [
-            {"name": store.MODEL, "folder": one.folder, "source": one.source, "bytes": one.size, "whole": one.is_whole}
-            for one in pulled
-        ]
-        output.as_json({"here": keys, "installed": list(installed), "known": known})
+        keys = {"folder": "folder", "source": "source", "bytes": "size", "whole": "is_whole"}
+        pulled = [{"name": store.MODEL, **{key: getattr(here, field) for key, field in keys.items()}}] if here else []
+        output.as_json({"here": pulled, "installed": list(installed), "known": known})
         return
     if installed:
         output.say(f"Installed with Spellbook: {', '.join(installed)}.")

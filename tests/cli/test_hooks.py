@@ -312,7 +312,7 @@ def test_another_working_tree(repository: Path, tmp_path: Path) -> None:
     assert add("post-commit", linked, linked, program).resolve() == repository / ".git" / "hooks"
     git(repository, "commit", "--quiet", "--allow-empty", "-m", "here")
     git(linked, "commit", "--quiet", "--allow-empty", "-m", "there")
-    until(ran.exists)
+    until(lambda: ran.exists() and ran.read_text())
     assert ran.read_text() == "x\n"
 
 

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from spellbook.library.book import Spellbook
-from spellbook.system.errors import InvalidInput
 from tests.fuzz.servers import Server
 from tests.helpers import PATIENCE, until
 from tests.mcp.agent import Agent, talk
@@ -120,27 +119,6 @@ def test_ctrl_c_is_told_in_a_line(vault: Path, book: Spellbook, write_note: Call
 # -- text that is no Unicode
 
 HALF = "x\ud800y"
-
-
-@pytest.mark.parametrize(
-    ("verb", "arguments", "named"),
-    [
-        ("search", (HALF,), "query"),
-        ("find", ("a", "any", {"filter": {"category": HALF}}), "filter.category"),
-        ("show", (HALF,), "id"),
-        ("scribe", ({"text": "t", "metadata": {"topic": "t", "keywords": ["a", HALF]}},), "chunk.metadata.keywords[1]"),
-        ("revise", ("a", HALF), "content"),
-        ("revise", ("a", {"replace": ("x", HALF)}), "replace[1]"),
-        ("move", ("a.md", HALF), "new"),
-        ("import_", ("a.md", {"into": HALF}), "into"),
-    ],
-)
-def test_python_names_the_argument(book: Spellbook, verb: str, arguments: tuple[Any, ...], named: str) -> None:
-    """Half a surrogate pair in any argument is refused by the argument's name before anything happens."""
-    keywords = arguments[-1] if len(arguments) > 1 and isinstance(arguments[-1], dict) else {}
-    with pytest.raises(InvalidInput) as refusal:
-        getattr(book, verb)(*arguments[: len(arguments) - bool(keywords)], **keywords)
-    assert refusal.value.message == f"{named} is not valid Unicode: half a character, \\ud800, is at position 1."
 
 
 def test_every_verb_has_the_door(book: Spellbook) -> None:

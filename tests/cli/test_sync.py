@@ -291,16 +291,3 @@ def test_a_repository_in_the_vault_is_named(two):
     assert "one is a repository of its own" in sync(ada).stderr
     sync(bob)
     assert "one is a repository of its own" in sync(bob).stderr
-
-
-@pytest.mark.parametrize("name", ["v*", "v[1]", ":(exclude)v", "-v", "노트 \\?"])
-def test_paths_are_literal(two, name):
-    """A vault whose path is a pattern shares its own notes, and none of a folder that the pattern names as well."""
-    ada, _ = two
-    for folder in (name, "v1", "vx"):
-        (ada / folder).mkdir()
-        (ada / folder / "a.md").write_text("A note.\n")
-    sync(ada / name)
-    assert git(ada, "ls-tree", "-r", "-z", "--name-only", "origin/main").split("\0")[:-1] == sorted(
-        [".gitattributes", f"{name}/a.md", "ports.md"]
-    )

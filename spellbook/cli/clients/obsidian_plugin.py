@@ -7,6 +7,7 @@ What is there and is not as it was installed is never deleted unasked.
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 from spellbook.cli.clients import changes, clients, jsonc
@@ -87,10 +88,16 @@ def take_out(folder: Path, backups: Path, *, force: bool = False) -> list[FileCh
     file = _listing(folder)
     before, text = clients.read(file, ABOUT)
     if isinstance(names := jsonc.get(text, ()), list) and ID in names:
-        earlier = clients.texts_before(lambda old: ID in (jsonc.get(old, ()) or ()), backups / file.name, file)
-        change = clients.restored(file, before, earlier, lambda old: _with(old) == text)
-        without = jsonc.remove(text, (names.index(ID),)).encode()
-        planned.append(change or FileChange(file, before, without, matters=False))
+        place = (names.index(ID),)
+        change = clients.without_ours(
+            file,
+            before,
+            lambda old: ID in (jsonc.get(old, ()) or ()),
+            lambda old: _with(old) == text,
+            lambda _: jsonc.remove(text, place),
+            (backups / file.name,),
+        )
+        planned.append(replace(change, matters=False))
     for file in (folder / name for name in (*FILES, SETTINGS)):
         if (data := changes.read(file)) is None:
             continue
