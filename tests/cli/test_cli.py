@@ -261,13 +261,20 @@ def test_status_says_what_search_finds_and_what_comes_first(vault: Path, write_n
     assert "b.md, line " in spellbook("--vault", vault, "doctor", code=1).stdout
 
 
-def test_doctor_lists_a_few_that_repeat(vault: Path) -> None:
-    """At most five duplicates are listed, and how many more there are; they are no fault of the vault."""
+def test_doctor_lists_a_few_that_repeat(vault: Path, write_note: Write) -> None:
+    """
+    Duplicates and contradictions are listed, at most five of a kind, with a next step, and how many more there are;
+    they are no fault of the vault.
+    """
+    for name, kept in (("old", "14일"), ("new", "30일")):
+        write_note(f"백업/{name}.md", f"하버의 백업은 {kept} 동안 보관하고 그 뒤에는 지운다.", id=name, topic="백업")
     for letter in "opqrstu":
         for copy in "12":
             (vault / f"{letter}{copy}.md").write_text(" ".join(f"{letter}word{letter * n}" for n in range(9)) + "\n")
     shown = spellbook("--vault", vault, "doctor").stdout
-    assert "7 duplicates" in shown
+    assert "7 duplicates: keep one and erase the others" in shown
+    assert "1 contradiction: keep what is true, edit or erase the other" in shown
+    assert re.search(r"백업/old\.md:\d+  .*14일", shown)
     assert "  … 2 more: the page Health of the dashboard lists them" in shown
 
 

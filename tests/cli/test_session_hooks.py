@@ -163,6 +163,16 @@ def test_a_project_has_its_own_file(home: Path, vault: Path, tmp_path: Path) -> 
     assert not (project / ".claude" / "settings.local.json").exists()
 
 
+@pytest.mark.parametrize("text", ['{"hooks": []}', '{"hooks": {"SessionStart": {}}}', "{broken", '{"a": 1} // mine'])
+def test_settings_of_another_shape_are_refused(home: Path, vault: Path, text: str) -> None:
+    """What the client cannot read, or is of no shape that is known, is named with its line and not touched."""
+    file = home / ".claude" / "settings.json"
+    file.write_text(text, "utf-8")
+    assert "line 1" in install("--vault", vault, "--hooks", code=2).stderr
+    assert file.read_text("utf-8") == text
+    assert not (home / ".claude.json").exists()
+
+
 @pytest.mark.skipif(os.name == "nt", reason="runs a POSIX shell")
 def test_the_hook_runs_as_the_client_runs_it(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, book: Spellbook

@@ -69,9 +69,14 @@ def test_output_that_cannot_be_written(notes: Path, command: str) -> None:
 @posix
 @pytest.mark.slow
 def test_closed_streams_that_nobody_needs(notes: Path) -> None:
-    """A command that prints nothing needs no open stream; one that reads a closed stdin reports it."""
+    """
+    A command that prints nothing needs no open stream; one that reads a closed stdin reports it. A server whose client
+    has gone ends as at the end of stdin.
+    """
     assert run(notes, "S reindex --quiet <&- >&- 2>&-; echo $?").stdout == "0\n"
     assert run(notes, "S find lantern <&- | grep -c quay").stdout != "0\n"
+    gone = run(notes, f"echo '{MCP}' | S mcp | true; echo ${{PIPESTATUS[1]}}")
+    assert (gone.stdout, gone.stderr) == ("0\n", "")
     for command in (
         "S scribe - --topic t -k a <&-",
         "S mcp <&-",
