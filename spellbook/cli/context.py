@@ -145,18 +145,14 @@ def _print_related(ctx: click.Context, prompt: str, also: str | Sequence[str], a
         click.echo(recall.text(passages))
 
 
-def _config(ctx: click.Context) -> Any:
-    from spellbook.settings.config import load
-
-    options = ctx.ensure_object(dict)
-    return load(options.get("vault"), scope=options.get("scope"))
-
-
 def _index(ctx: click.Context) -> AbstractContextManager[Index]:
     """Open the index of the vault if it can be read at once. Raises StorageError."""
     from spellbook.index.opened import Index
+    from spellbook.settings.config import load
 
-    return contextlib.closing(Index.open_ready(_config(ctx), _LOCK_SECONDS))
+    options = ctx.ensure_object(dict)
+    config = load(options.get("vault"), scope=options.get("scope"))
+    return contextlib.closing(Index.open_ready(config, _LOCK_SECONDS))
 
 
 def _hook(data: bytes) -> dict[str, Any]:

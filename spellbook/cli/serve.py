@@ -171,11 +171,9 @@ def _browser() -> webbrowser.BaseBrowser | None:
 
 def _is_open(address: run.Address, named: tuple[str, ...]) -> bool:
     """Say whether SPELLBOOK_AUTH lets everybody in. Raises InvalidInput where that would be an accident."""
-    from spellbook.settings.config import either
+    from spellbook.settings.config import either, is_loopback
 
     is_open = either("SPELLBOOK_AUTH", "token", "none") == "none"
-    from spellbook.settings.config import is_loopback
-
     if is_open and not is_loopback(address.host):
         if not named:
             raise InvalidInput(

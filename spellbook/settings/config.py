@@ -199,7 +199,7 @@ def load(
     file = root / MARKER / "config.toml"
     settings = _read_settings(file)
     for name in sorted(WITHOUT_EFFECT & (settings.keys() | os.environ.keys())):
-        _warn_of(name, str(file) if name in settings else "environment")
+        warn_of_setting(name, str(file) if name in settings else "environment")
         settings.pop(name, None)
     models = {
         "embedder": embedder or os.environ.get("SPELLBOOK_EMBEDDER"),
@@ -231,7 +231,7 @@ def load(
 
 
 @cache
-def _warn_of(name: str, place: str) -> None:
+def warn_of_setting(name: str, place: str) -> None:
     """Log once that a setting has no effect any more."""
     _log.warning("%s: %s is no setting, and has no effect.", place, name)
 

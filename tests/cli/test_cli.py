@@ -298,6 +298,13 @@ def test_watch_until_stopped(vault: Path, write_note: Write, number: signal.Sign
     assert "Traceback" not in err
 
 
+def test_every_command_is_tested() -> None:
+    """Every command is run by a transcript, or by a test."""
+    root = Path(__file__).parents[1]
+    sources = "".join(file.read_text("utf-8") for file in (*root.rglob("test_*.py"), *root.rglob("*.tesh")))
+    assert [name for name in main.commands if f"$ spellbook {name}" not in sources and f'"{name}"' not in sources] == []
+
+
 # -- consoles and pipes
 
 
