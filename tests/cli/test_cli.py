@@ -273,6 +273,7 @@ def test_doctor_lists_a_few_that_repeat(vault: Path, write_note: Write) -> None:
             (vault / f"{letter}{copy}.md").write_text(" ".join(f"{letter}word{letter * n}" for n in range(9)) + "\n")
     shown = spellbook("--vault", vault, "doctor").stdout
     assert "7 duplicates: keep one and erase the others" in shown
+    assert len(re.findall(r"^  [o-u]1\.md:1 ", shown, re.M)) == 5
     assert "1 contradiction: keep what is true, edit or erase the other" in shown
     assert re.search(r"백업/old\.md:\d+  .*14일", shown)
     assert "  … 2 more: the page Health of the dashboard lists them" in shown

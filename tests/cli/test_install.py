@@ -707,6 +707,12 @@ def test_any_text_is_edited_and_nothing_else(data: st.DataObject) -> None:
     assert left == before == jsonc.parse(text).root.data
 
 
+def test_what_follows_on_a_line_does_not_come_into_a_comment() -> None:
+    """An entry is removed from between a comment's end and another entry on the same line, and both stay."""
+    text = '{"mcpServers": {"a": 1, // one\n  "spellbook": {}, "b": 2}}'
+    assert jsonc.get(jsonc.remove(text, AT), ("mcpServers",)) == {"a": 1, "b": 2}
+
+
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_beside_other_servers_taking_out_undoes_putting_in(data: st.DataObject) -> None:
