@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from spellbook.index.catalog.schema import framed
-from spellbook.notes import splitter
 from spellbook.search.presentation import beside, head, labels, named, pointer
 from spellbook.search.ranking import Hit
+from spellbook.system.lazy import lazy
 from spellbook.text import terms
 from spellbook.text.quoting import quoted
 from spellbook.text.terms import estimate_tokens as count
+
+if TYPE_CHECKING:
+    from spellbook.notes import splitter
+else:
+    (splitter,) = lazy("spellbook.notes", "splitter")
 
 Weigh = Callable[[Sequence[str]], Sequence[float]]
 

@@ -13,20 +13,27 @@ import time
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import DATES, Condition, Unmatched, as_of_moment, conditions, without_guides
 from spellbook.index.loaded import LoadedIndex
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors, score
-from spellbook.search import packing, presentation, ranking, related, weights, when
+from spellbook.search import packing, presentation, ranking, related, weights
 from spellbook.search.candidates import ChunkScripts, Gathering, QueryText, TextScripts
 from spellbook.search.question import Answer, Question, State, state
 from spellbook.search.ranking import Hit, hit_of
 from spellbook.search.scores import Candidate, Mode, fuse
 from spellbook.search.words import words_in
 from spellbook.system.errors import EmbeddingError
+from spellbook.system.lazy import lazy
 from spellbook.text import terms
+
+if TYPE_CHECKING:
+    from spellbook.search import when
+else:
+    (when,) = lazy("spellbook.search", "when")  # whose patterns take longer to compile than a search by words
 
 _EMBED_NEXT = 20
 """Candidates by words whose vectors, if missing, are embedded next."""

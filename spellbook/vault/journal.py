@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from spellbook.settings.defaults import JOURNAL_DAYS, JOURNAL_MB
 from spellbook.system.errors import MemoryNotFound, StorageError
 from spellbook.system.sqlite import BUSY_SECONDS, Database, run_script
 from spellbook.vault.folder import digest
@@ -160,7 +161,7 @@ class _Here(threading.local):
 class Journal:
     """The journal in `state`, opened on first use; it keeps about `most_bytes` bytes and `most_days` days."""
 
-    def __init__(self, state: Path, most_bytes: int = 100_000_000, most_days: float = 90) -> None:
+    def __init__(self, state: Path, most_bytes: int = JOURNAL_MB * 1_000_000, most_days: float = JOURNAL_DAYS) -> None:
         self._database = Database(state / FILE, _FORM, _build, {}, "journal of changes", _LOSS)
         self._most_bytes = most_bytes
         self._most_days = most_days

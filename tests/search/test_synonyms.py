@@ -51,6 +51,7 @@ def test_the_shipped_table_is_sound():
     with open(file, encoding="utf-8") as opened_file:
         rows, wrong = synonyms.read(opened_file.read())
     assert wrong == ()
+    assert rows == synonyms.shipped_rows()
     assert 300 <= len(rows) <= 600
     assert [word for word, count in Counter(word for row in rows for word in row).items() if count > 1] == []
     table = synonyms.of(Path("nowhere"))

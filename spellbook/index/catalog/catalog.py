@@ -11,6 +11,7 @@ import contextlib
 import json
 import shutil
 import sqlite3
+from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -35,7 +36,6 @@ from spellbook.index.filters import NO_GUIDES, Condition, bound, instant, moment
 from spellbook.models.base import label_key
 from spellbook.notes.links import key
 from spellbook.system.errors import StorageError
-from spellbook.system.lazy import np, npt
 from spellbook.system.sqlite import BUSY_SECONDS, Database
 
 FILE = "catalog.db"
@@ -161,11 +161,12 @@ class Catalog:
         sql = f"SELECT rowid, -{_BM25} FROM words WHERE words MATCH ? AND +rowid IN (SELECT value FROM json_each(?))"
         return self._matches(sql, (expression, json.dumps(list(numbers))))
 
-    def numbers(self, expression: str, most: int = -1) -> npt.NDArray[np.int64]:
-        """Return the numbers of the chunks that match an FTS5 expression, in order, the first `most`; shape (n,)."""
+    def numbers(self, expression: str, most: int = -1) -> array[int]:
+        """Return the numbers of the chunks that match an FTS5 expression, in order, the first `most`."""
         # As one value: a word may be in thousands of chunks, and a row of its own for each takes twice as long.
         sql = "SELECT group_concat(rowid) FROM (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)"
-        return np.fromstring(self._matches(sql, (expression, most))[0][0] or "", dtype=np.int64, sep=",")
+        listed = self._matches(sql, (expression, most))[0][0]
+        return array("q", map(int, listed.split(",") if listed else ()))
 
     def frequency(self, expression: str, guides: int = 0, count: int | None = None) -> int:
         """Return how many chunks match, `count` if that is known; 0 if those of guides alone do, `guides` in all."""
