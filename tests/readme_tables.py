@@ -47,9 +47,10 @@ def tables() -> dict[str, str]:
         "commands": _table(("Command", "What it does"), _commands()),
         "several": _table(("Argument", "Default and bounds"), _several()),
         "arguments": _table(("Verb", "What it takes", "Right"), _arguments()),
-        "python": _table(("Verb", "What it does"), _verbs()),
+        "python": _table(("Object", "Verbs"), _verbs()),
         "errors": _table(("Code", "What it means"), _errors(SpellbookError)),
-        "api": _table(("Address", "What it does", "Right"), _addresses()),
+        "api": _table(("Address", "Verb", "Right"), _addresses()),
+        "admin": _table(("Address", "What it does"), _admin_addresses()),
     }
 
 
@@ -129,16 +130,13 @@ def _facts(argument: Argument) -> str:
 
 def _verbs() -> Iterable[tuple[str, ...]]:
     known = {verb.name for verb in _declared()}  # the table of arguments has these
-    kinds = {"": books.Spellbook, "memories.": Memories, "memories.decisions.": Decisions}
-    kinds |= {"memories.articles.": Articles, "wikis.": Wikis}
+    kinds = {"book": books.Spellbook, "book.memories": Memories, "book.memories.decisions": Decisions}
+    kinds |= {"book.memories.articles": Articles, "book.wikis": Wikis}
     for place, kind in kinds.items():
-        for name, verb in {name: verb for each in reversed(kind.__mro__) for name, verb in vars(each).items()}.items():
-            if (
-                not name.startswith("_")
-                and inspect.isfunction(verb)
-                and not (name in known and place in {"", "memories."})
-            ):
-                yield f"{place}{name}", _first_sentence(inspect.getdoc(verb) or "")
+        members = {name: verb for each in reversed(kind.__mro__) for name, verb in vars(each).items()}
+        others = set() if kind in {Decisions, Articles, Wikis} else known
+        names = [name for name, verb in members.items() if inspect.isfunction(verb) and name not in others]
+        yield place, ", ".join(f"`{name}`" for name in names if not name.startswith("_"))
 
 
 def _errors(error: type[SpellbookError]) -> Iterable[tuple[str, ...]]:
@@ -149,8 +147,13 @@ def _errors(error: type[SpellbookError]) -> Iterable[tuple[str, ...]]:
 
 
 def _addresses() -> Iterable[tuple[str, ...]]:
-    for each in (*api.ENDPOINTS, *admin.ENDPOINTS):
-        yield f"{each.method} {each.path}", _first_sentence(inspect.getdoc(each.verb) or ""), each.right
+    for each in api.ENDPOINTS:
+        yield f"{each.method} {each.path}", f"`{each.declared.name}`", each.right
+
+
+def _admin_addresses() -> Iterable[tuple[str, ...]]:
+    for each in admin.ENDPOINTS:
+        yield f"{each.method} {each.path}", _first_sentence(inspect.getdoc(each.verb) or "")
 
 
 def _first_sentence(text: str) -> str:
