@@ -11,6 +11,7 @@ from typing import Any, Literal, TypedDict, Unpack, get_args
 from spellbook.editing import keywords, memory
 from spellbook.editing.memory import Findings, Labels, Memory
 from spellbook.index import embed, extract, sync
+from spellbook.index.catalog.embed_queue import Row
 from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.opened import Index
@@ -20,7 +21,7 @@ from spellbook.notes import relations
 from spellbook.notes.chunks import cut
 from spellbook.notes.decisions import CHECKPOINT, DECISION
 from spellbook.notes.note import Note, Stamp, parse
-from spellbook.search import successors
+from spellbook.search import related
 from spellbook.search.duplicates import DUPLICATE, LIKELY, below_headings
 from spellbook.search.presentation import is_outside
 from spellbook.search.searcher import Searcher
@@ -157,7 +158,7 @@ class Scribed:
 class _NoteDraft:
     note: Note
     text: str
-    rows: tuple[tuple[str, str], ...]  # key and text of what will be embedded
+    rows: tuple[Row, ...]  # what will be embedded
     folds: tuple[str, ...]
     vectors: dict[str, bytes]
     texts: dict[str, str]  # by key, as they are written
@@ -277,7 +278,8 @@ def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
     decided = sync.rules(index)
     entry = extract.entry(note, decided, Stamp(0, 0, 0), 0, "")
     pieces = [(row, piece) for row, piece in zip(entry.chunks, cut(note, decided.chunk_tokens), strict=True)]
-    rows = tuple({row.key: piece.embedded for row, piece in pieces if row.key != NO_TEXT}.items())
+    texts = {row.key: piece.embedded for row, piece in pieces if row.key != NO_TEXT}
+    rows = tuple((key, "", text) for key, text in texts.items())
     try:
         vectors = dict(embed.vectors_of(index, rows[:_EMBED_AT_ONCE]))
     except EmbeddingError:
@@ -292,7 +294,7 @@ def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same:
 
     A checkpoint or an article is overturned by its like alone.
     """
-    old = successors.standing(index, [chunk for chunk, *_ in near])
+    old = related.standing(index, [chunk for chunk, *_ in near])
     older: dict[str, Overturned] = {}
     for chunk, _, about in near:
         is_alike = chunk.category == note.category or not {chunk.category, note.category} & {*_APART}

@@ -1,6 +1,4 @@
-"""
-An index with what a question keeps of it in memory: vectors, and how many chunks have a word.
-"""
+"""An index with what a question keeps of it in memory: vectors, and how many chunks have a word."""
 
 from __future__ import annotations
 
@@ -45,12 +43,7 @@ class LoadedIndex:
         self._numbers, self._frequency = numbers, frequency
 
     def frequencies(self, guides: int = 0) -> Callable[[Expression], int]:
-        """
-        Return a function that counts the chunks which match an expression.
-
-        A search that leaves guides out gives `guides`, the number of their chunks: then an expression that only guides
-        have counts 0.
-        """
+        """Return a function that counts the chunks of an expression; 0 if only guides, `guides` chunks, have it."""
         change = self.catalog.version
         return lambda part: self._frequency(change, str(part), guides)
 

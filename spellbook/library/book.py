@@ -72,8 +72,7 @@ class Spellbook(Reader):
 
     def __init__(self, settings: config.Config, models: Embedder | Index | None = None) -> None:
         super().__init__(settings, Index.open(settings, models))
-        self.watched = processes.Watched()  # what a watcher in this process last reported
-        self.last_look = upkeep.QuietLook()
+        self.last_scan = upkeep.LastScan()
         self.beside: list[Reader] = []
         """Readers that use this book's models and end with it: of documents, of a part."""
 
@@ -111,9 +110,7 @@ class Spellbook(Reader):
         With `whole` an earlier scan does not do, however lately it found no change.
         """
         self.follow()
-        if whole:
-            self.last_look.end()
-        complaint = upkeep.refresh(self.index, self.last_look, self.watched, embed=embed, look=look, whole=whole)
+        complaint = upkeep.refresh(self.index, self.last_scan, embed=embed, look=look, whole=whole)
         self.complaint = complaint if look else self.complaint
 
     def follow(self) -> None:
@@ -121,10 +118,6 @@ class Spellbook(Reader):
         with contextlib.suppress(Damaged):
             if (followed := self.index.followed()) is not None:
                 self.use(followed)
-
-    def hand_over(self, watched: processes.Watched) -> None:
-        """Take over what a watcher in this process knows of the vault."""
-        self.watched, self.complaint = watched, watched.complaint
 
     def is_watched(self) -> bool:
         """Return whether a process watches every folder of this vault."""

@@ -22,7 +22,7 @@ from spellbook.memories.opened import Opened
 from spellbook.notes import decisions as form
 from spellbook.notes import labels, links, relations
 from spellbook.notes.decisions import CHECKPOINT, DECISION
-from spellbook.search import newest, related, successors
+from spellbook.search import newest, related
 from spellbook.settings.limits import MOST_LISTED
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat
@@ -218,7 +218,7 @@ class Decisions(Opened):
             new_ones = (links.wikilink(decision.path) for decision in replaced)
             meta["supersedes"] = list(dict.fromkeys([*labels.texts(chunk.meta.get("supersedes")), *new_ones]))
         old = new = ""
-        is_gone = bool(successors.standing(self.index, [chunk]))
+        is_gone = bool(related.standing(self.index, [chunk]))
         if outcome:
             if outcome not in form.RESULTS:
                 raise InvalidInput(f"There is no outcome {outcome!r:.40}.", f"It is one of {', '.join(form.RESULTS)}.")
@@ -278,7 +278,7 @@ class Decisions(Opened):
                 else newest.recent(self.index, limit, filter=filter)
             )
             rows, total = [(chunk, None) for chunk in listed.notes], listed.total
-            gone = successors.standing(self.index, listed.notes)
+            gone = related.standing(self.index, listed.notes)
 
         def item(chunk: StoredChunk, score: float | None) -> DecisionItem:
             replaced, by = self._superseding(chunk.path), gone.get(chunk.path)

@@ -19,9 +19,10 @@ from spellbook.index.filters import NO_GUIDES, validity
 from spellbook.index.opened import Index
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.memories.briefing import HEAD
-from spellbook.search import fts_query, successors
+from spellbook.search import related
 from spellbook.search.presentation import is_outside
-from spellbook.search.question import QueryWord, question
+from spellbook.search.question import question
+from spellbook.search.words import QueryWord, parse
 from spellbook.text import terms
 from spellbook.text.expressions import AnyOf, Phrase
 from spellbook.text.quoting import exact, flat, quoted, shortened
@@ -104,7 +105,7 @@ def _of_text(index: Index, prompt: str) -> tuple[Passage, ...]:
             for number, _ in catalog.match_among(str(word.part), list(scores)):
                 has[number].append(word)
         chunks = [chunk for chunk in catalog.by_number(list(scores)) if not is_outside(chunk)]
-        old = successors.standing(index, chunks)
+        old = related.standing(index, chunks)
     # A word that the vault lacks weighs as much as the rarest that it has, not more: a polite one says nothing.
     heaviest = max(word.weight for word in rare)
     whole = sum(min(word.weight, heaviest) for word in words)
@@ -146,7 +147,7 @@ def _words(prompt: str, total: int, frequency: Callable[[Phrase], int]) -> list[
 
 def _forms(text: str) -> list[list[Phrase]]:
     """Return the forms of each word of a text that are one expression of the index, without stop words."""
-    return [[form[0] for form in term.forms if len(form) == 1] for term in fts_query.parse(text).terms]
+    return [[form[0] for form in term.forms if len(form) == 1] for term in parse(text).terms]
 
 
 def _is_titled(title: str, content: set[Phrase], shared: list[QueryWord]) -> bool:

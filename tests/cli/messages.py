@@ -63,7 +63,8 @@ CONSTANTS = {
     "editing/write.py": ("_UNREAD",),
     "index/opened.py": ("BEING_READ",),
     "models/hub/store.py": ("ABOUT",),
-    "search/presentation.py": ("FOREIGN", "SESSION"),
+    "search/ranking.py": ("SESSION",),
+    "search/scores.py": ("FOREIGN",),
 }
 """Constants that are sentences, by their module."""
 
@@ -119,7 +120,7 @@ SENTENCES = {
     "http/container.py": {"embedding"},
     "search/explain.py": {"_refusal", "why"},
     "index/filters.py": {"__str__", "validity", "with_suggestions"},
-    "search/ranking.py": {"costs", "_old"},
+    "search/ranking.py": {"costs"},
     "search/presentation.py": {
         "why",
         "reasons",

@@ -18,9 +18,8 @@ from spellbook.notes.note import parse
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
-from spellbook.system.processes import Watched
 from tests.editing.conftest import NOTE
-from tests.helpers import Failing, finished, from_scratch, opened, python, told
+from tests.helpers import Failing, finished, from_scratch, opened, python, told, watched
 
 TEXT = "The lighthouse keeper rotates the keys every Monday, so that a lost key is of no use after a week."
 META = {
@@ -275,7 +274,7 @@ def test_a_note_that_was_changed_since_is_not_erased(book, vault, write_note, ha
     """A note that was edited or replaced since is not erased at the first try; the second try may."""
     write_note("a.md", "first", id="X1")
     book.reindex()
-    book.hand_over(Watched(is_current=True))  # nobody looks at the vault in between
+    watched(book)  # nobody looks at the vault in between
     (vault / "a.md").rename(vault / "b.md")
     write_note("a.md", "somebody else's")
     with pytest.raises(Conflict):
@@ -292,7 +291,7 @@ def test_a_topic_is_erased_with_its_notes(book, vault, write_note):
         write_note(f"t/{i}.md", f"text {i}", topic="old", category="project")
     write_note("other.md", "text", topic="new")
     book.reindex()
-    book.hand_over(Watched(is_current=True))  # nobody looks at the vault in between
+    watched(book)  # nobody looks at the vault in between
     write_note("t/2.md", "changed meanwhile", topic="old", category="project")
     with pytest.raises(Conflict):
         book.erase_topic("project/old")
@@ -308,9 +307,7 @@ def test_a_topic_is_erased_with_its_notes(book, vault, write_note):
 def test_a_note_that_was_moved_since_is_found_before_it_is_changed(book, vault):
     """Revise and erase scan the vault again if a file is not where the index has it."""
     [written] = book.scribe(CHUNK).written
-    book.hand_over(Watched(is_current=True))  # so that no search looks first
     (vault / written.path).rename(vault / "moved.md")
-    book.hand_over(Watched())
     assert book.revise(written.chunk_id, TEXT + " And now daily.").path == "moved.md"
     (vault / "moved.md").rename(vault / "moved again.md")
     assert book.erase(written.chunk_id).trash == (".trash/moved again.md",)

@@ -221,7 +221,7 @@ def test_a_unified_difference_is_as_diff_shows_it() -> None:
     assert unified("".join(numbered), "".join([*numbered[:8_000], "x\n", *numbered[8_001:]]), "x", "y") == (
         "--- x\n+++ y\n@@ -8000,3 +8000,3 @@\n 7999\n-8000\n+x\n 8001"
     )
-    assert unified("".join(numbered), "x\n" * 8_000, "x", "y") == "--- x\n+++ y\n… 9,000 more lines"
+    assert unified("".join(numbered), "x\n" * 8_000).endswith("\n… 16,803 more lines")
 
 
 # -- what is read in part

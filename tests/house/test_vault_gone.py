@@ -132,7 +132,7 @@ READS = {
         "is_watched",
         "qualified",
     ),
-    *("check", "estimate", "doctor", "close", "release", "warm_up", "use", "hand_over", "follow", "refresh"),
+    *("check", "estimate", "doctor", "close", "release", "warm_up", "use", "follow", "refresh"),
     *("rest", "rest_end", "require_session", "reindex"),  # the index alone
     *("vault_graph", "adjacent", "pictures", "picture", "denial", "whole"),
     *("memories", "wikis"),  # of which the writing verbs follow
@@ -265,6 +265,7 @@ ENDPOINTS: dict[str, Callable[[Gone], tuple[str, dict[str, Any]]]] = {
     "POST /admin/memory/review": lambda gone: ("", {"memory_id": "ops/keys.md", "days": 7}),
 }
 OTHER_ENDPOINTS = {
+    "DELETE /api/jobs/{id}",
     "POST /api/check",
     "POST /admin/errors/resolve",
     "POST /admin/database/optimize",

@@ -58,6 +58,7 @@ CHANGING = (
     (r'("bytes": )\d+(?=,\s+"vectors")', r"\g<1>0"),
     (r"\(\d\.\d MB\)", "(N MB)"),
     (r"\b\d+\.\d s\b", "N s"),
+    (r"(?m)^spellbook: .+ …\n", ""),  # said where a busy machine makes a command wait
     (re.escape(__version__), "VERSION"),
     (re.escape(str(Path(books.__file__).parents[1])), "PACKAGE"),
     (re.escape(str(Path(sys.executable).parent)), "/bin"),
