@@ -357,10 +357,16 @@ def _read_settings(file: Path) -> dict[str, Any]:
         raise InvalidInput(f"{file}: the settings cannot be read ({reason}).", "Fix or delete the file.") from error
 
 
+_DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""")
+"""A key with 20 or more dots. tomllib's memory grows with the square of the parts: gigabytes for a file of 100 kB."""
+
+
 def settings_of(file: str, text: str) -> dict[str, Any]:
     """Parse the text of a config.toml; errors name it `file`. Raises InvalidInput."""
     import tomllib
 
+    if deep := _DEEP_KEY.search(text):
+        raise InvalidInput(f"{file}: a setting has too many parts ({deep[0]:.40}…).", "Fix the line and try again.")
     try:
         raw: Mapping[str, Any] = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # not TOML, or a number or a depth that Python cannot read

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-import tracemalloc
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -240,20 +239,6 @@ def test_a_text_over_a_megabyte_is_plain_text() -> None:
     assert edits.replaced(read, start, len(long), ("Laterword", "Last\n\n## Now")) == long.replace(
         "Laterword", "Last\n\n## Now"
     )
-
-
-def test_long_frontmatter_is_read_once_for_a_note(book: Spellbook, vault, write_note) -> None:
-    """Long frontmatter is read once for a note, not for each chunk."""
-    write_note("long.md", "".join(f"## Part {i}\n\nSome text.\n\n" for i in range(200)), summary="word " * 40_000)
-    book.reindex(words_only=True)
-    tracemalloc.start()
-    try:
-        found = book.index.catalog.at("long.md")
-        assert tracemalloc.get_traced_memory()[1] < 4_000_000
-    finally:
-        tracemalloc.stop()
-    assert {len(chunk.meta["summary"]) for chunk in found} == {199_999}
-    assert len(found) == 200
 
 
 def test_what_a_note_links_to_very_often_is_counted_once_for_it(book: Spellbook, vault, write_note) -> None:

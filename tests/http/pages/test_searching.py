@@ -12,6 +12,7 @@ import pytest
 from spellbook.http.pages import searching
 from spellbook.library.book import Spellbook
 from spellbook.search import presentation
+from spellbook.search.scores import FOREIGN
 from tests.http.pages.conftest import Browser
 
 PART = {"hx-request": "true"}
@@ -107,7 +108,7 @@ def test_another_language_is_told_only_of_another_script(book, write_note):
     (hit,) = book.search(asked, min_score=0.0).hits
     korean = replace(hit, chunk=hit.chunk._replace(packed="항구는 북쪽에서 오는 배에 열려 있다."))
     for shown, is_told in ((hit, True), (searching.told(hit, asked), False), (searching.told(korean, asked), True)):
-        assert any(presentation.FOREIGN in reason for reason in presentation.reasons(shown)) is is_told
+        assert any(FOREIGN in reason for reason in presentation.reasons(shown)) is is_told
 
 
 def test_the_dialog_gets_a_line_a_note(browser, many):
