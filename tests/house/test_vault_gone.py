@@ -29,7 +29,7 @@ from spellbook.verbs.declare import Verb
 from tests.helpers import until
 from tests.http.running import asked
 from tests.mcp.agent import talk
-from tests.trees import grow
+from tests.trees import clear, grow
 
 REASON = "the vault is not there"
 CHUNK = {"text": "Deploys happen on Tuesdays only.", "metadata": {"topic": "ops", "keywords": ["deploy"]}}
@@ -284,17 +284,16 @@ def test_questions_are_answered(vault: Path, book: Spellbook, tmp_path: Path) ->
 
 def test_an_empty_vault_is_believed_if_it_is_known(vault: Path, book: Spellbook, tmp_path: Path) -> None:
     """
-    The first note of a new vault is written, and the only note may be deleted, as long as the folder is the same. Whoever
-    deletes all of several notes by hand says so with --full; then the next one is written.
+    The only note may be deleted, as long as the folder is the same, and the next one is written, as in a new vault.
+    Whoever deletes all of several notes by hand says so with --full; then the next one is written.
     """
-    assert book.scribe({**CHUNK, "text": "The lamp of the lighthouse is lit."}).written
-    [only] = vault.rglob("*.md")
-    only.unlink()
-    [written] = book.scribe(CHUNK).written
+    grow(vault, {"a.md": b"Alone."})
+    book.reindex()
+    clear(vault)
+    assert book.scribe(CHUNK).written
     grow(vault, {"b.md": b"A note."})
     book.reindex()
-    for path in (written.path, "b.md"):
-        (vault / path).unlink()
+    clear(vault)
     with pytest.raises(VaultNotFound, match="reindex --full"):
         book.scribe(CHUNK)
     assert book.reindex(full=True).removed == 2
