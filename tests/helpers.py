@@ -20,7 +20,6 @@ from spellbook.index import sync
 from spellbook.index.catalog.catalog import FUNCTIONS, Catalog
 from spellbook.index.catalog.tables import TABLES
 from spellbook.index.opened import Index
-from spellbook.library.book import Spellbook
 from spellbook.models.hash import HashEmbedder
 from spellbook.notes.links import Files, find
 from spellbook.notes.note import parse
@@ -152,23 +151,6 @@ def as_before(file: Path) -> None:
             PRAGMA user_version = 24;
             """
         )
-
-
-@contextlib.contextmanager
-def on_each_step(call: Callable[[], object], every: int) -> Iterator[None]:
-    """Call `call` after every so many steps of SQLite in this thread."""
-    made, connection = [], Database.connection
-
-    def watched(self: Database) -> Any:
-        made.append(connection(self))
-        made[-1].set_progress_handler(lambda: call() and None, every)
-        return made[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Database, "connection", watched)
-        yield
-    for each in made:
-        each.set_progress_handler(None, 0)
 
 
 def told(index: Index) -> dict[str, Any]:
@@ -327,15 +309,18 @@ def in_many_ways(vault: Path, index: Index, embed: Callable[[], object]) -> Iter
         yield
 
 
-def steps(book: Spellbook, action: Callable[[], object]) -> int:
-    """Return how many steps of SQLite's machine a call takes, in tens."""
-    counted = 0
+def steps(action: Callable[[], object]) -> int:
+    """Return how many steps of SQLite's machine a call takes in this thread, in tens."""
+    counted, made, connection = [0], [], Database.connection
 
-    def count() -> int:
-        nonlocal counted
-        counted += 1
-        return 0
+    def watched(self: Database) -> Any:
+        made.append(connection(self))
+        made[-1].set_progress_handler(lambda: counted.append(0), 10)
+        return made[-1]
 
-    with on_each_step(count, 10):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Database, "connection", watched)
         action()
-    return counted
+    for each in made:
+        each.set_progress_handler(None, 0)
+    return len(counted) - 1

@@ -355,7 +355,7 @@ def test_what_a_note_links_to_very_often_is_counted_once_for_it(book: Spellbook,
         write_note("note.md", "".join(f"## Part {i}\n\n{'See [[note]] again. ' * 20}{i}\n\n" for i in range(parts)))
         book.reindex(words_only=True)
         waiting = book.index.catalog.waiting
-        taken.append(steps(book, waiting.in_order))
+        taken.append(steps(waiting.in_order))
         assert len(waiting.in_order()) == parts + 1  # the note's title too
     assert taken[1] < 12 * taken[0]
 
