@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tomllib
 import zipfile
 from pathlib import Path
 
-import pytest
-
 from scripts import release
+from tests.repositories import git
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -28,36 +26,23 @@ def canonical(name: str) -> str:
 def test_each_dependency_has_a_known_good_version() -> None:
     """constraints.txt has a version of each dependency, none lower than pyproject.toml allows, and no address."""
     pinned = {canonical(name): version for name, version in PINNED.items()}
-    everything = (
-        *PROJECT["dependencies"],
-        *(each for some in PROJECT["optional-dependencies"].values() for each in some),
-    )
-    for requirement in everything:
-        name, _, lowest = re.match(r"([\w.-]+)(?:\[\w+\])?(?:>=([\w.]+))?", requirement).group(1, 0, 2)
+    extras = PROJECT["optional-dependencies"].values()
+    for requirement in (*PROJECT["dependencies"], *(each for extra in extras for each in extra)):
+        name, lowest = re.match(r"([\w.-]+)(?:\[\w+\])?(?:>=([\w.]+))?", requirement).groups()
         if name != PROJECT["name"]:
             assert number(pinned[canonical(name)]) >= number(lowest or "0"), requirement
     assert all(re.fullmatch(r"[\w.+]+", version) for version in PINNED.values())
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    """A repository whose changelog has the version 1.0.0."""
-    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## [1.0.0] - 2026-12-01\n")
-    for command in (
-        ["init", "-q"],
-        ["add", "."],
-        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "One"],
-    ):
-        subprocess.run(["git", *command], cwd=tmp_path, check=True)
-    return tmp_path
-
-
-def test_what_is_released(tree: Path) -> None:
+def test_what_is_released(tmp_path: Path) -> None:
     """A clean tree whose changelog has the version; neither one with changes nor another version."""
-    assert release.refusal(tree, "1.0.0") == ""
-    assert "[2.0.0]" in release.refusal(tree, "2.0.0")
-    (tree / "new.txt").write_text("new")
-    assert "new.txt" in release.refusal(tree, "1.0.0")
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## [1.0.0] - 2026-12-01\n")
+    for command in ("init -q", "add .", "commit -qm One"):
+        git(tmp_path, *command.split())
+    assert release.refusal(tmp_path, "1.0.0") == ""
+    assert "[2.0.0]" in release.refusal(tmp_path, "2.0.0")
+    (tmp_path / "new.txt").write_text("new")
+    assert "new.txt" in release.refusal(tmp_path, "1.0.0")
 
 
 def test_a_zip_has_the_same_bytes_each_time(tmp_path: Path) -> None:
@@ -74,11 +59,7 @@ def test_a_zip_has_the_same_bytes_each_time(tmp_path: Path) -> None:
 
 def test_actions_are_pinned_by_hash() -> None:
     """No workflow uses an action by a tag, which could be moved."""
-    used = [
-        line.partition("uses:")[2].split()[0]
-        for file in (ROOT / ".github/workflows").glob("*.yml")
-        for line in file.read_text("utf-8").splitlines()
-        if "uses:" in line
-    ]
+    workflows = "".join(file.read_text("utf-8") for file in (ROOT / ".github/workflows").glob("*.yml"))
+    used = re.findall(r"uses: *(\S+)", workflows)
     assert len(used) > 10
     assert [each for each in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", each)] == []
