@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from spellbook.cli import main
 from tests.helpers import PATIENCE
+
+main.list_commands(click.Context(main))  # which imports all
 
 
 def spellbook(
@@ -72,3 +76,20 @@ def cloned(shared: Path, *clones: Path, vault: str = "", notes: dict[str, str]) 
             git(place, "add", "--all")
             git(place, "commit", "--quiet", "-m", "first")
             git(place, "push", "--quiet", "-u", "origin", "main")
+
+
+def on_a_terminal(*args: object, typed: str = "", **environment: str) -> str:
+    """Run a command on a terminal, on which a person types; return what it shows."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    os.write(ours, typed.encode())
+    command = [sys.executable, "-m", "spellbook", *map(str, args)]
+    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, **environment})
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # the other end is closed
+        while block := os.read(ours, 65536):
+            shown += block
+    os.close(ours)
+    assert child.wait(timeout=PATIENCE) == 0, shown.decode()
+    return shown.decode()

@@ -20,11 +20,14 @@ from spellbook.index import sync
 from spellbook.index.catalog.catalog import FUNCTIONS, Catalog
 from spellbook.index.catalog.tables import TABLES
 from spellbook.index.opened import Index
+from spellbook.library.book import Spellbook
 from spellbook.models.hash import HashEmbedder
 from spellbook.notes.links import Files, find
 from spellbook.notes.note import parse
 from spellbook.settings import config
+from spellbook.system import processes
 from spellbook.system.errors import EmbeddingError
+from spellbook.system.lock import Held, take
 from spellbook.system.sqlite import Database
 
 Write = Callable[..., Path]
@@ -41,6 +44,18 @@ def until(holds: Callable[[], object], seconds: float = PATIENCE) -> float:
         assert time.monotonic() - started < seconds, "it did not come about in time"
         time.sleep(0.02)
     return time.monotonic() - started
+
+
+def watched(book: Spellbook) -> Held:
+    """Announce that a process watches the vault: no question of `book` scans it, until the lock is released."""
+    lock = take(book.config.state / processes.ELECTED)
+    assert lock is not None
+    processes.announce(book.config.state, "")
+    _locks.append(lock)  # else it would be free at once
+    return lock
+
+
+_locks: list[Held] = []
 
 
 @dataclass

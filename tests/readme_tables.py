@@ -70,6 +70,7 @@ def _tools() -> Iterable[tuple[str, ...]]:
 
 
 def _commands() -> Iterable[tuple[str, ...]]:
+    cli.list_commands(click.Context(cli))  # which imports all
     for name, command in cli.commands.items():
         context = click.Context(command, info_name=name)
         usage = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]

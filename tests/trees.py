@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from spellbook.library.book import Spellbook
 from spellbook.vault.names import DEVICES
 from spellbook.vault.rules import refusal
-from tests.helpers import PATIENCE, python
+from tests.helpers import PATIENCE
 
 
 def grow(folder: Path, files: dict[str, bytes], folders: tuple[str, ...] = ()) -> Path:
@@ -98,34 +98,6 @@ CONTENTS = st.one_of(
 TREES = st.dictionaries(PATHS, CONTENTS, max_size=6).filter(
     lambda files: not any(a != b and b.startswith(a + "/") for a in files for b in files)
 )  # fmt: skip
-
-
-_KILLED = """
-import os, signal, sys
-import spellbook
-vault, place, verb, left = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-with spellbook.open(vault, embedder="hash") as book:
-    book.refresh()
-    def kill(event, args):
-        global left
-        if event in {"os.rename", "os.link", "os.remove", "os.mkdir", "os.utime", "os.rmdir", "os.symlink", "spellbook.overwrite"} or (event == "open" and ".spellbook" in str(args[0])):
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-    sys.addaudithook(kill)
-    exec(verb)
-"""
-
-
-def is_killed(vault: Path, place: Path, verb: str, at: int) -> bool:
-    """
-    Run `verb` with a `book` and a `place`, kill it with SIGKILL at its `at`-th disk operation, and return whether it
-    got that far.
-    """
-    child = python(_KILLED, vault, place, verb, at)
-    _, errors = child.communicate(timeout=PATIENCE)
-    assert child.returncode in {0, -9}, errors
-    return child.returncode == -9
 
 
 def files(vault):

@@ -1,8 +1,4 @@
-"""
-Blobs: file contents, each stored once under its sha256 and read back after writing.
-
-They are compressed with gzip where that saves space, so `zcat` can read them without Spellbook.
-"""
+"""File contents, each stored once under its sha256 and read back after writing; `zcat` reads those that are packed."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ _WORTH = 0.9
 """A content is compressed if its sample gets smaller than this share of its size."""
 
 DAMAGED = (OSError, EOFError, zlib.error)
-"""What reading a file with gzip raises if it is damaged."""
+"""Errors of gzip for a damaged file."""
 
 
 class Blobs:
@@ -52,11 +48,7 @@ class Blobs:
         return self._find(sha256) is not None
 
     def keep(self, pieces: Iterator[bytes]) -> tuple[str, int]:
-        """
-        Store a content; return its hash and its size on the disk, 0 if it was stored already.
-
-        One that was stored is read to check it. Raises StorageError, and what `pieces` raises.
-        """
+        """Store a content, or check the one stored; return its hash and the bytes it added. Raises StorageError."""
         first = next(pieces, b"")
         is_packed = len(zlib.compress(first[:_SAMPLE], 1)) < _WORTH * len(first[:_SAMPLE])
         hashed = disk.Hashed(chain((first,), pieces))
@@ -106,18 +98,15 @@ class Blobs:
         if read.sha256 != sha256:
             raise StorageError(f"{name}: what {self.folder} has of it is damaged.", "Restore another snapshot.")
 
-    def check(self, sha256: str) -> str:
-        """Return "missing", "damaged", or "" for a sound content. A damaged one is deleted, to be stored again."""
+    def fault(self, sha256: str) -> str:
+        """Return "missing", "damaged", or "" for a sound content."""
         blob = self._find(sha256)
-        if blob is None or _hash(blob) == sha256:
-            return "" if blob else "missing"
-        blob.unlink(missing_ok=True)
-        return "damaged"
+        return "missing" if blob is None else "" if _hash(blob) == sha256 else "damaged"
 
-    def is_whole(self, sha256: str) -> bool:
-        """Say whether a content is stored and undamaged."""
-        blob = self._find(sha256)
-        return blob is not None and _hash(blob) == sha256
+    def forget(self, sha256: str) -> None:
+        """Delete a content, to be stored again."""
+        if blob := self._find(sha256):
+            blob.unlink(missing_ok=True)
 
     def sweep(self, needed: Collection[str]) -> None:
         """Delete all contents that are not `needed`, and temporary files of killed processes."""

@@ -31,7 +31,7 @@ from spellbook.system.errors import InvalidInput, SpellbookError, UnreadableNote
 from spellbook.vault.vault import Vault
 
 FORMAT = "spellbook-export"
-"""What a JSON export calls itself in its first line."""
+"""The name of the format, in the first line of a JSON export."""
 
 VERSION = 1
 """Which form of that it is."""
@@ -40,7 +40,7 @@ _FIELDS = (
     *("title", "topic", "category", "kind", "importance", "created", "updated"),
     *("keywords", "questions", "entities", "tags", "aliases"),
 )
-"""What a JSON export says of a note, for other programs."""
+"""Fields of a note in a JSON export, for other programs."""
 
 _PIECE = 3 << 20
 """Bytes of a record; a multiple of three, so that pieces of base64 need no padding between them."""

@@ -3,7 +3,7 @@ Import files into the vault, all of them or none.
 
 Everything is read and checked first, then read again and placed, in one entry of the vault's journal: an error takes
 everything back, and so does `spellbook undo`, also after a kill. Existing files are replaced only on request, and kept
-in the trash.
+in the trash. What changes meanwhile, in the source or in the vault, ends the import.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from spellbook.archive import placing, sources
+from spellbook.archive import sources
 from spellbook.archive.formats.incoming import Incoming
-from spellbook.archive.placing import Planned
 from spellbook.archive.snapshots import RESERVE
 from spellbook.archive.tree import is_note, is_setting
 from spellbook.index import privacy, sync
@@ -37,11 +36,14 @@ from spellbook.vault import rules
 from spellbook.vault.folder import digest
 from spellbook.vault.ignored import IGNORE_FILE, patterns_of
 from spellbook.vault.listing import shown
-from spellbook.vault.names import safe_name
+from spellbook.vault.names import numbered, safe_name
 from spellbook.vault.vault import Vault
 
 RULES = ("skip", "overwrite", "rename")
-"""What happens if the file already exists: the new file is skipped, replaces it, or gets a number after its name."""
+"""Rules for a file that already exists: the new file is skipped, replaces it, or gets a number after its name."""
+
+_KEEP_OUT = "keep out"
+"""The rule of settings for a vault that has notes: they are not imported."""
 
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]|[ .](?=/|$)')
 LARGE = 100_000_000
@@ -95,6 +97,20 @@ class ImportOptions:
     kind: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """The fate of a file (as `Imported` calls it), its path in the vault, and the hash of the file it replaces."""
+
+    what: str
+    path: str
+    sha256: str
+    over: str | None = None
+
+    @property
+    def writes(self) -> bool:
+        return self.what in {"added", "renamed", "overwritten"}
+
+
 def run(index: Index, place: Path, options: ImportOptions, progress: Progress | None = None) -> Imported:
     """
     Import a source (see `sources`), and return what was done.
@@ -111,8 +127,6 @@ def run(index: Index, place: Path, options: ImportOptions, progress: Progress | 
     files, folders = _plan(index, place, options, report, progress)
     if options.dry_run:
         return report
-    # The report tells what was done, not what was planned.
-    report.added, report.overwritten, report.renamed = [], [], {}
     with index.vault.change("import", str(place)):
         _place(index, place, files, options, report, progress)
     for empty in folders:
@@ -134,12 +148,12 @@ def run(index: Index, place: Path, options: ImportOptions, progress: Progress | 
 def _place(
     index: Index,
     place: Path,
-    files: Mapping[int, Planned],
+    files: Mapping[int, _Verdict],
     options: ImportOptions,
     report: Imported,
     progress: Progress | None,
 ) -> None:
-    """Read a source once more, and place the planned files by their numbers; add to `report` what was done."""
+    """Read a source once more, and place the planned files by their numbers."""
     vault, placed = index.vault, 0
     with sources.opened(place, options.kind) as source:
         for number, incoming in enumerate(source.files, 1):
@@ -148,9 +162,11 @@ def _place(
                     continue
                 if sha256 != planned.sha256:
                     raise Conflict(f"{incoming.path}: the source changes.", "Import it again; nothing was imported.")
-                verdict, trash = placing.place(vault, planned, file)
-            _add(report, planned, verdict)
-            report.trash += [trash] if trash else []
+                path, over = planned.path, planned.over
+                report.trash += [vault.trash.copy(path, over)] if over else []
+                file.seek(0)
+                mode, mtime_ns, pieces = incoming.mode, incoming.mtime_ns, disk.pieces_of(file)
+                vault.place(path, pieces, mode=mode, mtime_ns=mtime_ns, expected=over, sync=False)
             placed += 1
             if progress:
                 progress("importing", placed, len(files))
@@ -162,30 +178,28 @@ def _place(
 def _held(
     index: Index, incoming: Incoming, options: ImportOptions, before: int = 0
 ) -> Iterator[tuple[IO[bytes], str, list[Fault]]]:
-    """
-    Hold a file of a source, a large one in the state folder; yield it with its hash and the faults to tell.
-
-    `before`: bytes before it. A note that calls itself trusted is held as an untrusted one.
-    """
+    """Hold a file of a source, after `before` bytes; yield it, distrusted, with its hash and its faults."""
     state, pieces = index.config.state, disk.Hashed(incoming.pieces)
     with tempfile.SpooledTemporaryFile(MOST_BYTES, dir=str(state)) as file:
         for piece in pieces:
             with disk.explain_errors(str(state)):
                 file.write(piece)
                 _check_room(index, before, file.tell())
-        sha256, told = pieces.sha256, []
+        sha256, faults = pieces.sha256, []
         if is_note(incoming.path) and not options.keep_trust and file.tell() <= MOST_BYTES:
             file.seek(0)
             data = file.read()
             if privacy.is_guide(incoming.path, data):
-                told.append(Fault(incoming.path, 0, "a guide: agents that write memories are told it"))
+                faults.append(Fault(incoming.path, 0, "a guide: agents that write memories are told it"))
             if (own := privacy.distrusted(incoming.path, data)) is not data:
                 file.seek(0)
                 file.truncate()
                 file.write(own)
                 sha256 = digest(own)
-                told.append(Fault(incoming.path, 0, "it calls itself trusted: imported as untrusted; see --keep-trust"))
-        yield file, sha256, told
+                faults.append(
+                    Fault(incoming.path, 0, "it calls itself trusted: imported as untrusted; see --keep-trust")
+                )
+        yield file, sha256, faults
 
 
 def _check_place(vault: Vault, place: Path) -> None:
@@ -203,9 +217,9 @@ def _check_place(vault: Vault, place: Path) -> None:
 
 def _plan(
     index: Index, place: Path, options: ImportOptions, report: Imported, progress: Progress | None
-) -> tuple[dict[int, Planned], list[str]]:
+) -> tuple[dict[int, _Verdict], list[str]]:
     """Read and check a source, and add to `report` what would be done; return the files to place, and empty folders."""
-    files: dict[int, Planned] = {}
+    files: dict[int, _Verdict] = {}
     seen: dict[str, str] = {}
     taken = rules.Paths(disk.ignores_case(index.vault.root))
     size = 0
@@ -213,33 +227,33 @@ def _plan(
         for number, incoming in enumerate(source.files, 1):
             if progress:
                 progress("reading", number, number)  # only the end of the source says how many there are
-            with _held(index, incoming, options, size) as (file, sha256, told):
+            with _held(index, incoming, options, size) as (file, sha256, faults):
                 if reason := rules.refusal(incoming.path):
                     report.faults.append(Fault(shown(incoming.path), 0, reason))
                     continue
-                planned = Planned(*_destination(index, incoming, options), sha256, incoming.mode, incoming.mtime_ns)
+                name, path, rule = _destination(index, incoming, options)
                 # Settings are of a whole vault.
                 is_notable = options.attachments or is_note(incoming.path)
                 is_wanted = not options.into if is_setting(incoming.path) else is_notable
-                key = incoming.id or planned.path  # conversations of one title are several all the same
+                key = incoming.id or path  # conversations of one title are several all the same
                 if is_wanted and key not in seen:
                     seen[key] = sha256
-                    verdict = placing.verdict(index.vault, planned, taken)
+                    verdict = _verdict(index.vault, (name, path, rule), sha256, taken)
                     known = index.catalog.note(incoming.id) if incoming.sha256 else []
                     if known and known[0].meta.get("source_hash") == incoming.sha256:
                         verdict = replace(verdict, what="unchanged")  # whatever the note says by now
                     elif known and verdict.what == "skipped":
                         verdict = replace(verdict, what="proposed")
-                    _add(report, planned, verdict)
+                    _add(report, name, verdict)
                     if verdict.writes:
                         _check_path(index.vault, verdict.path, taken)
                         taken.add(verdict.path)
-                        files[number] = replace(planned, over=verdict.over)
+                        files[number] = verdict
                         size += file.tell()
-                        report.faults += told
-                        if is_setting(planned.path):
+                        report.faults += faults
+                        if is_setting(path):
                             file.seek(0)
-                            _check_settings(planned.path, file.read())
+                            _check_settings(path, file.read())
                 elif seen.get(key, sha256) != sha256:
                     raise InvalidInput(f"{key} is in it twice, and not the same.", "Nothing was imported.")
         report.faults += source.faults
@@ -274,7 +288,7 @@ def _destination(index: Index, incoming: Incoming, options: ImportOptions) -> tu
         # Nobody reads settings under another name. Settings can hide notes or shorten the history of changes, so a
         # vault that has notes takes them only with the rule `overwrite`.
         rule = "skip" if options.on_conflict == "rename" else options.on_conflict
-        rule = placing.KEEP_OUT if rule == "skip" and index.catalog.counts().notes else rule
+        rule = _KEEP_OUT if rule == "skip" and index.catalog.counts().notes else rule
         return incoming.path, incoming.path, rule
     if incoming.id and (known := index.catalog.note(incoming.id)):
         return known[0].path, known[0].path, options.on_conflict
@@ -302,12 +316,44 @@ def _fitting(vault: Vault, path: str) -> str:
     return path
 
 
-def _add(report: Imported, planned: Planned, verdict: placing.Verdict) -> None:
-    """Add to a report what became of a file."""
+def _verdict(vault: Vault, wanted: tuple[str, str, str], sha256: str, taken: rules.Paths) -> _Verdict:
+    """Apply the rule of a file, `wanted` as `_destination` returns it. `taken` are the paths of files before it."""
+    name, first, rule = wanted
+    for path in numbered(first):
+        there = "" if path in taken else _hash_at(vault, path)
+        if there is None and rule != _KEEP_OUT:
+            return _Verdict("added" if name in {path, ""} else "renamed", path, sha256)
+        if there == sha256:
+            return _Verdict("unchanged", path, sha256)
+        if rule in {"skip", _KEEP_OUT}:
+            return _Verdict("skipped", path, sha256)
+        if rule == "overwrite" and there:
+            return _Verdict("overwritten", path, sha256, there)
+        if rule == "overwrite":
+            if path in taken:
+                return _Verdict("added", path, sha256)  # which is refused, with the name of the other file
+            raise InvalidInput(
+                f"{path}: the vault has a folder there, a link that leads nowhere, or a pipe.",
+                "Move it away; nothing was imported.",
+            )
+    raise StorageError(f"{first}: 10,000 files are called so.", "Import into a folder of its own with --into.")
+
+
+def _hash_at(vault: Vault, path: str) -> str | None:
+    """Return the hash of the file at a path, "" for anything else there, None if the path is free."""
+    place = vault.locate(path, known=True)
+    if not os.path.lexists(place):
+        vault.check_here(path)
+        return None
+    return vault.hash(path) if place.is_file() else ""
+
+
+def _add(report: Imported, name: str, verdict: _Verdict) -> None:
+    """Add to a report what becomes of the file that would be called `name`."""
     if verdict.what == "unchanged":
         report.unchanged += 1
     elif verdict.what == "renamed":
-        report.renamed[planned.name] = verdict.path
+        report.renamed[name] = verdict.path
     else:
         getattr(report, verdict.what).append(verdict.path)
 

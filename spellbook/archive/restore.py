@@ -7,8 +7,8 @@ way go to the trash, an error takes everything back, and so does `spellbook undo
 
 from __future__ import annotations
 
-import contextlib
 import os
+import shutil
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,13 +21,7 @@ from spellbook.archive.tree import BackupFile, tree
 from spellbook.index.embed import Progress
 from spellbook.notes.note import Fault
 from spellbook.system import disk
-from spellbook.system.errors import (
-    Conflict,
-    InvalidInput,
-    MemoryNotFound,
-    PathOutsideVault,
-    StorageError,
-)
+from spellbook.system.errors import InvalidInput, MemoryNotFound, PathOutsideVault, StorageError
 from spellbook.text.quoting import counted
 from spellbook.vault import rules
 from spellbook.vault.folder import Folder
@@ -35,9 +29,6 @@ from spellbook.vault.ignored import IGNORE_FILE, leaves_out, patterns_of, verdic
 from spellbook.vault.listing import shown
 from spellbook.vault.vault import Vault
 from spellbook.vault.writer import is_logged
-
-_TRIES = 20
-"""Attempts while editors save the same file."""
 
 _MOST_NAMED = 5
 """Damaged files that a message names."""
@@ -53,7 +44,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotManifest:
-    """What a snapshot lists: its head, and its files by path."""
+    """The list of a snapshot: its head, and its files by path."""
 
     name: str
     head: Mapping[str, Any]
@@ -80,12 +71,8 @@ class Restored:
 def restorable(
     blobs: Blobs, manifest: SnapshotManifest, *, skip_damaged: bool
 ) -> tuple[dict[str, Kept], tuple[Fault, ...]]:
-    """
-    Return the files that can be restored, by path, and the faults of the others.
-
-    Every content is read. Raises StorageError if some are damaged or missing, unless `skip_damaged`.
-    """
-    lost = {sha256 for sha256 in {kept.sha256 for kept in manifest.files.values()} if not blobs.is_whole(sha256)}
+    """Return files to restore, by path, and faults of others. Raises StorageError for damage, unless `skip_damaged`."""
+    lost = {sha256 for sha256 in {kept.sha256 for kept in manifest.files.values()} if blobs.fault(sha256)}
     faults: list[Fault] = []
     files: dict[str, Kept] = {}
     for path, kept in manifest.files.items():
@@ -112,37 +99,31 @@ def into_folder(
     blobs: Blobs, manifest: SnapshotManifest, files: Mapping[str, Kept], into: Path, progress: Progress | None
 ) -> Restored:
     """Write `files` to an empty folder. Raises InvalidInput, StorageError; then nothing stays there."""
-    made: list[Path] = []
-    try:
+    with disk.explain_errors(str(into)):
         into.mkdir(parents=True, exist_ok=True)
         if there := next(into.iterdir(), None):
             raise InvalidInput(
                 f"{into} is not empty: it holds {there.name}.", "Name an empty folder, or one that does not exist."
             )
         target = Folder(into.resolve())
-        for number, (path, kept) in enumerate(files.items(), 1):
-            place = target.admitted(path)
-            target.make(path.rpartition("/")[0])
-            made.append(place)
-            with place.open("xb") as file:
-                file.writelines(blobs.pieces(kept.sha256, path))
-            os.chmod(place, rules.permissions(kept.item.mode))
-            disk.set_time(place, kept.item.stamp.mtime_ns)
-            if progress:
-                progress("restoring", number, len(files))
-        for folder in manifest.head["folders"]:
-            target.admitted(folder)
-            target.make(folder)
-        disk.sync_all()
-    except BaseException as error:
-        for place in reversed(made):
-            with contextlib.suppress(OSError):
-                place.unlink(missing_ok=True)
-                for folder in rules.folders_of(place.relative_to(into.resolve()).as_posix()):
-                    (into.resolve() / folder).rmdir()  # until one is not empty
-        if isinstance(error, OSError):
-            raise disk.storage_error(str(into), error) from error
-        raise
+        try:
+            for number, (path, kept) in enumerate(files.items(), 1):
+                place = target.admitted(path)
+                target.make(path.rpartition("/")[0])
+                with place.open("xb") as file:
+                    file.writelines(blobs.pieces(kept.sha256, path))
+                os.chmod(place, rules.permissions(kept.item.mode))
+                disk.set_time(place, kept.item.stamp.mtime_ns)
+                if progress:
+                    progress("restoring", number, len(files))
+            for folder in manifest.head["folders"]:
+                target.admitted(folder)
+                target.make(folder)
+            disk.sync_all()
+        except BaseException:
+            for place in into.iterdir():
+                shutil.rmtree(place) if place.is_dir() else place.unlink()
+            raise
     return Restored(manifest.name, str(into), len(files), (), 0)
 
 
@@ -171,7 +152,7 @@ class Over:
             # A link that was a file then may lead to one that is yet to be put back.
             links_last = sorted(self.files, key=lambda path: (self.vault.root / path).is_symlink())
             for number, path in enumerate(links_last, 1):
-                _retry(partial(self._put_back, self.files[path]))
+                self._put_back(self.files[path])
                 if progress:
                     progress("restoring", number, len(self.files))
             for folder in self.manifest.head["folders"]:
@@ -180,12 +161,13 @@ class Over:
 
     def _remove_others(self) -> None:
         """Move files that did not exist then to the trash, and remove folders that are empty only now."""
-        ignored = self._ignored_then()
+        ignored = self._ignored_at_the_time()
         known = {*self.manifest.files, *self.manifest.head["left_out"]}
         before = tree(self.vault)
         for item in before.files:
             if item.path not in known and not ignored(item.path):
-                _retry(partial(self._remove, item.path))
+                self.vault.remove(item.path, self.vault.hash(item.path))
+                self.removed.append(item.path)
         wanted = {*self.manifest.head["folders"], *before.folders}
         for folder in sorted(tree(self.vault).folders, reverse=True):
             while folder and folder not in wanted:
@@ -195,11 +177,7 @@ class Over:
                     break
                 folder = folder.rpartition("/")[0]
 
-    def _remove(self, path: str) -> None:
-        if (now := _hash_of(self.vault, path)) is not None and self.vault.remove(path, now):
-            self.removed.append(path)
-
-    def _ignored_then(self) -> Callable[[str], bool]:
+    def _ignored_at_the_time(self) -> Callable[[str], bool]:
         """Return which files were ignored when the snapshot was taken, and are therefore not in it."""
         then = self.files.get(IGNORE_FILE)
         if then is None:
@@ -254,11 +232,3 @@ def _hash_of(vault: Folder, path: str) -> str | None:
         return vault.hash(path)
     except (MemoryNotFound, PathOutsideVault):
         return None
-
-
-def _retry(change: Callable[[], object]) -> None:
-    for _ in range(_TRIES):
-        with contextlib.suppress(Conflict, MemoryNotFound, FileNotFoundError):  # saved or moved in this very moment
-            change()
-            return
-    raise Conflict("A file keeps changing.", "Close the editor that writes it, and ask for the same restore again.")

@@ -111,11 +111,7 @@ class Snapshots:
     # -- taking
 
     def create(self, progress: Progress | None = None) -> Snapshot:
-        """
-        Keep the vault as it is now, and let go of snapshots that are no longer to be kept.
-
-        Raises StorageError if there is no room, VaultNotFound.
-        """
+        """Keep the vault as it is now, and delete old snapshots. Raises StorageError without room, VaultNotFound."""
         with self._lock():
             taken = self._create(progress)
             self._prune()
@@ -152,11 +148,7 @@ class Snapshots:
         return self._write(files, now.folders, faults, stored, started_ns)
 
     def _is_same(self, item: BackupFile, before: Kept | None, looked_ns: int) -> bool:
-        """
-        Say whether the stamp of a file shows that it need not be read.
-
-        A file that changed shortly before the last look may have changed again with the same stamp, so it is read.
-        """
+        """Say whether a file's stamp shows that it need not be read: it is the same, and was old when it was seen."""
         return (
             before is not None
             and before.item.stamp == item.stamp
@@ -226,11 +218,7 @@ class Snapshots:
         return None
 
     def find(self, name: str) -> str:
-        """
-        Return the snapshot that `name` means: `latest`, a full name, or a prefix, such as a day.
-
-        Of several names with that prefix it is the newest. Raises InvalidInput if there is none.
-        """
+        """Return the newest snapshot of this name or prefix, or the `latest`. Raises InvalidInput without one."""
         for known in self.names():
             if name == LATEST or known.startswith(name):
                 return known
@@ -239,11 +227,7 @@ class Snapshots:
     # -- checking and letting go
 
     def verify(self, progress: Progress | None = None) -> Verified:
-        """
-        Read everything that is kept and compare it with its hash.
-
-        A damaged content is deleted, so that the next snapshot keeps it anew if the vault has it still.
-        """
+        """Compare all that is kept with its hash, and delete what is damaged: the next snapshot keeps it anew."""
         with self._lock():
             faults: list[Fault] = []
             held: dict[str, tuple[str, str]] = {}
@@ -255,7 +239,8 @@ class Snapshots:
                 except StorageError as error:
                     faults.append(Fault(name, 0, error.message))
             for number, (sha256, (name, path)) in enumerate(held.items(), 1):
-                if reason := self._blobs.check(sha256):
+                if reason := self._blobs.fault(sha256):
+                    self._blobs.forget(sha256)
                     faults.append(Fault(f"{name}: {path}", 0, f"its content is {reason}"))
                 if progress:
                     progress("verifying", number, len(held))

@@ -1,8 +1,4 @@
-"""
-Sources: what can be imported, each read as files with their paths, in any order, a piece at a time.
-
-A path that would leave the vault, or a damaged file, ends the reading; nothing here writes anything.
-"""
+"""Sources of an import, each read as files in any order, a piece at a time; a dangerous path ends the reading."""
 
 from __future__ import annotations
 
@@ -42,11 +38,7 @@ _SMALL = 10_000_000
 
 @contextmanager
 def opened(place: Path, kind: str = "") -> Iterator[ImportSource]:
-    """
-    Open a folder, a zip or a note, or an export of Spellbook's, ChatGPT's or Claude's; or the memory of Claude Code.
-
-    Raises InvalidInput for what is none of these, or damaged.
-    """
+    """Open whatever can be imported, or the memory of Claude Code. Raises InvalidInput for anything else, or damage."""
     source = ImportSource(iter(()))
     try:
         with ExitStack() as stack:

@@ -1,6 +1,4 @@
-"""
-JSON that is larger than memory: read member by member, item by item.
-"""
+"""JSON that is larger than memory: read member by member, item by item."""
 
 from __future__ import annotations
 

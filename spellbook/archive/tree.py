@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spellbook.notes.note import Fault, Stamp
-from spellbook.system.errors import PathOutsideVault, SpellbookError, VaultNotFound
+from spellbook.system.errors import PathOutsideVault, SpellbookError
 from spellbook.text.unicode import is_whole
 from spellbook.vault.folder import Folder
-from spellbook.vault.listing import shown, stamp_of
+from spellbook.vault.listing import listed, shown, stamp_of
 from spellbook.vault.names import meant
 from spellbook.vault.rules import belongs
 
@@ -33,7 +33,7 @@ class BackupFile:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What a backup holds of a vault: files and empty folders, sorted by path, and what could not be read."""
+    """The files and empty folders of a vault, sorted by path, and the faults of unreadable ones."""
 
     files: tuple[BackupFile, ...]
     folders: tuple[str, ...]
@@ -41,24 +41,13 @@ class Tree:
 
 
 def tree(vault: Folder) -> Tree:
-    """Look at the whole vault. Raises VaultNotFound if it is not there, or cannot be listed."""
+    """List the whole vault. Raises VaultNotFound if it is not there, or cannot be listed."""
     vault.check_there()
     files: list[BackupFile] = []
     empty: list[str] = []
     faults: list[Fault] = []
     folders = [""]
-    while folders:
-        folder = folders.pop()
-        try:
-            with os.scandir(vault.root / folder) as listed:
-                entries = list(listed)
-        except OSError as error:
-            if not folder:
-                raise VaultNotFound(
-                    f"{vault.root}: the vault cannot be listed ({error.strerror}).", "Is its drive mounted?"
-                ) from error
-            faults.append(Fault(shown(folder), 0, f"the folder cannot be listed ({error.strerror})"))
-            continue
+    for folder, entries in listed(vault.root, folders, [], faults):
         if folder and not entries and not folder.startswith("."):
             empty.append(folder)
         for entry in entries:

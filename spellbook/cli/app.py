@@ -10,10 +10,10 @@ import logging
 import os
 import re
 import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import update_wrapper
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -126,13 +126,16 @@ def _remember(ctx: click.Context, option: click.Parameter, value: str | tuple[st
         ctx.ensure_object(dict)[option.name] = value
 
 
-vault_option = click.option(
+def _remembered(name: str, metavar: str, help: str, **settings: Any) -> Callable[[F], F]:
+    """Return an option whose value is for `opened` instead of the command."""
+    return click.option(name, metavar=metavar, help=help, expose_value=False, callback=_remember, **settings)
+
+
+vault_option = _remembered(
     "--vault",
+    "DIR",
+    "The vault. Default: SPELLBOOK_VAULT, the nearest parent folder with .spellbook/, or ~/spellbook.",
     type=click.Path(),
-    metavar="DIR",
-    expose_value=False,
-    callback=_remember,
-    help="The vault. Default: SPELLBOOK_VAULT, the nearest parent folder with .spellbook/, or ~/spellbook.",
 )
 
 
@@ -158,29 +161,25 @@ def option(verb: Verb, name: str, *flags: str, **settings: Any) -> Callable[[F],
     return click.option(*(flags or (f"--{name.replace('_', '-')}",)), **forms.get(argument.kind, {}) | common)
 
 
-scope_option = click.option(
+scope_option = _remembered(
     "--scope",
-    metavar="NAME",
-    expose_value=False,
-    callback=_remember,
-    help="Use only this scope and notes that all scopes share; auto is the project of the working directory "
+    "NAME",
+    "Use only this scope and notes that all scopes share; auto is the project of the working directory "
     "[SPELLBOOK_SCOPE].",
 )
-wiki_option = click.option(
+wiki_option = _remembered(
     "--wiki",
+    "DIR",
+    "A folder of documents for the toolset wiki, which is only read; repeat for more [SPELLBOOK_WIKI]. "
+    "Default: zywiki/ or docs/ of the project.",
     type=click.Path(),
     multiple=True,
-    metavar="DIR",
-    expose_value=False,
-    callback=_remember,
-    help="A folder of documents for the toolset wiki, which is only read; repeat for more [SPELLBOOK_WIKI]. "
-    "Default: zywiki/ or docs/ of the project.",
 )
 toolsets_option = click.option(
     "--toolsets",
     default=lambda: os.environ.get("SPELLBOOK_TOOLSETS", DEFAULT),
     metavar="NAMES",
-    help="Toolsets, with commas [core].",
+    help=f"Toolsets, with commas [{DEFAULT}].",
 )
 debug_option = click.option(
     "--debug-log",
@@ -230,54 +229,26 @@ def file_argument(*, required: bool) -> Callable[[F], F]:
 
 
 class Asking(Command):
-    """
-    A command that is given words to look for, some of which begin with a dash: `find --dry-run`.
-
-    What is no option of it, or lacks its value, is such a word. What looks like a misspelt option is refused.
-    """
+    """A command whose words may begin with a dash, as in `find --dry-run`; a misspelt option is refused."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        from difflib import get_close_matches
+
+        ctx.ignore_unknown_options = True
+        known = {name for param in self.get_params(ctx) for name in param.opts}
         try:
-            return super().parse_args(ctx, self._sort(args))
+            for word in args[: args.index("--")] if "--" in args else args:
+                name = word.partition("=")[0]
+                if len(word) > 1 and word[0] == "-" and not {name, word[:2]} & known:
+                    if near := get_close_matches(name, known, cutoff=0.8):
+                        raise click.NoSuchOption(name, possibilities=near, ctx=ctx)
+                    output.say(f"spellbook: {one_line(word)} is taken as a word to look for.", err=True)
+            return super().parse_args(ctx, [*args])
         except click.UsageError as error:
             if type(error) is click.BadParameter or not any(arg.startswith("-") for arg in args):
                 raise  # a wrong value of an option is no word to look for
             hint = f"To look for a word that begins with a dash, put -- before it: spellbook {ctx.info_name} -- --word"
             raise click.UsageError(f"{error.format_message()}\n{hint}", ctx) from error
-
-    def _sort(self, args: Sequence[str]) -> list[str]:
-        """Return the options with their values, then `--`, then the words."""
-        known = {name: param for param in self.params if isinstance(param, click.Option) for name in param.opts}
-        names = [*known, "-h", "--help"]
-        options: list[str] = []
-        words: list[str] = []
-        rest = deque(args)
-        while rest:
-            arg = rest.popleft()
-            name, equals, _ = arg.partition("=")
-            takes_value = name in known and not known[name].is_flag
-            if arg == "--":
-                words += rest
-                break
-            is_whole = bool(equals) if takes_value else arg in names
-            if takes_value and not equals and rest and rest[0] not in names:
-                options += [arg, rest.popleft()]
-            elif is_whole or re.fullmatch(r"-n\d+", arg) or _is_misspelt(name, names):
-                options.append(arg)
-            else:
-                if len(arg) > 1 and arg.startswith("-"):
-                    output.say(f"spellbook: {one_line(arg)} is taken as a word to look for.", err=True)
-                words.append(arg)
-        return [*options, "--", *words]
-
-
-def _is_misspelt(word: str, names: Iterable[str]) -> bool:
-    """Say whether a word with dashes is so near to an option that it must have been meant for it."""
-    if not word.startswith("--") or word in names:
-        return False
-    from difflib import get_close_matches
-
-    return bool(get_close_matches(word[2:], [name[2:] for name in names if name.startswith("--")], n=1, cutoff=0.75))
 
 
 _STAYING = {"mcp", "watch"}
@@ -324,13 +295,48 @@ def opened(ctx: click.Context) -> Iterator[Reader]:
             raise
 
 
+_COMMANDS = {
+    "init reindex watch mcp": "index",
+    "serve": "serve",
+    "search memorize find why recent show history topics": "search",
+    "context": "context",
+    "open": "editor",
+    "scribe add save erase revise merge restore log undo mv": "edit",
+    "export import snapshot": "backup",
+    "status doctor chroma demo": "doctor",
+    "install": "install",
+    "capture": "capture",
+    "merge-driver sync": "sync",
+    "migrate model": "models",
+    "token": "token",
+    "completion": "completion",
+}
+"""The commands of each module of this room."""
+
+
+class _Main(Group):
+    """Imports the module of a command when the command runs, all of them for help and for a word that is none."""
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in self.commands:
+            of_it = [module for names, module in _COMMANDS.items() if name in names.split()]
+            for module in of_it or _COMMANDS.values():
+                import_module(f"spellbook.cli.{module}")
+        return super().get_command(ctx, name)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        self.get_command(ctx, "")
+        self.commands = {name: self.commands[name] for names in _COMMANDS for name in names.split()}
+        return super().list_commands(ctx)
+
+
 def _origin() -> str:
     """Return what --version says: the version, where the program is, and which Python runs it."""
     folder = str(Path(__file__).parents[1]).replace("%", "%%")
     return f"%(prog)s %(version)s from {folder} (Python {sys.version.partition(' ')[0]})"
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="spellbook", message=_origin())
 @vault_option
 def main() -> None:

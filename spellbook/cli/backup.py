@@ -10,7 +10,6 @@ import click
 
 from spellbook.cli import output, progress_bar
 from spellbook.cli.app import Group, command, filter_option, json_option, main, option, warn_of_unmatched
-from spellbook.notes.note import Fault
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, one_line
 from spellbook.verbs import table
@@ -57,7 +56,7 @@ def export(
         others = [counted(done.attachments, "other file")] if done.attachments else []
         held = " and ".join([counted(done.notes, "note"), *others])
         output.say(f"{one_line(done.file)}: {held}, {done.bytes / 1e6:.1f} MB.")
-    _print_faults(done.faults)
+    output.faults(done.faults, end=True)
 
 
 @command(
@@ -97,7 +96,7 @@ def import_(book: Spellbook, source: str, folder: str | None, as_json: bool, **o
     with progress_bar.bar(hidden=as_json) as progress:
         done = book.import_(source, progress=progress, **options)
     output.result(done, as_json, _print_imported)
-    _print_faults(done.faults)
+    output.faults(done.faults, end=True)
 
 
 def _print_imported(done: Imported) -> None:
@@ -155,7 +154,7 @@ def create(book: Spellbook, as_json: bool) -> None:
     with progress_bar.bar(hidden=as_json) as progress:
         taken = book.snapshots.create(progress)
     output.result(taken, as_json, lambda taken: click.echo(_row(taken)))
-    _print_faults(taken.faults)
+    output.faults(taken.faults, end=True)
 
 
 @command(json_option, group=snapshot)
@@ -180,9 +179,7 @@ def verify(book: Spellbook, as_json: bool) -> None:
     else:
         read = f"{counted(done.snapshots, 'snapshot')}, {counted(done.contents, 'content')}"
         output.say(f"{read}: {len(done.faults) or 'nothing'} damaged.")
-    output.faults(done.faults)
-    if done.faults:
-        sys.exit(1)
+    output.faults(done.faults, end=True)
 
 
 @command(
@@ -218,7 +215,7 @@ def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, ye
             f"Restored {done.name} to {done.into}: {counted(done.written, 'file')} written, "
             f"{done.unchanged} unchanged{removed}{missing}."
         )
-    _print_faults(done.faults)
+    output.faults(done.faults, end=True)
 
 
 @command(json_option, group=snapshot)
@@ -236,11 +233,3 @@ def _print_names(what: str, names: Sequence[str]) -> None:
         click.echo(f"  {translated(what)}: {one_line(name)}")
     if len(names) > _MOST_SHOWN:
         output.say(f"  … {len(names) - _MOST_SHOWN} more: --json lists all")
-
-
-def _print_faults(faults: Sequence[Fault]) -> None:
-    """Name what is missing, and end as a command that met a fault."""
-    for fault in faults:
-        output.say(f"spellbook: {one_line(str(fault))}; left out.", err=True)
-    if faults:
-        sys.exit(1)

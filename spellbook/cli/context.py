@@ -112,8 +112,7 @@ def context(
     """
     hook = _hook(b"" if text else read_stdin(_MOST_STDIN, _STDIN_SECONDS))
     if kind == "reminder":
-        if hook.get("hook_event_name") != "Stop":  # a hook that an earlier version installed
-            output.as_json({"reminder": _COMPACTING}) if as_json else click.echo(_COMPACTING)
+        output.as_json({"reminder": _COMPACTING}) if as_json else click.echo(_COMPACTING)
         return
     if kind == "prompt":
         prompt = text or hook.get("prompt")
@@ -146,18 +145,14 @@ def _print_related(ctx: click.Context, prompt: str, also: str | Sequence[str], a
         click.echo(recall.text(passages))
 
 
-def _config(ctx: click.Context) -> Any:
-    from spellbook.settings.config import load
-
-    options = ctx.ensure_object(dict)
-    return load(options.get("vault"), scope=options.get("scope"))
-
-
 def _index(ctx: click.Context) -> AbstractContextManager[Index]:
     """Open the index of the vault if it can be read at once. Raises StorageError."""
     from spellbook.index.opened import Index
+    from spellbook.settings.config import load
 
-    return contextlib.closing(Index.open_ready(_config(ctx), _LOCK_SECONDS))
+    options = ctx.ensure_object(dict)
+    config = load(options.get("vault"), scope=options.get("scope"))
+    return contextlib.closing(Index.open_ready(config, _LOCK_SECONDS))
 
 
 def _hook(data: bytes) -> dict[str, Any]:

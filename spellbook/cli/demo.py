@@ -53,12 +53,9 @@ _EDIT = "\nUpdate: the load test of 2026-11-30 held 2,600 logins a minute with p
 
 def run() -> None:
     """Run the tour and print it. Raises SpellbookError if something is not as it should be."""
-    folder = Path(tempfile.mkdtemp(prefix="spellbook-demo-"))
-    try:
-        os.environ["SPELLBOOK_STATE"] = str(folder / "state")
-        _tour(folder / "vault")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="spellbook-demo-", ignore_cleanup_errors=True) as folder:
+        os.environ["SPELLBOOK_STATE"] = os.path.join(folder, "state")
+        _tour(Path(folder, "vault"))
 
 
 def _tour(vault: Path) -> None:
@@ -79,18 +76,15 @@ def _tour(vault: Path) -> None:
 
 
 async def _session(vault: Path, embedder: str) -> None:
-
     say("\n2. An agent starts `spellbook mcp` and talks to it over stdin and stdout.")
     arguments = ["-m", "spellbook", "--vault", str(vault), "mcp"]
     server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
     async with Client(server) as client:
-        tools = await client.list_tools()
-        _did(f"its tools: {', '.join(tool.name for tool in tools.tools)}")
+        _did(f"its tools: {', '.join(tool.name for tool in (await client.list_tools()).tools)}")
         call = partial(_call, client)
         session = json.loads(await call("rest", language="en"))
-        _did(
-            f"rest() opened {session['session_id']} and handed out {len(session['chunking_guide']['principles'])} rules"
-        )
+        rules = len(session["chunking_guide"]["principles"])
+        _did(f"rest() opened {session['session_id']} and handed out {rules} rules")
         written = json.loads(await call("scribe", chunk=_CHUNK, session_id=session["session_id"]))
         _did(f"scribe() wrote {written['path']}")
         again = json.loads(await call("scribe", chunk=_CHUNK, session_id=session["session_id"]))

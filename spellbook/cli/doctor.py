@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,7 +17,7 @@ from spellbook.text.quoting import counted, one_line
 
 if TYPE_CHECKING:
     from spellbook.library.book import Spellbook
-    from spellbook.search.duplicates import AlikeChunks, Contradiction, Repeated
+    from spellbook.search.duplicates import Repeated
 
 _MOST_LISTED = 5  # duplicates and contradictions of a vault
 _MOST_ALIKE = 5  # chunks of a group of duplicates
@@ -78,45 +77,29 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
 
 def _print_repeated(found: Repeated) -> None:
     """Print which texts repeat or contradict each other, a few of each, and what to do about them."""
-    kinds: tuple[tuple[Sequence[Any], Callable[[Any], Iterator[str]], str, str], ...] = (
+    for findings, name, step in (
         (
             found.duplicates,
-            _alike,
             counted(len(found.duplicates), "duplicate"),
             "keep one and erase the others, or say what is different",
         ),
         (
             found.contradictions,
-            _contrary,
             counted(len(found.contradictions), "contradiction"),
             "keep what is true, edit or erase the other",
         ),
-    )
-    for findings, rows, name, step in kinds:
-        if not findings:
-            continue
-        click.echo(f"\n{click.style(translated(name), bold=True)}: {translated(step)}")
-        for line in (line for finding in findings[:_MOST_LISTED] for line in rows(finding)):
-            click.echo(f"  {line}")
+    ):
+        if findings:
+            click.echo(f"\n{click.style(translated(name), bold=True)}: {translated(step)}")
+        for finding in findings[:_MOST_LISTED]:
+            parts = getattr(finding, "parts", ())[:_MOST_PARTS]
+            texts = [", ".join(side) for side in zip(*parts, strict=True)] or map(titles, finding.chunks)
+            for chunk, text in [*zip(finding.chunks, texts, strict=True)][:_MOST_ALIKE]:
+                click.echo(f"  {click.style(place(chunk), fg='cyan')}  {one_line(text)}")
+            if len(finding.chunks) > _MOST_ALIKE:
+                output.say(f"  … {len(finding.chunks) - _MOST_ALIKE:,} more")
         if len(findings) > _MOST_LISTED:
-            more = f"  … {len(findings) - _MOST_LISTED:,} more: the page Health of the dashboard lists them"
-            click.echo(click.style(translated(more), dim=True))
-
-
-def _alike(group: AlikeChunks) -> Iterator[str]:
-    shown = group.chunks[:_MOST_ALIKE]
-    width = output.widest([place(chunk) for chunk in shown])
-    for number, chunk in enumerate(shown):
-        yield f"{'' if number else f'{group.score:.2f}':4}  {output.row(place(chunk), titles(chunk), width)}"
-    if len(group.chunks) > _MOST_ALIKE:
-        yield translated(f"      … {len(group.chunks) - _MOST_ALIKE:,} more")
-
-
-def _contrary(pair: Contradiction) -> Iterator[str]:
-    places = [place(chunk) for chunk in pair.chunks]
-    width = output.widest(places)
-    for at, *words in zip(places, *pair.parts[:_MOST_PARTS], strict=True):
-        yield output.row(at, "   ".join(words), width)
+            output.say(f"  … {len(findings) - _MOST_LISTED:,} more: the page Health of the dashboard lists them")
 
 
 @command(

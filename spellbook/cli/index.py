@@ -137,18 +137,19 @@ def _is_agreed(question: str, how: str) -> bool:
 
 def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
     """Add the line for the trash to the vault's .gitignore if that is wanted; on a terminal ask, else say how."""
-    from spellbook.cli.clients import gitignore
+    from spellbook.cli.clients import gitfiles
+    from spellbook.cli.clients.gitfiles import IGNORE, TRASH
 
-    if not gitignore.is_missing(vault):
+    if not gitfiles.is_trash_shared(vault):
         if is_wanted:
-            output.say(f"{gitignore.FILE} needs no line: git already ignores {gitignore.LINE}.", err=True)
+            output.say(f"{IGNORE} needs no line: git already ignores {TRASH}.", err=True)
         return
-    offer = f"Erased notes go into {gitignore.LINE}, which git would commit"
-    question = f"{offer}. Add the line {gitignore.LINE} to {vault / gitignore.FILE}?"
-    how = f"{offer}: `spellbook init {named} --gitignore` adds the line {gitignore.LINE} to its {gitignore.FILE}."
+    offer = f"Erased notes go into {TRASH}, which git would commit"
+    question = f"{offer}. Add the line {TRASH} to {vault / IGNORE}?"
+    how = f"{offer}: `spellbook init {named} --gitignore` adds the line {TRASH} to its {IGNORE}."
     if is_wanted or _is_agreed(question, how):
-        gitignore.with_line(vault / gitignore.FILE, gitignore.LINE).make()
-        output.say(f"Added {gitignore.LINE} to {vault / gitignore.FILE}.")
+        gitfiles.with_line(vault / IGNORE, TRASH).make()
+        output.say(f"Added {TRASH} to {vault / IGNORE}.")
 
 
 @command(

@@ -13,6 +13,7 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import json_option, main, scope_option, vault_option
 from spellbook.mcp.names import toolsets_of
+from spellbook.settings.defaults import ADDRESS
 from spellbook.system.errors import SpellbookError
 from spellbook.system.run_queue import LOG
 
@@ -26,8 +27,6 @@ _CLIENTS = ("claude-desktop", "claude-code", "codex", "cursor", "vscode", "openc
 _HOOKS, _MERGE, _PLUGIN = "git-hooks", "git-merge", "obsidian"
 _SESSIONS = ("claude-code", "codex")
 """Clients whose sessions have hooks."""
-
-_ADDRESS = "http://127.0.0.1:17950"
 
 
 @main.command()
@@ -49,9 +48,9 @@ _ADDRESS = "http://127.0.0.1:17950"
 @click.option(
     "--url",
     is_flag=False,
-    flag_value=_ADDRESS,
+    flag_value=ADDRESS,
     metavar="URL",
-    help=f"Write the address of a running spellbook serve instead of a command [{_ADDRESS}].",
+    help=f"Write the address of a running spellbook serve instead of a command [{ADDRESS}].",
 )
 @click.option("--with-token", is_flag=True, help="Ask for the token of that server, and write it into the settings.")
 @click.option("--toolsets", default="", metavar="NAMES", help="Toolsets that the client gets, with commas.")
@@ -184,9 +183,12 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
             is_left = change.after is not None
             _make(change, dry_run, f"Removed {name!r} from {change.path}." if is_left else f"Deleted {change.path}.")
     if options["hooks"] and not uninstall and not dry_run:
-        _switch(_vault(ctx), CAPTURE, options["capture"])
+        _switch(
+            _vault(ctx), CAPTURE, options["capture"], "Keep what you say to agents as notes in sessions/ of the vault?"
+        )
     if client == "claude-code" and not (uninstall or dry_run or url):
-        _switch(_vault(ctx), SWITCH, options["claude_memory"])
+        question = "Search Claude Code's own memory of a project too? It is only read."
+        _switch(_vault(ctx), SWITCH, options["claude_memory"], question)
     if not dry_run and any(change.before != change.after for change in planned):
         output.say(about.next)
         if client == "codex" and options["hooks"]:
@@ -225,22 +227,15 @@ def _scope(ctx: click.Context) -> str:
     return ctx.ensure_object(dict).get("scope") or os.environ.get("SPELLBOOK_SCOPE", "")
 
 
-def _switch(vault: Path, name: str, is_wanted: bool | None) -> None:
+def _switch(vault: Path, name: str, is_wanted: bool | None, question: str) -> None:
     """Switch something on or off as a person says; ask once, and leave it as it is where nobody can be asked."""
     from spellbook.capture.ledger import Ledger
 
     ledger = Ledger(str(vault))
     if is_wanted is None and name not in ledger.all("switch") and sys.stdin.isatty() and sys.stderr.isatty():
-        is_wanted = output.confirm(_question(name), abort=False)
+        is_wanted = output.confirm(question, abort=False)
     if is_wanted is not None:
         ledger.turn(is_wanted, vault, name)
-
-
-def _question(switch: str) -> str:
-    """Return what a person is asked about a switch."""
-    if switch:
-        return "Search Claude Code's own memory of a project too? It is only read."
-    return "Keep what you say to agents as notes in sessions/ of the vault?"
 
 
 def _settings_file(client: McpClient, file: str | None, project: str | None) -> Path | None:
@@ -303,7 +298,7 @@ def _obsidian(ctx: click.Context, uninstall: bool, dry_run: bool, **options: Any
     if uninstall:
         planned = obsidian_plugin.take_out(folder, config.state, force=force)
     else:
-        planned = obsidian_plugin.add(folder, options["url"] or "", _ADDRESS, force=force)
+        planned = obsidian_plugin.add(folder, options["url"] or "", ADDRESS, force=force)
     for change in planned:
         backups = None if change.path.is_relative_to(folder) else config.state  # git would take the list's
         _make(change, dry_run, f"Deleted {change.path}." if change.after is None else f"Wrote {change.path}.", backups)
@@ -324,28 +319,32 @@ def _config(ctx: click.Context) -> Config:
 
 
 def _git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
-    from spellbook.cli.clients import clients, gitmerge, hooks
+    from spellbook.cli.clients import clients, gitfiles, hooks
 
     vault = _config(ctx).vault
     top = hooks.find(vault).top
-    wanted = "" if uninstall else gitmerge.driver(clients.launch())
-    change = gitmerge.line(vault, is_wanted=not uninstall)
-    is_other = gitmerge.configured(top) != wanted
+    wanted = "" if uninstall else gitfiles.driver(clients.launch())
+    change = gitfiles.merging(vault, is_wanted=not uninstall)
+    is_other = gitfiles.configured(top) != wanted
     if dry_run:
         click.echo(change.difference() if change else "", nl=False)
         if is_other:
-            click.echo(f"{gitmerge.DRIVER} = {wanted}")
+            click.echo(f"{gitfiles.DRIVER} = {wanted}")
         return
     if change:
         change.make()
     if is_other:
-        gitmerge.configure(top, wanted)
+        gitfiles.configure(top, wanted)
     if not change and not is_other:
-        output.say(f"{vault / gitmerge.FILE} and the repository's settings are as they should be; nothing was changed.")
+        output.say(
+            f"{vault / gitfiles.ATTRIBUTES} and the repository's settings are as they should be; nothing was changed."
+        )
     elif uninstall:
         output.say(f"Git merges the notes in {vault} as any other text again.")
     else:
-        output.say(f"Git merges the notes in {vault} by Spellbook; commit {vault / gitmerge.FILE} for the others.")
+        output.say(
+            f"Git merges the notes in {vault} by Spellbook; commit {vault / gitfiles.ATTRIBUTES} for the others."
+        )
 
 
 def _make(change: FileChange, dry_run: bool, message: str, backups: Path | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -113,8 +114,8 @@ def pull(name: str) -> None:
     if name not in store.NAMES:
         hint = f"Only {store.MODEL} is one. Serve any other with Ollama, llama.cpp or TEI: see docs/models.md."
         raise InvalidInput(f"There is no model {name!r:.80} to download.", hint)
-    with progress_bar.download(name) as progress:
-        pulled, fetched = download.pull(progress)
+    with progress_bar.bar(hidden=not sys.stderr.isatty()) as progress:
+        pulled, fetched = download.pull(partial(progress, name) if progress else None)
     what = "was downloaded" if fetched else "is already downloaded; nothing was fetched"
     output.say(f"{store.MODEL} {what}: {pulled.folder} ({pulled.size / 1e6:,.0f} MB).")
     try:
@@ -137,12 +138,9 @@ def list_(as_json: bool) -> None:
     here, installed = store.listed(), embedders.installed()
     known = {} if store.find() else {store.MODEL: store.ABOUT}
     if as_json:
-        pulled = [here] if here else []
-        keys = [
-            {"name": store.MODEL, "folder": one.folder, "source": one.source, "bytes": one.size, "whole": one.is_whole}
-            for one in pulled
-        ]
-        output.as_json({"here": keys, "installed": list(installed), "known": known})
+        keys = {"folder": "folder", "source": "source", "bytes": "size", "whole": "is_whole"}
+        pulled = [{"name": store.MODEL, **{key: getattr(here, field) for key, field in keys.items()}}] if here else []
+        output.as_json({"here": pulled, "installed": list(installed), "known": known})
         return
     if installed:
         output.say(f"Installed with Spellbook: {', '.join(installed)}.")

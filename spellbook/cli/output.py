@@ -8,7 +8,6 @@ Text from notes and file names cannot send control sequences to the terminal. Ev
 from __future__ import annotations
 
 import datetime as dt
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -55,8 +54,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST_COLUMNS = 100  # of a line that is not left to the terminal to break
-_MOST_PLACE = 48  # columns of a place in front of a text
 _MOST_NEAR = 20  # notes that are listed as linked, or as related
 _MOST_LINES = 6  # of a hit's text
 _MOST_LINE = 200  # letters of such a line
@@ -263,7 +260,6 @@ def recent(reply: Recent) -> None:
 
 def contents(listed: Sequence[Category], about: Callable[[Topic], TopicSummary]) -> None:
     """Print the table of contents as a tree: categories, their topics, and what each is about."""
-    wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for category in listed:
         what = f"  {one_line(category.description)}" if category.description else ""
         named = category_of(category.name, category.is_outside) or translated("(no category)")
@@ -277,7 +273,7 @@ def contents(listed: Sequence[Category], about: Callable[[Topic], TopicSummary])
             named += UNTRUSTED if topic.is_outside or main.is_outside else ""
             line = f"{branch} {named}  {size}, {topic.updated[:10]}"
             line += f"  {summary}" if summary else ""
-            click.echo(_fit(line, wide) if wide else line)
+            click.echo(line)
 
 
 def merged(done: Merged) -> None:
@@ -373,10 +369,12 @@ def offer(made: Offer, *, is_done: bool) -> None:
         say(rest.strip(), err=True)
 
 
-def faults(faults: Sequence[Fault]) -> None:
-    """Print faults on stderr, a line each."""
+def faults(faults: Sequence[Fault], *, end: bool = False) -> None:
+    """Print faults on stderr, a line each; a command may `end` by them."""
     for fault in faults:
         say(f"spellbook: {one_line(str(fault))}.", err=True)
+    if faults and end:
+        sys.exit(1)
 
 
 def _links(changed: Sequence[RelinkedNote]) -> tuple[str, str]:
@@ -417,26 +415,8 @@ def chroma(state: Mapping[str, Any]) -> str:
 # -- parts of a line
 
 
-def row(at: str, text: str, width: int = 32) -> str:
-    """A place, coloured, and behind it a text of one line, cut where a terminal would break it."""
-    gap = " " * max(2, width + 2 - width_of(at))
-    room = max(40, _MOST_COLUMNS - width_of(at) - len(gap))
-    shown = _fit(one_line(" ".join(text.split())), room)
-    return f"{click.style(at, fg='cyan')}{gap}{shown}"
-
-
-def _fit(text: str, columns: int) -> str:
-    while width_of(text) > columns:
-        text = text[: len(text) * columns // width_of(text) - 1].rstrip() + "…"
-    return text
-
-
 def pad(text: str, columns: int) -> str:
     return text + " " * max(0, columns - width_of(text))
-
-
-def widest(places: Sequence[str]) -> int:
-    return min(_MOST_PLACE, max(map(width_of, places)))
 
 
 def width_of(text: str) -> int:

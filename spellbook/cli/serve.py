@@ -15,6 +15,7 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import debug_option, main, opened, scope_option, toolsets_option, vault_option, wiki_option
 from spellbook.mcp.names import toolsets_of
+from spellbook.settings.defaults import HOST, PORT
 from spellbook.system.errors import InvalidInput
 from spellbook.system.heap import growing
 from spellbook.system.processes import leave_threads, present
@@ -49,16 +50,16 @@ container_option = click.option(
 @container_option
 @click.option(
     "--host",
-    default=lambda: os.environ.get("SPELLBOOK_HOST") or "127.0.0.1",
+    default=lambda: os.environ.get("SPELLBOOK_HOST") or HOST,
     metavar="ADDRESS",
-    help="Where to listen [127.0.0.1: this machine alone; SPELLBOOK_HOST]. Beyond it, clients need a token.",
+    help=f"Where to listen [{HOST}: this machine alone; SPELLBOOK_HOST]. Beyond it, clients need a token.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    default=lambda: os.environ.get("SPELLBOOK_PORT") or "17950",
+    default=lambda: os.environ.get("SPELLBOOK_PORT") or str(PORT),
     metavar="PORT",
-    help="The port [17950; SPELLBOOK_PORT]; 0 for any free one.",
+    help=f"The port [{PORT}; SPELLBOOK_PORT]; 0 for any free one.",
 )
 @toolsets_option
 @click.option("--certfile", type=click.Path(), metavar="FILE", help="A certificate as PEM, for https.")
@@ -170,11 +171,9 @@ def _browser() -> webbrowser.BaseBrowser | None:
 
 def _is_open(address: run.Address, named: tuple[str, ...]) -> bool:
     """Say whether SPELLBOOK_AUTH lets everybody in. Raises InvalidInput where that would be an accident."""
-    from spellbook.settings.config import either
+    from spellbook.settings.config import either, is_loopback
 
     is_open = either("SPELLBOOK_AUTH", "token", "none") == "none"
-    from spellbook.settings.config import is_loopback
-
     if is_open and not is_loopback(address.host):
         if not named:
             raise InvalidInput(

@@ -88,7 +88,7 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     installed, Spellbook merges notes that both sides changed; what cannot be
     merged is left as it was, and named. See spellbook install --help.
     """
-    from spellbook.cli.clients import gitmerge, hooks
+    from spellbook.cli.clients import gitfiles, hooks
 
     vault = book.config.vault
     places = (vault / TRASH, book.config.state, book.config.snapshot_folder, Path(paths.data(str(vault))))
@@ -99,7 +99,7 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     upstream = git.ask("rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}")
     if not upstream:
         raise Conflict("This branch has no upstream.", "Name one: git push -u origin BRANCH.")
-    if not gitmerge.is_used(vault) and not (told := book.config.state / "git-merge.told").exists():
+    if not gitfiles.is_merged(vault) and not (told := book.config.state / "git-merge.told").exists():
         told.touch()
         output.say(
             "Notes that both sides change are merged line by line; spellbook install git-merge does better.", err=True

@@ -10,21 +10,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain, pairwise
 from typing import Literal
 
 from spellbook.editing.merged_labels import LISTS, as_list, unite
 from spellbook.index import privacy
 from spellbook.index.filters import fold, instant
 from spellbook.notes.frontmatter import load_value
-from spellbook.notes.links import replaced
-from spellbook.notes.note import MERGED, Block, Note, lines, newline, parse
+from spellbook.notes.note import MERGED, Block, Note, lines, newline, parse, replaced
 from spellbook.notes.splitter import sentences
-from spellbook.system.errors import Conflict, InvalidInput
+from spellbook.system.errors import Conflict
 from spellbook.text.diff import contradiction
 from spellbook.text.unicode import composed
 
@@ -32,22 +31,16 @@ Take = Literal["", "first", "other", "both"]
 """Whose sentence stands where two contradict: that of one note, or both; "" is not decided yet, and shows both."""
 
 _Path = tuple[str, ...]
+"""A section by its heading and those above it, without case; () is above the first heading."""
 
 _OWN = {*LISTS, "importance", "id", "created", "updated", "modified", "title", MERGED}
 _MARKER = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
-_NEXT_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n)([^\r\n]*)")
+_TEXT_BELOW = re.compile(r"[ \t]*(?:\r\n|\r|\n)[ \t]*[^\s]")
 _EDGES = " .。!?！？"
 _ENDED = re.compile(r"[.!?…。！？:;][\"'”’»)\]*_]*$")
-_MOST_LETTERS = 5_000
-"""Letters of a unit that is compared with others word by word."""
-_MOST_UNITS = 10_000
-"""Sentences, items and blocks of a note that is merged; a megabyte of prose has as many."""
 
 _COMMON = 200
 """A word that more units hold says nothing about which two belong together."""
-
-_MOST_ALIKE = 20
-"""Units that one is compared with: those that share most words with it."""
 
 _LEAST_ALIKE = 0.5
 """Share of the shorter unit's words that two units must have in common to be compared. By hand."""
@@ -89,11 +82,16 @@ class _Unit:
 
     @cached_property
     def wording(self) -> str:
-        """What is compared: the text without case, line breaks and what ends it; of code, the text to the letter."""
+        """Its text to compare: without case, line breaks and the mark at its end; of code, to the letter."""
         text = composed(self.bare)
         if self.kind == "block":
             return "\n".join(line.rstrip() for line in lines(text))
         return " ".join(text.casefold().split()).strip(_EDGES)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The words of its wording."""
+        return frozenset(self.wording.split())
 
 
 @dataclass(slots=True)
@@ -105,174 +103,122 @@ class _NoteUnits:
     last: dict[_Path, int] = field(default_factory=dict)
     headings: dict[_Path, str] = field(default_factory=dict)
 
-
-class _CombinedDraft:
-    """The first note and its planned changes: units in place of units, and units at the end of sections."""
-
-    def __init__(self, note: Note, page: _NoteUnits) -> None:
-        self._note = note
-        self._page = page
-        self._newline = newline(note.text)
-        self._ends: dict[_Path, int] = {}  # the last block of each section and all below it
-        for path, last in page.last.items():
-            self._ends |= {above: max(last, self._ends.get(above, 0)) for above in _above(path)}
-        self._instead: dict[tuple[int, int], str] = {}
-        self._sections: dict[_Path, list[_Unit]] = defaultdict(list)
-
-    def exchange(self, old: _Unit, new: _Unit) -> bool:
-        """Put `new` in the place of `old`, unless something is there already."""
-        span = (old.start, old.end)
-        if span in self._instead:
-            return False
-        self._instead[span] = old.text[: len(old.text) - len(old.bare)] + new.bare
-        return True
-
-    def add(self, unit: _Unit) -> None:
-        """Insert `unit` at the end of its section."""
-        self._sections[unit.section].append(unit)
-
-    def text(self, other: _NoteUnits) -> str:
-        """Return the whole text. Sections that only `other` has follow the section that they belong to."""
-        gap = self._newline * 2
-        parts: dict[int, list[str]] = defaultdict(list)
-        above: list[str] = []
-        for path in [path for path in self._sections if path in self._page.last or not path]:
-            added = self._join_units(self._sections.pop(path))
-            (parts[self._page.last[path]] if path in self._page.last else above).append(added)
-        for path in self._missing_headings(other):
-            section = re.sub(r"\r\n|\r|\n", self._newline, other.headings[path])
-            section += gap + self._join_units(self._sections[path]) if path in self._sections else ""
-            (parts[self._last_block_above(path)] if self._page.ends else above).append(section)
-        put = [(self._page.ends[block], "".join(gap + text for text in texts)) for block, texts in parts.items()]
-        edits = [(at, at, new + self._blank_at(at)) for at, new in put]
-        text = replaced(self._note.text, sorted([*edits, *((*span, new) for span, new in self._instead.items())]))
-        if above:
-            body = text[self._note.body_at :]
-            at = len(text) - len(body.lstrip("\r\n"))
-            text = text[:at] + gap.join(above) + (gap if body.strip() else self._newline) + text[at:]
-        return text
-
-    def _missing_headings(self, other: _NoteUnits) -> Iterator[_Path]:
-        """Yield, in order, the headings that only the other note has and that have new text, or no text at all."""
-        filled = {unit.section for unit in other.units}.intersection(other.headings)
-        full, new = (
-            {above for path in those for above in _above(path)}
-            for those in (filled, self._sections.keys() & other.headings.keys())
-        )
-        below = Counter(above for path in other.headings for above in _above(path))
-        for path in other.headings:
-            is_empty = path not in full and below[path] == 1
-            if path not in self._page.headings and (is_empty or path in new):
-                yield path
-
-    def _last_block_above(self, path: _Path) -> int:
-        """Return the last block of the nearest existing section above `path`, with its subsections."""
-        ends = (self._ends[above] for above in reversed(_above(path)[:-1]) if above in self._ends)
-        return next(ends, len(self._page.ends) - 1)
-
-    def _join_units(self, added: Sequence[_Unit]) -> str:
-        """Return units as blocks; units from one block of the other note stay one block."""
-        text = ""
-        before: _Unit | None = None
-        for unit in added:
-            is_same = before is not None and before.block == unit.block
-            if is_same and unit.kind == "item":
-                text += self._newline
-            elif is_same and unit.kind == "sentence" and before and _ENDED.search(before.text):
-                text += " "
-            elif before:
-                text += self._newline * 2
-            text += re.sub(r"\r\n|\r|\n", self._newline, unit.text)
-            before = unit
-        return text
-
-    def _blank_at(self, at: int) -> str:
-        """The blank line needed after a block inserted at `at`, so that it does not run into the next."""
-        rest = _NEXT_LINE.match(self._note.text, at)
-        return self._newline if rest and rest[1].strip() else ""
+    def end_below(self, path: _Path) -> int:
+        """Return the last block of a section with its subsections, else of the nearest section above it."""
+        for depth in range(len(path), 0, -1):
+            if below := [block for section, block in self.last.items() if section[:depth] == path[:depth]]:
+                return max(below)
+        return len(self.ends) - 1
 
 
 def join(first: Note, other: Note, take: Take = "") -> Joined:
     """
     Return the first note's text plus the sentences that only the other note has, each in its section.
 
-    Raises InvalidInput for a note that is too long, and Conflict if the notes cannot be joined without changing how
-    they read.
+    Raises Conflict if the notes cannot be joined without changing how they read.
     """
     here, there = _page(first), _page(other)
-    for note, page in ((first, here), (other, there)):
-        if len(page.units) > _MOST_UNITS:
-            raise InvalidInput(
-                f"{note.path} has {len(page.units):,} sentences and items, and notes are merged up to {_MOST_UNITS:,}.",
-                "Divide it, or put the two together by hand; nothing was changed.",
-            )
-    alike = _UnitIndex(here.units)
     known = {unit.wording for unit in here.units}
-    draft = _CombinedDraft(first, here)
+    wanted = known | {unit.wording for unit in there.units}
+    holding: dict[str, list[_Unit]] = defaultdict(list)
+    for unit in here.units:
+        for word in unit.words:
+            holding[word].append(unit)
+    new: dict[_Path, list[_Unit]] = defaultdict(list)
+    instead: dict[tuple[int, int], str] = {}
     added: list[str] = []
     changed: list[ChangedPair] = []
-    taken: set[str] = set()
-    let_go: set[str] = set()
     for unit in there.units:
-        if unit.wording in known or unit.wording in taken:
-            continue  # said twice in the other note, once is enough
-        contrary, parts = alike.contrary(unit)
-        if contrary is not None:
+        if unit.wording in known:
+            continue
+        holders = (holding[word] for word in unit.words if 0 < len(holding[word]) <= _COMMON)
+        contrary, parts = _contrary(unit, {near.start: near for near in chain(*holders)})
+        if contrary:
             changed.append(ChangedPair(contrary.bare, unit.bare, parts))
             if take == "first":
-                let_go.add(unit.wording)
+                wanted.discard(unit.wording)
                 continue
-            if take == "other" and draft.exchange(contrary, unit):
-                let_go.add(contrary.wording)
-                added.append(unit.bare)
-                continue
-        taken.add(unit.wording)
+        known.add(unit.wording)
         added.append(unit.bare)
-        draft.add(unit)
-    text = draft.text(there)
-    _check(first, text, {unit.wording for unit in (*here.units, *there.units)} - let_go)
-    return Joined(text, tuple(added), tuple(changed))
-
-
-def _check(first: Note, text: str, wanted: set[str]) -> None:
+        if contrary and take == "other" and (place := (contrary.start, contrary.end)) not in instead:
+            instead[place] = contrary.text.removesuffix(contrary.bare) + unit.bare
+            wanted.discard(contrary.wording)
+        else:
+            new[unit.section].append(unit)
+    text = _inserted(first, here, there, new, instead)
     after = parse(first.path, first.encode(text))
     if after.body_at != first.body_at or not wanted <= {unit.wording for unit in _page(after).units}:
         raise Conflict(
             f"{first.path}: the two notes cannot be joined so that both still read as they did.",
             "Close every code fence and HTML comment in them, or join them by hand; nothing was changed.",
         )
+    return Joined(text, tuple(added), tuple(changed))
 
 
-class _UnitIndex:
-    """An index of a note's units by their words."""
-
-    def __init__(self, units: Iterable[_Unit]) -> None:
-        self._units = [unit for unit in units if len(unit.text) <= _MOST_LETTERS]
-        self._words = [set(unit.wording.split()) for unit in self._units]
-        self._holding: dict[str, list[int]] = defaultdict(list)
-        for number, words in enumerate(self._words):
-            for word in words:
-                self._holding[word].append(number)
-
-    def contrary(self, unit: _Unit) -> tuple[_Unit | None, tuple[tuple[str, str], ...]]:
-        """Return the unit that `unit` contradicts with the fewest differences, and these; None if there is none."""
-        best: tuple[_Unit | None, tuple[tuple[str, str], ...]] = (None, ())
-        words = set(unit.wording.split()) if len(unit.text) <= _MOST_LETTERS else set()
-        holders = (self._holding.get(word, ()) for word in words)
-        shared = Counter(number for held in holders if len(held) <= _COMMON for number in held)
-        for number in sorted(number for number, _ in shared.most_common(_MOST_ALIKE)):
-            candidate, others = self._units[number], self._words[number]
-            if len(words & others) < _LEAST_ALIKE * min(len(words), len(others)):
-                continue
+def _contrary(unit: _Unit, near: Mapping[int, _Unit]) -> tuple[_Unit | None, tuple[tuple[str, str], ...]]:
+    """Return the unit near to `unit`, by its start, that it contradicts with the fewest differences, and these."""
+    best: tuple[_Unit | None, tuple[tuple[str, str], ...]] = (None, ())
+    for _, candidate in sorted(near.items()):
+        if len(unit.words & candidate.words) >= max(1, _LEAST_ALIKE * min(len(unit.words), len(candidate.words))):
             parts = contradiction(candidate.bare, unit.bare)
             if parts and (best[0] is None or len(parts) < len(best[1])):
                 best = candidate, parts
-        return best
+    return best
 
 
-def _above(path: _Path) -> list[_Path]:
-    """The section and all sections that contain it, outermost first."""
-    return [path[:depth] for depth in range(1, len(path) + 1)]
+def _inserted(
+    note: Note,
+    here: _NoteUnits,
+    there: _NoteUnits,
+    new: dict[_Path, list[_Unit]],
+    instead: dict[tuple[int, int], str],
+) -> str:
+    """
+    Return a note's text with units in the place of others, and the `new` ones at the end of their sections.
+
+    A section that only the other note has follows the one to which it belongs, if it has new text or none at all.
+    """
+    end_of_line = newline(note.text)
+    full, fresh = (
+        {section[:depth] for section in sections for depth in range(1, len(section) + 1)}
+        for sections in ([unit.section for unit in there.units], [*new])
+    )
+    inserted: dict[int, list[str]] = defaultdict(list)
+    for path in ((), *there.headings):
+        is_missing = bool(path) and path not in here.headings
+        texts = [there.headings[path]] if is_missing and (path in fresh or path not in full) else []
+        texts += [_joined_units(new[path])] if path in new else []
+        if texts:
+            block = here.last[path] if path in here.last else here.end_below(path) if path else -1
+            inserted[block].append("\n\n".join(texts))
+    changes = [(start, end, text) for (start, end), text in instead.items()]
+    above = ""
+    for block, texts in inserted.items():
+        text = re.sub(r"\r\n|\r|\n", end_of_line, "\n\n".join(texts))
+        if block < 0:
+            above = text
+            continue
+        at = here.ends[block]
+        # A block that follows without a blank line would run into the new text.
+        gap = end_of_line if _TEXT_BELOW.match(note.text, at) else ""
+        changes.append((at, at, f"{end_of_line * 2}{text}{gap}"))
+    result = replaced(note.text, sorted(changes))
+    if above:
+        rest = result[note.body_at :].lstrip("\r\n")
+        at = len(result) - len(rest)
+        result = result[:at] + above + end_of_line * (2 if rest.strip() else 1) + rest
+    return result
+
+
+def _joined_units(units: Sequence[_Unit]) -> str:
+    """Return units as blocks; units from one block of the other note stay one block."""
+    text = units[0].text
+    for before, unit in pairwise(units):
+        is_same = before.block == unit.block
+        is_prose = unit.kind == "sentence" and _ENDED.search(before.text)
+        text += "\n" if is_same and unit.kind == "item" else " " if is_same and is_prose else "\n\n"
+        text += unit.text
+    return text
 
 
 def _page(note: Note) -> _NoteUnits:
@@ -314,7 +260,7 @@ def _spans(
 
 
 def _all_blocks(note: Note, source: Sequence[str]) -> Iterator[Block]:
-    """Yield the note's blocks, and as blocks the lines that are in none: what links refer to."""
+    """Yield the note's blocks, and as blocks the lines that are in none: definitions of links."""
     at = 0
     for block in (*note.blocks, Block("", len(source), len(source))):
         written = [i for i in range(at, block.start) if source[i].strip()]
@@ -325,9 +271,6 @@ def _all_blocks(note: Note, source: Sequence[str]) -> Iterator[Block]:
         at = max(at, block.end)
 
 
-# -- frontmatter
-
-
 def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tuple[object, object]]]:
     """
     Return what to set in the first note's frontmatter, and where the two differ and the first one's value stays.
@@ -336,21 +279,26 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
     rules, and what the first one does not say is taken over. The other's ids, path and title stay as pointers.
     """
     wanted: dict[str, object] = {}
-    for key, split in LISTS.items():
-        ours, theirs = first.meta.get(key), other.meta.get(key)
-        if key == "aliases" and other.own_title and fold(other.own_title) != fold(first.title):
-            theirs = [*as_list(theirs, split), other.own_title]
-        if (value := unite(key, None, ours, theirs)) is not ours:
-            wanted[key] = value
+    stays: dict[str, tuple[object, object]] = {}
+    theirs = dict(other.meta)
+    if other.own_title and fold(other.own_title) != fold(first.title):
+        theirs["aliases"] = [*as_list(theirs.get("aliases"), LISTS["aliases"]), other.own_title]
+    for key in LISTS:
+        if (both := unite(key, None, first.meta.get(key), theirs.get(key))) is not first.meta.get(key):
+            wanted[key] = both
     if "importance" in other.meta and other.importance > first.importance:
         wanted["importance"] = other.meta["importance"]
     if (instant(other.created) or math.inf) < (instant(first.created) or math.inf):
         wanted["created"] = load_value(str(other.created))
-    more = {key: value for key, value in other.meta.items() if key not in _OWN and fold(key) not in privacy.RULED}
-    wanted |= {key: value for key, value in more.items() if key not in first.meta}
+    for key, value in theirs.items():
+        if key in _OWN or fold(key) in privacy.RULED:
+            continue
+        if key not in first.meta:
+            wanted[key] = value
+        elif first.meta[key] != value:
+            stays[key] = first.meta[key], value
     wanted |= privacy.needed({**first.meta, **wanted}, first.meta, other.meta)
     names = [*filter(None, [other.declared_id]), other.path.removesuffix(".md"), *other.merged]
     if new := [name for name in dict.fromkeys(names) if name not in first.merged]:
         wanted[MERGED] = [*first.merged, *new]
-    stays = {key: (first.meta[key], value) for key, value in more.items() if first.meta.get(key, value) != value}
     return wanted, stays

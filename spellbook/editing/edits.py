@@ -312,14 +312,11 @@ def _comments(header: str, colon: int, end: int, node: yaml.Node) -> str:
     for child in _leaves(node):
         bounds += [child.start_mark.index, child.end_mark.index]
     gaps = [header[a:b] for a, b in zip(bounds[::2], [*bounds[1::2], end], strict=False)]
-    comments: list[str] = [comment for gap in gaps for comment in re.findall(r"(?:(?<=\s)|^)#[^\r\n]*", gap)]
-    if not comments:
-        return ""
-    first, *rest = comments
+    comments = [comment for gap in gaps for comment in re.findall(r"(?:(?<=\s)|^)#[^\r\n]*", gap)]
     end_of_line = newline(header)
-    same_line = "\n" not in gaps[0].partition("#")[0] and "#" in gaps[0]
-    lead = f"  {first}" if same_line else f"{end_of_line}{first}"
-    return lead + "".join(f"{end_of_line}{comment}" for comment in rest)
+    is_beside = "#" in gaps[0] and "\n" not in gaps[0].partition("#")[0]
+    text = "".join(f"{end_of_line}{comment}" for comment in comments)
+    return f"  {text.removeprefix(end_of_line)}" if is_beside else text
 
 
 def _leaves(node: yaml.Node) -> Iterator[yaml.Node]:

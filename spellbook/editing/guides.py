@@ -1,11 +1,13 @@
 """
-The guides that `rest` returns: notes of the category system in the vault, read as lists.
+The guides that `rest` returns, notes of the category system in the vault, read as lists; and the sessions it begins.
 
 A person may edit, translate or delete them. What a guide lacks comes from the packaged one.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import accumulate, pairwise
@@ -13,11 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from spellbook.editing import memory
-from spellbook.index.filters import fold
+from spellbook.index.catalog.sessions import Session
+from spellbook.index.filters import conditions, fold
+from spellbook.index.opened import Index
 from spellbook.notes.note import Note, parse
+from spellbook.system.errors import InvalidInput, MemoryNotFound, RestRequired
 from spellbook.text.quoting import json_of
 
 LANGUAGES = ("en", "ko")
+SESSION_SECONDS = 3600.0  # how long a session is live after it began
 
 _MOST_LETTERS = 2_900
 """Letters of the lists that `rest` returns; its whole answer has at most 3,500."""
@@ -128,3 +134,46 @@ def _sections(note: Note) -> list[str]:
     starts = [block.start for block in note.blocks if block.kind == "heading" and block.level == 2]
     bounds: Sequence[int] = [*starts, len(source)]
     return ["".join(source[a:b]).strip() for a, b in pairwise(bounds)]
+
+
+# -- sessions: a client reads the guides before it writes
+
+
+def check_language(language: str) -> None:
+    """Raise InvalidInput if there are no guides in `language`."""
+    if language not in LANGUAGES:
+        raise InvalidInput(f"There are no guides in {language!r:.80}.", f"Languages are {', '.join(LANGUAGES)}.")
+
+
+def begin(index: Index, language: str) -> tuple[Session, dict[str, Any], dict[str, Any]]:
+    """Open a session; return it with the chunking guide and the metadata rules, as far as there is room for them."""
+    session = index.catalog.sessions.begin(f"rest-{os.urandom(12).hex()}", SESSION_SECONDS, language)
+    notes = _guides(index, language)
+    return session, *fit(chunking(notes), metadata_rules(notes))
+
+
+def live(index: Index, session_id: str | None) -> Session:
+    """Return a live session. Raises RestRequired, RestInvalid, RestExpired."""
+    return index.catalog.sessions.live(_require_id(session_id))
+
+
+def end(index: Index, session_id: str | None) -> Session:
+    """End a live session and return it. Raises as `live` does."""
+    return index.catalog.sessions.end(_require_id(session_id))
+
+
+def _require_id(session_id: str | None) -> str:
+    if not session_id or not session_id.strip():
+        raise RestRequired("Writing needs a REST session.", "Call rest() first and pass its session_id.")
+    return session_id.strip()
+
+
+def _guides(index: Index, language: str) -> dict[str, Note]:
+    """The vault's own guides, the packaged ones where it has none."""
+    notes = dict(packaged(language))
+    for guide in notes:
+        limits = conditions({"category": "system", "guide": guide, "language": language})
+        with contextlib.suppress(InvalidInput, MemoryNotFound):
+            for path in index.catalog.paths(limits)[:1]:
+                notes[guide] = parse(path, index.vault.read(path)[0])
+    return notes

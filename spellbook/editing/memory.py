@@ -1,28 +1,30 @@
-"""A memory: a finished chunk, checked and made into a note. Errors make it invalid, warnings hard to find. Pure."""
+"""A memory: a finished chunk, checked and made into a note. Errors make it invalid, warnings hard to find."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 from spellbook.index import privacy
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import bound, fold, validity
-from spellbook.index.lookup import folder_of
+from spellbook.index.lookup import folder_of, resolve
 from spellbook.index.opened import Index
-from spellbook.notes import labels
+from spellbook.notes import labels, links
 from spellbook.notes.dates import VALID
 from spellbook.notes.decisions import title as first_sentence
 from spellbook.notes.frontmatter import compose, known_key, load_value
 from spellbook.notes.markdown import heading_text, lines
 from spellbook.notes.note import LEVELS, MOST_BYTES, blocks
 from spellbook.settings.limits import MOST_LINE, MOST_SOURCE
+from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text import credentials
-from spellbook.text.quoting import counted
+from spellbook.text.quoting import counted, flat
 from spellbook.text.stop_words import STOP_WORDS
 from spellbook.text.terms import estimate_tokens, is_short
 
@@ -50,6 +52,11 @@ _FENCE = re.compile(r"^[ \t>]*(?:```|~~~).*$", re.M)
 
 _MOST_READ = 2_000
 """Letters of a text in which its first words are looked for."""
+
+_OWN = {"id", "agent", "created", "updated", "created_at", "updated_at", "rest_session_id", privacy.TRUST}
+"""Keys that Spellbook sets, without case."""
+_KEY = re.compile(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f][^:#\x00-\x1f]{0,79}")
+"""A key that frontmatter can hold."""
 
 Labels = Literal["given", "derived"]
 """The source of a memory's labels: its writer, or `editing.keywords`, from its tags and its text."""
@@ -213,50 +220,49 @@ def metadata(values: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
     for name, value in values.items():
         key = known_key(str(name))
         key = {"question_this_answers": "questions", "topic_id": "topic"}.get(key, key)
-        own = {"id", "agent", "created", "updated", "created_at", "updated_at", "rest_session_id"}
-        if fold(key) in {*own, privacy.TRUST}:
+        if fold(key) in _OWN:
             findings.warnings.append(f"metadata.{key} is set by Spellbook; yours was not kept")
-        elif not re.fullmatch(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f][^:#\x00-\x1f]{0,79}", key):
+        elif not _KEY.fullmatch(key):
             findings.errors.append(f"metadata.{key!r:.90} cannot be a frontmatter key")
         elif value is None:
             meta[key] = None
         elif not _plain(value):
             findings.errors.append(f"metadata.{key} holds something that YAML cannot keep")
-        elif key in VALID:
-            meta[key] = load_value(str(value))
-            if bound(str(meta[key])) is None:
-                findings.errors.append(
-                    f"metadata.{key} is {value!r:.40}, which is not a date such as 2026-11-21, 2026-11 or 2026"
-                )
-        elif key in LISTS:
-            meta[key] = _texts(key, value, findings)
-        elif key == "entities":
-            meta[key] = _entities(value, findings)
-        elif key == "importance":
-            meta[key] = _importance(value, findings)
-        elif key == "pinned":
-            meta[key] = str(value).lower() in {"true", "1"}
-            if str(value).lower() not in {"true", "false", "1", "0"}:
-                findings.errors.append(f"metadata.pinned must be true or false, not {value!r:.40}")
-        elif key in TEXTS:
-            most = MOST_SOURCE if key == "source" else MOST_LINE
-            if not isinstance(value, str) or not value.strip() or re.search(r"[\x00-\x1f]", value) or len(value) > most:
-                findings.errors.append(
-                    f"metadata.{key} must be one line of at most {most:,} letters, not {value!r:.60}"
-                )
-            else:
-                meta[key] = value.strip()
         else:
-            meta[key] = value
+            meta[key] = _kept(key, value, findings)
     return meta
 
 
-def _texts(key: str, value: object, findings: Findings) -> list[str]:
-    listed = labels.tags(value) if key == "tags" else labels.listed(value, "," if key == "keywords" else "")
-    if not isinstance(listed, Sequence) or not all(isinstance(text, str) and text.strip() for text in listed):
-        findings.errors.append(f"metadata.{key} must be a list of texts, not {value!r:.60}")
-        return []
-    return list(dict.fromkeys(" ".join(str(text).split()) for text in listed))
+def _kept(key: str, value: Any, findings: Findings) -> object:
+    """Return the value of a key as it goes into a frontmatter; `findings` get an error if it is none for this key."""
+    wrong, kept = "", value
+    if key in LISTS:
+        kept = labels.tags(value) if key == "tags" else labels.listed(value, "," if key == "keywords" else "")
+        if isinstance(kept, Sequence) and all(isinstance(text, str) and text.strip() for text in kept):
+            return list(dict.fromkeys(" ".join(str(text).split()) for text in kept))
+        wrong = f"must be a list of texts, not {value!r:.60}"
+    elif key in TEXTS:
+        most = MOST_SOURCE if key == "source" else MOST_LINE
+        if isinstance(value, str) and value.strip() and len(value) <= most and not re.search(r"[\x00-\x1f]", value):
+            return value.strip()
+        wrong = f"must be one line of at most {most:,} letters, not {value!r:.60}"
+    elif key in VALID:
+        kept = load_value(str(value))
+        if bound(str(kept)) is None:
+            wrong = f"is {value!r:.40}, which is not a date such as 2026-11-21, 2026-11 or 2026"
+    elif key == "entities":
+        return _entities(value, findings)
+    elif key == "importance":
+        kept = value.strip().lower() if isinstance(value, str) else value
+        is_share = isinstance(kept, int | float) and not isinstance(kept, bool) and 0 <= kept <= 1
+        if not is_share and kept not in LEVELS:
+            wrong = f"must be high, medium, low, or a number from 0 to 1, not {value!r:.40}"
+    elif key == "pinned":
+        kept = str(value).lower() in {"true", "1"}
+        if not kept and str(value).lower() not in {"false", "0"}:
+            wrong = f"must be true or false, not {value!r:.40}"
+    findings.errors += [f"metadata.{key} {wrong}"] if wrong else []
+    return kept
 
 
 def _entities(value: object, findings: Findings) -> list[Any]:
@@ -275,15 +281,6 @@ def _entities(value: object, findings: Findings) -> list[Any]:
     return result
 
 
-def _importance(value: object, findings: Findings) -> str | float:
-    if isinstance(value, str) and value.strip().lower() in LEVELS:
-        return value.strip().lower()
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
-        return value
-    findings.errors.append(f"metadata.importance must be high, medium, low, or a number from 0 to 1, not {value!r:.40}")
-    return "medium"
-
-
 def _plain(value: object, depth: int = 0) -> bool:
     if depth > 8:
         return False
@@ -300,20 +297,50 @@ def _plain(value: object, depth: int = 0) -> bool:
 
 def _warn(text: str, meta: Mapping[str, Any], findings: Findings) -> None:
     tokens = estimate_tokens(text)
+    size = f"about {counted(tokens, 'token')}; {MIN_TOKENS} to {MAX_TOKENS} are best: "
     if text and is_short(text) and fold(meta.get("category")) != "preference":
-        findings.warnings.append(
-            f"about {counted(tokens, 'token')}; {MIN_TOKENS} to {MAX_TOKENS} are best: "
-            "does it stand alone, with names and reasons?"
-        )
+        findings.warnings.append(f"{size}does it stand alone, with names and reasons?")
     if tokens > MAX_TOKENS:
-        findings.warnings.append(
-            f"about {counted(tokens, 'token')}; {MIN_TOKENS} to {MAX_TOKENS} are best: "
-            "divide it where the question changes"
-        )
+        findings.warnings.append(f"{size}divide it where the question changes")
     count = len(meta.get("keywords") or ())
     if count and not MIN_KEYWORDS <= count <= MAX_KEYWORDS:
         findings.warnings.append(f"{counted(count, 'keyword')}; {MIN_KEYWORDS} to {MAX_KEYWORDS} are best")
     if not meta.get("questions"):
         findings.warnings.append("no questions: name what this chunk answers")
-    if re.search(r"^ {0,3}##?[ \t]", text, re.M) and len(re.findall(r"^ {0,3}##[ \t]", text, re.M)) > 1:
+    if len(re.findall(r"^ {0,3}##[ \t]", text, re.M)) > 1:
         findings.warnings.append("more than one ## heading: each becomes a chunk of its own")
+
+
+# -- notes that a memory supersedes
+
+
+def meant(index: Index, ids: object) -> list[StoredChunk]:
+    """
+    Return the first chunk of each note that ids, paths, titles or wikilinks name; a text may hold several.
+
+    Raises MemoryNotFound, and InvalidInput for what names no note, or several.
+    """
+    listed = labels.listed(ids or (), "")
+    if not isinstance(listed, Sequence) or not all(isinstance(each, str) for each in listed):
+        raise InvalidInput(f"supersedes holds {ids!r:.80}.", "It is a list of ids or titles; nothing was written.")
+    return list({chunk.path: chunk for each in listed for chunk in _meant(index, each)}.values())
+
+
+def _meant(index: Index, text: str) -> Iterator[StoredChunk]:
+    try:
+        yield resolve(index, text.strip())
+    except MemoryNotFound:
+        if "," not in text:  # as a title may have
+            raise
+        yield from (resolve(index, part.strip()) for part in text.split(","))
+
+
+def replacing(chunks: Sequence[StoredChunk]) -> dict[str, Any]:
+    """Return the key of a note that supersedes these, empty for none."""
+    named = [links.wikilink(chunk.path) for chunk in chunks]
+    return {"supersedes": named if len(named) > 1 else named[0]} if named else {}
+
+
+def named(chunk: StoredChunk) -> dict[str, Any]:
+    """Return a note's id and title, as an answer names it."""
+    return {"id": chunk.note, "title": flat(chunk.title)}

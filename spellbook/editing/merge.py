@@ -13,6 +13,7 @@ from typing import Literal
 
 from spellbook.editing import combine, edits
 from spellbook.editing.combine import ChangedPair
+from spellbook.editing.moves import Relinking
 from spellbook.editing.relink import Shift, mend, unlink
 from spellbook.editing.revise import date_of_change, embed_note
 from spellbook.index import sync
@@ -22,7 +23,7 @@ from spellbook.index.lookup import resolve
 from spellbook.index.opened import Index
 from spellbook.notes.links import Files, Link, key
 from spellbook.notes.note import Note, parse
-from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, UnreadableNote
+from spellbook.system.errors import Conflict, InvalidInput
 from spellbook.text.diff import unified
 from spellbook.vault.folder import digest
 
@@ -82,7 +83,7 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
     # Read as if it lay where the first does, so that its relative links lead where they led.
     there = _mend_links(parse(first.chunk.path, there.encode()), other.chunk.path, shift)
     joined = combine.join(here, there, take.get(keep, "both" if keep else ""))
-    linking = _find_linking(index, first.chunk.path, other.chunk.path, shift)
+    linking = _plan_linking(index, first.chunk.path, other.chunk.path, shift)
     wanted, differs = combine.metadata(here, parse(other.chunk.path, there.encode()))
     text = edits.with_meta(parse(here.path, here.encode(joined.text)), {**wanted, **date_of_change(here)})
     done = Merged(
@@ -94,7 +95,7 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
         added=joined.added,
         changed=tuple(map(_swap, joined.changed)) if swapped else joined.changed,
         differs=differs,
-        linking=linking,
+        linking=tuple(sorted(linking.texts)),
         generation=index.catalog.generation,
     )
     if not apply:
@@ -108,15 +109,12 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
     with index.vault.change("merge", f"{other.chunk.path} into {first.chunk.path}"):
         index.vault.write(first.chunk.path, first.note.encode(text), first.sha256)
         name = other.chunk.path.rpartition("/")[2].removesuffix(".md")
-        trash = index.vault.trash.keep(
-            other.chunk.path, name, other.note.encode(_point_to(other.note, first.chunk.note))
-        )
+        pointing = other.note.encode(_point_to(other.note, first.chunk.note))
+        trash = index.vault.trash.keep(other.chunk.path, name, pointing)
         index.vault.remove(other.chunk.path, other.sha256, hard=True)
-        for path in linking:
-            data = index.vault.read(path)[0]
-            note = parse(path, data)
-            index.vault.write(path, note.encode(_mend_links(note, path, shift).text), digest(data))
-    sync.scan_paths(index, [first.chunk.path, other.chunk.path, *linking])
+        for error in linking.write(linking.texts).values():
+            raise error
+    sync.scan_paths(index, [first.chunk.path, other.chunk.path, *linking.texts])
     embed_note(index, first.chunk.path)
     return replace(done, trash=trash, generation=index.catalog.generation)
 
@@ -155,18 +153,12 @@ def _unlink(note: Note, shift: Shift, home: str) -> Note:
     return parse(note.path, note.encode(unlink(note, is_own)))
 
 
-def _find_linking(index: Index, first: str, other: str, shift: Shift) -> tuple[str, ...]:
-    """Return the other notes that link to the one at `other`, as far as their links can be mended."""
-    sources = {link.source for link in index.catalog.links.to({key(other)})} - {first, other}
-    paths = []
-    for path in sorted(sources):
-        try:
-            note = parse(path, index.vault.read(path)[0])
-        except (MemoryNotFound, UnreadableNote):
-            continue
-        if mend(note, path, shift).count:
-            paths.append(path)
-    return tuple(paths)
+def _plan_linking(index: Index, first: str, other: str, shift: Shift) -> Relinking:
+    """Plan the other notes that link to the one at `other`."""
+    planned = Relinking(index.vault)
+    for path in {link.source for link in index.catalog.links.to({key(other)})} - {first, other}:
+        planned.plan(path, path, lambda note: mend(note, note.path, shift))
+    return planned
 
 
 def _swap(pair: ChangedPair) -> ChangedPair:

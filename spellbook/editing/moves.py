@@ -84,16 +84,20 @@ class Relinking:
                 note = parse(path, note.encode(note.text[len(head) :]))
             done = mend_cards(path, note.text, mend) if path.endswith(names.CANVAS) else mend(note)
         except (MemoryNotFound, UnreadableNote) as error:
-            self.left.append(Fault(path, 0, error.message))
-            return
+            return self.leave(path, error.message)
         if done.left:
             lines = ", ".join(str(link.line) for link in done.left)
             why = "no spelling leads there" if note.editable else note.faults[-1].reason
-            self.left.append(Fault(path, 0, f"links on line {lines} are as they were ({why})"))
+            self.leave(path, f"links on line {lines} are as they were ({why})")
         if done.count and path in self.others and not mode_of(self.vault.locate(at)) & 0o222:
-            self.left.append(Fault(path, 0, "it is read-only; its links are as they were"))
+            self.leave(path, "it is read-only; its links are as they were")
         elif done.count:
             self.texts[path] = data, note.encode(head + done.text), done.count
+
+    def leave(self, path: str, why: str) -> None:
+        """Plan nothing for the file at `path`, and say why."""
+        self.texts.pop(path, None)
+        self.left.append(Fault(path, 0, why))
 
     def write(self, paths: Iterable[str]) -> dict[str, SpellbookError]:
         """Write the new texts at `paths`; return the errors as `Vault.write_all` does."""
@@ -200,7 +204,7 @@ def _name_mention(index: Index, plan: _MovePlan, path: str) -> None:
     with contextlib.suppress(SpellbookError):
         named = _NAMED.findall(decode(path, index.vault.read(path)[0])[0])
         if any(folded(name).strip().strip("/").removesuffix(".md") in wanted for name in named):
-            plan.links.left.append(Fault(plan.shift.now(path), 0, f"it names {plan.old}, and is as it was"))
+            plan.links.leave(plan.shift.now(path), f"it names {plan.old}, and is as it was")
 
 
 def _rename_files(files: Iterable[str], aliases: Mapping[str, str], to: Mapping[str, str]) -> Files:
@@ -283,19 +287,15 @@ def _mend(plan: _MovePlan) -> None:
     for _ in range(_TRIES):
         failed = links.write(wanted)
         for path, error in failed.items():
-            if isinstance(error, StorageError) and path in links.others:
-                links.left.append(Fault(path, 0, error.message))
-                links.texts.pop(path)
-            elif isinstance(error, StorageError):
-                raise error
-            else:
+            if not isinstance(error, StorageError):
                 _plan_note(plan, homes.get(path, path), path)
+            elif path in links.others:
+                links.leave(path, error.message)
+            else:
+                raise error
         wanted = failed.keys() & links.texts.keys()
-        if not wanted:
-            return
     for path in wanted:
-        links.texts.pop(path)
-        links.left.append(Fault(path, 0, "the file keeps changing; its links are as they were"))
+        links.leave(path, "the file keeps changing; its links are as they were")
 
 
 def _report(index: Index, plan: _MovePlan) -> Moved:

@@ -19,8 +19,6 @@ _INLINE_END = re.compile(
 )
 _BRACKET = re.compile(r"\\.|[\[\]]", re.S)
 _MOST_LABEL = 1_000  # letters of a link's words, and before them in its paragraph
-_MOST_OWN = 100
-"""Links to the note itself that are taken out, one after the other, each with a look at what is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ def unlink(note: Note, is_own: Callable[[Link], bool]) -> str:
     page. A link stays if the other links would be read differently without it.
     """
     own = [number for number, link in enumerate(find(note)) if is_own(link)]
-    for number in reversed(own[-_MOST_OWN:]):
+    for number in reversed(own):
         links = find(note)
         done = parse(note.path, note.encode(replaced(note.text, [_removal_of(note.text, links[number])])))
         left = [(link.target, link.fragment) for link in (*links[:number], *links[number + 1 :])]

@@ -68,26 +68,17 @@ def _beside(index: Index) -> Iterator[Linked]:
                         yield Linked(path, LinkRow("", link.target, "", link.is_markdown, at or link.line))
 
 
-def mend(index: Index, *, dry_run: bool) -> Offer:
-    """Repair the links to moved files; with `dry_run`, only say how."""
-    sync.scan(index)
+def mend(index: Index, *, dry_run: bool, look: bool = True) -> Offer:
+    """Repair the links to moved files; with `dry_run`, only say how. Without `look` the catalog is taken as it is."""
+    if look:
+        sync.scan(index)
     broken_links, planned = _plan(index)
     if planned.texts and not dry_run:
         with index.vault.change("doctor", "links"):
             failed = planned.write(planned.texts)
         for path, error in failed.items():
-            planned.left.append(Fault(path, 0, error.message))
-            planned.texts.pop(path)
+            planned.leave(path, error.message)
         sync.scan_paths(index, [path for path in planned.texts if names.is_note(path)])
-    return _offer(index, broken_links, planned)
-
-
-def offered(index: Index) -> Offer:
-    """Return how broken links would be repaired, by what the catalog knows of them."""
-    return _offer(index, *_plan(index))
-
-
-def _offer(index: Index, broken_links: tuple[BrokenLink, ...], planned: Relinking) -> Offer:
     return Offer(broken_links, planned.changed(), tuple(planned.left), index.catalog.generation)
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spellbook.editing import edits, superseding
-from spellbook.editing.memory import Findings, Memory, made_title, metadata
+from spellbook.editing import edits
+from spellbook.editing.memory import Findings, Memory, made_title, meant, metadata, replacing
 from spellbook.index import embed, privacy, sync
 from spellbook.index.catalog.schema import StoredChunk, hash_of
-from spellbook.index.filters import validity
+from spellbook.index.filters import conditions, instant, validity
 from spellbook.index.lookup import named
 from spellbook.index.opened import Index
 from spellbook.notes import chunks, dates, relations
@@ -31,6 +32,7 @@ _TRIES = 100
 """Attempts to write a file that another program changes at the same moment."""
 _MOST_QUESTIONS = 10  # questions that an answer names
 _EMBED_AT_ONCE = 64  # chunks that a caller waits for
+_DAY = 86_400.0  # seconds
 LEFT = "Earlier snapshots and git's history still have it."
 _NAMELESS = "erased"
 """The name in the journal of notes that are erased for good and have no id in their frontmatter."""
@@ -95,7 +97,7 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
     """
     changes = _check_request(revision)
     with contextlib.suppress(MemoryNotFound, InvalidInput):  # what names no note, or one that is gone, stays as it is
-        changes |= superseding.replacing(superseding.meant(index, changes.get(relations.SUPERSEDES)))
+        changes |= replacing(meant(index, changes.get(relations.SUPERSEDES)))
     for _ in range(_TRIES):
         [chunk, *_], is_note = named(index, id)
         data = index.vault.read(chunk.path)[0]
@@ -399,3 +401,43 @@ def _now_like(old: object) -> object:
         return now.date().isoformat()
     precise = "seconds" if re.match(r"\d\d:\d\d:\d\d", old[11:]) else "minutes"
     return (now if then.tzinfo else now.replace(tzinfo=None)).isoformat(old[10], precise)
+
+
+# -- working memories: nothing else is ever forgotten by itself
+
+
+def due(index: Index, days: float, now: float) -> list[StoredChunk]:
+    """
+    Return the first chunk of each working memory that may be forgotten at `now` (seconds since 1970), oldest first.
+
+    That is a note that Spellbook wrote (it has an `id`), of `type: working`, not pinned, and neither edited nor opened
+    for so many days. The file's own time counts as an edit.
+    """
+    notes = [*_working(index)]
+    uses = index.catalog.usage.of(note.note for note in notes)
+
+    def touched(note: StoredChunk) -> float:
+        dates = (instant(text) or 0.0 for text in (note.created, note.updated))
+        used = uses.get(note.note)
+        return max(*dates, note.mtime_ns / 1e9, used.last if used else 0.0)
+
+    old = [note for note in notes if touched(note) <= now - days * _DAY]
+    return sorted(old, key=lambda note: (touched(note), note.path))
+
+
+def forget_working(index: Index, days: float | None = None) -> Erased | None:
+    """
+    Move the working memories that are due to the trash, as one change that `undo` takes back; None if none is.
+
+    Without `days`, the setting `working_days` counts.
+    """
+    notes = due(index, index.config.working_days if days is None else days, time.time())
+    count = counted(len(notes), "note")
+    return erase_notes(index, notes, f"working memories ({count})", "working memories", "forget") if notes else None
+
+
+def _working(index: Index) -> Iterator[StoredChunk]:
+    for path in index.catalog.paths((*conditions({"type": "working"}), *index.visible)):
+        first = next(iter(index.catalog.at(path)), None)
+        if first is not None and first.meta.get("id") and first.meta.get("pinned") is not True:
+            yield first

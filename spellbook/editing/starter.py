@@ -68,9 +68,6 @@ _NAMES = {
 _MOST_READ = 3_000
 """Notes that are read to find them."""
 
-_MOST_BYTES = 100_000
-"""Bytes of such a note: a longer one takes long to parse."""
-
 _MOST_OFFERED = 10
 """Tags and folders that are offered."""
 
@@ -80,9 +77,7 @@ def categories_of(root: Path) -> dict[str, tuple[str, int]]:
     known = {name: category for category, names in _NAMES.items() for name in names}
     counts: Counter[str] = Counter()
     folder = Folder(root.resolve(), obsidian=True)
-    for path, stamp in islice(folder.walk().files.items(), _MOST_READ):
-        if stamp.size > _MOST_BYTES:
-            continue
+    for path in islice(folder.walk().files, _MOST_READ):
         with suppress(SpellbookError):
             note = parse(path, folder.read(path)[0])
             if note.category:

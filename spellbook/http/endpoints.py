@@ -30,11 +30,12 @@ from starlette.routing import Route
 
 from spellbook.http.callers import Caller, May
 from spellbook.http.faults import InvalidFields
-from spellbook.http.served import Served, caller_of, in_thread, once, served_of, waiting, writing
+from spellbook.http.served import Served, caller_of, in_thread, language, once, served_of, waiting, writing
 from spellbook.index.metrics import Meter
 from spellbook.library.reader import Reader
 from spellbook.mcp.arguments import bounded
 from spellbook.notes.labels import listed
+from spellbook.settings import translate
 from spellbook.system.errors import InvalidInput
 from spellbook.text import unicode
 from spellbook.text.quoting import json_of, one_line
@@ -53,6 +54,10 @@ class Call:
     caller: Caller
     book: Reader
     id: str = ""
+
+    def translated(self, message: str) -> str:
+        """Return a message of the package in Korean or English, as the request asks."""
+        return translate.translated(message, language(self.request))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,7 @@ async def _answer(endpoint: Endpoint, request: Request) -> Response:
         who.require(endpoint.right)
         if endpoint.is_shared:
             key = endpoint.path, request.scope["query_string"], who.sees
-            answer = await once(key, _run, endpoint, request, served, who, body)
+            answer: Response = await once(served.queued, key, _run, endpoint, request, served, who, body)
             return Response(answer.body, answer.status_code, dict(answer.headers))
         usual = in_thread if endpoint.right == "read" else writing
         thread = waiting if endpoint.waits else usual
@@ -167,12 +172,11 @@ def _arguments_of(endpoint: Endpoint, request: Request, body: bytes) -> BaseMode
         raise InvalidInput("The body must be one JSON object.", 'For example {"text": "…"}.')
     query = request.query_params
     lists = {name for name, each in endpoint.taken.items() if each.kind == "texts"}
-    if repeated := [name for name in query if len(query.getlist(name)) > 1 and name not in lists]:
-        raise InvalidFields({one_line(repeated[0][:60]): "given twice"})
-    if endpoint.has_body and query:
-        raise InvalidFields({one_line(next(iter(query))[:60]): "belongs into the body, not into the address"})
-    if not endpoint.has_body:
-        arguments = {name: query.getlist(name) if name in lists else query[name] for name in query}
+    for name in query:
+        if endpoint.has_body or (len(query.getlist(name)) > 1 and name not in lists):
+            wrong = "belongs into the body, not into the address" if endpoint.has_body else "given twice"
+            raise InvalidFields({one_line(name[:60]): wrong})
+        arguments[name] = query.getlist(name) if name in lists else query[name]
     unicode.check(arguments)
     try:
         named = aliases.own(arguments, endpoint.taken.keys(), f"{endpoint.method} {endpoint.path}")
@@ -207,7 +211,7 @@ def _field(of: Argument, *, is_json: bool) -> tuple[Any, Any]:
     if of.kind == "object":
         form = {"type": "string", "contentMediaType": "application/json", "maxLength": of.most}
         form = {"type": "object", **of.schema} if is_json else form
-        value: Any = Annotated[dict[str, Any], WithJsonSchema(form), AfterValidator(_within(of.most))]
+        value: Any = Annotated[dict[str, Any], WithJsonSchema(form), AfterValidator(partial(_checked_size, of.most))]
         decoded = () if is_json else (BeforeValidator(_decode_object),)
     elif of.kind == "texts":
         value = Annotated[
@@ -226,15 +230,11 @@ def _tuple(value: object, apart: str) -> object:
     return tuple(many) if isinstance(many, list) else many
 
 
-def _within(most: int) -> Callable[[Any], Any]:
-    """Return a check that a value is at most so long as JSON."""
-
-    def check(value: Any) -> Any:
-        if (size := len(json.dumps(value, ensure_ascii=False))) > most:
-            raise ValueError(f"{size:,} characters as JSON are too many, at most {most:,} are allowed")
-        return value
-
-    return check
+def _checked_size(most: int, value: Any) -> Any:
+    """Return a value that is at most so long as JSON. Raises ValueError."""
+    if (size := len(json.dumps(value, ensure_ascii=False))) > most:
+        raise ValueError(f"{size:,} characters as JSON are too many, at most {most:,} are allowed")
+    return value
 
 
 def _decode(body: bytes) -> Any:

@@ -100,6 +100,11 @@ def of_gone(request: Request, error: Exception) -> JSONResponse:
 
 
 def of_anything(request: Request, error: Exception) -> JSONResponse:
+    """Return an error that nobody foresaw."""
+    return of_spellbook(request, unforeseen(error, f"{request.method} {request.url.path}"))
+
+
+def unforeseen(error: Exception, doing: str) -> SpellbookError:
     """Return an error that nobody foresaw, by its class alone; the log has the rest."""
-    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return fault(500, "INTERNAL_ERROR", f"Spellbook failed with {type(error).__name__}.")
+    _log.error("%s failed", doing, exc_info=error)
+    return SpellbookError(f"Spellbook failed with {type(error).__name__}.")

@@ -7,10 +7,9 @@ token that was given for less.
 
 from __future__ import annotations
 
-import logging
 import re
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -28,8 +27,7 @@ from spellbook.http.doors import MOST_BYTES, is_mcp
 from spellbook.http.faults import fault
 from spellbook.http.tokens import Tokens
 from spellbook.settings.config import is_loopback
-from spellbook.system.errors import PermissionDenied, StorageError
-from spellbook.text.quoting import one_line
+from spellbook.system.errors import StorageError
 
 API = "v1.0.0"
 COOKIE = "spellbook"
@@ -62,10 +60,11 @@ _MOST_OPEN_EACH = 50
 """Such requests at once of one address."""
 
 _MOST_FAILURES = 10
-"""Wrong tokens of one address within `_FAILURE_SECONDS`; then it has to wait."""
+"""Wrong tokens of one address within a minute; then it has to wait."""
 
-_FAILURE_SECONDS = 60.0
-_MOST_ADDRESSES = 10_000
+_MOST_COUNTED = 10_000
+"""Addresses or tokens that are counted at a time; one more, and all begin anew."""
+
 _OPEN = ("/health", "/login")
 _WELL_KNOWN = "/.well-known/"
 _CLOSE = {"connection": "close"}
@@ -75,10 +74,6 @@ _FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real
 
 _PORT = re.compile(r":\d{1,5}\Z", re.A)
 _MOST_ACCEPTED = 1_000
-_MOST_LOGGED = 100
-"""Letters of a path in the log."""
-
-_log = logging.getLogger(__name__)
 _READS = {"GET", "HEAD", "OPTIONS"}
 _POLICY = "content-security-policy"
 HEADERS = {
@@ -132,9 +127,9 @@ class Guard:
         self._refused = refused
         self._tokens = tokens
         self._rules = rules
-        self._failures: OrderedDict[str, list[float]] = OrderedDict()
-        self._accepted: OrderedDict[bytes, None] = OrderedDict()
-        self._requests: dict[str, tuple[int, int]] = {}
+        self._accepted: set[bytes] = set()
+        self.failures = _Bounded(_MOST_FAILURES, 60)
+        self._requests = _Bounded(rules.rate, 3_600)
         self._open: Counter[str] = Counter()
         """Requests without a token that are being answered, by address."""
 
@@ -158,26 +153,24 @@ class Guard:
         try:
             await self.app(scope, body, sent)
         except ClientDisconnect:
-            pass  # the log gets its line below, and needs no stack trace
+            pass  # nobody is there to be answered, and the log needs no stack trace
         finally:
             self._open[address] -= is_open
             if not self._open[address]:
                 del self._open[address]
-            if body.lacks:
-                _log.warning("%s %s: %s", scope["method"], one_line(scope["path"][:_MOST_LOGGED]), body.lacks)
             await sent.refuse()
 
     def _is_known(self, scope: Scope) -> bool:
         """Say whether the token or cookie of a request is still let in."""
         who: Caller = scope["spellbook.caller"]
-        if not who.name:
-            return True
-        token, cookie = _credentials(Headers(scope=scope))
         try:
-            caller = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
+            return not who.name or self._holder(*_credentials(Headers(scope=scope))) == who
         except StorageError:
             return False
-        return caller == who
+
+    def _holder(self, token: str, cookie: str) -> Caller | None:
+        """Return who has a token, or else a cookie. Raises StorageError."""
+        return self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
 
     def _caller(self, scope: Scope, headers: Headers) -> Caller:
         """Return who asks. Raises _Refused for callers and requests that are not let in."""
@@ -207,20 +200,12 @@ class Guard:
         if caller is None:
             hint = "Send Authorization: Bearer TOKEN; `spellbook token add NAME` makes a token."
             raise _refusal(401, "AUTHENTICATION_ERROR", "The token is missing or wrong.", hint, _BEARER)
-        self._count(caller)
-        self._check_right(scope, caller)
+        if caller.name and self._rules.rate:
+            self._requests.add(caller.id)
+            if seconds := self._requests.wait(caller.id, 1):
+                message = f"This token has made {self._rules.rate:,} requests in this hour."
+                raise _too_many(message, seconds, f"Wait {seconds} s, or set SPELLBOOK_RATE.")
         return caller
-
-    def _check_right(self, scope: Scope, who: Caller) -> None:
-        """Refuse a request beyond its token's right, before the route checks again; MCP checks each tool itself."""
-        path, method = scope["path"], scope["method"]
-        try:
-            if path.startswith("/admin"):
-                who.require("admin")
-            elif path.startswith("/api/") and method not in _READS:
-                who.require("write")
-        except PermissionDenied as error:
-            raise _refusal(403, error.code, error.message, error.hint) from error
 
     def _check_host(self, headers: Headers) -> None:
         named = headers.getlist("host")
@@ -259,7 +244,7 @@ class Guard:
                 digest = sha256((token or cookie).encode("utf-8", "replace")).digest()
                 if digest not in self._accepted:  # others' mistakes do not lock out who was let in before
                     self._check_failures(address)
-                caller = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
+                caller = self._holder(token, cookie)
             if caller is None and rules.is_local and is_loopback(scope["server"][0]) and self._tokens.is_empty:
                 if any(name in headers for name in _FORWARDED):
                     raise _refusal(
@@ -274,47 +259,47 @@ class Guard:
             raise _refusal(500, error.code, error.message, error.hint) from error
         if caller is None:
             if token or cookie:
-                self._accepted.pop(digest, None)
-                self.failed(address)
+                self._accepted.discard(digest)
+                self.failures.add(address)
             return None
-        self._accepted[digest] = None
-        while len(self._accepted) > _MOST_ACCEPTED:
-            self._accepted.popitem(last=False)
+        if len(self._accepted) >= _MOST_ACCEPTED:
+            self._accepted.clear()
+        self._accepted.add(digest)
         if caller.by_cookie and scope["method"] not in _READS and OURS not in headers and not is_action(scope):
             raise _refusal(403, "PERMISSION_DENIED", "A page must send the header X-Spellbook: 1 with this.")
         return caller
 
     def _check_failures(self, address: str) -> None:
         """Refuse an address that gave ten wrong tokens within a minute."""
-        now = time.monotonic()
-        recent = [each for each in self._failures.get(address, ()) if now - each < _FAILURE_SECONDS]
-        if len(recent) >= _MOST_FAILURES:
-            wait = int(_FAILURE_SECONDS - (now - recent[0])) + 1
-            message = "Too many wrong tokens came from this address."
-            raise _refusal(429, "RATE_LIMIT_EXCEEDED", message, f"Wait {wait} s.", {"retry-after": str(wait)})
+        if wait := self.failures.wait(address):
+            raise _too_many("Too many wrong tokens came from this address.", wait, f"Wait {wait} s.")
 
-    def failed(self, address: str) -> None:
-        """Count a wrong token from an address."""
-        now = time.monotonic()
-        recent = [each for each in self._failures.pop(address, ()) if now - each < _FAILURE_SECONDS]
-        self._failures[address] = [*recent, now][-_MOST_FAILURES:]
-        while len(self._failures) > _MOST_ADDRESSES:
-            self._failures.popitem(last=False)
 
-    def _count(self, caller: Caller) -> None:
-        """Count a request of a token, and refuse it beyond the rate."""
-        if not caller.name or not self._rules.rate:
-            return
-        now = time.time()
-        hour = int(now // 3600)
-        since, count = self._requests.get(caller.id, (hour, 0))
-        count = count + 1 if since == hour else 1
-        self._requests[caller.id] = hour, count
-        if count > self._rules.rate:
-            wait = int((hour + 1) * 3600 - now) + 1
-            message = f"This token has made {self._rules.rate:,} requests in this hour."
-            hint = f"Wait {wait} s, or set SPELLBOOK_RATE."
-            raise _refusal(429, "RATE_LIMIT_EXCEEDED", message, hint, {"retry-after": str(wait)})
+class _Bounded:
+    """Counts by key. A count ends `seconds` after it began."""
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self._most, self._seconds = most, seconds
+        self._counts: dict[str, tuple[float, int]] = {}
+        """When each count ends, and how much it is."""
+
+    def add(self, key: str) -> None:
+        """Count one more."""
+        now = time.monotonic()
+        if len(self._counts) >= _MOST_COUNTED and key not in self._counts:
+            self._counts.clear()
+        ends, count = self._counts.get(key, (0.0, 0))
+        self._counts[key] = (ends, count + 1) if ends > now else (now + self._seconds, 1)
+
+    def wait(self, key: str, more: int = 0) -> int:
+        """Return for how many seconds a key must wait, 0 unless it has as many as allowed, and so many `more`."""
+        ends, count = self._counts.get(key, (0.0, 0))
+        left = ends - time.monotonic()
+        return int(left) + 1 if left > 0 and count >= self._most + more else 0
+
+
+def _too_many(message: str, wait: int, hint: str) -> _Refused:
+    return _refusal(429, "RATE_LIMIT_EXCEEDED", message, hint, {"retry-after": str(wait)})
 
 
 def _is_open(scope: Scope) -> bool:
@@ -359,11 +344,7 @@ def _credentials(headers: Headers) -> tuple[str, str]:
 
 
 class _Body:
-    """
-    A request as it arrives, within bounds of bytes and seconds; `refused` is the answer once it is beyond them.
-
-    `lacks` says why it did not arrive whole, if it did not.
-    """
+    """A request as it arrives, within bounds of bytes and seconds; `refused` is the answer once it is beyond them."""
 
     def __init__(self, receive: Receive, most: int = MOST_BYTES, seconds: float = _BODY_SECONDS) -> None:
         self._receive = receive
@@ -372,7 +353,6 @@ class _Body:
         self._size = 0
         self._is_whole = False
         self.refused: Response | None = None
-        self.lacks = ""
 
     async def __call__(self) -> Message:
         if self.refused:
@@ -385,13 +365,9 @@ class _Body:
         self._size += len(message.get("body", b""))
         self._is_whole = not message.get("more_body", False)
         if limit.cancelled_caught:
-            self.lacks = f"The request did not arrive within {self._seconds:.0f} s."
-            self.refused = fault(408, "INVALID_INPUT", self.lacks)
+            self.refused = fault(408, "INVALID_INPUT", f"The request did not arrive within {self._seconds:.0f} s.")
         elif self._size > self._most:
-            self.lacks = _over(self._most)
-            self.refused = fault(413, "INVALID_INPUT", self.lacks)
-        elif message["type"] == "http.disconnect":
-            self.lacks = "The client left before its request was whole."
+            self.refused = fault(413, "INVALID_INPUT", _over(self._most))
         return {"type": "http.disconnect"} if self.refused else message
 
 
@@ -422,8 +398,8 @@ class _Sent:
             for name, value in HEADERS.items():
                 # A route may be stricter: a browser keeps each of several policies.
                 headers[name] = ", ".join(filter(None, [headers.get(name), value])) if name == _POLICY else value
-            if not self._scope["path"].startswith("/static/"):
-                headers["cache-control"] = headers.get("cache-control", "no-store")
+            kept = "no-cache" if self._scope["path"].startswith("/static/") else "no-store"  # asked whether it changed
+            headers["cache-control"] = headers.get("cache-control", kept)
         elif message.get("more_body") and not self._is_over and not self._is_known():
             await self._send({"type": "http.response.body"})
             self._is_over = True

@@ -7,13 +7,13 @@ A job runs in a thread of the server. It goes on when the page or the client tha
 from __future__ import annotations
 
 import datetime as dt
-import logging
 import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
+from spellbook.http.faults import unforeseen
 from spellbook.index.embed import Progress
 from spellbook.system.errors import Conflict, MemoryNotFound, SpellbookError
 
@@ -23,8 +23,6 @@ Work = Callable[[Progress], Any]
 
 _MOST = 20
 """Ended jobs that can still be asked for."""
-
-_log = logging.getLogger(__name__)
 
 
 class Cancelled(BaseException):
@@ -36,7 +34,7 @@ class Job:
     """
     One piece of long work, as it is now: `done` of `total` of a `stage` ("reading", "embedding" …).
 
-    `error` has the code, message and hint of the error that a failed job ended with. `ended` is None while it runs.
+    `error` has the code, message and hint of a failed job. `ended` is None while it runs.
     """
 
     id: str
@@ -96,13 +94,7 @@ class Jobs:
     @property
     def running(self) -> Job | None:
         """The job that runs now."""
-        newest = self.newest
-        return newest if newest and newest.state == "running" else None
-
-    @property
-    def newest(self) -> Job | None:
-        """The job that was begun last: it runs, or it has ended."""
-        return next(iter(self.all()), None)
+        return next((job for job in self._jobs.values() if job.state == "running"), None)
 
     def all(self) -> list[Job]:
         """Return the running job and those that ended last, newest first."""
@@ -113,6 +105,11 @@ class Jobs:
         if (job := self._jobs.get(id)) is None:
             raise MemoryNotFound(f"There is no job {id[:40]!r}.", f"The last {_MOST} can be asked for: GET /api/jobs.")
         return job
+
+    @property
+    def newest(self) -> Job | None:
+        """The job that was begun last: it runs, or it has ended."""
+        return next(iter(self.all()), None)
 
     def last(self, kind: str) -> Job | None:
         """Return the job of this kind that was done last, None if there is none."""
@@ -151,12 +148,8 @@ class Jobs:
             ended = {"state": "done", "result": work(report)}
         except Cancelled:
             ended = {"state": "cancelled"}
-        except SpellbookError as error:
-            self._failed(job.kind, error)
+        except Exception as failure:
+            self._failed(job.kind, failure)
+            error = failure if isinstance(failure, SpellbookError) else unforeseen(failure, f"The job {job.kind}")
             ended = {"state": "failed", "error": {"code": error.code, "message": error.message, "hint": error.hint}}
-        except Exception as error:
-            _log.exception("The job %s failed", job.kind)
-            self._failed(job.kind, error)
-            message = f"Spellbook failed with {type(error).__name__}."
-            ended = {"state": "failed", "error": {"code": SpellbookError.code, "message": message, "hint": ""}}
         self._jobs[job.id] = replace(self._jobs[job.id], ended=dt.datetime.now(dt.UTC), **ended)

@@ -27,6 +27,8 @@ from spellbook.mcp.threads import computing, limiter
 from spellbook.settings.config import service
 
 T = TypeVar("T")
+Queue = dict[Hashable, "asyncio.Task[Any]"]
+"""Questions that wait for a thread."""
 
 _WRITING = 2
 """Threads that write at a time. The catalog takes one writer; a second one may read and parse meanwhile."""
@@ -44,11 +46,6 @@ class Served:
     phone: str = ""
     """The address that logs a phone in, "" unless the server is open to the home network."""
 
-    @cached_property
-    def tokens(self) -> Tokens:
-        """The tokens that are let in. Raises InvalidInput for a SPELLBOOK_TOKEN that is too short."""
-        return Tokens.of(self.book.config.vault)
-
     def __post_init__(self) -> None:
         threads.set_waiting(service(self.book.config.embedder) is not None)
         self.jobs = Jobs(lambda kind, error: self.book.meter.failed(kind, "http", error))
@@ -57,6 +54,12 @@ class Served:
         """When each present alert was first seen, in seconds since 1970."""
         self.clients: dict[str, float] = {}
         """When each MCP client called last, in seconds since 1970."""
+        self.queued: Queue = {}
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """The tokens that are let in. Raises InvalidInput for a SPELLBOOK_TOKEN that is too short."""
+        return Tokens.of(self.book.config.vault)
 
     def book_of(self, caller: Caller) -> Reader:
         """Return a reader of the notes that a caller may see."""
@@ -75,6 +78,22 @@ def caller_of(request: Request) -> Caller:
     return who
 
 
+def language(request: Request) -> str:
+    """Return "ko" or "en": what a person chose in this browser, else what its Accept-Language likes best."""
+    if (chosen := request.cookies.get("spellbook-lang", "")) in {"en", "ko"}:
+        return chosen
+    liked: dict[str, float] = {}
+    for each in request.headers.get("accept-language", "")[:1_000].split(","):
+        name, _, quality = each.strip().lower().partition(";")
+        try:
+            share = float(quality.partition("=")[2] or 1)
+        except ValueError:
+            share = 0.0
+        code = name.strip().partition("-")[0]
+        liked[code] = max(share, liked.get(code, 0.0))
+    return "ko" if liked.get("ko", 0.0) > liked.get("en", 0.0) else "en"
+
+
 async def in_thread(verb: Callable[..., T], *args: Any) -> T:
     """Run a verb, which may read files and compute, in one of a few worker threads."""
     return await anyio.to_thread.run_sync(verb, *args, limiter=computing())
@@ -90,40 +109,29 @@ async def writing(verb: Callable[..., T], *args: Any) -> T:
     return await anyio.to_thread.run_sync(verb, *args, limiter=limiter(_writers, _WRITING))
 
 
-async def once(key: Hashable, verb: Callable[..., T], *args: Any) -> T:
+async def once(queued: Queue, key: Hashable, verb: Callable[..., T], *args: Any) -> T:
     """
     Run a verb as `in_thread` does; whoever comes with an equal `key` before it begins gets the same result, or error.
 
     What was written before somebody came is in the result, since it is not begun before that.
     """
-    queued: dict[Hashable, asyncio.Task[Any]] = _queue()
 
     def begin() -> T:
         queued.pop(key, None)
         return verb(*args)
 
-    if (task := queued.get(key)) is None:
-        task = queued[key] = asyncio.create_task(in_thread(begin))
-
-        def end(done: asyncio.Task[T]) -> None:
-            if queued.get(key) is done:  # it never began
+    async def run() -> T:
+        try:
+            return await in_thread(begin)
+        finally:
+            if queued.get(key) is task:  # it never began
                 del queued[key]
-            _ = done.cancelled() or done.exception()  # nobody may be left to take it
 
-        task.add_done_callback(end)
+    if (task := queued.get(key)) is None:
+        task = queued[key] = asyncio.create_task(run())
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to take it
     done: T = await asyncio.shield(task)  # one who goes away takes nothing from the others
     return done
 
 
-def _queue() -> dict[Hashable, asyncio.Task[Any]]:
-    """Return the questions of this event loop that wait for a thread."""
-    try:
-        return _queued.get()
-    except LookupError:
-        queued: dict[Hashable, asyncio.Task[Any]] = {}
-        _queued.set(queued)
-        return queued
-
-
-_queued: RunVar[dict[Hashable, asyncio.Task[Any]]] = RunVar("spellbook.queued")
 _writers: RunVar[anyio.CapacityLimiter] = RunVar("spellbook.writers")

@@ -1,18 +1,12 @@
 """
 The tokens that a server lets in: their names and rights, and the cookies of browsers that logged in with one.
 
-A token is 256 random bits. The file keeps its SHA-256 alone: a slow hash would protect a word that somebody could
-guess, and nobody guesses these. No token is ever logged, listed or put into an error.
-
-A cookie is `name.expiry.proof.nonce.signature`, each part base64 or a number. The proof is an HMAC by the token, of
-which the file has the hash; the signature is an HMAC by the token's hash. So the file alone makes no cookie, a cookie
-alone gives no token and cannot be made to last longer, and both end when the token is removed. The file also lists the
-cookies that were logged out, until they would have ended.
+A token is 256 random bits, and so is a cookie. The file keeps their SHA-256 alone: a slow hash would protect a word
+that somebody could guess, and nobody guesses these. No token is ever logged, listed or put into an error.
 """
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 import hmac
 import json
@@ -44,13 +38,13 @@ _PREFIX = "spb_"
 """Begins every token, so that tools which look for leaked secrets can recognize one."""
 
 _SHORTEST = 16
-"""Letters of SPELLBOOK_TOKEN: a word that can be guessed could be found from a stolen cookie."""
+"""Letters of SPELLBOOK_TOKEN: a shorter word could be guessed from its hash."""
 
 _MOST_LETTERS = 1_000
-"""Letters of a token or cookie that are looked at. By hand: tokens and cookies of this server are far shorter."""
+"""Letters of a token that are compared. By hand: tokens of this server are far shorter."""
 
-_MOST_ENDED = 100
-"""Cookies of one token that are listed as logged out; if there are more, all that it has are."""
+_MOST_LOGINS = 100
+"""Browsers that are logged in with one token; one more logs out the first."""
 
 _NAME = re.compile(r"[\w][\w .@-]{0,59}")
 _PATIENCE = 10.0
@@ -64,11 +58,8 @@ class Token:
     may: May
     sees: Sees
     created: str = ""
-    verifier: bytes = field(default=b"", repr=False)
+    verifier: str = field(default="", repr=False)
     """The SHA-256 of the token."""
-
-    proof: bytes = field(default=b"", repr=False)
-    """The SHA-256 of the proof that its cookies carry."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields that may be shown."""
@@ -77,16 +68,15 @@ class Token:
     @property
     def id(self) -> str:
         """A hash that no other token has, not even a later one of its name; it opens nothing."""
-        return sha256(self.verifier).hexdigest()[:16]
+        return _digest(self.verifier)[:16]
 
     def caller(self, *, by_cookie: bool = False) -> Caller:
         """Return who asks with it."""
         return Caller(self.name, self.may, self.sees, by_cookie, self.id)
 
 
-Ended = dict[str, dict[str, int]]
-"""The cookies that were logged out, by the id of their token: the hash of each, and when it would have ended. "" stands
-for all that would have ended by then."""
+Logins = dict[str, tuple[str, int]]
+"""The cookies, each by its hash: the id of its token, and when it ends in seconds since 1970."""
 
 
 class Tokens:
@@ -108,7 +98,7 @@ class Tokens:
         self._own = (_token(VARIABLE, "write", "private", "", token),) if token else ()
         self._lent: tuple[Token, ...] = ()
         self._guard = threading.Lock()
-        self._read: tuple[object, tuple[Token, ...], Ended] = (None, (), {})
+        self._read: tuple[object, tuple[Token, ...], Logins] = (None, (), {})
 
     @classmethod
     def of(cls, vault: Path) -> Tokens:
@@ -128,49 +118,28 @@ class Tokens:
         return holder.caller() if holder else None
 
     def cookie(self, token: str) -> str | None:
-        """Return the value of a cookie that stands for this token for 30 days; None if nobody has the token."""
+        """Return a new cookie that stands for this token for 30 days; None if nobody has it. Raises StorageError."""
         if (holder := self._holder_of(token)) is None:
             return None
-        expiry, nonce = int(time.time()) + COOKIE_SECONDS, secrets.token_urlsafe(9)
-        body = f"{_text(holder.name.encode())}.{expiry}.{_text(_proof(token))}.{nonce}"
-        return f"{body}.{_signature(holder, body)}"
+        cookie = secrets.token_urlsafe(32)
+        with self._changing() as (_, logins):
+            mine = [each for each, (id, _) in logins.items() if id == holder.id]
+            for oldest in mine[: max(0, len(mine) - _MOST_LOGINS + 1)]:
+                del logins[oldest]
+            logins[_digest(cookie)] = holder.id, int(time.time()) + COOKIE_SECONDS
+        return cookie
 
     def caller_by_cookie(self, value: str) -> Caller | None:
         """Return who has logged in with this cookie; None if it is false, too old, logged out, or its token is gone."""
-        login = self._of_cookie(value)
-        if login is None:
-            return None
-        token, expiry = login
-        ended = self._read[2].get(token.id, {})
-        is_ended = _digest(value) in ended or expiry <= ended.get("", 0)
-        return None if is_ended else token.caller(by_cookie=True)
+        holders = {each.id: each for each in self.all()}
+        id, expiry = self._read[2].get(_digest(value), ("", 0))
+        return holders[id].caller(by_cookie=True) if id in holders and time.time() < expiry else None
 
     def log_out(self, value: str) -> None:
         """End a cookie: nobody is let in with it any more. Raises StorageError."""
-        if (login := self._of_cookie(value)) is None:
-            return
-        token, expiry = login
-        with self._changing() as (_, ended):
-            mine = ended.setdefault(token.id, {})
-            mine[_digest(value)] = expiry
-            if len(mine) > _MOST_ENDED:
-                ended[token.id] = {"": max(mine.values())}
-
-    def _of_cookie(self, value: str) -> tuple[Token, int] | None:
-        """Return the token that a cookie stands for, and when it ends; None if it is false or too old."""
-        body, _, signature = value.rpartition(".")
-        parts = body.split(".")
-        if len(value) > _MOST_LETTERS or not value.isascii() or len(parts) != 4:
-            return None
-        try:
-            name, expiry, proof = _bytes(parts[0]).decode(), int(parts[1]), sha256(_bytes(parts[2])).digest()
-        except ValueError:
-            return None
-        for holder in (each for each in self.all() if each.name == name):
-            is_true = hmac.compare_digest(_signature(holder, body), signature)
-            if is_true & hmac.compare_digest(holder.proof, proof) and time.time() < expiry:
-                return holder, expiry
-        return None
+        if self.caller_by_cookie(value):
+            with self._changing() as (_, logins):
+                logins.pop(_digest(value), None)
 
     @staticmethod
     def csrf(cookie: str) -> str:
@@ -184,7 +153,7 @@ class Tokens:
 
     def _holder_of(self, token: str) -> Token | None:
         """Return the token with this secret. Every one is compared, whichever fits."""
-        digest = sha256(token[:_MOST_LETTERS].encode("utf-8", "replace")).digest()
+        digest = _digest(token[:_MOST_LETTERS])
         holder = None
         for known in self.all():
             holder = known if hmac.compare_digest(known.verifier, digest) else holder
@@ -254,23 +223,20 @@ class Tokens:
     # -- the file
 
     @contextmanager
-    def _changing(self) -> Iterator[tuple[list[Token], Ended]]:
-        """Yield tokens and ended cookies of the file to be changed, then write them; other processes wait."""
+    def _changing(self) -> Iterator[tuple[list[Token], Logins]]:
+        """Yield tokens and cookies of the file to be changed, then write them; other processes wait."""
         busy = StorageError(f"{self.file}: another process is changing it.", "Try again in a moment.")
         try:
             self.file.parent.mkdir(0o700, parents=True, exist_ok=True)
             with disk.alone(self.file.with_suffix(".lock"), _PATIENCE, busy):
-                there, ended = self._in_file()
+                there, logins = self._in_file()
                 tokens = list(there)
-                yield tokens, ended
-                # A token of the environment, or of a phone, is another process's, and keeps what it ended.
+                yield tokens, logins
+                # A token of the environment, or of a phone, is another process's, and keeps its cookies.
                 gone, now = {each.id for each in {*there} - {*tokens}}, time.time()
-                left = {id: {k: v for k, v in of.items() if v > now} for id, of in ended.items() if id not in gone}
-                ended = {id: of for id, of in left.items() if of}
-                kept = [
-                    {**each.as_dict(), "verifier": each.verifier.hex(), "proof": each.proof.hex()} for each in tokens
-                ]
-                data = json.dumps({"tokens": kept, "ended": ended}, ensure_ascii=False, indent=1).encode()
+                left = {each: (id, end) for each, (id, end) in logins.items() if id not in gone and end > now}
+                kept = [{**each.as_dict(), "verifier": each.verifier} for each in tokens]
+                data = json.dumps({"tokens": kept, "logins": left}, ensure_ascii=False, indent=1).encode()
                 with disk.written(self.file.parent, data, 0o600) as made:
                     os.replace(made, self.file)
                 disk.sync_folder(self.file.parent)
@@ -286,7 +252,7 @@ class Tokens:
             raise self._fault(error.strerror or str(error)) from error
         return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
-    def _in_file(self) -> tuple[tuple[Token, ...], Ended]:
+    def _in_file(self) -> tuple[tuple[Token, ...], Logins]:
         try:
             data = disk.read_small(self.file)
         except FileNotFoundError:
@@ -295,10 +261,10 @@ class Tokens:
             raise self._fault(error.strerror or str(error)) from error
         try:
             kept = json.loads(data)
-            ended = {str(id): {str(k): int(v) for k, v in of.items()} for id, of in kept.get("ended", {}).items()}
+            logins = {str(each): (str(id), int(end)) for each, (id, end) in kept.get("logins", {}).items()}
             # A token that a file of 0.2.0 limits to some vaults must not see this whole one: it is not let in.
             rows = [row for row in kept["tokens"] if "vaults" not in row]
-            return tuple(sorted(map(_from_dict, rows), key=lambda each: each.name)), ended
+            return tuple(sorted(map(_from_dict, rows), key=lambda each: each.name)), logins
         except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise self._fault("it is not as Spellbook wrote it") from error
 
@@ -309,34 +275,16 @@ class Tokens:
 
 
 def _token(name: str, may: May, sees: Sees, created: str, secret: str) -> Token:
-    proof = sha256(_proof(secret)).digest()
-    return Token(name, may, sees, created, sha256(secret.encode("utf-8", "replace")).digest(), proof)
+    return Token(name, may, sees, created, _digest(secret))
 
 
 def _from_dict(row: Mapping[str, Any]) -> Token:
     """Read a token of the file. Raises ValueError, TypeError, KeyError."""
-    may, sees, hashes = row["may"], row["sees"], [bytes.fromhex(row[key]) for key in ("verifier", "proof")]
-    if may not in RIGHTS or sees not in SCOPES or any(len(each) != sha256().digest_size for each in hashes):
+    may, sees, verifier = row["may"], row["sees"], row["verifier"]
+    if may not in RIGHTS or sees not in SCOPES or len(bytes.fromhex(verifier)) != sha256().digest_size:
         raise ValueError("unknown rights or a broken hash")
-    return Token(str(row["name"]), may, sees, str(row["created"]), hashes[0], hashes[1])
+    return Token(str(row["name"]), may, sees, str(row["created"]), verifier)
 
 
-def _digest(cookie: str) -> str:
-    return sha256(cookie.encode()).hexdigest()[:32]
-
-
-def _proof(secret: str) -> bytes:
-    return hmac.digest(secret.encode("utf-8", "replace"), b"spellbook cookie", "sha256")
-
-
-def _signature(token: Token, body: str) -> str:
-    return _text(hmac.digest(token.verifier, body.encode(), "sha256"))
-
-
-def _text(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-
-def _bytes(text: str) -> bytes:
-    """Decode the base64 of `_text`. Raises ValueError."""
-    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+def _digest(secret: str) -> str:
+    return sha256(secret.encode("utf-8", "replace")).hexdigest()

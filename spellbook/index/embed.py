@@ -1,17 +1,15 @@
-"""
-Embed the texts of chunks, and keep what follows from their vectors: the cache's bound, Chroma.
-"""
+"""Embed the texts of chunks and labels, and keep what follows from their vectors: the cache's bound, Chroma."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.schema import QUESTION, TITLE
+from spellbook.index.catalog.embed_queue import Row
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable
@@ -19,6 +17,7 @@ from spellbook.index.vectors.server import Server
 from spellbook.models.base import embed_queries, label_key, unhurried, vector_key
 from spellbook.system.errors import EmbeddingError
 from spellbook.system.lazy import np
+from spellbook.system.lock import held
 from spellbook.text.quoting import counted
 
 _log = logging.getLogger(__name__)
@@ -47,6 +46,13 @@ _COPIED = 600
 _WORTH_A_REQUEST = 64
 """Texts that wait, from which on a server is asked: fewer are embedded here before it answers. By hand."""
 
+_LOCK = "embed.lock"
+_PATIENCE = 2.0
+"""Seconds of waiting for the lock, after each of which it is looked whether the other process gets on."""
+
+_STUCK = 120.0
+"""Seconds without progress of the process that embeds, after which this one embeds beside it. By hand."""
+
 
 def embed_texts(
     index: Index,
@@ -58,47 +64,73 @@ def embed_texts(
     """
     Second stage: embed what is pending, as `Waiting.in_order` has it, and return how many texts of chunks were stored.
 
-    The second encoder comes first, since it is many times as quick. What a search finds by words meanwhile, in any
-    process, is taken next.
-
-    At most `most` texts if given, because somebody waits: then labels come last. Texts that another
-    process is at come last, and are embedded here after all if that process
-    does not finish them.
+    The second encoder comes first, since it is many times as quick. One process embeds at a time; texts that are edited
+    meanwhile, or found by words in any process, are its next ones. With `most`, somebody waits: then labels come last,
+    and nothing is done while another process embeds.
     """
-    owner = f"{os.getpid()}-{os.urandom(4).hex()}"
-    stored = done = 0
-    refused: set[str] = set()
-    size = _BATCH_TEXTS if most is None else _BATCH_AT_ONCE
-    with unhurried() if most is None else contextlib.nullcontext():
+    second, kept = index.second, index.catalog.second
+    helps = second is not None and (kept.fingerprint != second.fingerprint or kept.waiting.is_there)
+    if not (helps or index.catalog.waiting.is_there):
+        return 0
+    stored, tried, refused = 0, set[str](), set[str]()
+    hurry = unhurried() if most is None else contextlib.nullcontext()
+    with hurry, _turn(index, stop, waits=most is None) as is_ours:
+        if not is_ours:
+            return 0
         if most is None:
             take_shared(index, stop)
         embed_second(index, progress=progress, most=most, stop=stop)
         failed = second_pending(index)
-        for attempt in range(3):
-            waiting = index.catalog.waiting
-            listed = waiting.in_order() if most is None else waiting.in_haste()
-            keys = [key for key in listed if key not in refused][:most]
-            for batch in _in_turn(keys, waiting.asked_for, size):
-                if second_pending(index) > failed:
-                    # What was edited meanwhile does not wait until all the rest is done here.
-                    embed_second(index, most=_SECOND_AT_ONCE, stop=stop)
-                if stop():
-                    return stored
-                rows = waiting.claim(batch, owner) if attempt == 0 else waiting.texts(batch)
-                stored += embed_and_store(index, rows, refused)
-                done += len(batch)
-                if progress:
-                    progress("embedding", done, max(done, len(keys)))
-            if not keys or most is not None:
+        for batch, total in _batches(index, tried, most):
+            if second_pending(index) > failed:
+                # Texts edited meanwhile do not wait until all the rest is done here.
+                embed_second(index, most=_SECOND_AT_ONCE, stop=stop)
+            if stop():
                 break
+            stored += embed_and_store(index, index.catalog.waiting.texts(batch), refused)
+            if progress:
+                progress("embedding", len(tried), total)
     return stored
 
 
-def embed_and_store(
-    index: Index, rows: Sequence[tuple[str, str]], refused: set[str] | None = None, *, spared_days: int = 0
-) -> int:
+@contextlib.contextmanager
+def _turn(index: Index, stop: Callable[[], bool], *, waits: bool) -> Iterator[bool]:
+    """Yield whether this process may embed now; if it `waits`, for as long as another one that embeds gets on."""
+    pending, since = -1, time.monotonic()
+    with contextlib.ExitStack() as lock:
+        is_ours = waits
+        with contextlib.suppress(OSError):  # where nothing can be locked, nothing can be stored either
+            while not (is_ours := lock.enter_context(held(index.config.state / _LOCK, _PATIENCE if waits else 0))):
+                if not waits or stop():
+                    break
+                if pending != (now := index.catalog.counts().pending):
+                    pending, since = now, time.monotonic()
+                elif is_ours := time.monotonic() - since > _STUCK:
+                    break
+        yield is_ours
+
+
+def _batches(index: Index, tried: set[str], most: int | None) -> Iterator[tuple[list[str], int]]:
+    """Yield keys that wait, some at a time, and how many these are in all; list them anew after each change."""
+    waiting, size, seen = index.catalog.waiting, _BATCH_TEXTS if most is None else _BATCH_AT_ONCE, None
+    left: Iterator[str] = iter(())
+    total = 0
+    while True:
+        now = index.catalog.version, waiting.asked_for()[:1]
+        if now != seen:
+            listed = [key for key in waiting.in_order(labels_last=most is not None) if key not in tried]
+            listed = listed if most is None else listed[: max(0, most - len(tried))]
+            seen, left, total = now, iter(listed), len(tried) + len(listed)
+        batch = list(islice(left, size))
+        if not batch:
+            return
+        tried.update(batch)
+        yield batch, total
+
+
+def embed_and_store(index: Index, rows: Sequence[Row], refused: set[str] | None = None, *, spared_days: int = 0) -> int:
     """
-    Embed the texts of `rows` (key, text), store their vectors; return how many texts of chunks were new.
+    Embed the texts of `rows`, store their vectors, and return how many are of chunks.
 
     With `refused`, a text that the embedder refuses goes there, and the others are embedded. The vectors are kept for
     `spared_days` even while no chunk uses them. Raises EmbeddingError if a text, or with `refused` all of them, fail.
@@ -108,16 +140,13 @@ def embed_and_store(
     vectors = vectors_of(index, rows, refused)
     if spared_days:
         index.catalog.vectors.spare([key for key, _ in vectors], spared_days)
-    labels = {key for key, text in rows if _kind(index, key, text)}
-    return index.catalog.vectors.add(vectors, labels)
+    index.catalog.vectors.add(vectors)
+    labels = {key for key, label, _ in rows if label}
+    return sum(key not in labels for key, _ in vectors)
 
 
 def embed_labels(index: Index, paths: Sequence[str]) -> None:
-    """
-    Embed the labels of the notes at `paths` that are pending, and what the second encoder lacks of these notes.
-
-    If an embedder fails they stay pending.
-    """
+    """Embed the pending labels of the notes at `paths`, and their texts by the second encoder, if possible."""
     keys = [key for path in paths for key in index.catalog.labels.at(path)][:_LABELS_AT_ONCE]
     with contextlib.suppress(EmbeddingError):
         embed_and_store(index, index.catalog.waiting.texts(keys))
@@ -137,17 +166,17 @@ def embed_second(
     Give the texts that wait for the second encoder their vectors, or those of them that `keys` names.
 
     At most `most` if given. Without a second encoder nothing is done; if it fails, the texts stay as they are and the
-    log says so once. What two processes do twice costs milliseconds and comes out the same.
+    log says so once. Texts that two processes embed at once cost milliseconds, and come out the same.
     """
     second, kept = index.second, index.catalog.second
     if second is None:
         return
     kept.adopt(second.fingerprint)
-    waiting = (kept.in_order() if keys is None else list(keys))[:most]
+    waiting = (kept.waiting.in_order() if keys is None else list(keys))[:most]
     for start in range(0, len(waiting), _SECOND_AT_ONCE):
         if stop():
             break
-        rows = kept.texts(waiting[start : start + _SECOND_AT_ONCE])
+        rows = kept.waiting.texts(waiting[start : start + _SECOND_AT_ONCE])
         try:
             for are_labels in (True, False):
                 some = [(key, text) for key, label, text in rows if bool(label) is are_labels]
@@ -170,25 +199,24 @@ def take_shared(index: Index, stop: Callable[[], bool]) -> None:
     if isinstance(server, Server) and len(waiting) >= _WORTH_A_REQUEST:
         try:
             width = index.catalog.vectors.width() or len(index.embedder.embed_query("width"))
-            _take(index, waiting, lambda keys: {} if stop() else server.fetch(keys, width))
+            _copy(index, waiting, lambda keys: {} if stop() else server.fetch(keys, width))
         except Unavailable as error:
             _log.warning("The texts are embedded here, since Chroma gives no vectors: %s", error)
 
 
-def _take(index: Index, waiting: Sequence[str], of: Callable[[Sequence[str]], Mapping[str, bytes]]) -> None:
-    labels = set(index.catalog.labels.keys())
+def _copy(index: Index, waiting: Sequence[str], of: Callable[[Sequence[str]], Mapping[str, bytes]]) -> None:
     for start in range(0, len(waiting), _COPIED):
         if vectors := of(waiting[start : start + _COPIED]):
-            index.catalog.vectors.add(vectors.items(), labels & vectors.keys())
+            index.catalog.vectors.add(vectors.items())
 
 
 def copy_vectors(index: Index, source: Catalog) -> None:
     """Take the vectors of the texts that wait in `index` from `source`, as far as that has them; embeds nothing."""
-    _take(index, index.catalog.waiting.in_order(), source.vectors.of)
+    _copy(index, index.catalog.waiting.in_order(), source.vectors.of)
     second = source.second
     if index.second is not None and second.fingerprint == index.second.fingerprint:
         index.catalog.second.adopt(second.fingerprint)
-        waiting = index.catalog.second.in_order()
+        waiting = index.catalog.second.waiting.in_order()
         for start in range(0, len(waiting), _COPIED):
             if vectors := second.of(waiting[start : start + _COPIED]):
                 index.catalog.second.add(second.fingerprint, vectors.items())
@@ -203,22 +231,9 @@ _failures: set[str] = set()
 """What this process has said of the second encoder already."""
 
 
-def _in_turn(keys: Sequence[str], asked_for: Callable[[], Sequence[str]], size: int) -> Iterator[list[str]]:
-    """Yield `keys` in batches of at most `size`, in their order but for those that are asked for by then."""
-    left, later = set(keys), iter(keys)
-    while left:
-        batch = [key for key in asked_for() if key in left][:size]
-        left.difference_update(batch)
-        batch += islice((key for key in later if key in left), size - len(batch))
-        left.difference_update(batch)
-        yield batch
-
-
-def vectors_of(
-    index: Index, rows: Sequence[tuple[str, str]], refused: set[str] | None = None
-) -> list[tuple[str, bytes]]:
+def vectors_of(index: Index, rows: Sequence[Row], refused: set[str] | None = None) -> list[tuple[str, bytes]]:
     """
-    Embed the texts of `rows` (key, text) and return key and vector, as the catalog keeps them: float32, little endian.
+    Embed the texts of `rows` and return key and vector, as the catalog keeps them: float32, little endian.
 
     With `refused`, the key of a text that the embedder refuses goes there, and the others are embedded.
     Raises EmbeddingError if a text, or with `refused` all of them, fail.
@@ -237,25 +252,24 @@ def vectors_of(
                 if number and not done:
                     raise
                 refused.add(row[0])
-                _log.warning("A text that begins %r is not embedded: %s", row[1][:60], error)
+                _log.warning("A text that begins %r is not embedded: %s", row[2][:60], error)
         if not done:
             raise failure
         return done
 
 
-def _vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, bytes]]:
+def _vectors(index: Index, rows: Sequence[Row]) -> list[tuple[str, bytes]]:
     """
     Embed the texts of `rows` at once, all or none.
 
-    Keys of another embedding than the index's are left out: another process
-    may have changed it since. Raises EmbeddingError for what is no unit
-    vector, or not as wide as those that are kept.
+    Keys of another embedding than the index's are left out: another process may have changed it since. Raises
+    EmbeddingError for what is no unit vector, or not as wide as the vectors that are kept.
     """
-    kinds = {key: _kind(index, key, text) for key, text in rows}
-    texts = [(key, text) for key, text in rows if kinds[key] == ""]
-    labels = [(key, text) for key, text in rows if kinds[key]]
-    rows = [*texts, *labels]
-    if not rows:
+    fingerprint = index.embedder.fingerprint
+    texts = [(key, text) for key, label, text in rows if not label and key == vector_key(fingerprint, text)]
+    labels = [(key, text) for key, label, text in rows if label and key == label_key(fingerprint, label, text)]
+    named = [*texts, *labels]
+    if not named:
         return []
     try:
         # A label is as short as a question, and nearer to one as a question: MRR .63 (.59 as a passage) of loose
@@ -268,13 +282,14 @@ def _vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, b
             f"The embedder {index.embedder.name} failed ({type(error).__name__}: {error}).",
             "Choose another one with SPELLBOOK_EMBEDDER.",
         ) from error
-    if block.ndim != 2 or len(block) != len(rows) or not np.allclose(np.linalg.norm(block, axis=1), 1, atol=0.01):
+    if block.ndim != 2 or len(block) != len(named) or not np.allclose(np.linalg.norm(block, axis=1), 1, atol=0.01):
+        asked = counted(len(named), "text")
         raise EmbeddingError(
-            f"The embedder {index.embedder.name} gave no unit vectors: {block.shape} for {counted(len(rows), 'text')}.",
+            f"The embedder {index.embedder.name} gave no unit vectors: {block.shape} for {asked}.",
             "Choose another one with SPELLBOOK_EMBEDDER.",
         )
     index.fits(block.shape[1])
-    return [(key, row.tobytes()) for (key, _), row in zip(rows, block, strict=True)]
+    return [(key, row.tobytes()) for (key, _), row in zip(named, block, strict=True)]
 
 
 def tidy(index: Index) -> None:
@@ -285,23 +300,9 @@ def tidy(index: Index) -> None:
     index.catalog.shrink()
 
 
-def _kind(index: Index, key: str, text: str) -> str | None:
-    """Return the kind of label that `key` stands for, "" for the text of a chunk, None for another embedding's key."""
-    fingerprint = index.embedder.fingerprint
-    if key == vector_key(fingerprint, text):
-        return ""
-    return next((kind for kind in (TITLE, QUESTION) if key == label_key(fingerprint, kind, text)), None)
-
-
-def maintain(index: Index, embedded: int = 0) -> bool:
-    """
-    After `embedded` texts were embedded: keep the cache and the file small, and let Chroma catch up if it lacks many.
-
-    Returns whether Chroma has caught up, or did not need to; if not, the next call goes on. A few vectors are left to
-    child processes, see `vectors.follow`, unless Chroma is asked in a vault of this size.
-    """
+def maintain(index: Index) -> None:
+    """Keep the cache and the file small; let Chroma catch up where it answers and lacks many vectors."""
     tidy(index)
-    if follow.is_missed(index, embedded):
+    if follow.is_missed(index):
         with contextlib.suppress(Unavailable):  # search does without until it succeeds
-            return follow.catch_up(index.catalog, index.chroma, follow.AT_ONCE)
-    return True
+            follow.catch_up(index.catalog, index.chroma, follow.AT_ONCE)

@@ -67,12 +67,7 @@ class Rules:
 
 
 def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None) -> FileEntry | None:
-    """
-    Read one file as the catalog keeps it; None if it is gone.
-
-    A file that holds what `known` says comes back without its note, since
-    nothing but its stamp is news.
-    """
+    """Read one file as the catalog keeps it, without its note if it is as `known`; return None if it is gone."""
     read_ns = time.time_ns()
     try:
         data, stamp = vault.read(path)

@@ -43,9 +43,8 @@ class Condition:
     """
     One part of a filter; a note must meet all of them.
 
-    `values` are folded texts, any of which will do. `low` and `high` bound a
-    number: an importance, or seconds since 1970. With `or_absent`, a note
-    without the key meets it too.
+    `values` are folded texts, any of which will do. `low` and `high` bound an importance, or seconds since 1970. With
+    `or_absent`, a note without the key meets it too.
     """
 
     key: str
@@ -69,10 +68,7 @@ def without_guides(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
     """
     Return the condition that leaves the guides out of a search; nothing if one of `conditions` names certain notes.
 
-    Excluding notes, or a path such as `*` or `**/*.md`, names none.
-
-    The guides tell agents how to write memories, the welcome notes tell a person of Spellbook. They are nobody's
-    memories, and would be found before them.
+    Excluding notes, or a path such as `*`, names none. Guides are nobody's memories, and would be found before them.
     """
     named = any(
         one.key in _NAMES_NOTES and not one.negated and not all(value.startswith("*") for value in one.values)
@@ -191,11 +187,7 @@ def instant(text: str | None) -> float | None:
 
 
 def moment(created: str | None, updated: str | None, mtime_ns: int) -> float:
-    """
-    Return when a note is from, as seconds since 1970: its `created`, else its `updated`, else the file's time.
-
-    This is the filter key `when`, the order of `recent`, and what a question's words of time mean.
-    """
+    """Return when a note is from (`when`), in seconds since 1970: `created`, else `updated`, else the file's time."""
     dated = instant(created)
     if dated is None:
         dated = instant(updated)

@@ -1,16 +1,15 @@
-"""
-An index with what a question keeps of it in memory: vectors, and how many chunks have a word.
-"""
+"""An index with what a question keeps of it in memory: vectors, and how many chunks have a word."""
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from spellbook.index.opened import Index
 from spellbook.index.vectors.about import NoteVectors
 from spellbook.index.vectors.nearest import Nearest
-from spellbook.system.lazy import np, npt
 from spellbook.text.expressions import Expression
 
 _COUNTED = 4_000
@@ -34,7 +33,7 @@ class LoadedIndex:
         # By the last change of a note: the texts of a question, and the questions of a session, share words. No method
         # of this object, or it would outlive its release together with its vectors.
         @lru_cache(_NUMBERED)
-        def numbers(change: object, text: str) -> npt.NDArray[np.int64]:
+        def numbers(change: object, text: str) -> array[int]:
             return catalog.numbers(text, _MOST_NUMBERED + 1)
 
         @lru_cache(_COUNTED)
@@ -45,24 +44,16 @@ class LoadedIndex:
         self._numbers, self._frequency = numbers, frequency
 
     def frequencies(self, guides: int = 0) -> Callable[[Expression], int]:
-        """
-        Return a function that counts the chunks which match an expression.
-
-        A search that leaves guides out gives `guides`, the number of their chunks: then an expression that only guides
-        have counts 0.
-        """
+        """Return a function that counts the chunks of an expression; 0 if only guides, `guides` chunks, have it."""
         change = self.catalog.version
         return lambda part: self._frequency(change, str(part), guides)
 
     def holding(self, expressions: Sequence[Expression], notes: Sequence[tuple[int, int]]) -> list[list[bool]]:
         """Return for each expression which notes, by the numbers of their first and last chunk, have it."""
-        first = np.array([first for first, _ in notes])
-        last = np.array([last for _, last in notes])
         rows, change = [], self.catalog.version
         for expression in expressions:
             numbers = self._numbers(change, str(expression))
             if len(numbers) > _MOST_NUMBERED:
                 numbers = self.catalog.numbers(str(expression))
-            has = np.searchsorted(numbers, last, "right") > np.searchsorted(numbers, first)
-            rows.append(has.tolist())
+            rows.append([bisect_right(numbers, last) > bisect_left(numbers, first) for first, last in notes])
         return rows

@@ -1,8 +1,4 @@
-"""
-The meter: how often, how long and what failed, kept in memory and written down now and then.
-
-A count that cannot be written never disturbs the verb that it counts.
-"""
+"""The meter: counts, times and errors, kept in memory and written down now and then, without disturbing any verb."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Any
@@ -43,13 +39,13 @@ HITS = "hits"
 MISSES = "misses"
 
 _SLOWEST = 10
-"""Slowest queries that are kept."""
+"""Slowest queries that are told."""
 
 _MOST_QUERY = 80
 """Letters that are kept of each."""
 
-_MOST_WARM = 1_000
-"""Times of warm searches that are kept."""
+_MOST_SEARCHES = 1_000
+"""Searches of this process whose time is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +65,7 @@ class Taken:
 
 
 class Meter:
-    """Counts for one process; any thread may use it."""
+    """Counts for one process; any thread may use it. Only `timed`, `read` and `flush` write anything down."""
 
     def __init__(self, usage: Usage) -> None:
         self._usage = usage
@@ -77,50 +73,50 @@ class Meter:
         self._counts: Counter[tuple[str, int]] = Counter()
         self._failures: dict[FailureKind, Failures] = {}
         self._flushed = time.monotonic()
-        self._slowest: dict[str, tuple[bool, float, int]] = {}
-        self._warm: deque[tuple[float, float]] = deque(maxlen=_MOST_WARM)
+        self._searches: deque[tuple[bool, float, float, str]] = deque(maxlen=_MOST_SEARCHES)
 
     @contextlib.contextmanager
     def timed(self, verb: str) -> Iterator[Taken]:
-        """Time what is inside, unless it fails."""
+        """Time a verb, unless it fails."""
         started, taken = time.perf_counter(), Taken()
         yield taken
         taken.ms = (time.perf_counter() - started) * 1000
-        self.count(verb, at=bucket(taken.ms))
-
-    def count(self, name: str, number: int = 1, at: int = _ONCE) -> None:
-        """Count `number` more of something."""
-        if number and self.add(name, at, number):
+        if self.add(verb, bucket(taken.ms)):
             self.flush()
+
+    def count(self, name: str, number: int = 1) -> None:
+        """Count `number` more of something."""
+        if number:
+            self.add(name, _ONCE, number)
+
+    def add(self, name: str, at: int = _ONCE, number: int = 1) -> bool:
+        """Count, and return whether it is time to `flush`. An event loop may call it."""
+        with self._guard:
+            self._counts[name, at] += number
+            return time.monotonic() - self._flushed > _FLUSH_SECONDS
 
     def searched(self, is_cached: bool | None, query: str = "", ms: float = 0.0, *, is_warm: bool = False) -> None:
         """
         Count a search by meaning, and whether its question's vector was cached; None is one by words alone.
 
-        The slowest queries are kept in memory and nowhere else. One that `is_warm` had nothing to load first.
+        Queries are kept in memory and nowhere else. A search that `is_warm` had nothing to load first.
         """
-        query = query[:_MOST_QUERY]
-        with self._guard:
-            if is_warm:
-                self._warm.append((time.monotonic(), ms))
-            was_warm, slowest, count = self._slowest.pop(query, (False, 0.0, 0))
-            self._slowest[query] = (is_warm or was_warm, ms if is_warm > was_warm else max(slowest, ms), count + 1)
-            if len(self._slowest) > _SLOWEST:  # those that had to load something go first
-                del self._slowest[min(self._slowest, key=lambda slow: self._slowest[slow])]
+        self._searches.append((is_warm, ms, time.monotonic(), query[:_MOST_QUERY]))
         self.count(BY_MEANING, is_cached is not None)
         self.cached(QUERY_VECTORS, is_cached)
 
     def warm(self, seconds: float) -> list[float]:
         """Return the milliseconds of this process's latest searches that had nothing to load first, sorted."""
         since = time.monotonic() - seconds
-        with self._guard:
-            return sorted(ms for at, ms in self._warm if at >= since)
+        return sorted(ms for is_warm, ms, at, _ in list(self._searches) if is_warm and at >= since)
 
     def slowest(self) -> list[tuple[str, float, int]]:
-        """Return this process's slowest queries, cut to 80 letters: the most milliseconds each took, and how often."""
-        with self._guard:
-            kept = [(query, ms, count) for query, (_, ms, count) in self._slowest.items()]
-        return sorted(kept, key=lambda slow: -slow[1])
+        """Return this process's slowest queries, the warm ones first: the most milliseconds of each, and how often."""
+        searches = sorted(self._searches)
+        counts = Counter(query for *_, query in searches)
+        slowest = {query: (is_warm, ms) for is_warm, ms, _, query in searches}
+        told = sorted(slowest, key=lambda query: slowest[query])[-_SLOWEST:]
+        return sorted(((query, slowest[query][1], counts[query]) for query in told), key=lambda slow: -slow[1])
 
     def cached(self, cache: str, is_hit: bool | None) -> None:
         """Count that a cache had what was asked for, or had not; None counts nothing."""
@@ -134,23 +130,17 @@ class Meter:
         Of the error's message only the words that are the code's own are kept, or else where it was raised; `code` and
         `message` are for errors of libraries.
         """
-        if self.refused(verb, door, error, code=code, message=message):
-            self.flush()
-
-    def refused(self, verb: str, door: str, error: BaseException, *, code: str = "", message: str = "") -> bool:
-        """Count an error as `failed` does, without writing anything down: an event loop may call it."""
         code = code or (error.code if isinstance(error, SpellbookError) else SpellbookError.code)
         kind, now = FailureKind(code, verb, door, message or shape_of(error)), time.time()
         with self._guard:
-            before = self._failures.get(kind, Failures(kind, 0, now, now))
-            self._failures[kind] = Failures(kind, before.count + 1, before.first, now)
-        return self.add(f"{ERRORS} {code}")
+            self._merge([Failures(kind, 1, now, now)])
+        self.add(f"{ERRORS} {code}")
 
-    def add(self, name: str, at: int = _ONCE, number: int = 1) -> bool:
-        """Count without writing anything down; return whether it is time to `flush`. An event loop may call it."""
-        with self._guard:
-            self._counts[name, at] += number
-            return time.monotonic() - self._flushed > _FLUSH_SECONDS
+    def _merge(self, failures: Iterable[Failures]) -> None:
+        for one in failures:
+            kept = self._failures.get(one.kind, Failures(one.kind, 0, one.first, one.last))
+            first, last = min(kept.first, one.first), max(kept.last, one.last)
+            self._failures[one.kind] = Failures(one.kind, kept.count + one.count, first, last)
 
     def flush(self) -> None:
         """Write down what was counted; later, if another process is writing now."""
@@ -164,16 +154,10 @@ class Meter:
             except SpellbookError:
                 with self._guard:
                     self._counts.update(counts)
-                    for kind, before in failures.items():
-                        later = self._failures.get(kind, Failures(kind, 0, before.first, before.last))
-                        self._failures[kind] = Failures(kind, before.count + later.count, before.first, later.last)
+                    self._merge(failures.values())
 
     def read(self, hours: int = KEPT_DAYS * 24) -> tuple[dict[str, Timing], dict[str, int]]:
-        """
-        Return timings by verb and counts by name of the last `hours`.
-
-        They are those of all processes that wrote theirs down, and of this one.
-        """
+        """Return timings by verb and counts by name of the last `hours`, of all processes that wrote theirs down."""
         self.flush()
         counts = self._usage.counts(hours)
         timings = {name: _timing(buckets) for name, buckets in sorted(counts.items()) if _ONCE not in buckets}

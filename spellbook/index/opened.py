@@ -1,8 +1,5 @@
 """
-The index of one vault: catalog, models and Chroma, opened together.
-
-It holds nothing that the vault does not say; its folder may be deleted at any
-time.
+The index of one vault: catalog, models and Chroma, opened together. Its folder may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -46,11 +43,10 @@ _COPIES = ("chroma-[0-9]*", "sees-*/chroma-[0-9]*", "sees-*/catalog.db*", "*.dam
 @dataclass(frozen=True, slots=True)
 class Index:
     """
-    What a vault's index is made of; `scope` is looked at and written into, `other_scopes` are looked at too.
+    The parts of a vault's index. Notes of `scope` and of `other_scopes` are found; new ones belong to `scope`.
 
-    `second` helps the embedder: None where it is not installed or turned off, or has taken the embedder's place.
-    For the part of a vault that a limited token sees, `sees` is team or public, else "", and `whole` the index of all
-    notes. It is asked which notes are superseded, and for nothing else.
+    `second` helps the embedder: None where it is not installed or turned off, or has taken the embedder's place. In an
+    index for a limited token, `sees` is team or public, and `whole` the index of all notes, which knows successors.
     """
 
     config: Config
@@ -74,28 +70,22 @@ class Index:
 
     @classmethod
     def open_ready(cls, config: Config, patience: float) -> Index:
-        """
-        Open an index that is there and can be read at once; nothing is made or built anew.
-
-        Raises StorageError, after at most about `patience` seconds, and what `open` raises.
-        """
+        """Open an index that can be read at once. Raises as `open`; StorageError after about `patience` seconds."""
         expect(config.state / FILE, FORM, patience)
         return cls.open(config)
 
     @classmethod
     def open(cls, config: Config, models: Embedder | Index | None = None, sees: str = "") -> Index:
         """
-        Open the index of `config.vault`, making it if need be; with an embedder, the models of another index, or those
-        that `config` names. With `sees` (team or public) of the notes that it shows, from the index of the whole vault.
+        Open the index of `config.vault`, made if need be, with an embedder, the models of another index, or the models
+        that `config` names. With `sees` (team or public), it has the notes of the other index that this shows.
 
-        No model is loaded and no service asked before the first text.
-        Raises StorageError, EmbeddingError, InvalidInput.
+        No model is loaded before the first text. Raises StorageError, EmbeddingError, InvalidInput.
         """
         if isinstance(models, Index):
             embedder, second, reranker = models.embedder, models.second, models.reranker
         else:
-            embedder = models or embedders.create(config.embedder, config.threads, config.state / _CALIBRATIONS)
-            second = embedders.second(embedder.name, config.threads) if config.second_encoder else None
+            embedder, second = _embedders(config, models)
             reranker = embedders.reranker(config.reranker)
         with contextlib.suppress(OSError):  # the catalog says what is wrong with its folder
             disk.restrict(config.state, config.vault)
@@ -122,11 +112,7 @@ class Index:
         return scopes.visible(self.scope, *self.other_scopes)
 
     def fits(self, width: int) -> None:
-        """
-        Make sure that vectors of `width` numbers can be compared with those of this index.
-
-        Raises EmbeddingError if not: then a service has another model under the old name.
-        """
+        """Raise EmbeddingError if vectors of `width` numbers cannot be compared with those of this index."""
         if width in self._widths:
             return
         with self.catalog.reading():
@@ -144,12 +130,7 @@ class Index:
             self._widths.add(kept)
 
     def followed(self) -> Index | None:
-        """
-        Return this index with the embedder that another process migrated it to; None if there is nothing to follow.
-
-        That is so if the catalog is of another embedding, and it is the one
-        that the vault's settings name by now.
-        """
+        """Return this index with the embedder that the settings name since another process migrated it; else None."""
         if self.config.embedder_given or self.catalog.fingerprint in {"", self.embedder.fingerprint}:
             return None
         with contextlib.suppress(SpellbookError):  # settings that cannot be read now name nobody
@@ -161,16 +142,18 @@ class Index:
     def with_embedder(self, name: str) -> Index:
         """Return this index with the embedder `name`; both share the catalog. Raises InvalidInput, EmbeddingError."""
         config = replace(self.config, embedder=name)
-        embedder = embedders.create(name, config.threads, config.state / _CALIBRATIONS)
-        second = embedders.second(embedder.name, config.threads) if config.second_encoder else None
-        made = replace(self, config=config, embedder=embedder, second=second, _widths=set())
-        return replace(made, chroma=_chroma(config, embedder))
+        return self._with(config, *_embedders(config), self.reranker)
 
     def with_models(self, other: Index) -> Index:
         """Return this index with the models of another one; both forms share the catalog."""
         config = replace(self.config, embedder=other.config.embedder)
-        made = replace(self, config=config, embedder=other.embedder, second=other.second, reranker=other.reranker)
-        return replace(made, chroma=_chroma(config, other.embedder), _widths=set())
+        return self._with(config, other.embedder, other.second, other.reranker)
+
+    def _with(
+        self, config: Config, embedder: Embedder, second: SecondEncoder | None, reranker: Reranker | None
+    ) -> Index:
+        made = replace(self, config=config, embedder=embedder, second=second, reranker=reranker, _widths=set())
+        return replace(made, chroma=_chroma(config, embedder))
 
     def mark_looked(self) -> None:
         """Record a look at the whole vault. Not in the catalog: that would wait for writers, and break a seal."""
@@ -203,6 +186,11 @@ class Index:
         self.vault.journal.close()
         if self.config.state.is_dir():
             disk.restrict(self.config.state, self.config.vault)
+
+
+def _embedders(config: Config, given: Embedder | None = None) -> tuple[Embedder, SecondEncoder | None]:
+    embedder = given or embedders.create(config.embedder, config.threads, config.state / _CALIBRATIONS)
+    return embedder, embedders.second(embedder.name, config.threads) if config.second_encoder else None
 
 
 def _chroma(config: Config, embedder: Embedder) -> Chroma | Server:

@@ -1,9 +1,8 @@
 """
 Readers: processes that read notes while this one writes the catalog.
 
-Commands of their own: a fork beside threads may hang, and multiprocessing
-would run the program's main module again. They only open files, and if one
-of them fails, this process reads what it did not.
+They are commands of their own: a fork beside threads may hang, and multiprocessing would run the program's main module
+again. They only open files, and if one of them fails, this process reads the rest.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
-from pathlib import Path
 from queue import SimpleQueue
 from typing import IO
 
@@ -54,36 +52,34 @@ class Readers:
     def __init__(self, vault: Folder, rules: Rules) -> None:
         self._vault, self._rules = vault, rules
         self._threads = ThreadPoolExecutor(_COUNT, thread_name_prefix="spellbook-reader")
-        self._idle: SimpleQueue[_ParseProcess] = SimpleQueue()
-        self._all: list[_ParseProcess] = []
+        self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
+        self.processes: list[subprocess.Popen[bytes]] = []
         with contextlib.suppress(OSError):  # no memory, or no Python where it was
-            while _may_help() and len(self._all) < _COUNT:
-                self._all.append(_ParseProcess(vault.lies_in, rules))
-                self._idle.put(self._all[-1])
+            while _may_help() and len(self.processes) < _COUNT:
+                self.processes.append(processes.child(__name__))
+                self._idle.put(self.processes[-1])
 
     def __enter__(self) -> Readers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for reader in self._all:
-            reader.process.kill()  # which ends what its thread waits for
+        self._end()
         self._threads.shutdown(cancel_futures=True)
-        for reader in self._all:
+        for process in self.processes:
             with contextlib.suppress(OSError):  # what was written and not flushed goes nowhere
-                reader.process.communicate()
+                process.communicate()
 
-    @property
-    def processes(self) -> list[subprocess.Popen[bytes]]:
-        """The processes, alive or not."""
-        return [reader.process for reader in self._all]
+    def _end(self) -> None:
+        for process in self.processes:
+            process.kill()  # which ends the wait of its thread
 
     def read(self, pieces: Iterable[Piece]) -> Iterator[list[FileEntry]]:
-        """Yield what `entries` returns for each of `pieces`, in their order."""
-        if not self._all:
-            yield from (entries(self._vault, self._rules, piece) for piece in pieces)
-            return
+        """Yield the entries of each of `pieces`, in their order."""
         waiting: deque[tuple[Piece, Future[bytes]]] = deque()
         for piece in pieces:
+            if not self.processes:
+                yield entries(self._vault, self._rules, piece)
+                continue
             waiting.append((piece, self._threads.submit(self._ask, piece)))
             if len(waiting) >= _AHEAD * _COUNT:
                 yield self._result(*waiting.popleft())
@@ -91,43 +87,26 @@ class Readers:
             yield self._result(*waiting.popleft())
 
     def _ask(self, piece: Piece) -> bytes:
-        reader = self._idle.get()
+        """Return the pickled entries of a piece. Raises OSError or EOFError if the process is no more."""
+        process = self._idle.get()
         try:
-            return reader.ask(piece)
+            assert process.stdin
+            assert process.stdout
+            pickle.dump((self._vault.lies_in, self._rules, piece), process.stdin)
+            process.stdin.flush()
+            return _exactly(process.stdout, _SIZE.unpack(_exactly(process.stdout, _SIZE.size))[0])
         finally:
-            self._idle.put(reader)  # a dead one too: it fails at once, and nobody waits for it
+            self._idle.put(process)  # a dead one too: it fails at once, and nobody waits for it
 
     def _result(self, piece: Piece, answer: Future[bytes]) -> list[FileEntry]:
-        # Taken apart here and not in the threads, which would keep this one from writing meanwhile.
+        # Unpickled here and not in the threads, which would keep this one from writing meanwhile.
         with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
             try:
                 read: list[FileEntry] = pickle.loads(answer.result(PATIENCE))
                 return read
             except Late:
-                for reader in self._all:
-                    reader.process.kill()
+                self._end()
         return entries(self._vault, self._rules, piece)
-
-
-class _ParseProcess:
-    """One process, which answers one piece at a time."""
-
-    def __init__(self, root: Path, rules: Rules) -> None:
-        self.process = processes.child(__name__)
-        self._first: tuple[Path, Rules] | None = (root, rules)
-
-    def ask(self, piece: Piece) -> bytes:
-        """Return the pickled entries of a piece. Raises OSError or EOFError if the process is no more."""
-        questions, answers = self.process.stdin, self.process.stdout
-        assert questions
-        assert answers
-        if self._first:
-            pickle.dump(self._first, questions)
-            self._first = None
-        pickle.dump(piece, questions)
-        questions.flush()
-        size = _SIZE.unpack(_exactly(answers, _SIZE.size))[0]
-        return _exactly(answers, size)
 
 
 def _exactly(file: IO[bytes], size: int) -> bytes:
@@ -143,14 +122,13 @@ def _may_help() -> bool:
 
 
 def serve() -> None:
-    """Be the process of `_ParseProcess`: read pieces from stdin, answer on stdout, and end when stdin ends."""
+    """Be such a process: read pieces from stdin, answer on stdout, and end when stdin ends."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints, prints elsewhere
     gc.disable()  # notes hold no cycles, and looking for them takes a tenth of the time
     with contextlib.suppress(EOFError, BrokenPipeError):
-        root, rules = pickle.load(sys.stdin.buffer)
-        vault = Folder(root)
         while True:
-            answer = pickle.dumps(entries(vault, rules, pickle.load(sys.stdin.buffer)), pickle.HIGHEST_PROTOCOL)
+            root, rules, piece = pickle.load(sys.stdin.buffer)
+            answer = pickle.dumps(entries(Folder(root), rules, piece), pickle.HIGHEST_PROTOCOL)
             answers.write(_SIZE.pack(len(answer)) + answer)
             answers.flush()

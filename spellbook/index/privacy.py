@@ -91,11 +91,7 @@ def is_session(meta: Meta) -> bool:
 
 
 def distrusted(path: str, data: bytes) -> bytes:
-    """
-    Return a stranger's note as an untrusted one if it calls itself trusted, else as it is.
-
-    Raises InvalidInput for one that says so in a way that cannot be changed.
-    """
+    """Return a stranger's note as untrusted if it calls itself trusted. Raises InvalidInput if it stays so."""
     if not _SAYS.search(data) or TRUSTED not in _values(meta_of(path, data), TRUST):
         return data
     note = parse(path, data)

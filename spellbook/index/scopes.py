@@ -1,10 +1,8 @@
 """
-Scopes: which notes belong to one project, and which to all; and what category files a note that names none.
+Scopes: which notes belong to one project, and which to all; and the category of a note that names none.
 
-A note's scope is what its frontmatter says, else what the vault's settings say
-of its path, else NAME if it lies in `scopes/NAME/`. What has none, or `shared`,
-is everybody's. A scope is a view and no lock: an id that is named opens any note.
-Pure, but for the names of a project, which are those of its repository; it may claim any, as they give no right.
+A note's scope is in its frontmatter, else in the vault's settings for its path, else it is NAME in `scopes/NAME/`. A
+note without one, or with `shared`, is everybody's. A scope is a view and no lock: an id that is named opens any note.
 """
 
 from __future__ import annotations
@@ -37,11 +35,7 @@ _URL = re.compile(r'(?im)^[ \t]*url[ \t]*=[ \t]*"?([^"#;\r\n]{1,1000})(?=["#;\r\
 
 
 def scopes_of(note: Note, rules: Mapping[str, str]) -> tuple[str, ...]:
-    """
-    Return a note's scopes, folded; none if everybody sees it.
-
-    `rules` map globs of paths to scopes; the first that matches holds.
-    """
+    """Return a note's scopes, folded, none if everybody sees it; of `rules`, by glob of path, the first holds."""
     written = note.meta.get(_KEY)
     if written is not None:
         named = [label_of(str(each)) for each in (written if isinstance(written, list) else [written])]
@@ -56,20 +50,13 @@ def scopes_of(note: Note, rules: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def category_of(note: Note, rules: Mapping[str, str]) -> str:
-    """
-    Return the category that files a note: what its frontmatter says, else the first of `rules` that holds for it.
-
-    `rules` map a tag (`#decision`, which is `#decision/infra` too) or a glob of paths (`Projects/`) to a category.
-    """
+    """Return the category of a note: its own, else of the first rule, a tag (`#decision`) or a glob, that holds."""
     if note.category or not rules:
         return note.category
     tags = [f"#{fold(tag)}/" for tag in note.tags] if any(rule.startswith("#") for rule in rules) else []
     for rule, category in rules.items():
-        if rule.startswith("#"):
-            holds = any(tag.startswith(f"{fold(rule).rstrip('/')}/") for tag in tags)
-        else:
-            holds = path_glob(note.path, rule)
-        if holds:
+        tagged = any(tag.startswith(f"{fold(rule).rstrip('/')}/") for tag in tags) if rule.startswith("#") else None
+        if path_glob(note.path, rule) if tagged is None else tagged:
             return category.strip()
     return ""
 

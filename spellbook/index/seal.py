@@ -23,7 +23,7 @@ WORDS = f"words.{FILE}"
 LOOKED = "looked"
 """The file there whose time is that of the last look."""
 
-_PASSING = (".lock", ".log", ".log.1", "-shm", FILE, LOOKED)
+_PASSING = (".lock", ".log", ".log.1", "-shm", FILE, LOOKED, "watched")
 """Endings of files in the folder of the index that do not tell what it holds. Empty files are left by readers."""
 
 _SHORT: tuple[list[str], ...] = ([], ["--quiet"], ["--json"])

@@ -1,11 +1,9 @@
 """
 Keep the index equal to the vault.
 
-`plan` compares, `run` acts in two stages: every changed note is read and
-findable by words first, then texts without a vector are embedded, newest
-first. Each step is one small transaction, so that a run can be killed
-anywhere and the next one goes on. The vault is the truth: deleting the index
-and running again loses nothing but time.
+`plan` compares, `run` acts in two stages: every changed note is read and findable by words first, then texts without a
+vector are embedded. Each step is one small transaction, so that a run can be killed anywhere and the next one goes on.
+The vault is the truth: deleting the index and running again loses nothing but time.
 """
 
 from __future__ import annotations
@@ -27,14 +25,18 @@ from spellbook.notes import daily
 from spellbook.notes.note import TEMPLATE, Fault, Stamp
 from spellbook.settings.config import Config
 from spellbook.system.errors import StorageError
+from spellbook.system.lazy import lazy
 from spellbook.system.lock import held
 from spellbook.system.processes import EMBEDDING, present
 from spellbook.vault import obsidian
 from spellbook.vault.folder import digest
 
 if TYPE_CHECKING:
+    from spellbook.index import extract, parse_pool
     from spellbook.index.extract import Rules
     from spellbook.index.parse_pool import Piece
+else:  # A scan that finds nothing to read needs no parser.
+    extract, parse_pool = lazy("spellbook.index", "extract", "parse_pool")
 
 SETTLED_NS = 2_000_000_000
 """A file this young when it was read may change again without its stamp showing it (the coarsest clock is FAT's)."""
@@ -52,20 +54,17 @@ Files and bytes that are committed at once.
 Fewer commits are better for the full-text index, but other processes wait for each.
 """
 
-_ROUND = (4_000, 16_000_000)
-"""Files and bytes that are read while `sync.lock` is held, if other processes read them."""
-
 MANY = 3
 """From so many such pieces on, reading them takes longer than to start processes that help."""
 
-_LOOKS = 5
-"""Times that a file is read again which somebody else changes meanwhile; the next scan takes what is left."""
+_TRIES = 5
+"""How often a file that keeps changing is read again before it is left to the next scan."""
 
-_GLANCES = 3
-"""Times that the vault is listed before so many missing notes are believed; the second finds a folder that moved."""
+_WALKS = 3
+"""How often the vault is listed before so many missing notes are believed; the second finds a folder that moved."""
 
-_SPARING = 10.0
-"""Seconds to wait for the work of another process, which takes about one; then both do it, which only costs time."""
+_PATIENCE = 10.0
+"""Seconds to wait while another process reads notes; then both do it, which only costs time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +77,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Report:
-    """
-    What a run did. `failed` lists what a person should mend, whether it was found now or earlier; `unread` the paths
-    of those faults behind which no note was read.
-    """
+    """The work of a run. `failed` lists all faults that a person should mend, `unread` the paths without a note."""
 
     scanned: int = 0
     added: int = 0
@@ -117,10 +113,9 @@ def plan(
     hinted: Container[str] = (),
 ) -> Plan:
     """
-    Return the least work that brings the index up to `disk`.
+    Return the least work that brings the index up to `disk`; all is read if `full`, and files that are `hinted`.
 
     Files under the folders `hidden`, which could not be listed, are not gone.
-    With `full` everything is read, otherwise what changed and what is `hinted`.
     """
 
     def current(path: str, stamp: Stamp) -> bool:
@@ -148,40 +143,35 @@ def is_unlikely(work: Plan, known: Mapping[str, KnownFile]) -> bool:
 
 def run(index: Index, *, full: bool = False, words_only: bool = False, progress: Progress | None = None) -> Report:
     """
-    Bring the index up to the vault and return what was done.
+    Bring the index up to the vault; with `words_only` the vectors stay pending.
 
-    With `words_only` the vectors stay pending. Raises VaultNotFound or
-    StorageError if the vault seems to be unmounted, EmbeddingError if the
-    embedder fails (search by words is up to date even then).
+    Raises VaultNotFound or StorageError if the vault seems to be unmounted, EmbeddingError if the embedder fails
+    (search by words is up to date even then).
     """
     started = time.monotonic()
     with contextlib.ExitStack() as shown:
-        known: list[str] = []
+        embedding: list[str] = []
 
-        def reading(stage: str, done: int, total: int) -> None:
+        def show(stage: str, done: int, total: int) -> None:
             # From the first piece on something waits; where nothing is read, no lock is needed.
-            if not (words_only or known):
-                known.append(stage)
+            if not (words_only or embedding):
+                embedding.append(stage)
                 shown.enter_context(present(index.config.state, EMBEDDING))
-            if progress:
+            if progress and total:
                 progress(stage, done, total)
 
-        report = scan(index, full=full, progress=reading)
+        report = scan(index, full=full, progress=show)
         index.vault.sweep(index.vault.litter())
         if not words_only:
-            if not known and (index.catalog.counts().pending or second_pending(index)):
-                shown.enter_context(present(index.config.state, EMBEDDING))
+            if index.catalog.counts().pending or second_pending(index):
+                show("embedding", 0, 0)
             report.embedded = embed_texts(index, progress=progress)
-            maintain(index, report.embedded)
+            maintain(index)
     return finish(index, report, started)
 
 
 def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progress: Progress | None = None) -> Report:
-    """
-    First stage: read what changed anywhere in the vault; afterwards search by words is right.
-
-    Paths that are `hinted` are read even if their stamps show no change.
-    """
+    """First stage: read the notes that changed, and `hinted` paths; afterwards search by words is right."""
     index.catalog.notes.recut(name_rules(index.config))
     adopt(index)
     # Of what is only read nothing is lost: another branch of a repository may hold few documents, and who makes notes
@@ -189,7 +179,7 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
     may_lose = not (full or index.vault.is_only_read)
     if may_lose:
         index.vault.check_there()
-    for _ in range(_GLANCES):
+    for _ in range(_WALKS):
         listing = index.vault.walk()
         known = index.catalog.notes.known()
         work = plan(listing.files, known, listing.hidden, full=full, hinted=hinted)
@@ -207,8 +197,14 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
         work = Plan(work.read)
     index.catalog.notes.set_walk_faults(listing.faults, listing.left_out)
     index.vault.sweep(listing.litter)
-    _take(index, work, listing.files, known, report, full=full, hinted=hinted, progress=progress)
-    index.catalog.set_looked(complaint)
+    with _alone(index) if work.read else contextlib.nullcontext():
+        if not full and work.read:  # another process may have read some of it meanwhile
+            known = index.catalog.notes.known()
+            left = plan({path: listing.files[path] for path in work.read}, known, hinted=hinted).read
+            report.unchanged += len(work.read) - len(left)
+            work = Plan(left, tuple(path for path in work.gone if path in known))
+        _read(index, work, listing.files, known, report, full=full, progress=progress)
+    index.catalog.set_read()
     index.mark_looked()
     if complaint:
         raise StorageError(complaint, "Nothing was forgotten. If you deleted them, run `spellbook reindex --full`.")
@@ -220,14 +216,13 @@ def scan_paths(index: Index, paths: Sequence[str]) -> Report:
     adopt(index)
     report = Report(scanned=len(paths))
     left = list(paths)
-    for _ in range(_LOOKS):
+    for _ in range(_TRIES):
         known = index.catalog.notes.known(left)
         disk = {path: stamp for path in left if (stamp := index.vault.spelled(path))}
         work = Plan(tuple(sorted(disk)), tuple(sorted(known.keys() - disk.keys())))
-        late = _take(index, work, disk, known, report, alone=True)
-        if not late:  # else somebody wrote in between, and a caller wants to find what it has just written
+        left = _read(index, work, disk, known, report)
+        if not left:  # else somebody wrote in between, and a caller wants to find what it has just written
             break
-        left = late
     return report
 
 
@@ -243,23 +238,15 @@ def _formats(config: Config) -> daily.Formats:
 
 def rules(index: Index) -> Rules:
     """Return what decides how this index keeps notes."""
-    from spellbook.index.extract import Rules
-
-    config = index.config
-    return Rules(
-        config.chunk_tokens,
-        config.scopes,
-        index.embedder.fingerprint,
-        index.sees,
-        config.category_rules,
-        _formats(config),
-    )
+    config, fingerprint = index.config, index.embedder.fingerprint
+    own = config.chunk_tokens, config.scopes, fingerprint, index.sees, config.category_rules, _formats(config)
+    return extract.Rules(*own)
 
 
 def adopt(index: Index) -> None:
     """Give every chunk its key under the index's embedder, unless the vault went over to another one meanwhile."""
     if index.followed() is not None:
-        return  # what is read is refused, and taken by the next look, which is with that one
+        return  # rows for the old embedder would be rejected; the next scan uses the new one
     index.catalog.vectors.adopt(index.embedder.fingerprint, lambda text: vector_key(index.embedder.fingerprint, text))
 
 
@@ -272,7 +259,7 @@ def finish(index: Index, report: Report, started: float) -> Report:
     return report
 
 
-def _take(
+def _read(
     index: Index,
     work: Plan,
     disk: Mapping[str, Stamp],
@@ -280,61 +267,34 @@ def _take(
     report: Report,
     *,
     full: bool = False,
-    hinted: Container[str] = (),
-    alone: bool = False,
     progress: Progress | None = None,
 ) -> list[str]:
     """Read and commit `work`, add to `report`, and return the paths that changed while they were read."""
     lost = Counter(known[path].sha256 for path in work.gone if known[path].sha256)
-    heirs: set[str] = set()
+    moved: set[str] = set()
     late: list[str] = []
     done = 0
-    with _reader(index, sum(1 for _ in _batches(work.read, disk, *_PIECE))) as (most, read):
-        for batch in _batches(work.read, disk, *most):
-            with contextlib.nullcontext() if alone else _sparing(index):
-                todo = {path: known.get(path) for path in batch}
-                if not alone and not full:
-                    # Another process may have taken some of it meanwhile.
-                    fresh = index.catalog.notes.known(batch)
-                    left = plan({path: disk[path] for path in batch}, fresh, hinted=hinted).read
-                    todo = {path: fresh.get(path) for path in left}
-                report.unchanged += len(batch) - len(todo)
-                done += len(batch) - len(todo)
-                pieces = [
-                    {path: None if full else todo[path] for path in piece}
-                    for piece in _batches(tuple(todo), disk, *_PIECE)
-                ]
-                for piece, entries in zip(pieces, read(pieces), strict=True):
-                    late += _commit(index, entries, todo, lost, heirs, report)
-                    done += len(piece)
-                    if progress:
-                        progress("reading", done, len(work.read))
+    pieces = [{path: None if full else known.get(path) for path in piece} for piece in _pieces(work.read, disk)]
+    with _reader(index, len(pieces)) as read:
+        for piece, entries in zip(pieces, read(pieces), strict=True):
+            late += _commit(index, entries, {path: known.get(path) for path in piece}, lost, moved, report)
+            done += len(piece)
+            if progress:
+                progress("reading", done, len(work.read))
     if work.gone:
-        _, forgotten = index.catalog.notes.apply((), work.gone, index.vault.spelled, index.embedder.fingerprint, heirs)
-        report.removed += max(0, len(forgotten) - len(heirs))
+        _, forgotten = index.catalog.notes.apply((), work.gone, index.vault.spelled, index.embedder.fingerprint, moved)
+        report.removed += max(0, len(forgotten) - len(moved))
     return late
 
 
 @contextlib.contextmanager
-def _reader(
-    index: Index, pieces: int
-) -> Iterator[tuple[tuple[int, int], Callable[[Sequence[Piece]], Iterator[list[FileEntry]]]]]:
-    """
-    Yield how many files and bytes are read at a time, and the reader.
-
-    This process reads them; for many pieces other processes help.
-    """
-    if not pieces:
-        yield _PIECE, lambda pieces: iter(())  # what reads notes takes a while to import
+def _reader(index: Index, count: int) -> Iterator[Callable[[Sequence[Piece]], Iterator[list[FileEntry]]]]:
+    """Yield a function that reads `count` pieces: in this process, or if they are many, by others."""
+    if count < MANY:
+        yield lambda pieces: (parse_pool.entries(index.vault, rules(index), piece) for piece in pieces)
         return
-    from spellbook.index import parse_pool
-
-    decided = rules(index)
-    if pieces < MANY:
-        yield _PIECE, lambda pieces: (parse_pool.entries(index.vault, decided, piece) for piece in pieces)
-        return
-    with parse_pool.Readers(index.vault, decided) as others:
-        yield _ROUND, others.read
+    with parse_pool.Readers(index.vault, rules(index)) as others:
+        yield others.read
 
 
 def _commit(
@@ -342,14 +302,10 @@ def _commit(
     entries: Sequence[FileEntry],
     before: Mapping[str, KnownFile | None],
     lost: Counter[str],
-    heirs: set[str],
+    moved: set[str],
     report: Report,
 ) -> list[str]:
-    """
-    Commit what was read and add to `report`; return the paths that changed meanwhile.
-
-    Paths of notes that have the hash of one that was `lost` are added to `heirs`.
-    """
+    """Commit entries and add to `report`; return the paths that changed meanwhile, and add moved notes to `moved`."""
     hashes = {path: known.sha256 for path, known in before.items() if known}
     same = [entry for entry in entries if entry.note is None and hashes.get(entry.path) == entry.sha256]
     if same:
@@ -370,34 +326,31 @@ def _commit(
             report.unchanged += hashes[entry.path] == entry.sha256
         elif lost[entry.sha256]:
             lost[entry.sha256] -= 1
-            heirs.add(entry.path)
+            moved.add(entry.path)
             report.moved += 1
         else:
             report.added += 1
     return [entry.path for entry in news if entry.path not in accepted]
 
 
-def _batches(paths: Sequence[str], disk: Mapping[str, Stamp], most: int, most_bytes: int) -> Iterator[tuple[str, ...]]:
-    batch: list[str] = []
+def _pieces(paths: Sequence[str], disk: Mapping[str, Stamp]) -> Iterator[tuple[str, ...]]:
+    """Yield paths, as many at a time as are committed at once."""
+    piece: list[str] = []
     size = 0
     for path in paths:
-        batch.append(path)
+        piece.append(path)
         size += disk[path].size
-        if len(batch) >= most or size >= most_bytes:
-            yield tuple(batch)
-            batch, size = [], 0
-    if batch:
-        yield tuple(batch)
+        if len(piece) >= _PIECE[0] or size >= _PIECE[1]:
+            yield tuple(piece)
+            piece, size = [], 0
+    if piece:
+        yield tuple(piece)
 
 
 @contextlib.contextmanager
-def _sparing(index: Index) -> Iterator[None]:
-    """
-    Avoid double work with another process.
-
-    The catalog's transactions keep it correct, so a busy lock is no reason to wait long.
-    """
+def _alone(index: Index) -> Iterator[None]:
+    """Avoid double work with another process. Transactions keep the catalog correct, so nobody waits long."""
     with contextlib.ExitStack() as lock:
         with contextlib.suppress(OSError):
-            lock.enter_context(held(index.config.state / "sync.lock", _SPARING))
+            lock.enter_context(held(index.config.state / "sync.lock", _PATIENCE))
         yield

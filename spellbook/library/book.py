@@ -29,7 +29,7 @@ from spellbook.text.unicode import door
 if TYPE_CHECKING:
     from spellbook.archive import export, importer
     from spellbook.archive.restore import Restored
-    from spellbook.editing import cleanup, merge, moves, repair_links, rest_sessions, revise, undo, write
+    from spellbook.editing import guides, merge, moves, repair_links, revise, undo, write
     from spellbook.editing.revise import Erased, Revised
     from spellbook.library import migrate
     from spellbook.library.migrate import Estimate, Migrated
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from spellbook.vault.journal import Entry
 else:  # Imported at their first use, as those of `reader` are.
     export, importer = lazy("spellbook.archive", "export", "importer")
-    cleanup, merge, moves, repair_links = lazy("spellbook.editing", "cleanup", "merge", "moves", "repair_links")
-    rest_sessions, revise, undo, write = lazy("spellbook.editing", "rest_sessions", "revise", "undo", "write")
+    merge, moves, repair_links = lazy("spellbook.editing", "merge", "moves", "repair_links")
+    guides, revise, undo, write = lazy("spellbook.editing", "guides", "revise", "undo", "write")
     (migrate,) = lazy("spellbook.library", "migrate")
     (claude,) = lazy("spellbook.memories", "claude")
     (documents,) = lazy("spellbook.memories", "wikis")
@@ -72,8 +72,7 @@ class Spellbook(Reader):
 
     def __init__(self, settings: config.Config, models: Embedder | Index | None = None) -> None:
         super().__init__(settings, Index.open(settings, models))
-        self.watched = processes.Watched()  # what a watcher in this process last reported
-        self.last_look = upkeep.QuietLook()
+        self.last_scan = upkeep.LastScan()
         self.beside: list[Reader] = []
         """Readers that use this book's models and end with it: of documents, of a part."""
 
@@ -111,9 +110,7 @@ class Spellbook(Reader):
         With `whole` an earlier scan does not do, however lately it found no change.
         """
         self.follow()
-        if whole:
-            self.last_look.end()
-        complaint = upkeep.refresh(self.index, self.last_look, self.watched, embed=embed, look=look, whole=whole)
+        complaint = upkeep.refresh(self.index, self.last_scan, embed=embed, look=look, whole=whole)
         self.complaint = complaint if look else self.complaint
 
     def follow(self) -> None:
@@ -121,10 +118,6 @@ class Spellbook(Reader):
         with contextlib.suppress(Damaged):
             if (followed := self.index.followed()) is not None:
                 self.use(followed)
-
-    def hand_over(self, watched: processes.Watched) -> None:
-        """Take over what a watcher in this process knows of the vault."""
-        self.watched, self.complaint = watched, watched.complaint
 
     def is_watched(self) -> bool:
         """Return whether a process watches every folder of this vault."""
@@ -190,7 +183,7 @@ class Spellbook(Reader):
         """Move working memories to the trash that nobody touched for `days` (`working_days`); undo takes it back."""
         self.index.vault.check_there()
         self.refresh(whole=True)
-        return cleanup.forget(self.index, days)
+        return revise.forget_working(self.index, days)
 
     def erase_topic(self, topic: str, *, hard: bool = False) -> Erased:
         """Move every note of a topic to the trash."""
@@ -283,17 +276,17 @@ class Spellbook(Reader):
 
     def rest(self, language: str = "en") -> tuple[Session, dict[str, Any], dict[str, Any]]:
         """Start a REST session for writing; return it with the chunking guide and the metadata rules (en, ko)."""
-        rest_sessions.check_language(language)
+        guides.check_language(language)
         self.refresh()  # the vault may have guides of its own
-        return rest_sessions.begin(self.index, language)
+        return guides.begin(self.index, language)
 
     def rest_end(self, session_id: str | None) -> Session:
         """End a session. Raises RestRequired, RestInvalid, RestExpired."""
-        return rest_sessions.end(self.index, session_id)
+        return guides.end(self.index, session_id)
 
     def require_session(self, session_id: str | None) -> Session:
         """Return a session that is still open. Raises RestRequired, RestInvalid, RestExpired."""
-        return rest_sessions.live(self.index, session_id)
+        return guides.live(self.index, session_id)
 
     # -- keeping in order
 

@@ -16,13 +16,18 @@ from spellbook.index.vectors import follow
 from spellbook.models.embedders import ALONE
 from spellbook.system.disk import eventless
 from spellbook.system.errors import EmbeddingError, StorageError
-from spellbook.system.lazy import np
-from spellbook.system.processes import is_elected, is_embedding, is_silent, is_watched, processes
+from spellbook.system.lazy import lazy, np
+from spellbook.system.processes import is_embedding, is_silent, is_watched, processes, unseen
 from spellbook.text.quoting import counted
 from spellbook.vault import obsidian
 
 if TYPE_CHECKING:
     from spellbook.archive.snapshots import Snapshots
+    from spellbook.editing import repair_links
+    from spellbook.search import synonyms
+else:  # imported when a check needs them
+    (repair_links,) = lazy("spellbook.editing", "repair_links")
+    (synonyms,) = lazy("spellbook.search", "synonyms")
 
 _MOST_OPENED = 5
 """Notes that are listed as opened most."""
@@ -57,12 +62,6 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
     }
 
 
-def unseen(index: Index) -> str:
-    """Return which folders the watcher cannot watch, why, and what to do; "" for none, or without a watcher."""
-    folders = index.catalog.unseen
-    return folders if folders and is_elected(index.config.state) else ""
-
-
 def _unwatched(index: Index) -> str:
     """Return why the vault is scanned although there is a watcher, "" if it is not."""
     if is_silent(index.config.state):
@@ -70,7 +69,7 @@ def _unwatched(index: Index) -> str:
     if index.config.polls:
         return "SPELLBOOK_WATCH=poll: the vault is scanned every 2 seconds"
     kind = eventless(index.config.vault)
-    return unseen(index) or (f"a {kind} drive does not tell of changes made elsewhere" if kind else "")
+    return unseen(index.config.state) or (f"a {kind} drive does not tell of changes made elsewhere" if kind else "")
 
 
 def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> dict[str, Any]:
@@ -78,7 +77,7 @@ def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> 
     state, engine, why_not = index.config.state, index.embedder.describe(), _unwatched(index)
     second: dict[str, Any] = {}
     if encoder := index.second:
-        pending = index.catalog.second.waiting(encoder)  # None before its first vector
+        pending = index.catalog.second.pending(encoder)  # None before its first vector
         second = {"name": encoder.name, "engine": encoder.describe(), "pending": pending}
     return {
         "vault": str(index.config.vault),
@@ -111,11 +110,9 @@ def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
 
     `complaint` is why the last scan of the vault failed.
     """
-    from spellbook.search import synonyms  # its patterns take a while to import
-
     yield "vault and index", [complaint] if complaint else []
     silent = "the process that watches gives no sign of life: end it, or let it go on"
-    yield "watcher", [*filter(None, [unseen(index)]), *([silent] if is_silent(index.config.state) else [])]
+    yield "watcher", [*filter(None, [unseen(index.config.state)]), *([silent] if is_silent(index.config.state) else [])]
     yield "note files", [str(fault) for fault in index.catalog.notes.faults()]
     yield "note ids", [str(fault) for fault in index.catalog.notes.twins()]
     if index.config.obsidian and (unused := obsidian.read(index.config.vault).problems):
@@ -137,9 +134,7 @@ def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _links(index: Index) -> list[str]:
-    from spellbook.editing import repair_links
-
-    offer = repair_links.offered(index)
+    offer = repair_links.mend(index, dry_run=True, look=False)
     count = sum(note.links for note in offer.changed)
     fix = f"{counted(count, 'broken link')} can be repaired: `spellbook doctor --fix links` shows how"
     lines = [*([fix] if count else []), *map(str, offer.left)]
@@ -177,7 +172,7 @@ def _second(index: Index) -> Iterator[tuple[str, list[str]]]:
     except EmbeddingError as error:
         yield "second encoder", [Remark(f"search goes on without it: {error}")]
         return
-    pending = index.catalog.second.waiting(index.second)
+    pending = index.catalog.second.pending(index.second)
     text = f"{counted(pending or 0, 'text')} still without its vector: run `spellbook reindex`"
     yield "second encoder", [text] if pending and not is_embedding(index.config.state) else []
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from spellbook.index import embed, sync
+from spellbook.index.catalog.embed_queue import Row
 from spellbook.index.catalog.vector_bytes import compact
 from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
@@ -102,7 +103,7 @@ def run(index: Index, to: str, use: Callable[[Index], None], progress: Progress 
         embedded = build(aside, progress)
         switch(index, aside)
         use(aside)
-        embed.maintain(aside, embedded)
+        embed.maintain(aside)
     return Migrated(aside.embedder.name, old != aside.embedder.fingerprint, embedded)
 
 
@@ -125,7 +126,7 @@ def estimate(aside: Index) -> Estimate:
         sampled += store(sample[1:])
         per_text = (time.monotonic() - started) / max(1, len(sample) - 1)
     left = missing[len(sample) :]
-    vector = next(iter(aside.catalog.vectors.of([key for key, _ in sample[:1]]).values()), b"")
+    vector = next(iter(aside.catalog.vectors.of([key for key, *_ in sample[:1]]).values()), b"")
     size = len(compact(vector)) + _ROW_BYTES
     seconds, size = round(per_text * len(left), 1), size * len(left)
     return Estimate(aside.embedder.name, total, len(texts), seconds, size, sampled)
@@ -169,19 +170,19 @@ def previous(index: Index) -> str:
     return name
 
 
-def _missing(aside: Index) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Return key and text of all labels, and of all texts, that lack a vector of the new embedder."""
+def _missing(aside: Index) -> tuple[list[Row], list[Row]]:
+    """Return key, kind and text of all labels, and of all texts, that lack a vector of the new embedder."""
     fingerprint = aside.embedder.fingerprint
-    labels = {label_key(fingerprint, kind, text): text for kind, text in aside.catalog.labels.all()}
+    labels = {label_key(fingerprint, kind, text): (kind, text) for kind, text in aside.catalog.labels.all()}
     made = aside.catalog.vectors.has(labels)
-    rows: list[tuple[str, str]] = []
+    rows: list[Row] = []
     keys = aside.catalog.keys(())
     for start in range(0, len(keys), _AT_ONCE):
         texts = aside.catalog.vectors.embedded(keys[start : start + _AT_ONCE])
         batch = {vector_key(fingerprint, text): text for text in texts}
         there = aside.catalog.vectors.has(batch)
-        rows += [(key, text) for key, text in batch.items() if key not in there]
-    return [(key, text) for key, text in labels.items() if key not in made], rows
+        rows += [(key, "", text) for key, text in batch.items() if key not in there]
+    return [(key, *label) for key, label in labels.items() if key not in made], rows
 
 
 def _write_setting(vault: Vault, key: str, value: str) -> None:

@@ -18,20 +18,22 @@ from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import NO_GUIDES, Filter, conditions
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
-from spellbook.library import doctor, upkeep
+from spellbook.library import doctor
 from spellbook.models.base import answering, unhurried
 from spellbook.settings.config import Config
+from spellbook.system import heap
 from spellbook.system.errors import PermissionDenied, SpellbookError
 from spellbook.system.lazy import lazy
+from spellbook.system.processes import unseen
 from spellbook.text.unicode import door
 from spellbook.vault import pictures as images
 
 if TYPE_CHECKING:
     from spellbook.archive import snapshots as taken
     from spellbook.editing import memory, write
-    from spellbook.library.book import Spellbook
     from spellbook.memories import memories
-    from spellbook.search import explain, newest, question, related, searcher, successors, toc
+    from spellbook.models.onnx import lazy_engine
+    from spellbook.search import explain, newest, question, related, searcher, toc
     from spellbook.search.explain import Explanation
     from spellbook.search.question import Answer, SearchOptions
     from spellbook.vault.journal import Entry
@@ -39,8 +41,9 @@ else:  # Imported at their first use, which takes 0.1 to 0.2 s: a reindex with n
     (taken,) = lazy("spellbook.archive", "snapshots")
     (write,) = lazy("spellbook.editing", "write")
     (memories,) = lazy("spellbook.memories", "memories")
-    names = ("explain", "newest", "question", "related", "searcher", "successors", "toc")
-    explain, newest, question, related, searcher, successors, toc = lazy("spellbook.search", *names)
+    (lazy_engine,) = lazy("spellbook.models.onnx", "lazy_engine")
+    names = ("explain", "newest", "question", "related", "searcher", "toc")
+    explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)
 
 
 @door()
@@ -56,6 +59,7 @@ class Reader:
         self.index = index
         self.meter = Meter(index.catalog.usage)
         self.complaint = ""  # why the last scan of the vault failed, "" if it did not
+        self.searches: dict[tuple[object, ...], tuple[float, str]] = {}  # see `mcp.searches`
         self.loaded: searcher.Searcher | None = None
         """The searcher, once a search has loaded the vectors and while they are still in memory."""
 
@@ -78,7 +82,7 @@ class Reader:
     # -- what it is
 
     @property
-    def whole(self) -> Spellbook:
+    def whole(self) -> Any:
         """The book of the whole vault, for what a reader cannot do. Raises PermissionDenied where it only reads."""
         raise self.denial or NotImplementedError("what may be changed is its own book")
 
@@ -162,7 +166,7 @@ class Reader:
 
     def _degraded(self, *reasons: str) -> str:
         """Return what keeps answers from being complete, "" if nothing does."""
-        return "; ".join(filter(None, (*reasons, self.complaint, doctor.unseen(self.index))))
+        return "; ".join(filter(None, (*reasons, self.complaint, unseen(self.config.state))))
 
     def recent(self, limit: int = 20, offset: int = 0, filter: Filter | None = None) -> newest.Recent:
         """Return the first chunk of each note, newest first by its date (filter key `when`). Raises InvalidInput."""
@@ -172,7 +176,7 @@ class Reader:
     def show(self, id: str, as_of: str = "") -> list[StoredChunk]:
         """Return the chunk, or the chunks of the note, of this id, path or title, as it held. Raises MemoryNotFound."""
         self.refresh()
-        chunks = successors.named(self.index, id, as_of)
+        chunks = related.named(self.index, id, as_of)
         if self.config.count_use:
             with contextlib.suppress(SpellbookError):  # reading works even if counting fails
                 self.index.catalog.usage.opened(chunk.note for chunk in chunks)
@@ -181,7 +185,7 @@ class Reader:
     def resolve(self, id: str, as_of: str = "") -> StoredChunk:
         """Return the first of the chunks that `show` returns. Raises MemoryNotFound."""
         self.refresh()
-        return successors.named(self.index, id, as_of)[0]
+        return related.named(self.index, id, as_of)[0]
 
     def alike(
         self, id: str, filter: Filter | None = None, *, limit: int = 5, least: float = 0.75
@@ -217,7 +221,7 @@ class Reader:
 
     def superseded(self, chunks: Collection[StoredChunk]) -> dict[str, dict[str, str]]:
         """Return which notes of these chunks are superseded, by path, and by what: path, id, title; {} if hidden."""
-        return successors.standing(self.index, chunks)
+        return related.standing(self.index, chunks)
 
     def topics(self, filter: Filter | None = None) -> list[Topic]:
         """Return every topic with its counts, sorted by category."""
@@ -282,7 +286,8 @@ class Reader:
 
     def release(self, before: float) -> None:
         """Free the model, Chroma and vectors in memory, each if unused since `before` (monotonic clock, seconds)."""
-        upkeep.release(before, is_freed=self._release(before))
+        if any((lazy_engine.release(before), self._release(before))):
+            heap.trim()
 
     def _release(self, before: float) -> bool:
         """Free what is this reader's own and unused since `before`; return whether there was any."""

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -31,8 +31,9 @@ from spellbook.editing.memory import AGENT
 from spellbook.index.metrics import CALLS, Meter
 from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
-from spellbook.mcp import debug_log, instructions, stdio
+from spellbook.mcp import debug_log, instructions, layouts, stdio
 from spellbook.mcp.arguments import lean
+from spellbook.mcp.base import TOOLS
 from spellbook.mcp.names import DEFAULT, Names, agent_of, toolsets_of, way_on
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError
@@ -47,7 +48,7 @@ _MOST_NAME = 64
 """Most letters of a tool's name."""
 
 _MODULES = {"spellbook": "backup", "zyflow": "wiki"}
-"""The module that registers the tools of a toolset, unless it is called as the toolset; `core` registers the others."""
+"""The module that has the tools of a toolset, unless it is called as the toolset; `core` has the others."""
 
 _LISTS: tuple[CacheableMethod, ...] = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
 _FRESH = CacheHint(ttl_ms=3_600_000)
@@ -77,7 +78,7 @@ def build(
 
     @contextlib.asynccontextmanager
     async def lifespan(_: MCPServer) -> AsyncIterator[dict[str, Any]]:
-        background = Background(book, mcp.called) if live and isinstance(book, Spellbook) else None
+        background = Background(book, mcp.called, layouts.load) if live and isinstance(book, Spellbook) else None
         try:
             yield {}
         finally:
@@ -86,13 +87,6 @@ def build(
                     await anyio.to_thread.run_sync(background.stop)
 
     mcp = _McpServer(
-        Names(toolsets),
-        book.meter,
-        door,
-        called or threading.Event(),
-        may_write,
-        log,
-        {} if clients is None else clients,
         "spellbook",
         title="Spellbook",
         version=__version__,
@@ -101,8 +95,14 @@ def build(
         log_level="WARNING",
         cache_hints=dict.fromkeys(_LISTS, _FRESH),
     )
+    mcp.names, mcp.meter, mcp.door, mcp.may_write, mcp.log = Names(toolsets), book.meter, door, may_write, log
+    mcp.called, mcp.clients = called or threading.Event(), {} if clients is None else clients
     for name in dict.fromkeys(_MODULES.get(each, each) for each in (DEFAULT, "spellbook", *toolsets)):
-        import_module(f"spellbook.mcp.toolsets.{name}").register(mcp, book)
+        toolset = import_module(f"spellbook.mcp.toolsets.{name}")
+        if add_resources := getattr(toolset, "add_resources", None):
+            add_resources(mcp, book)
+    for name in sorted(mcp.names.answered):
+        TOOLS[name].add(mcp, book)
     return mcp
 
 
@@ -110,37 +110,20 @@ class _McpServer(MCPServer):
     """
     An MCPServer that signals its first call, counts calls and errors, and gives invalid arguments their code.
 
-    Of the tools that are added it keeps those that its `names` answer.
+    `build` says what each attribute is.
     """
 
-    def __init__(
-        self,
-        names: Names,
-        meter: Meter,
-        door: str,
-        called: threading.Event,
-        may_write: bool,
-        log: debug_log.Write | None,
-        clients: dict[str, float],
-        *args: Any,
-        **settings: Any,
-    ) -> None:
-        super().__init__(*args, **settings)
-        self.called = called
-        self._meter = meter
-        self.door = door
-        self._may_write = may_write
-        self._log = log
-        self._clients = clients
-        self.names = names
-
-    def add_tool(self, fn: Callable[..., Any], name: str | None = None, *args: Any, **settings: Any) -> None:
-        if (name or fn.__name__) in self.names.answered:
-            super().add_tool(fn, name, *args, **settings)
+    names: Names
+    meter: Meter
+    door: str
+    called: threading.Event
+    may_write: bool
+    log: debug_log.Write | None
+    clients: dict[str, float]
 
     async def list_tools(self) -> list[Tool]:
         """Return the tools with lean schemas: what a server says of itself is read at every start of a session."""
-        tools = {tool.name: tool for tool in await super().list_tools() if self._may_write or _only_reads(tool)}
+        tools = {tool.name: tool for tool in await super().list_tools() if self.may_write or _only_reads(tool)}
         self.names.answer()
         named = [(name, tools.get(self.names.called(name))) for name in self.names.listed]
         return [_told(name, tool) for name, tool in named if tool]
@@ -157,7 +140,7 @@ class _McpServer(MCPServer):
         return prompt.model_copy(update={"meta": about}) if about else prompt
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
-        if self._log is None:
+        if self.log is None:
             return await self._call(name, arguments, context)
         started, text, code = time.perf_counter(), "", ""
         try:
@@ -172,26 +155,26 @@ class _McpServer(MCPServer):
             ms = 1_000 * (time.perf_counter() - started)
             verb = self.names.called(name)
             is_known = any(tool.name == verb for tool in self._tool_manager.list_tools())
-            await anyio.to_thread.run_sync(self._log, verb if is_known else "", ms, text, code)
+            await anyio.to_thread.run_sync(self.log, verb if is_known else "", ms, text, code)
 
     async def _call(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> Any:
         self.called.set()
         if context and (client := context.session.client_params):
             named = one_line(f"{client.client_info.name} {client.client_info.version}"[:_MOST_NAME])
-            self._clients.pop(named, None)  # the latest is the last
-            self._clients[named] = time.time()
-            if len(self._clients) > MOST_CLIENTS:
-                del self._clients[next(iter(self._clients))]
+            self.clients.pop(named, None)  # the latest is the last
+            self.clients[named] = time.time()
+            if len(self.clients) > MOST_CLIENTS:
+                del self.clients[next(iter(self.clients))]
         name = self.names.called(name)
         self.names.answer()
         AGENT.set(agent_of(context))
-        if self._meter.add(CALLS):
-            await anyio.to_thread.run_sync(self._meter.flush)
+        if self.meter.add(CALLS):
+            await anyio.to_thread.run_sync(self.meter.flush)
         try:
             self.names.check(name)
             unicode.check(arguments)
             if tool := self._tool_manager.get_tool(name):
-                if not self._may_write and not _only_reads(tool):
+                if not self.may_write and not _only_reads(tool):
                     raise PermissionDenied(f"This token may only read, and {name} is not for reading.")
                 arguments = aliases.own(arguments, tool.parameters["properties"].keys(), name)
         except SpellbookError as error:
@@ -216,7 +199,7 @@ class _McpServer(MCPServer):
             error = error.__cause__
         if error is not None:
             verb = name if name.isidentifier() and len(name) <= _MOST_NAME else ""
-            await anyio.to_thread.run_sync(partial(self._meter.failed, verb, self.door, error, **known))
+            await anyio.to_thread.run_sync(partial(self.meter.failed, verb, self.door, error, **known))
 
 
 def _told(name: str, tool: Tool) -> Tool:

@@ -23,10 +23,14 @@ from spellbook.verbs.declare import Argument, Verb
 
 
 def signature(tool: Callable[..., str], verb: Verb, names: Mapping[str, str]) -> inspect.Signature:
-    """Return the signature of a tool over a verb; what the verb does not know is the server's own, as a context is."""
+    """
+    Return the signature of a tool over a verb, without the reader that its function gets first.
+
+    What the verb does not know is the server's own, as a context is.
+    """
     taken = verb.taken(tool, names)
-    own = inspect.signature(tool, eval_str=True)
-    others = [each for each in own.parameters.values() if each.name not in taken and each.kind is not each.VAR_KEYWORD]
+    own = [*inspect.signature(tool, eval_str=True).parameters.values()][1:]
+    others = [each for each in own if each.name not in taken and each.kind is not each.VAR_KEYWORD]
     parameters = [
         inspect.Parameter(
             name,

@@ -7,7 +7,8 @@ import json
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, ParamSpec
 
@@ -82,25 +83,60 @@ def _qualified(answer: str, book: Reader) -> str:
     return json_of([*map(book.qualified, told)] if isinstance(told, list) else book.qualified(told))
 
 
-def adder(mcp: MCPServer, book: Reader) -> Callable[..., None]:
-    """Return a function that adds a tool over `book` to `mcp`: with its title, and its verb if it takes arguments."""
+def tool(
+    title: str, annotations: ToolAnnotations, verb: Verb = _TAKES_NOTHING, **names: str
+) -> Callable[[Callable[..., str]], Callable[..., str]]:
+    """
+    Declare a function as the tool of its name, over a verb if it takes arguments.
 
-    def add(
-        tool: Callable[..., str], title: str, annotations: ToolAnnotations, verb: Verb = _TAKES_NOTHING, **names: str
-    ) -> None:
-        # A structured copy of the answer would cost its tokens twice.
-        run: Any = threaded(tool, book, computes=annotations is READ)
-        run.__signature__ = signature(tool, verb, names)
+    The function gets the reader, then the verb's arguments by name; `names` are those that the tool calls otherwise.
+    """
+
+    def declare(answer: Callable[..., str]) -> Callable[..., str]:
+        declared = ToolForm(answer.__name__.rstrip("_"), answer, title, annotations, verb, names)
+        TOOLS[declared.name] = declared
+        return answer
+
+    return declare
+
+
+@dataclass(frozen=True, slots=True)
+class ToolForm:
+    """A tool as it was declared; see `tool`."""
+
+    name: str
+    answer: Callable[..., str]
+    title: str
+    annotations: ToolAnnotations
+    verb: Verb
+    names: Mapping[str, str]
+
+    def add(self, mcp: MCPServer, book: Reader) -> None:
+        """Add the tool over `book` to a server."""
+
+        def answer(**arguments: Any) -> str:
+            return self.answer(book, **arguments)
+
+        answer.__name__ = self.name
+        run: Any = threaded(answer, book, computes=self.annotations is READ)
+        run.__signature__ = signature(self.answer, self.verb, self.names)
         run.__annotations__ = {each.name: each.annotation for each in run.__signature__.parameters.values()}
-        description = inspect.getdoc(tool)  # without its indentation, which costs tokens
-        mcp.add_tool(run, title=title, description=description, annotations=annotations, structured_output=False)
+        mcp.add_tool(
+            run,
+            title=self.title,
+            description=inspect.getdoc(self.answer),  # without its indentation, which costs tokens
+            annotations=self.annotations,
+            structured_output=False,  # a structured copy of the answer would cost its tokens twice
+        )
 
-    return add
+
+TOOLS: dict[str, ToolForm] = {}
+"""The tools of the modules of toolsets that are imported, by name."""
 
 
-def names_files(mcp: MCPServer) -> bool:
-    """Say whether callers are programs that read this machine's files themselves, and so may name them."""
-    return getattr(mcp, "door", "") == "stdio"
+def is_local(ctx: Context) -> bool:
+    """Return whether callers are programs that read this machine's files themselves, and so may name them."""
+    return getattr(ctx.mcp_server, "door", "") == "stdio"
 
 
 def reporter(ctx: Context) -> Callable[[str, int, int], None]:

@@ -24,6 +24,7 @@ from spellbook.memories.opened import Opened
 from spellbook.notes import articles as form
 from spellbook.notes.articles import CATEGORY
 from spellbook.notes.labels import texts
+from spellbook.search import newest
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer
 from spellbook.settings.limits import MOST_URL
@@ -105,7 +106,7 @@ class Articles(Opened):
 
     def list(self, category: str = "", limit: int = 10, offset: int = 0) -> Recent:
         """Return the first chunk of each article, newest first, and how many there are."""
-        return self._recent(limit, offset, _filter(category))
+        return newest.recent(self.index, limit, offset, _filter(category))
 
     def categories(self) -> Sequence[tuple[str, int]]:
         """Return the categories of all articles with counts, the commonest first."""
@@ -145,7 +146,7 @@ class Articles(Opened):
 
     def _article(self, id: str, instead: str) -> StoredChunk:
         """Return the first chunk of the article that an id names. Raises MemoryNotFound, InvalidInput for others."""
-        chunk = self._first(self._resolve(id).path)
+        chunk = self.index.catalog.at(lookup.resolve(self.index, id).path)[0]
         if CATEGORY not in map(fold, texts(chunk.meta.get("category") or chunk.category)):
             raise InvalidInput(f"{flat(chunk.title)} ({exact(chunk.path)}) is not an article.", instead)
         return chunk
@@ -153,14 +154,14 @@ class Articles(Opened):
     def _saved_from(self, address: str) -> StoredChunk | None:
         """Return the article that was saved from an address, or from a file."""
         for key in ("source", "saved_from"):
-            for chunk in self._recent(100, filter={"category": CATEGORY, key: address}).notes:
+            for chunk in newest.recent(self.index, 100, filter={"category": CATEGORY, key: address}).notes:
                 if address in texts(chunk.meta.get(key)):  # filters ignore case, addresses do not
                     return chunk
         return None
 
     def _same(self, source: str, text: str) -> StoredChunk | None:
         """Return the article of given text that has the same source and the same words."""
-        listed = self._recent(100, filter={"category": CATEGORY, "source": source}).notes
+        listed = newest.recent(self.index, 100, filter={"category": CATEGORY, "source": source}).notes
         return next((chunk for chunk in listed if form.read(lookup.body(self.index, chunk.path)).text == text), None)
 
     def _again(
@@ -186,7 +187,7 @@ class Articles(Opened):
         return self._saved(chunk.path, "exists")
 
     def _saved(self, path: str, status: str) -> dict[str, Any]:
-        chunk = self._first(path)
+        chunk = self.index.catalog.at(path)[0]
         return {
             "id": chunk.note,
             "title": chunk.title,

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spellbook.editing.superseding import meant, named, replacing
+from spellbook.editing.memory import meant, named, replacing
 from spellbook.editing.write import Duplicate, WrittenNote
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
@@ -22,7 +22,7 @@ from spellbook.memories.opened import Opened
 from spellbook.notes import decisions as form
 from spellbook.notes import labels, links, relations
 from spellbook.notes.decisions import CHECKPOINT, DECISION
-from spellbook.search import newest, related, successors
+from spellbook.search import newest, related
 from spellbook.settings.limits import MOST_LISTED
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat
@@ -148,7 +148,7 @@ class Decisions(Opened):
         paths = {decision.path for decision in living}
         done = self._write(chunk, DECISION, session=session, force=force, unless=paths)
         if isinstance(done, Duplicate):
-            there = {"id": self._first(done.path).note, "path": done.path}
+            there = {"id": self.index.catalog.at(done.path)[0].note, "path": done.path}
             return {**there, "status": "exists", "superseded": [], "may_supersede": []}
         near: list[dict[str, Any]] = []
         if not supersedes:
@@ -156,7 +156,7 @@ class Decisions(Opened):
             alike = self.searcher.alike(done.path, limits, _MOST_NEAR, _NEAR)
             near = [{**named(other), "score": round(score, 2)} for other, score in alike if other.path in paths]
         return {
-            "id": self._first(done.path).note,
+            "id": self.index.catalog.at(done.path)[0].note,
             "path": done.path,
             "superseded": [*map(named, replaced)],
             "may_supersede": near,
@@ -194,7 +194,7 @@ class Decisions(Opened):
         }
         done = self._write(chunk, CHECKPOINT, session=session, force=force)
         assert isinstance(done, WrittenNote), "what repeats a checkpoint is written"
-        return {"id": self._first(done.path).note, "path": done.path, "generation": done.generation}
+        return {"id": self.index.catalog.at(done.path)[0].note, "path": done.path, "generation": done.generation}
 
     def update(
         self, id: str, outcome: str = "", reason: str = "", *, supersedes: Sequence[str] | None = None
@@ -206,7 +206,7 @@ class Decisions(Opened):
         """
         if not outcome and not supersedes:
             raise InvalidInput("Give outcome, or supersedes, or both.", "outcome is success, partial or failed.")
-        chunk = self._resolve(id)
+        chunk = lookup.resolve(self.index, id)
         if DECISION not in _categories(chunk):
             other = f"{flat(chunk.title)} ({exact(chunk.path)})"
             raise InvalidInput(f"{other} is not a decision.", "Its category is not decision. Nothing was changed.")
@@ -218,7 +218,7 @@ class Decisions(Opened):
             new_ones = (links.wikilink(decision.path) for decision in replaced)
             meta["supersedes"] = list(dict.fromkeys([*labels.texts(chunk.meta.get("supersedes")), *new_ones]))
         old = new = ""
-        is_gone = bool(successors.standing(self.index, [chunk]))
+        is_gone = bool(related.standing(self.index, [chunk]))
         if outcome:
             if outcome not in form.RESULTS:
                 raise InvalidInput(f"There is no outcome {outcome!r:.40}.", f"It is one of {', '.join(form.RESULTS)}.")
@@ -272,9 +272,13 @@ class Decisions(Opened):
             gone = {hit.path: hit.why["superseded_by"] for hit in hits if "superseded_by" in hit.why}
             total = len(hits) if is_pending else max(answer.found, len(rows))
         else:
-            listed = newest.living(self.index, limit, filter) if is_pending else self._recent(limit, filter=filter)
+            listed = (
+                newest.living(self.index, limit, filter)
+                if is_pending
+                else newest.recent(self.index, limit, filter=filter)
+            )
             rows, total = [(chunk, None) for chunk in listed.notes], listed.total
-            gone = successors.standing(self.index, listed.notes)
+            gone = related.standing(self.index, listed.notes)
 
         def item(chunk: StoredChunk, score: float | None) -> DecisionItem:
             replaced, by = self._superseding(chunk.path), gone.get(chunk.path)
@@ -309,7 +313,9 @@ class Decisions(Opened):
     def _superseding(self, path: str) -> tuple[str, ...]:
         """Return the ids of the notes that the note at `path` supersedes."""
         leading = related.links(self.index.catalog.links, path)
-        return tuple(self._first(to.path).note for to in leading if to.relation == relations.SUPERSEDES and to.path)
+        return tuple(
+            self.index.catalog.at(to.path)[0].note for to in leading if to.relation == relations.SUPERSEDES and to.path
+        )
 
 
 def _outcome(chunk: StoredChunk, *, is_gone: bool) -> str | None:

@@ -11,17 +11,22 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from spellbook.editing.write import superseding_fields
+from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.memories.decisions import Decisions
 from spellbook.memories.opened import Opened
 from spellbook.notes import labels
+from spellbook.search import newest
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer
 from spellbook.system.errors import InvalidInput
+from spellbook.system.lazy import lazy
 from spellbook.text.unicode import door
 
 if TYPE_CHECKING:
-    from spellbook.memories.articles import Articles
+    from spellbook.memories import articles as pages
+else:
+    (pages,) = lazy("spellbook.memories", "articles")  # loads what fetches web pages
 
 CATEGORY, INBOX = "memory", "inbox"
 TYPES = ("working", "episodic", "semantic", "procedural")
@@ -45,11 +50,9 @@ class Memories(Opened):
         return Decisions(self.index, self.searcher, self.meter, self.answer, self.denial)
 
     @property
-    def articles(self) -> Articles:
+    def articles(self) -> pages.Articles:
         """Web pages, PDFs and given texts: save, find, list, read, ask, delete."""
-        from spellbook.memories.articles import Articles  # loads what fetches web pages
-
-        return Articles(self.index, self.searcher, self.meter, self.answer, self.denial)
+        return pages.Articles(self.index, self.searcher, self.meter, self.answer, self.denial)
 
     def remember(
         self,
@@ -93,11 +96,11 @@ class Memories(Opened):
         same = next((twin for twin in done.duplicates[0] if twin.how == "words"), None)
         repeats = [*map(asdict, done.duplicates[0])]
         if not done.written and same:
-            return {"status": "exists", "memory_id": self._resolve(same.id).note, "hint": _KEPT}
+            return {"status": "exists", "memory_id": lookup.resolve(self.index, same.id).note, "hint": _KEPT}
         if not done.written:
             return {"status": "warning", "memory_id": None, "duplicates": repeats, "hint": _REPEATS}
         (written,) = done.written
-        first = self._first(written.path)
+        first = self.index.catalog.at(written.path)[0]
         return {
             "memory_id": first.note,
             "created_at": first.created,
@@ -131,18 +134,18 @@ class Memories(Opened):
 
     def newest(self, limit: int = 8, filters: object = None) -> Recent:
         """Return the newest memories; `filters` as for `recall`."""
-        return self._recent(limit, filter=filter_of(filters))
+        return newest.recent(self.index, limit, filter=filter_of(filters))
 
     def pin(self, memory_id: str, *, on: bool = True) -> dict[str, Any]:
         """Pin the note that an id names, or take its pin off; nothing else of it changes. Raises MemoryNotFound."""
-        chunk = self._resolve(memory_id)
+        chunk = lookup.resolve(self.index, memory_id)
         if is_pinned(chunk) is not on:
             self._revise(chunk.note, metadata={"pinned": True if on else None})
         return {"success": True, "memory_id": chunk.note, "pinned": on}
 
     def forgettable(self, memory_id: str) -> StoredChunk:
         """Return the first chunk of a memory. Raises InvalidInput for a person's own note, and MemoryNotFound."""
-        chunk = self._resolve(memory_id)
+        chunk = lookup.resolve(self.index, memory_id)
         if not chunk.meta.get("id"):
             raise InvalidInput("This is a note of the person's own.", "erase(id) takes it if it should really go.")
         return chunk

@@ -1,4 +1,4 @@
-"""What the verbs of this room work on: the index of a vault, opened and up to date. They know nothing of who asks."""
+"""The index of a vault, opened and up to date, for the verbs of this room. They know nothing of who asks."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from spellbook.editing import revise, write
-from spellbook.index import lookup
-from spellbook.index.catalog.schema import StoredChunk
-from spellbook.index.filters import Filter
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
-from spellbook.search import newest
 from spellbook.search.question import Answer
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import PermissionDenied
@@ -32,18 +28,6 @@ class Opened:
     meter: Meter
     answer: Callable[..., Answer]
     denial: PermissionDenied | None = None
-
-    def _resolve(self, id: str) -> StoredChunk:
-        """Return the chunk with this id, or the first of the note of this id, path or title. Raises MemoryNotFound."""
-        return lookup.resolve(self.index, id)
-
-    def _first(self, path: str) -> StoredChunk:
-        """Return the first chunk of the note at a path."""
-        return self.index.catalog.at(path)[0]
-
-    def _recent(self, limit: int, offset: int = 0, filter: Filter | None = None) -> newest.Recent:
-        """Return notes by their dates, newest first."""
-        return newest.recent(self.index, limit, offset, filter)
 
     def _scribe(self, chunk: object, **options: Unpack[write.ScribeOptions]) -> write.Scribed:
         """Write one note, with keywords of its own text if it has none."""

@@ -19,9 +19,10 @@ from spellbook.index.filters import NO_GUIDES, validity
 from spellbook.index.opened import Index
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.memories.briefing import HEAD
-from spellbook.search import fts_query, successors
+from spellbook.search import related
 from spellbook.search.presentation import is_outside
-from spellbook.search.question import QueryWord, question
+from spellbook.search.question import question
+from spellbook.search.words import QueryWord, parse
 from spellbook.text import terms
 from spellbook.text.expressions import AnyOf, Phrase
 from spellbook.text.quoting import exact, flat, quoted, shortened
@@ -104,7 +105,7 @@ def _of_text(index: Index, prompt: str) -> tuple[Passage, ...]:
             for number, _ in catalog.match_among(str(word.part), list(scores)):
                 has[number].append(word)
         chunks = [chunk for chunk in catalog.by_number(list(scores)) if not is_outside(chunk)]
-        old = successors.standing(index, chunks)
+        old = related.standing(index, chunks)
     # A word that the vault lacks weighs as much as the rarest that it has, not more: a polite one says nothing.
     heaviest = max(word.weight for word in rare)
     whole = sum(min(word.weight, heaviest) for word in words)
@@ -133,12 +134,9 @@ def text(passages: tuple[Passage, ...]) -> str:
 
 
 def _words(prompt: str, total: int, frequency: Callable[[Phrase], int]) -> list[QueryWord]:
-    """Return the prompt's words without stop words, each in the most exact form that is one expression of the index."""
+    """Return the prompt's words without stop words, each in the most exact form that the index has."""
     words: dict[Phrase, QueryWord] = {}
-    for term in fts_query.parse(prompt).terms:
-        forms = [form[0] for form in term.forms if len(form) == 1]
-        if not forms:
-            continue
+    for forms in filter(None, _forms(prompt)):
         counts = [(form, frequency(form)) for form in forms]
         chosen, count = next((pair for pair in counts if pair[1]), counts[0])
         words[chosen] = QueryWord(chosen, count, math.log(1 + (total - count + 0.5) / (count + 0.5)))
@@ -147,9 +145,9 @@ def _words(prompt: str, total: int, frequency: Callable[[Phrase], int]) -> list[
     return [*words.values()]
 
 
-def _forms(text: str) -> list[set[Phrase]]:
+def _forms(text: str) -> list[list[Phrase]]:
     """Return the forms of each word of a text that are one expression of the index, without stop words."""
-    return [{form[0] for form in term.forms if len(form) == 1} for term in fts_query.parse(text).terms]
+    return [[form[0] for form in term.forms if len(form) == 1] for term in parse(text).terms]
 
 
 def _is_titled(title: str, content: set[Phrase], shared: list[QueryWord]) -> bool:
@@ -157,7 +155,7 @@ def _is_titled(title: str, content: set[Phrase], shared: list[QueryWord]) -> boo
     wanted = _forms(title)
     return (
         len(wanted) >= _LEAST
-        and all(forms & content for forms in wanted)
+        and all(content.intersection(forms) for forms in wanted)
         and any(word.part in forms for forms in wanted for word in shared)
     )
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, Unpack
+from typing import Any
 
 from spellbook.archive.formats import claude_memory
 from spellbook.archive.formats.claude_memory import INDEX, MOST_BYTES
@@ -25,7 +25,6 @@ from spellbook.index.catalog.usage import local
 from spellbook.index.embed import Progress
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.opened import Index
-from spellbook.index.sync import Report
 from spellbook.memories import claude
 from spellbook.notes.note import Fault
 from spellbook.search.question import Answer, SearchOptions, State
@@ -49,26 +48,8 @@ _NAME_ONE = "Name the folder with `spellbook mcp --wiki DIR` or SPELLBOOK_WIKI."
 _opening = threading.Lock()
 
 
-class Book(Protocol):
-    """What a wiki needs of the opened vault beside it, and of its own folder opened as a vault."""
-
-    @property
-    def config(self) -> Config: ...
-
-    @property
-    def index(self) -> Index: ...
-
-    def refresh(self, *, whole: bool = False) -> None: ...
-
-    def follow(self) -> None: ...
-
-    def use(self, index: Index) -> None: ...
-
-    def reindex(self, *, full: bool = False, progress: Progress | None = None) -> Report: ...
-
-    def search(self, query: str, **options: Unpack[SearchOptions]) -> Answer: ...
-
-    def state(self) -> State: ...
+Book = Any
+"""An opened vault, `library.book.Spellbook`, which this room below it cannot import."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +95,7 @@ class Wikis:
     """The wikis of a vault: those that the person named, else the project's, or a folder in one of them."""
 
     book: Book
-    beside: list[Any]
+    beside: list[Book]
     """What is open beside the book, and ends with it."""
     open: Callable[[Config, Index], Book]
     """Opens a folder with the models of another index."""
@@ -236,7 +217,6 @@ class Wikis:
     def _beside(self, root: Path) -> Book:
         """Return the book of the folder of documents at `root`, with the models that the vault has now."""
         index = self.book.index
-        book: Book
         with _opening:
             for book in self.beside:
                 if book.config.vault == root:
@@ -294,14 +274,10 @@ def _real(path: str | Path) -> Path:
 
 
 def _readable(root: Path) -> Path:
-    """Return `root`. Raises VaultNotFound if it is not a folder that can be read."""
-    try:
-        if not root.is_dir():
-            wrong = "the folder of documents is a file" if root.exists() else "the folder of documents does not exist"
-            raise VaultNotFound(f"{root}: {wrong}.", _NAME_ONE)
-        os.scandir(root).close()
-    except OSError as error:
-        raise VaultNotFound(f"{root}: the folder of documents cannot be read ({error.strerror}).", _NAME_ONE) from error
+    """Return `root`. Raises VaultNotFound if it is not a folder."""
+    if not root.is_dir():
+        wrong = "the folder of documents is a file" if root.exists() else "the folder of documents does not exist"
+        raise VaultNotFound(f"{root}: {wrong}.", _NAME_ONE)
     return root
 
 
@@ -317,18 +293,19 @@ def _is_indexed(book: Book, root: Path) -> bool:
 
 def _settings(book: Book, root: Path) -> Config:
     """Return the vault's settings for a folder of documents: without scopes and counts, which are of its notes."""
+    config: Config = book.config
     return replace(
-        book.config,
+        config,
         vault=root,
-        state=Path(paths.state(str(root), str(book.config.state.parent / _STATES))),
+        state=Path(paths.state(str(root), str(config.state.parent / _STATES))),
         embedder_given=True,  # so that the folder's own settings are never asked
         scopes={},
         scope="",
         count_use=False,
         snapshots=False,
         wikis=(),
-        beside=book.config.vault,
-        words_of=book.config.vault,
+        beside=config.vault,
+        words_of=config.vault,
     )
 
 

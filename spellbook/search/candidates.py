@@ -1,27 +1,49 @@
 """
-The candidates of a question: each text of it looks for chunks by meaning and by words, and scores all that were found.
+The candidates of a question: each text of it, `Question.also` too, finds chunks by meaning and by words.
 
-A question may come with further texts, `Question.also`. Each finds its own chunks;
-every chunk is then scored under every text. Only reads.
+Every chunk is scored under every text. Only reads. Scores are absolute, in 0..1.
 """
 
 from __future__ import annotations
 
+import re
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from typing import NamedTuple
 
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk
 from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.index.loaded import LoadedIndex
-from spellbook.index.privacy import ON_PURPOSE
-from spellbook.models.base import Bytes, Vectors, question_scale
-from spellbook.search import retrieve, synonyms, weights
-from spellbook.search.presentation import is_session
-from spellbook.search.question import Question, Ranked
-from spellbook.search.ranking import Candidate
-from spellbook.search.text_scores import NOTHING, Leg, Match, OfNote
+from spellbook.index.privacy import ON_PURPOSE, is_session
+from spellbook.index.vectors.about import NoteCosines
+from spellbook.models.base import Bytes, Scale, Vectors, question_scale, score, unit
+from spellbook.search import synonyms, weights
+from spellbook.search.question import Question
+from spellbook.search.scores import NOTHING, Candidate, Leg, Match, OfNote, joined
 from spellbook.search.when import When
+from spellbook.search.words import Query, QueryWord, Words, parse, phrases
+from spellbook.system.lazy import np
+from spellbook.text import languages, terms
+
+_SAMPLED = 800
+"""Letters of a chunk that its scripts are told from. By hand, for speed."""
+_STEP = 4
+"""A long sample is read in steps of so many letters. By hand, for speed."""
+_NAME = re.compile(r"(?<=[\w,] )[A-Z]\w*")
+_CERTAIN = 1.5
+"""Weight of words from which on a chunk is in their language, names aside: "to Los Angeles" is not Spanish. By hand."""
+_SCRIPTS = {"latin", "hangul", "han", "thai", "arabic", "cyrillic"}
+_LANGUAGES = {"", "ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh"}
+"""
+What the second encoder knows; "" is a script's only language. Asked in others, or of texts in others, it takes .02
+nDCG@10 from a vault of twelve languages.
+"""
+_LATIN = {"latin": 1.0}
+"""The scripts of most texts."""
+_REMEMBERED = 1_000
+"""Chunks whose scripts and language are kept, 300 to 600 bytes each: then their texts need not be looked at again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +59,8 @@ class Gathering:
     """
     What the texts of a question, itself first, find in an index; `reasons` get why that may not be all.
 
-    `time` is what the question says of time. `written` knows the languages of chunks.
+    `candidates` are all of it, best first once they are ranked. `guides` is the number of chunks left out because they
+    are of guides; all meet `limits`. `time` is what the question says of time. `is_cached` says whether its vector was.
     """
 
     def __init__(
@@ -47,12 +70,16 @@ class Gathering:
         texts: Sequence[QueryText],
         limits: Sequence[Condition],
         reasons: list[str],
-        written: retrieve.ScriptsCache,
+        written: OrderedDict[int, ChunkScripts],
         time: When | None = None,
+        *,
+        is_cached: bool = False,
     ) -> None:
         index, catalog = loaded.index, loaded.catalog
+        self.candidates: list[Candidate] = []
         self.counts = catalog.counts()
         self.guides = catalog.guides() if NO_GUIDES in limits else 0
+        self.limits, self.reasons, self.time, self.is_cached = limits, reasons, time, is_cached
         if texts[0].vector is not None and catalog.fingerprint != index.embedder.fingerprint:
             texts = [QueryText(text.text) for text in texts]
             if catalog.fingerprint:  # else nothing was indexed yet
@@ -62,73 +89,90 @@ class Gathering:
             # Its vectors are another encoder's, if there are any.
             texts = [replace(text, second=None) for text in texts]
         pool = weights.POOL if len(texts) == 1 else weights.POOL_OF_SEVERAL
-        wanted = max(pool, question.limit * weights.CANDIDATES_A_HIT)
-        self._catalog, self._written, self._limits, self._reasons, self._time = catalog, written, limits, reasons, time
-        self._has_few_sessions = question.has_few_sessions
-        self._lookups = [Lookup(loaded, question, text, wanted) for text in texts]
+        self._wanted = max(pool, question.limit * weights.CANDIDATES_A_HIT)
+        self._catalog, self._written, self._has_few_sessions = catalog, written, question.has_few_sessions
+        total, guides = self.counts.chunks, self.guides
+        self._first, *self._others = (Lookup(loaded, question, text, total, guides) for text in texts)
+        self._lookups = (self._first, *self._others)
 
-    def candidates(self, wanted: Sequence[int] = ()) -> list[Candidate]:
-        """Return the candidates in no order and without a score; the chunks `wanted`, by number, are among them."""
-        found = self._within(self._limits, wanted)
-        if self._has_few_sessions and any(map(is_session, found)):  # which may be many, and fill all the places
-            found = self._within((*self._limits, ON_PURPOSE), [one.chunk.number for one in found])
-        return found
+    @property
+    def vector(self) -> Vectors | None:
+        """The vector of the question, None if it is asked by words only."""
+        return self._first.text.vector
 
-    def _within(self, limits: Sequence[Condition], wanted: Sequence[int]) -> list[Candidate]:
-        near, first = list(wanted), self._lookups[0]
+    @property
+    def words(self) -> tuple[QueryWord, ...]:
+        """The words of the question that were looked for."""
+        return self._first.words.words
+
+    @property
+    def all_words(self) -> list[QueryWord]:
+        """The same with those of its further texts."""
+        return [word for lookup in self._lookups for word in lookup.words.words]
+
+    @property
+    def expected(self) -> float | None:
+        """The share, 0..1 by weight, of the words that the vault has; None if the question is not asked by words."""
+        return self._first.expected
+
+    @property
+    def quotes(self) -> bool:
+        """Whether a candidate without the quoted phrases is no hit."""
+        return self._first.words.quotes
+
+    def gather(self, wanted: Sequence[int] = ()) -> None:
+        """Find the candidates, in no order and without a score; the chunks `wanted`, by number, are among them."""
+        self._gather_within(self.limits, wanted)
+        if self._has_few_sessions and any(is_session(one.chunk.meta) for one in self.candidates):
+            # Sessions may be many, and fill all the places.
+            self._gather_within((*self.limits, ON_PURPOSE), [one.chunk.number for one in self.candidates])
+
+    def _gather_within(self, limits: Sequence[Condition], wanted: Sequence[int]) -> None:
+        near = list(wanted)
         for lookup in self._lookups:
-            time = self._time if lookup is first else None
-            near += lookup.by_meaning(limits, self._reasons, time, pending=self.counts.pending > 0)
+            time = self.time if lookup is self._first else None
+            near += lookup.by_meaning(limits, self._wanted, self.reasons, time, pending=self.counts.pending > 0)
         for lookup in self._lookups:
-            near += lookup.by_words(limits, list(dict.fromkeys(near)), self.counts.chunks, self.guides)
-        return self.of(list(dict.fromkeys(near)))
+            if lookup.is_by_words:
+                near += lookup.words.find(limits, list(dict.fromkeys(near)), self._wanted)
+        self.candidates = []
+        self.add(list(dict.fromkeys(near)))
 
-    def of(self, numbers: Sequence[int]) -> list[Candidate]:
-        """Return these chunks, by number, as candidates; call `candidates` first."""
+    def add(self, numbers: Sequence[int]) -> None:
+        """Add these chunks, by number, to the candidates; call `gather` first."""
         if not numbers:
-            return []
+            return
         known = {number: chunk for lookup in self._lookups for number, (chunk, _) in lookup.semantic.items()}
         missing = [number for number in numbers if number not in known]
         known |= {chunk.number: chunk for chunk in self._catalog.by_number(missing)}
         chunks = [known[number] for number in numbers if number in known]
         compares = any(lookup.compares_languages for lookup in self._lookups)
-        how_written = [self._written.of(chunk) for chunk in chunks] if compares else []
+        how_written = [scripts_of(chunk, self._written) for chunk in chunks] if compares else []
         rows: dict[str, bytes] = {}
         matches = [lookup.matches(chunks, how_written, rows) for lookup in self._lookups]
-        return [Candidate(chunk, of_texts) for chunk, *of_texts in zip(chunks, *matches, strict=True)]
-
-    def state(self) -> Ranked:
-        """Return what was looked for, without candidates."""
-        first, *others = self._lookups
-        return Ranked(
-            [],
-            self.counts,
-            self._reasons,
-            first.words.words,
-            first.expected,
-            first.text.vector,
-            first.words.quotes,
-            guides=self.guides,
-            further=tuple(word for lookup in others for word in lookup.words.words),
-        )
+        self.candidates += [Candidate(chunk, of_texts) for chunk, *of_texts in zip(chunks, *matches, strict=True)]
 
 
 class Lookup:
     """What one text of a question finds, by chunk number, and what it says of each chunk."""
 
-    def __init__(self, loaded: LoadedIndex, question: Question, text: QueryText, wanted: int) -> None:
-        self._loaded, self._wanted = loaded, wanted
-        self._question = question if text.text == question.text else replace(question, text=text.text, also=())
-        self._most_words = weights.WORDS if text.text == question.text else weights.WORDS_OF_FURTHER
-        self.text = text
+    def __init__(self, loaded: LoadedIndex, question: Question, text: QueryText, total: int, guides: int) -> None:
+        self._loaded, self.text = loaded, text
         self.semantic: dict[int, tuple[StoredChunk, Leg]] = {}
-        self.words = retrieve.Words({}, ())
-        self._is_by_words = question.mode != "semantic" or text.vector is None
+        self._mode, is_first = question.mode, text.text == question.text
+        self.is_by_words = question.mode != "semantic" or text.vector is None
+        query = Query()
+        if self.is_by_words and question.keywords:
+            query = phrases(question.keywords, all=question.match_all)
+        elif self.is_by_words:
+            config = loaded.index.config
+            query = parse(text.text, synonyms.of(config.words_of or config.vault))
+        self.words = Words(loaded, query, total, guides, weights.WORDS if is_first else weights.WORDS_OF_FURTHER)
 
     @property
     def is_both(self) -> bool:
         """Whether the text is asked by words and by meaning."""
-        return self._is_by_words and self.text.vector is not None
+        return self.is_by_words and self.text.vector is not None
 
     @property
     def compares_languages(self) -> bool:
@@ -138,80 +182,73 @@ class Lookup:
     @property
     def expected(self) -> float | None:
         """The share, 0..1 by weight, of the text's words that the vault has; None if it is not asked by words."""
-        return self.words.known if self._is_by_words else None
+        return self.words.known if self.is_by_words else None
 
     def by_meaning(
-        self, limits: Sequence[Condition], reasons: list[str], time: When | None, *, pending: bool
+        self, limits: Sequence[Condition], wanted: int, reasons: list[str], time: When | None, *, pending: bool
     ) -> list[int]:
         """Look for the nearest chunks, notes with the nearest titles, and what stands in for texts that are pending."""
-        loaded, vector, wanted = self._loaded, self.text.vector, self._wanted
+        loaded, vector = self._loaded, self.text.vector
         if vector is None:
             return []
-        nearest, scale = loaded.nearest, question_scale(loaded.index.embedder)
-        self.semantic |= retrieve.by_meaning(nearest, vector, scale, limits, wanted, reasons)
+        self.semantic |= self._nearest(vector, limits, wanted, reasons)
         if time and not time.newest:
             # The notes of a week may be few among very many that are nearer.
-            dated = retrieve.by_meaning(nearest, vector, scale, (*limits, time.condition), wanted, reasons)
+            dated = self._nearest(vector, (*limits, time.condition), wanted, reasons)
             unranked = {number: (chunk, leg._replace(rank=0)) for number, (chunk, leg) in dated.items()}
             self.semantic = {**unranked, **self.semantic}
         near = [*self.semantic, *loaded.notes.near(vector, limits)]
         if self.text.second is not None and pending:
-            pending_texts = nearest.standing_in(self.text.second, limits, wanted)
+            pending_texts = loaded.nearest.standing_in(self.text.second, limits, wanted)
             near += [chunk.number for chunks, _ in pending_texts for chunk in chunks]
         return near
 
-    def by_words(self, limits: Sequence[Condition], near: Sequence[int], total: int, guides: int) -> list[int]:
-        """Look for chunks with the text's words, and score the chunks `near` by them; see `retrieve.by_words`."""
-        if not self._is_by_words:
-            return []
-        config = self._loaded.index.config
-        table = synonyms.of(config.words_of or config.vault)
-        words = retrieve.by_words(
-            self._loaded, self._question, limits, total, guides, near, self._wanted, table, self._most_words
-        )
-        self.words = replace(words, legs={**words.legs, **self.words.legs})
-        self._scored = {*near, *self.words.legs}
-        return list(words.legs)
+    def _nearest(
+        self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]
+    ) -> dict[int, tuple[StoredChunk, Leg]]:
+        """Return the `wanted` chunks nearest to a unit vector, by number, best first; see `Nearest.chunks`."""
+        scale = question_scale(self._loaded.index.embedder)
+        found: dict[int, tuple[StoredChunk, Leg]] = {}
+        for chunks, cosine in self._loaded.nearest.chunks(vector, limits, wanted, reasons):
+            leg = Leg(len(found) + 1, score(cosine, scale))
+            found |= {chunk.number: (chunk, leg) for chunk in chunks}
+        return found
 
     def matches(
-        self,
-        chunks: Sequence[StoredChunk],
-        written: Sequence[retrieve.ChunkScripts],
-        rows: dict[str, bytes],
+        self, chunks: Sequence[StoredChunk], written: Sequence[ChunkScripts], rows: dict[str, bytes]
     ) -> list[Match]:
         """
-        Return what the text has to do with each of `chunks`.
+        Return what the text has to do with each of `chunks`; `written` says how each is written, if that matters.
 
-        `written` says how each is written; it is empty where no text `compares_languages`.
         `rows` are vectors of the second encoder by key; those that are missing are read and added.
         """
         loaded, index, vector = self._loaded, self._loaded.index, self.text.vector
+        # A service that is down may not have a scale yet.
+        scale = () if vector is None else question_scale(index.embedder)
         scores = {number: leg for number, (_, leg) in self.semantic.items()}
         if vector is not None:
             others = [chunk for chunk in chunks if chunk.number not in scores]
-            scale = question_scale(index.embedder)
-            scores |= retrieve.scores_by_meaning(loaded.nearest, vector, scale, others)
-        words = self.words.legs
-        if self._is_by_words:
-            words |= self.words.more([chunk.number for chunk in chunks if chunk.number not in self._scored])
+            cosines = loaded.nearest.cosines(vector, [chunk.key for chunk in others])
+            scores |= {one.number: Leg(0, score(cosines[one.key], scale)) for one in others if one.key in cosines}
+        if self.is_by_words:
+            self.words.score(chunk.number for chunk in chunks)
         # With one leg alone no credit is given for another language.
-        own = retrieve.TextScripts.of(self.text.text) if self.is_both else retrieve.ANY_LANGUAGE
+        own = TextScripts.of(self.text.text) if self.is_both else TextScripts()
         notes: Mapping[str, OfNote] = {}
         by_second: Mapping[str, float] = {}
-        if self._question.mode != "keyword":  # which asks for chunks with these words
+        if self._mode != "keyword":  # which asks for chunks with these words
             about = loaded.notes.of(vector, chunks)
             if self.text.second is not None and index.second is not None:
                 labels = (key for note in about.values() for _, key, _ in note.labels)
                 keys = dict.fromkeys((*(chunk.key for chunk in chunks), *labels))
                 if missing := [key for key in keys if key not in rows]:
                     rows |= loaded.catalog.second.of(missing)
-                by_second = retrieve.scores_by_second(self.text.second, index.second.scale, rows)
-            # A service that is down may not have a scale yet.
-            scale = () if vector is None else question_scale(index.embedder)
-            notes = retrieve.of_notes(loaded, self.words, about, scale, by_second)
+                by_second = scores_by_second(self.text.second, index.second.scale, rows)
+            shares = self.words.shares(loaded, {path: (note.first, note.last) for path, note in about.items()})
+            notes = {path: _of_note(note, scale, by_second, shares.get(path)) for path, note in about.items()}
         expected, matches = self.expected, []
         for chunk, scripts in zip_longest(chunks, written):
-            leg = words.get(chunk.number)
+            leg = self.words.legs.get(chunk.number)
             second, foreign = by_second.get(chunk.key), 0.0
             if scripts is not None:
                 foreign = own.foreign(chunk, scripts, leg.score if leg else 0.0)
@@ -219,3 +256,91 @@ class Lookup:
             note = notes.get(chunk.path, NOTHING)
             matches.append(Match(scores.get(chunk.number), leg, foreign, note, second, expected, self.text.text))
         return matches
+
+
+def _of_note(note: NoteCosines, scale: Scale, by_second: Mapping[str, float], words: float | None) -> OfNote:
+    """Return the scores of a whole note; `words` is the share, by weight, of the words asked for that it contains."""
+    labels: dict[str, float] = {}
+    for kind, key, cosine in note.labels:
+        first = None if cosine is None else score(cosine, scale)
+        value = joined(first, by_second.get(key), weights.SCORE.first, weights.UNKNOWN_LABEL_COST)
+        if value is not None and value >= labels.get(kind, 0.0):
+            labels[kind] = value
+    is_several = note.last > note.first  # else the chunk itself is the whole note
+    whole = score(note.whole, scale) if note.whole is not None and is_several else None
+    return OfNote(labels.get(TITLE), labels.get(QUESTION), whole, words)
+
+
+def scores_by_second(vector: Bytes, scale: Scale, rows: Mapping[str, bytes]) -> dict[str, float]:
+    """Return the scores of a question's vector with `rows`, by key; all vectors are the second encoder's (int8)."""
+    if not rows:
+        return {}
+    block = np.frombuffer(b"".join(rows.values()), np.int8).reshape(len(rows), -1)
+    cosines = (unit(block) @ unit(vector)).tolist()
+    return {key: score(cosine, scale) for key, cosine in zip(rows, cosines, strict=True)}
+
+
+class TextScripts(NamedTuple):
+    """The scripts that a text is written in, with their shares, and its language if several have its script."""
+
+    scripts: Mapping[str, float] = {}
+    language: str = ""
+
+    @classmethod
+    def of(cls, text: str) -> TextScripts:
+        """Return the scripts and the language of a question."""
+        return cls(terms.scripts(text), languages.language(text))
+
+    def foreign(self, chunk: StoredChunk, written: ChunkScripts, words: float) -> float:
+        """Return how much, 0..1, of a chunk is in another script or language; `words` is its score by words."""
+        own = written.scripts
+        if not (self.scripts and own):  # without letters nothing is sure
+            return 0.0
+        foreign = 1 - sum([min(share, weights.PRESENT * own.get(name, 0.0)) for name, share in self.scripts.items()])
+        is_open = self.language and foreign < 1 and words < weights.ITS_WORDS
+        return 1.0 if is_open and written.language(chunk) not in {"", self.language} else foreign
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the second encoder knows its scripts and its language."""
+        return _is_known(self.scripts) and self.language in _LANGUAGES
+
+
+class ChunkScripts:
+    """The scripts that a chunk is written in, with their shares, and its language, told where it matters."""
+
+    __slots__ = ("_is_ascii", "_language", "key", "scripts")
+
+    def __init__(self, chunk: StoredChunk) -> None:
+        text = chunk.text
+        sample = f"{chunk.title} {chunk.heading} {text[:_SAMPLED]}"
+        scripts = terms.scripts(sample[:: _STEP if len(sample) > _SAMPLED // _STEP else 1])
+        self.key, self.scripts = chunk.key, _LATIN if scripts == _LATIN else scripts
+        self._is_ascii = text.isascii()
+        self._language: str | None = None
+
+    def language(self, chunk: StoredChunk) -> str:
+        """Return the language of the chunk, if several have its script."""
+        if self._language is None:
+            self._language = languages.language(_NAME.sub("", chunk.text[:_SAMPLED]), _CERTAIN)
+        return self._language
+
+    def is_read(self, chunk: StoredChunk) -> bool:
+        """Return whether the second encoder knows its scripts and its language."""
+        return self._is_ascii or (_is_known(self.scripts) and self.language(chunk) in _LANGUAGES)
+
+
+def _is_known(scripts: Mapping[str, float]) -> bool:
+    """Return whether the second encoder knows the main one of some scripts."""
+    return max(scripts, key=lambda script: scripts[script], default="latin") in _SCRIPTS
+
+
+def scripts_of(chunk: StoredChunk, kept: OrderedDict[int, ChunkScripts]) -> ChunkScripts:
+    """Return how a chunk is written; the last that were looked at are `kept`, by number."""
+    known = kept.get(chunk.number)
+    # A catalog that is begun anew gives the same numbers to other texts.
+    if known is None or known.key != chunk.key:
+        if len(kept) >= _REMEMBERED:
+            kept.popitem(last=False)
+        known = kept[chunk.number] = ChunkScripts(chunk)
+    return known

@@ -1,14 +1,13 @@
 """
 Duplicates and contradictions: texts that repeat each other, and texts that differ only in numbers or a negation.
 
-Every vector is compared with every other, exactly and a block at a time, so
-that nothing is missed and memory does not grow with the vault. It only reads.
+Every vector is compared with every other, a block at a time, so that memory does not grow with the vault. Only reads.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -31,11 +30,7 @@ DUPLICATE = 0.95
 """From this score on, a text counts as a duplicate; the scale of each embedder is made to fit (`calibration`)."""
 
 LIKELY = 0.88
-"""
-From this score on, a text with the same topic and labels may be a duplicate.
-
-93 % of Korean paraphrases reach it (KLUE-STS).
-"""
+"""From this score on, a text with the same labels may be one: 93 % of Korean paraphrases reach it (KLUE-STS)."""
 
 # By hand, as are the following: a block of 2,000 by 2,000 cosines takes 16 MB.
 _BLOCK = 2_000  # vectors
@@ -51,11 +46,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class AlikeChunks:
-    """
-    Chunks that repeat each other in one language; `score` is 1 for the same words, else the lowest that joins them.
-
-    A translation is not a duplicate.
-    """
+    """Chunks that repeat each other in one language; `score` is 1 for equal words, else the lowest that joins them."""
 
     chunks: tuple[Place, ...]
     score: float
@@ -80,10 +71,9 @@ class Repeated:
 @dataclass(frozen=True, slots=True)
 class ComparedChunk:
     """
-    What is needed of a chunk for the comparison, without its text, to save memory.
+    A chunk as it is compared, without its text, to save memory: `words` is a hash of its text without the `numbers`.
 
-    `words` is a hash of its text without the `numbers`. `subject` is its title and headings. `language` is that of its
-    note's frontmatter.
+    `subject` is its title and headings. `language` is that of its note's frontmatter.
     """
 
     chunk: int
@@ -146,11 +136,7 @@ class _Languages:
 
 
 class _Groups:
-    """
-    The numbers below `size` joined into groups, each with the least score that joined it (union-find).
-
-    No group holds two languages, not even through a member in neither.
-    """
+    """The numbers below `size` in groups of one language, each with the least score that joined it (union-find)."""
 
     def __init__(self, size: int) -> None:
         self._parents = list(range(size))
@@ -173,23 +159,23 @@ class _Groups:
         self._least[i] = min(score, self._least[i], self._least[j])
 
     def listed(self) -> list[tuple[list[int], float]]:
-        groups: dict[int, list[int]] = {}
+        groups: dict[int, list[int]] = defaultdict(list)
         for i in range(len(self._parents)):
-            groups.setdefault(self.root(i), []).append(i)
+            groups[self.root(i)].append(i)
         return [(members, self._least[root]) for root, members in groups.items() if len(members) > 1]
 
 
 def repeated(index: Index, progress: Progress | None = None) -> Repeated:
     """Compare all texts of the vault, as the index has it, but for guides (category `system`) and captured sessions."""
-    pieces: list[tuple[str, int, ComparedChunk]] = []
+    pieces: dict[tuple[str, int], ComparedChunk] = {}
     with index.catalog.reading():
         keys = index.catalog.keys(_COMPARED)
         for start in range(0, len(keys), _AT_ONCE):
             for chunk in index.catalog.by_key(keys[start : start + _AT_ONCE], _COMPARED):
                 # The frontmatter as the catalog has it, interpreted as a note's.
                 if piece := ComparedChunk.of(chunk, Note(chunk.path, "", chunk.meta, 0, 0, ())):
-                    pieces.append((chunk.path, chunk.ordinal, piece))
-    return _compare(index, [piece for *_, piece in sorted(pieces, key=lambda row: row[:2])], progress)
+                    pieces[chunk.path, chunk.ordinal] = piece
+    return _compare(index, [pieces[place] for place in sorted(pieces)], progress)
 
 
 def _compare(index: Index, pieces: Sequence[ComparedChunk], progress: Progress | None) -> Repeated:

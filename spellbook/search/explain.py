@@ -7,6 +7,7 @@ Nothing is decided here: the search runs as always, and this reports what it did
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,10 +16,12 @@ from spellbook.index.catalog.schema import NO_TEXT, Place
 from spellbook.index.filters import NO_GUIDES, Condition, Unmatched
 from spellbook.index.opened import Index
 from spellbook.search import ranking, weights
-from spellbook.search.presentation import SESSION
-from spellbook.search.question import QueryWord, Question, Ranked
-from spellbook.search.ranking import Candidate
+from spellbook.search.candidates import Gathering
+from spellbook.search.question import Question
+from spellbook.search.ranking import SESSION
+from spellbook.search.scores import Candidate
 from spellbook.search.searcher import Searcher, compared, hits, nearly
+from spellbook.search.words import QueryWord
 from spellbook.text import terms
 from spellbook.text.quoting import counted
 
@@ -50,11 +53,7 @@ class ExplainedChunk(Place):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """
-    How a question was answered: its words, the number of candidates, and a row for each chunk shown.
-
-    `when` is what the question says of time, "" if it says nothing.
-    """
+    """How a question was answered: its words, what it says of time, the number of candidates, and a row a chunk."""
 
     query: str
     mode: str
@@ -72,11 +71,7 @@ class Explanation:
 
 
 def why(index: Index, searcher: Searcher, question: Question, id: str | None = None) -> Explanation:
-    """
-    Explain the answer to `question`, or why the chunk or note `id` is or is not in it.
-
-    Raises MemoryNotFound for an unknown id, InvalidInput for a filter that makes no sense.
-    """
+    """Explain the answer to `question`, or why the chunk or note `id` is or is not in it. Raises MemoryNotFound."""
     wanted = [chunk.number for chunk in lookup.named(index, id)[0]] if id else []
     ranked = searcher.rank(question, wanted)
     named = [one for one in ranked.candidates if one.chunk.number in wanted]
@@ -90,26 +85,25 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     closest = {one.chunk.number for one in ([] if chosen else nearly(question, ranked))}
     rest = [one for one in ranked.candidates if one.chunk.number not in places]
     shown = named if wanted else [*chosen, *rest[: max(0, _SHOWN - len(chosen))]]
-    rows = []
-    for candidate in shown[:_MOST_SHOWN]:
-        number = candidate.chunk.number
+    least = weights.WEAK if passed else ranking.least(compared(question, ranked))
+
+    def verdict(one: Candidate) -> str:
+        number = one.chunk.number
         if key := refused.get(number):
             is_guide = key == NO_GUIDES.key
-            verdict = "a guide of Spellbook: name it by a filter" if is_guide else f"excluded by the filter {key}"
-        elif place := places.get(number):
-            verdict = f"hit {place}"
-        elif candidate.chunk.key == NO_TEXT:
-            verdict = "it has no text but a title"
-        elif candidate.chunk.path in full and number in numbers:
-            verdict = f"beyond {counted(question.per_note, 'chunk')} of one note"
-        elif number in numbers:
-            verdict = f"beyond the limit of {question.limit}" if len(chosen) == question.limit else SESSION
-        else:
-            least = weights.WEAK if passed else ranking.least(compared(question, ranked))
-            verdict = _refusal(question, ranked, candidate, least)
-            if number in closest:
-                verdict = f"a closest note: {verdict}"
-        rows.append(_row(index, ranked, candidate, verdict, places.get(number)))
+            return "a guide of Spellbook: name it by a filter" if is_guide else f"excluded by the filter {key}"
+        if place := places.get(number):
+            return f"hit {place}"
+        if one.chunk.key == NO_TEXT:
+            return "it has no text but a title"
+        if one.chunk.path in full and number in numbers:
+            return f"beyond {counted(question.per_note, 'chunk')} of one note"
+        if number in numbers:
+            return f"beyond the limit of {question.limit}" if len(chosen) == question.limit else SESSION
+        reason = _refusal(question, ranked, one, least)
+        return f"a closest note: {reason}" if number in closest else reason
+
+    rows = [_row(index, ranked, one, verdict(one), places.get(one.chunk.number)) for one in shown[:_MOST_SHOWN]]
     return Explanation(
         question.text,
         question.mode,
@@ -119,11 +113,11 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         tuple(rows),
         searcher.state(ranked).as_dict(),
         searcher.unmatched(question),
-        ranked.when,
+        ranked.time.reason if ranked.time else "",
     )
 
 
-def _row(index: Index, ranked: Ranked, candidate: Candidate, verdict: str, place: int | None) -> ExplainedChunk:
+def _row(index: Index, ranked: Gathering, candidate: Candidate, verdict: str, place: int | None) -> ExplainedChunk:
     words = {
         terms.readable(" = ".join(map(str, (word.part, *word.same))).replace('"', "")): word.expression
         for word in ranked.words
@@ -144,7 +138,7 @@ def _row(index: Index, ranked: Ranked, candidate: Candidate, verdict: str, place
     )
 
 
-def _refusal(question: Question, ranked: Ranked, candidate: Candidate, least: float) -> str:
+def _refusal(question: Question, ranked: Gathering, candidate: Candidate, least: float) -> str:
     """Return why a chunk within the filter is no hit; `least` is the evidence that it needed."""
     note = "; its text is not embedded yet" if candidate.semantic is None and ranked.vector is not None else ""
     if not candidate.score:
@@ -158,6 +152,6 @@ def _refusal(question: Question, ranked: Ranked, candidate: Candidate, least: fl
     return f"its evidence {candidate.evidence():.2f} is below the minimum {least:.2f}{note}"
 
 
-def _refused_by(index: Index, limits: tuple[Condition, ...], path: str) -> str:
+def _refused_by(index: Index, limits: Sequence[Condition], path: str) -> str:
     """Return the key of the first condition that the note at `path` does not meet, "" if it meets all."""
     return next((limit.key for limit in limits if path not in index.catalog.paths([limit])), "")

@@ -1,6 +1,4 @@
-"""
-Recent: the notes of a vault by their dates, newest first. It only reads.
-"""
+"""Recent: the notes of a vault by their dates, newest first. It only reads."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ class Recent:
         return {"notes": [_as_dict(chunk) for chunk in self.notes], "total": self.total}
 
 
-def recent(index: Index, limit: int, offset: int, filter: Filter | None) -> Recent:
+def recent(index: Index, limit: int, offset: int = 0, filter: Filter | None = None) -> Recent:
     """
     Return `limit` notes (1 to 100) after the first `offset`, newest first; equally new ones by id, the greater first.
 
@@ -66,7 +64,7 @@ def living(index: Index, limit: int, filter: Filter) -> Recent:
 def reviews(index: Index, *, due: bool = False) -> list[StoredChunk]:
     """Return the first chunks of the notes with a review date (key `review`), the next first; or only of those due."""
     days = [day for day, _ in index.catalog.commonest("review", index.visible, _MOST_REVIEWS)]
-    days = [day for day in days if not due or _has_come(day)]
+    days = [day for day in days if not due or is_due(day)]
     chunks: list[StoredChunk] = []
     for offset in range(0, _MOST_REVIEWS, MOST_LISTED) if days else ():
         listed = recent(index, MOST_LISTED, offset, {"review": days})
@@ -76,13 +74,9 @@ def reviews(index: Index, *, due: bool = False) -> list[StoredChunk]:
     return sorted(chunks, key=lambda chunk: (str(chunk.meta["review"]), chunk.path))
 
 
-def is_due(chunk: StoredChunk) -> bool:
-    """Say whether the review date of a note has come."""
-    return _has_come(str(chunk.meta["review"]))
-
-
-def _has_come(day: str) -> bool:
-    return day[:10] <= dt.date.today().isoformat()
+def is_due(review: object) -> bool:
+    """Say whether a review date has come."""
+    return str(review)[:10] <= dt.date.today().isoformat()
 
 
 def date_of(chunk: StoredChunk) -> str:

@@ -1,23 +1,28 @@
 """
-Packing: fit hits into a budget of tokens, with most room for the best.
+Packing: fit hits into a budget of tokens, which are estimated, with most room for the best.
 
-Tokens are estimated. A hit without room for its text becomes a
-pointer: its title, its size, and the id to read it by. Pure.
+A hit without room for its text becomes a pointer: its title, its size, and the id to read it by. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from spellbook.index.catalog.schema import framed
-from spellbook.notes import splitter
 from spellbook.search.presentation import beside, head, labels, named, pointer
 from spellbook.search.ranking import Hit
+from spellbook.system.lazy import lazy
 from spellbook.text import terms
 from spellbook.text.quoting import quoted
 from spellbook.text.terms import estimate_tokens as count
+
+if TYPE_CHECKING:
+    from spellbook.notes import splitter
+else:
+    (splitter,) = lazy("spellbook.notes", "splitter")
 
 Weigh = Callable[[Sequence[str]], Sequence[float]]
 
@@ -44,13 +49,8 @@ _NUMBERED = 4
 """Tokens of the number of a line, or of a gap."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """
-    A sentence, a table row or a line of code: the smallest part of an excerpt; `line` counts from 1.
-
-    `gap` stands between it and the one before on its line: nothing within a sentence that was cut.
-    """
+class Sentence(NamedTuple):
+    """The smallest part of an excerpt, such as a table row; its `line` counts from 1, `gap` stands before it there."""
 
     text: str
     line: int
@@ -61,10 +61,7 @@ def pack(hits: Sequence[Hit], max_tokens: int, weigh: Weigh, *, explain: bool = 
     """
     Return `hits` with texts that fit into `max_tokens`, their heads, reasons and line marks included.
 
-    With `explain` their heads have the arithmetic of the scores.
-
-    `weigh` returns the worth of each of some sentences to the question.
-
+    With `explain` heads have the arithmetic of the scores. `weigh` returns the worth of sentences to the question.
     The best hits are whole, a long one is its best excerpt, and a hit without room is a pointer: it has no text, but
     an id to read it by. `why["text"]` is whole, excerpt, pointer, or "unnamed" if not even the pointer fits; and
     "overturned" for a pointer to a note whose successor is a hit above it.
@@ -124,22 +121,16 @@ def passages(hits: Sequence[Hit], max_tokens: int, weigh: Weigh) -> tuple[Hit, .
 
 
 def excerpt(text: str, first: int, max_tokens: int, weigh: Weigh) -> str:
-    """
-    Return the sentences of `text` that are worth most, in order, within `max_tokens`.
-
-    `first` is the number of the first line that is not blank. Each line is numbered, and `…` marks a gap.
-    """
+    """Return the sentences of `text` that are worth most, in order, within `max_tokens`, numbered from line `first`."""
     pieces = [part for whole in sentences(text, first) for part in _short(whole, max_tokens // 2)]
     if not pieces:
         return ""
     sizes = [_marked(piece.text) + _NUMBERED for piece in pieces]
     worth = list(weigh([piece.text for piece in pieces]))
     # A sentence beside a good one explains it.
-    lit = [
-        max(own, 0.4 * max(worth[max(0, i - 1) : i] + worth[i + 1 : i + 2], default=0.0)) for i, own in enumerate(worth)
-    ]
-    kept: list[int] = []
-    left = max_tokens
+    beside = [0.4 * max(pair) for pair in zip([0.0, *worth], [*worth[1:], 0.0], strict=False)]
+    lit = [*map(max, worth, beside)]
+    kept, left = list[int](), max_tokens
     for i in sorted(range(len(pieces)), key=lambda i: (-lit[i], i)):
         if sizes[i] <= left:
             kept.append(i)
@@ -191,5 +182,5 @@ def _short(sentence: Sentence, most: int) -> list[Sentence]:
         return [sentence]
     space = sentence.text.rfind(" ", half // 2, half)
     cut = space + 1 if space > 0 else half
-    parts = (replace(sentence, text=sentence.text[:cut]), Sentence(sentence.text[cut:], sentence.line, gap=""))
+    parts = (sentence._replace(text=sentence.text[:cut]), Sentence(sentence.text[cut:], sentence.line, gap=""))
     return [piece for part in parts if part.text.strip() for piece in _short(part, most)]

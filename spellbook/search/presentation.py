@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from spellbook.index import filters, privacy
+from spellbook.index.catalog.schema import Place, StoredChunk
 from spellbook.notes.properties import own
 from spellbook.search import weights
+from spellbook.search.ranking import SESSION, Hit
+from spellbook.search.related import Around
 from spellbook.text.quoting import counted, exact, flat, json_of, one_line, shortened
-
-if TYPE_CHECKING:
-    from spellbook.index.catalog.schema import StoredChunk
-    from spellbook.search.ranking import Hit
-    from spellbook.search.related import Around
 
 _MOST_SAID = 200
 """Letters of the address that a text from outside comes from, and of a note's own properties."""
@@ -29,10 +27,6 @@ _MOST_WORDS = 6
 """Words of a question that a hit names as its reason."""
 _LEAST_TOLD = 0.03
 """Share of a score from which on its reason is told in words. By hand."""
-SESSION = "from a session, not kept on purpose"
-"""The label of a session that was captured, and the reason of what it loses."""
-FOREIGN = "in another language"
-"""The reason of the credit for a text in another language than the question."""
 UNTRUSTED = " (untrusted)"
 """Follows a title or a topic of text from outside."""
 
@@ -40,17 +34,8 @@ MOST_OUTSIDE = 80
 """Letters of a title, an author or a topic that a note from outside says of itself."""
 
 
-class Placed(Protocol):
-    """A hit, a chunk or a place: it has a line in a note, a title and a heading path."""
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def heading(self) -> str: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def line(self) -> int: ...
+Placed = Hit | StoredChunk | Place
+"""A hit, a chunk or a place: it has a line in a note, a title and a heading path."""
 
 
 def titles(at: Placed) -> str:
@@ -90,11 +75,7 @@ def filed(category: str, topic: str) -> str:
 
 
 def shares(legs: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """
-    Return the parts of the legs' shares, each with what it is called, and the synonyms that were found.
-
-    A leg's rank stands with its first part.
-    """
+    """Return the parts of the legs' shares by their names, the first with the leg's rank, and the synonyms found."""
     by_meaning = {"text": "text", "title": "title", "question": "question of the note", "note": "whole note"}
     by_words = {"text": "words here", "note": "words of the note"}
     listed = []
@@ -157,11 +138,7 @@ def score_line(hit: Hit) -> str:
 
 
 def head(hit: Hit, *, explain: bool = False) -> str:
-    """
-    Return the lines above a hit's text: titles, id, place, reasons, and whether the text comes from outside.
-
-    With `explain` they have the hash of the text and the arithmetic of the score.
-    """
+    """Return the lines above a hit's text; with `explain` also the hash of the text and the arithmetic of the score."""
     linked = f"linked from {counted(hit.backlinks, 'note')}" if hit.backlinks else ""
     updated = f"updated {flat(hit.updated[:10])}" if hit.updated else ""
     facts = ", ".join(filter(None, (filed_of(hit), *byline(hit), updated, linked)))
@@ -205,7 +182,7 @@ def standing(hit: Hit) -> list[str]:
 
 
 def superseded(by: Mapping[str, Any]) -> str:
-    """Return the line that says what supersedes a note, by its id and title; of a hidden one, that something does."""
+    """Return "superseded by TITLE id: ID", or just "superseded" if the caller may not see the successor."""
     return f"superseded by {flat(cut(by['title']))} id: {exact(by['id'])}" if by else "superseded"
 
 
@@ -226,9 +203,15 @@ def named(hit: Hit) -> str:
     return f"[{hit.score:.2f}] {titles(hit)} ({exact(hit.path)}:{hit.line}{_marks(hit)}) id: {exact(hit.id)}"
 
 
+def _meta(by: object) -> Mapping[str, Any]:
+    """Return the frontmatter of a hit or a chunk; a place has none."""
+    meta: Mapping[str, Any] = getattr(getattr(by, "chunk", by), "meta", {})
+    return meta
+
+
 def is_outside(by: object) -> bool:
     """Say whether the note of a hit or a chunk comes from outside; see `privacy.is_untrusted`."""
-    return privacy.is_untrusted(getattr(getattr(by, "chunk", by), "meta", {}))
+    return privacy.is_untrusted(_meta(by))
 
 
 def outside(by: Hit | StoredChunk) -> str:
@@ -242,12 +225,12 @@ def outside(by: Hit | StoredChunk) -> str:
 
 def is_session(by: object) -> bool:
     """Say whether the note of a hit or a chunk is a session that was captured, or was made of one."""
-    return privacy.is_session(getattr(getattr(by, "chunk", by), "meta", {}))
+    return privacy.is_session(_meta(by))
 
 
 def author(by: object) -> tuple[str, str]:
     """Return who wrote the note of a hit or a chunk: page, session, agent or me; and the agent's name if known."""
-    meta: Mapping[str, Any] = getattr(getattr(by, "chunk", by), "meta", {})
+    meta = _meta(by)
     name = cut(str(meta.get("agent") or ""))
     # Memories of agents that were written before their names were kept have an id and a type of memory.
     is_memory = "id" in meta and str(meta.get("type")) in weights.HALF_LIVES_OF_TYPES
@@ -272,7 +255,7 @@ def labels(by: Hit | StoredChunk, own: str) -> list[str]:
 
 def period(by: Any) -> str:
     """Return from when until when the note of a hit or a chunk says that it holds, "" if it does not."""
-    return flat(filters.validity(getattr(by, "chunk", by).meta)[2])
+    return flat(filters.validity(_meta(by))[2])
 
 
 _OF_CHUNK = "id path line end_line title heading text topic category importance created updated hash"

@@ -1,6 +1,4 @@
-"""
-Questions and answers: what a search is asked, checked, and what it gives back, as plain values.
-"""
+"""Questions and answers: what a search is asked, checked, and what it gives back, as plain values."""
 
 from __future__ import annotations
 
@@ -11,15 +9,14 @@ from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
 
 from spellbook.index.catalog.schema import Counts
-from spellbook.index.filters import Condition, Filter, Unmatched, conditions
+from spellbook.index.filters import Filter, Unmatched, conditions
 from spellbook.index.opened import Index
-from spellbook.models.base import Vectors
 from spellbook.search import weights
-from spellbook.search.ranking import Candidate, Hit, Mode
+from spellbook.search.ranking import Hit
+from spellbook.search.scores import Mode
 from spellbook.settings.limits import MOST_ALSO, MOST_HITS, MOST_KEYWORDS, MOST_QUERY
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput
-from spellbook.text.expressions import AnyOf, Expression, Phrase
 
 VERBS: Mapping[str, Mode] = MappingProxyType({"search": "both", "memorize": "semantic", "find": "keyword"})
 """The mode of each search verb."""
@@ -33,7 +30,7 @@ class State:
     """
     The index that answered; `reason` says why it is `degraded`, `embedding` if a process embeds what is pending.
 
-    `second_pending` counts the texts that the second encoder lacks while others are pending; None without one.
+    `second_pending` counts the texts that the second encoder lacks while others are pending.
     """
 
     generation: int
@@ -208,59 +205,3 @@ def question(verb: str, query: str | Sequence[str], match: str = "any", **option
     further = tuple(dict.fromkeys(other.strip() for other in texts if other.strip() not in {"", text.strip()}))
     fields: dict[str, Any] = {**options, "also": further}
     return Question(text, VERBS[verb], keywords, match == "all", **fields)
-
-
-@dataclass(frozen=True, slots=True)
-class QueryWord:
-    """
-    A word or phrase of a question, the number of chunks that contain it, and its weight (the idf of bm25).
-
-    `same` are its synonyms. If the vault has these only, `part` is the first of them, and `word` is what was asked.
-    """
-
-    part: Phrase
-    chunks: int
-    weight: float
-    same: tuple[Phrase, ...] = ()
-    word: str = ""
-
-    @property
-    def text(self) -> str:
-        """It as people read it, a phrase in quotes, the beginning of a word with a star."""
-        return str(self.part)
-
-    @property
-    def expression(self) -> Expression:
-        """Return what finds the word or a synonym."""
-        return AnyOf((self.part, *self.same)) if self.same else self.part
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as the command line's JSON shows it."""
-        return {"text": self.text, "chunks": self.chunks, "weight": self.weight, "same": tuple(map(str, self.same))}
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """
-    The candidates of a question, best first, before hits are chosen, and what the choice needs.
-
-    `words` were asked for. `expected` is the share of them that the vault has, 0..1 by weight, None if the question was
-    not asked by words. If it `quotes`, a candidate without the quoted phrases is no hit. `vector` is the question's,
-    None if it has none, and `is_cached` says whether it was cached. `when` is what the question says of time, "" if it
-    says nothing; with `is_time_all` it asks for the notes of that time, whatever they say. `further` words are those of
-    the question's other texts. `guides` is the number of chunks left out because they are of guides; all meet `limits`.
-    """
-
-    candidates: list[Candidate]
-    counts: Counts
-    reasons: list[str]
-    words: tuple[QueryWord, ...]
-    expected: float | None
-    vector: Vectors | None
-    quotes: bool
-    is_cached: bool = False
-    when: str = ""
-    is_time_all: bool = False
-    further: tuple[QueryWord, ...] = ()
-    guides: int = 0
-    limits: tuple[Condition, ...] = ()

@@ -1,33 +1,31 @@
 """
-Ranking: fuse the two legs into one score, adjust it, and choose the hits. Every share of a score has a name.
+Ranking: adjust the scores of candidates, place what supersedes a note above it, and choose the hits.
 
-Scores are absolute: they do not depend on other candidates, except where an
-adjustment says so. The shares of a hit add up to its score. Pure.
+The shares of a hit add up to its score. Pure.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
-from spellbook.index.filters import fold, instant
+from spellbook.index.filters import fold, instant, validity
+from spellbook.index.privacy import is_session
+from spellbook.notes.decisions import CHECKPOINT
 from spellbook.search import weights
-from spellbook.search.presentation import FOREIGN, SESSION, is_session
-from spellbook.search.related import Superseded
-from spellbook.search.text_scores import NO_PARTS, Leg, Match, Parts, Share
+from spellbook.search.related import Superseded, is_superseded
+from spellbook.search.scores import Candidate
 from spellbook.text.quoting import counted
 
 T = TypeVar("T")
-Mode = Literal["semantic", "keyword", "both"]
 
-_BACKWARDS = {letter: 0x10FFFF - letter for letter in range(128)}
-"""Inverts the digits of an ISO date, so that newer dates sort first."""
+SESSION = "from a session, not kept on purpose"
+"""The label of a session that was captured, and the reason of what it loses."""
 
 _DAY = 86_400.0
 
@@ -100,162 +98,16 @@ _SHOWN = (
 """The names of a hit in JSON."""
 
 
-@dataclass(slots=True)
-class Candidate:
-    """
-    A chunk that may become a hit; `score` is the sum of the shares of `legs` and `adjustments`.
-
-    `matches` say what each text of the question has to do with it, the question itself first. `superseded` says what
-    supersedes its note, if anything does, and `replaces` has the paths of what its note supersedes. `fused` are the
-    weights of its legs. `changes` are the adjustments; most are never shown, so their reasons may be made when they are
-    read. `last` is the end of `order`, once it was asked for.
-    """
-
-    chunk: StoredChunk
-    matches: Sequence[Match]
-    score: float = 0.0
-    fused: tuple[float, float] = (0.0, 0.0)
-    changes: tuple[tuple[str | Callable[[], str], float], ...] = ()
-    superseded: Superseded | None = None
-    replaces: frozenset[str] = frozenset()
-    last: tuple[str, str] | None = None
-
-    @property
-    def semantic(self) -> Leg | None:
-        """What the question itself has to do with it by meaning."""
-        return self.matches[0].semantic
-
-    @property
-    def keyword(self) -> Leg | None:
-        """What the question itself has to do with it by words."""
-        return self.matches[0].keyword
-
-    @property
-    def legs(self) -> dict[str, dict[str, Any]]:
-        """Return the legs as an answer shows them: rank, score, share, and the parts that add up to the share."""
-        legs = zip(("semantic", "keyword"), _legs(self.best()), self.fused, strict=True)
-        return {name: Share(leg, parts, weight).as_dict() for name, (leg, parts), weight in legs if parts[0]}
-
-    def scored(self) -> list[Scored]:
-        """Return the scores by each text."""
-        return [_scored(match, *self.fused) for match in self.matches]
-
-    def best(self) -> list[Scored]:
-        """Return the scores that count: of several texts the best ones."""
-        scored = self.scored()
-        return scored if len(scored) == 1 else sorted(scored, key=lambda one: -one.score)[: weights.JOINED]
-
-    @property
-    def by_text(self) -> dict[str, float]:
-        """The score by each text of a question of several."""
-        return {one.match.text: round(one.score, 4) for one in self.scored()} if len(self.matches) > 1 else {}
-
-    @property
-    def adjustments(self) -> list[dict[str, Any]]:
-        """Return the adjustments as an answer shows them."""
-        said = [(reason if isinstance(reason, str) else reason(), share) for reason, share in self.changes]
-        return [{"reason": reason, "share": share} for reason, share in said]
-
-    def add(self, reason: str | Callable[[], str], share: float, *, even_nothing: bool = False) -> None:
-        """Add `share` to the score, within 0..1, and record the reason unless it adds nothing."""
-        whole = self.score + share
-        share = round((0.0 if whole < 0 else 1.0 if whole > 1 else whole) - self.score, 4)
-        if share or even_nothing:
-            self.changes = (*self.changes, (reason, share))
-            self.score = round(self.score + share, 4)
-
-    def evidence(self) -> float:
-        """Return the evidence, 0..1, that it answers; of several texts the mean of the best two. See `Match`."""
-        if len(self.matches) == 1:
-            return self.matches[0].evidence()
-        return _mean(sorted((match.evidence() for match in self.matches), reverse=True)[: weights.JOINED])
-
-    @property
-    def order(self) -> tuple[float, float, float, str, str]:
-        """Sort key: best first, and newest first among equals."""
-        first = self.matches[0]
-        if self.last is None:
-            newest = (self.chunk.updated or self.chunk.created or "").translate(_BACKWARDS) or "\U0010ffff"
-            self.last = newest, self.chunk.id
-        # Titles lift equal notes to 1 together. The last digits of a cosine say nothing.
-        text = round(first.semantic.score, 4) if first.semantic else 0.0
-        return -self.score, -first.keyword.beyond if first.keyword else 0.0, -text, *self.last
-
-    def hit(self) -> Hit:
-        """Return it as a hit with its whole text."""
-        why = {**self.legs, "adjustments": self.adjustments}
-        if by_text := self.by_text:
-            why["texts"] = [{"text": text, "score": score} for text, score in by_text.items()]
-        if self.superseded or is_superseded(self.chunk):
-            by = self.superseded.by if self.superseded else None
-            why["superseded_by"] = dict(zip(("path", "id", "title"), by or (), strict=False))
-        return Hit(self.chunk, self.score, why, self.chunk.text)
-
-
-def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
-    """
-    Score each candidate by the weighted sum of its legs, with credit for another language; return them as they come.
-
-    Of several texts the best two count, by the mean of their scores.
-    """
-    legs = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (weights.SEMANTIC, weights.KEYWORD)}[mode]
-    semantic, keyword = (0.0, 1.0) if by_words_only else legs
-    fused = list(candidates)
-    for candidate in fused:
-        candidate.fused = semantic, keyword
-        best = candidate.best()
-        if len(best) == 1:
-            _, credit, _, _, _, by_meaning, by_words = best[0]
-        else:
-            credit = _mean([one.credit for one in best])
-            by_meaning, by_words = (sum(values) for _, (_, values) in _legs(best))
-        candidate.score = round(round(semantic * by_meaning, 4) + round(keyword * by_words, 4), 4)
-        if credit:
-            candidate.add(FOREIGN, credit)
-    return fused
-
-
-class Scored(NamedTuple):
-    """A text's score of a chunk; in it, the credit for another language, parts and sums."""
-
-    score: float
-    credit: float
-    match: Match
-    meaning: Parts
-    words: Parts
-    by_meaning: float
-    by_words: float
-
-
-def _scored(match: Match, semantic: float, keyword: float) -> Scored:
-    meaning, words = match.meaning() if semantic else NO_PARTS, match.words() if keyword else NO_PARTS
-    by_meaning, by_words = sum(meaning[1]), sum(words[1])
-    credit = 0.0
-    if semantic and keyword and match.foreign and meaning[0]:
-        # The estimated score by words, if the chunk were in the question's language.
-        credit = keyword * max(0.0, match.foreign * weights.CREDITED * by_meaning - by_words)
-    score = semantic * by_meaning + keyword * by_words + credit
-    return Scored(score, credit, match, meaning, words, by_meaning, by_words)
-
-
-def _legs(best: Sequence[Scored]) -> list[tuple[Leg | None, Parts]]:
-    """Return the legs by meaning and by words of the best texts, with the means of their parts."""
-    by_meaning = [(one.match.semantic, one.meaning) for one in best]
-    by_words = [(one.match.keyword, one.words) for one in best]
-    return [of_texts[0] if len(best) == 1 else _mean_parts(of_texts) for of_texts in (by_meaning, by_words)]
-
-
-def _mean_parts(of_texts: Sequence[tuple[Leg | None, Parts]]) -> tuple[Leg | None, Parts]:
-    """Return the best leg of several texts, and the mean of each part."""
-    known = [dict(zip(*parts, strict=True)) for _, parts in of_texts]
-    names = tuple(dict.fromkeys(name for parts in known for name in parts))
-    leg = min((leg for leg, _ in of_texts if leg), key=lambda leg: leg.rank or math.inf, default=None)
-    return leg, (names, tuple(_mean([parts.get(name, 0.0) for parts in known]) for name in names))
-
-
-def _mean(numbers: Sequence[float]) -> float:
-    """Return the mean of numbers."""
-    return sum(numbers) / len(numbers)
+def hit_of(candidate: Candidate) -> Hit:
+    """Return a candidate as a hit with its whole text."""
+    chunk = candidate.chunk
+    why = {**candidate.legs, "adjustments": candidate.adjustments}
+    if by_text := candidate.by_text:
+        why["texts"] = [{"text": text, "score": score} for text, score in by_text.items()]
+    if candidate.superseded or is_superseded(chunk):
+        by = candidate.superseded.by if candidate.superseded else None
+        why["superseded_by"] = dict(zip(("path", "id", "title"), by or (), strict=False))
+    return Hit(chunk, candidate.score, why, chunk.text)
 
 
 def rerank(candidates: Sequence[Candidate], scores: Sequence[float], name: str) -> None:
@@ -267,117 +119,145 @@ def rerank(candidates: Sequence[Candidate], scores: Sequence[float], name: str) 
         candidate.add(f"not seen by {name}", min(0.0, least - candidate.score))
 
 
-class Lives(NamedTuple):
-    """Half-lives in days, by category ("" for all others) and by a note's type, which goes before it."""
-
-    of_categories: Mapping[str, float]
-    of_types: Mapping[str, float]
-
-    @classmethod
-    def of(cls, half_lives: Mapping[str, float]) -> Lives:
-        """Return those of `weights`, overridden by the settings'. A category of the name of a type is no type."""
-        types = {**weights.HALF_LIVES_OF_TYPES, **half_lives, "": 0.0}
-        return cls({**weights.HALF_LIVES, **half_lives}, types)
-
-
-def age(chunk: StoredChunk, lives: Lives, use: Use | None, now: float) -> tuple[float, float] | None:
-    """
-    Return the days since a note was written or last used, and the share of its recency that is left.
-
-    None for a note that does not age: one without a date, of the future, pinned, or with a half-life without end.
-    """
-    session = is_session(chunk)  # which ages like a working memory, pinned or not
-    written, kind = instant(chunk.updated or chunk.created), "working" if session else chunk.meta.get("type")
-    if isinstance(kind, list):
-        kind = next(iter(kind), "")  # the first of several
-    by_type = lives.of_types.get(kind.strip().casefold()) if isinstance(kind, str) else None
-    life = by_type or lives.of_categories.get(chunk.category, lives.of_categories[""])
-    if written is None or written >= now or life == math.inf or (chunk.meta.get("pinned") is True and not session):
-        return None
-    days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
-    return days, 0.5 ** (days / life)
-
-
 def adjust(
     candidates: Sequence[Candidate], half_lives: Mapping[str, float], uses: Mapping[str, Use], now: float
 ) -> list[Candidate]:
     """
     Adjust by importance, outcome, pins, use and age; return the best first.
 
-    `half_lives` are days by type or category, and override those of `weights`. A note's `type` goes before its
-    category. `uses` are by note id. `now` is in seconds since 1970. Only a note with a date in its frontmatter ages,
-    counted from its last use: file times change with every clone of the vault.
+    `half_lives` are days by type or category, and override those of `weights`. `uses` are by note id. `now` is in
+    seconds since 1970. Only a note with a date in its frontmatter ages, counted from its last use: file times change
+    with every clone of the vault.
     """
-    lives = Lives.of(half_lives)
-    of_note: dict[str, tuple[list[_Adjustment], tuple[float, float] | None]] = {}
+    of_types = {**weights.HALF_LIVES_OF_TYPES, **half_lives, "": 0.0}
+    of_categories = {**weights.HALF_LIVES, **half_lives}
     for candidate in candidates:
         chunk, base = candidate.chunk, candidate.score
         if not base:
             continue
-        if (known := of_note.get(chunk.path)) is None:
-            known = of_note[chunk.path] = _changes(chunk, lives, uses.get(chunk.note), now)
-        changes, aged = known
-        for reason, share, even_nothing in changes:
-            candidate.add(reason, share, even_nothing=even_nothing)
-        if is_session(chunk):
+        use, session = uses.get(chunk.note), is_session(chunk.meta)
+        if chunk.importance != 0.5:
+            candidate.add(f"importance {chunk.importance:g}", weights.IMPORTANCE * (chunk.importance - 0.5))
+        if result := outcome(chunk):
+            candidate.add(f"outcome {result}", weights.OUTCOMES[result], even_nothing=True)
+        if use is not None:
+            fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / weights.FORGOTTEN_DAYS)
+            opened = min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.count))
+            candidate.add("opened before", opened * fresh)
+        if chunk.meta.get("pinned") is True and not session:
+            candidate.add("pinned", weights.PINNED)
+        if session:
             candidate.add(SESSION, -weights.SESSION_LOSS * base)
-        if aged:
-            days, left = aged
-            candidate.add(partial(_old, days), -weights.FADED * base * (1 - left))
+        life = _half_life(chunk, of_types, of_categories)
+        written = math.inf if life == math.inf else instant(chunk.updated or chunk.created)
+        if written is not None and written < now:
+            days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
+            candidate.add(f"{counted(round(days), 'day')} old", -weights.FADED * base * (1 - 0.5 ** (days / life)))
     return sorted(candidates, key=lambda candidate: candidate.order)
 
 
-class _Adjustment(NamedTuple):
-    """What is added to a score and why; the reason is told of a share of 0 if `even_nothing`."""
-
-    reason: str
-    share: float
-    even_nothing: bool = False
-
-
-def _changes(
-    chunk: StoredChunk, lives: Lives, use: Use | None, now: float
-) -> tuple[list[_Adjustment], tuple[float, float] | None]:
-    """Return what a note adds to its chunks' scores, and its age."""
-    changes = []
-    if chunk.importance != 0.5:
-        share = weights.IMPORTANCE * (chunk.importance - 0.5)
-        changes.append(_Adjustment(f"importance {chunk.importance:g}", share))
-    if result := outcome(chunk):
-        changes.append(_Adjustment(f"outcome {result}", weights.OUTCOMES[result], True))
-    if use is not None:
-        fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / weights.FORGOTTEN_DAYS)
-        opened = min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.count))
-        changes.append(_Adjustment("opened before", opened * fresh))
-    if chunk.meta.get("pinned") is True and not is_session(chunk):
-        changes.append(_Adjustment("pinned", weights.PINNED))
-    return changes, age(chunk, lives, use, now)
-
-
-def _old(days: float) -> str:
-    return f"{counted(round(days), 'day')} old"
-
-
-def is_superseded(chunk: StoredChunk) -> bool:
-    """Say whether a chunk's note itself says that it is superseded."""
-    status = chunk.meta.get("status")
-    return bool(chunk.meta.get("superseded_by")) or (status is not None and fold(status) == "superseded")
+def _half_life(chunk: StoredChunk, of_types: Mapping[str, float], of_categories: Mapping[str, float]) -> float:
+    """Return a note's half-life in days: by its type, else by its category; without end where it is pinned."""
+    kind = chunk.meta.get("type")
+    if is_session(chunk.meta):  # which ages like a working memory, pinned or not
+        kind = "working"
+    elif chunk.meta.get("pinned") is True:
+        return math.inf
+    if isinstance(kind, list):
+        kind = next(iter(kind), "")  # the first of several
+    by_type = of_types.get(kind.strip().casefold()) if isinstance(kind, str) else None
+    return by_type or of_categories.get(chunk.category, of_categories[""])
 
 
 def outcome(chunk: StoredChunk) -> str:
     """Return how what a chunk's note decided turned out: a key of weights.OUTCOMES, "" if it does not say."""
-    said = chunk.meta.get("outcome")
-    result = "" if said is None else fold(said)
+    declared = chunk.meta.get("outcome")
+    result = "" if declared is None else fold(declared)
     return result if result in weights.OUTCOMES else ""
 
 
-def least(chunks: int) -> float:
-    """
-    Return the evidence that the best of so many `chunks` needs for there to be any hits.
+# -- what supersedes a note
 
-    With more chunks, the nearest one is nearer by chance. This bound lets through about the same share of
-    questions off topic for every size of vault.
+
+def missing(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded], limit: int) -> set[str]:
+    """Return the living successors of the `limit` first notes of each leg that are no candidates, nor checkpoints."""
+    living: dict[str, set[str]] = {}
+    for path, known in superseded.items():  # what supersedes comes first
+        living[path] = {one for by in known.above for one in living.get(by, {by})}
+    wanted: set[str] = set()
+    for candidate in candidates:
+        is_first = any(leg and 0 < leg.rank <= limit for leg in (candidate.semantic, candidate.keyword))
+        if is_first and candidate.chunk.category != CHECKPOINT:
+            wanted |= living.get(candidate.chunk.path, set())
+    return wanted.difference(candidate.chunk.path for candidate in candidates)
+
+
+def supersede(
+    candidates: Sequence[Candidate], superseded: Mapping[str, Superseded], during: Sequence[float]
+) -> list[Candidate]:
     """
+    Put what supersedes a note right above it, and return the best first, as `candidates` are.
+
+    `superseded` maps paths of notes, those that supersede before those that they do. A successor that scores less is
+    lifted to its predecessor's score; what is superseded loses no more than puts it below. A note that says itself that
+    it holds at no time `during` the one that is asked about, or only that it is superseded, or whose successor is
+    hidden, loses a share of its score. With `during` empty all are known to hold, whatever they say.
+    """
+    of_note: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        of_note.setdefault(candidate.chunk.path, []).append(candidate)
+    best = {path: max(there, key=lambda one: one.score) for path, there in of_note.items()}
+    above: dict[str, list[str]] = {}
+    for path, known in superseded.items():
+        above[path] = [one for by in sorted(known.above) for one in ([by] if by in best else above.get(by, ()))]
+    others = set()
+    for path in reversed(above):
+        for by in above[path] if path in best else ():
+            old, new = best[path], best[by]
+            if _is_other_work(old, new):
+                others.add(path)
+            else:
+                new.replaces |= {path}
+                new.add(f"supersedes {path}", max(0.0, old.score - new.score))
+    for candidate in candidates if during else ():
+        first, last, words = validity(candidate.chunk.meta)
+        is_lapsed = last < during[0] or during[1] < first
+        if is_lapsed or (candidate.chunk.path not in superseded and is_superseded(candidate.chunk)):
+            candidate.add(words if is_lapsed else "superseded", -weights.SUPERSEDED * candidate.score)
+    for path, known in superseded.items():
+        bound = min((best[by].score - 0.0001 for by in above[path]), default=math.inf)
+        for candidate in of_note.get(path, ()) if path not in others else ():
+            candidate.superseded = known
+            least = math.inf if known.by else (1 - weights.SUPERSEDED) * candidate.score
+            less = min(0.0, min(bound, least) - candidate.score)
+            candidate.add(f"superseded by {known.by[0]}" if known.by else "superseded", less)
+    return sorted(candidates, key=lambda candidate: candidate.order)
+
+
+def _is_other_work(old: Candidate, new: Candidate) -> bool:
+    """Return whether two checkpoints are about other work: one in 30 supersedes one that is."""
+    categories = {old.chunk.category, new.chunk.category}
+    return categories == {CHECKPOINT} and new.score < weights.OTHER_WORK * old.score
+
+
+def among(candidates: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:
+    """Return the chosen candidates and the candidates that supersede one of them, best first."""
+    replacing = [one for one in candidates if one.replaces]
+    if not replacing:
+        return [*chosen]
+    kept, paths = {one.chunk.number for one in chosen}, {one.chunk.path for one in chosen}
+    for candidate in reversed(replacing):
+        if candidate.replaces & paths:
+            kept.add(candidate.chunk.number)
+            paths.add(candidate.chunk.path)
+    return [one for one in candidates if one.chunk.number in kept]
+
+
+# -- the choice
+
+
+def least(chunks: int) -> float:
+    """Return the evidence that the best of so many `chunks` needs: with more of them, one is nearer by chance."""
     tens = math.log10(max(1, chunks))
     return min(weights.FEW + weights.FEW_TENFOLD * tens, weights.MANY + weights.MANY_TENFOLD * tens)
 
@@ -386,7 +266,7 @@ def related(candidates: Sequence[Candidate], chunks: int) -> list[Candidate]:
     """
     Return the candidates that are related to the question; none, unless one of them has enough evidence.
 
-    One without enough of its own is left out if its score is far below the best.
+    A candidate without enough of its own is left out if its score is far below the best.
     """
     enough = least(chunks)
     evidence = [(candidate, candidate.evidence()) for candidate in candidates]
@@ -420,9 +300,10 @@ def choose(candidates: Sequence[Candidate], limit: int, per_note: int = 0, few: 
     while left and len(chosen) < limit:
         # Candidates without a cost are in order: the best is the first of them, or one with a cost before it.
         best, paid = -1, -1.0
-        is_full = len(chosen) < weights.FIRST_HITS and sum(map(is_session, chosen)) >= weights.MOST_SESSIONS
+        sessions = sum(is_session(one.chunk.meta) for one in chosen)
+        is_full = len(chosen) < weights.FIRST_HITS and sessions >= weights.MOST_SESSIONS
         for i, candidate in enumerate(left):
-            if few and is_full and is_session(candidate):
+            if few and is_full and is_session(candidate.chunk.meta):
                 continue
             cost = costs(candidate.chunk)
             worth = max(0.0, candidate.score + sum(share for _, share in cost))

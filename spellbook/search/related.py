@@ -1,6 +1,4 @@
-"""
-Neighbours of a note: its links, its backlinks, related notes, and what supersedes it. It only reads.
-"""
+"""Neighbours of a note: its links, its backlinks, related notes, and what supersedes it. It only reads."""
 
 from __future__ import annotations
 
@@ -12,16 +10,17 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
-from spellbook.index import privacy
+from spellbook.index import lookup, privacy
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.links import LABELS, Linked, Links
 from spellbook.index.catalog.schema import LinkRow, ListedNote, StoredChunk
-from spellbook.index.filters import HELD, NO_GUIDES, Condition, validity
+from spellbook.index.filters import HELD, NO_GUIDES, Condition, as_of_moment, fold, validity
 from spellbook.index.opened import Index
 from spellbook.notes import sessions
 from spellbook.notes.dialogue import is_conversation
 from spellbook.notes.links import Files, Reached, key
-from spellbook.search.presentation import cut
+from spellbook.system.errors import MemoryNotFound
+from spellbook.text.quoting import exact, shortened
 from spellbook.text.unicode import folded
 
 _MOST_LABELS = 3
@@ -104,11 +103,7 @@ def around(index: Index, path: str) -> Around:
 
 
 def neighbours(catalog: Catalog, chunk: StoredChunk, hits: Collection[int]) -> dict[str, dict[str, str]]:
-    """
-    Return the exchanges `before` and `after` a chunk of a conversation or a session: the `id` and a `line` of each.
-
-    Those among the `hits`, by number, are left out. They are of the same note, so who may see the chunk may see them.
-    """
+    """Return the exchanges `before` and `after` a chunk of a conversation or session that are no `hits`: id, line."""
     if not (privacy.is_session(chunk.meta) or is_conversation(chunk.meta)):
         return {}
     near, own = catalog.at(chunk.path, chunk.ordinal - _BESIDE, chunk.ordinal + _BESIDE), chunk.suffix.partition("~")[0]
@@ -116,8 +111,9 @@ def neighbours(catalog: Catalog, chunk: StoredChunk, hits: Collection[int]) -> d
     named = [one for one in near if "~" not in one.suffix and one.suffix != own] or near
     sides = [("before", one) for one in named if one.ordinal < chunk.ordinal][-1:]
     sides += [("after", one) for one in named if one.ordinal > chunk.ordinal][:1]
-    said = {one.id: (sessions.words(one.text) or one.text).lstrip("# ") for _, one in sides}
-    return {side: {"id": one.id, "line": cut(said[one.id], _LETTERS)} for side, one in sides if one.number not in hits}
+    texts = {one.id: (sessions.words(one.text) or one.text).lstrip("# ").split() for _, one in sides}
+    lines = {id: shortened(" ".join(words), _LETTERS) for id, words in texts.items()}
+    return {side: {"id": one.id, "line": lines[one.id]} for side, one in sides if one.number not in hits}
 
 
 def links(stored: Links, path: str) -> tuple[Leading, ...]:
@@ -128,10 +124,9 @@ def links(stored: Links, path: str) -> tuple[Leading, ...]:
     titles = stored.titles(place.path for place in reached if place)
     leading = []
     for row, place in zip(rows, reached, strict=True):
-        note: tuple[str | None, str | None, str | None] = (None, None, None)
-        if place and place.path in titles:
-            note = (place.path, *titles[place.path])
-        leading.append(Leading(row.target + row.fragment, row.line, *note, row.relation))
+        to = place.path if place and place.path in titles else None
+        id, title = titles[to] if to else (None, None)
+        leading.append(Leading(row.target + row.fragment, row.line, to, id, title, row.relation))
     return tuple(leading)
 
 
@@ -166,8 +161,7 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
     """
     Return the notes that are most related to the note at `path`, and why.
 
-    A direct link counts 1 each way. A shared link target, tag, keyword or entity counts less, the more notes share
-    it.
+    A direct link counts 1 each way, a shared target, tag, keyword or entity less, the more notes share it.
     """
     scores: dict[str, float] = defaultdict(float)
     reasons: dict[str, list[str]] = defaultdict(list)
@@ -297,6 +291,37 @@ def chain(index: Index, path: str) -> tuple[Related, ...]:
         words = validity(chunk.meta, chunk.created, known[each].ends if each in known else None)[2]
         notes.append(Related(each, chunk.note, chunk.title, (words,), privacy.is_untrusted(chunk.meta)))
     return tuple(notes)
+
+
+def is_superseded(chunk: StoredChunk) -> bool:
+    """Say whether a chunk's note itself says that it is superseded."""
+    status = chunk.meta.get("status")
+    return bool(chunk.meta.get("superseded_by")) or (status is not None and fold(status) == "superseded")
+
+
+def standing(index: Index, chunks: Collection[StoredChunk]) -> dict[str, dict[str, str]]:
+    """Return the superseded notes of these chunks by path, and path, id and title of the successor unless hidden."""
+    above = superseded(index, {chunk.path for chunk in chunks}, index.visible)
+    marked: dict[str, dict[str, str]] = {}
+    for chunk in chunks:
+        if (known := above.get(chunk.path)) or is_superseded(chunk):
+            by = known.by if known else None
+            marked[chunk.path] = dict(zip(("path", "id", "title"), by or (), strict=False))
+    return marked
+
+
+def named(index: Index, id: str, as_of: str) -> list[StoredChunk]:
+    """Return what `lookup.named` does; `as_of` a date, the note of its chain that held. Raises MemoryNotFound."""
+    chunks = lookup.named(index, id)[0]
+    if not as_of:
+        return chunks
+    notes = chain(index, chunks[0].path)
+    now = holding(index, index.visible, as_of_moment(as_of, time.time()))
+    there = index.catalog.among([each.path for each in notes], [now])
+    if not there:
+        listed = "; ".join(f"{exact(each.id)} {each.why[0]}" for each in dict.fromkeys((notes[0], notes[-1])))
+        raise MemoryNotFound(f"Nothing of this held on {as_of}.", f"Over time: {listed}.")
+    return chunks if chunks[0].path in there else index.catalog.at([n.path for n in notes if n.path in there][-1])
 
 
 def _superseded(

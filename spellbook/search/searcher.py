@@ -10,24 +10,30 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import DATES, Condition, Unmatched, as_of_moment, conditions, without_guides
 from spellbook.index.loaded import LoadedIndex
 from spellbook.index.opened import Index
-from spellbook.models.base import Bytes, Vectors, score
-from spellbook.search import packing, presentation, ranking, related, retrieve, successors, weights, when
-from spellbook.search.candidates import Gathering, QueryText
-from spellbook.search.question import Answer, Question, Ranked, State, state
-from spellbook.search.ranking import Candidate, Hit
+from spellbook.models.base import Vectors, score
+from spellbook.search import packing, presentation, ranking, related, weights
+from spellbook.search.candidates import ChunkScripts, Gathering, QueryText, TextScripts
+from spellbook.search.question import Answer, Question, State, state
+from spellbook.search.ranking import Hit, hit_of
+from spellbook.search.scores import Candidate, Mode, fuse
+from spellbook.search.words import words_in
 from spellbook.system.errors import EmbeddingError
+from spellbook.system.lazy import lazy
 from spellbook.text import terms
 
-V = TypeVar("V")
+if TYPE_CHECKING:
+    from spellbook.search import when
+else:
+    (when,) = lazy("spellbook.search", "when")  # whose patterns take longer to compile than a search by words
 
 _EMBED_NEXT = 20
 """Candidates by words whose vectors, if missing, are embedded next."""
@@ -52,9 +58,8 @@ class Searcher:
         self._catalog = index.catalog
         self.loaded = LoadedIndex(index)
         self._guard = threading.Lock()
-        self._vectors: OrderedDict[str, Vectors] = OrderedDict()
-        self._seconds: OrderedDict[str, Bytes] = OrderedDict()
-        self._written = retrieve.ScriptsCache()
+        self._vectors: OrderedDict[str, QueryText] = OrderedDict()
+        self._written: OrderedDict[int, ChunkScripts] = OrderedDict()
         self.used = time.monotonic()
         """When it was last used (monotonic clock, seconds)."""
         self.warm: set[bool] = set()
@@ -71,7 +76,7 @@ class Searcher:
         shown = packing.pack(chosen, question.max_tokens, weigh, explain=question.explain)
         if ranked.counts.pending:
             self._catalog.waiting.ask_for(one.chunk.key for one in ranked.candidates[:_EMBED_NEXT] if one.keyword)
-        near = [] if shown else self._with_words(ranked, [one.hit() for one in nearly(question, ranked)])
+        near = [] if shown else self._with_words(ranked, [hit_of(one) for one in nearly(question, ranked)])
         return Answer(
             question.text,
             shown,
@@ -83,7 +88,7 @@ class Searcher:
             also=question.also,
         )
 
-    def state(self, ranked: Ranked) -> State:
+    def state(self, ranked: Gathering) -> State:
         """Return the state of the index that gave these candidates."""
         reason = "; ".join(dict.fromkeys(ranked.reasons))
         return state(self._index, ranked.counts, reason)
@@ -94,13 +99,8 @@ class Searcher:
             return ()
         return self._catalog.unmatched(conditions(question.filter), self._index.visible, paths=paths)
 
-    def rank(self, question: Question, wanted: Sequence[int] = ()) -> Ranked:
-        """
-        Filter, retrieve, fuse, rerank and adjust; return all candidates, best first.
-
-        The chunks `wanted`, by number, are among them whatever their score. Raises InvalidInput for a filter that makes
-        no sense.
-        """
+    def rank(self, question: Question, wanted: Sequence[int] = ()) -> Gathering:
+        """Return all candidates, ranked; the chunks `wanted`, by number, are among them. Raises InvalidInput."""
         self.used, now, as_of = time.monotonic(), self._clock(), question.as_of
         at = as_of_moment(as_of, now) if as_of else now
         filter = conditions(question.filter)
@@ -118,31 +118,26 @@ class Searcher:
         texts += [self._read(text, text, question.mode, reasons) for text in question.also]
 
         with self._catalog.reading():
-            found = Gathering(self.loaded, question, texts, limits, reasons, self._written, time_named)
-            listed = found.candidates(wanted)
-            paths = {one.chunk.path for one in listed}
+            found = Gathering(
+                self.loaded, question, texts, limits, reasons, self._written, time_named, is_cached=is_cached
+            )
+            found.gather(wanted)
+            paths = {one.chunk.path for one in found.candidates}
             later = related.superseded(self._index, paths, hiding, at)
             superseded = related.superseded(self._index, paths, hiding, high) if high < at else later
-            listed += found.of(self._successors(question, listed, superseded, limits))
-            notes = (one.chunk.note for one in listed)
+            found.add(self._successors(question, found, superseded))
+            notes = (one.chunk.note for one in found.candidates)
             uses = self._catalog.usage.of(notes) if self._index.config.count_use else {}
-        state = found.state()
-        ranked = ranking.fuse(listed, question.mode, by_words_only=state.vector is None)
+        ranked = fuse(found.candidates, question.mode, by_words_only=found.vector is None)
         self._rerank(question, ranked, reasons)
         ranked = ranking.adjust(ranked, self._index.config.half_lives, uses, now)
         if time_named:
             ranked = when.prefer(ranked, time_named, later, now)
-        ranked = successors.supersede(ranked, superseded, () if as_of else (low, high))
+        ranked = ranking.supersede(ranked, superseded, () if as_of else (low, high))
         for one in ranked if later is not superseded else ():  # superseded since: it says so, and keeps its place
             one.superseded = one.superseded or (later.get(one.chunk.path) if one.chunk.path not in superseded else None)
-        return replace(
-            state,
-            candidates=ranked,
-            limits=limits,
-            is_cached=is_cached,
-            when=time_named.reason if time_named else "",
-            is_time_all=bool(time_named and time_named.is_all),
-        )
+        found.candidates = ranked
+        return found
 
     def near(
         self, vector: Vectors, limit: int = 5, limits: Sequence[Condition] = ()
@@ -152,9 +147,8 @@ class Searcher:
         with self._catalog.reading():
             if self._catalog.fingerprint != self._index.embedder.fingerprint:
                 return []  # its vectors are of another model
-            best = self.loaded.nearest.chunks(
-                vector, (*limits, *without_guides(limits), *self._index.visible), limit, []
-            )
+            limits = (*limits, *without_guides(limits), *self._index.visible)
+            best = self.loaded.nearest.chunks(vector, limits, limit, [])
         scored = [(chunk, score(cosine, self._index.embedder.scale)) for chunks, cosine in best for chunk in chunks]
         return sorted(scored, key=lambda pair: (-pair[1], pair[0].id))[:limit]
 
@@ -163,8 +157,9 @@ class Searcher:
     ) -> list[tuple[StoredChunk, float]]:
         """Return the best chunk of each other note within `limits` that is near to a chunk of the note at `path`."""
         chunks = self._catalog.at(path)[:_MOST_ALIKE]
+        keys = [chunk.key for chunk in chunks]
         best: dict[str, tuple[StoredChunk, float]] = {}
-        for vector in self._vectors_of(chunk.key for chunk in chunks).values():
+        for vector in self.loaded.nearest.vectors(keys, len(keys)).values():
             for chunk, value in self.near(vector, limit + len(chunks), limits):
                 if chunk.path != path and value >= max(least, best.get(chunk.path, (chunk, 0.0))[1]):
                     best[chunk.path] = (chunk, value)
@@ -179,69 +174,52 @@ class Searcher:
             return None
         return when.read(question.text, dt.datetime.fromtimestamp(self._clock()).date())
 
-    def _read(self, text: str, meant: str, mode: ranking.Mode, reasons: list[str]) -> QueryText:
+    def _read(self, text: str, meant: str, mode: Mode, reasons: list[str]) -> QueryText:
         """Return a text with the vectors of what is meant; without them if it is asked by words, or the model fails."""
         if mode == "keyword":
             return QueryText(text)
+        with self._guard:
+            if known := self._vectors.get(meant):
+                self._vectors.move_to_end(meant)
+                return replace(known, text=text)
         try:
-            vector = self._cached(self._vectors, meant, self._embed)
+            vector = self._index.embedder.embed_query(meant)
+            self._index.fits(len(vector))
         except EmbeddingError as error:
             reasons.append(f"searched by words only: {error}")
             return QueryText(text)
+        made = QueryText(text, vector)
         second = self._index.second
-        if second is None or not retrieve.TextScripts.of(meant).is_read:
-            return QueryText(text, vector)
-        try:
-            by_second = self._cached(self._seconds, meant, lambda meant: second.vectors([meant], query=True)[0])
-        except EmbeddingError:  # the embedder answers alone; whoever embeds says why
-            return QueryText(text, vector)
-        return QueryText(text, vector, by_second)
-
-    def _embed(self, text: str) -> Vectors:
-        vector = self._index.embedder.embed_query(text)
-        self._index.fits(len(vector))
-        return vector
-
-    def _cached(self, vectors: OrderedDict[str, V], text: str, embed: Callable[[str], V]) -> V:
-        """Return a text's vector from `vectors`, or embed it and keep the vector there."""
+        if second is not None and TextScripts.of(meant).is_read:
+            try:
+                made = QueryText(text, vector, second.vectors([meant], query=True)[0])
+            except EmbeddingError:  # the embedder answers alone; whoever embeds says why
+                return made
         with self._guard:
-            if text in vectors:
-                vectors.move_to_end(text)
-                return vectors[text]
-        vector = embed(text)
-        with self._guard:
-            vectors[text] = vector
-            while len(vectors) > _REMEMBERED:
-                vectors.popitem(last=False)
-        return vector
+            self._vectors[meant] = made
+            while len(self._vectors) > _REMEMBERED:
+                self._vectors.popitem(last=False)
+        return made
 
     def cached(self) -> dict[str, int]:
         """Return the questions whose vectors are cached, with the bytes of each."""
         with self._guard:
-            return {text: vector.nbytes for text, vector in self._vectors.items()}
+            return {text: read.vector.nbytes for text, read in self._vectors.items() if read.vector is not None}
 
     def forget(self, texts: Iterable[str]) -> int:
         """Drop the vectors of these questions; return how many were cached."""
         with self._guard:
             return sum(self._vectors.pop(text, None) is not None for text in texts)
 
-    def _vectors_of(self, keys: Iterable[str]) -> dict[str, Vectors]:
-        listed = list(keys)
-        return self.loaded.nearest.vectors(listed, len(listed))
-
     def _successors(
-        self,
-        question: Question,
-        candidates: Sequence[Candidate],
-        superseded: Mapping[str, related.Superseded],
-        limits: Sequence[Condition],
+        self, question: Question, found: Gathering, superseded: Mapping[str, related.Superseded]
     ) -> list[int]:
-        """Return the chunks, by number, of successors within `limits` that are no candidates; none for words alone."""
+        """Return the chunks, by number, of successors that are no candidates; none for words alone."""
         if question.mode == "keyword" or not superseded:
             return []
-        wanted = successors.missing(candidates, superseded, question.limit)
+        wanted = ranking.missing(found.candidates, superseded, question.limit)
         keys = [chunk.key for path in wanted for chunk in self._catalog.at(path)[:_MOST_ALIKE]]
-        return [chunk.number for chunk in self._catalog.by_key(keys, limits) if chunk.path in wanted]
+        return [chunk.number for chunk in self._catalog.by_key(keys, found.limits) if chunk.path in wanted]
 
     def _rerank(self, question: Question, fused: Sequence[Candidate], reasons: list[str]) -> None:
         """Let the reranker, if there is one, judge the first candidates."""
@@ -256,20 +234,20 @@ class Searcher:
         except EmbeddingError as error:
             reasons.append(f"not reranked: {error}")
 
-    def _complete(self, ranked: Ranked, passed: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Hit]:
+    def _complete(self, ranked: Gathering, passed: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Hit]:
         """Return the chosen as hits with their words, backlinks, and what else passed of their notes."""
         if not chosen:
             return []
         numbers = [one.chunk.number for one in chosen]
-        further: dict[str, list[StoredChunk]] = {}
+        further: dict[str, list[StoredChunk]] = defaultdict(list)
         for one in passed:
             if one.chunk.number not in numbers:
-                further.setdefault(one.chunk.path, []).append(one.chunk)
+                further[one.chunk.path].append(one.chunk)
         with self._catalog.reading():
             linked = related.counts(self._catalog.links, {one.chunk.path for one in chosen})
             found = [
                 replace(
-                    one.hit(),
+                    hit_of(one),
                     backlinks=linked[one.chunk.path],
                     further=tuple(further.pop(one.chunk.path, ())),
                     neighbours=related.neighbours(self._catalog, one.chunk, numbers),
@@ -278,9 +256,9 @@ class Searcher:
             ]
             return self._with_words(ranked, found)
 
-    def _with_words(self, ranked: Ranked, found: Sequence[Hit]) -> list[Hit]:
+    def _with_words(self, ranked: Gathering, found: Sequence[Hit]) -> list[Hit]:
         """Return hits that say which words of the question their chunks have, the first of a note its properties."""
-        words = retrieve.words_in(self.loaded, (*ranked.words, *ranked.further), [hit.chunk.number for hit in found])
+        words = words_in(self.loaded, ranked.all_words, [hit.chunk.number for hit in found])
         own = {hit.path: presentation.properties(hit.chunk) for hit in found}
         return [
             replace(hit, why={**hit.why, "words": rows}, properties=own.pop(hit.path, ""))
@@ -288,7 +266,7 @@ class Searcher:
         ]
 
 
-def hits(question: Question, ranked: Ranked) -> list[Candidate]:
+def hits(question: Question, ranked: Gathering) -> list[Candidate]:
     """Return the candidates that may be hits."""
     candidates, by_words = ranked.candidates, question.mode == "keyword"
     if ranked.quotes or by_words:
@@ -296,30 +274,27 @@ def hits(question: Question, ranked: Ranked) -> list[Candidate]:
     if (least := question.min_score) is not None:
         # A word that most chunks contain is worth nothing, yet asking for it alone must find it.
         is_asked = by_words or question.filter
-        return [
-            one
-            for one in candidates
-            if one.score >= least and (one.score > 0 or (is_asked and (one.semantic or one.keyword)))
-        ]
+        high = [one for one in candidates if one.score >= least]
+        return [one for one in high if one.score > 0 or (is_asked and (one.semantic or one.keyword))]
     if by_words:
         return candidates
-    if ranked.is_time_all:
-        then = [one for one in candidates if any(share["reason"] == ranked.when for share in one.adjustments)]
+    if ranked.time and ranked.time.is_all:
+        then = [one for one in candidates if any(reason == ranked.time.reason for reason, _ in one.changes)]
         if then:  # else nothing is of that time, and a wrong guess must hide nothing
             return then
     # Words alone cannot tell what is related to a question.
     if ranked.vector is None:
         return [one for one in candidates if one.score > 0]
-    return successors.among(candidates, ranking.related(candidates, compared(question, ranked)))
+    return ranking.among(candidates, ranking.related(candidates, compared(question, ranked)))
 
 
-def compared(question: Question, ranked: Ranked) -> int:
+def compared(question: Question, ranked: Gathering) -> int:
     """Return among how many chunks the best candidate was found: where a filter leaves few, all are candidates."""
     count, is_narrowed = len(ranked.candidates), question.filter or question.as_of
     return count if is_narrowed and count < weights.POOL else ranked.counts.chunks - ranked.guides
 
 
-def nearly(question: Question, ranked: Ranked) -> list[Candidate]:
+def nearly(question: Question, ranked: Gathering) -> list[Candidate]:
     """Return the best candidate of the few closest notes, unless the question sets a least score or quotes."""
     if question.min_score is not None or ranked.quotes:
         return []
@@ -331,8 +306,9 @@ def nearly(question: Question, ranked: Ranked) -> list[Candidate]:
     return ranking.choose([*best.values()], min(weights.CLOSEST, question.limit), few=question.has_few_sessions)
 
 
-def _weights(question: Question, ranked: Ranked) -> dict[str, float]:
+def _weights(question: Question, ranked: Gathering) -> dict[str, float]:
     """Return the weights of the question's words for excerpts: the words asked for, else all of its words."""
-    words = (word for word in (*ranked.further, *ranked.words) if word.chunks)
-    by_word = {part.text.casefold(): word.weight for word in words for part in (*word.same, word.part)}
+    # The question's own words come last: their weights count.
+    words = sorted(ranked.all_words, key=lambda word: word in ranked.words)
+    by_word = {part.text.casefold(): word.weight for word in words if word.chunks for part in (*word.same, word.part)}
     return by_word or dict.fromkeys(terms.terms(question.text), 1.0)

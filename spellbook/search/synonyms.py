@@ -51,7 +51,7 @@ def of(vault: Path) -> Table:
 def faults(vault: Path) -> list[Fault]:
     """Return what is wrong with a vault's own synonyms."""
     file, stamp = _file_of(vault)
-    return [Fault(f"{MARKER}/{NAME}", line, reason) for line, reason in _read_file(file, stamp)[1]] if stamp else []
+    return [Fault(f"{MARKER}/{NAME}", line, reason) for line, reason in _read_file(file)[1]] if stamp else []
 
 
 def same(table: Table, word: str) -> tuple[str, tuple[str, ...]]:
@@ -73,7 +73,7 @@ def read(text: str) -> tuple[_Rows, _Faults]:
     wrong: list[tuple[int, str]] = []
     words: list[str] = []
     reason, first, depth = "", 1, 0
-    of_kind = "a list in a row named a kind of things; there are no kinds any more, and rows like this one are ignored"
+    no_row = "write a list of rows such as `- [redis, 레디스]`"
     try:
         # Events, not values: aliases are not followed, and nothing is nested. Both could exhaust the memory.
         for event in yaml.parse(text, Loader=fast_loader()):
@@ -83,35 +83,29 @@ def read(text: str) -> tuple[_Rows, _Faults]:
                 break
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
-                is_list = isinstance(event, yaml.SequenceStartEvent)
                 if depth == 2:
                     words, first, reason = [], line, ""
-                if depth == 3 and is_list:
-                    reason = reason or of_kind
-                elif depth > 2 or not is_list:
-                    reason = "write a list of rows such as `- [redis, 레디스]`"
-                if (depth == 1 and not is_list) or depth > _MOST_DEPTH:
+                if depth > 2 or not isinstance(event, yaml.SequenceStartEvent):
+                    reason = no_row
+                if (reason and depth == 1) or depth > _MOST_DEPTH:
                     wrong.append((line, reason))
                     break
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
-                if depth == 1:
-                    reason = reason or _fault(words)
-                    if not reason:
-                        rows.append(tuple(words))
-                    elif reason != of_kind or all(other != of_kind for _, other in wrong):
-                        wrong.append((first, reason))
-            elif isinstance(event, yaml.ScalarEvent) and depth == 2:
-                words.append(" ".join(event.value.split()).lower())
+                if depth == 1 and (reason := reason or _fault(words)):
+                    wrong.append((first, reason))
+                elif depth == 1:
+                    rows.append(tuple(words))
             elif isinstance(event, yaml.ScalarEvent | yaml.AliasEvent) and depth < 2:
-                wrong.append((line, "write a list of rows such as `- [redis, 레디스]`"))
+                wrong.append((line, no_row))
             elif isinstance(event, yaml.AliasEvent):
                 reason = reason or "an alias (`*name`) is not a word"
-    except yaml.MarkedYAMLError as error:
-        mark = error.context_mark or error.problem_mark
-        wrong.append((mark.line + 1 if mark else 0, f"this is not YAML ({error.problem or error.context})"))
+            elif isinstance(event, yaml.ScalarEvent) and depth == 2:
+                words.append(" ".join(event.value.split()).lower())
     except yaml.YAMLError as error:
-        wrong.append((0, f"this is not YAML ({error})"))
+        mark = getattr(error, "context_mark", None) or getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or getattr(error, "context", None) or error
+        wrong.append((mark.line + 1 if mark else 0, f"this is not YAML ({problem})"))
     return tuple(rows), tuple(wrong)
 
 
@@ -134,9 +128,7 @@ def _file_of(vault: Path) -> tuple[Path, Stamp | None]:
     return file, stamp_of(stat)
 
 
-@lru_cache(maxsize=8)
-def _read_file(file: Path, stamp: Stamp) -> tuple[_Rows, _Faults]:
-    """Read a vault's file; `stamp` is part of the key, so that a change is read again."""
+def _read_file(file: Path) -> tuple[_Rows, _Faults]:
     try:
         return read(disk.read_small(file, _MOST_BYTES).decode("utf-8-sig"))
     except OSError as error:
@@ -146,14 +138,17 @@ def _read_file(file: Path, stamp: Stamp) -> tuple[_Rows, _Faults]:
 
 
 @lru_cache(maxsize=8)
-def _table(file: Path, stamp: tuple[int, int] | None) -> Table:
+def _table(file: Path, stamp: Stamp | None) -> Table:
+    """Return the table of a vault's file; `stamp` is part of the key, so that a change is read again."""
     table: dict[str, dict[str, None]] = defaultdict(dict)
-    for row in (*_shipped_rows(), *(_read_file(file, stamp)[0] if stamp else ())):
+    for row in (*shipped_rows(), *(_read_file(file)[0] if stamp else ())):
         for word in row:
             table[word] |= dict.fromkeys(other for other in row if other != word)
     return MappingProxyType({word: tuple(others) for word, others in table.items()})
 
 
 @cache
-def _shipped_rows() -> _Rows:
-    return read(Path(__file__).with_name(NAME).read_text("utf-8"))[0]
+def shipped_rows() -> _Rows:
+    """Return the rows that come with Spellbook, one a line; yaml would take longer to load."""
+    text = Path(__file__).with_name(NAME).read_text("utf-8").lower().replace('"', "")
+    return tuple(tuple(line[3:-1].split(", ")) for line in text.splitlines() if line.startswith("- ["))

@@ -88,8 +88,8 @@ def topics_of(index: Index, scope: str) -> list[Topic]:
     for filter in ({"scope": scope}, {"category": scope}, {"path": scope.rstrip("/") + "/"}):
         if topics := index.catalog.topics((*conditions(filter), *index.visible)):
             return topics
-    there = {topic.category for topic in index.catalog.topics(index.visible) if topic.category}
-    sentence = with_suggestions(f"There is no scope, category or folder {scope[:200]!r}", alike(scope, sorted(there)))
+    there = sorted({topic.category for topic in index.catalog.topics(index.visible) if topic.category})
+    sentence = with_suggestions(f"There is no scope, category or folder {scope[:200]!r}", alike(scope, there))
     raise index.missing(MemoryNotFound(sentence, "get_index shows what there is."))
 
 
@@ -139,19 +139,13 @@ def totals(listed: Sequence[Category]) -> dict[str, Any]:
 
 
 def folders(index: Index) -> Counter[str]:
-    """
-    Return how many notes are in each folder and the folders in it; under "" those that are in none.
-
-    Spellbook's guides are left out, as in a search.
-    """
+    """Return how many notes, without guides, are in each folder and the folders in it; under "" those in none."""
     held = Counter[str]()
-    paths = index.catalog.paths((NO_GUIDES, *index.visible))
-    for folder, count in Counter(path.rpartition("/")[0] for path in paths).items():
-        held[folder] += count
-        above = folder.rpartition("/")[0]
-        while above:
-            held[above] += count
-            above = above.rpartition("/")[0]
+    for path in index.catalog.paths((NO_GUIDES, *index.visible)):
+        folder = path.rpartition("/")[0]
+        held[folder] += 1
+        while folder := folder.rpartition("/")[0]:
+            held[folder] += 1
     return held
 
 

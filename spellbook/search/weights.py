@@ -23,8 +23,7 @@ POOL_OF_SEVERAL = 12
 WORDS, WORDS_OF_FURTHER = 64, 4
 """
 Most words that a question is asked by, and the rarest ones that each further text is, for speed: a question of three
-texts takes 2.1 times one alone, with 8 words and 20 candidates of each leg 2.5 times. Loose questions over React's
-documentation find their answer first in .83 of the cases, with more words and candidates in .82 (half for choosing).
+texts takes 2.1 times one alone, and with more words finds no more (React's documentation, half for choosing).
 """
 
 CANDIDATES_A_HIT = 4
@@ -66,10 +65,9 @@ class Blend(NamedTuple):
 
 SCORE = Blend(first=0.6, unknown_cost=0.2, titled=0.45, title_cost=0.05, whole=0.05)
 """
-What scores by meaning are made of. Before the query adapter, of 120 draws of these numbers none was better by more than
-.02 on the half for choosing, or at all on the other. With it `title_cost` is 0.05: loose questions over memories find
-their note first in .66 of the cases, with 0.08 in .60 (half for choosing); Korean headings that look for sections have
-an nDCG@10 within .01.
+What scores by meaning are made of. Of 120 draws of these numbers none was better by more than .02 on the half for
+choosing, or at all on the other. With `title_cost` 0.05 loose questions over memories find their note first in .66 of
+the cases, with 0.08 in .60 (half for choosing).
 """
 
 EVIDENCE = SCORE._replace(unknown_cost=0.0)
@@ -219,9 +217,8 @@ MANY, MANY_TENFOLD = 0.4725, 0.0125
 """
 Evidence that the best hit needs among one chunk, and what each tenfold of chunks adds, in small and in large vaults.
 
-What 7 % of the questions off topic reach grows with the chunks: a cosine of .21 in one, .28 in ten, .34 in a hundred,
-.35 in 240. In vaults of three notes a constant 0.5 kept .77 of the answers (1 % off topic), this .92 (8 %). See
-benchmarks, where it is `least`.
+What 7 % of the questions off topic reach grows with the chunks. In vaults of three notes a constant 0.5 kept .77 of the
+answers (1 % off topic), this .92 (8 %). See benchmarks, where it is `least`.
 """
 
 WEAK = 0.3
@@ -233,11 +230,9 @@ FAR_BELOW = 0.6
 CONFIRMING, EXPECTED = 0.2, 0.6
 """
 How much words confirm or deny what meaning says, and which share of the question's known words an answer should hold.
-Of loose questions over memories .69 have an answer among five sure hits with 0.2, .57 with 0.4, and 5 of 40 questions
-off topic are answered in place of 6 (half for choosing).
+Of loose questions over memories .69 have an answer among five sure hits with 0.2, .57 with 0.4 (half for choosing).
 Scores alone let 7 to 28 % of the questions off topic find something; with words 6 to 14 %, at the price of 1 % of the
-questions that have an answer (benchmarks). Words are those of the chunk and of its note, as in the score: of loose
-questions over React's documentation .80 are then answered, by the chunk's alone .77, and as few off topic.
+questions that have an answer (benchmarks).
 """
 
 ACROSS = 0.03

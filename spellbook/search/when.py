@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from spellbook.index.filters import Condition, instant, validity
 from spellbook.search import weights
-from spellbook.search.ranking import Candidate
 from spellbook.search.related import Superseded
+from spellbook.search.scores import Candidate
 
 Days = tuple[dt.date, dt.date]
 """The first and the last day of a range."""
@@ -27,11 +27,9 @@ Span = tuple[int, int]
 @dataclass(frozen=True, slots=True)
 class When:
     """
-    What a question says of time, and the question without it.
+    The `words` of time in a question, the `rest` of it, and the range of days, None where it is open.
 
-    `first` and `last` bound the days, None where they are open. With `newest`, the newest of the related notes is
-    preferred. `words` are those of time. `is_all` says that the question asks for nothing but the notes of that
-    range: "지난주에 정한 것", "what happened yesterday".
+    With `newest`, the newest of the related notes is preferred. `is_all`: it asks for all notes of that range.
     """
 
     words: str

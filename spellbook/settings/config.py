@@ -13,12 +13,14 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from spellbook.notes.chunk_sizes import CHUNK_TOKENS
 from spellbook.settings import paths
+from spellbook.settings.defaults import JOURNAL_DAYS, JOURNAL_MB
 from spellbook.settings.limits import MOST_GLOB, MOST_SCOPES
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
@@ -36,13 +38,7 @@ WITHOUT_EFFECT = {
 }
 """Settings and variables of 0.2.0: a vault opens with them, and the log of a process names each once."""
 
-noted: set[str] = set()
-"""Which of these the log has named."""
-
 _log = logging.getLogger(__name__)
-
-_DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""")
-"""A key with 20 or more dots. tomllib's memory grows with the square of the parts: gigabytes for a file of 100 kB."""
 
 _FORMS = {
     "ollama": "ollama:MODEL[@URL]",
@@ -91,8 +87,8 @@ class Settings:
     reranker: str = ""
     chunk_tokens: int = CHUNK_TOKENS
     cache_mb: int = 512
-    journal_mb: int = 100
-    journal_days: int = 90
+    journal_mb: int = JOURNAL_MB
+    journal_days: int = JOURNAL_DAYS
     # Exact search over 100,000 vectors takes about as long as Chroma, and misses nothing (tests/benchmarks/README.md).
     exact_most: int = 100_000
     threads: int = 2
@@ -202,10 +198,9 @@ def load(
     root = find_vault(vault)
     file = root / MARKER / "config.toml"
     settings = _read_settings(file)
-    for name in sorted(WITHOUT_EFFECT & (settings.keys() | os.environ.keys()) - noted):
-        noted.add(name)
-        _log.warning("%s: %s is no setting, and has no effect.", file if name in settings else "environment", name)
-    settings = {key: value for key, value in settings.items() if key not in WITHOUT_EFFECT}
+    for name in sorted(WITHOUT_EFFECT & (settings.keys() | os.environ.keys())):
+        warn_of_setting(name, str(file) if name in settings else "environment")
+        settings.pop(name, None)
     models = {
         "embedder": embedder or os.environ.get("SPELLBOOK_EMBEDDER"),
         "reranker": os.environ.get("SPELLBOOK_RERANKER"),
@@ -233,6 +228,12 @@ def load(
         named=os.path.abspath(paths.vault(str(vault or ""))),
         **settings,
     )
+
+
+@cache
+def warn_of_setting(name: str, place: str) -> None:
+    """Log once that a setting has no effect any more."""
+    _log.warning("%s: %s is no setting, and has no effect.", place, name)
 
 
 def service(name: str) -> Service | None:
@@ -360,59 +361,45 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
     """Parse the text of a config.toml; errors name it `file`. Raises InvalidInput."""
     import tomllib
 
-    if deep := _DEEP_KEY.search(text):
-        raise InvalidInput(f"{file}: a setting has too many parts ({deep[0]:.40}…).", "Fix the line and try again.")
     try:
         raw: Mapping[str, Any] = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # not TOML, or a number or a depth that Python cannot read
         raise InvalidInput(f"{file}: the settings cannot be read ({error}).", "Fix or delete the file.") from error
     for key, value in raw.items():
-        if key in WITHOUT_EFFECT:
-            continue
-        kind = _KINDS.get(key)
-        if kind is None:
-            raise InvalidInput(f"{file}: there is no setting {key!r:.80}.", f"Settings are {', '.join(_KINDS)}.")
-        least, most = _LEAST.get(key, 1), _MOST.get(key, _MOST_NUMBER)
-        is_number = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-        if not (is_number if kind is int else isinstance(value, kind)):
-            wanted = _WANTED.get(kind, f"a whole number from {least} to {most:,}")
-            raise InvalidInput(f"{file}: {key} must be {wanted}, not {_shorten(value)}.", "Fix the line and try again.")
-    if unknown := raw.get("folders", {}).keys() - {"memories"}:
-        raise InvalidInput(f"{file}: folders has no setting {min(unknown)!r:.80}.", "folders has memories.")
-    excluded = raw.get("capture", {}).get("exclude", [])
-    if raw.get("capture", {}).keys() - {"exclude"} or not (
-        isinstance(excluded, list) and all(isinstance(glob, str) and len(glob) <= MOST_GLOB for glob in excluded)
-    ):
-        raise InvalidInput(f"{file}: capture has exclude, a list of folders.", 'For example exclude = ["~/secret/"].')
-    for key in ("scopes", "categories", "projects"):
-        globs = raw.get(key, {})
-        if len(globs) > MOST_SCOPES or any(len(glob) > MOST_GLOB for glob in globs):
-            raise InvalidInput(
-                f"{file}: {key} are at most {MOST_SCOPES} lines of {MOST_GLOB:,} letters.",
-                "Put globs together; `work/` is all in work.",
-            )
-    for category, days in raw.get("half_lives", {}).items():
-        is_number = isinstance(days, int | float) and not isinstance(days, bool)
-        if not is_number or not (0 < days <= _MOST_NUMBER or days == math.inf):
-            raise InvalidInput(
-                f"{file}: half_lives.{category:.80} must be a number of days, not {_shorten(days)}.",
-                "Write inf for what never ages.",
-            )
-    for key, hint in (
-        ("categories", "Write what the category is for, or the category that a tag or a folder stands for."),
-        ("scopes", 'Write a scope for a glob: "work/acme/" = "acme".'),
-        ("projects", 'Write a scope for a repository: "github.com/acme/api" = "acme".'),
-        ("folders", 'Write a folder of the vault: memories = "Agent/".'),
-    ):
-        for name, text in raw.get(key, {}).items():
-            if not isinstance(text, str):
-                raise InvalidInput(f"{file}: {key}.{name:.80} must be text, not {_shorten(text)}.", hint)
+        if key not in WITHOUT_EFFECT:
+            _check_setting(file, key, value)
     return dict(raw)
 
 
-def _shorten(value: object) -> str:
-    """Return the value of a setting for an error message, shortened, whatever its size or depth."""
-    try:
-        return f"{value!r:.80}"
-    except (ValueError, RecursionError):
-        return "this"
+def _check_setting(file: str, key: str, value: Any) -> None:
+    kind = _KINDS.get(key)
+    if kind is None:
+        raise InvalidInput(f"{file}: there is no setting {key!r:.80}.", f"Settings are {', '.join(_KINDS)}.")
+    least, most = _LEAST.get(key, 1), _MOST.get(key, _MOST_NUMBER)
+    is_number = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+    if not (is_number if kind is int else isinstance(value, kind)):
+        raise _wrong(file, key, _WANTED.get(kind, f"a whole number from {least} to {most:,}"), value)
+    if kind is not dict:
+        return
+    if key == "folders" and (unknown := value.keys() - {"memories"}):
+        raise InvalidInput(f"{file}: folders has no setting {min(unknown)!r:.80}.", "folders has memories.")
+    if len(value) > MOST_SCOPES or any(len(glob) > MOST_GLOB for glob in value):
+        raise InvalidInput(
+            f"{file}: {key} are at most {MOST_SCOPES} lines of {MOST_GLOB:,} letters.",
+            "Put globs together; `work/` is all in work.",
+        )
+    for name, each in value.items():
+        is_right, wanted = isinstance(each, str), "text"
+        if key == "half_lives":
+            wanted = "a number of days, or inf"
+            is_right = isinstance(each, int | float) and (0 < each <= _MOST_NUMBER or each == math.inf)
+        elif key == "capture":
+            wanted = "exclude, a list of folders"
+            is_right = name == "exclude" and isinstance(each, list)
+            is_right = is_right and all(isinstance(glob, str) and len(glob) <= MOST_GLOB for glob in each)
+        if not is_right:
+            raise _wrong(file, f"{key}.{name:.80}", wanted, each)
+
+
+def _wrong(file: str, name: str, wanted: str, value: object) -> InvalidInput:
+    return InvalidInput(f"{file}: {name} must be {wanted}, not {value!r:.80}.", "Fix the line and try again.")

@@ -24,12 +24,11 @@ from spellbook.system.lock import held
 if TYPE_CHECKING:
     from _typeshed import SupportsRead
 
-_REMOTE_LIST = """
-9p afs beegfs ceph cifs coda davfs drvfs fakeowner fuse gfs2 gpfs lustre nfs nfs4 ocfs2 orangefs prl_fs smb3 smbfs
-vboxsf virtiofs vmhgfs
-"""
-_REMOTE = frozenset(_REMOTE_LIST.split())
-"""Linux's names of file systems that other machines change without an event here; so does every `fuse.…`."""
+_REMOTE = re.compile(
+    "9p|afs|beegfs|ceph|cifs|coda|davfs|drvfs|fakeowner|fuse(?:[.].*)?|gfs2|gpfs|lustre|nfs4?|ocfs2|orangefs|prl_fs|smb3"
+    "|smbfs|vboxsf|virtiofs|vmhgfs"
+)
+"""Linux's names of file systems that other machines change without an event here."""
 
 TEMPORARY = re.compile(r"\.spellbook-[0-9a-f]{16}\.tmp")
 """Names of temporary files; one that stays was left by a process that was killed."""
@@ -57,11 +56,7 @@ def open_restricted(name: str | Path, flags: int) -> int:
 
 
 def restrict(folder: Path, like: Path) -> None:
-    """
-    Make `folder`, which holds data about the notes in `like`, and remove all permissions in it that `like` lacks.
-
-    No permission is ever added. Does nothing more on Windows, whose folders pass theirs on.
-    """
+    """Make `folder`, and remove every permission in it that `like` lacks. Windows' folders pass theirs on."""
     folder.mkdir(parents=True, exist_ok=True)
     if os.name == "nt":
         return
@@ -96,11 +91,7 @@ def written(folder: Path, data: bytes | Iterable[bytes], mode: int | None = None
 
 @contextmanager
 def replacing(place: Path, like: Path | None = None) -> Iterator[BinaryIO]:
-    """
-    Open a temporary file that replaces `place` when complete, never if the block raises. Raises OSError.
-
-    It is as closed as its folder, and as `like`.
-    """
+    """Open a file, as closed as its folder and `like`, that replaces `place` when complete. Raises OSError."""
     name = temporary_name(place.parent)
     try:
         with open(name, "xb", opener=open_restricted) as file:
@@ -118,11 +109,7 @@ def replacing(place: Path, like: Path | None = None) -> Iterator[BinaryIO]:
 
 
 def copy_status(source: Path, target: Path) -> None:
-    """
-    Give `target` the owner, group, flags and attributes of `source`, as far as the system allows it.
-
-    The permissions and times of `target` stay. Raises OSError.
-    """
+    """Give `target` the owner, flags and attributes of `source`, not its permissions and times. Raises OSError."""
     wanted, own = os.stat(source), os.stat(target)
     with contextlib.suppress(OSError):
         shutil.copystat(source, target)
@@ -175,7 +162,7 @@ def swap(source: Path, target: Path, is_expected: Callable[[Path], bool]) -> boo
     Where the system can exchange two files, `source` is the old file afterwards, and is checked once more: what an
     editor saved meanwhile is put back at `target`. Raises OSError.
     """
-    ours, done = _number(source), is_expected(target)
+    ours, done = os.lstat(source).st_ino, is_expected(target)
     if done and renames.exchange(target, source):
         done = False
         try:
@@ -191,7 +178,7 @@ def swap(source: Path, target: Path, is_expected: Callable[[Path], bool]) -> boo
 def _swap_back(source: Path, target: Path, ours: int) -> None:
     """Give `target` the newest of the saved files; `ours` is the inode of our own."""
     while True:
-        newest = _number(source)
+        newest = os.lstat(source).st_ino
         try:
             if not renames.exchange(target, source):
                 os.replace(source, target)
@@ -200,31 +187,27 @@ def _swap_back(source: Path, target: Path, ours: int) -> None:
             with contextlib.suppress(FileExistsError):
                 take(source, target)
             return
-        if _number(source) == ours:
+        if os.lstat(source).st_ino == ours:
             return
         ours = newest  # somebody saved once more
-
-
-def _number(place: Path) -> int:
-    return os.lstat(place).st_ino
 
 
 @contextmanager
 def regular(place: Path) -> Iterator[BufferedReader]:
     """Open a regular file for reading. Raises OSError for others: a device or FIFO would block, or do something."""
-    _expect_regular(os.stat(place), place)
+
+    def check(status: os.stat_result) -> None:
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "it is a folder", str(place))
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(place))
+
+    check(os.stat(place))
     # Without blocking, in case somebody has put a FIFO there since.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
     with open(place, "rb", opener=lambda name, own: os.open(name, own | flags)) as file:
-        _expect_regular(os.fstat(file.fileno()), place)
+        check(os.fstat(file.fileno()))
         yield file
-
-
-def _expect_regular(status: os.stat_result, place: Path) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(place))
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file", str(place))
 
 
 def read_small(place: Path, most: int = SMALL) -> bytes:
@@ -283,10 +266,10 @@ class Hashed:
 
 def hash_pieces(pieces: Iterable[bytes]) -> str:
     """Return the sha256 of all pieces together, in hexadecimal."""
-    hashed = Hashed(pieces)
-    for _ in hashed:
-        pass
-    return hashed.sha256
+    hashed = hashlib.sha256()
+    for piece in pieces:
+        hashed.update(piece)
+    return hashed.hexdigest()
 
 
 def sync_folder(folder: Path) -> None:
@@ -321,6 +304,16 @@ def alone(lock: Path, patience: float, busy: SpellbookError) -> Iterator[None]:
         yield
 
 
+_REASONS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the disk is read-only",
+    errno.EACCES: "no permission to write there",
+    errno.EPERM: "no permission to write there",
+    errno.ENAMETOOLONG: "the name is too long for this disk",
+}
+
+
 @contextmanager
 def explain_errors(path: str) -> Iterator[None]:
     """Raise a `storage_error` of `path` for an OSError inside."""
@@ -332,22 +325,13 @@ def explain_errors(path: str) -> Iterator[None]:
 
 def storage_error(path: str, error: OSError) -> StorageError:
     """Return what a disk's error means to a person."""
-    reasons = {
-        errno.ENOSPC: "the disk is full",
-        errno.EDQUOT: "the disk quota is used up",
-        errno.EROFS: "the disk is read-only",
-        errno.EACCES: "no permission to write there",
-        errno.EPERM: "no permission to write there",
-        errno.ENAMETOOLONG: "the name is too long for this disk",
-    }
-    reason = reasons.get(error.errno or 0, error.strerror or str(error))
+    reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
     return StorageError(f"{path}: {reason}.", "Nothing was written; mend that and try again.")
 
 
 def eventless(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
     """
-    Return the type (nfs, cifs …) of a remote file system at or below `folder`, which sends no events for changes
-    made elsewhere; else "".
+    Return the type (nfs, cifs …) of a remote file system at or below `folder`, which sends no events; else "".
 
     Read from `mounts` in the form of proc(5). Only Linux has it; other systems count as sending events.
     """
@@ -362,13 +346,9 @@ def eventless(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
         mounted, name = os.path.join(point, ""), right.split(" ")[0]
         if place.startswith(mounted) and len(mounted) >= len(nearest):
             nearest, kind = mounted, name
-        elif mounted.startswith(place) and _is_remote(name):
+        elif mounted.startswith(place) and _REMOTE.fullmatch(name):
             return name
-    return kind if _is_remote(kind) else ""
-
-
-def _is_remote(name: str) -> bool:
-    return name in _REMOTE or name.startswith("fuse.")
+    return kind if _REMOTE.fullmatch(kind) else ""
 
 
 def append_line(file: Path, line: str, most: int) -> None:

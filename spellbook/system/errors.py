@@ -75,11 +75,7 @@ class MemoryNotFound(SpellbookError):
 
 
 class Conflict(SpellbookError):
-    """
-    The file has changed since the caller read it; nothing was written.
-
-    `difference` shows the change, "" if it is not known.
-    """
+    """The file has changed since the caller read it; nothing was written. `difference` shows the change, if known."""
 
     code = "CONFLICT"
 

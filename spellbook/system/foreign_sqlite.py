@@ -26,9 +26,6 @@ MOST_BYTES = 4_000_000_000
 _MOST_VALUE = 20_000_000
 """Bytes of one value."""
 
-_SOME = 500
-"""Rows that are loaded at a time."""
-
 
 @contextmanager
 def opened_table(place: Path, table: str, columns: Sequence[str]) -> Iterator[Iterator[dict[str, Any]] | None]:
@@ -38,16 +35,20 @@ def opened_table(place: Path, table: str, columns: Sequence[str]) -> Iterator[It
     Changes that are still in the file's write-ahead log are read too. Raises InvalidInput for a file that is too large
     or damaged, also while rows are taken.
     """
-    with tempfile.TemporaryDirectory() as scratch, _translate_errors(place):
+    with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / "copy.db"
         _copy(place, copy)
         with contextlib.suppress(FileNotFoundError):  # not the journal: it may name a file that SQLite would delete
             _copy(place.with_name(f"{place.name}-wal"), copy.with_name(f"{copy.name}-wal"))
-        connection = sqlite3.connect(copy, isolation_level=None)
         try:
-            yield _rows(connection, place, table, columns)
-        finally:
-            connection.close()
+            with contextlib.closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+                names = _readable(connection, table, columns)
+                cursor = connection.execute(f'SELECT {", ".join(names)} FROM "{table}" ORDER BY rowid') if names else ()
+                yield (dict(zip(names, row, strict=True)) for row in cursor) if names else None
+        except sqlite3.Error as error:
+            raise InvalidInput(
+                f"{place.name}: the database cannot be read ({error}).", "Is the file whole? Nothing was imported."
+            ) from error
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -58,45 +59,24 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copyfileobj(file, copy, 1 << 20)
 
 
-def _rows(
-    connection: sqlite3.Connection, place: Path, table: str, columns: Sequence[str]
-) -> Iterator[dict[str, Any]] | None:
+def _readable(connection: sqlite3.Connection, table: str, columns: Sequence[str]) -> list[str]:
+    """Let `connection` read the plain columns of one table alone; return those of `columns`, none without a table."""
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE)
     for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON"):
         connection.execute(f"PRAGMA {pragma}")
     kinds = connection.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (table,)).fetchall()
     if len(kinds) != 1 or kinds[0][0] != "table" or not str(kinds[0][1]).upper().startswith("CREATE TABLE"):
-        return None
+        return []
     (verdict,) = connection.execute(f"PRAGMA quick_check('{table}')").fetchone()
     if verdict != "ok":
         raise sqlite3.DatabaseError(verdict)
     # Hidden and computed columns are not those of the table.
     there = {row[1] for row in connection.execute(f"PRAGMA table_xinfo('{table}')") if row[6] == 0}
-    names = [name for name in columns if name in there]
 
     def allow(action: int, first: str | None, *_: object) -> int:
         is_read = action == sqlite3.SQLITE_READ and first == table
         return sqlite3.SQLITE_OK if is_read or action == sqlite3.SQLITE_SELECT else sqlite3.SQLITE_DENY
 
     connection.set_authorizer(allow)
-    if not set(columns[:2]) <= there:
-        return None
-    return _stream(connection, place, f'SELECT {", ".join(names)} FROM "{table}" ORDER BY rowid', names)
-
-
-def _stream(connection: sqlite3.Connection, place: Path, sql: str, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    with _translate_errors(place):
-        cursor = connection.execute(sql)
-        while rows := cursor.fetchmany(_SOME):
-            yield from (dict(zip(names, row, strict=True)) for row in rows)
-
-
-@contextmanager
-def _translate_errors(place: Path) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise InvalidInput(
-            f"{place.name}: the database cannot be read ({error}).", "Is the file whole? Nothing was imported."
-        ) from error
+    return [name for name in columns if name in there] if set(columns[:2]) <= there else []

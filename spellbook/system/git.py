@@ -55,11 +55,7 @@ class Commit(NamedTuple):
 
 
 class Repository:
-    """
-    The repository in whose working tree `folder` lies; paths are relative to `folder`.
-
-    Raises InvalidInput if it lies in none or git is not installed, StorageError if git fails.
-    """
+    """The repository of `folder`, which paths are relative to. Raises InvalidInput if there is none, StorageError."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

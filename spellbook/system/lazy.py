@@ -12,7 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["charset_normalizer", "frontmatter", "httpx", "markdown_it", "np", "npt", "yaml"]
+__all__ = ["charset_normalizer", "frontmatter", "httpcore", "httpx", "markdown_it", "np", "npt", "yaml"]
 
 
 class _Module:
@@ -35,6 +35,7 @@ def lazy(package: str, *names: str) -> list[Any]:
 if TYPE_CHECKING:
     import charset_normalizer
     import frontmatter
+    import httpcore
     import httpx
     import markdown_it
     import markdown_it.rules_block
@@ -44,5 +45,5 @@ if TYPE_CHECKING:
     import yaml
 else:
     charset_normalizer, frontmatter = _Module("charset_normalizer"), _Module("frontmatter")
-    httpx, markdown_it = _Module("httpx"), _Module("markdown_it")
+    httpcore, httpx, markdown_it = _Module("httpcore"), _Module("httpx"), _Module("markdown_it")
     np, npt, yaml = _Module("numpy"), _Module("numpy.typing"), _Module("yaml")

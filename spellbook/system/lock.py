@@ -22,13 +22,7 @@ class Held(Protocol):
 
 
 def take(file: Path, patience: float = 0, *, poll: float = _POLL) -> Held | None:
-    """
-    Take the lock `file` and return it, or None if it is busy for longer than `patience` seconds.
-
-    The same thread must `release` it.
-
-    With a `patience` below 0, wait until it is free. Raises OSError if the file cannot be made.
-    """
+    """Take a lock, for this thread to `release`; None if busy for `patience` seconds (below 0: for ever)."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(file, timeout=patience, mode=0o600, poll_interval=poll)

@@ -20,14 +20,11 @@ from spellbook.system.lock import held, take
 ELECTED = "watch.lock"
 """Held by the process that watches; the others wait for it."""
 
-READY = "watching.lock"
-"""Held by that process from its first full scan on, while it sees every folder: the index follows the vault."""
+WATCHED = "watched"
+"""File of that process, written after each scan of the whole vault: empty, or which folders it does not see and why."""
 
-BEAT = 2.0
-"""Seconds between signs of life of the process that holds `READY`."""
-
-BELIEVED = 10.0
-"""Seconds that this process may be silent before it counts as suspended."""
+BELIEVED = 60.0
+"""Seconds for which that file is believed, as long as two such scans are apart at most: it may be suspended."""
 
 EMBEDDING = "embedding"
 """The kind under which a process is present while it embeds all that waits, or is about to."""
@@ -46,21 +43,6 @@ class Process:
     kind: str
     pid: int
     since: int
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """
-    The state of this process's watcher.
-
-    `is_current`: the index follows the vault, so nobody else needs to scan.
-    `complaint`: why the last scan failed, or "".
-    `is_starting`: it is about to do the first scan, or at it.
-    """
-
-    is_current: bool = False
-    complaint: str = ""
-    is_starting: bool = False
 
 
 @contextlib.contextmanager
@@ -104,13 +86,6 @@ def _present(state: Path, kind: str = "*") -> tuple[Process, ...]:
     return tuple(sorted(running, key=lambda process: (process.since, process.pid)))
 
 
-def beat(state: Path) -> None:
-    """Give a sign of life, as the process that holds `READY`."""
-    now = time.time_ns()
-    with contextlib.suppress(OSError):
-        os.utime(state / READY, ns=(now, now))
-
-
 def leave_threads() -> None:
     """
     Wait a moment for threads that are at work, and exit at once, with 0, if one goes on.
@@ -133,34 +108,55 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def is_watched(state: Path) -> bool:
-    """Say whether some process watches the vault, sees every folder of it, and is alive."""
-    return _is_held(state / READY) and _silence(state) < BELIEVED
-
-
 def is_elected(state: Path) -> bool:
-    """Say whether some process watches the vault, whatever it can see."""
-    return _is_held(state / ELECTED)
+    """Return whether some process watches the vault, whatever it can see."""
+    try:
+        return is_locked(state / ELECTED)
+    except OSError:
+        return False
+
+
+def announce(state: Path, unseen: str | None) -> None:
+    """Say, as the process that watches, that it has scanned the vault and does not see `unseen`; None takes it back."""
+    with contextlib.suppress(OSError):
+        if unseen is None:
+            (state / WATCHED).unlink(missing_ok=True)
+        else:
+            (state / WATCHED).write_text(unseen, "utf-8")
+            os.utime(state / WATCHED)
+
+
+def keep_watched(state: Path) -> None:
+    """Let what was announced be believed on, during a long scan."""
+    with contextlib.suppress(OSError):
+        os.utime(state / WATCHED)
+
+
+def is_watched(state: Path) -> bool:
+    """Return whether some process watches the vault, sees every folder of it, and has scanned it lately."""
+    return _announced(state) == 0 and is_elected(state)
+
+
+def unseen(state: Path) -> str:
+    """Return which folders the process that watches does not see, and why; "" for none, or without such a process."""
+    with contextlib.suppress(OSError):
+        return (state / WATCHED).read_text("utf-8") if _announced(state) and is_elected(state) else ""
+    return ""
 
 
 def is_silent(state: Path) -> bool:
-    """Say whether the process that watches the vault gives no sign of life."""
-    return _is_held(state / READY) and _silence(state) >= BELIEVED
+    """Return whether the process that watches has not scanned the vault for long; it may be suspended."""
+    return is_elected(state) and (state / WATCHED).exists() and _announced(state) is None
 
 
-def _silence(state: Path) -> float:
-    """Seconds since the last sign of life. If the clock was set back, that counts as silence."""
-    try:
-        return abs(time.time() - os.stat(state / READY).st_mtime)
-    except OSError:
-        return BELIEVED
-
-
-def _is_held(file: Path) -> bool:
-    try:
-        return is_locked(file)
-    except OSError:
-        return False
+def _announced(state: Path) -> int | None:
+    """Return the size of what a process has announced as the watching one; None if that is too long ago."""
+    with contextlib.suppress(OSError):
+        file = os.stat(state / WATCHED)
+        # If the clock was set back, that counts as long ago.
+        if abs(time.time() - file.st_mtime) < BELIEVED:
+            return file.st_size
+    return None
 
 
 def is_locked(file: Path) -> bool:

@@ -141,11 +141,7 @@ class Database:
         return int(self.rows("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")[0][0])
 
     def vacuum(self, patience: float = HURRIED_SECONDS) -> None:
-        """
-        Write the file anew, without what was deleted; a kill meanwhile leaves it as it was.
-
-        Others can read meanwhile. Raises StorageError if another process is writing, or if the disk is full.
-        """
+        """Write the file anew, without what was deleted. Raises StorageError if somebody writes, or on a full disk."""
         connection = self.connection()
         with self._translate_errors(connection), _wait_up_to(connection, patience):
             connection.execute("PRAGMA temp_store = FILE")  # a copy of the whole file would be much for memory
@@ -314,11 +310,7 @@ class Database:
 
 
 def expect(file: Path, form: int, patience: float) -> None:
-    """
-    Make sure that a file can be read at once: it is there, of this form, and nobody locks it.
-
-    Nothing is made, built anew or set aside. Raises StorageError, after at most about `patience` seconds.
-    """
+    """Raise StorageError unless the file is there, of this form, and free within `patience` seconds. Makes nothing."""
     hint = "Run `spellbook reindex`."
     if not file.is_file():
         raise StorageError(f"{file.parent}: there is no index yet.", hint)
@@ -364,21 +356,6 @@ def _atomic(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-@contextlib.contextmanager
-def part(connection: sqlite3.Connection) -> Iterator[None]:
-    """A savepoint within a transaction: revert what was done inside if it ends in an error."""
-    connection.execute("SAVEPOINT part")
-    try:
-        yield
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK TO part")
-        raise
-    finally:
-        if connection.in_transaction:
-            connection.execute("RELEASE part")
 
 
 class _Connection(sqlite3.Connection):

@@ -1,8 +1,4 @@
-"""
-What a command waits for: told once, after a second, to whoever asked to be told.
-
-A wait is named where it happens; only the command line listens, and only for people.
-"""
+"""Waits of a command: the first longer than a second is reported once, to a listener that only people have."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 AFTER = 1.0
-"""Seconds of a wait before it is told: a person wonders from then on."""
+"""Seconds of a wait before it is reported: a person wonders from then on."""
 
 _listeners: list[Callable[[str], None]] = []
 _reasons: list[str] = []  # the innermost last

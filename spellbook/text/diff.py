@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from spellbook.text.quoting import counted, one_line
 from spellbook.text.unicode import composed
@@ -42,7 +42,7 @@ _MOST_LINES = 200
 """The most lines of a difference that is shown."""
 
 _MOST_COMPARED = 4_000
-"""The most lines between the first and the last difference that are compared; by hand, as they take up to 5 s."""
+"""The most items between the first and the last difference that are compared; by hand, as they take up to 5 s."""
 
 Span = tuple[int, int, int, int]
 """Start and end in one sequence, and start and end in the other; ends are exclusive."""
@@ -50,35 +50,20 @@ Span = tuple[int, int, int, int]
 
 def unified(before: str, after: str, a: str = "there", b: str = "new") -> str:
     """Return the difference between two texts named `a` and `b` as `diff -U1` shows it, at most 200 lines."""
-    old, new = before.splitlines(), after.splitlines()
-    head, tail = _equal_ends(old, new)
-    start = max(0, head - 1)
-    old, new = old[start : len(old) - max(0, tail - 1)], new[start : len(new) - max(0, tail - 1)]
     names = one_line(a), one_line(b)
-    if max(len(old), len(new)) > _MOST_COMPARED:
-        return "--- {}\n+++ {}\n… {}".format(*names, counted(max(len(old), len(new)), "more line"))
-    lines = [
-        re.sub(r"(?<=[-+])\d+", lambda at: str(int(at[0]) + start), line) if line.startswith("@@") else line
-        for line in difflib.unified_diff(old, new, *names, n=1, lineterm="")
-    ]
+    lines = [*difflib.unified_diff(before.splitlines(), after.splitlines(), *names, n=1, lineterm="")]
     more = [f"… {counted(len(lines) - _MOST_LINES, 'more line')}"] if len(lines) > _MOST_LINES else []
     return "\n".join([*lines[:_MOST_LINES], *more])
 
 
-def _equal_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """Return how many items two sequences have in common at their beginning, and after those at their end."""
+def changed_spans(old: Sequence[str], new: Sequence[str]) -> list[Span]:
+    """Return where two sequences differ, in order; of long ones with much between both ends that are equal as one."""
     length = min(len(old), len(new))
     head = next((n for n in range(length) if old[n] != new[n]), length)
-    return head, next((n for n in range(length - head) if old[-1 - n] != new[-1 - n]), length - head)
-
-
-def changed_spans(old: Sequence[str], new: Sequence[str]) -> list[Span]:
-    """Return where two sequences differ, in order; of long ones with much between the first and the last as one."""
-    head, tail = _equal_ends(old, new)
-    end, to = len(old) - tail, len(new) - tail
-    if max(end, to) - head > _MOST_COMPARED:
-        return [(head, end, head, to)]
-    matcher = difflib.SequenceMatcher(None, old[head:end], new[head:to])
+    tail = next((n for n in range(length - head) if old[-1 - n] != new[-1 - n]), length - head)
+    if max(len(old), len(new)) - head - tail > _MOST_COMPARED:
+        return [(head, len(old) - tail, head, len(new) - tail)]
+    matcher = difflib.SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail])
     return [(head + i, head + j, head + k, head + m) for tag, i, j, k, m in matcher.get_opcodes() if tag != "equal"]
 
 
@@ -139,8 +124,7 @@ def woven(
     return "".join(merged)
 
 
-@dataclass(frozen=True, slots=True)
-class _WordToken:
+class _WordToken(NamedTuple):
     """A word as it is compared, and its place in the text. A number is compared as "0"; `number` has its value."""
 
     word: str
@@ -171,19 +155,17 @@ def contradiction(a: str, b: str) -> tuple[tuple[str, str], ...]:
     left, right = _tokens(a), _tokens(b)
     parts: list[tuple[str, str]] = []
     # Aligned by their words, so that a number is compared with the one in its place.
-    at = (0, 0)
-    for i, j, k, m in (
-        *changed_spans([token.word for token in left], [token.word for token in right]),
-        (len(left),) * 2 + (len(right),) * 2,
-    ):
-        other = [n for n in range(i - at[0]) if left[at[0] + n].number != right[at[1] + n].number]
-        spans = [(at[0] + n, at[0] + n + 1, at[1] + n, at[1] + n + 1) for n in other]
+    spans = changed_spans([token.word for token in left], [token.word for token in right])
+    at, to = 0, 0
+    for i, j, k, m in (*spans, (len(left), len(left), len(right), len(right))):
+        pairs = zip(range(at, i), range(to, k), strict=True)
+        differing = [(n, n + 1, o, o + 1) for n, o in pairs if left[n].number != right[o].number]
         if _differ_by_negation(left[i:j], right[k:m]):
-            spans.append((i, j, k, m))
+            differing.append((i, j, k, m))
         elif i < j or k < m:
             return ()
-        parts += [(_with_context(a, left, *span[:2]), _with_context(b, right, *span[2:])) for span in spans]
-        at = (j, m)
+        parts += [(_with_context(a, left, *each[:2]), _with_context(b, right, *each[2:])) for each in differing]
+        at, to = j, m
     return tuple(parts)
 
 
@@ -209,14 +191,12 @@ def _with_context(text: str, tokens: Sequence[_WordToken], first: int, last: int
 
 
 def _tokens(text: str) -> list[_WordToken]:
-    tokens = []
-    for match in _TOKEN.finditer(text):
-        if match["quantity"] is None:
-            tokens.append(_WordToken(match[0].casefold().replace("\u2019", "'"), "", match.start(), match.end()))
-        else:
-            sign = _sign(text, match.start())
-            tokens.append(_WordToken("0", _quantity(text, match), match.start() - len(sign), match.end()))
-    return tokens
+    return [
+        _WordToken(match[0].casefold().replace("\u2019", "'"), "", *match.span())
+        if match["quantity"] is None
+        else _WordToken("0", _quantity(text, match), match.start() - len(_sign(text, match.start())), match.end())
+        for match in _TOKEN.finditer(text)
+    ]
 
 
 def _quantity(text: str, match: re.Match[str]) -> str:

@@ -30,27 +30,15 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """What contains one of `parts` at least."""
+    """Any of `parts`, or `all` of them."""
 
     parts: tuple[Expression, ...]
+    all: bool = False
 
     def __str__(self) -> str:
-        return " OR ".join(map(_inner, self.parts))
+        is_one = [isinstance(part, Phrase) or len(part.parts) == 1 for part in self.parts]
+        inner = (str(part) if one else f"({part})" for part, one in zip(self.parts, is_one, strict=True))
+        return (" AND " if self.all else " OR ").join(inner)
 
 
-@dataclass(frozen=True, slots=True)
-class AllOf:
-    """What contains all of `parts`."""
-
-    parts: tuple[Expression, ...]
-
-    def __str__(self) -> str:
-        return " AND ".join(map(_inner, self.parts))
-
-
-Expression = Phrase | AnyOf | AllOf
-
-
-def _inner(part: Expression) -> str:
-    is_one = isinstance(part, Phrase) or len(part.parts) == 1
-    return str(part) if is_one else f"({part})"
+Expression = Phrase | AnyOf

@@ -62,8 +62,6 @@ _LANGUAGES: dict[str, list[str]] = {}
 for _name, _listed in _WORDS.items():
     for _each in dict.fromkeys(_listed.split()):
         _LANGUAGES.setdefault(_each, []).append(_name)
-# A word that many languages share says little about each.
-_WEIGHED = {word: [(name, len(names) ** -0.5) for name in names] for word, names in _LANGUAGES.items()}
 
 _WORD = re.compile(r"[^\W\d_]+")
 _KANA = re.compile("[\u3041-\u30ff]")
@@ -82,12 +80,6 @@ _SAMPLED = 300
 
 _SAMPLED_OF_NOTE = 2_000
 """The most letters that are read of a note."""
-
-_LONG, _PIECES = 1_000, 8
-"""Of a text of more letters than the first number, so many pieces, an eighth of it, are looked at first."""
-
-_SURELY = 3.0
-"""How many times the weight of the next script the first one has at least, in a sample of some hundred letters."""
 
 # A search for a set of letters is several times as fast as one for alternatives.
 _CODE = re.compile(
@@ -119,26 +111,12 @@ def written_in(text: str) -> str:
     "" if it has no letters; code and addresses do not count.
     """
     prose = _CODE.sub(" ", text[:_PROSE])
-    # Few long texts need more than a look at some of their letters.
-    script = (len(prose) > _LONG and _main_script(_sample(prose), _SURELY)) or _main_script(prose)
-    if not script:
+    # One syllable or sign says as much as three Latin letters; and names are written in Latin in any text.
+    shares = {name: share if name == "latin" else 3 * share for name, share in terms.scripts(prose).items()}
+    if not (script := max(shares, key=lambda name: shares[name], default="")):
         return ""
     known = "ko" if script == "hangul" else _language(" ".join(prose.split())[:_SAMPLED_OF_NOTE])
     return f"{script}:{known}" if _SCRIPTS.get(known, "latin") == script and known else script
-
-
-def _sample(text: str) -> str:
-    """Return an eighth of a text, in pieces: a letter here and there could be one column of a list."""
-    step = len(text) // _PIECES
-    return "".join(text[at : at + step // _PIECES] for at in range(0, len(text), step))
-
-
-def _main_script(text: str, ahead: float = 1.0) -> str:
-    """Return the script of most of a text, "" if it has no letters or the script is not `ahead` times the next one."""
-    # One syllable or sign says as much as three Latin letters; and names are written in Latin in any text.
-    shares = {name: share if name == "latin" else 3 * share for name, share in terms.scripts(text).items()}
-    [first, second] = [*sorted(shares, key=lambda name: -shares[name]), "", ""][:2]
-    return first if first and shares[first] >= ahead * shares.get(second, 0) else ""
 
 
 def of_note(text: str) -> str:
@@ -203,8 +181,9 @@ def _language(text: str, enough: float = _ENOUGH) -> str:
     if not text.isascii() and len(han := _HAN.findall(text)) >= 2:
         return "ja" if len(_KANA.findall(text)) * 5 > len(han) else "zh"
     weights: Counter[str] = Counter()
-    for word in filter(_WEIGHED.__contains__, _WORD.findall(text.lower())):
-        for name, weight in _WEIGHED[word]:
-            weights[name] += weight
+    for word in _WORD.findall(text.lower()):
+        names = _LANGUAGES.get(word, ())
+        for name in names:
+            weights[name] += len(names) ** -0.5  # a word that many languages share says little about each
     [(best, most), (_, next_most)] = [*weights.most_common(2), ("", 0), ("", 0)][:2]
     return best if most >= enough and most >= _CLEARLY * next_most else ""

@@ -14,7 +14,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache, reduce
 from itertools import pairwise
 from operator import add
@@ -71,11 +71,6 @@ IDENTIFIER = re.compile(
     r"|(?P<language>[A-Za-z](?:\+\+|#)(?![A-Za-z0-9_+#]))"
     r"|(?<![\w.)\]}'\"])\.(?=(?P<dotted>[A-Za-z]\w*)))"
 )
-# A quick test before the search: a letter that every one of them has, and few other words have.
-_HINT = re.compile(
-    r"[A-Z+#.](?:(?<=[a-z0-9][A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z]\+)(?=\+)|(?<=[A-Za-z]#)|(?<=\d\.)(?=\d)"
-    r"|(?<=\.)(?<![\w.)\]}'\"]\.)(?=[A-Za-z]))"
-)
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 
 _LATIN = re.compile("[A-Za-z]")
@@ -83,21 +78,11 @@ _WHITE = b" \t\r\n\f\v"
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DIGITS = b"0123456789"
 _ASCII = bytes(range(128))
-_OF_WORDS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _MOST_SCRIPTS = 20_000
 """Letters whose script is cached."""
 
 _MOST_PAIRED = 16_384
 """Runs whose pairs are cached."""
-
-_SHORT = 16
-"""The most letters of a text whose weight is cached: short lines are often the same."""
-
-_MOST_SHORT = 4_096
-"""Texts whose weight is cached."""
-
-_MOST_NAMES = 4_096
-"""Names in camel case whose words are cached: a text repeats the same few."""
 
 _MOST_TERMS = 64
 """Terms of one question."""
@@ -123,21 +108,7 @@ def parts(text: str) -> str:
     `useState` by `use state`, `v1.2.3` by `1.2.3`. `C++`, `C#` and `.env`,
     whose marks are no part of a word, are `cplusplus`, `csharp` and `dotenv`.
     """
-    return " ".join(dict.fromkeys(filter(None, map(part, _identifiers(text)))))
-
-
-def _identifiers(text: str) -> Iterator[re.Match[str]]:
-    at = 0
-    for hint in _HINT.finditer(text):
-        begin = hint.start()
-        if begin < at:
-            continue
-        while begin > at and text[begin - 1] in _OF_WORDS:
-            begin -= 1
-        identifier = IDENTIFIER.match(text, begin)
-        at = identifier.end() if identifier else hint.end()
-        if identifier:
-            yield identifier
+    return " ".join(dict.fromkeys(filter(None, map(part, IDENTIFIER.finditer(text)))))
 
 
 def humps(name: str) -> list[str]:
@@ -161,11 +132,7 @@ def terms(text: str) -> list[str]:
 
 
 def phrase(text: str) -> Phrase:
-    """
-    Return what finds `text` as one phrase, an empty phrase if it holds no term.
-
-    A single letter of CJK at its end finds every pair that begins with it. Of a longer text the first 64 words must do.
-    """
+    """Return what finds `text` as one phrase, empty if it holds no term; of a longer text the first 64 words."""
     text = text.strip()
     if marked := marked_name(text):
         return in_a_row(marked)
@@ -179,7 +146,7 @@ def marked_name(text: str) -> str:
 
 
 def in_a_row(*listed: str) -> Phrase:
-    """Return what finds these words in a row, an empty phrase if there are none."""
+    """Return what finds these words in a row. A single letter of CJK at the end finds all pairs that begin with it."""
     return Phrase(listed, bool(listed and _LONE.fullmatch(listed[-1])))
 
 
@@ -240,19 +207,12 @@ def token_weight(text: str) -> float:
     English pieces of technical notes, where 90 % fall within 8 % of the tokeniser of multilingual-e5. Needs no model,
     so that chunks do not depend on one.
     """
-    return _short_weight(text) if len(text) <= _SHORT else _weight(text)
-
-
-def _weight(text: str) -> float:
     data = text.encode("utf-8", "surrogatepass")
     others = data.translate(None, _LETTERS)
     marks = others.translate(None, _WHITE)  # punctuation, digits, everything beyond ASCII
     beyond = marks.translate(None, _ASCII)
     letters, digits = len(data) - len(others), len(marks) - len(marks.translate(None, _DIGITS))
     return 0.27 * letters + 0.55 * digits + 0.95 * (len(marks) - digits - len(beyond)) + 0.22 * len(beyond)
-
-
-_short_weight = lru_cache(maxsize=_MOST_SHORT)(_weight)
 
 
 def _change_runs(text: str, change: Callable[[str], str]) -> str:
@@ -300,16 +260,12 @@ def paired(run: str) -> str:
     return f" {' '.join(map(add, run, run[1:]))} "
 
 
-@lru_cache(maxsize=_MOST_NAMES)
-def _named_words(name: str) -> str:
-    return " ".join(humps(name))
-
-
 def part(identifier: re.Match[str]) -> str:
+    """Return the words by which an identifier is found, "" if it is none."""
     text = identifier[0]
     match identifier.lastgroup:
         case "camel":
-            return _named_words(text) if len(text) <= _MOST_LETTERS else ""
+            return " ".join(humps(text)) if len(text) <= _MOST_LETTERS else ""
         case "version":
             return identifier["version"].replace(".", " ")
         case "language":

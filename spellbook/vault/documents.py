@@ -1,19 +1,15 @@
-"""
-A folder of documents beside the vault: Spellbook reads it, and never writes into it.
-
-It has no journal and no trash, and its own `.spellbook` is not read.
-"""
+"""A folder of documents beside the vault, which is only read: it has no journal, no trash and no settings."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
-from spellbook.vault.ignored import IGNORE_FILE, Ignored, Patterns, verdict
+from spellbook.vault.ignored import Ignored, Patterns, verdict
 from spellbook.vault.listing import IsLeftOut
 from spellbook.vault.vault import Vault
-from spellbook.vault.writer import NoWriter
 
 FOLDERS = frozenset({"node_modules", "vendor", "dist", "build", "target"})
 """Folders that are left out, wherever they are: dependencies, and what is built from the sources."""
@@ -29,8 +25,10 @@ Each has the folder of its file, `` or `a/b/`, and what leads from a folder abov
 class Documents(Vault):
     """The folder `root`, which is only read. `vault`, if it lies in there, is left out: it has an index of its own."""
 
+    is_only_read = True
+
     def __init__(self, root: Path, state: Path, vault: Path) -> None:
-        super().__init__(root, state, writer=NoWriter)
+        super().__init__(root, state)
         self._ignored = _LeftOut(root, vault)
 
     def sweep(self, litter: Sequence[str], age: float = 0) -> None:
@@ -51,13 +49,30 @@ class _LeftOut(Ignored):
 
     def patterns(self, others: IsLeftOut | None = None) -> IsLeftOut:
         """Return what is left out as the files are now, without `others`. Raises InvalidInput if one cannot be read."""
-        return _Look(self, self.own()).leaves_out
+        own = self.own()
 
-    def is_named(self, folder: str) -> bool:
-        """Say whether a folder, whose path ends in `/`, is left out by its name or as the vault."""
-        return folder == self._vault or folder[:-1].rpartition("/")[2] in FOLDERS
+        @cache
+        def chain(folder: str) -> _Chain:
+            above = folder[:-1].rpartition("/")[0]
+            rest = chain(f"{above}/" if above else "") if folder else self._above()
+            spec = self._git(folder)
+            return ((folder, "", spec), *rest) if spec else rest
 
-    def above(self) -> _Chain:
+        def leaves_out(file: str) -> bool:
+            folder, _, name = file.rstrip("/").rpartition("/")
+            if file.endswith("/") and (file == self._vault or name in FOLDERS):
+                return True
+            if own and verdict(own, file):
+                return True
+            for place, way, spec in chain(f"{folder}/" if folder else ""):
+                answer = verdict(spec, way + file[len(place) :])
+                if answer is not None:  # as in git, the nearest file that names it decides
+                    return answer
+            return False
+
+        return leaves_out
+
+    def _above(self) -> _Chain:
         """Return the patterns of the repository above the root. Raises InvalidInput."""
         chain: list[tuple[str, str, Patterns]] = []
         place, up = self._root, ""
@@ -65,44 +80,10 @@ class _LeftOut(Ignored):
             if place.parent == place:
                 return ()  # in no repository
             place, up = place.parent, f"../{up}"
-            if spec := self.git(up):
+            if spec := self._git(up):
                 chain.append(("", f"{self._root.relative_to(place).as_posix()}/", spec))
         return tuple(chain)
 
-    def git(self, folder: str) -> Patterns | None:
+    def _git(self, folder: str) -> Patterns | None:
         """Return the patterns of the .gitignore in `folder`, None without one. Raises InvalidInput."""
-        own = self._root / IGNORE_FILE
-        return self.read_patterns(
-            self._root / folder / ".gitignore",
-            "Shorten the file." if folder.startswith("../") else f"Name its folder in {own}.",
-            is_strict=False,
-        )
-
-
-class _Look:
-    """What is left out, as it is during one walk: each .gitignore is looked at once."""
-
-    def __init__(self, rules: _LeftOut, own: Patterns | None) -> None:
-        self._rules, self._own = rules, own
-        self._chains: dict[str, _Chain] = {}
-
-    def leaves_out(self, file: str) -> bool:
-        """Say whether a path is left out; the path of a folder ends in `/`."""
-        if file.endswith("/") and self._rules.is_named(file):
-            return True
-        if self._own and verdict(self._own, file):
-            return True
-        folder = file.rstrip("/").rpartition("/")[0]
-        for place, way, spec in self._chain(f"{folder}/" if folder else ""):
-            answer = verdict(spec, way + file[len(place) :])
-            if answer is not None:  # as in git, the nearest file that names it decides
-                return answer
-        return False
-
-    def _chain(self, folder: str) -> _Chain:
-        if folder not in self._chains:
-            above = folder[:-1].rpartition("/")[0]
-            rest = self._chain(f"{above}/" if above else "") if folder else self._rules.above()
-            spec = self._rules.git(folder)
-            self._chains[folder] = ((folder, "", spec), *rest) if spec else rest
-        return self._chains[folder]
+        return self.read_patterns(self._root / folder / ".gitignore")

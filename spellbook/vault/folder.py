@@ -56,11 +56,7 @@ class Folder:
         return listing.walk(self.root, self._ignored.patterns(self._others()))
 
     def check_there(self) -> None:
-        """
-        Raise VaultNotFound if the root is missing, or is empty while the index knows notes.
-
-        A single note may have been deleted by hand, if the root is the folder that it was.
-        """
+        """Raise VaultNotFound if the root is missing, or is empty while the index knows more than one note."""
         reason = "it is empty, and the index knows notes"
         try:
             with os.scandir(self.root) as entries:
@@ -76,11 +72,7 @@ class Folder:
         )
 
     def make(self, folder: str) -> None:
-        """
-        Make a folder beneath the root, and those above it; the root itself is never made.
-
-        Raises VaultNotFound, PathOutsideVault if a link leads it out of the vault, OSError.
-        """
+        """Make a folder beneath the root, never the root. Raises VaultNotFound, PathOutsideVault, OSError."""
         self.check_there()
         if not self.holds(f"{folder}/x".lstrip("/")):
             raise _leads_out(folder)

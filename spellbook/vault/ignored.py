@@ -1,4 +1,4 @@
-"""What `.spellbookignore` leaves out of the vault."""
+"""The patterns of `.spellbookignore`, which leave files out of the vault."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ from spellbook.vault.listing import IsLeftOut, stamp_of
 
 IGNORE_FILE = ".spellbookignore"
 
-_MOST_LINES = 1_000
-"""The most lines of a file of patterns: each is compared with every path."""
-
-_MOST_LETTERS = 1_000
-"""The most letters of a pattern."""
+_MOST = 1_000
+"""The most lines of a file of patterns, each of which is compared with every path, and letters of a line."""
 
 # pathspec's regexes of `*` in a name, and of `**/` before all others or further on.
 _STAR = re.compile(r"\[\^/\]\*(.*?)(?=\[\^/\]\*)")
@@ -56,8 +53,8 @@ class Ignored:
         """Return the patterns, None without such a file. Raises InvalidInput if the file cannot be read or parsed."""
         return self.read_patterns(self._file, "Mend the line; patterns are as in .gitignore.")
 
-    def read_patterns(self, file: Path, hint: str, *, is_strict: bool = True) -> Patterns | None:
-        """Return the patterns of a file as `own` does; `hint` says what to do about a line that is no pattern."""
+    def read_patterns(self, file: Path, hint: str = "") -> Patterns | None:
+        """Return the patterns of a file, None without one; see `patterns_of`. Raises InvalidInput."""
         try:
             version = stamp_of(file.stat())
             known = self._known.get(file)
@@ -69,32 +66,28 @@ class Ignored:
         except OSError as error:
             # Without it, files that should be ignored would be indexed.
             raise InvalidInput(f"{file}: cannot be read ({error.strerror}).", "Mend or delete the file.") from error
-        patterns = patterns_of(file, data, hint, is_strict=is_strict)
+        patterns = patterns_of(file, data, hint)
         self._known[file] = (version, patterns)
         return patterns
 
 
-def patterns_of(file: Path | str, data: bytes, hint: str = "", *, is_strict: bool = True) -> Patterns:
-    """
-    Return the patterns in the bytes of `file`. Raises InvalidInput with `hint` for a line that is no pattern.
-
-    Unless it `is_strict`, such a line is skipped, as git does.
-    """
+def patterns_of(file: Path | str, data: bytes, hint: str = "") -> Patterns:
+    """Return the patterns of a file. A line that is none is skipped as git does; with a `hint`, it is InvalidInput."""
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
     lines = data.decode("utf-8-sig", "replace").splitlines()
-    if len(lines) > _MOST_LINES:
-        raise InvalidInput(f"{file}: it has {len(lines):,} lines, and {_MOST_LINES:,} are the most.", hint)
+    if len(lines) > _MOST:
+        raise InvalidInput(f"{file}: it has {len(lines):,} lines, and {_MOST:,} are the most.", "Shorten the file.")
     patterns = []
     for number, line in enumerate(lines, 1):
         try:
-            if len(line) > _MOST_LETTERS:
-                raise ValueError(f"it is over {_MOST_LETTERS:,} letters long")
+            if len(line) > _MOST:
+                raise ValueError(f"it is over {_MOST:,} letters long")
             regex, is_left_out = GitIgnoreSpecPattern.pattern_to_regex(_of_whole_paths(line))
             if regex:
                 patterns.append((re.compile(_without_backtracking(regex)), bool(is_left_out)))
         except (ValueError, re.error) as error:
-            if is_strict:
+            if hint:
                 raise InvalidInput(f"{file}, line {number}: {error}.", hint) from error
     return tuple(patterns)
 

@@ -17,8 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
+from spellbook.settings.defaults import JOURNAL_DAYS, JOURNAL_MB
 from spellbook.system.errors import MemoryNotFound, StorageError
 from spellbook.system.sqlite import BUSY_SECONDS, Database, run_script
 from spellbook.vault.folder import digest
@@ -61,9 +62,6 @@ _FIRST_TOO_LARGE = 2**63
 """The least number that SQLite cannot hold."""
 _MOST_WHAT = 1_000
 """Letters kept of an entry's description."""
-_CHANGE_BYTES = 300
-"""Estimated bytes of a change beside its texts: two hashes, a path, and their index entries."""
-
 # A path, and the paths that it was moved from and to. In the entry of a move, one path loses the text that another one
 # gains. In that of a replacement, the trash gains the old text and the path stays; in its undo, the trash loses it.
 _LINEAGE = """
@@ -94,11 +92,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """
-    A recorded change.
-
-    `before` and `after` are sha256 of texts, which `Journal.text` returns while they are kept, or from `inode_of`.
-    """
+    """A recorded change: sha256 of texts, which `Journal.text` returns while they are kept, or what `inode_of` does."""
 
     path: str
     before: str | None
@@ -107,7 +101,7 @@ class Trace:
 
     @property
     def kind(self) -> str:
-        """What became of the file: added, changed or removed."""
+        """The fate of the file: added, changed or removed."""
         return "added" if self.before is None else "removed" if self.after is None else "changed"
 
 
@@ -117,8 +111,7 @@ class Entry:
     What one command or tool changed; `at` is in seconds since 1970.
 
     `traces` has one item a file, from its first state to its last. `undoes` is the entry that this one undid.
-    `is_whole` is false while the command runs, and for good if it was killed. `session` is the session of the client
-    that it was made in, "" if there was none.
+    `is_whole` is false while the command runs, and for good if it was killed. `session` is the client's, "" for none.
     """
 
     id: int
@@ -133,7 +126,7 @@ class Entry:
 
     @property
     def state(self) -> str:
-        """What is special about it: undone, or unfinished; "" for most."""
+        """`undone` or `unfinished`; "" for most."""
         return "undone" if self.is_undone else "" if self.is_whole else "unfinished"
 
     def as_dict(self) -> dict[str, Any]:
@@ -158,21 +151,8 @@ class EntryDraft:
     made: dict[int, Trace] = field(default_factory=dict)
 
 
-class EntryOptions(TypedDict, total=False):
-    """
-    How an entry is kept.
-
-    `undoes`: the entry that it undoes. `for_good`: no text is kept, and earlier texts of its files are deleted.
-    `session`: the id of the client's session that it belongs to.
-    """
-
-    undoes: int | None
-    for_good: bool
-    session: str
-
-
 class _Here(threading.local):
-    """What this thread does with a journal: the entry that is open, and whether it takes changes back."""
+    """This thread's open entry, and whether the thread takes changes back."""
 
     draft: EntryDraft | None = None
     reverts = False
@@ -181,7 +161,7 @@ class _Here(threading.local):
 class Journal:
     """The journal in `state`, opened on first use; it keeps about `most_bytes` bytes and `most_days` days."""
 
-    def __init__(self, state: Path, most_bytes: int = 100_000_000, most_days: float = 90) -> None:
+    def __init__(self, state: Path, most_bytes: int = JOURNAL_MB * 1_000_000, most_days: float = JOURNAL_DAYS) -> None:
         self._database = Database(state / FILE, _FORM, _build, {}, "journal of changes", _LOSS)
         self._most_bytes = most_bytes
         self._most_days = most_days
@@ -194,16 +174,19 @@ class Journal:
     # -- writing
 
     @contextlib.contextmanager
-    def entry(self, verb: str, what: str = "", **options: Unpack[EntryOptions]) -> Iterator[EntryDraft]:
+    def entry(
+        self, verb: str, what: str = "", *, undoes: int | None = None, for_good: bool = False, session: str = ""
+    ) -> Iterator[EntryDraft]:
         """
-        Record all changes of this thread as one entry; nested calls join the outermost one.
+        Record all changes of this thread as one entry, made in a `session`; nested calls join the outermost one.
 
-        Without changes no entry is written, unless it `undoes` another.
+        Without changes no entry is written, unless it `undoes` another. `for_good` keeps no text, and deletes earlier
+        texts of its files.
         """
         if self._here.draft is not None:
             yield self._here.draft
             return
-        draft = self._here.draft = EntryDraft(verb, what, **options)
+        draft = self._here.draft = EntryDraft(verb, what, undoes, for_good, session)
         try:
             yield draft
         except BaseException:
@@ -412,41 +395,23 @@ class Journal:
         cutoff = time.time() - self._most_days * _DAY
         if oldest and (oldest[0][0] < cutoff or self._bytes() > self._most_bytes):
             with self._database.transaction() as connection:
-                connection.execute("DELETE FROM entries WHERE at < ?", (cutoff,))
-                self._clear(connection)
+                self._delete(connection, "at < ?", cutoff)
                 # Well below the bound, so that the next change does not prune again.
-                first = self._first_within(self._most_bytes * 3 // 4)
-                connection.execute(
-                    "DELETE FROM entries WHERE entry < ? AND entry < (SELECT max(entry) FROM entries)", (first,)
-                )
-                self._clear(connection)
+                while self._bytes() > self._most_bytes * 3 // 4:
+                    [(count, newest)] = self._database.rows("SELECT count(*), max(entry) FROM entries")
+                    if count < 2:
+                        break
+                    older = "SELECT entry FROM entries WHERE entry < ? ORDER BY entry LIMIT ?"
+                    self._delete(connection, f"entry IN ({older})", newest, max(1, count // 8))
 
     def _bytes(self) -> int:
         [[size]] = self._database.rows("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
         return int(size) - self._database.free_bytes()
 
-    def _first_within(self, most: int) -> int:
-        """Return the oldest entry within the newest `most` bytes."""
-        rows = self._database.rows(
-            """
-            SELECT entry, (SELECT count(*) FROM changes WHERE changes.entry = entries.entry) * ? + coalesce(
-                (SELECT sum(length(data)) FROM blobs JOIN (
-                    SELECT before AS sha256 FROM changes WHERE changes.entry = entries.entry
-                    UNION SELECT after FROM changes WHERE changes.entry = entries.entry
-                ) USING (sha256)), 0
-            ) FROM entries ORDER BY entry DESC
-            """,
-            (_CHANGE_BYTES,),
-        )
-        for entry, size in rows:
-            most -= size
-            if most < 0:
-                return int(entry) + 1
-        return 0
-
     @staticmethod
-    def _clear(connection: Any) -> None:
-        """Delete changes and texts that no entry refers to."""
+    def _delete(connection: Any, where: str, *values: float) -> None:
+        """Delete entries, with changes and texts that no entry refers to."""
+        connection.execute(f"DELETE FROM entries WHERE {where}", values)
         connection.execute("DELETE FROM changes WHERE entry NOT IN (SELECT entry FROM entries)")
         connection.execute(
             """

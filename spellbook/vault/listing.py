@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,20 +54,7 @@ def walk(root: Path, ignored: IsLeftOut | None) -> Listing:
     left_out: list[Fault] = []
     copies: list[str] = []
     folders = [""]
-    while folders:
-        folder = folders.pop()
-        try:
-            entries = list(os.scandir(root / folder if folder else root))
-        except OSError as error:
-            if not folder:
-                raise VaultNotFound(
-                    f"{root}: the vault cannot be listed ({error.strerror}).",
-                    "Is its drive mounted? Nothing was forgotten.",
-                ) from error
-            if error.errno != errno.ENOENT:
-                hidden.append(folder + "/")
-                faults.append(Fault(shown(folder), 0, f"the folder cannot be listed ({error.strerror})"))
-            continue
+    for folder, entries in listed(root, folders, hidden, faults):
         for entry in entries:
             name = names.meant(entry.name)
             path = f"{folder}/{name}" if folder else name
@@ -82,7 +69,7 @@ def walk(root: Path, ignored: IsLeftOut | None) -> Listing:
                 elif name[-3:].lower() == ".md" and not (ignored and ignored(path)):
                     if not names.is_note(name) or is_beside(root, path):
                         copies += [path] * (name[:2] != "~$")
-                    elif (stamp := _look_at(root, entry, path, faults)) and (name == entry.name or path not in files):
+                    elif (name == entry.name or path not in files) and (stamp := _stamp_at(root, entry, path, faults)):
                         files[path] = stamp
             except OSError as error:
                 if error.errno != errno.ENOENT:
@@ -92,6 +79,31 @@ def walk(root: Path, ignored: IsLeftOut | None) -> Listing:
         more = f"the first of {len(copies):,} conflict copies" if len(copies) > 1 else "a conflict copy"
         left_out.append(Fault(shown(min(copies)), 0, f"{more} that another program made; not read"))
     return Listing(files, tuple(faults), tuple(hidden), tuple(litter), tuple(left_out))
+
+
+def listed(
+    root: Path, folders: list[str], hidden: list[str], faults: list[Fault]
+) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
+    """
+    Yield `folders`, which may grow meanwhile, each with its entries; add those that cannot be listed to the others.
+
+    Raises VaultNotFound if the root itself cannot be listed.
+    """
+    while folders:
+        folder = folders.pop()
+        try:
+            entries = list(os.scandir(root / folder if folder else root))
+        except OSError as error:
+            if not folder:
+                raise VaultNotFound(
+                    f"{root}: the vault cannot be listed ({error.strerror}).",
+                    "Is its drive mounted? Nothing was forgotten.",
+                ) from error
+            if error.errno != errno.ENOENT:
+                hidden.append(folder + "/")
+                faults.append(Fault(shown(folder), 0, f"the folder cannot be listed ({error.strerror})"))
+        else:
+            yield folder, entries
 
 
 def is_beside(root: Path, path: str) -> bool:
@@ -120,7 +132,7 @@ def stamp_of(status: os.stat_result) -> Stamp:
     return Stamp(size, mtime_ns, inode, ctime_ns)
 
 
-def _look_at(root: Path, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Stamp | None:
+def _stamp_at(root: Path, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Stamp | None:
     """Return a note's stamp, or None if it is not a readable file; adds a fault where a person should know."""
     if entry.is_symlink() and not (is_inside(root, path) and os.path.exists(entry.path)):
         faults.append(Fault(shown(path), 0, "a link that leads out of the vault, or nowhere; not read"))

@@ -1,5 +1,5 @@
 """
-What Obsidian's settings say of a vault: files that are no notes, and how daily notes are named.
+Obsidian's settings of a vault: files that are no notes, and names of daily notes.
 
 They match paths of the vault alone. A setting that cannot be used has no effect; `problems` names it. Only read.
 """
@@ -24,9 +24,6 @@ SETTINGS = ".obsidian"
 
 APP, TEMPLATES, DAILY, TEMPLATER, PERIODIC = OBSIDIAN
 
-_MOST_LETTERS = 500
-"""Letters of one setting."""
-
 _DAILY_FORMAT = "YYYY-MM-DD"
 """Obsidian's own format where a person chose none."""
 
@@ -43,7 +40,7 @@ _PERIODS = {
 @dataclass(frozen=True, slots=True)
 class ObsidianSettings:
     """
-    What one look at the settings found.
+    The settings as they were when they were read.
 
     Paths that begin with one of `prefixes`, in small letters, are no notes, nor are those that one of `expressions`
     matches; `templates` are the prefixes of templates. `formats` are the folders of daily notes with the formats of
@@ -95,9 +92,7 @@ def read(root: Path) -> ObsidianSettings:
     prefixes: list[str] = []
     expressions: list[re.Pattern[str]] = []
     for filter in _texts(files[APP].get("userIgnoreFilters")):
-        if len(filter) > _MOST_LETTERS:
-            reasons.append(f"{APP}: {filter!r:.80} is too long, so it excludes nothing")
-        elif len(filter) > 2 and filter.startswith("/") and filter.endswith("/"):
+        if len(filter) > 2 and filter.startswith("/") and filter.endswith("/"):
             try:
                 expressions.append(re.compile(filter[1:-1], re.I | re.A))
             except (re.error, OverflowError, RecursionError):
@@ -148,7 +143,7 @@ def _stamp(place: Path) -> Stamp | None:
 
 
 def _text(value: object) -> str:
-    return value.strip() if isinstance(value, str) and len(value) <= _MOST_LETTERS else ""
+    return value.strip() if isinstance(value, str) else ""
 
 
 def _texts(value: object) -> list[str]:

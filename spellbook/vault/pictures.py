@@ -30,11 +30,7 @@ class Picture:
 
 
 def embedded(vault: Folder, note: str) -> dict[str, str]:
-    """
-    Return the targets of the pictures that the note at a path embeds, each with its path, "" if none is there.
-
-    Raises MemoryNotFound for a note that `vault` does not show, and UnreadableNote.
-    """
+    """Return targets of the pictures in a note, each with its path or "". Raises MemoryNotFound, UnreadableNote."""
     links = pictures.embedded(parse(note, vault.read(note)[0]))
     if not links or (folder := vault.attachments) is None:
         return {}

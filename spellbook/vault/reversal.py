@@ -13,16 +13,15 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spellbook.system import disk
 from spellbook.system.errors import MemoryNotFound, PathOutsideVault, SpellbookError, UnreadableNote
 from spellbook.vault import rules
+from spellbook.vault.folder import Folder
 from spellbook.vault.journal import INODE, inode_of
 from spellbook.vault.rules import TRASH
-
-if TYPE_CHECKING:
-    from spellbook.vault.vault import Vault
+from spellbook.vault.trash import Trash
+from spellbook.vault.writer import Writer
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +37,7 @@ class Step:
     text: bytes | None = None
 
 
-def states(vault: Vault, path: str) -> set[str]:
+def states(vault: Folder, path: str) -> set[str]:
     """Return the states by which a trace may name what is at `path`, none if there is nothing."""
     place = vault.root.joinpath(*path.split("/"))
     found: set[str] = set()
@@ -50,13 +49,14 @@ def states(vault: Vault, path: str) -> set[str]:
     return found
 
 
-def revert(vault: Vault, steps: Sequence[Step], *, hard: bool = False) -> None:
+def revert(vault: Writer, steps: Sequence[Step], *, hard: bool = False) -> None:
     """
     Make the steps. A file that only moved goes back with its times. Raises Conflict, StorageError.
 
     Other files than notes that a change added go to the trash. With `hard` they are deleted, and errors are logged:
     the change failed.
     """
+    trash = Trash(vault)
     going = [step for step in steps if step.then is None]
     coming = [step for step in steps if step.then is not None]
     wanted = {step.then for step in coming}
@@ -68,7 +68,7 @@ def revert(vault: Vault, steps: Sequence[Step], *, hard: bool = False) -> None:
     in_the_way = [step for step in added if step.path in folders or homes.intersection(rules.folders_of(step.path))]
     for step in in_the_way:
         with _logged(hard):
-            _remove(vault, step, hard=hard)
+            _remove(trash, step, hard=hard)
     moves = {state for state, _ in sources}
     # Files that move first: they may stand where others come back.
     for step in sorted(coming, key=lambda step: (step.now is not None, step.then not in moves)):
@@ -76,7 +76,7 @@ def revert(vault: Vault, steps: Sequence[Step], *, hard: bool = False) -> None:
             other = next((other for other in coming if other.now == step.then), None)
             if other is None or step.now is not None:
                 is_gone = step.path in aside
-                _bring_back(vault, replace(step, now=None) if is_gone else step, sources, hard=hard)
+                _bring_back(trash, replace(step, now=None) if is_gone else step, sources, hard=hard)
             elif other.now and other.now.startswith(INODE):
                 vault.move(other.path, step.path, other.now)
                 aside.add(other.path)
@@ -86,7 +86,7 @@ def revert(vault: Vault, steps: Sequence[Step], *, hard: bool = False) -> None:
     for step in going:
         if step.path in left or (step in added and step not in in_the_way):
             with _logged(hard):
-                _remove(vault, step, hard=hard)
+                _remove(trash, step, hard=hard)
 
 
 @contextlib.contextmanager
@@ -100,14 +100,14 @@ def _logged(is_failure: bool) -> Iterator[None]:
         _log.warning("A change that failed half-way could not be taken back: %s", error)
 
 
-def _remove(vault: Vault, step: Step, *, hard: bool) -> None:
+def _remove(trash: Trash, step: Step, *, hard: bool) -> None:
     if step.now is None:
         return
-    is_kept = vault.journal.text(step.now) is not None or step.path.startswith(f"{TRASH}/")
-    vault.remove(step.path, step.now, hard=hard or is_kept)
+    is_kept = trash.vault.journal.text(step.now) is not None or step.path.startswith(f"{TRASH}/")
+    trash.remove(step.path, step.now, hard=hard or is_kept)
     with contextlib.suppress(OSError):
         for folder in rules.folders_of(step.path):
-            (vault.root / folder).rmdir()  # until one is not empty
+            (trash.vault.root / folder).rmdir()  # until one is not empty
 
 
 def _remove_empty(place: Path) -> None:
@@ -120,11 +120,11 @@ def _remove_empty(place: Path) -> None:
                 os.rmdir(folder)
 
 
-def _bring_back(vault: Vault, step: Step, sources: list[tuple[str | None, str]], *, hard: bool) -> None:
-    then = step.then or ""
+def _bring_back(trash: Trash, step: Step, sources: list[tuple[str | None, str]], *, hard: bool) -> None:
+    vault, then = trash.vault, step.then or ""
     source = next((path for state, path in sources if state == then), None) if step.text is None else None
     if source is not None and (step.now is None or then.startswith(INODE)):
-        _remove(vault, step, hard=hard)
+        _remove(trash, step, hard=hard)
         _remove_empty(vault.root.joinpath(*step.path.split("/")))
         vault.move(source, step.path, then)
         sources.remove((then, source))
@@ -135,7 +135,7 @@ def _bring_back(vault: Vault, step: Step, sources: list[tuple[str | None, str]],
                 os.chmod(vault.locate(step.path), step.mode)
     elif source is not None:
         if step.now is not None and not hard:
-            vault.trash.copy(step.path, step.now)
+            trash.copy(step.path, step.now)
         vault.check_target(step.path)
         old, pieces = vault.locate(source).stat(), vault.pieces(source)
         vault.place(step.path, pieces, mode=old.st_mode, mtime_ns=old.st_mtime_ns, expected=step.now, own=True)

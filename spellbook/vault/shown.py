@@ -1,9 +1,8 @@
 """
 The part of a vault that a limited token sees, as if it were a vault of its own. It is only read.
 
-Which files there are is what the vault's index says; what is in a file is looked at once more when it is read. Whatever
-else lies in the folder is not there: other notes, attachments, the trash, the journal. Code that lists or opens files
-by itself finds nothing, since `root` is a folder that does not exist.
+The vault's index lists the files; the content of each is checked again when it is read. Other notes, attachments, the
+trash and the journal are not there. Code that lists or opens files by itself finds nothing: `root` does not exist.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from spellbook.system.errors import MemoryNotFound
 from spellbook.vault.folder import Folder
 from spellbook.vault.listing import Listing
 from spellbook.vault.vault import Vault
-from spellbook.vault.writer import NoWriter
 
 
 class Shown(Vault):
@@ -25,6 +23,8 @@ class Shown(Vault):
 
     `is_shown` is asked for the path and the bytes of each that is read. `state` holds an empty journal.
     """
+
+    is_only_read = True
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Shown(Vault):
         *,
         obsidian: bool = False,
     ) -> None:
-        super().__init__(state / "no-folder", state, writer=NoWriter)
+        super().__init__(state / "no-folder", state)
         self._folder = Folder(lies_in, obsidian=obsidian)
         self._listed = listed
         self._is_shown = is_shown

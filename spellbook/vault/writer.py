@@ -1,4 +1,9 @@
-"""The steps of a write: one writer at a time, and each change recorded in the journal before it is made."""
+"""
+The changes of single files, each of which leaves the old file or the new one, complete, even after a crash.
+
+There is one writer at a time, and each change is recorded in the journal before it is made. A file that another program
+changed in the meantime is never overwritten.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,8 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
 from spellbook.notes.note import MOST_BYTES
 from spellbook.system import disk
@@ -24,29 +28,38 @@ from spellbook.vault import names, rules
 from spellbook.vault.folder import Folder, digest
 from spellbook.vault.journal import INODE, Change, Journal, inode_of
 
-AT_ONCE = 16
+_AT_ONCE = 16
 """Files written in parallel: 25 times as fast as one by one, measured with an fsync for each."""
 
-SAVE_SECONDS = 0.3
+_SAVE_SECONDS = 0.3
 """How old an empty file is at least that is replaced."""
 
 
-class Writer:
-    """The steps of changes to `folder`. The lock file between processes is in `state`."""
+class Writer(Folder):
+    """A folder whose files can be changed. The lock between processes is in `state`, and the journal unless given."""
 
-    def __init__(self, folder: Folder, state: Path, journal: Journal) -> None:
-        self.folder = folder
-        self.journal = journal
+    is_only_read = False
+    """Whether every change is refused; notes of such a folder come and go as others make them."""
+
+    def __init__(
+        self,
+        root: Path,
+        state: Path,
+        journal: Journal | None = None,
+        known: Callable[[], int] = lambda: 0,
+        *,
+        obsidian: bool = False,
+    ) -> None:
+        super().__init__(root, known, obsidian=obsidian)
+        self.journal = journal or Journal(state)
         self._state = state
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """
-        Hold the write lock of the vault. Editors do not take this lock.
-
-        Every write goes through here: raises VaultNotFound if the vault is not there.
-        """
-        self.folder.check_there()
+        """Hold the write lock, as every write of Spellbook does; editors do not. Raises VaultNotFound, StorageError."""
+        if self.is_only_read:
+            raise PermissionDenied(f"{self.root}: this folder is only read.", "Change the file in an editor.")
+        self.check_there()
         busy = StorageError("Another Spellbook has been writing for 30 seconds.", "Try again; nothing was written.")
         with contextlib.ExitStack() as held:
             try:
@@ -56,7 +69,7 @@ class Writer:
                     f"{self._state}: the state folder cannot be written ({error.strerror}).",
                     "Mend it, or set SPELLBOOK_STATE.",
                 ) from error
-            self.folder.check_there()  # it may have gone while this waited
+            self.check_there()  # it may have gone while this waited
             yield
 
     @contextlib.contextmanager
@@ -70,9 +83,9 @@ class Writer:
                 self.journal.retract(numbers)
             raise
 
-    def expect(self, path: str, expected: str) -> bytes:
+    def _expect(self, path: str, expected: str) -> bytes:
         """Return the bytes of a note if they hash to `expected`. Raises Conflict."""
-        data = self.folder.read(path)[0]
+        data = self.read(path)[0]
         if digest(data) != expected:
             raise changed(path)
         return data
@@ -80,32 +93,69 @@ class Writer:
     def read_for_log(self, path: str, expected: str) -> bytes | str:
         """Return a note's bytes, or `expected` for what the journal does not keep. Raises Conflict."""
         if expected.startswith(INODE):
-            if inode_of(self.folder.root.joinpath(*path.split("/"))) != expected:
-                raise changed(path)
-            return expected
-        if is_logged(path, self.folder.locate(path)):
-            return self.expect(path, expected)
-        if self.folder.hash(path) != expected:
+            now = inode_of(self.root.joinpath(*path.split("/")))
+        elif is_logged(path, self.locate(path)):
+            return self._expect(path, expected)
+        else:
+            now = self.hash(path)
+        if now != expected:
             raise changed(path)
         return expected
 
-    def real(self, path: str) -> Path:
-        return Path(os.path.realpath(self.folder.locate(path)))
+    # -- replacing
 
-    def replace(self, path: str, data: bytes, mode: int, expected: str) -> SpellbookError | None:
-        """Replace a file's bytes; return the error, if any."""
-        place = self.real(path)
+    def write(self, path: str, data: bytes, expected: str) -> None:
+        """Replace the file's bytes by `data`. Raises Conflict, nothing written, if their `digest` is not `expected`."""
+        for error in self.write_all({path: (data, expected)}).values():
+            raise error
+
+    def write_all(self, texts: Mapping[str, tuple[bytes, str]]) -> dict[str, SpellbookError]:
+        """
+        Replace the bytes of many notes, in parallel; return the error of each path that could not be written.
+
+        `texts` has for each path the new bytes and the `digest` of the present ones; where that differs, the error is
+        a Conflict and the file stays as it is.
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        failed: dict[str, SpellbookError] = {}
+        changes: list[Change] = []
+        with self.exclusive():
+            for path, (data, expected) in texts.items():
+                try:
+                    before, mode = self._expect(path, expected), mode_of(self.locate(path))
+                    changes.append(Change(path, before, data, mode))
+                except SpellbookError as error:
+                    failed[path] = error
+            numbers = self.journal.note(changes) if changes else []
+            with ThreadPoolExecutor(min(_AT_ONCE, len(changes) or 1)) as pool:
+                reasons = pool.map(lambda change: self._replace(change, *texts[change.path]), changes)
+                for change, number, reason in zip(changes, numbers, reasons, strict=True):
+                    if reason is not None:
+                        failed[change.path] = reason
+                        with contextlib.suppress(StorageError):
+                            self.journal.retract([number])
+                [*pool.map(disk.sync_folder, {self._real(change.path).parent for change in changes})]
+        return failed
+
+    def _replace(self, change: Change, data: bytes, expected: str) -> SpellbookError | None:
+        """Replace a file's bytes by `data`; return the error, if any."""
+        place = self._real(change.path)
         try:
             with disk.written(place.parent, data, 0o600) as temporary:
-                os.chmod(temporary, mode)
-                self.swap(path, temporary, place, expected)
+                os.chmod(temporary, change.mode)
+                self._swap(change.path, temporary, place, expected)
         except SpellbookError as error:
             return error
         except OSError as error:
-            return disk.storage_error(path, error)
+            return disk.storage_error(change.path, error)
         return None
 
-    def swap(self, path: str, temporary: Path, place: Path, expected: str) -> None:
+    def _real(self, path: str) -> Path:
+        return Path(os.path.realpath(self.locate(path)))
+
+    @staticmethod
+    def _swap(path: str, temporary: Path, place: Path, expected: str) -> None:
         """Replace a file. Raises Conflict, MemoryNotFound, OSError."""
         try:
             if expected == digest(b""):
@@ -116,38 +166,92 @@ class Writer:
         except FileNotFoundError as error:
             raise gone(path) from error
 
-    def write_new(self, folder: Path, data: bytes, mode: int | None, paths: Iterator[str]) -> str | None:
-        """Write a new file in `folder` at the first free path, and return that path; None if all are taken."""
-        inside = folder.relative_to(self.folder.root)
-        with self.exclusive(), disk.explain_errors(str(inside)):
-            self.folder.make(inside.as_posix())
-            with disk.written(folder, data, None if mode is None else rules.permissions(mode)) as temporary:
-                for path in paths:
-                    place = self.folder.root.joinpath(*path.split("/"))
-                    if os.path.lexists(place):
-                        continue
-                    with contextlib.suppress(FileExistsError), self.record(Change(path, None, data)):
-                        disk.claim(temporary, place)
-                        disk.sync_folder(folder)
-                        return path
-                return None
+    def place(
+        self,
+        path: str,
+        pieces: Iterable[bytes],
+        *,
+        mode: int | None = None,
+        mtime_ns: int | None = None,
+        expected: str | None = None,
+        sync: bool = True,
+        own: bool = False,
+    ) -> None:
+        """
+        Write a file of any kind and size to exactly this path, which must be free, or have the hash `expected`.
 
-    def create(self, parts: list[str], name: str, data: bytes, mode: int | None = None) -> str:
+        Raises PathOutsideVault for a path that is not `admitted`, and Conflict if something else is there. Permissions
+        are restricted by `rules`. Neither applies to the vault's `own` files, on their way to or from the trash.
+        If `pieces` raises, nothing is written. The journal keeps the texts of notes, and of other files only hashes.
+        Without `sync`, the caller syncs the folder after placing many files.
+        """
+        place = Path(os.path.realpath(self.locate(path, known=True))) if own else self.admitted(path)
+        with self.exclusive(), disk.explain_errors(path):
+            try:
+                self.make(place.parent.relative_to(self.root).as_posix())
+                mode = mode_of(place) if mode is None and expected is not None else mode
+                if mode is not None:
+                    mode = mode & 0o777 | 0o600 if own else rules.permissions(mode)
+                hashed = disk.Hashed(pieces)
+                with disk.written(place.parent, hashed, mode) as temporary:
+                    if mtime_ns is not None:
+                        disk.set_time(temporary, mtime_ns)
+                    before = None if expected is None else self.read_for_log(path, expected)
+                    after = temporary.read_bytes() if is_logged(path, temporary) else hashed.sha256
+                    with self.record(Change(path, before, after, mode_of(place))):
+                        if expected is None:
+                            disk.claim(temporary, place)
+                        else:
+                            self._swap(path, temporary, place, expected)
+                if sync:
+                    disk.sync_folder(place.parent)
+            except FileExistsError as error:
+                raise taken(path) from error
+
+    # -- new files
+
+    def put(self, path: str, data: bytes, expected: str | None, mode: int = 0o644) -> None:
+        """Write `data`, with `mode` if new. Raises Conflict if the hash is not `expected`; None is no file."""
+        self.check_target(path)
+        if expected is not None:
+            self.write(path, data, expected)
+        else:
+            self.place(path, [data], mode=mode, own=path.startswith(f"{rules.TRASH}/"))
+
+    def write_numbered(self, parts: list[str], name: str, data: bytes, mode: int | None = None) -> str:
         """Write a new note `<name>.md`, `<name> 2.md` if that is taken, in the folder of `parts`; return its path."""
-        folder = "/".join(parts)
-        self.folder.check_target(f"{folder}/x.md".lstrip("/"))
-        place = self.folder.root.joinpath(*parts)
-        path = self.write_new(place, data, mode, (str(PurePosixPath(*parts, file)) for file in _free(place, name)))
-        if path is None:
-            raise StorageError(f"{folder}: 10,000 notes are called {name!r}.", "Choose another title.")
-        return path
+        folder, place = "/".join(parts), self.root.joinpath(*parts)
+        self.check_target(f"{folder}/x.md".lstrip("/"))
+        with self.exclusive(), disk.explain_errors(folder or "."):
+            self.make(folder)
+            with disk.written(place, data, None if mode is None else rules.permissions(mode)) as temporary:
+                for file in _free(place, name):
+                    path = "/".join([*parts, file])
+                    with contextlib.suppress(FileExistsError), self.record(Change(path, None, data)):
+                        disk.claim(temporary, place / file)
+                        disk.sync_folder(place)
+                        return path
+        raise StorageError(f"{folder}: 10,000 notes are called {name!r}.", "Choose another title.")
 
-    def move(self, source: Path, data: bytes | str, paths: Iterator[str]) -> str | None:
+    # -- moving and deleting
+
+    def move(self, path: str, to: str, expected: str) -> None:
+        """Move what has this state (see `Trace`). Raises Conflict, nothing done, if it changed or `to` is taken."""
+        source = self.root.joinpath(*path.split("/")) if expected.startswith(INODE) else self.locate(path)
+        self.locate(to)
+        self.check_target(to)
+        with self.exclusive(), disk.explain_errors(to):
+            data = self.read_for_log(path, expected)
+            self.make(to.rpartition("/")[0])
+            if self._move_free(source, data, iter([to])) is None:
+                raise taken(to)
+
+    def _move_free(self, source: Path, data: bytes | str, paths: Iterator[str]) -> str | None:
         """Move a file with the bytes or state `data` to the first free path; return that, None if all are taken."""
-        path = source.relative_to(self.folder.root).as_posix()
+        path = source.relative_to(self.root).as_posix()
         for to in paths:
-            target = self.folder.root.joinpath(*to.split("/"))
-            self.folder.check_here(to)
+            target = self.root.joinpath(*to.split("/"))
+            self.check_here(to)
             if os.path.lexists(target):
                 continue
             changes = Change(path, data, None, mode_of(source)), Change(to, None, data)
@@ -159,37 +263,38 @@ class Writer:
     def move_numbered(self, source: Path, data: bytes | str, to: str) -> str:
         """Move a file with the bytes or the state `data` to `to`, or to a numbered path beside it if that is taken."""
         folder, _, name = to.rpartition("/")
-        self.folder.make(folder)
-        moved = self.move(source, data, names.numbered(to))
+        self.make(folder)
+        moved = self._move_free(source, data, names.numbered(to))
         if moved is None:
             raise StorageError(f"{folder}: 10,000 files are called {name}.", "Empty the trash.")
         return moved
 
     def unlink(self, path: str, expected: str) -> None:
         """Rename a file, check its hash, then delete it, so that a change saved at the last moment is not lost."""
-        place = self.folder.locate(path)
-        aside = disk.temporary_name(place.parent)
-        os.replace(place, aside)
-        try:
-            if disk.hash_of(aside) != expected:
-                raise Conflict(
-                    f"{path}: the file was changed by somebody else meanwhile.",
-                    "Read it again and repeat; nothing was erased.",
-                )
-            aside.unlink()
-        except BaseException:
-            for name in names.numbered(place.name):
-                with contextlib.suppress(FileExistsError, FileNotFoundError):
-                    disk.take(aside, place.with_name(name))
-                    break
-            raise
-        disk.sync_folder(place.parent)
+        place = self.locate(path)
+        with self.record(Change(path, self.read_for_log(path, expected), None, mode_of(place))):
+            aside = disk.temporary_name(place.parent)
+            os.replace(place, aside)
+            try:
+                if disk.hash_of(aside) != expected:
+                    raise Conflict(
+                        f"{path}: the file was changed by somebody else meanwhile.",
+                        "Read it again and repeat; nothing was erased.",
+                    )
+                aside.unlink()
+            except BaseException:
+                for name in names.numbered(place.name):
+                    with contextlib.suppress(FileExistsError, FileNotFoundError):
+                        disk.take(aside, place.with_name(name))
+                        break
+                raise
+            disk.sync_folder(place.parent)
 
 
 def _wait_for_save(place: Path) -> None:
     """Wait while a file is empty that was just written: an editor that truncates, then writes, may be in between."""
-    while (status := os.stat(place)).st_size == 0 and 0 <= time.time() - status.st_mtime < SAVE_SECONDS:
-        time.sleep(SAVE_SECONDS / 20)
+    while (status := os.stat(place)).st_size == 0 and 0 <= time.time() - status.st_mtime < _SAVE_SECONDS:
+        time.sleep(_SAVE_SECONDS / 20)
 
 
 def _free(place: Path, name: str) -> Iterator[str]:
@@ -234,12 +339,3 @@ def is_logged(path: str, place: Path) -> bool:
     except OSError:  # it is gone
         size = 0
     return path[-3:].lower() == ".md" and size <= MOST_BYTES
-
-
-class NoWriter(Writer):
-    """Refuses every write."""
-
-    @contextlib.contextmanager
-    def exclusive(self) -> Iterator[NoReturn]:
-        raise PermissionDenied(f"{self.folder.root}: this folder is only read.", "Change the file in an editor.")
-        yield

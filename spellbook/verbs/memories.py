@@ -21,7 +21,20 @@ from spellbook.verbs.arguments import (
     QUERY,
     SKIPPED,
 )
-from spellbook.verbs.declare import MOST_TEXT, NEEDED, choice, flag, mapping, needed, number, share, text, texts, verb
+from spellbook.verbs.declare import (
+    MOST_ID,
+    MOST_TEXT,
+    NEEDED,
+    choice,
+    flag,
+    mapping,
+    needed,
+    number,
+    share,
+    text,
+    texts,
+    verb,
+)
 from spellbook.verbs.labels import LINE, STRINGS
 
 _SHOWN: dict[str, Any] = {"max_tokens": MAX_TOKENS, "format": FORM}
@@ -171,7 +184,7 @@ GET_ARTICLE = verb(
 ASK_ARTICLES = verb(
     "ask",
     question=QUERY,
-    article_id=text("Only this article, by its id.", 4_000),
+    article_id=text("Only this article, by its id.", MOST_ID),
     category=text("Only articles of this category; * asks the whole vault.", 200),
     limit=LIMIT,
     **_SHOWN,
@@ -180,7 +193,7 @@ DELETE_ARTICLE = verb("delete", "write", article_id=_ARTICLE)
 
 # -- documents beside the vault
 
-_PATH = text("A folder in the documents, the project or the vault; else the project's documents.", 4_000)
+_PATH = text("A folder in the documents, the project or the vault; else the project's documents.", MOST_ID)
 SEARCH_DOCUMENTS = verb(
     "wiki_search", query=QUERY, limit=LIMIT, threshold=MIN_SCORE, path=_PATH, **_SHOWN, explain=EXPLAIN
 )

@@ -33,6 +33,7 @@ from spellbook.verbs.arguments import (
     SKIPPED,
 )
 from spellbook.verbs.declare import (
+    MOST_ID,
     MOST_LETTERS,
     MOST_TEXT,
     NEEDED,
@@ -78,7 +79,7 @@ WHY = verb(
     "read",
     query=QUERY,
     also=ALSO,
-    id=text("Id of a section or note, or its path.", 4_000),
+    id=text("Id of a section or note, or its path.", MOST_ID),
     verb=MODE.but(typed="The verb to explain."),
     limit=LIMIT,
     filter=FILTER,
@@ -173,7 +174,7 @@ REVISE = verb(
 ERASE = verb(
     "erase",
     "write",
-    chunk_id=text("Id of a section or note.", 4_000),
+    chunk_id=text("Id of a section or note.", MOST_ID),
     topic_id=text("topic or category/topic."),
     hard=HARD,
     whole=flag("Erase the section's whole note."),
@@ -204,7 +205,7 @@ LOG = verb(
     "log",
     "read",
     limit=number("Maximum number of entries.", 20, 1, 1_000),
-    path=text("Only changes of this note.", 4_000),
+    path=text("Only changes of this note.", MOST_ID),
 )
 UNDO = verb(
     "undo",

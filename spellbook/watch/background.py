@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from spellbook.library import upkeep
 from spellbook.library.book import Spellbook
@@ -14,6 +14,12 @@ from spellbook.models.base import servers
 from spellbook.system import processes
 from spellbook.system.errors import SpellbookError
 from spellbook.system.heap import freeze
+from spellbook.system.lazy import lazy
+
+if TYPE_CHECKING:
+    from spellbook.watch import watcher
+else:  # the first answer does not wait for watchdog
+    (watcher,) = lazy("spellbook.watch", "watcher")
 
 WARM_UP_SECONDS = 1.0
 CALL_SECONDS = 0.25
@@ -25,15 +31,16 @@ class Background:
     """
     Watches the vault, and loads model and vectors only after the first call: an idle server must stay small.
 
-    What a large vault needs that was never read is loaded beside its first scan.
+    What a large vault needs that was never read is loaded beside its first scan. `prepare` is called a second after the
+    start, and loads what the first answer needs.
     """
 
-    def __init__(self, book: Spellbook, called: threading.Event) -> None:
+    def __init__(self, book: Spellbook, called: threading.Event, prepare: Callable[[], object]) -> None:
         self._book = book
+        self._prepare = prepare
         self._called = called
         servers.add(self)
-        book.hand_over(processes.Watched(is_starting=True))  # no question needs to read a large vault
-        self._watcher: Any = None
+        self._watcher: watcher.Watcher | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spellbook-warm-up", daemon=True)
         self._thread.start()
@@ -48,24 +55,31 @@ class Background:
             self._watcher.stop(within=0.5)
 
     def _run(self) -> None:
-        if self._stopped.wait(WARM_UP_SECONDS):
-            return
-        import_module("spellbook.mcp.render")  # the first answer needs it
-        from spellbook.watch.watcher import Watcher
-
-        self._watcher = Watcher(self._book).start()
-        if not self._is_being_read():
+        # From now on no question reads a large vault by itself.
+        with processes.present(self._book.config.state, processes.EMBEDDING):
+            if self._stopped.wait(WARM_UP_SECONDS):
+                return
+            self._prepare()
+            self._watcher = watcher.Watcher(self._book).start()
+            is_first_scan = self._is_being_read()
+            if is_first_scan:
+                self._warm_up()
+            self._watcher.begun.wait()
+        if not is_first_scan:
             self._called.wait()
             if self._stopped.wait(CALL_SECONDS):
                 return
+            self._warm_up()
+        freeze()
+
+    def _is_being_read(self) -> bool:
+        """Return whether a large vault is read for the first time: its texts need the models in any case, so soon."""
+        with suppress(SpellbookError):
+            return upkeep.is_being_read(self._book.index)
+        return False
+
+    def _warm_up(self) -> None:
         try:
             self._book.warm_up()
         except Exception as error:  # the first search reports it to the client
             _log.warning("Warming up failed: %s", error)
-        freeze()
-
-    def _is_being_read(self) -> bool:
-        """Say whether a large vault is read for the first time: its texts need the models in any case, so soon."""
-        with suppress(SpellbookError):
-            return upkeep.is_being_read(self._book.index, self._book.watched)
-        return False

@@ -1,8 +1,8 @@
 """
 Watch the vault and keep the index up to it; one watcher a vault, whichever process it lives in.
 
-Events are hints and never the truth: they only say where to look, and a look
-at everything follows whenever they may have been lost.
+Events are hints and never the truth: they only say where to scan, and a scan
+of everything follows whenever they may have been lost.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from watchdog import events
 
@@ -29,7 +28,7 @@ from spellbook.settings.paths import OBSIDIAN
 from spellbook.system import processes
 from spellbook.system.disk import eventless
 from spellbook.system.errors import SpellbookError, StorageError
-from spellbook.system.lock import Held, take
+from spellbook.system.lock import take
 from spellbook.text.unicode import is_whole
 from spellbook.vault.ignored import IGNORE_FILE
 from spellbook.watch import observers
@@ -39,25 +38,25 @@ if TYPE_CHECKING:
 
 
 QUIET = 0.3
-"""Seconds without an event before the vault is looked at."""
+"""Seconds without an event before the vault is scanned."""
 
 MOST_WAIT = 2.0
 """Seconds for which a stream of events can put that off."""
 
-FULL_LOOK = 30.0
-"""Seconds between looks at everything, whatever the events were."""
+FULL_LOOK = processes.BELIEVED / 2
+"""Seconds between scans of everything, whatever the events were."""
 
 AGAIN = 2.0
-"""Seconds between such looks while a folder reports no events or after a failed one; longer if a look takes long."""
+"""Seconds between such scans while a folder reports no events or after a failed one; longer if a scan takes long."""
 
 SETTLE_AFTER = 1.5
 """Seconds without changes before the cache is trimmed and Chroma catches up, in two more; see `vectors.follow`."""
 
 SNAPSHOT_AFTER = 120.0
-"""Seconds until a process that watches first looks whether the day's snapshot is there."""
+"""Seconds until a process that watches first checks whether the day's snapshot is there."""
 
 SNAPSHOT_LOOK = 1800.0
-"""Seconds between such looks."""
+"""Seconds between such checks."""
 
 RELEASE_AFTER = 600.0
 """Seconds without a question or a new vector before the memory for them is freed."""
@@ -70,7 +69,7 @@ _MOST_NAMED = 3
 
 _log = logging.getLogger(__name__)
 _ELECTION = 1.0
-"""Seconds between checks whether this vault's watcher has ended, a judgement; the others look themselves meanwhile."""
+"""Seconds between attempts to become the watcher. Until then, other processes scan by themselves. By hand."""
 
 _USEFUL: list[type[events.FileSystemEvent]] = [
     events.FileCreatedEvent,
@@ -89,12 +88,14 @@ class Watcher:
     """
     Watches `book`'s vault from a thread, once no other process does.
 
-    `on_report` is called, from a watcher's thread, with what a look at the
-    vault changed and what was embedded afterwards.
+    `on_report` is called, from a watcher's thread, with the report of each scan that found a change, and of what was
+    embedded afterwards. `begun` is set once the first scan is over, or another process watches.
     """
 
     def __init__(self, book: Spellbook, on_report: Callable[[Report], None] | None = None) -> None:
+        self.begun = threading.Event()
         self._book = book
+        self._state = book.config.state
         self._on_report = on_report
         self._hints = Hints(str(book.config.vault))
         self._stopping = threading.Event()
@@ -103,17 +104,12 @@ class Watcher:
         self._threads: list[threading.Thread] = []
         self._observer: BaseObserver | None = None
         self._is_elected = False
-        self._has_looked = False
-        self._beaten = 0.0
         self._refused: dict[str, int] = {}
-        self._to_count = threading.Event()
-        self._unseen = self._eventless = ""
+        self._unseen = ""
         self._root: tuple[int, int] | None = None
         self._next_try = 0.0
-        self._look_seconds = 0.0
+        self._scan_seconds = 0.0
         self._logged: dict[str, str] = {}
-        self._state = processes.Watched(is_starting=True)
-        self._ready: Held | None = None
         self._follow_after = 0.0
 
     def start(self) -> Watcher:
@@ -140,23 +136,23 @@ class Watcher:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # -- looking
+    # -- scanning
 
     def _watch(self) -> None:
         # The lock is taken and released by this thread; the kernel frees it if the process dies.
         try:
-            while (lock := take(self._book.config.state / processes.ELECTED)) is None:
-                self._hand_over(is_starting=False)
+            while (lock := take(self._state / processes.ELECTED)) is None:
+                self.begun.set()
                 if self._stopping.wait(_ELECTION):
                     return
-        except OSError as error:
+        except OSError as error:  # each question scans by itself
             self._say("watch", error)
-            self._hand_over(is_starting=False)  # each question looks by itself
+            self.begun.set()
             return
         self._is_elected = True
         try:
             self._observe()
-            self._hints.everything()  # observe first, look second: nothing falls between
+            self._hints.everything()  # observe first, scan second: nothing falls between
             next_full = time.monotonic() + FULL_LOOK
             missed: list[str] = []
             while not self._stopping.is_set():
@@ -164,66 +160,34 @@ class Watcher:
                 if self._stopping.is_set():
                     break
                 self._restart_observer()
-                self._vouch()
                 now = time.monotonic()
                 if now >= next_full:
                     self._hints.everything()
                 if due := self._hints.due(now, force=now >= next_full):
                     full, paths = due[0], [*missed, *due[1]]
-                    well = self._look(full, paths)
-                    missed = [] if well else [*dict.fromkeys(paths)]
-                    self._has_looked |= well
-                    self._vouch()
-                    if full or not well:
-                        # Without events, look as often as costs no more than some per cent of a processor.
-                        is_reliable = well and self._state.is_current
-                        next_full = time.monotonic() + (
-                            FULL_LOOK if is_reliable else max(AGAIN, 20 * self._look_seconds)
-                        )
+                    is_well = self._scan(full, paths)
+                    missed = [] if is_well else [*dict.fromkeys(paths)]
+                    if full or not is_well:
+                        # Without events, scan as often as costs no more than some per cent of a processor.
+                        wait = FULL_LOOK if self._announce(is_well) else max(AGAIN, 20 * self._scan_seconds)
+                        next_full = time.monotonic() + wait
+                    self.begun.set()
         finally:
             self._is_elected = False
-            self._hand_over(is_starting=False)
-            self._retract()
-            with contextlib.suppress(SpellbookError):
-                self._book.index.catalog.set_unseen("")
+            processes.announce(self._state, None)
             self._unobserve()
             self._hints.close()
             lock.release()
+            self.begun.set()
 
-    def _vouch(self) -> None:
-        """Let others rely on this watcher while it sees every folder, and tell them which folders it cannot see."""
-        if self._to_count.is_set():
-            self._to_count.clear()
-            self._unseen = self._blind()
-            with contextlib.suppress(SpellbookError):
-                self._book.index.catalog.set_unseen(self._unseen)
-            self._say("watch", SpellbookError(self._unseen) if self._unseen else None)
-        if self._has_looked and self._observer is not None and not self._unseen and not self._eventless:
-            self._ready = self._ready or take(self._book.config.state / processes.READY, -1)
-            self._hand_over(is_current=True)
-            self._beat()
-        else:
-            self._retract()
-
-    def _retract(self) -> None:
-        """No longer let others rely on this watcher."""
-        self._hand_over(is_current=False)
-        if self._ready is not None:
-            self._ready.release()
-            self._ready = None
-
-    def _hand_over(self, **changed: Any) -> None:
-        """Hand what this watcher knows of the vault to the book, if it changed."""
-        state = replace(self._state, **changed)
-        if state != self._state:
-            self._state = state
-            self._book.hand_over(state)
-
-    def _beat(self, *_: object) -> None:
-        """Give a sign of life to those who rely on this watcher, if it is time; a long look calls this too."""
-        if self._state.is_current and time.monotonic() - self._beaten >= processes.BEAT:
-            self._beaten = time.monotonic()
-            processes.beat(self._book.config.state)
+    def _announce(self, is_well: bool) -> bool:
+        """After a scan that ended well or not, say whether others may rely on this watcher, and return that."""
+        unseen = self._unseen = self._blind()
+        self._say("watch", SpellbookError(unseen) if unseen else None)
+        is_deaf = self._observer is None or self._book.config.polls or eventless(self._book.config.vault)
+        is_relied_upon = is_well and not unseen and not is_deaf
+        processes.announce(self._state, unseen if unseen or is_relied_upon else None)
+        return is_relied_upon
 
     def _blind(self) -> str:
         """Say which folders cannot be watched, why, and what to do; "" if all can."""
@@ -240,19 +204,17 @@ class Watcher:
         named = ", ".join([*folders[:_MOST_NAMED], *(["…"] if len(folders) > _MOST_NAMED else [])])
         return f"{len(folders)} folder{'s' * (len(folders) > 1)} cannot be watched ({named}): {why}"
 
-    def _look(self, full: bool, paths: list[str]) -> bool:
-        """Take in what changed; say whether that went well. Whatever one look meets, there is a next one."""
+    def _scan(self, full: bool, paths: list[str]) -> bool:
+        """Scan everything or `paths`; return whether that went well. After a failure another scan follows."""
         started = time.monotonic()
         try:
             self._book.follow()
-            # A full look announces the embedding before it starts, because the embedding thread is only woken after it.
+            # A full scan announces the embedding before it starts, since the embedding thread is only woken after it.
             if full:
-                with processes.present(self._book.config.state, processes.EMBEDDING):
+                with processes.present(self._state, processes.EMBEDDING):
                     # An event may tell of a change that no stamp shows.
-                    report = sync.scan(self._book.index, hinted=frozenset(paths), progress=self._beat)
-                self._look_seconds = time.monotonic() - started
-                self._eventless = "polled" if self._book.config.polls else eventless(self._book.config.vault)
-                self._to_count.set()  # what could not be watched may be gone, or ignored now
+                    report = sync.scan(self._book.index, hinted=frozenset(paths), progress=self._keep_watched)
+                self._scan_seconds = time.monotonic() - started
             else:
                 report = sync.scan_paths(self._book.index, paths)
             if full or report.added or report.changed:
@@ -262,26 +224,25 @@ class Watcher:
             if self._on_report and (report.added or report.changed or report.moved or report.removed):
                 self._on_report(sync.finish(self._book.index, report, started))
         except Exception as error:
-            complaint = self._say("look", error)
-            with contextlib.suppress(SpellbookError):
-                self._book.index.catalog.set_looked(complaint)  # for whoever relies on this watcher
-            self._hand_over(complaint=complaint, is_starting=False)
+            self._say("scan", error)
             return False
-        if full:  # a look at some files says nothing of the others
-            self._state = replace(self._state, complaint=self._say("look", None), is_starting=False)
-            self._book.hand_over(self._state)  # also if only the book met something
+        if full:  # a scan of some files says nothing of the others
+            self._say("scan", None)
         return True
 
+    def _keep_watched(self, *_: object) -> None:
+        processes.keep_watched(self._state)
+
     def _embed(self) -> None:
-        """Embed what the looks found, in a thread of its own, so that new words never wait for old vectors."""
+        """Embed what the scans found, in a thread of its own, so that new words never wait for old vectors."""
         while not self._stopping.is_set():
             self._to_embed.wait()
             self._to_embed.clear()
             if self._stopping.is_set():
                 return
-            with self._reporting("embed"):  # tried again after the next look at everything
+            with self._reporting("embed"):  # tried again after the next scan of everything
                 started = time.monotonic()
-                with processes.present(self._book.config.state, processes.EMBEDDING):
+                with processes.present(self._state, processes.EMBEDDING):
                     stored = embed.embed_texts(
                         self._book.index, progress=lambda *_: self._to_settle.set(), stop=self._stopping.is_set
                     )
@@ -335,13 +296,12 @@ class Watcher:
         else:
             self._say(what, None)
 
-    def _say(self, what: str, error: Exception | None) -> str:
-        """Log what went wrong, once until it is well again, and return it."""
+    def _say(self, what: str, error: Exception | None) -> None:
+        """Log what went wrong, once until it is well again."""
         text = str(error) or repr(error) if error else ""
         if error and text != self._logged.get(what):
             _log.warning("%s", text, exc_info=None if isinstance(error, SpellbookError) else error)
         self._logged[what] = text
-        return text
 
     # -- observing
 
@@ -351,29 +311,28 @@ class Watcher:
         vault = self._book.config.vault
         self._root = _identity(vault)
         self._refused.clear()
-        self._has_looked = False
+        processes.announce(self._state, None)
         started = time.monotonic()
         observer = None
         try:
             observer = observers.observer(str(vault), self._refuse)
             observer.schedule(self._hints, str(vault), recursive=True, event_filter=_USEFUL)
             observer.start()
-        except OSError as error:  # a limit, or the root is gone; the timer still looks
+        except OSError as error:  # a limit, or the root is gone; the timer still scans
             self._refuse(str(vault), error)
             if observer is not None:
                 with contextlib.suppress(Exception):
                     observer.stop()
         else:
             self._observer = observer
-        self._to_count.set()
         self._next_try = time.monotonic() + max(FULL_LOOK, 20 * (time.monotonic() - started))
 
     def _refuse(self, place: str, error: OSError) -> None:
         """Note that a folder cannot be watched; called from whichever thread tried."""
         if error.errno not in {errno.ENOENT, errno.ENOTDIR}:  # else it is gone, or a name that a file has now
             self._refused[place] = error.errno or 0
-            self._to_count.set()
-            self._hints.wake.set()
+            processes.announce(self._state, None)  # until a scan is over, which comes at once
+            self._hints.everything()
 
     def _unobserve(self) -> None:
         if self._observer is not None:
@@ -407,7 +366,7 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 
 
 class Hints(events.FileSystemEventHandler):
-    """Collects where to look."""
+    """Collects what to scan."""
 
     def __init__(self, root: str) -> None:
         self.wake = threading.Event()
@@ -425,7 +384,7 @@ class Hints(events.FileSystemEventHandler):
         logging.getLogger("watchdog").removeHandler(self._overflow)
 
     def _take_record(self, record: logging.LogRecord) -> bool:
-        """Look everywhere after watchdog's only sign of lost events, a line in its log; handle no record."""
+        """Scan everything after watchdog's only sign of lost events, a line in its log; handle no record."""
         if "overflow" in record.getMessage().lower():
             self.everything()
         return False
@@ -441,7 +400,7 @@ class Hints(events.FileSystemEventHandler):
         self._add(None)
 
     def due(self, now: float, *, force: bool = False) -> tuple[bool, list[str]] | None:
-        """Return whether to look at everything, and where else, once it has been quiet; None until then."""
+        """Return whether to scan everything, and what else, once it has been quiet; None until then."""
         with self._guard:
             wait = min(self._last + QUIET, self._first + MOST_WAIT) - now
             if not self._first or force or wait <= 0:

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import stat
 import tempfile
 import zipfile
@@ -25,7 +26,8 @@ from spellbook.system.disk import ignores_case
 from spellbook.system.errors import Conflict, InvalidInput, PathOutsideVault, StorageError
 from spellbook.vault import rules
 from tests.helpers import finished, python
-from tests.trees import TREES, contents, grow, is_killed, kept, run, state_of
+from tests.kills import is_killed
+from tests.trees import TREES, contents, grow, kept, state_of
 
 FORMS = pytest.mark.parametrize("form", ["json", "markdown"])
 
@@ -57,7 +59,7 @@ def other(tmp_path: Path) -> Path:
 @FORMS
 @example(files=ODD, mode=0o640, mtime_ns=1_700_000_000_123_456_700)
 @example(files=ODD, mode=0o755, mtime_ns=1)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     files=TREES,
     mode=st.sampled_from([0o644, 0o600, 0o775]),
@@ -90,34 +92,24 @@ def test_a_vault_comes_back_as_it_was(form: str, files: dict[str, bytes], mode: 
             assert (again.paths, again.unchanged) == ([], len(files))
 
 
-def test_the_same_vault_gives_the_same_zip(book, vault, tmp_path):
-    """Two zips of one vault are equal, byte for byte."""
-    grow(vault, ODD)
-    book.export(tmp_path / "a.zip")
-    book.export(tmp_path / "b.zip")
+def test_the_two_forms(book, vault, tmp_path):
+    """
+    Two zips of one vault are equal, byte for byte. The JSON is one object for any program: text as text, other bytes as
+    base64, notes with their frontmatter.
+    """
+    grow(vault, {"n.md": "---\ntopic: 항구\nwhen: 2026-01-02\n---\n# Crane\n".encode(), "b.bin": b"\xff\x00"})
+    for name in ("a.zip", "b.zip", "out.json"):
+        book.export(tmp_path / name)
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
     assert zipfile.ZipFile(tmp_path / "a.zip").testzip() is None
-
-
-def test_json_is_for_any_program(book, vault, tmp_path):
-    """The JSON is one object: text as text, other bytes as base64, notes with their frontmatter."""
-    grow(vault, {"n.md": "---\ntopic: 항구\nwhen: 2026-01-02\n---\n# Crane\n".encode(), "b.bin": b"\xff\x00"})
-    book.export(tmp_path / "out.json")
     given = json.loads((tmp_path / "out.json").read_bytes())
     assert (given["format"], given["version"], given["count"]) == ("spellbook-export", 1, 2)
     binary, note = given["files"]
     assert base64.b64decode(binary["base64"]) == b"\xff\x00"
     assert note["text"].encode() == (vault / "n.md").read_bytes()
     assert note["sha256"] == hashlib.sha256((vault / "n.md").read_bytes()).hexdigest()
-    assert note["note"] | {"meta": None} == {
-        "id": "n",
-        "title": "Crane",
-        "topic": "항구",
-        "kind": "note",
-        "importance": 0.5,
-        "meta": None,
-    }
-    assert note["note"]["meta"]["when"] == "2026-01-02"
+    assert note["note"].pop("meta")["when"] == "2026-01-02"
+    assert note["note"] == {"id": "n", "title": "Crane", "topic": "항구", "kind": "note", "importance": 0.5}
 
 
 @FORMS
@@ -134,18 +126,13 @@ def test_a_large_attachment_goes_in_pieces(vault, other, tmp_path, form):
     assert contents(other) == {"clip.mov": data, "z.md": b"after it"}
 
 
-def test_what_is_left_out(book, vault, tmp_path, write_note):
+def test_what_is_left_out(book, vault, tmp_path):
     """
     A backup leaves out other dot-folders, the trash, ignored files and system files; it follows only links inside the
-    vault.
+    vault. An export into the vault is refused, because the next export would contain it.
     """
-    grow(
-        vault,
-        {
-            path: b"x"
-            for path in ("a.md", ".git/config", ".obsidian/app.json", ".trash/t.md", "drafts/d.md", "sub/.DS_Store")
-        },
-    )
+    paths = ("a.md", ".git/config", ".obsidian/app.json", ".trash/t.md", "drafts/d.md", "sub/.DS_Store")
+    grow(vault, dict.fromkeys(paths, b"x"))
     grow(tmp_path, {"secret.md": b"s"})
     (vault / ".spellbookignore").write_text("drafts/\n")
     (vault / "in.md").symlink_to("a.md")
@@ -157,6 +144,9 @@ def test_what_is_left_out(book, vault, tmp_path, write_note):
         ("out.md", "a link that leads out of the vault, or nowhere"),
         ("caf\\xe9.md", "the file's name is not UTF-8"),
     }
+    with pytest.raises(InvalidInput, match="next export"):
+        book.export(vault / "x.zip")
+    assert not (vault / "x.zip").exists()
 
 
 def test_parts_of_a_vault(book, vault, tmp_path, write_note):
@@ -170,52 +160,33 @@ def test_parts_of_a_vault(book, vault, tmp_path, write_note):
     assert zipfile.ZipFile(tmp_path / "o.zip").namelist() == [".spellbook/config.toml", "a.md", "b.md"]
 
 
-def test_no_export_into_the_vault(book, vault):
-    """An export into the vault is refused, because the next export would contain it."""
-    with pytest.raises(InvalidInput, match="next export"):
-        book.export(vault / "x.zip")
-    assert not list(vault.iterdir())
-
-
 # -- conflicts
 
 
 @pytest.mark.parametrize(
-    ("rule", "expected", "trash"),
+    ("rule", "expected"),
     [
-        pytest.param("skip", {"a.md": b"mine", "same.md": b"same", "new.md": b"new"}, {}, id="skip"),
-        pytest.param(
-            "overwrite", {"a.md": b"theirs", "same.md": b"same", "new.md": b"new"}, {"a.md": b"mine"}, id="overwrite"
-        ),
-        pytest.param(
-            "rename", {"a.md": b"mine", "a-2.md": b"theirs", "same.md": b"same", "new.md": b"new"}, {}, id="rename"
-        ),
+        ("skip", {"a.md": b"mine"}),
+        ("overwrite", {"a.md": b"theirs"}),
+        ("rename", {"a.md": b"mine", "a-3.md": b"theirs"}),
     ],
 )
-def test_conflicts_go_by_their_rule(book, vault, tmp_path, rule, expected, trash):
+def test_conflicts_go_by_their_rule(book, vault, tmp_path, rule, expected):
     """
-    A different file with the same name stays, is replaced (the old one goes to the trash) or gets a second name;
-    repeating changes nothing.
+    A different file with the same name stays, is replaced (the old one goes to the trash) or gets a second name, which
+    no other imported file has; repeating changes nothing.
     """
-    source = grow(tmp_path / "source", {"a.md": b"theirs", "same.md": b"same", "new.md": b"new"})
-    grow(vault, {"a.md": b"mine", "same.md": b"same"})
+    source = grow(tmp_path / "source", {"a.md": b"theirs", "a-2.md": b"2", "same.md": b"same", "new.md": b"new"})
+    before = {"a.md": b"mine", "same.md": b"same"}
+    grow(vault, before)
     would = book.import_(source, on_conflict=rule, dry_run=True)
-    assert contents(vault) == {"a.md": b"mine", "same.md": b"same"}
+    assert contents(vault) == before
     done = book.import_(source, on_conflict=rule)
     assert (would.paths, would.skipped) == (done.paths, done.skipped)
     for _ in range(2):
-        assert contents(vault) == expected
-        assert contents(vault / ".trash") == trash
+        assert contents(vault) == {"a-2.md": b"2", "same.md": b"same", "new.md": b"new", **expected}
+        assert contents(vault / ".trash") == ({"a.md": b"mine"} if rule == "overwrite" else {})
         assert not book.import_(source, on_conflict=rule).paths
-
-
-def test_renamed_files_find_room(book, vault, tmp_path):
-    """A renamed file never gets a name that another imported file has."""
-    source = grow(tmp_path / "source", {"a.md": b"1", "a-2.md": b"2"})
-    grow(vault, {"a.md": b"mine"})
-    book.import_(source, on_conflict="rename")
-    assert sorted(contents(vault).values()) == [b"1", b"2", b"mine"]
-    assert not book.import_(source, on_conflict="rename").paths
     with pytest.raises(InvalidInput, match="rule"):
         book.import_(source, on_conflict="merge")
 
@@ -231,10 +202,7 @@ def test_imported_notes_are_found_at_once(book, tmp_path):
     assert book.import_(tmp_path / "s" / "n.md").added == ["n.md"]
 
 
-@pytest.mark.parametrize(
-    "said",
-    ["trust: trusted", "TRUST: ' Trusted '", "trust:\n- me\n- trusted", "trust: >-\n  trusted", "trust: !!str trusted"],
-)
+@pytest.mark.parametrize("said", ["TRUST: ' Trusted '", "trust:\n- me\n- trusted", "trust: >-\n  trusted"])
 def test_a_stranger_s_note_does_not_call_itself_trusted(book, vault, tmp_path, said):
     """What comes in is untrusted if its address says so, whatever it says of itself; and the report names it."""
     text = f"---\nsource: https://e.test\n{said}\nx: trusted\n---\nI trusted the crane.\n"
@@ -282,13 +250,8 @@ def zipped(*entries: tuple[zipfile.ZipInfo | str, bytes]) -> bytes:
 
 
 def exported(*files: dict[str, Any], count: int | None = None, version: int = 1) -> bytes:
-    head = {
-        "format": "spellbook-export",
-        "version": version,
-        "folders": [],
-        "files": files,
-        "count": len(files) if count is None else count,
-    }
+    count = len(files) if count is None else count
+    head = {"format": "spellbook-export", "version": version, "folders": [], "files": files, "count": count}
     return json.dumps(head).encode()
 
 
@@ -329,29 +292,25 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("data", "reason"), WRONG.values(), ids=WRONG.keys())
-def test_what_is_damaged_or_dangerous_is_refused_whole(book, vault, tmp_path, data, reason):
+def test_what_is_damaged_or_dangerous_is_refused_whole(book, vault, tmp_path):
     """If one part of a source is damaged or dangerous, nothing of it is imported and nothing is written."""
-    (tmp_path / "in").write_bytes(data)
-    before = sorted(path for path in tmp_path.rglob("*") if "state" not in path.parts)
-    with pytest.raises((InvalidInput, PathOutsideVault), match=reason):
-        book.import_(tmp_path / "in", on_conflict="overwrite")
-    assert sorted(path for path in tmp_path.rglob("*") if "state" not in path.parts) == before
+    for name, (data, reason) in WRONG.items():
+        (tmp_path / "in").write_bytes(data)
+        before = sorted(path for path in tmp_path.rglob("*") if "state" not in path.parts)
+        with pytest.raises((InvalidInput, PathOutsideVault)) as refused:
+            book.import_(tmp_path / "in", on_conflict="overwrite")
+        assert re.search(reason, str(refused.value)), name
+        assert sorted(path for path in tmp_path.rglob("*") if "state" not in path.parts) == before, name
     assert not Path("/tmp/evil.md").exists()
 
 
-@pytest.mark.parametrize("letter", [chr(0xD800), chr(0xDCFF)])
-def test_a_path_with_half_a_letter(book, tmp_path, letter):
-    """No file has such a name: it is named, as it is written, and the others are imported."""
-    (tmp_path / "in").write_bytes(exported(record("good.md"), record(f"b{letter}.md")))
-    done = book.import_(tmp_path / "in")
-    assert done.added == ["good.md"]
-    assert [(fault.path.isprintable(), fault.path[:2]) for fault in done.faults] == [(True, "b\\")]
-
-
-def test_an_export_to_half_a_letter(book, write_note, tmp_path):
-    """No file can be called so: an error of ours that names the argument, and nothing is left."""
-    write_note("a.md", "text")
+def test_half_a_letter(book, tmp_path):
+    """No file has such a name: what is imported without it names it, and an export to it is refused."""
+    for letter in (chr(0xD800), chr(0xDCFF)):
+        (tmp_path / "in").write_bytes(exported(record("good.md"), record(f"b{letter}.md")))
+        done = book.import_(tmp_path / "in", on_conflict="overwrite")
+        assert done.added + ["good.md"] * done.unchanged == ["good.md"]
+        assert [(fault.path.isprintable(), fault.path[:2]) for fault in done.faults] == [(True, "b\\")]
     for form in ("json", "markdown"):
         with pytest.raises(InvalidInput, match="half a character"):
             book.export(tmp_path / "out\ud800", form)
@@ -359,13 +318,8 @@ def test_an_export_to_half_a_letter(book, write_note, tmp_path):
 
 
 HIDDEN = (
-    ".git/hooks/pre-commit",
-    "a/.obsidian/plugins/p/main.js",
-    "GIT~1/hooks/post-checkout",
-    "\u200c.git/config",
-    ".spellbook/run.sh",
-    ".trash/x.md",
-    "a/.b.md",
+    *(".git/hooks/pre-commit", "a/.obsidian/plugins/p/main.js", "GIT~1/hooks/post-checkout", "\u200c.git/config"),
+    *(".spellbook/run.sh", ".trash/x.md", "a/.b.md"),
 )
 
 
@@ -404,18 +358,27 @@ def test_nothing_that_a_walk_would_not_read_is_imported(book, vault, tmp_path, f
 
 
 def test_nothing_is_imported_through_a_link(book, vault, tmp_path):
-    """An import writes nothing through a link to a folder of the vault or into a dot-folder."""
+    """
+    An import writes nothing through a link to a folder of the vault, into a dot-folder, or out of the vault. A link in
+    a zip is reported and skipped.
+    """
     grow(vault, {".git/config": b"[core]", "real/a.md": b"mine"})
+    (tmp_path / "outside").mkdir()
     (vault / "link").symlink_to("real")
     (vault / "note.md").symlink_to(".git/config")
-    for path in ("link/a.md", "link/b.md", "note.md"):
+    (vault / "out").symlink_to(tmp_path / "outside")
+    before = contents(vault)
+    for path in ("link/a.md", "link/b.md", "note.md", "out/x.md"):
         (tmp_path / "in").write_bytes(exported(record("good.md"), record(path)))
         with pytest.raises(PathOutsideVault):
             book.import_(tmp_path / "in", on_conflict="overwrite")
-    assert (contents(vault), (vault / ".git/config").read_bytes()) == (
-        {".git/config": b"[core]", "real/a.md": b"mine", "note.md": b"[core]"},
-        b"[core]",
-    )
+    assert (contents(vault), (vault / ".git/config").read_bytes()) == (before, b"[core]")
+    link = zipfile.ZipInfo("link.md")
+    link.create_system, link.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
+    (tmp_path / "in.zip").write_bytes(zipped(GOOD, (link, b"/etc/passwd")))
+    done = book.import_(tmp_path / "in.zip")
+    assert (done.added, [fault.path for fault in done.faults]) == (["good.md"], ["link.md"])
+    assert not list((tmp_path / "outside").iterdir())
 
 
 def test_settings_come_with_a_whole_vault(book, vault, tmp_path):
@@ -475,19 +438,19 @@ def test_names_that_only_some_disks_tell_apart(book, vault, tmp_path):
     assert not paths.clash("a/c.md")
 
 
-@pytest.mark.parametrize("name", ["note.md", "export.json", "chats/conversations.json", "folder/note.md"])
-def test_pipes_and_devices_are_not_imported(book, vault, tmp_path, name):
+def test_pipes_and_devices_are_not_imported(book, vault, tmp_path):
     """A source that is, leads to or contains a pipe or device is refused or skipped by name, and nothing blocks."""
-    place = tmp_path / name
-    for make in (os.mkfifo, lambda place: place.symlink_to("/dev/zero")):
+    for name in ("note.md", "export.json", "chats/conversations.json", "folder/note.md"):
+        place = tmp_path / name
         place.parent.mkdir(exist_ok=True)
-        make(place)
-        if name.startswith("folder/"):
-            assert [fault.path for fault in book.import_(place.parent).faults] == ["note.md"]
-        else:
-            with pytest.raises(InvalidInput, match="not a regular file"):
-                book.import_(place if place.parent == tmp_path else place.parent)
-        place.unlink()
+        for make in (os.mkfifo, lambda place: place.symlink_to("/dev/zero")):
+            make(place)
+            if name.startswith("folder/"):
+                assert [fault.path for fault in book.import_(place.parent).faults] == ["note.md"]
+            else:
+                with pytest.raises(InvalidInput, match="not a regular file"):
+                    book.import_(place if place.parent == tmp_path else place.parent)
+            place.unlink()
     assert not contents(vault)
 
 
@@ -501,15 +464,6 @@ def test_an_import_does_not_fill_the_disk(book, vault, tmp_path, monkeypatch):
     with pytest.raises(StorageError, match="nearly full"):
         book.import_(tmp_path / "s")
     assert not contents(vault)
-
-
-@pytest.mark.parametrize("mtime_ns", [2**80, -(2**80), 2**63, 10**30])
-def test_times_that_cannot_be_do_no_harm(book, vault, tmp_path, mtime_ns):
-    """A file with an impossible time is imported with the nearest possible one, and found."""
-    (tmp_path / "in").write_bytes(exported({**record("a.md", "the crane"), "mtime_ns": mtime_ns, "mode": -1}))
-    assert book.import_(tmp_path / "in").added == ["a.md"]
-    assert -(2**63) <= (vault / "a.md").stat().st_mtime_ns < 2**63
-    assert [hit.path for hit in book.find("crane").hits] == ["a.md"]
 
 
 def test_undo_writes_no_more_than_an_import_may(book, vault):
@@ -529,22 +483,6 @@ def test_undo_writes_no_more_than_an_import_may(book, vault):
     assert stat.S_IMODE((vault / "b.md").stat().st_mode) == 0o644
 
 
-def test_links_in_a_zip_are_no_notes(book, vault, tmp_path):
-    """A symlink in a zip is reported and skipped; an existing link out of the vault is not written through."""
-    link = zipfile.ZipInfo("link.md")
-    link.create_system, link.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
-    (tmp_path / "in.zip").write_bytes(zipped(GOOD, (link, b"/etc/passwd")))
-    done = book.import_(tmp_path / "in.zip")
-    assert (done.added, [fault.path for fault in done.faults]) == (["good.md"], ["link.md"])
-    (tmp_path / "outside").mkdir()
-    (vault / "out").symlink_to(tmp_path / "outside")
-    (tmp_path / "in.zip").write_bytes(zipped(("a.md", b"x"), ("out/x.md", b"x")))
-    with pytest.raises(PathOutsideVault):
-        book.import_(tmp_path / "in.zip")
-    assert sorted(contents(vault)) == ["good.md"]
-    assert not list((tmp_path / "outside").iterdir())
-
-
 @pytest.mark.skipif(os.name == "nt", reason="such files cannot be made there")
 def test_names_that_other_systems_cannot_have_are_changed(book, vault, tmp_path):
     """Names of devices and drives are imported under names that every system allows."""
@@ -554,28 +492,35 @@ def test_names_that_other_systems_cannot_have_are_changed(book, vault, tmp_path)
 
 
 def test_all_or_nothing(book, vault, tmp_path):
-    """If one file cannot be placed, those before it are removed, replaced files are restored, and no folder is left."""
+    """
+    If one file cannot be placed, or is not what was checked, those before it are removed, replaced files are restored,
+    and no folder is left.
+    """
     grow(vault, {"a.md": b"mine"})
     (vault / "a.md").chmod(0o755)
-    before = state_of(vault)
     source = grow(tmp_path / "s", {"a.md": b"theirs", "new/deep/b.md": b"2", "x.md": b"3"})
 
-    def fail(_: str, done: int, count: int) -> None:
-        if done == count:
+    def fail(stage: str, done: int, count: int) -> None:
+        if stage == "importing" and done == count == 3:
             raise StorageError("The disk fails.")
 
-    with pytest.raises(StorageError, match="The disk fails"):
-        book.import_(source, on_conflict="overwrite", progress=fail)
-    assert state_of(vault) == before
-    assert not contents(vault / ".trash")
+    def change(stage: str, done: int, count: int) -> None:
+        if stage == "importing":
+            grow(source, {"x.md": b"other"})
+
+    for progress, reason in ((fail, "The disk fails"), (change, r"x\.md: the source changes")):
+        with pytest.raises((StorageError, Conflict), match=reason):
+            book.import_(source, on_conflict="overwrite", progress=progress)
+        assert {path: held[:2] for path, held in state_of(vault).items()} == {"a.md": (b"mine", 0o755)}
+        assert (contents(vault / ".trash"), book.log()) == ({}, [])
 
 
-@pytest.mark.parametrize("place", ["..", ".", "sub"])
-def test_a_vault_is_not_imported_into_itself(book, vault, place):
+def test_a_vault_is_not_imported_into_itself(book, vault):
     """The vault, its parent folders and its own parts are refused as sources."""
     (vault / "sub").mkdir()
-    with pytest.raises(InvalidInput):
-        book.import_(vault / place)
+    for place in ("..", ".", "sub"):
+        with pytest.raises(InvalidInput):
+            book.import_(vault / place)
     with pytest.raises(InvalidInput, match="no such"):
         book.import_(vault / "nothing.json")
 
@@ -599,52 +544,8 @@ class Dribble(io.BytesIO):
 def test_large_json_is_read_as_small(value, indent):
     """Reading JSON in pieces gives the same members and items as reading it at once."""
     found = list(members(Dribble(json.dumps(value, indent=indent).encode()), "x"))
-    if isinstance(value, list):
-        assert found == [("", item) for item in value]
-    else:
-        assert found == [
-            pair
-            for key, inner in value.items()
-            for pair in ([(key, item) for item in inner] if isinstance(inner, list) else [(key, inner)])
-        ]
-
-
-# -- the command line
-
-
-@pytest.mark.slow
-def test_the_command_line(vault, other, tmp_path):
-    """
-    Export to stdout and files, import with all options, counts and JSON; a missing file is an error with exit code 1.
-    """
-    grow(vault, {"a.md": b"# A\n", "p.png": b"\x89"})
-    assert json.loads(run("--vault", vault, "export", "-").stdout)["count"] == 2
-    assert zipfile.ZipFile(
-        io.BytesIO(run("--vault", vault, "export", "-", "--format", "markdown").stdout)
-    ).namelist() == ["a.md", "p.png"]
-    told = json.loads(run("--vault", vault, "export", tmp_path / "o.zip", "--json").stdout)
-    assert (told["notes"], told["attachments"]) == (1, 1)
-    would = run("--vault", other, "import", tmp_path / "o.zip", "--dry-run")
-    assert would.stdout.decode() == "Would be: 2 added.\n"
-    assert not contents(other)
-    assert (
-        run("--vault", other, "import", tmp_path / "o.zip", "--into", "x", "--no-attachments").stdout
-        == b"Imported: 1 added.\n"
-    )
-    grow(other, {"x/a.md": b"mine"})
-    told = run("--vault", other, "import", tmp_path / "o.zip", "--into", "x")
-    assert told.stdout.decode().startswith(
-        "Imported: 1 added, 1 skipped because the name is taken.\n  skipped: x/a.md\n"
-    )
-    done = json.loads(
-        run(
-            "--vault", other, "import", tmp_path / "o.zip", "--into", "x", "--on-conflict", "overwrite", "--json"
-        ).stdout
-    )
-    assert (done["overwritten"], done["trash"], done["unchanged"]) == (["x/a.md"], [".trash/x/a.md"], 1)
-    (vault / "out.md").symlink_to(tmp_path / "o.zip")
-    assert b"out.md" in run("--vault", vault, "export", tmp_path / "p.zip", code=1).stderr
-    assert b"no such file" in run("--vault", other, "import", tmp_path / "none.zip", code=2).stderr
+    pairs = value.items() if isinstance(value, dict) else [("", value)]
+    assert found == [(key, item) for key, inner in pairs for item in (inner if isinstance(inner, list) else [inner])]
 
 
 # -- killed
@@ -667,16 +568,13 @@ def test_export_killed(vault, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", ["skip", "overwrite", "rename"])
+@pytest.mark.parametrize("rule", ["overwrite", "rename"])
 def test_import_killed(tmp_path, rule):
     """A killed import loses nothing, undo takes it back byte for byte, and the next one does all of it."""
     mine = {"a.md": b"mine", "keep.md": b"keep", "q.png": b"mine"}
     theirs = {"a.md": b"theirs", "n/b.md": b"new", "p.png": b"p", "q.png": b"theirs"}
-    expected = {
-        "skip": {**theirs, **mine},
-        "overwrite": {**mine, **theirs},
-        "rename": {**theirs, **mine, "a-2.md": b"theirs", "q-2.png": b"theirs"},
-    }[rule]
+    renamed = {"a-2.md": b"theirs", "q-2.png": b"theirs"}
+    expected = {**mine, **theirs} if rule == "overwrite" else {**theirs, **mine, **renamed}
     source = grow(tmp_path / "source", theirs)
     undone, at, is_dead = 0, 1, True
     while is_dead:
@@ -693,21 +591,8 @@ def test_import_killed(tmp_path, rule):
             assert kept(vault) == mine
             book.import_(source, on_conflict=rule)
         assert kept(vault) == expected
-        at += 3
-    assert undone > 2
-
-
-def test_a_source_that_changes_meanwhile_is_not_imported(book, vault, tmp_path):
-    """Of what was checked, other bytes are not placed, and what was placed before is taken back."""
-    source = grow(tmp_path / "s", {"a.md": b"1", "b.md": b"2"})
-
-    def change(stage: str, done: int, count: int) -> None:
-        if stage == "importing":
-            grow(source, {"b.md": b"other"})
-
-    with pytest.raises(Conflict, match=r"b\.md: the source changes"):
-        book.import_(source, progress=change)
-    assert (contents(vault), book.log()) == ({}, [])
+        at += 8
+    assert undone
 
 
 FULL = """
@@ -748,13 +633,18 @@ def test_a_full_state_disk_leaves_no_part_of_it(vault, tmp_path, verb):
 
 
 def test_an_import_can_be_undone(book, vault, tmp_path):
-    """An import is one entry of the log; undo restores every byte, of attachments too, and can be undone itself."""
+    """
+    An import is one entry of the log; undo restores every byte, of attachments too, and can be undone itself. If an
+    attachment was changed since, it is named, and nothing is undone. A replaced file keeps its permissions.
+    """
     grow(vault, {"a.md": b"mine", "p.png": b"old"})
     os.chmod(vault / "a.md", 0o640)
     before = state_of(vault)["a.md"][:2]
-    theirs = {"a.md": b"theirs", "p.png": b"new", "q.png": b"another", "n/b.md": b"b"}
-    book.import_(grow(tmp_path / "s", theirs), on_conflict="overwrite")
+    (tmp_path / "in").write_bytes(exported(record("a.md", "theirs"), record("p.png", "new"), record("n/b.md", "b")))
+    theirs = {"a.md": b"theirs", "p.png": b"new", "n/b.md": b"b"}
+    book.import_(tmp_path / "in", on_conflict="overwrite")
     assert [entry.verb for entry in book.log()] == ["import"]
+    assert stat.S_IMODE((vault / "a.md").stat().st_mode) == 0o640
     for _ in range(2):
         book.undo(1)
         assert contents(vault) == {"a.md": b"mine", "p.png": b"old"}
@@ -762,21 +652,7 @@ def test_an_import_can_be_undone(book, vault, tmp_path):
         assert not (vault / "n").exists()
         book.undo(book.log(1)[0].id)
         assert contents(vault) == theirs
-
-
-def test_undo_of_an_import_takes_no_attachment_that_was_changed_since(book, vault, tmp_path):
-    """It is named, and nothing is undone."""
-    grow(vault, {"p.png": b"old"})
-    book.import_(grow(tmp_path / "s", {"p.png": b"new", "b.md": b"b"}), on_conflict="overwrite")
     grow(vault, {"p.png": b"edited"})
     with pytest.raises(Conflict, match=r"p\.png: the file was changed since entry 1"):
-        book.undo()
-    assert contents(vault) == {"p.png": b"edited", "b.md": b"b"}
-
-
-def test_what_is_replaced_keeps_its_permissions(book, vault, tmp_path):
-    """A replaced file keeps its permissions if the source has none."""
-    os.chmod(grow(vault, {"a.md": b"mine"}) / "a.md", 0o640)
-    (tmp_path / "in").write_bytes(exported(record("a.md", "theirs")))
-    book.import_(tmp_path / "in", on_conflict="overwrite")
-    assert stat.S_IMODE((vault / "a.md").stat().st_mode) == 0o640
+        book.undo(1)
+    assert contents(vault) == theirs | {"p.png": b"edited"}

@@ -12,23 +12,16 @@ import pytest
 
 from spellbook.library import book as books
 from spellbook.system.errors import InvalidInput, PathOutsideVault, StorageError
-from tests.trees import blobs, clear, contents, grow, state_of
+from tests.trees import clear, contents, grow, state_of
+
+MINE = {"real/mine.md": b"mine", "file.md/.git/config": b"git", "file.md/private.md": b"private", "f": b"file"}
 
 
 def in_the_way(vault: Path, outside: Path) -> None:
     """Put one thing of each kind where the snapshot has a file or a folder."""
     clear(vault)
     grow(outside, {"secret.md": b"secret"})
-    grow(
-        vault,
-        {
-            "real/mine.md": b"mine",
-            "file.md/.git/config": b"git",
-            "file.md/private.md": b"private",
-            "f": b"file",
-            ".spellbookignore": b"private.md\n",
-        },
-    )
+    grow(vault, MINE | {".spellbookignore": b"private.md\n"})
     (vault / "out.md").symlink_to(outside / "secret.md")
     (vault / "n").symlink_to(outside)
     (vault / "m").symlink_to("real")
@@ -44,9 +37,8 @@ def shape(vault: Path) -> dict[str, Any]:
     for path in sorted(vault.rglob("*")):
         name = path.relative_to(vault).as_posix()
         if not name.startswith(".trash"):
-            found[name] = (
-                os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else path.is_fifo()
-            )
+            held = path.is_fifo() if path.is_dir() or path.is_fifo() else b""
+            found[name] = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else held
     return found
 
 
@@ -68,29 +60,12 @@ def test_what_stands_in_the_way_goes_into_the_trash(book, vault, tmp_path):
     assert shape(vault) == then
     assert contents(tmp_path / "outside") == {"secret.md": b"secret"}
     trash = vault / ".trash"
-    assert {name: os.readlink(trash / name) for name in ("out.md", "n", "m", "dead.md", "like.md", "empty")} == {
-        "out.md": str(tmp_path / "outside/secret.md"), "n": str(tmp_path / "outside"), "m": "real", "dead.md": "nowhere.md",
-        "like.md": "real/mine.md", "empty": str(tmp_path / "outside"),
-    }  # fmt: skip
+    links = {"n": str(tmp_path / "outside"), "m": "real", "dead.md": "nowhere.md", "like.md": "real/mine.md"}
+    links |= {"out.md": str(tmp_path / "outside/secret.md"), "empty": links["n"]}
+    assert {name: os.readlink(trash / name) for name in links} == links
     assert (trash / "pipe.md").is_fifo()
-    assert {path: (trash / path).read_bytes() for path in ("real/mine.md", "file.md/.git/config", "file.md/private.md", "f")} == {
-        "real/mine.md": b"mine", "file.md/.git/config": b"git", "file.md/private.md": b"private", "f": b"file"
-    }  # fmt: skip
-    assert sorted(done.removed) == sorted(
-        [
-            "out.md",
-            "n",
-            "m",
-            "dead.md",
-            "like.md",
-            "empty",
-            "pipe.md",
-            "real/mine.md",
-            "file.md",
-            "f",
-            ".spellbookignore",
-        ]
-    )
+    assert {path: (trash / path).read_bytes() for path in MINE} == MINE
+    assert {*done.removed} == {*links, "pipe.md", "real/mine.md", "file.md", "f", ".spellbookignore"}
     assert done.written == len(THEN)
     now = contents(vault)
     book.undo()
@@ -100,7 +75,7 @@ def test_what_stands_in_the_way_goes_into_the_trash(book, vault, tmp_path):
     assert contents(vault) == now
 
 
-@pytest.mark.parametrize("at", [1, 5, len(THEN)])
+@pytest.mark.parametrize("at", [1, len(THEN)])
 def test_a_restore_that_fails_is_taken_back(book, vault, tmp_path, at):
     """
     Wherever a restore fails, the vault is as it was, with links, pipes and empty folders, and nothing is half done.
@@ -120,10 +95,9 @@ def test_a_restore_that_fails_is_taken_back(book, vault, tmp_path, at):
         if done == at:
             raise KeyboardInterrupt
 
-    with pytest.raises(StorageError, match="The disk fails"):
-        book.restore_snapshot(taken.name, progress=fail)
-    with pytest.raises(KeyboardInterrupt):
-        book.restore_snapshot(taken.name, progress=interrupt)
+    for progress, error in ((fail, StorageError), (interrupt, KeyboardInterrupt)):
+        with pytest.raises(error):
+            book.restore_snapshot(taken.name, progress=progress)
     assert shape(vault) == before
     assert (vault / "a.md").stat().st_mode == mode
     assert not book.log()
@@ -173,15 +147,8 @@ def test_going_back_loses_nothing(book, vault, write_note):
     before = contents(vault)
     (vault / "gone.md").unlink()
     shutil.rmtree(vault / "n")
-    grow(
-        vault,
-        {
-            "a.md": b"the crane, edited",
-            "new/x.md": b"new",
-            "n": b"a file where a folder was",
-            "private/p.md": b"private",
-        },
-    )
+    grow(vault, {"a.md": b"the crane, edited", "new/x.md": b"new", "n": b"a file where a folder was"})
+    grow(vault, {"private/p.md": b"private"})
     edited = contents(vault)
     done = book.restore_snapshot(then.name)
     assert contents(vault) == {**before, "private/p.md": b"private"}
@@ -220,12 +187,3 @@ def test_a_vault_that_is_gone_comes_back(vault):
     with books.open(vault, embedder="hash") as book:
         book.restore_snapshot("latest")
     assert state_of(vault) == before
-
-
-def test_no_room_is_said_before_anything_is_kept(book, vault, monkeypatch):
-    """A snapshot that would fill the disk is refused first."""
-    grow(vault, {"a.md": b"a"})
-    monkeypatch.setattr("spellbook.archive.snapshots.RESERVE", 1 << 60)
-    with pytest.raises(StorageError, match="are free"):
-        book.snapshots.create()
-    assert not blobs(book)

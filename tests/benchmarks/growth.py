@@ -17,13 +17,12 @@ from pathlib import Path
 from spellbook.index import embed, sync
 from spellbook.library.book import Spellbook
 from spellbook.models.hash import HashEmbedder
-from spellbook.system.processes import Watched
 from tests.benchmarks.children import apart
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.queries import opened
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.table import Figure, Ratio
-from tests.benchmarks.timing import resident, seconds, share
+from tests.benchmarks.timing import resident, seconds, share, still
 
 _QUESTIONS, _EDITS, _WARM = 300, 60, 20
 _WHOLE = ("scan", "embedding, hashed vectors", "scan, nothing changed", "index size")
@@ -74,7 +73,7 @@ def measured(folder: Path, notes: int) -> Iterator[Figure]:
         size = book.index.catalog.sizes()["bytes"]
         yield Figure(_WHOLE[3], size / 1e6, "MB", also=also)
         yield Figure(_SIZE, size / 1e6, "MB", ratio=Ratio(size / written, "the notes", most=_MOST_SIZE))
-        book.hand_over(Watched(is_current=True))
+        still(book)
         yield from _asked(book, writer)
         yield from _edited(book, writer, notes)
 
@@ -118,7 +117,7 @@ def endured(folder: Path, notes: int, rounds: int) -> Iterator[Figure]:
     write(folder / "vault", range(notes), writer)
     with opened(folder, HashEmbedder(dim=384)) as book:
         book.reindex()
-        book.hand_over(Watched(is_current=True))
+        still(book)
         for number in range(rounds):
             path = edit(book, writer, number % notes, number)
             sync.scan_paths(book.index, [path])

@@ -16,13 +16,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from spellbook.system.processes import Watched
 from tests.benchmarks.children import Server
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.processes import Bench, make_vectors_up, until
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.table import Figure
-from tests.benchmarks.timing import medians, peak, resident, seconds, share
+from tests.benchmarks.timing import medians, peak, resident, seconds, share, still
 
 _QUESTIONS, _WARM = 100, 10
 _NO_OPS, _STARTS = 5, 3
@@ -75,7 +74,7 @@ def asked_without_vectors(bench: Bench) -> Iterator[Figure]:
     """Ask in a warm process, while nothing has a vector and nobody embeds."""
     writer = Writer()
     with bench.book() as book:
-        book.hand_over(Watched(is_current=True))
+        still(book)
         yield from _asked("`find`", 0.05, lambda number: book.find(writer.words(number)))
         yield from _asked("`search` without vectors", 0.2, lambda number: book.search(writer.question(number)))
 

@@ -17,10 +17,10 @@ from spellbook.http.app import make
 from spellbook.http.served import Served
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.system.processes import Watched
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.table import Figure
+from tests.benchmarks.timing import still
 
 _ROUNDS, _WARM = 15, 2
 _DECISIONS = 120
@@ -38,7 +38,7 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
             book.memories.decisions.save(
                 f"topic {number % 30}", f"Decision {number} about the river.", f"Because {number}."
             )
-        book.hand_over(Watched(is_current=True))
+        still(book)
         with TestClient(
             make(Served(book), live=False), "http://localhost:17950", headers={"accept": "text/html"}
         ) as client:

@@ -22,12 +22,11 @@ from spellbook.models.e5.e5 import E5
 from spellbook.models.hash import HashEmbedder
 from spellbook.settings import config
 from spellbook.system.heap import freeze
-from spellbook.system.processes import Watched
 from tests.benchmarks.children import Server
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.table import Figure, Ratio
-from tests.benchmarks.timing import resident, share
+from tests.benchmarks.timing import resident, share, still
 
 _QUESTIONS, _WARM = 500, 50
 _SOME = 100
@@ -46,7 +45,7 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
             write(folder / "vault", range(written, written := written + _SOME), writer)
             sync.scan(book.index)
         embed.embed_texts(book.index)
-        book.hand_over(Watched(is_current=True))
+        still(book)
         yield from verbs(book, embedder, writer)
         yield from servers(book, writer)
 

@@ -15,10 +15,10 @@ from spellbook.library.book import Spellbook
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import parse
 from spellbook.settings import config
-from spellbook.system.processes import Watched
 from tests.benchmarks.corpora import Asked, Vault
 from tests.benchmarks.measures import DEPTH
 from tests.benchmarks.remembered import Remembered
+from tests.benchmarks.timing import still
 
 WORDS, MEANING, ALL, PRODUCT, SHOWN = SYSTEMS = ("by words", "by meaning", "all hits", "Spellbook", "with closest")
 """
@@ -57,7 +57,7 @@ class Trial:
         report = book.reindex()
         if report.failed or report.pending:
             raise SystemExit(f"{self._settings.vault}: {report.failed[:3]}, {report.pending} texts pending")
-        book.hand_over(Watched(is_current=True))  # nothing changes from here on
+        still(book)  # nothing changes from here on
         return book
 
     def ranked(self, system: str, asked: Asked, apart: bool = False) -> list[str]:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +33,7 @@ from tests.capture.transcripts import (
 )
 from tests.commands import spellbook, spellbook_in
 from tests.helpers import PATIENCE, finished, python, until
-from tests.trees import is_killed
+from tests.kills import STEP, is_killed
 
 SERVE = "from spellbook.capture import run; run.serve()"
 
@@ -42,14 +43,12 @@ def hash_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
 
 
-def hook(vault: Path, given: object, **environment: str) -> float:
-    """Run the hook as a client does, and return its seconds."""
+def hook(vault: Path, given: object, **environment: str) -> None:
+    """Run the hook as a client does."""
     data = given if isinstance(given, bytes) else json.dumps(given).encode()
     command = [sys.executable, "-P", "-m", "spellbook", "--vault", str(vault), "capture", "hook"]
-    began = time.monotonic()
     done = subprocess.run(command, input=data, capture_output=True, env={**os.environ, **environment}, timeout=PATIENCE)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    return time.monotonic() - began
 
 
 def event(place: Path | None, name: str = "SessionEnd", session: str = SESSION, **more: object) -> dict[str, object]:
@@ -70,12 +69,10 @@ def done(ledger: Ledger) -> dict[str, object]:
 def test_a_session_ends(vault: Path, ledger: Ledger, home: Path) -> None:
     """At its end a session becomes a note, by a process that goes on alone, indexes nothing and says how it ended."""
     claude(home).write_bytes(b"".join(talk(ROTATE, DEPLOY)))
-    print(f"\nthe hook took {hook(vault, event(claude(home), reason='other')):.2f} s")
+    hook(vault, event(claude(home), reason="other"))
     assert done(ledger).get("exchanges") == 2
     assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0]]
-    told = spellbook_in(vault, "capture", "status").stdout
-    assert "Capture is on." in told
-    assert "Capture is on." in told
+    assert "Capture is on." in spellbook_in(vault, "capture", "status").stdout
 
 
 def test_compaction_leaves_the_open_exchange(vault: Path, ledger: Ledger, home: Path) -> None:
@@ -95,16 +92,13 @@ def test_compaction_leaves_the_open_exchange(vault: Path, ledger: Ledger, home: 
     "given",
     [
         b"",
-        b"no JSON",
-        b"[1]",
         b"\xff\xfe",
         b"{" * 100_000,
         b'{"hook_event_name": "SessionEnd", "session_id": "' + b"x" * 5_000 + b'"}',
         b'{"hook_event_name": ["SessionEnd"], "transcript_path": {"a": 1}}',
         b'{"hook_event_name": "Stop", "transcript_path": "/etc/passwd"}',
-        b"x" * 3_000_000,
     ],
-    ids=["nothing", "no JSON", "a list", "no UTF-8", "deep", "long", "wrong types", "another event", "3 MB"],
+    ids=["nothing", "no UTF-8", "deep", "long", "wrong types", "another event"],
 )
 def test_whatever_it_is_given(vault: Path, ledger: Ledger, given: bytes) -> None:
     """The hook ends with 0, prints nothing and leaves no job."""
@@ -131,52 +125,64 @@ def test_whatever_is_broken(vault: Path, ledger: Ledger, home: Path, broken: str
 
 
 def test_a_failed_run_is_told(vault: Path, ledger: Ledger, home: Path, tmp_path: Path) -> None:
-    """A transcript that is none is refused, and `doctor` says so until a run succeeds."""
+    """
+    A transcript that is none is refused, and `doctor` says so until a run succeeds. If the background process does not
+    start, it says that sessions wait.
+    """
     hook(vault, event(tmp_path / "evil.jsonl"))
     assert "no transcript" in str(done(ledger).get("failed"))
-    assert "captured sessions\n       the last capture failed: " in spellbook_in(vault, "doctor", code=1).stdout
+    late = str(time.time_ns() - 10**12)
+    ledger.put(("job", late, {}))
+    told = spellbook_in(vault, "doctor", code=1).stdout
+    assert "captured sessions\n       the last capture failed: " in told
+    assert "sessions wait to be captured" in told
+    ledger.put(job=late)
     claude(home).write_bytes(b"".join(talk(ROTATE, DEPLOY)))
     hook(vault, event(claude(home)))
     until(lambda: "failed" not in done(ledger))
     assert "captured" not in spellbook_in(vault, "doctor").stdout
 
 
-def test_jobs_that_nobody_does_are_told(vault: Path, ledger: Ledger) -> None:
-    """If the background process does not start, `doctor` says that sessions wait."""
-    ledger.put(("job", str(time.time_ns() - 10**12), {}))
-    assert "sessions wait to be captured" in spellbook_in(vault, "doctor", code=1).stdout
-
-
 @pytest.mark.parametrize(
     ("args", "was", "is_on"),
-    [
-        ((), None, None),
-        (("--capture",), None, True),
-        (("--no-capture",), True, False),
-        ((), True, True),
-        (("--capture", "--dry-run"), None, None),
-    ],
+    [((), None, None), (("--capture",), None, True), (("--no-capture",), True, False), ((), True, True)],
 )
 def test_install_asks_for_it(
     vault: Path, home: Path, args: tuple[str, ...], was: bool | None, is_on: bool | None
 ) -> None:
-    """An option says yes or no; without one and without a terminal it stays as it is."""
+    """
+    An option says yes or no; without one and without a terminal it stays as it is, and so it does in a dry run.
+    --capture without --hooks means nothing, and is refused.
+    """
     ledger = Ledger(str(vault.resolve()))
     if was is not None:
         ledger.turn(was, vault)
     (home / ".claude").mkdir()
-    spellbook("install", "claude-code", "--vault", vault, "--hooks", *args)
+    install = ("install", "claude-code", "--vault", vault)
+    spellbook(*install, "--capture", code=2)
+    spellbook(*install, "--hooks", "--dry-run", *args)
+    assert ledger.switch.get("on") is was
+    spellbook(*install, "--hooks", *args)
     assert ledger.switch.get("on") is is_on
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pty")
-@pytest.mark.parametrize(("answer", "is_on"), [("y", True), ("n", False), ("", False)])
+@pytest.mark.parametrize(("answer", "is_on"), [("y", True), ("", False)])
 def test_install_asks_once(vault: Path, home: Path, answer: str, is_on: bool) -> None:
     """On a terminal a person is asked, once; who only presses Enter says no."""
     import pty
 
     (home / ".claude").mkdir()
     primary, secondary = pty.openpty()
+    shown = bytearray()
+
+    def read() -> None:  # all the time: a terminal that nobody reads holds up who writes
+        with contextlib.suppress(OSError):
+            while piece := os.read(primary, 4_096):
+                shown.extend(piece)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
     command = [sys.executable, "-m", "spellbook", "install", "claude-code", "--vault", str(vault), "--hooks"]
     command.append("--no-claude-memory")  # which would ask, too
     for _ in range(2):
@@ -184,18 +190,10 @@ def test_install_asks_once(vault: Path, home: Path, answer: str, is_on: bool) ->
         os.write(primary, f"{answer}\n".encode())
         assert child.wait(PATIENCE) == 0
     os.close(secondary)
-    shown = b""
-    with contextlib.suppress(OSError):
-        while piece := os.read(primary, 4_096):
-            shown += piece
+    reader.join(PATIENCE)
     os.close(primary)
     assert shown.count(b"as notes in sessions/") == 1
     assert Ledger(str(vault.resolve())).switch["on"] is is_on
-
-
-def test_capture_is_an_answer_about_hooks(vault: Path) -> None:
-    """--capture without --hooks means nothing, and is refused."""
-    spellbook("install", "claude-code", "--vault", vault, "--capture", code=2)
 
 
 @pytest.mark.parametrize("state", ["never", "off"])
@@ -292,42 +290,26 @@ def test_two_at_once(vault: Path, ledger: Ledger, home: Path) -> None:
     assert len(asked(notes(vault))) == len(set(asked(notes(vault)))) == 12
 
 
-CAPTURED = """
-from spellbook.capture import run
-from spellbook.capture.ledger import Ledger
-run.capture(book.index, Ledger(str(book.config.vault)), str(place), is_over=True)
-"""
-
-
 @pytest.mark.slow
-def test_kills_at_each_disk_operation(vault: Path, ledger: Ledger, home: Path) -> None:
-    """Killed anywhere, in a new note or an old one, the next run completes it: nothing is lost, nothing twice."""
-    at, was_killed = 0, True
+def test_kills_at_each_disk_operation(vault: Path, ledger: Ledger, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Killed anywhere, in a new note or an old one, the process leaves its job to the next, which completes the note:
+    nothing is lost, nothing twice.
+    """
+    monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
+    at, was_killed = 1, True
     while was_killed:
-        at += 1
         place = claude(home, f"{at:08}{SESSION[8:]}")
         pairs = [(f"question {at}-{number}", "yes") for number in range(4)]
         place.write_bytes(b"".join(talk(*pairs[:2])))
-        was_killed = is_killed(vault, place, CAPTURED, at)
+        ledger.put(("job", "1", {**event(place), "is_off": False}))
+        was_killed = is_killed(vault, place, SERVE, at)
         with place.open("ab") as file:
             file.write(b"".join(talk(*pairs[2:], first=5)))
-        was_killed |= is_killed(vault, place, CAPTURED, at)
-        is_killed(vault, place, CAPTURED, 10_000)
+        ledger.put(("job", "2", {**event(place), "is_off": False}))
+        was_killed |= is_killed(vault, place, SERVE, at)
+        finished(python(SERVE))
+        assert ledger.all("job") == {}
         assert [ask for ask in asked(notes(vault)) if f" {at}-" in ask] == [ask for ask, _ in pairs]
-    assert at > 3
-
-
-@pytest.mark.slow
-def test_kills_at_any_moment(vault: Path, ledger: Ledger, home: Path) -> None:
-    """A child that is killed at any time leaves its job to the next, which completes the note."""
-    pairs = [(f"question {number}", "yes") for number in range(300)]
-    claude(home).write_bytes(b"".join(talk(*pairs)))
-    ledger.put(("job", "1", {**event(claude(home)), "is_off": False}))
-    for number in range(int(os.environ.get("SPELLBOOK_CRASHES", "10"))):
-        child = python(SERVE, SPELLBOOK_VAULT=str(vault))
-        time.sleep(0.6 + 0.15 * number)
-        child.kill()
-        child.communicate()
-    finished(python(SERVE, SPELLBOOK_VAULT=str(vault)))
-    assert sorted(asked(notes(vault)), key=lambda ask: int(ask.split()[1])) == [ask for ask, _ in pairs]
-    assert ledger.all("job") == {}
+        at += 2 * STEP
+    assert at > 4 * STEP

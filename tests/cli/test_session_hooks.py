@@ -123,23 +123,6 @@ def test_what_runs_when(home: Path, vault: Path, client: str, expected: dict[str
     assert found == expected
 
 
-def test_the_stop_hook_of_before_goes(home: Path, vault: Path) -> None:
-    """A Stop hook that an earlier version installed goes by installing again, and by uninstalling; others' stay."""
-    file = home / ".claude" / "settings.json"
-    file.write_text(OTHERS, "utf-8")
-    install("--vault", vault, "--hooks")
-    new = commands(file)
-    settings = json.loads(file.read_text("utf-8"))
-    line = new["SessionStart"][0].replace("--session-start", "--reminder")
-    old = {**settings["hooks"], "PreCompact": settings["hooks"]["PreCompact"][:1]}
-    del old["SessionEnd"]
-    old["Stop"] = [*old["Stop"], {"hooks": [{"type": "command", "command": line, "timeout": 5}]}]
-    for again in ("--hooks", "--uninstall"):
-        file.write_text(json.dumps({**settings, "hooks": old}, indent=2, ensure_ascii=False), "utf-8")
-        install("--vault", vault, again)
-        assert commands(file) == (new if again == "--hooks" else {"Stop": ["say done"], "PreToolUse": ["check"]})
-
-
 def test_windows_has_no_shell_for_them(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On Windows Codex has no shell that runs our lines: hooks are refused, and nothing is written."""
     monkeypatch.setattr("sys.platform", "win32")
@@ -166,18 +149,6 @@ def test_what_others_did_since_stays(home: Path, vault: Path) -> None:
     assert json.loads(file.read_text("utf-8")) == left
 
 
-def test_two_vaults_have_their_own(home: Path, vault: Path, tmp_path: Path) -> None:
-    """Each name has hooks of its own, which go alone."""
-    other = tmp_path / "the other's vault"
-    other.mkdir()
-    install("--vault", vault, "--hooks")
-    before = (home / ".claude" / "settings.json").read_bytes()
-    install("--vault", other, "--hooks", "--name", 'o"ther')
-    assert len(commands(home / ".claude" / "settings.json")["SessionStart"]) == 2
-    install("--uninstall", "--name", 'o"ther')
-    assert (home / ".claude" / "settings.json").read_bytes() == before
-
-
 def test_a_project_has_its_own_file(home: Path, vault: Path, tmp_path: Path) -> None:
     """With --project they go into the person's own settings of that project; --dry-run writes nothing."""
     project = tmp_path / "project"
@@ -202,12 +173,6 @@ def test_settings_of_another_shape_are_refused(home: Path, vault: Path, text: st
     assert not (home / ".claude.json").exists()
 
 
-@pytest.mark.parametrize("args", [("--recall",), ("--hooks", "--file", "x")])
-def test_what_does_not_go_together(home: Path, vault: Path, args: tuple[str, ...]) -> None:
-    """Options that mean nothing are refused."""
-    install("--vault", vault, *args, code=2)
-
-
 @pytest.mark.skipif(os.name == "nt", reason="runs a POSIX shell")
 def test_the_hook_runs_as_the_client_runs_it(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, book: Spellbook
@@ -220,5 +185,7 @@ def test_the_hook_runs_as_the_client_runs_it(
     install("--vault", strange, "--hooks")
     (line,) = commands(home / ".claude" / "settings.json")["SessionStart"]
     monkeypatch.delenv("SPELLBOOK_STATE")  # the line carries it
-    done = subprocess.run(line, shell=True, input=b"{}", capture_output=True, cwd="/", check=True)
+    late = b"no context within"  # of a busy machine
+    while late in (done := subprocess.run(line, shell=True, input=b"{}", capture_output=True, cwd="/")).stderr:
+        pass
     assert b"Pinned here" in done.stdout

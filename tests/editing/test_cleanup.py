@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from spellbook.editing import cleanup
+from spellbook.editing import revise
 
 DAY = 86_400.0
 OLD = {"id": "01OLD", "type": "working", "created": "2026-01-01T00:00:00+00:00"}
@@ -44,7 +44,7 @@ def test_days_count_from_the_last_touch(book, vault, write_note, days):
     """The limit is what was asked for."""
     write_note("old.md", "text\n", age=30 * DAY, **OLD)
     book.reindex()
-    assert bool(cleanup.due(book.index, days, time.time())) is (days == 0)
+    assert bool(revise.due(book.index, days, time.time())) is (days == 0)
     os.utime(vault / "old.md")
     book.reindex()
-    assert not cleanup.due(book.index, 1, time.time())
+    assert not revise.due(book.index, 1, time.time())

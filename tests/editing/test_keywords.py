@@ -84,22 +84,20 @@ def test_a_secret_is_no_keyword_and_no_name(book, vault):
 
 
 def test_given_keywords_stay_and_none_may_be_found(book, vault):
-    """Keywords that were given are not changed, and a text without any gets no empty list."""
+    """
+    Keywords that were given are not changed, and a text without any gets no empty list. Without `labels` a chunk without
+    keywords is refused, and so is an unknown value.
+    """
     given = {"text": "We use GPT-4 here.", "metadata": {"topic": "t", "keywords": ["model"]}}
     none = {"text": "that was all", "metadata": {"topic": "t"}}
+    with pytest.raises(InvalidInput, match=r"keywords is missing"):
+        book.scribe(none)
+    with pytest.raises(InvalidInput, match=r"labels is 'guessed'.*given, derived"):
+        book.scribe(none, labels="guessed")
+    assert not [*vault.rglob("*.md")]
     first, second = book.scribe_all([given, none], labels="derived").written
     assert parse("", (vault / first.path).read_bytes()).keywords == ("model",)
     assert "keywords" not in parse("", (vault / second.path).read_bytes()).meta
-
-
-def test_labels_are_still_asked_for_by_default(book, vault):
-    """Without `labels` a chunk without keywords is refused, and so is an unknown value."""
-    chunk = {"text": "that was all", "metadata": {"topic": "t"}}
-    with pytest.raises(InvalidInput, match=r"keywords is missing"):
-        book.scribe(chunk)
-    with pytest.raises(InvalidInput, match=r"labels is 'guessed'.*given, derived"):
-        book.scribe(chunk, labels="guessed")
-    assert not [*vault.rglob("*.md")]
 
 
 @pytest.mark.parametrize(

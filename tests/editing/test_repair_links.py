@@ -9,7 +9,6 @@ from click.testing import CliRunner, Result
 from spellbook.cli import main
 from spellbook.library.book import Spellbook
 from tests.helpers import Write, held, leads
-from tests.mcp.agent import Agent, talk
 
 
 def doctor(vault: Path, *words: str) -> Result:
@@ -81,23 +80,6 @@ def test_one_of_two_that_moved_is_not_guessed(book: Spellbook, vault: Path, writ
     (vault / "b/keys.md").rename(vault / "two.md")
     book.mend_links()
     assert (vault / "home.md").read_text() == "[[keys]] [[two]]"
-
-
-def test_an_agent_mends(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """The tool mend_links shows the repair first, and applies it on request."""
-    write_note("a.md", "alpha")
-    write_note("b.md", "[[a]] [[gone]]\n")
-    book.reindex()
-    (vault / "a.md").rename(vault / "z.md")
-
-    async def conversation(agent: Agent) -> None:
-        shown = await agent.call("mend_links")
-        assert shown.startswith("Would repair links: 1; still broken: 1.\n- b.md:1 gone\n")
-        assert (vault / "b.md").read_text() == "[[a]] [[gone]]\n"
-        await agent.call("mend_links", dry_run=False)
-        assert (vault / "b.md").read_text() == "[[z]] [[gone]]\n"
-
-    talk(book, conversation, toolsets=("core", "desk"))
 
 
 def test_canvases_templates_and_days(book: Spellbook, vault: Path, write_note: Write) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 import re
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -17,9 +18,8 @@ from spellbook.notes.note import parse
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
-from spellbook.system.processes import Watched
 from tests.editing.conftest import NOTE
-from tests.helpers import Failing, finished, from_scratch, opened, python, told
+from tests.helpers import Failing, finished, from_scratch, opened, python, told, watched
 
 TEXT = "The lighthouse keeper rotates the keys every Monday, so that a lost key is of no use after a week."
 META = {
@@ -55,15 +55,20 @@ def test_a_memory_is_a_readable_file_and_found_at_once(book, vault):
 
 
 def test_a_memory_repeated_is_told_and_not_written(book, vault):
-    """The same words in other case or punctuation are a duplicate that names the note; `force` writes anyway."""
+    """
+    The same words in other case or punctuation are a duplicate that names the note; `force` writes anyway. `validate`
+    returns the errors, warnings and duplicates of `scribe` and writes nothing.
+    """
+    found, repeats = book.validate(CHUNK)
+    assert (found.errors, repeats, list(vault.iterdir())) == ([], [], [])
+    assert book.validate({"text": ""})[0].errors
     [first] = book.scribe(CHUNK).written
     before = list(vault.rglob("*.md"))
     again = book.scribe({**CHUNK, "text": TEXT.upper().replace(",", " –")})
-    assert again.written == ()
-    assert [(each.id, each.path, each.score) for each in again.duplicates[0]] == [
-        (f"{first.chunk_id}#", first.path, 1.0)
-    ]
-    assert "+" in again.duplicates[0][0].difference
+    [[repeat]] = again.duplicates
+    assert (again.written, repeat.id, repeat.path, repeat.score) == ((), f"{first.chunk_id}#", first.path, 1.0)
+    assert "+" in repeat.difference
+    assert len(book.validate(CHUNK)[1]) == 1
     assert list(vault.rglob("*.md")) == before
     [second] = book.scribe(CHUNK, force=True).written
     assert (second.path, second.chunk_id != first.chunk_id) == (first.path.replace(".md", " 2.md"), True)
@@ -93,33 +98,18 @@ def test_a_batch_is_written_whole_or_not_at_all(book, vault, tmp_path):
     assert len(book.scribe_all([CHUNK, {"text": TEXT.upper(), "metadata": META}], force=True).written) == 2
 
 
-def test_validate_writes_nothing(book, vault):
-    """`validate` returns the errors, warnings and duplicates of `scribe` and writes nothing."""
-    found, repeats = book.validate(CHUNK)
-    assert (found.errors, repeats, list(vault.iterdir())) == ([], [], [])
-    assert book.validate({"text": ""})[0].errors
-    book.scribe(CHUNK)
-    assert len(book.validate(CHUNK)[1]) == 1
-
-
-def test_a_memory_is_kept_while_the_embedder_is_down(vault):
-    """Without an embedder a memory is written and found by words, and its vector is pending."""
-
+def test_a_memory_is_kept_while_the_embedder_is_down(vault, tmp_path):
+    """
+    Without an embedder a memory is written and found by words, and its vector is pending. A write may be the first use
+    of a vault, and it is found.
+    """
     with opened(vault, Failing()) as index:
-        sync.scan(index)
         [written] = write.scribe(index, Searcher(index), [CHUNK]).written
         assert (written.pending, index.catalog.counts().pending) == (True, 1)
         assert [hit.path for hit in Searcher(index).ask(Question("lighthouse")).hits] == [written.path]
+        assert [found.path for found in index.catalog.note(written.chunk_id)] == [written.path]
     with opened(vault) as index:
         assert sync.run(index).embedded == 1
-
-
-def test_writing_into_an_index_that_was_never_built(vault, tmp_path):
-    """A write may be the first use of a vault, and it is found."""
-
-    with opened(vault) as index:
-        [written] = write.scribe(index, Searcher(index), [CHUNK]).written
-        assert [found.path for found in index.catalog.note(written.chunk_id)] == [written.path]
         assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
 
@@ -162,8 +152,7 @@ def test_a_memory_knows_when_it_was_revised(book, vault):
     """A revision changes `updated`; `created` and the id stay."""
     [written] = book.scribe(CHUNK).written
     file = vault / written.path
-    old = re.sub(r"(created|updated): .*", r"\1: 2020-01-01T00:00:00+00:00", file.read_text())
-    file.write_text(old)
+    file.write_text(re.sub(r"(created|updated): .*", r"\1: 2020-01-01T00:00:00+00:00", file.read_text()))
     book.revise(written.chunk_id, TEXT + " Or sooner.")
     note = parse("x.md", file.read_bytes())
     assert note.meta["created"].year == 2020 < note.meta["updated"].year
@@ -171,37 +160,45 @@ def test_a_memory_knows_when_it_was_revised(book, vault):
 
 
 def test_a_change_in_another_section_is_kept(book, harbour):
-    """If an editor changed another section, the revision applies to the new file."""
+    """
+    If an editor changed another section, the revision applies to the new file. The same section is not overwritten;
+    after reading again it can be revised. Setting a key never conflicts with an edit of the text.
+    """
     theirs = NOTE.replace("third", "third, by an editor").replace("topic: sea", "topic: port")
     harbour.write_bytes(theirs.encode())
     revise.revise(book.index, "harbour#two", Revision(content="mine"))
     assert harbour.read_bytes().decode() == theirs.replace("second", "mine")
-
-
-def test_a_change_in_the_same_section_is_a_conflict(book, harbour):
-    """If an editor changed the same section, it is not overwritten; after reading again it can be revised."""
-    theirs = NOTE.replace("second", "second, by an editor")
+    theirs = theirs.replace("second", "mine, by an editor")
     harbour.write_bytes(theirs.encode())
     with pytest.raises(Conflict) as caught:
-        revise.revise(book.index, "harbour#two", Revision(content="mine"))
+        revise.revise(book.index, "harbour#two", Revision(content="again"))
     assert ("Read it again" in caught.value.hint, harbour.read_bytes()) == (True, theirs.encode())
-    revise.revise(book.index, "harbour#two", Revision(content="mine"))
-    assert harbour.read_bytes() == theirs.replace("second, by an editor", "mine").encode()
+    revise.revise(book.index, "harbour#two", Revision(content="again"))
+    theirs = theirs.replace("mine, by an editor", "again")
+    assert harbour.read_bytes() == theirs.encode()
+    harbour.write_bytes(theirs.replace("first", "edited meanwhile").encode())
+    revise.revise(book.index, "harbour#one", Revision(metadata={"importance": "low"}))
+    note = parse("harbour.md", harbour.read_bytes())
+    assert (note.meta["importance"], "edited meanwhile" in note.body) == ("low", True)
 
 
 def test_whoever_revises_different_sections_at_once_all_land(book, vault, write_note, tmp_path):
-    """Of twelve threads, then of three processes, no change is lost or refused, and all are indexed when they return."""
-    write_note("many.md", "".join(f"## Part {i}\n\nold {i}\n\n" for i in range(12)))
+    """
+    Of twelve threads, then of three processes, no change is lost or refused, all are indexed when they return, each is
+    an entry of the journal, and undoing all of them in any order restores the file.
+    """
+    parts = "".join(f"## Part {i}\n\n{{0}} {i}\n\n" for i in range(12))
+    write_note("many.md", parts.format("old"))
     book.reindex()
 
-    def revise(i):
+    def change(i):
         book.revise(f"many#part-{i}", f"new {i}")
         return next(found.text for found in book.show("many") if found.id == f"many#part-{i}")
 
     with ThreadPoolExecutor(12) as pool:
-        texts = list(pool.map(revise, range(12)))
+        texts = list(pool.map(change, range(12)))
     assert [f"new {i}" in text for i, text in enumerate(texts)] == [True] * 12
-    assert (vault / "many.md").read_text() == "".join(f"## Part {i}\n\nnew {i}\n\n" for i in range(12))
+    assert (vault / "many.md").read_text() == parts.format("new")
     code = """
 import sys, spellbook
 with spellbook.open(sys.argv[1], embedder="hash") as book:
@@ -209,21 +206,41 @@ with spellbook.open(sys.argv[1], embedder="hash") as book:
         book.revise(f"many#part-{i}", f"newer {i}")
 """
     finished(*(python(code, vault, i) for i in range(3)))
-    assert (vault / "many.md").read_text() == "".join(f"## Part {i}\n\nnewer {i}\n\n" for i in range(12))
+    assert (vault / "many.md").read_text() == parts.format("newer")
     book.reindex()
     assert told(book.index) == from_scratch(vault, tmp_path / "fresh")
+    log = book.log(None)
+    assert (len(log), all(entry.is_whole for entry in log)) == (24, True)
+    for entry in random.Random(7).sample(log[:12], 12):
+        book.undo(entry.id)
+    assert (vault / "many.md").read_text() == parts.format("new")
 
 
 # -- erase
 
 
 def test_an_erased_section_is_cut_out_and_kept(book, harbour, vault):
-    """All other bytes of the note stay, and the section is a file in the trash."""
+    """
+    All other bytes of the note stay, and the section is a file in the trash, with its encoding and mode. `hard` leaves
+    no copy of a section or a note.
+    """
     done = book.erase("harbour#two")
     assert harbour.read_bytes().decode() == NOTE.replace("## Two\r\n\r\nsecond\r\n\r\n", "")
     assert (done.chunk_ids, done.trash) == (("harbour#two",), (".trash/harbour two.md",))
     assert book.find("second").hits == ()
     assert (vault / done.trash[0]).read_bytes() == b"## Two\r\n\r\nsecond\r\n\r\n"
+    (vault / done.trash[0]).unlink()
+    assert book.erase("harbour#one", hard=True).trash == ()
+    assert b"first" not in harbour.read_bytes()
+    assert book.erase("harbour.md", hard=True).trash == ()
+    assert [path.name for path in vault.rglob("*") if path.is_file()] == []
+    assert book.index.catalog.counts().notes == 0
+    file = vault / "a.md"
+    file.write_bytes("\ufeff# A\n\nlead\n\n## 하나\n\ntext\n".encode("utf-16-le"))
+    file.chmod(0o600)
+    [kept] = book.erase("a#하나").trash
+    assert (vault / kept).read_bytes() == "\ufeff## 하나\n\ntext\n".encode("utf-16-le")
+    assert stat.S_IMODE((vault / kept).stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("id", ["harbour.md", "single", "abc", "leadless"])
@@ -257,7 +274,7 @@ def test_a_note_that_was_changed_since_is_not_erased(book, vault, write_note, ha
     """A note that was edited or replaced since is not erased at the first try; the second try may."""
     write_note("a.md", "first", id="X1")
     book.reindex()
-    book.hand_over(Watched(is_current=True))  # nobody looks at the vault in between
+    watched(book)  # nobody looks at the vault in between
     (vault / "a.md").rename(vault / "b.md")
     write_note("a.md", "somebody else's")
     with pytest.raises(Conflict):
@@ -265,42 +282,20 @@ def test_a_note_that_was_changed_since_is_not_erased(book, vault, write_note, ha
     assert ((vault / "a.md").read_text(), (vault / "b.md").exists()) == ("somebody else's", True)
 
 
-def test_a_section_goes_to_the_trash_as_it_was(book, vault):
-    """An erased section keeps its encoding and mode; if erasing fails, no copy stays in the trash."""
-    file = vault / "a.md"
-    file.write_bytes("\ufeff# A\n\nlead\n\n## 하나\n\ntext\n".encode("utf-16-le"))
-    file.chmod(0o600)
-    [kept] = book.erase("a#하나").trash
-    assert (vault / kept).read_bytes() == "\ufeff## 하나\n\ntext\n".encode("utf-16-le")
-    assert stat.S_IMODE((vault / kept).stat().st_mode) == 0o600
-
-
-def test_metadata_is_set_whatever_became_of_the_text(book, harbour):
-    """Setting a key never conflicts with an edit of the text; `updated` keeps its form."""
-    harbour.write_bytes(harbour.read_bytes().replace(b"topic: sea", b"topic: sea\r\nupdated: 2026-01-02 03:04:05"))
-    book.reindex()
-    harbour.write_bytes(harbour.read_bytes().replace(b"first", b"edited meanwhile"))
-    book.revise("harbour#one", metadata={"importance": "low"})
-    note = parse("harbour.md", harbour.read_bytes())
-    assert (note.meta["importance"], note.meta["updated"].tzinfo) == ("low", None)
-    assert b"edited meanwhile" in harbour.read_bytes()
-
-
-def test_erased_hard_is_gone(book, harbour, vault):
-    """`hard` leaves no copy of a section or a note."""
-    assert book.erase("harbour#two", hard=True).trash == ()
-    assert b"second" not in harbour.read_bytes()
-    assert book.erase("harbour.md", hard=True).trash == ()
-    assert list(vault.iterdir()) == []
-    assert book.index.catalog.counts().notes == 0
-
-
 def test_a_topic_is_erased_with_its_notes(book, vault, write_note):
-    """All notes of the topic go to the trash, except one that disappeared meanwhile; others stay."""
+    """
+    If one note of a topic was changed since, no note is erased. Else all go to the trash, except one that disappeared
+    meanwhile; others stay.
+    """
     for i in range(3):
         write_note(f"t/{i}.md", f"text {i}", topic="old", category="project")
     write_note("other.md", "text", topic="new")
     book.reindex()
+    watched(book)  # nobody looks at the vault in between
+    write_note("t/2.md", "changed meanwhile", topic="old", category="project")
+    with pytest.raises(Conflict):
+        book.erase_topic("project/old")
+    assert sorted(file.name for file in (vault / "t").iterdir()) == ["0.md", "1.md", "2.md"]
     (vault / "t/1.md").unlink()
     done = revise.erase_topic(book.index, "old", "project")
     assert sorted(done.trash) == [".trash/t/0.md", ".trash/t/2.md"]
@@ -312,24 +307,10 @@ def test_a_topic_is_erased_with_its_notes(book, vault, write_note):
 def test_a_note_that_was_moved_since_is_found_before_it_is_changed(book, vault):
     """Revise and erase scan the vault again if a file is not where the index has it."""
     [written] = book.scribe(CHUNK).written
-    book.hand_over(Watched(is_current=True))  # so that no search looks first
     (vault / written.path).rename(vault / "moved.md")
-    book.hand_over(Watched())
     assert book.revise(written.chunk_id, TEXT + " And now daily.").path == "moved.md"
     (vault / "moved.md").rename(vault / "moved again.md")
     assert book.erase(written.chunk_id).trash == (".trash/moved again.md",)
-
-
-def test_of_a_topic_all_notes_are_erased_or_none(book, vault, write_note):
-    """If one note of a topic was changed since, no note is erased."""
-    for i in range(3):
-        write_note(f"t/{i}.md", f"text {i}", topic="old")
-    book.reindex()
-    book.hand_over(Watched(is_current=True))  # nobody looks at the vault in between
-    write_note("t/2.md", "changed meanwhile", topic="old")
-    with pytest.raises(Conflict):
-        book.erase_topic("old")
-    assert sorted(file.name for file in (vault / "t").iterdir()) == ["0.md", "1.md", "2.md"]
 
 
 @pytest.mark.model

@@ -8,74 +8,15 @@ from random import Random
 from typing import Any
 
 JUNK: Sequence[Any] = (
-    *(
-        None,
-        "",
-        " ",
-        "null",
-        "None",
-        0,
-        -1,
-        2**63,
-        2**80,
-        1.5,
-        float("nan"),
-        float("inf"),
-        True,
-        [],
-        {},
-        [None],
-        [[]],
-        {"a": None},
-    ),
-    *(
-        "\0",
-        "\ud800",
-        "a\udfffb",
-        "\u2028",
-        "../../etc/passwd",
-        "/etc/passwd",
-        "C:\\x",
-        "~",
-        ".git/config",
-        "a.md",
-        "a#one",
-        "a#",
-        "a~2",
-    ),
-    *(
-        "x" * 5_000,
-        "[" * 500,
-        '{"a": [1',
-        "*a*a*a*a*b",
-        '"',
-        "'",
-        "%s%s",
-        "{0}",
-        "category=x",
-        "--vault",
-        "🜂",
-        "한글 메모",
-        "a OR b",
-        "NEAR(",
-    ),
-)
+    None, "", " ", "null", "None", 0, -1, 2**63, 2**80, 1.5, float("nan"), float("inf"), True, [], {}, [None], [[]],
+    {"a": None}, "\0", "\ud800", "a\udfffb", "\u2028", "../../etc/passwd", "/etc/passwd", "C:\\x", "~", ".git/config",
+    "a.md", "a#one", "a#", "a~2", "x" * 5_000, "[" * 500, '{"a": [1', "*a*a*a*a*b", '"', "'", "%s%s", "{0}",
+    "category=x", "--vault", "🜂", "한글 메모", "a OR b", "NEAR(",
+)  # fmt: skip
 NAMES = (
-    "category",
-    "topic",
-    "tags",
-    "path",
-    "created",
-    "when",
-    "importance",
-    "language",
-    "scope",
-    "own key",
-    "kind!",
-    "path!",
-    "__proto__",
-    "",
-)
+    "category", "topic", "tags", "path", "created", "when", "importance", "language", "scope", "own key", "kind!",
+    "path!", "__proto__", "",
+)  # fmt: skip
 
 
 def arguments(random: Random, schema: Mapping[str, Any], known: Sequence[str] = ()) -> dict[str, Any]:
@@ -132,15 +73,7 @@ def _text(random: Random, known: Sequence[str]) -> str:
     if known and random.random() < 0.6:
         return random.choice(known)
     words = [
-        "lantern",
-        "granite",
-        "배포",
-        "금요일",
-        "## One",
-        "\n\n",
-        "[[a]]",
-        "3 ms",
-        "never",
+        "lantern", "granite", "배포", "금요일", "## One", "\n\n", "[[a]]", "3 ms", "never",
         "one two three four five six seven",
-    ]
+    ]  # fmt: skip
     return " ".join(random.choices(words, k=random.randrange(1, 12)))

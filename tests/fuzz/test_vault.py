@@ -1,4 +1,7 @@
-"""Any verbs in any order on one vault: only named files change, undo restores them, and the index equals a new one."""
+"""
+Any verbs in any order on one vault: only named files change, an edit changes only what was asked, undo restores every
+byte, and the index equals a new one.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,43 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from spellbook.index import sync
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.notes.chunks import cut
+from spellbook.notes.note import Note, parse
 from tests.fuzz import REFUSED, WHICH, Machine, bounded
-from tests.fuzz.texts import PATHS, note, sentence
+from tests.fuzz.texts import PATHS, block, note, sentence
 from tests.helpers import from_scratch, held, told
 
 TIMES = st.sampled_from([0, 1, 10**9, 10**18, 2**62, -1, -(2**61), 10_413_792_000 * 10**9])
+
+
+META = st.dictionaries(
+    st.sampled_from(["topic", "tags", "keywords", "own key", "importance", "새 키"]),
+    st.one_of(
+        st.none(),
+        st.sampled_from(["plain", "12:30", "yes", "[[a]]", "# no comment"]),
+        st.lists(st.sampled_from(["x", "y"]), max_size=2),
+    ),
+    min_size=1,
+    max_size=2,
+)
+EDITS = st.one_of(
+    st.fixed_dictionaries({"append": sentence()}),
+    st.fixed_dictionaries({"content": block()}),
+    st.fixed_dictionaries({"metadata": META}),
+)
+
+
+def only_asked(before: Note, now: Note, chunk: StoredChunk | None) -> None:
+    """Check that an edit changed a section alone, or the frontmatter alone."""
+    if chunk is None:
+        assert now.text[now.body_at :] == before.text[before.body_at :]
+        return
+    pieces = cut(before)
+    suffix = pieces[chunk.ordinal].suffix.partition("~")[0]
+    section = [piece for piece in pieces if piece.suffix.partition("~")[0] == suffix]
+    assert now.text[now.body_at :].startswith(before.text[before.body_at : section[0].start].rstrip())
+    assert now.text.endswith(before.text[section[-1].end :])
 
 
 class VaultMachine(Machine):
@@ -55,11 +90,22 @@ class VaultMachine(Machine):
         }
         self.change(lambda: self.book.scribe(chunk, force=True), lambda done: {each.path for each in done.written})
 
-    @rule(which=WHICH, text=sentence(), append=st.booleans())
-    def revise(self, which: int, text: str, append: bool) -> None:
-        """Change a note."""
-        asked = {"append": text} if append else {"metadata": {"topic": text[:20]}}
-        self.change(lambda: self.book.revise(self.some(which), **asked), lambda done: {done.path})
+    @rule(which=WHICH, section=WHICH, asked=EDITS)
+    def revise(self, which: int, section: int, asked: dict[str, Any]) -> None:
+        """Change a section or the frontmatter: text around the section stays, or the body."""
+        path = self.some(which)
+        before = (self.vault / path).read_bytes() if path in self.notes() else b""
+        asked_for: list[StoredChunk] = []
+
+        def verb() -> Any:
+            chunks = self.book.show(path)
+            asked_for.append(chunks[section % len(chunks)])
+            return self.book.revise(path if "metadata" in asked else asked_for[0].id, **asked)
+
+        self.change(verb, lambda done: {done.path})
+        now = (self.vault / path).read_bytes() if before else b""
+        if now != before:
+            only_asked(parse(path, before), parse(path, now), None if "metadata" in asked else asked_for[0])
 
     @rule(which=WHICH, section=WHICH, hard=st.booleans(), whole=st.booleans())
     def erase(self, which: int, section: int, hard: bool, whole: bool) -> None:
@@ -143,4 +189,4 @@ class VaultMachine(Machine):
 
 
 TestVault = VaultMachine.TestCase
-TestVault.settings = bounded(15, steps=12)
+TestVault.settings = bounded(20, steps=14)

@@ -11,65 +11,20 @@ PATHS = ("a.md", "b.md", "B note.md", "x/a.md", "x/y/c.md", "한글/메모.md", 
 """Paths of notes: two of one name, blanks, dots, brackets, a fragment's mark, Korean."""
 
 TARGETS = (
-    "a",
-    "b",
-    "c",
-    "x/a",
-    "../a",
-    "메모",
-    "한글/메모",
-    "B note",
-    "nowhere",
-    "x/y/c",
-    "v1.2",
-    "alias",
-    "d#e",
-    "index",
-    "new",
+    "a", "b", "c", "x/a", "../a", "메모", "한글/메모", "B note", "nowhere", "x/y/c", "v1.2", "alias", "d#e", "index", "new",
     "a.md",
-)
+)  # fmt: skip
 
 WORDS = (
-    "anchor",
-    "lantern",
-    "granite",
-    "배포",
-    "금요일",
-    "3 ms",
-    "never",
-    "e\u0301",
-    "é",
-    "Ünï",
-    "`code`",
-    "**bold**",
-    "a_b_c",
-    "#tag",
-    "#태그/하위",
-)
+    "anchor", "lantern", "granite", "배포", "금요일", "3 ms", "never", "e\u0301", "é", "Ünï", "`code`", "**bold**",
+    "a_b_c", "#tag", "#태그/하위",
+)  # fmt: skip
 """What sentences are made of."""
 
 _ODD = (
-    "\u2028",
-    "\x0c",
-    "\x85",
-    "\t",
-    "\u200b",
-    "\ufeff",
-    "\\",
-    "%%",
-    "<!--",
-    "-->",
-    "~~~",
-    "```",
-    "$$",
-    "[[",
-    "]]",
-    "![](",
-    "---",
-    "===",
-    "|",
-    ">",
-)
+    "\u2028", "\x0c", "\x85", "\t", "\u200b", "\ufeff", "\\", "%%", "<!--", "-->", "~~~", "```", "$$", "[[", "]]",
+    "![](", "---", "===", "|", ">",
+)  # fmt: skip
 
 
 def sentence() -> st.SearchStrategy[str]:
@@ -80,16 +35,9 @@ def sentence() -> st.SearchStrategy[str]:
 def link(targets: Sequence[str] = TARGETS) -> st.SearchStrategy[str]:
     """A link in any form that people write."""
     forms = (
-        "[[{}]]",
-        "[[{}|shown]]",
-        "![[{}]]",
-        "[[{}#One]]",
-        "[shown]({}.md)",
-        "[shown](<{}.md>)",
-        "`[[{}]]`",
-        "[[{}^x]]",
-        "[ref]: {}.md",
-    )
+        "[[{}]]", "[[{}|shown]]", "![[{}]]", "[[{}#One]]", "[shown]({}.md)", "[shown](<{}.md>)", "`[[{}]]`",
+        "[[{}^x]]", "[ref]: {}.md",
+    )  # fmt: skip
     return st.builds(lambda form, target: form.format(target), st.sampled_from(forms), st.sampled_from(targets))
 
 
@@ -148,21 +96,9 @@ def value() -> st.SearchStrategy[str]:
 def frontmatter() -> st.SearchStrategy[str]:
     """A header, "" for none."""
     keys = (
-        "topic",
-        "category",
-        "title",
-        "tags",
-        "keywords",
-        "questions",
-        "aliases",
-        "id",
-        "created",
-        "updated",
-        "importance",
-        "own key",
-        "scope",
-        "entities",
-    )
+        "topic", "category", "title", "tags", "keywords", "questions", "aliases", "id", "created", "updated",
+        "importance", "own key", "scope", "entities",
+    )  # fmt: skip
     lines = st.lists(st.tuples(st.sampled_from(keys), value()), max_size=5)
     header = lines.map(lambda pairs: "---\n" + "".join(f"{key}: {each}\n" for key, each in pairs) + "---\n")
     return st.one_of(st.just(""), st.just("---\ntopic: infra\naliases: [alias]\n---\n"), header)

@@ -117,7 +117,7 @@ def test_settings_that_make_no_sense_are_refused_by_file(vault, settings, text, 
 
 def test_settings_of_an_earlier_version_are_named_once_and_ignored(vault, settings, caplog, monkeypatch):
     """The vault opens, and the log says once in a process which lines and variables have no effect."""
-    monkeypatch.setattr(config, "noted", set())
+    config.warn_of_setting.cache_clear()
     monkeypatch.setenv("SPELLBOOK_GUESSER", "ollama:x")
     settings.write_text('unchecked_links = ["/reference/"]\nthreads = 3\n')
     assert [config.load(vault).threads for _ in range(2)] == [3, 3]

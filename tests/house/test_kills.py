@@ -1,4 +1,4 @@
-"""Killed between any two disk operations of a verb, nothing is lost."""
+"""Killed between any two disk operations of a verb, nothing is lost, and what was cut short can be undone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from spellbook.library import book as books
+from tests.kills import killed
 from tests.scratch import assert_equal_to_scratch
-from tests.trees import everything, grow, is_killed, kept
+from tests.trees import everything, kept
 
 pytestmark = pytest.mark.slow
 
@@ -24,58 +25,55 @@ SENTENCES = [b"the granite tide", b"the copper lamp", b"the silver orchard"]
     "verb",
     [
         "book.revise('a#one', content='## One\\n\\nthe newest')",
-        "book.erase('a')",
-        "book.erase('a#one')",
-        "book.merge('a', 'b', keep='both', apply=True)",
-        "book.erase('a'); book.undo()",
         "book.erase('a#one'); book.restore('.trash/a one.md')",
+        "book.erase('a'); book.undo()",
         "book.move('a', 'd/a'); book.undo()",
         "book.merge('a', 'b', keep='both', apply=True); book.undo()",
     ],
 )
 def test_a_kill_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     """
-    After SIGKILL anywhere every sentence is in the vault or trash (one that was replaced: in the journal), no note is empty, and the index follows.
+    After SIGKILL anywhere every sentence is in the vault or trash (one that was replaced: in the journal), no note is
+    empty, and the index follows.
     """
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-    at, killed = 1, True
-    while killed:
-        monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / f"state{at}"))
-        vault = grow(tmp_path / f"v{at}", TEXTS)
-        killed = is_killed(vault, vault, verb, at)
+    for vault in killed(tmp_path, monkeypatch, verb, TEXTS):
         with books.open(vault) as book:
             book.reindex()
             book.log()  # the journal is there now, if it was not
             held = b"\n".join(everything(vault, book.config.state, tmp_path / "none"))
-        assert not [sentence for sentence in SENTENCES if sentence not in held], at
+        assert not [sentence for sentence in SENTENCES if sentence not in held], vault
         if "revise" not in verb:
             seen = b"\n".join([*kept(vault).values(), *kept(vault / ".trash").values()])
-            assert not [sentence for sentence in SENTENCES if sentence not in seen], at
-        assert all(kept(vault).values()), at
-        assert all(kept(vault / ".trash").values()), at
-        at += 3
-    assert at > 4
+            assert not [sentence for sentence in SENTENCES if sentence not in seen], vault
+        assert all([*kept(vault).values(), *kept(vault / ".trash").values()]), vault
     assert_equal_to_scratch(vault, tmp_path / "scratch")
 
 
-def test_a_killed_move_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After SIGKILL anywhere `undo` gives every file back byte for byte: notes, canvases and excluded notes."""
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+MANY = """
+with book.index.vault.change("test", "many"):
+    for path in ("d/a.md", "a.md", "c.md"):
+        book.index.vault.write(path, b"changed", book.index.vault.hash(path))
+    book.index.vault.create("new", "one", b"made")
+"""
+
+
+@pytest.mark.parametrize("verb", ["book.move('d', 'e/f')", f"book.revise('b', append='x'){MANY}"])
+def test_what_was_killed_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    """
+    After SIGKILL anywhere `undo` gives every file back byte for byte: notes, canvases and excluded notes. Each change
+    before the last is whole in the log.
+    """
     beside = {
+        "d/a.md": b"[[c]] [r](../c.md)",
         "d/x.canvas": b'{"nodes": [{"file": "d/a.md"}, {"text": "[[c]]"}]}',
         "y.canvas": b'{"nodes": [{"text": "[[d/a]]"}]}',
         "old/n.md": b"[[d/a]]",
         ".spellbookignore": b"old/",
     }
-    at, killed = 1, True
-    while killed:
-        monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / f"state{at}"))
-        vault = grow(tmp_path / f"v{at}", {**TEXTS, "d/a.md": b"[[c]] [r](../c.md)", **beside})
-        before = kept(vault)
-        killed = is_killed(vault, vault, "book.move('d', 'e/f')", at)
+    for vault in killed(tmp_path, monkeypatch, verb, {**TEXTS, **beside}):
         with books.open(vault) as book:
-            if book.log():
+            log = book.log()
+            assert all(entry.is_whole for entry in log[1:])
+            for _ in log:
                 book.undo()
-        assert kept(vault) == before, at
-        at += 3
-    assert at > 4
+        assert kept(vault) == {**TEXTS, **beside}, vault

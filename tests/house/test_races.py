@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from spellbook.archive.restore import Over
 from spellbook.library.book import Spellbook
 from spellbook.system import disk, renames
 from spellbook.system.errors import Conflict, MemoryNotFound, StorageError
@@ -42,9 +41,9 @@ def before(monkeypatch: pytest.MonkeyPatch) -> Before:
     def have(owner: object, name: str, happen: Callable[..., object]) -> None:
         call = getattr(owner, name)
 
-        def late(*given: Any) -> Any:
+        def late(*given: Any, **named: Any) -> Any:
             happen(*given)
-            return call(*given)
+            return call(*given, **named)
 
         monkeypatch.setattr(owner, name, late)
 
@@ -242,39 +241,34 @@ def test_a_move_of_what_vanishes(book: Spellbook, vault: Path, write_note: Write
     assert not (book.config.state / "moving.json").exists()
 
 
-def test_going_back_while_notes_vanish(book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A restore continues if a note that it would move or replace disappears."""
+@pytest.mark.parametrize("there", [{}, {"a.md": b"edited"}], ids=["gone", "edited"])
+def test_going_back_while_a_note_changes(book: Spellbook, vault: Path, before: Before, there: dict[str, bytes]) -> None:
+    """A restore that meets a change of its moment is taken back; the same restore again does all of it."""
     grow(vault, {"a.md": b"one", "b.md": b"b"})
     name = book.snapshots.create().name
-    grow(vault, {"a.md": b"two", "new.md": b"new"})
-    take_over = Over.run
-
-    def meanwhile(self: Over, progress: Any = None) -> None:
-        hash_of = Vault.hash
-
-        def late(notes: Vault, path: str) -> str:
-            found = hash_of(notes, path)
-            (vault / path).unlink()
-            vanish.remove(path)
-            return found
-
-        vanish = {"new.md", "a.md"}
-        monkeypatch.setattr(
-            Vault, "hash", lambda notes, path: late(notes, path) if path in vanish else hash_of(notes, path)
-        )
-        take_over(self, progress)
-
-    monkeypatch.setattr(Over, "run", meanwhile)
+    mine = grow(vault, {"a.md": b"two", "new.md": b"new"}) / "a.md"
+    happen = iter([lambda: mine.unlink() or grow(vault, there)])
+    before(Vault, "place", lambda *_: [each() for each in itertools.islice(happen, 1)])
+    with pytest.raises((Conflict, MemoryNotFound)):
+        book.restore_snapshot(name)
+    assert (contents(vault), book.log()) == ({"b.md": b"b", "new.md": b"new", **there}, [])
     book.restore_snapshot(name)
     assert contents(vault) == {"a.md": b"one", "b.md": b"b"}
 
 
-def test_an_import_over_a_note_that_vanishes(book: Spellbook, vault: Path, tmp_path: Path, before: Before) -> None:
-    """If a note disappears before it is replaced, the new one is written."""
-    mine = grow(vault, {"a.md": b"mine"}) / "a.md"
-    before(Trash, "copy", lambda *_: mine.unlink(missing_ok=True))
-    book.import_(grow(tmp_path / "source", {"a.md": b"theirs"}), on_conflict="overwrite")
-    assert contents(vault) == {"a.md": b"theirs"}
+@pytest.mark.parametrize("there", [{}, {"a.md": b"edited"}], ids=["gone", "edited"])
+def test_an_import_over_a_note_that_changes(
+    book: Spellbook, vault: Path, tmp_path: Path, before: Before, there: dict[str, bytes]
+) -> None:
+    """If a note is edited or disappears before it is replaced, nothing is imported; the next import does all of it."""
+    mine, source = grow(vault, {"a.md": b"mine"}) / "a.md", grow(tmp_path / "source", {"0.md": b"0", "a.md": b"theirs"})
+    happen = iter([lambda: mine.unlink() or grow(vault, there)])
+    before(Trash, "copy", lambda *_: [each() for each in itertools.islice(happen, 1)])
+    with pytest.raises((Conflict, MemoryNotFound)):
+        book.import_(source, on_conflict="overwrite")
+    assert (contents(vault), book.log()) == (there, [])
+    book.import_(source, on_conflict="overwrite")
+    assert contents(vault) == {"0.md": b"0", "a.md": b"theirs"}
 
 
 # -- a state folder that suffers

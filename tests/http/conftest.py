@@ -13,16 +13,15 @@ from spellbook.http.app import make
 from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
 
-from .described import Described
 from .running import Server
 
 
 @pytest.fixture
 def api(book: Spellbook) -> Iterator[TestClient]:
-    """A program on this machine, whose answers are compared with the OpenAPI document."""
+    """A program on this machine, which needs no token."""
     served = Served(book)
     app = make(served, live=False)
-    with Described(app, "http://localhost:17950", raise_server_exceptions=False) as made:
+    with TestClient(app, "http://localhost:17950", raise_server_exceptions=False) as made:
         made.app_served = served
         yield made
 

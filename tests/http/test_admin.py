@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import random
-import statistics
 import time
 
 import pytest
@@ -22,30 +20,6 @@ def alerts(api, **headers):
     """The alerts that there are, by id."""
     listed = api.get("/admin/alerts/performance", headers=headers).json()["alerts"]
     return {each["id"]: each for each in listed}
-
-
-def test_figures(api, book, write_note):
-    write_note("a.md", "---\ntype: working\npinned: true\n---\n# Keys\n\nRotated every ninety days.\n")
-    api.get("/api/search", params={"q": "keys"})
-    told = api.get("/admin/stats/performance", params={"includeDetails": True}).json()["result"]
-    assert told["database"]["memoryByType"] == {"working": 1, "none": 0}
-    assert told["search"]["totalSearches"] == 1
-    assert told["database"]["queryPerformance"]["slowQueries"][0]["query"] == "keys"
-    hidden = api.get("/admin/stats/performance").json()["result"]
-    assert hidden["database"]["queryPerformance"]["slowQueries"] == []
-    told = api.get("/admin/stats/forgetting").json()
-    assert (told["working"], told["pinned"]) == (1, 1)
-
-
-def test_errors_are_resolved(api):
-    api.get("/api/notes/nothing")
-    (error,) = api.get("/admin/stats/errors").json()["errors"]
-    body = {"errorId": error["errorId"], "resolvedBy": "admin", "reason": "fixed"}
-    done = api.post("/admin/errors/resolve", json=body, headers={"accept-language": "ko-KR,ko;q=0.9,en;q=0.5"})
-    assert done.json()["message"] == "에러 해결 완료"
-    assert api.post("/admin/errors/resolve", json=body).status_code == 404
-    resolved = api.get("/admin/stats/errors", params={"resolved": True}).json()["errors"][0]
-    assert (resolved["resolvedBy"], resolved["errorId"]) == ("admin", error["errorId"])
 
 
 def test_slow_searches(api, book, write_note):
@@ -83,51 +57,28 @@ def test_what_a_search_has_to_load_does_not_count(book, write_note):
     assert len(book.meter.warm(60)) == 2
 
 
-def test_an_unknown_address_says_so(api):
-    """An error names it, on one line, and where the known ones are."""
-    for path in ("/api/none", "/nowhere", "/static/none.js", "/api/a%0ab"):
-        answer = api.get(path)
-        error = answer.json()["error"]
-        assert (answer.status_code, error["code"]) == (404, "MEMORY_NOT_FOUND")
-        assert "This server has no address /" in error["message"]
-        assert "\n" not in error["message"]
-        assert "/api/openapi.json" in error["details"]["hint"]
-    api.get("/api/notes/nothing")
-    again = [each for each in api.get("/admin/stats/errors").json()["errors"] if each["verb"] == "note"]
-    assert [each["count"] for each in again] == [1]
-
-
-def test_cleanup_reviews_alerts(api, book):
+def test_what_is_written_and_dropped(api, book, write_note):
+    """A review date stands in the note; undo takes a cleanup back; a pattern drops the queries in which it is found."""
     made = api.post("/api/notes", json={"text": "A draft of today.", "metadata": {"topic": "x", "type": "working"}})
     path = made.json()["path"]
-    assert api.post("/admin/memory/cleanup", json={"dry_run": True, "working_days": 0}).json()["forgotten"]
     done = api.post("/admin/memory/review", json={"memory_id": path, "days": 0}).json()
     assert f"review: {done['review']}" in (book.config.vault / path).read_text()
-    assert [each["path"] for each in api.get("/admin/memory/reviews?due=true").json()["reviews"]] == [path]
     told = api.post("/admin/memory/cleanup", json={"working_days": 0}).json()
     assert told["forgotten"][0]["trash"]
     assert not (book.config.vault / path).exists()
     api.post("/api/undo", json={"entry": told["entry"]})
     assert (book.config.vault / path).exists()
-    assert "snapshot" in alerts(api)
-
-
-def test_optimize_and_caches(api, book, write_note):
-    write_note("a.md", "# Keys\n\nRotated every ninety days.\n")
     for query in ("keys", "doors", "keys"):
         api.get("/api/search", params={"q": query})
     told = api.get("/admin/stats/cache", params={"cacheType": "embedding"}).json()["result"]
     assert (told["hits"], told["misses"], told["size"]) == (1, 2, 2)
+    for pattern in ("(a+)+$", "(", "(a|a)*b", r"(a)\1", "a*a*b", "x" * 201):
+        assert api.post("/admin/cache/clear", json={"pattern": pattern}).status_code == 400, pattern
     cleared = api.post("/admin/cache/clear", json={"pattern": "^ke"}).json()["result"]
     assert cleared == {"clearedCount": 1, "remainingCount": 1}
-    done = api.post("/admin/database/optimize", json={"actions": ["all"]})
-    assert done.status_code == 200
-    assert done.json()["result"]["optimizedTables"] > 3
-
-
-@pytest.mark.parametrize("pattern", ["(a+)+$", "(", "(a|a)*b", r"(a)\1", "a*a*b", "x" * 201])
-def test_patterns_that_are_refused(api, pattern):
-    assert api.post("/admin/cache/clear", json={"pattern": pattern}).status_code == 400
+    for path in ("/nowhere", "/static/none.js", "/api/a%0ab"):
+        answer = api.get(path)
+        assert (answer.status_code, "\n" in answer.json()["error"]["message"]) == (404, False)
 
 
 def test_what_was_counted_survives_a_restart(book, vault):
@@ -148,19 +99,6 @@ def test_what_was_counted_survives_a_restart(book, vault):
         assert after["database"]["queryPerformance"]["p95"] == before["database"]["queryPerformance"]["p95"]
         assert [each["code"] for each in second.get("/admin/stats/errors").json()["errors"]] == ["MEMORY_NOT_FOUND"]
         assert again.meter.read(1)[1]["calls"] >= 7  # health and the admin's own calls, too
-
-
-def test_percentiles_are_near_the_samples(book):
-    """Within four parts of a hundred, however the times are spread."""
-    rolled = random.Random(5)
-    times = [rolled.lognormvariate(3, 1.2) for _ in range(4_000)]
-    for ms in times:
-        book.meter.add("search", metrics.bucket(ms))
-    timing, average = book.meter.mean(["search"], 1)
-    times.sort()
-    assert timing.p50 == pytest.approx(times[1_999], rel=0.04)
-    assert timing.p95 == pytest.approx(times[3_799], rel=0.04)
-    assert average == pytest.approx(statistics.fmean(times), rel=0.04)
 
 
 def test_alerts_say_since_when(api, book, monkeypatch):
@@ -193,14 +131,8 @@ def test_what_a_caller_did_wrong_is_no_failing_call(api, book):
     assert failing() == ["14% of the calls of the last hour failed."]
 
 
-def test_alerts_of_a_vault_that_went_away(api, vault):
-    """They say that it is gone; its disk is not looked for."""
-    vault.rename(vault.with_name("away"))
-    assert alerts(api)["degraded"]["severity"] == "critical"
-
-
 def test_alerts_are_sentences_in_both_languages(api, book, vault):
-    """With their values and units in them."""
+    """With their values and units in them. Of a vault that went away they say so; its disk is not looked for."""
     for name in "ab":
         (vault / f"{name}.md").write_text("---\ntitle: [\n---\nbroken", "utf-8")
     for _ in range(20):
@@ -213,17 +145,8 @@ def test_alerts_are_sentences_in_both_languages(api, book, vault):
     assert told["en"]["faults"] == "2 notes need fixing."
     assert told["ko"]["faults"] == "고칠 노트가 2개 있습니다."
     assert told["ko"]["snapshot"] == "아직 스냅샷을 만든 적이 없습니다."
-
-
-def test_broken_links_are_listed(api, book, vault, write_note):
-    """Those to moved notes first, with where these are."""
-    write_note("to.md", "moved")
-    write_note("a.md", "[[to]] [[nowhere]]")
-    book.reindex()
-    (vault / "to.md").rename(vault / "there.md")
-    told = api.get("/admin/links").json()
-    assert [(each["target"], each["path"]) for each in told["links"]] == [("to", "there.md"), ("nowhere", None)]
-    assert (told["total"], told["known"]) == (2, 1)
+    vault.rename(vault.with_name("away"))
+    assert alerts(api)["degraded"]["severity"] == "critical"
 
 
 def test_a_rate_that_is_met_is_an_alert(book):
@@ -242,9 +165,8 @@ def test_optimize_that_takes_long_goes_on_as_a_job(api, monkeypatch):
     """The answer is 202 with the job."""
     monkeypatch.setattr("spellbook.http.admin.upkeep._WAIT", 0.0)
     done = api.post("/admin/database/optimize", json={"actions": ["vacuum"]})
+    assert done.status_code in {200, 202}  # it may be quicker than no time at all
     if done.status_code == 202:
         job = api.app_served.jobs.wait(done.json()["job"]["id"], 30)
         assert done.headers["location"].endswith(job.id)
         assert (job.kind, job.state) == ("optimize", "done")
-    else:  # it was quicker than no time at all
-        assert done.json()["result"]["optimizedTables"] >= 0

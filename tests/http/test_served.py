@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,13 +12,20 @@ import httpx
 import pytest
 
 from spellbook.http.app import make
-from spellbook.http.served import Served, in_thread, once, writing
-from spellbook.library.book import Spellbook
+from spellbook.http.served import Queue, Served, in_thread, once, writing
 from spellbook.mcp.base import threaded
 from spellbook.mcp.threads import computing, set_waiting
 from tests.helpers import PATIENCE
 
+pytestmark = pytest.mark.anyio
 ran: Counter[str] = Counter()
+queued: Queue = {}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The event loop of the server."""
+    return "asyncio"
 
 
 def answer(question: str) -> tuple[str, int]:
@@ -30,57 +36,60 @@ def answer(question: str) -> tuple[str, int]:
     return question, ran[question]
 
 
-async def busy(meanwhile: Callable[[], Awaitable[None]]) -> None:
-    """Run `meanwhile` while questions have all threads; these end when it has."""
-    may_end, begun = threading.Event(), threading.Semaphore(0)
+class Busy:
+    """Questions have all threads, until this ends and all that was begun meanwhile with it."""
 
-    def long() -> None:
-        begun.release()
-        assert may_end.wait(PATIENCE)
+    async def __aenter__(self) -> Busy:
+        ran.clear()
+        self.may_end, begun = threading.Event(), threading.Semaphore(0)
 
-    async with anyio.create_task_group() as group:
+        def long() -> None:
+            begun.release()
+            assert self.may_end.wait(PATIENCE)
+
+        self.group = await anyio.create_task_group().__aenter__()
         for _ in range(int(computing().total_tokens)):
-            group.start_soon(in_thread, long)
+            self.group.start_soon(in_thread, long)
         for _ in range(int(computing().total_tokens)):
             assert await anyio.to_thread.run_sync(begun.acquire, True, PATIENCE)
-        await meanwhile()
-        may_end.set()
+        return self
+
+    async def __aexit__(self, *raised: Any) -> None:
+        await anyio.wait_all_tasks_blocked()
+        self.may_end.set()
+        await self.group.__aexit__(*raised)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """The event loop of the server."""
-    return "asyncio"
-
-
-@pytest.mark.anyio
 async def test_equal_questions_in_the_queue_are_answered_once():
-    """Those that wait together share a result or an error; another one, or one that comes later, has its own."""
-    ran.clear()
+    """
+    Those that wait together share a result or an error; another one, or one that comes later, has its own.
+
+    If the first of several is given up, the others are answered.
+    """
     done: list[object] = []
 
     async def ask(question: str) -> None:
         try:
-            done.append(await once(question, answer, question))
+            done.append(await once(queued, question, answer, question))
         except ValueError as error:
             done.append(str(error))
 
-    async with anyio.create_task_group() as group:
-
-        async def meanwhile() -> None:
-            for question in ("a", "a", "b", "a", "wrong", "wrong"):
-                group.start_soon(ask, question)
-            await anyio.wait_all_tasks_blocked()
-            assert not done
-
-        await busy(meanwhile)
+    async with Busy() as busy:
+        with anyio.CancelScope() as gone:
+            async with anyio.create_task_group() as leaving:
+                leaving.start_soon(ask, "a")
+                await anyio.wait_all_tasks_blocked()
+                for question in ("a", "a", "b", "a", "wrong", "wrong"):
+                    busy.group.start_soon(ask, question)
+                await anyio.wait_all_tasks_blocked()
+                gone.cancel()
+        assert not done
     assert Counter(done) == {("a", 1): 3, ("b", 1): 1, "wrong 1": 2}
     await ask("a")
     assert done[-1] == ("a", 2)
 
 
-@pytest.mark.anyio
-async def test_who_sees_the_same_shares_an_answer(book: Spellbook):
+async def test_who_sees_the_same_shares_an_answer(book):
     """Equal questions of two tokens that see all are answered once, and that of one that sees less by itself."""
     served = Served(book)
     given = [served.tokens.add("a"), served.tokens.add("b"), served.tokens.add("c", sees="team")]
@@ -92,44 +101,19 @@ async def test_who_sees_the_same_shares_an_answer(book: Spellbook):
             headers = {"authorization": f"Bearer {token}"}
             statuses.append((await client.get("/api/search?q=river", headers=headers)).status_code)
 
-        async with anyio.create_task_group() as group:
-
-            async def meanwhile() -> None:
-                for token in given:
-                    group.start_soon(ask, token)
-                await anyio.wait_all_tasks_blocked()
-
-            await busy(meanwhile)
+        async with Busy() as busy:
+            for token in given:
+                busy.group.start_soon(ask, token)
     counts = [reader.meter.read()[0]["search"].count for reader in (book, *book.beside)]
     assert (statuses, counts) == ([200] * 3, [1, 1])
 
 
-@pytest.mark.anyio
-async def test_who_goes_away_takes_no_answer_from_others():
-    """If the first of several equal questions is given up, the others are answered."""
-    ran.clear()
-    done: list[object] = []
+async def test_what_comes_after_the_beginning_is_asked_anew(monkeypatch):
+    """
+    A question that comes while an equal one is being answered sees what was written since that began.
 
-    async def ask() -> None:
-        done.append(await once("a", answer, "a"))
-
-    async with anyio.create_task_group() as group:
-
-        async def meanwhile() -> None:
-            async with anyio.create_task_group() as gone:
-                gone.start_soon(ask)
-                await anyio.wait_all_tasks_blocked()
-                group.start_soon(ask)
-                await anyio.wait_all_tasks_blocked()
-                gone.cancel_scope.cancel()
-
-        await busy(meanwhile)
-    assert done == [("a", 1)]
-
-
-@pytest.mark.anyio
-async def test_what_comes_after_the_beginning_is_asked_anew():
-    """A question that comes while an equal one is being answered sees what was written since that began."""
+    An error before a thread was there is not the answer to the next equal question.
+    """
     begun, may_end, written = threading.Event(), threading.Event(), ["before"]
 
     def read() -> list[str]:
@@ -141,7 +125,7 @@ async def test_what_comes_after_the_beginning_is_asked_anew():
     seen: list[list[str]] = []
 
     async def ask() -> None:
-        seen.append(await once("a", read))
+        seen.append(await once(queued, "a", read))
 
     async with anyio.create_task_group() as group:
         group.start_soon(ask)
@@ -152,58 +136,36 @@ async def test_what_comes_after_the_beginning_is_asked_anew():
         may_end.set()
     assert sorted(seen) == [["before"], ["before", "since"]]
 
-
-@pytest.mark.anyio
-async def test_a_write_waits_for_no_question():
-    """A write runs while questions have all of their threads."""
-
-    async def meanwhile() -> None:
-        with anyio.fail_after(PATIENCE):
-            assert await writing(answer, "write") == ("write", ran["write"])
-
-    await busy(meanwhile)
-
-
-@pytest.mark.anyio
-async def test_agents_and_browsers_wait_in_one_queue():
-    """A tool that only reads waits while questions have all threads; one that may take long does not."""
-    ran.clear()
-
-    def tool(name: str) -> str:
-        return answer(name)[0]
-
-    book: Any = SimpleNamespace(complaint="")
-    async with anyio.create_task_group() as group:
-
-        async def meanwhile() -> None:
-            group.start_soon(threaded(tool, book, computes=True), "reads")
-            with anyio.fail_after(PATIENCE):
-                assert await threaded(tool, book)("long") == "long"
-            await anyio.wait_all_tasks_blocked()
-            assert ran == {"long": 1}
-
-        await busy(meanwhile)
-    assert ran == {"long": 1, "reads": 1}
-
-
-@pytest.mark.anyio
-async def test_a_question_that_never_began_is_asked_anew(monkeypatch):
-    """An error before a thread was there is not the answer to the next equal question."""
-
     async def fails(*_: object) -> None:
         raise RuntimeError("no thread")
 
     with monkeypatch.context() as patched:
         patched.setattr("spellbook.http.served.in_thread", fails)
         with pytest.raises(RuntimeError, match="no thread"):
-            await once("a", answer, "a")
+            await once(queued, "b", answer, "b")
     ran.clear()
-    assert await once("a", answer, "a") == ("a", 1)
+    assert await once(queued, "b", answer, "b") == ("b", 1)
 
 
-@pytest.mark.anyio
+async def test_writes_and_agents_beside_questions():
+    """While questions have all threads, a write and a tool that may take long run; one that only reads waits."""
+    book: Any = SimpleNamespace(complaint="")
+
+    def tool(name: str) -> str:
+        return answer(name)[0]
+
+    async with Busy() as busy:
+        with anyio.fail_after(PATIENCE):
+            assert await writing(answer, "write") == ("write", 1)
+            busy.group.start_soon(threaded(tool, book, computes=True), "reads")
+            assert await threaded(tool, book)("long") == "long"
+        await anyio.wait_all_tasks_blocked()
+        assert ran == {"write": 1, "long": 1}
+    assert ran["reads"] == 1
+
+
 @pytest.mark.parametrize(("is_waiting", "threads"), [(False, 2), (True, 8)])
-async def test_more_may_wait_for_other_machines(is_waiting: bool, threads: int):
+async def test_more_may_wait_for_other_machines(is_waiting, threads):
     """Where a question waits for a database or a service, more of them are asked at once."""
     set_waiting(is_waiting)
     try:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +16,9 @@ from spellbook.library.book import Spellbook
 from spellbook.mcp import render
 from spellbook.models.hash import HashEmbedder
 from spellbook.settings import config
-from spellbook.system import processes
 from spellbook.watch.watcher import Watcher
 from tests.commands import spellbook as run
-from tests.helpers import PATIENCE, Failing, Write, python
+from tests.helpers import PATIENCE, Failing, Write
 
 TELLS = "`spellbook reindex`"
 
@@ -53,16 +50,15 @@ def busy(notes: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[], N
     """Start a run or a watcher that embeds; call the result to let it finish."""
     embedder = Held()
     with Spellbook(config.load(notes, embedder="hash"), embedder) as book:
-        watcher = Watcher(book) if request.param == "watch" else None
-        run = threading.Thread(target=book.reindex) if watcher is None else None
-        (watcher or run).start()  # type: ignore[union-attr]
+        watcher, thread = Watcher(book), threading.Thread(target=book.reindex)
+        (watcher if request.param == "watch" else thread).start()
 
         def finish() -> None:
             embedder.go.set()
-            if run:
-                run.join(PATIENCE)
-            if watcher:
+            if request.param == "watch":
                 watcher.stop(within=60)
+            else:
+                thread.join(PATIENCE)
 
         try:
             assert embedder.begun.wait(PATIENCE)
@@ -73,17 +69,16 @@ def busy(notes: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[], N
 
 def test_nobody_is_told_to_do_what_is_being_done(notes: Path, busy: Callable[[], None]) -> None:
     """Answers, `status`, `doctor` and tools say that embedding is under way, until it is done."""
-    assert "3 texts not embedded yet: another process is embedding them now." in run("search", "crane").stderr
-    assert "0 of 3 texts by meaning; the others are being embedded now" in run("status").stdout
-    assert "embeddings (3 texts being embedded now)" in run("doctor").stdout
+    told = {verb: run(verb, *words) for verb, *words in (("search", "crane"), ("status",), ("doctor",))}
+    assert "3 texts not embedded yet: another process is embedding them now." in told["search"].stderr
+    assert "0 of 3 texts by meaning; the others are being embedded now" in told["status"].stdout
+    assert "embeddings (3 texts being embedded now)" in told["doctor"].stdout
+    assert not [verb for verb in told if TELLS in told[verb].output]
     with books.open(notes) as book:
         assert book.memorize("crane").as_dict()["index"]["embedding"] is True
         assert "3 texts not yet findable by meaning (being embedded now)" in render.indexline(book.state())
         assert book.why("crane").index["embedding"] is True
         assert book.status()["embedding"] is True
-        assert [each.kind for each in processes.processes(book.config.state)] == []
-    for verb in ("search", "status", "doctor"):
-        assert TELLS not in run(verb, *(["crane"] if verb == "search" else [])).output
     busy()
     assert "embedded" not in run("search", "crane").stderr
     assert "embedding" not in json.loads(run("search", "crane", "--json").stdout)["index"]
@@ -97,22 +92,3 @@ def test_where_nobody_embeds_it_is_said_who_does(notes: Path) -> None:
         assert answer.index.pending == 3
         assert "embedding" not in answer.index.as_dict()
         assert TELLS in "".join(line for _, problems in book.doctor() for line in problems)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
-def test_who_was_killed_embeds_nothing(notes: Path) -> None:
-    """A killed process no longer counts, at once."""
-    with books.open(notes) as book:
-        state = book.config.state
-    child = python(
-        "import sys, time\nfrom pathlib import Path\nfrom spellbook.system.processes import *\n"
-        "with present(Path(sys.argv[1]), EMBEDDING):\n    print('here', flush=True)\n    time.sleep(60)",
-        state,
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == "here\n"
-    assert processes.is_embedding(state)
-    child.send_signal(signal.SIGKILL)
-    child.communicate()
-    assert not processes.is_embedding(state)
-    assert list((state / "processes").iterdir()) == []

@@ -13,15 +13,13 @@ from types import SimpleNamespace
 import pytest
 
 from spellbook.index import embed, sync
+from spellbook.index.catalog import catalog as catalogs
 from spellbook.index.catalog import tables
 from spellbook.index.catalog.catalog import FILE, FUNCTIONS, Catalog
 from spellbook.index.catalog.tables import FORM
 from spellbook.index.catalog.usage import FailureKind, Failures
-from spellbook.library import book as books
-from spellbook.models.hash import HashEmbedder
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from spellbook.system.errors import StorageError
 from spellbook.system.sqlite import Database
 from tests.helpers import Counting, as_before, from_scratch, opened, raw, rows, told
 
@@ -155,24 +153,6 @@ def test_a_kill_leaves_the_old_catalog_or_the_new_one(older, tmp_path):
     assert forms == {24, FORM}
 
 
-def test_a_build_that_fails_leaves_the_old_catalog(vault, older):
-    """It is a StorageError, and the catalog is as it was; the next process builds it."""
-
-    def failing(connection, form):
-        tables.build(connection, form)
-        connection.execute("CREATE TABLE meta (x)")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spellbook.index.catalog.catalog.build", failing)
-        with pytest.raises(StorageError, match="already exists"):
-            Catalog.open(older.parent)
-    with contextlib.closing(sqlite3.connect(older)) as left:
-        assert left.execute("PRAGMA user_version").fetchone() == (24,)
-        assert left.execute("SELECT count(*) FROM notes").fetchone() == (3,)
-    with opened(vault) as index:
-        assert sync.run(index).embedded == 0
-
-
 def test_a_scan_that_is_killed_keeps_what_is_not_read_yet(vault, older):
     """Until the whole vault was read no vector is dropped, however small the cache may be."""
     with opened(vault, cache_mb=0) as index:
@@ -183,52 +163,18 @@ def test_a_scan_that_is_killed_keeps_what_is_not_read_yet(vault, older):
         assert (sync.run(index).embedded, index.catalog.counts().pending) == (0, 0)
 
 
-def test_an_older_process_goes_on_beside_a_newer_one(vault, older):
-    """One that has the catalog open reads its state while it is built anew, and cannot write what nobody could read."""
-    with contextlib.closing(Database(older, 24, tables.build, FUNCTIONS)) as server:
-        with server.reading():
-            assert server.rows("SELECT count(*) FROM notes") == [(3,)]
-            with opened(vault) as index:
-                sync.scan(index)
-            assert server.rows("SELECT count(*) FROM counted") == [(33,)]
-        with pytest.raises(StorageError, match="a newer Spellbook has rebuilt it"), server.transaction():
-            raise AssertionError("the older program wrote")
-    with opened(vault) as index:
-        assert (sync.run(index).embedded, index.catalog.verify()) == (0, [])
-
-
-def test_the_file_gives_the_disk_back_what_it_freed(vault, older):
+def test_the_file_gives_the_disk_back_what_it_freed(vault, older, monkeypatch):
     """It is written anew once where nobody waits, never while another process writes, and holds what it held."""
+    monkeypatch.setattr(catalogs, "_MUCH", 100)
     with opened(vault) as index:
         sync.scan(index)
         now = told(index)
-        free = index.catalog.free_bytes()
-        assert free
+        rows(index.catalog, "CREATE TABLE much AS SELECT randomblob(1000000)")
+        rows(index.catalog, "DROP TABLE much")
         with contextlib.closing(raw(index.catalog.file)) as other:
             other.execute("BEGIN IMMEDIATE")
             assert not index.catalog.shrink()
         assert index.catalog.shrink()
         assert not index.catalog.shrink()
-        assert index.catalog.free_bytes() < free
+        assert index.catalog.free_bytes() < 1_000_000
         assert told(index) == now
-
-
-@pytest.mark.model
-def test_with_the_bundled_model_no_text_waits(vault, write_note, tmp_path):
-    """After the upgrade nothing is pending, for either encoder, and answers are those of before."""
-    write_note("a.md", "# Hooks\n\nthe useState hook", age=100)
-    write_note("b.md", "# 배포\n\n화요일에 배포한다.", age=100)
-    with books.open(vault) as book:
-        book.reindex()
-        hits = [(hit.path, hit.score) for hit in book.search("when do we deploy?").hits]
-        file = book.index.catalog.file
-    with contextlib.closing(sqlite3.connect(file)) as old:
-        old.execute(f"PRAGMA user_version = {FORM - 1}")
-    with books.open(vault) as book, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(book.index.embedder), "embed_passages", HashEmbedder.embed_passages)
-        assert book.reindex().embedded == 0
-        counts = book.index.catalog.counts()
-        assert (counts.pending, counts.second_pending) == (0, 0)
-        assert book.index.catalog.waiting.in_order() == []
-        patch.undo()
-        assert [(hit.path, hit.score) for hit in book.search("when do we deploy?").hits] == hits

@@ -10,7 +10,7 @@ import pytest
 from spellbook.index import lookup
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput, MemoryNotFound
-from tests.helpers import Write
+from tests.helpers import Write, held
 
 HERON = "P/Heron HTTP API"
 
@@ -34,71 +34,59 @@ def notes(write_note: Write) -> None:
     write_note("Plan B/C#.md", "# Sharp\n\n## One\n\nf\n")
 
 
+MEANT = [
+    *[(name, HERON) for name in (HERON, f"{HERON}.md", f"./{HERON}.md", f"/{HERON}.md", f"{{vault}}/{HERON}.md")],
+    *[(name, HERON) for name in ("Heron HTTP API", "heron http api.md", "Heron API", " heron  api ", "GREY BIRD")],
+    *[(name, HERON) for name in ("[[Heron HTTP API]]", "![[P/heron http api.md|text]]", "[[Grey bird\\|t]]")],
+    ("p/HERON http api", HERON),
+    *[(f"{name}#Why: not?", f"{HERON}#why-not") for name in ("Heron API", HERON, f"./{HERON}.md", f"{{vault}}/{HERON}.md")],
+    *[(f"Heron HTTP API#{name}", f"{HERON}#why-not") for name in ("why-not", "WHY:  NOT?", "Why not")],
+    ("[[Heron HTTP API#Why: not?|so]]", f"{HERON}#why-not"),
+    ("Heron API#C++", f"{HERON}#c-2"),
+    ("Heron API#Heron API", f"{HERON}#"),
+    ("sketch.excalidraw", "sketch.excalidraw"),
+    ("01keys", "01KEYS"),
+    ("keys", "o/lamp"),  # a title goes before the name of a file
+    ("[[keys]]", "01KEYS"),  # which a link finds
+    ("n/keys", "01KEYS"),
+    ("첫째", "회의록/첫째"),
+    ("회의록/첫째.md", "회의록/첫째"),
+    (" odd", " odd"),
+    ("Plan B/C#.md", "Plan B/C#"),
+    ("C##One", "Plan B/C##one"),
+]  # fmt: skip
+REFUSED = [
+    ("Twice", InvalidInput, "twin/a, twin/b"),
+    ("both", InvalidInput, "twin/a, twin/b"),
+    ("[[plan]]", InvalidInput, "x/plan, y/plan"),
+    ("plan.md#Goal", InvalidInput, "x/plan, y/plan"),
+    ("x/plan#Goal", InvalidInput, "x/plan#goal, x/plan#goal-2"),
+    ("Heron API#Nothing", MemoryNotFound, f"{HERON}#why-not"),
+    *[(name, MemoryNotFound, "There is no memory") for name in ("[[nothing]]", "../n/keys.md", "/etc/passwd")],
+]
+
+
 @pytest.mark.usefixtures("notes")
-@pytest.mark.parametrize(
-    ("id", "meant"),
-    [
-        *[(name, HERON) for name in (HERON, f"{HERON}.md", f"./{HERON}.md", f"/{HERON}.md", f"{{vault}}/{HERON}.md")],
-        *[(name, HERON) for name in ("Heron HTTP API", "heron http api.md", "Heron API", " heron  api ", "GREY BIRD")],
-        *[(name, HERON) for name in ("[[Heron HTTP API]]", "![[P/heron http api.md|text]]", "[[Grey bird\\|t]]", "p/HERON http api")],
-        *[(f"{name}#Why: not?", f"{HERON}#why-not") for name in ("Heron API", HERON, f"./{HERON}.md", f"{{vault}}/{HERON}.md")],
-        *[(f"Heron HTTP API#{name}", f"{HERON}#why-not") for name in ("why-not", "WHY:  NOT?", "Why not")],
-        ("[[Heron HTTP API#Why: not?|so]]", f"{HERON}#why-not"),
-        ("Heron API#C++", f"{HERON}#c-2"),
-        ("Heron API#Heron API", f"{HERON}#"),
-        ("sketch.excalidraw", "sketch.excalidraw"),
-        ("01keys", "01KEYS"),
-        ("keys", "o/lamp"),  # a title goes before the name of a file
-        ("[[keys]]", "01KEYS"),  # which a link finds
-        ("n/keys", "01KEYS"),
-        ("첫째", "회의록/첫째"),
-        ("회의록/첫째.md", "회의록/첫째"),
-        (" odd", " odd"),
-        ("Plan B/C#.md", "Plan B/C#"),
-        ("C##One", "Plan B/C##one"),
-    ],
-)  # fmt: skip
-def test_what_an_id_means(book: Spellbook, vault: Path, id: str, meant: str) -> None:
-    """Whatever a person or an agent has at hand names a note or a section, as a link would."""
+def test_what_an_id_means(book: Spellbook, vault: Path) -> None:
+    """
+    Whatever a person or an agent has at hand names a note or a section, as a link would. Two notes of a name are both
+    named, with their ids, by every verb; nothing is changed.
+    """
     book.refresh()
-    chunks, is_note = lookup.named(book.index, id.replace("{vault}", str(vault)))
-    found = unicodedata.normalize("NFC", chunks[0].note if is_note else chunks[0].id)
-    assert found == meant
-
-
-@pytest.mark.usefixtures("notes")
-@pytest.mark.parametrize(
-    ("id", "error", "told"),
-    [
-        ("Twice", InvalidInput, "twin/a, twin/b"),
-        ("both", InvalidInput, "twin/a, twin/b"),
-        ("[[plan]]", InvalidInput, "x/plan, y/plan"),
-        ("plan.md#Goal", InvalidInput, "x/plan, y/plan"),
-        ("x/plan#Goal", InvalidInput, "x/plan#goal, x/plan#goal-2"),
-        ("Heron API#Nothing", MemoryNotFound, f"{HERON}#why-not"),
-        ("[[nothing]]", MemoryNotFound, "There is no memory"),
-        ("../n/keys.md", MemoryNotFound, "There is no memory"),
-        ("/etc/passwd", MemoryNotFound, "There is no memory"),
-    ],
-)
-def test_what_names_none_or_two_is_refused(
-    book: Spellbook, vault: Path, id: str, error: type[Exception], told: str
-) -> None:
-    """Two notes of a name are both named, with their ids, by every verb; nothing is changed."""
-    before = {path: path.read_bytes() for path in vault.rglob("*.md")}
-    moving = InvalidInput if error is InvalidInput else Exception
-    for expected, act in (
-        (error, lambda: book.show(id)),
-        (error, lambda: book.revise(id, append="more")),
-        (error, lambda: book.erase(id)),
-        (error, lambda: book.memories.pin(id)),
-        (error, lambda: book.why("x", id)),
-        (moving, lambda: book.move(id, "z.md")),
-    ):
-        with pytest.raises(expected) as raised:
-            act()
-        assert expected is Exception or told in str(raised.value)
-    assert before == {path: path.read_bytes() for path in vault.rglob("*.md")}
+    for id, meant in MEANT:
+        chunks, is_note = lookup.named(book.index, id.replace("{vault}", str(vault)))
+        assert unicodedata.normalize("NFC", chunks[0].note if is_note else chunks[0].id) == meant, id
+    before = held(vault)
+    for id, error, told in REFUSED:
+        for expected, act in (
+            *((error, book.show), (error, lambda id: book.revise(id, append="more")), (error, book.erase)),
+            *((error, book.memories.pin), (error, lambda id: book.why("x", id))),
+            (InvalidInput if error is InvalidInput else Exception, lambda id: book.move(id, "z.md")),
+        ):
+            with pytest.raises(expected) as raised:
+                act(id)
+            assert expected is Exception or told in str(raised.value)
+    assert before == held(vault)
 
 
 def test_a_note_that_was_just_saved_goes_first(book: Spellbook, vault: Path, write_note: Write) -> None:

@@ -1,7 +1,8 @@
-"""Nearest chunks: with deleted chunks and filters, as many come back as exist."""
+"""Nearest chunks: with deleted chunks and filters, as many come back as exist; exact search is exact."""
 
 from __future__ import annotations
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -11,100 +12,108 @@ from spellbook.index import embed, sync
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import conditions
 from spellbook.index.vectors import chroma, follow, nearest
+from spellbook.index.vectors.matrix import Matrix
 from spellbook.index.vectors.nearest import Nearest
-from tests.helpers import opened, rows
+from tests.blocks import as_rows, units
+from tests.helpers import note_writer, opened, rows
 
-NOTES, RARE = 500, 100
+NOTES, RARE = 320, 64
 
 
-@pytest.fixture(params=["exact", "chroma", "read"])
-def index(request, vault, write_note, monkeypatch):
+@pytest.fixture(scope="module", params=["exact", "chroma", "read"])
+def way(request, tmp_path_factory):
     """Many notes that are nearer to "lighthouse" than the few of the category "rare", for each way to search."""
-    if request.param == "read":  # from the catalog, as long as Chroma has nothing
-        monkeypatch.setattr(nearest, "BLOCK", 10)
-        monkeypatch.setattr(sync, "maintain", lambda index, embedded: True)
+    folder = tmp_path_factory.mktemp(request.param)
     for i in range(NOTES):
-        rare = i % RARE == 0
-        write_note(
-            f"{i:03}.md", f"{'far away ' * 3 if rare else ''}lighthouse {i}", category="rare" if rare else "usual"
-        )
-    with opened(vault, exact_most=100_000 if request.param == "exact" else 1) as index:
-        sync.run(index)
+        category, far = ("usual", "") if i % RARE else ("rare", "far away " * 3)
+        note_writer(folder / "vault")(f"{i:03}.md", f"{far}lighthouse {i}", category=category)
+    most = 100_000 if request.param == "exact" else 1
+    with opened(folder / "vault", state=folder / "state", exact_most=most) as index:
+        sync.scan(index)
+        embed.embed_texts(index)
+        if request.param == "chroma":
+            follow.catch_up(index.catalog, index.chroma)
+    shutil.copytree(folder, folder.with_name(f"{folder.name}.kept"))
+    return folder, request.param, most
+
+
+@pytest.fixture
+def index(way, monkeypatch):
+    """These notes and their index, as they were before another test changed them."""
+    folder, name, most = way
+    shutil.rmtree(folder)
+    shutil.copytree(folder.with_name(f"{folder.name}.kept"), folder)
+    if name == "read":  # from the catalog, as long as Chroma has nothing
+        monkeypatch.setattr(nearest, "BLOCK", 10)
+        monkeypatch.setattr(sync, "maintain", lambda index: None)
+    with opened(folder / "vault", state=folder / "state", exact_most=most) as index:
+        sync.scan(index)
         yield index
 
 
 def found(index, filter=None, wanted=30, searcher=None):
     reasons: list[str] = []
     with index.catalog.reading():
-        near = (searcher or Nearest(index)).chunks(
-            index.embedder.embed_query("lighthouse"), conditions(filter), wanted, reasons
-        )
+        query = index.embedder.embed_query("lighthouse")
+        near = (searcher or Nearest(index)).chunks(query, conditions(filter), wanted, reasons)
     assert not reasons
     assert [cosine for _, cosine in near] == sorted((cosine for _, cosine in near), reverse=True)
     return [chunk.path for chunks, _ in near for chunk in chunks]
 
 
 def test_a_filter_is_filled_however_far_away_what_it_leaves_is(index):
-    """All chunks of a rare category are found, and as many as wanted of a common one."""
-    assert sorted(found(index, {"category": "rare"})) == [f"{i:03}.md" for i in range(0, NOTES, RARE)]
-    assert len(found(index, {"category": "usual"})) == 30
-    assert found(index, {"category": "usual", "path": "000.md"}) == []
-
-
-def test_what_was_deleted_takes_no_place(index, vault):
-    """After most notes were deleted the rest is found and nothing else, also by a searcher that knew the others."""
+    """
+    All chunks of a rare category are found, and as many as wanted of a common one. After most notes were deleted the
+    rest is found and nothing else, also by a searcher that knew the others. Cosines are those of the stored vectors.
+    """
+    rare, query = [f"{i:03}.md" for i in range(0, NOTES, RARE)], index.embedder.embed_query("lighthouse")
+    known = Nearest(index)
+    stored = {key: np.frombuffer(vector, "<f4") @ query for key, vector, _ in index.catalog.vectors.since(0)}
+    for searcher in (known, known):  # before the vectors are in memory, and after
+        assert searcher.cosines(query, [*stored, "unknown"]) == pytest.approx(stored, abs=1e-5)
+        assert sorted(found(index, {"category": "rare"}, searcher=searcher)) == rare
+        assert len(found(index, {"category": "usual"}, searcher=searcher)) == 30
+        assert found(index, {"category": "usual", "path": "000.md"}, searcher=searcher) == []
     for i in range(NOTES):
         if i % RARE:
-            (vault / f"{i:03}.md").unlink()
+            (index.config.vault / f"{i:03}.md").unlink()
     sync.run(index, full=True)
-    assert sorted(found(index)) == [f"{i:03}.md" for i in range(0, NOTES, RARE)]
+    for searcher in (known, Nearest(index)):
+        assert sorted(found(index, searcher=searcher)) == rare
 
 
-def test_cosines_of_chunks_need_no_rank(index):
-    """Cosines are those of the stored vectors; unknown keys have none."""
-    query = index.embedder.embed_query("lighthouse")
-    stored = {key: np.frombuffer(vector, "<f4") @ query for key, vector, _ in index.catalog.vectors.since(0)}
-    nearest = Nearest(index)
-    for _ in range(2):  # before the vectors are in memory, and after
-        assert nearest.cosines(query, [*stored, "unknown"]) == pytest.approx(stored, abs=1e-5)
-        nearest.chunks(query, (), 1, [])
-
-
-@pytest.mark.parametrize("index", ["read"], indirect=True)
-def test_a_large_vault_is_searched_before_chroma_has_it(index, write_note, vault):
-    """What is new is found at once, what is gone takes no place, and an answer says what Chroma lacks if it is much."""
-    query = index.embedder.embed_query("lighthouse")
+@pytest.mark.parametrize("way", ["read"], indirect=True)
+def test_a_large_vault_is_searched_before_chroma_has_it(index, monkeypatch):
+    """New notes are found at once, deleted ones take no place, and an answer says if Chroma lacks many vectors."""
+    query, write = index.embedder.embed_query("lighthouse"), note_writer(index.config.vault)
     known, reasons = Nearest(index), []
-    with pytest.MonkeyPatch.context() as patch:
+    with monkeypatch.context() as patch:
         patch.setattr(nearest, "BEHIND", NOTES - 1)
         assert len(known.chunks(query, (), 30, reasons)) == 30
     assert reasons == [f"Chroma lacks {NOTES} vectors, which were read one by one"]
     for number in range(12):
-        write_note(f"new{number}.md", f"lighthouse lighthouse {number}", category="new")
+        write(f"new{number}.md", f"lighthouse lighthouse {number}", category="new")
     sync.run(index)
     for searcher in (known, Nearest(index)):
         assert len(found(index, {"category": "new"}, searcher=searcher)) == 12
     for i in range(NOTES):
-        (vault / f"{i:03}.md").unlink()
+        (index.config.vault / f"{i:03}.md").unlink()
     sync.run(index, full=True)
     assert len(found(index, searcher=known)) == 12
     assert not index.chroma.seq
 
 
-@pytest.mark.parametrize("index", ["chroma"], indirect=True)
-def test_chroma_may_answer_with_fewer_than_it_holds(index, monkeypatch):
-    """As many come back as exist: its graph can lose the way to vectors beside deleted ones."""
-    whole = chroma.Chroma.nearest
+@pytest.mark.parametrize("way", ["chroma"], indirect=True)
+def test_chroma_may_answer_with_fewer_than_it_holds_or_fail(index, monkeypatch):
+    """
+    As many come back as exist, and a filter is filled: Chroma's graph can lose the way beside deleted vectors. A text
+    that Chroma lacks is found beside those it has. Where it fails, the catalog answers as near, and says so.
+    """
+    whole, query = chroma.Chroma.nearest, index.embedder.embed_query("lighthouse")
+    by_chroma, reasons = [cosine for _, cosine in Nearest(index).chunks(query, (), 30, [])], list[str]()
     monkeypatch.setattr(chroma.Chroma, "nearest", lambda *asked: whole(*asked)[:3])
     assert len(found(index)) == 30
     assert len(found(index, {"category": "rare"})) == NOTES // RARE
-
-
-@pytest.mark.parametrize("index", ["chroma"], indirect=True)
-def test_where_chroma_fails_the_catalog_answers_and_says_so(index, monkeypatch):
-    """As near, and as many; a filter is filled too."""
-    query, reasons = index.embedder.embed_query("lighthouse"), list[str]()
-    by_chroma = [cosine for _, cosine in Nearest(index).chunks(query, (), 30, [])]
 
     def failing(*_):
         raise chroma.Unavailable("it is being built anew")
@@ -112,19 +121,13 @@ def test_where_chroma_fails_the_catalog_answers_and_says_so(index, monkeypatch):
     monkeypatch.setattr(chroma.Chroma, "nearest", failing)
     exactly = [cosine for _, cosine in Nearest(index).chunks(query, (), 30, reasons)]
     assert reasons == ["searched without Chroma: it is being built anew"]
-    assert exactly == sorted(exactly, reverse=True)
     assert all(exact >= near - 0.001 for exact, near in zip(exactly, by_chroma, strict=True))
     assert len(Nearest(index).chunks(query, conditions({"category": "rare"}), 30, [])) == NOTES // RARE
-
-
-@pytest.mark.parametrize("index", ["chroma"], indirect=True)
-def test_what_chroma_lacks_is_found_beside_what_it_has(index, write_note, monkeypatch):
-    """Before Chroma has followed, a new text that is nearer than all others comes first."""
-    monkeypatch.setattr(sync, "maintain", lambda index, embedded: True)
-    write_note("new.md", "lighthouse")
+    monkeypatch.setattr(chroma.Chroma, "nearest", whole)
+    monkeypatch.setattr(sync, "maintain", lambda index: None)
+    note_writer(index.config.vault)("new.md", "lighthouse")
     sync.run(index)
-    assert found(index)[0] == "new.md"
-    assert len(found(index)) == 30
+    assert (found(index)[0], len(found(index))) == ("new.md", 30)
 
 
 @pytest.mark.parametrize("count", [0, 7])
@@ -134,24 +137,23 @@ def test_while_most_texts_have_no_vector_no_list_of_the_vault_is_made(vault, wri
         write_note(f"{i:02}.md", f"lighthouse {i}")
     with opened(vault, exact_most=1) as index:
         sync.scan(index)
-        embed.embed_and_store(
-            index, index.catalog.waiting.texts(index.catalog.waiting.in_order()[-count:] * bool(count))
-        )
+        waiting = index.catalog.waiting
+        embed.embed_and_store(index, waiting.texts(waiting.in_order()[-count:] * bool(count)))
         monkeypatch.setattr(Catalog, "keys", lambda *_: pytest.fail("all keys were listed"))
         assert len(Nearest(index).chunks(index.embedder.embed_query("lighthouse"), (), 30, [])) == count
 
 
-@pytest.mark.parametrize("index", ["read"], indirect=True)
-def test_a_vault_that_grows_and_shrinks_is_held_in_one_way_at_a_time(index, write_note):
+@pytest.mark.parametrize("way", ["read"], indirect=True)
+def test_a_vault_that_grows_and_shrinks_is_held_in_one_way_at_a_time(index):
     """New and returning vectors are found on either side of `exact_most`."""
-    searcher = Nearest(index)
+    searcher, write = Nearest(index), note_writer(index.config.vault)
 
     def grown(most, names):
         object.__setattr__(index.config, "exact_most", most)
         for path in {path for (path,) in rows(index.catalog, "SELECT path FROM notes WHERE category = 'new'")} - names:
             (index.config.vault / path).unlink()
         for name in names:
-            write_note(name, f"lighthouse lighthouse {name}", category="new")
+            write(name, f"lighthouse lighthouse {name}", category="new")
         sync.run(index, full=True)
         assert {*found(index, {"category": "new"}, searcher=searcher)} == names
         return len(searcher.matrix) > 0
@@ -162,37 +164,48 @@ def test_a_vault_that_grows_and_shrinks_is_held_in_one_way_at_a_time(index, writ
     assert grown(10_000, {"x.md", "y.md"})
 
 
-def test_chroma_follows_a_portion_at_a_time(vault, write_note, monkeypatch):
-    """`maintain` returns whether more is left to do."""
-    monkeypatch.setattr(chroma, "BATCH", 10)
-    monkeypatch.setattr(follow, "AT_ONCE", 0.0)
-    for i in range(25):
-        write_note(f"{i}.md", f"lighthouse {i}")
-    with opened(vault, exact_most=1) as index:
-        sync.scan(index)
-        embed.embed_texts(index)
-        assert [embed.maintain(index) for _ in range(4)] == [False, False, True, True]
-        assert not index.catalog.vectors.changes(index.chroma.seq)
-
-
-def test_a_search_goes_on_as_it_began(vault, write_note, monkeypatch):
+@pytest.mark.parametrize("way", ["exact"], indirect=True)
+def test_a_search_goes_on_as_it_began(index, monkeypatch):
     """A search that began exact stays so, although the vault becomes too large meanwhile."""
-    for i in range(NOTES):
-        write_note(f"{i:03}.md", f"lighthouse {i}", category="rare" if i % RARE == 0 else "usual")
-    with opened(vault, exact_most=NOTES) as index, ThreadPoolExecutor(1) as other:
-        sync.run(index)
-        searcher, by_key, met = Nearest(index), index.catalog.by_key, []
+    searcher, by_key, first = Nearest(index), index.catalog.by_key, [True]
 
-        def grown():
-            write_note("new.md", "lighthouse")
-            sync.run(index)
-            assert len(found(index, searcher=searcher)) == 30
+    def grow():
+        object.__setattr__(index.config, "exact_most", 1)
+        assert len(found(index, searcher=searcher)) == 30
 
-        def slowly(*asked):
-            met.append(by_key(*asked))
-            if len(met) == 1:
-                other.submit(grown).result()
-            return met[-1]
+    def slowly(*asked):
+        if first:
+            first.clear()
+            with ThreadPoolExecutor(1) as other:
+                other.submit(grow).result()
+        return by_key(*asked)
 
-        monkeypatch.setattr(index.catalog, "by_key", slowly)
-        assert len(found(index, {"category": "rare"}, searcher=searcher)) == NOTES // RARE
+    monkeypatch.setattr(index.catalog, "by_key", slowly)
+    assert len(found(index, {"category": "rare"}, searcher=searcher)) == NOTES // RARE
+
+
+@pytest.mark.parametrize("limit", [1, 10, 300, 1000])
+def test_matrix_is_exact(limit):
+    """The nearest are numpy's, in the same order and with the same cosines, however the matrix grew."""
+    block, query = units(300), units(1)[0]
+    matrix = Matrix()
+    for first in range(0, 300, 37):
+        matrix.add(as_rows(block[first : first + 37], first))
+    cosines = block @ query
+    near = matrix.nearest(query, limit)
+    assert [key for key, _ in near] == [f"k{i}" for i in np.argsort(-cosines, kind="stable")][:limit]
+    np.testing.assert_allclose([cosine for _, cosine in near], np.sort(cosines)[::-1][:limit], atol=1e-6)
+    assert (len(matrix), matrix.seq) == (300, 300)
+
+
+def test_matrix_among_keys_is_exact_among_them():
+    """With `keys`, only those count. A repeated key keeps its row; a vector of another width is skipped."""
+    block, query, matrix = units(100), units(1)[0], Matrix()
+    assert matrix.nearest(query, 5) == []
+    matrix.add([*as_rows(block), ("k1", b"", 109), ("short", b"1234", 110)])
+    matrix.add(as_rows(block))
+    assert (len(matrix), matrix.seq) == (100, 110)
+    among = sorted([3, 50, 99, 7], key=lambda i: -float(block[i] @ query))
+    near = matrix.nearest(query, 3, [*(f"k{i}" for i in sorted(among)), "unknown"])
+    assert [key for key, _ in near] == [f"k{i}" for i in among][:3]
+    assert matrix.nearest(query, 3, ["unknown"]) == []

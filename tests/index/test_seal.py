@@ -22,9 +22,15 @@ from spellbook.index import seal
 from spellbook.index.seal import nothing_to_do
 from spellbook.settings import config, paths
 from spellbook.vault.vault import Vault
-from tests.helpers import PATIENCE, finished, python, until
+from tests.helpers import PATIENCE, finished, note_writer, python, until
 
 SENTENCE = "2 notes: nothing new. 2 chunks, 0.0 s."
+PROGRAM = [sys.executable, "-c", "import sys; sys.argv[0] = 'spellbook'; from spellbook.__main__ import main; main()"]
+
+
+@pytest.fixture(autouse=True)
+def _embedder(monkeypatch):
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
 
 
 def reindex(vault, *options):
@@ -34,15 +40,45 @@ def reindex(vault, *options):
     return result.stdout.strip()
 
 
-@pytest.fixture(autouse=True)
-def _embedder(monkeypatch):
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+def run(*arguments, **environment):
+    """Run the program as a person does; return what it prints, and the modules that it imports."""
+    environment = {**os.environ, **environment, "PYTHONPROFILEIMPORTTIME": "1"}
+    command = [*PROGRAM, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=PATIENCE, check=True)
+    return done.stdout.splitlines(), set(re.findall(r"\| +([\w.]+)$", done.stderr, re.MULTILINE))
 
 
 def sealing(vault):
     """Run until the notes' stamps are old enough to be trusted, and return what the seal says."""
     until(lambda: reindex(vault) and seal.answer(str(vault)))
     return seal.answer(str(vault))
+
+
+def made(folder):
+    """Write a vault of two notes, index it and seal it."""
+    write = note_writer(folder)
+    write(".spellbook/config.toml", "exact_most = 1\n")
+    write("a.md", "# A\n\nfirst", age=100)
+    write("deep/er/b.md", "# B\n\nsecond", age=100)
+    reindex(folder)
+    assert seal.answer(str(folder)) is None, "a run that took in notes seals nothing"
+    assert sealing(folder) == SENTENCE
+    return folder
+
+
+@pytest.fixture
+def sealed(vault):
+    """A sealed vault of two notes."""
+    return made(vault)
+
+
+def state(vault):
+    return config.load(vault).state
+
+
+def put(file, text):
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
 
 
 def edit_in_place(file):
@@ -52,102 +88,103 @@ def edit_in_place(file):
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-@pytest.fixture
-def sealed(vault, write_note):
-    """An indexed vault of two notes with a stored seal."""
-    (vault / ".spellbook").mkdir()
-    (vault / ".spellbook" / "config.toml").write_text("exact_most = 1\n")
-    write_note("a.md", "# A\n\nfirst", age=100)
-    write_note("deep/er/b.md", "# B\n\nsecond", age=100)
-    reindex(vault)
-    assert seal.answer(str(vault)) is None, "a run that took in notes seals nothing"
-    assert sealing(vault) == SENTENCE
-    return vault
-
-
-def state(vault):
-    return config.load(vault).state
-
-
-ERASED_AND_BACK = "import sys, spellbook; book = spellbook.open(sys.argv[1]); book.erase('a'); book.restore('.trash/a.md'); book.close()"
-CHANGES = {
-    "edited": lambda vault: (vault / "a.md").write_text("# A\n\nother"),
-    "added": lambda vault: (vault / "deep" / "c.md").write_text("c"),
-    "added, in capitals": lambda vault: (vault / "C.MD").write_text("c"),
-    "removed": lambda vault: (vault / "a.md").unlink(),
-    "renamed": lambda vault: (vault / "a.md").rename(vault / "z.md"),
-    "moved": lambda vault: (vault / "a.md").rename(vault / "deep" / "a.md"),
-    "edited in place, with the same size and time": lambda vault: edit_in_place(vault / "a.md"),
-    "replaced by one of the same size and time": lambda vault: replace_alike(vault / "a.md"),
-    "a folder renamed": lambda vault: (vault / "deep").rename(vault / "deeper"),
-    "a folder gone": lambda vault: shutil.rmtree(vault / "deep"),
-    "a note ignored": lambda vault: (vault / ".spellbookignore").write_text("a.md\n"),
-    "a folder of templates": lambda vault: put(vault / ".obsidian" / "templates.json", '{"folder": "deep"}'),
-    "another format of daily notes": lambda vault: put(
-        vault / ".obsidian" / "daily-notes.json", '{"format": "YYMMDD"}'
-    ),
-    "another setting": lambda vault: (vault / ".spellbook" / "config.toml").write_text("chunk_tokens = 128\n"),
-    "the settings gone": lambda vault: (vault / ".spellbook" / "config.toml").unlink(),
-    "the index gone": lambda vault: shutil.rmtree(state(vault)),
-    "the catalog gone": lambda vault: (state(vault) / "catalog.db").unlink(),
-    "the catalog damaged": lambda vault: (state(vault) / "catalog.db").write_bytes(b"no database"),
-    "Chroma gone": lambda vault: shutil.rmtree(state(vault) / "chroma-1"),
-    "the index changed by another process": lambda vault: finished(python(ERASED_AND_BACK, vault)),
-}
-
-
-def put(file, text):
-    file.parent.mkdir()
-    file.write_text(text)
-
-
 def replace_alike(file):
     """Replace a file by one with the same time and size, as a restored backup does."""
-    status = file.stat()
-    new = file.with_suffix(".new")
+    status, new = file.stat(), file.with_suffix(".new")
     new.write_bytes(file.read_bytes().upper())
     os.utime(new, ns=(status.st_mtime_ns, status.st_mtime_ns))
     new.replace(file)
 
 
+SCRIBED = "import sys, spellbook; book = spellbook.open(sys.argv[1]); book.erase('a'); book.restore('.trash/a.md')"
+CHANGES = {
+    "edited": lambda vault: put(vault / "a.md", "# A\n\nother"),
+    "added, in capitals": lambda vault: put(vault / "deep/C.MD", "c"),
+    "removed": lambda vault: (vault / "a.md").unlink(),
+    "moved": lambda vault: (vault / "a.md").rename(vault / "deep/z.md"),
+    "edited in place, with the same size and time": lambda vault: edit_in_place(vault / "a.md"),
+    "replaced by one of the same size and time": lambda vault: replace_alike(vault / "a.md"),
+    "a folder renamed": lambda vault: (vault / "deep").rename(vault / "deeper"),
+    "a folder gone": lambda vault: shutil.rmtree(vault / "deep"),
+    "a note ignored": lambda vault: put(vault / ".spellbookignore", "a.md\n"),
+    "a folder of templates": lambda vault: put(vault / ".obsidian/templates.json", '{"folder": "deep"}'),
+    "a format of daily notes": lambda vault: put(vault / ".obsidian/daily-notes.json", '{"format": "YYMMDD"}'),
+    "another setting": lambda vault: put(vault / ".spellbook/config.toml", "chunk_tokens = 128\n"),
+    "the settings gone": lambda vault: (vault / ".spellbook/config.toml").unlink(),
+    "the index gone": lambda vault: shutil.rmtree(state(vault)),
+    "the catalog gone": lambda vault: (state(vault) / "catalog.db").unlink(),
+    "the catalog damaged": lambda vault: (state(vault) / "catalog.db").write_bytes(b"no database"),
+    "Chroma gone": lambda vault: shutil.rmtree(state(vault) / "chroma-1"),
+    "the index changed by another process": lambda vault: finished(python(SCRIBED, vault)),
+}
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """A sealed vault with its state, to be copied for each change."""
+    folder = tmp_path_factory.mktemp("sealed") / "kept"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPELLBOOK_STATE", str(folder.parent / "state"))
+        patch.setenv("SPELLBOOK_EMBEDDER", "hash")
+        made(folder)
+        yield folder
+
+
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_whatever_there_is_to_do_breaks_the_seal(sealed, change):
+def test_whatever_there_is_to_do_breaks_the_seal(original, monkeypatch, change):
     """After any change of notes, settings or index, by any process, the seal is invalid."""
-    change(sealed)
-    assert seal.answer(str(sealed)) is None
+    monkeypatch.setenv("SPELLBOOK_STATE", str(original.parent / "state"))
+    assert sealing(original)
+    for folder in (original, original.parent / "state"):
+        shutil.rmtree(f"{folder}.copy", ignore_errors=True)
+        shutil.copytree(folder, f"{folder}.copy")
+    change(original)
+    assert seal.answer(str(original)) is None
+    for folder in (original, original.parent / "state"):
+        shutil.rmtree(folder)
+        Path(f"{folder}.copy").rename(folder)
 
 
 @pytest.mark.parametrize("name", ["SPELLBOOK_EMBEDDER", "SPELLBOOK_CHROMA_URL", "OLLAMA_HOST"])
-def test_another_embedder_breaks_the_seal(sealed, monkeypatch, name):
+def test_another_embedder_breaks_the_seal(original, monkeypatch, name):
     """Another embedder or Chroma setting in the environment makes the seal invalid."""
+    monkeypatch.setenv("SPELLBOOK_STATE", str(original.parent / "state"))
+    assert sealing(original)
     monkeypatch.setenv(name, "http://localhost:1")
-    assert seal.answer(str(sealed)) is None
+    assert seal.answer(str(original)) is None
 
 
 def test_other_files_do_not_matter(sealed):
-    """Files that are no notes leave the seal valid: git's files, pictures, a touched folder."""
-    (sealed / ".git").mkdir()
-    (sealed / ".git" / "note.md").write_text("x")
-    (sealed / "picture.png").write_bytes(b"x")
+    """Files that are no notes leave the seal valid: git's files, pictures. A folder that is away and back does too."""
+    put(sealed / ".git/note.md", "x")
+    put(sealed / "picture.png", "x")
     (sealed / "empty").mkdir()
     assert seal.answer(str(sealed)) is None, "a new folder may hold notes"
     reindex(sealed)
-    (sealed / "picture.png").write_bytes(b"xyz")
-    (sealed / ".git" / "note.md").write_text("xyz")
+    for file in ("picture.png", ".git/note.md"):
+        put(sealed / file, "xyz")
+    assert seal.answer(str(sealed)) == SENTENCE
+    (sealed / "deep").rename(sealed / "elsewhere")
+    assert seal.answer(str(sealed)) is None
+    (sealed / "elsewhere").rename(sealed / "deep")
     assert seal.answer(str(sealed)) == SENTENCE
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [("young.md", "text"), ("broken.md", "---\na: [\n---\ntext")],
-    ids=["young", "not as it is written"],
-)
-def test_what_is_to_be_looked_at_again_is_never_sealed(sealed, write_note, path, text):
-    """No seal is stored after a very recent save, or while a note has faults."""
-    write_note(path, text, age=-3600 if path == "young.md" else 100)
-    for _ in range(3):
-        CliRunner().invoke(main, ["--vault", str(sealed), "reindex"])
-        assert seal.answer(str(sealed)) is None
+def test_what_is_to_be_looked_at_again_is_never_sealed(sealed, write_note):
+    """No seal is stored after a very recent save, while a note has faults, or while a process catches Chroma up."""
+    for path, text, age in (("young.md", "text", -3600), ("broken.md", "---\na: [\n---\ntext", 100)):
+        file = write_note(path, text, age=age)
+        for _ in range(2):
+            CliRunner().invoke(main, ["--vault", str(sealed), "reindex"])
+            assert seal.answer(str(sealed)) is None
+        file.unlink()
+    sealing(sealed)
+    with FileLock(state(sealed) / "chroma-follow.lock"):
+        write_note("c.md", "text", age=100)
+        for _ in range(3):
+            reindex(sealed)
+            assert seal.answer(str(sealed)) is None
+    assert sealing(sealed)
 
 
 def test_texts_that_wait_for_their_vectors_are_sealed_for_words_alone(sealed, write_note):
@@ -165,61 +202,24 @@ def test_texts_that_wait_for_their_vectors_are_sealed_for_words_alone(sealed, wr
     assert not nothing_to_do(["--vault", str(sealed), "reindex", "--words-only"]), "nothing waits any more"
 
 
-PROGRAM = [sys.executable, "-c", "import sys; sys.argv[0] = 'spellbook'; from spellbook.__main__ import main; main()"]
-
-
-def run(*arguments, **environment):
-    """Run the program as a person does; return what it prints and the modules that it imports from its first line to its last."""
-    environment = {**os.environ, **environment, "PYTHONPROFILEIMPORTTIME": "1"}
-    command = [*PROGRAM, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=PATIENCE, check=True)
-    return done.stdout.splitlines(), set(re.findall(r"\| +([\w.]+)$", done.stderr, re.MULTILINE))
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["reindex", "--vault", "{}"], ["--vault", "{}", "reindex"], ["reindex", "--quiet", "--vault", "{}"], ["reindex"]],
-)
-def test_the_program_says_it_without_importing_anything(sealed, arguments):
-    """With a valid seal a few small modules print the usual words."""
-    printed, modules = run(*(each.format(sealed) for each in arguments), SPELLBOOK_VAULT=str(sealed))
-    assert printed == ([] if "--quiet" in arguments else [SENTENCE])
-    of_translation = {"spellbook.settings.translate", "spellbook.text", "spellbook.text.korean"}
-    assert {name for name in modules if name.startswith("spellbook")} - of_translation == {
-        "spellbook",
-        "spellbook.__main__",
-        "spellbook.index.seal",
-        "spellbook.settings.environment",
-        "spellbook.settings.paths",
-        "spellbook.index",
-        "spellbook.settings",
-    }
-    assert not modules & {
-        "click",
-        "sqlite3",
-        "dataclasses",
-        "pathlib",
-        "json",
-        "platformdirs",
-    }
-
-
-def test_json_is_what_the_long_way_prints(sealed):
-    """The JSON equals that of a full run, except for the seconds."""
-    printed, modules = run("--vault", sealed, "reindex", "--json")
+def test_the_program_says_it_without_importing_anything(sealed):
+    """With a valid seal a few small modules print the usual words, or the JSON of the long way; other forms go to click."""
+    for form in ("reindex --vault {}", "--vault {} reindex", "reindex --quiet --vault {}", "reindex"):
+        printed, modules = run(*form.format(sealed).split(), SPELLBOOK_VAULT=str(sealed))
+        assert printed == ([] if "--quiet" in form else [SENTENCE])
+        of_translation = {"spellbook.settings.translate", "spellbook.text", "spellbook.text.korean"}
+        names = ("__main__", "index", "index.seal", "settings", "settings.environment", "settings.paths")
+        own = {name for name in modules if name.startswith("spellbook")} - of_translation
+        assert own == {"spellbook", *(f"spellbook.{name}" for name in names)}
+        assert not modules & {"click", "sqlite3", "dataclasses", "pathlib", "json", "platformdirs"}
+    [printed], modules = run("--vault", sealed, "reindex", "--json")
     assert "click" not in modules
-    longer = reindex(sealed, "--json")
-    assert printed[0].partition('"seconds"')[0] == longer.partition('"seconds"')[0]
-    assert printed[0].partition('"generation"')[2] == longer.partition('"generation"')[2]
-
-
-@pytest.mark.parametrize(
-    "options", [["--full"], ["--full", "--words-only"], ["--quiet", "--json"], ["--nonsense"], ["more"]]
-)
-def test_what_else_is_asked_goes_the_long_way(sealed, options):
-    """The shortcut handles the plain forms of the command; click handles all others."""
+    assert [re.sub(r'"seconds": [\d.]+', "", each) for each in (printed,)] == [
+        re.sub(r'"seconds": [\d.]+', "", reindex(sealed, "--json"))
+    ]
     assert nothing_to_do(["--vault", str(sealed), "reindex"])
-    assert not nothing_to_do(["--vault", str(sealed), "reindex", *options])
+    for options in (["--full"], ["--full", "--words-only"], ["--quiet", "--json"], ["--nonsense"], ["more"]):
+        assert not nothing_to_do(["--vault", str(sealed), "reindex", *options])
     assert not nothing_to_do([str(sealed), "--vault"])
 
 
@@ -228,19 +228,14 @@ def test_whoever_reads_may_have_gone(sealed):
     for asked in (["reindex"], ["reindex", "--words-only"]):
         ours, theirs = os.pipe()
         os.close(ours)
-        done = subprocess.run(
-            [*PROGRAM, "--vault", str(sealed), *asked],
-            stdout=theirs,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=PATIENCE,
-        )
+        command = [*PROGRAM, "--vault", str(sealed), *asked]
+        done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
         os.close(theirs)
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_reindex_with_nothing_to_do_writes_nothing(sealed):
-    """A no-op reindex, with or without the shortcut, changes no byte of the index."""
+def test_a_reindex_with_nothing_to_do_writes_nothing(sealed, monkeypatch):
+    """A no-op reindex changes no byte of the index; it lists each folder once and opens no note."""
     catalog = state(sealed) / "catalog.db"
     before = catalog.stat().st_mtime_ns, catalog.read_bytes()
     seen = seal.look(str(sealed), str(state(sealed)))
@@ -249,10 +244,6 @@ def test_a_reindex_with_nothing_to_do_writes_nothing(sealed):
         reindex(sealed, *options)
     assert (catalog.stat().st_mtime_ns, catalog.read_bytes()) == before
     assert seal.look(str(sealed), str(state(sealed))) == seen
-
-
-def test_every_folder_is_listed_once(sealed, monkeypatch):
-    """A no-op reindex lists each folder once and opens no note."""
     listed, scandir = [], os.scandir
 
     def noted(place):
@@ -260,16 +251,15 @@ def test_every_folder_is_listed_once(sealed, monkeypatch):
         return scandir(place)
 
     monkeypatch.setattr(os, "scandir", noted)
-    expected = sorted(str(sealed / folder) for folder in ("", "deep", "deep/er"))
-    assert seal.answer(str(sealed)) == SENTENCE
-    assert sorted(place.rstrip("/") for place in listed if place.startswith(str(sealed))) == expected
-    listed.clear()
-    Vault(sealed, state(sealed)).walk()
-    assert sorted(place.rstrip("/") for place in listed) == expected
+    for look in (lambda: seal.answer(str(sealed)), Vault(sealed, state(sealed)).walk):
+        listed.clear()
+        look()
+        own = sorted(place.rstrip("/") for place in listed if place.startswith(str(sealed)))
+        assert own == [str(sealed / folder).rstrip("/") for folder in ("", "deep", "deep/er")]
 
 
-def test_half_a_seal_is_none(sealed):
-    """A seal cut off anywhere, a damaged one, or one of other files is invalid, without an error."""
+def test_half_a_seal_is_none(sealed, tmp_path):
+    """A seal cut off anywhere, a damaged one, one of other files or of another Spellbook is invalid, without an error."""
     file = state(sealed) / seal.FILE
     whole = file.read_bytes()
     for size in (*range(0, len(whole) - 100, 97), *range(len(whole) - 100, len(whole))):
@@ -280,11 +270,6 @@ def test_half_a_seal_is_none(sealed):
         file.write_bytes(b"\n".join((sentence, text, other)))
         assert seal.answer(str(sealed)) is None, other
     file.write_bytes(whole)
-    assert seal.answer(str(sealed)) == SENTENCE
-
-
-def test_another_spellbook_looks_for_itself(sealed, tmp_path):
-    """A seal of another Spellbook version is invalid, even with equal files."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[2]); from spellbook.index import seal; print(seal.answer(sys.argv[1]))"
     )
@@ -292,34 +277,6 @@ def test_another_spellbook_looks_for_itself(sealed, tmp_path):
     (tmp_path / "elsewhere").symlink_to(package.parent)
     assert finished(python(code, sealed, package.parent)) == [SENTENCE]
     assert finished(python(code, sealed, tmp_path / "elsewhere")) == ["None"]
-
-
-def test_a_change_in_any_folder_breaks_the_seal(sealed, write_note):
-    """A change in any folder makes the seal invalid, and a folder that is back makes it valid again."""
-    notes = [write_note(f"{name}/note.md", "text", age=100) for name in "abcde"]
-    for note in notes:
-        sentence = sealing(sealed)
-        edit_in_place(note)
-        assert seal.answer(str(sealed)) is None
-        sentence = sealing(sealed)
-        note.parent.rename(note.parent.with_name("elsewhere"))
-        assert seal.answer(str(sealed)) is None
-        note.parent.with_name("elsewhere").rename(note.parent)
-        assert seal.answer(str(sealed)) == sentence
-    sealed.joinpath("new").mkdir()
-    assert seal.answer(str(sealed)) is None
-
-
-def test_what_still_catches_up_is_not_sealed(vault, write_note):
-    """While a process catches Chroma up, which would break a seal, none is stored; afterwards one is."""
-    write_note("a.md", "text", age=100)
-    (vault / ".spellbook").mkdir()
-    reindex(vault, "--words-only")
-    with FileLock(state(vault) / "chroma-follow.lock"):
-        for _ in range(5):
-            reindex(vault)
-            assert seal.answer(str(vault)) is None
-    assert sealing(vault)
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -336,8 +293,8 @@ def test_the_folder_of_an_index_is_named_after_its_vault(name):
 @pytest.mark.parametrize("variables", [{}, {"XDG_STATE_HOME": "/elsewhere"}, {"XDG_STATE_HOME": ""}], ids=str)
 def test_without_a_setting_the_state_is_where_the_system_has_it(monkeypatch, variables):
     """By default the state folder is where platformdirs puts it."""
-    monkeypatch.delenv("SPELLBOOK_STATE")
-    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    for name in ("SPELLBOOK_STATE", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert Path(paths.state("/home/x")).parent == user_state_path("spellbook", appauthor=False)

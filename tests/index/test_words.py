@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import tracemalloc
 
 from spellbook.index import sync
@@ -12,32 +11,6 @@ from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from tests.helpers import opened, raw, rows
 from tests.scratch import assert_equal_to_scratch
-
-_WORDS = ("useState", "도커 컨테이너를", "C++", "harbor's", "กำลังทำ", "🚢", "v1.2.3", "x\u0301", "الكتاب", "a > .env")
-
-
-def _note(rng: random.Random) -> str:
-    some = [" ".join(rng.choices(_WORDS, k=3)) for _ in range(5)]
-    labels = f"---\ntitle: {some[0]!r}\naliases: [{some[1]!r}]\nkeywords: {_WORDS[: rng.randrange(9)]!r}\n---\n"
-    labels = labels.replace("(", "[").replace(")", "]").replace(",]", "]")
-    return rng.choice(["", labels]) + f"# {some[2]}\n\n{some[3]}\n\n## {some[4]} > B\n\n{some[0]} {rng.random()}\n"
-
-
-def test_no_word_outlives_its_chunk(vault, tmp_path):
-    """After many changes the index has the words of a new one, and passes SQLite's own check."""
-    rng = random.Random(7)
-    with opened(vault) as index:
-        for _ in range(12):
-            for name in rng.sample("abcdefgh", 4):
-                file = vault / f"{name}.md"
-                if file.exists() and rng.random() < 0.3:
-                    file.unlink()
-                else:
-                    file.write_text(_note(rng), "utf-8")
-            sync.run(index, full=True)
-            assert index.catalog.verify() == []
-        assert rows(index.catalog, "SELECT count(*) FROM words_docsize") == [(index.catalog.counts().chunks,)]
-    assert_equal_to_scratch(vault, tmp_path / "fresh")
 
 
 def test_words_of_other_rules_are_replaced(vault, write_note, tmp_path):
@@ -61,23 +34,20 @@ def test_words_of_other_rules_are_replaced(vault, write_note, tmp_path):
 
 
 def test_the_words_of_many_notes_are_removed_one_note_at_a_time(vault, write_note):
-    """Twenty large notes take no twenty times the memory of one, also where the index has to be built anew meanwhile."""
-    for number in range(20):
-        write_note(f"{number:02}.md", " ".join(f"w{number}x{each}" for each in range(20_000)))
+    """Twelve large notes take no twelve times the memory of one, also where the index has to be built anew meanwhile."""
+    for number in range(12):
+        write_note(f"{number:02}.md", " ".join(f"w{number}x{each}" for each in range(10_000)))
     with opened(vault) as index:
         sync.scan(index)
-        rows(index.catalog, "UPDATE chunks SET checksum = 0 WHERE note = 15")
+        rows(index.catalog, "UPDATE chunks SET checksum = 0 WHERE note = 9")
         with contextlib.closing(raw(index.catalog.file)) as connection:
             connection.execute("BEGIN")
             peaks = []
-            for notes in ([1], range(1, 21)):
+            for notes in ([1], range(1, 13)):
                 tracemalloc.start()
-                try:
-                    words.drop(connection, notes)
-                    peaks.append(tracemalloc.get_traced_memory()[1])
-                finally:
-                    tracemalloc.stop()
-            [(left,)] = connection.execute("SELECT count(*) FROM words_docsize").fetchall()
-            assert left == 0
+                words.drop(connection, notes)
+                peaks.append(tracemalloc.get_traced_memory()[1])
+                tracemalloc.stop()
+            assert connection.execute("SELECT count(*) FROM words_docsize").fetchall() == [(0,)]
             connection.execute("ROLLBACK")
-        assert peaks[1] < 5 * peaks[0]
+        assert peaks[1] < 4 * peaks[0]

@@ -14,9 +14,9 @@ from spellbook.index import sync
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.settings import config
+from spellbook.system import processes
 from spellbook.system.errors import InvalidInput, MemoryNotFound, RestExpired, RestInvalid, RestRequired
-from spellbook.system.processes import Watched
-from tests.helpers import Failing, as_before, finished, opened, python
+from tests.helpers import Failing, as_before, finished, opened, python, watched
 
 
 def test_the_readme_example(vault, write_note):
@@ -90,34 +90,41 @@ def test_a_broken_ignore_file_does_not_end_the_search(book, vault, write_note):
     assert (len(answer.hits), ".spellbookignore" in answer.index.reason) == (1, True)
 
 
-def test_a_watched_vault_is_not_looked_at(book, write_note):
-    """While another process watches, queries do not scan; afterwards they do again."""
+def test_a_watched_vault_is_not_scanned(book, write_note, monkeypatch):
+    """Queries do not scan while a living process says that it watches all; they do if it is silent or has ended."""
     write_note("a.md", "lighthouse")
     book.reindex()
-    with FileLock(book.config.state / "watching.lock"):
-        assert book.is_watched()
-        write_note("b.md", "lighthouse")
-        assert len(book.find("lighthouse").hits) == 1
-    assert not book.is_watched()
-    assert len(book.find("lighthouse").hits) == 2
+    lock = watched(book)
+    write_note("b.md", "lighthouse")
+    assert (book.is_watched(), len(book.find("lighthouse").hits)) == (True, 1)
+    lock.release()
+    assert (book.is_watched(), len(book.find("lighthouse").hits)) == (False, 2)
+    watched(book)
+    write_note("c.md", "lighthouse")
+    monkeypatch.setattr(processes, "BELIEVED", 0)
+    assert (book.is_watched(), len(book.find("lighthouse").hits)) == (False, 3)
 
 
 def test_an_older_watcher_beside_an_upgraded_program(vault, write_note):
-    """The first question after an upgrade reads the vault for the new schema, whatever an older watcher vouches for."""
+    """
+    The first question after an upgrade reads the vault for the new schema, whatever an older watcher says. Later ones
+    do not rely on a watcher of another version, which announces nothing.
+    """
     write_note("a.md", "the useState hook")
     with opened(vault) as index:
         sync.scan(index)
         catalog = index.catalog.file
-        index.catalog.set_looked()
     as_before(catalog)
     write_note("b.md", "the useState hook")
-    with FileLock(catalog.parent / "watching.lock"), spellbook.open(vault, embedder="hash") as book:
-        assert book.is_watched()
+    with spellbook.open(vault, embedder="hash") as book:
+        lock = watched(book)
         assert len(book.find("use state").hits) == 2
         write_note("c.md", "the useState hook")
         assert len(book.find("use state").hits) == 2  # what comes later is the watcher's again
-        book.index.catalog.set_looked("no such table: words")
-        assert len(book.find("use state").hits) == 3  # unless it says that it cannot
+        lock.release()
+        with FileLock(catalog.parent / "watch.lock"), FileLock(catalog.parent / "watching.lock"):
+            processes.announce(catalog.parent, None)
+            assert len(book.find("use state").hits) == 3
 
 
 def test_asking_whether_somebody_watches_does_not_look_like_watching(book):
@@ -125,6 +132,7 @@ def test_asking_whether_somebody_watches_does_not_look_like_watching(book):
     fcntl = pytest.importorskip("fcntl")
     lock = book.config.state / "watch.lock"
     lock.touch()
+    processes.announce(book.config.state, "")
     with lock.open("rb") as asking:
         fcntl.flock(asking, fcntl.LOCK_SH)
         assert not book.is_watched()
@@ -135,7 +143,8 @@ def test_an_index_begun_anew_is_filled_though_somebody_watches(book, write_note)
     write_note("a.md", "lighthouse")
     book.reindex()
     shutil.rmtree(book.config.state)
-    book.hand_over(Watched(is_current=True))
+    book.config.state.mkdir()
+    watched(book)
     assert len(book.find("lighthouse").hits) == 1
 
 
@@ -175,19 +184,6 @@ def test_doctor_reports_an_embedder_that_is_down(vault, write_note):
     write_note("a.md", "text")
     with Spellbook(config.load(vault, embedder="hash"), Failing()) as book:
         assert dict(book.doctor())["embedder"] == ["The embedder is down. Start it."]
-
-
-def test_status_says_where_things_are_and_how_many(book, write_note):
-    """Status has the paths, the embedder, counts, sizes and faults."""
-    write_note("a.md", "# A\n\ntext", category="project")
-    write_note("b.md", "---\na: [1\n---\nbody")
-    book.reindex()
-    status = book.status()
-    assert (status["vault"], status["state"]) == (str(book.config.vault), str(book.config.state))
-    assert (status["notes"], status["chunks"], status["pending"]) == (2, 2, 0)
-    assert status["categories"] == {"project": 1, "(none)": 1}
-    assert (status["vectors"], status["vectors_in_use"], status["embedder"], status["watched"]) == (2, 2, "hash", False)
-    assert (status["bytes"] > 0, [fault["path"] for fault in status["faults"]]) == (True, ["b.md"])
 
 
 def test_reindex_tells_its_progress(book, write_note):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 
 import pytest
 
@@ -12,7 +13,7 @@ from spellbook.index.opened import BEING_READ
 from spellbook.library import limited
 from spellbook.system import processes
 from spellbook.system.lock import held
-from spellbook.system.processes import Watched
+from spellbook.watch import background
 from spellbook.watch.watcher import Watcher
 from tests.helpers import until
 
@@ -52,27 +53,39 @@ def test_a_small_vault_is_read_at_once(large):
         assert found(book) == (1, "")
 
 
-def test_a_watcher_that_is_about_to_read_is_left_to_it(large):
-    """From the start of a server on a question leaves the first scan to its watcher, and finds all after it."""
-    with spellbook.open(large, embedder="hash") as book:
-        book.hand_over(Watched(is_starting=True))
-        assert found(book) == (0, BEING_READ)
-        with Watcher(book):
-            until(lambda: book.watched.is_current)
-            assert found(book) == (1, "")
-            assert not book.watched.is_starting
+@contextlib.contextmanager
+def served(book, monkeypatch):
+    """A server's background that is about to watch, and an event that lets it."""
+    may = threading.Event()
+    monkeypatch.setattr(background, "WARM_UP_SECONDS", 0)
+    monkeypatch.setattr(background.watcher, "Watcher", lambda book: (may.wait(), Watcher(book))[1])
+    served = background.Background(book, threading.Event(), lambda: None)
+    try:
+        until(lambda: processes.is_embedding(book.config.state))
+        yield may
+    finally:
+        may.set()
+        served.stop()
 
 
-@pytest.mark.parametrize("taken", [True, False], ids=["by another process", "by nobody, and cannot be"])
-def test_a_watcher_that_cannot_be_one_promises_nothing(large, taken):
-    """Where another process is the watcher, and does not read, or its lock cannot be taken, a question reads the vault."""
+@pytest.mark.parametrize("taken", [None, True, False], ids=["", "by another process", "by nobody, and cannot be"])
+def test_a_watcher_that_is_about_to_read_is_left_to_it(large, taken, monkeypatch):
+    """
+    From the start of a server on a question leaves the first scan to its watcher, and finds all after it. Where another
+    process is the watcher, and does not read, or its lock cannot be taken, a question reads the vault.
+    """
     with spellbook.open(large, embedder="hash") as book, contextlib.ExitStack() as stack:
         lock = book.config.state / processes.ELECTED
-        stack.enter_context(held(lock)) if taken else lock.mkdir(parents=True)
-        book.hand_over(Watched(is_starting=True))
-        with Watcher(book):
-            until(lambda: not book.watched.is_starting)
+        if taken:
+            stack.enter_context(held(lock))
+        elif taken is False:
+            lock.mkdir(parents=True)
+        with served(book, monkeypatch) as may:
+            assert found(book) == (0, BEING_READ)
+            may.set()
+            until(lambda: not processes.is_embedding(book.config.state))
             assert found(book) == (1, "")
+            assert book.is_watched() == (taken is None)
 
 
 def test_what_needs_all_notes_reads_them(large):

@@ -162,13 +162,20 @@ def test_git_is_bounded(small: Spellbook, monkeypatch: pytest.MonkeyPatch) -> No
     assert "took over" in unread(small)
 
 
-def test_a_shallow_clone_begins_with_what_it_has(small: Spellbook, tmp_path: Path) -> None:
-    """Its first commit is the first version."""
-    clone = tmp_path / "clone"
+def test_clones_of_other_kinds(small: Spellbook, tmp_path: Path) -> None:
+    """
+    The first commit of a shallow clone is the first version. A vault may be a working tree whose repository is elsewhere
+    and bare.
+    """
+    clone, bare, tree = tmp_path / "clone", tmp_path / "bare.git", tmp_path / "tree"
     repositories.git(tmp_path, "clone", "-q", "--depth=1", small.config.vault.parent.as_uri(), str(clone))
     with opened(clone / "notes and more") as book:
         [version] = listed(book)
         assert kinds(version) == {"commit", "file"}
+    repositories.git(tmp_path, "clone", "-q", "--bare", small.config.vault.parent.as_uri(), str(bare))
+    repositories.git(bare, "worktree", "add", "-q", str(tree), "main")
+    with opened(tree / "notes and more") as book:
+        assert added(listed(book)) == ["The keel is blue.", ""]
 
 
 def test_a_clone_that_lacks_texts_fetches_nothing(small: Spellbook, tmp_path: Path) -> None:
@@ -238,15 +245,6 @@ def test_replaced_objects_do_not_count(small: Spellbook) -> None:
     """A commit is what its hash says, not what a replacement ref puts in its place."""
     repositories.git(small.config.vault.parent, "replace", "main~1", "main")
     assert added(listed(small)) == ["The keel is blue.", ""]
-
-
-def test_a_working_tree_of_a_bare_repository(small: Spellbook, tmp_path: Path) -> None:
-    """A vault may be a working tree whose repository is elsewhere and bare."""
-    bare, tree = tmp_path / "bare.git", tmp_path / "tree"
-    repositories.git(tmp_path, "clone", "-q", "--bare", small.config.vault.parent.as_uri(), str(bare))
-    repositories.git(bare, "worktree", "add", "-q", str(tree), "main")
-    with opened(tree / "notes and more") as book:
-        assert added(listed(book)) == ["The keel is blue.", ""]
 
 
 @pytest.mark.parametrize("trick", ["file", "link", "common", "alternates", "objects", "packs"])

@@ -300,13 +300,14 @@ def test_the_whole_book_tells_of_it(whole: Spellbook) -> None:
     assert words - shown <= {"zqbytes", "zqgone", "zqother"}
 
 
-def test_no_other_verb_is_there(team: Reader) -> None:
+def test_no_other_verb_is_there(team: Reader, whole: Spellbook) -> None:
     """A verb that writes, or that reads more than notes, does not exist; the whole book is refused."""
     others = public(Spellbook) - public(Reader)
     assert {"scribe", "erase", "move", "undo", "export", "reindex", "doctor", "wikis"} <= others
     assert [name for name in others if hasattr(team, name)] == []
     with pytest.raises(PermissionDenied, match="only reads what is team"):
         _ = team.whole
+    assert whole.whole is whole
 
 
 @pytest.mark.parametrize("verb", KEPT)
@@ -466,7 +467,10 @@ def notes(random: Random, vault: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_it_is_as_if_nothing_else_were_there(tmp_path: Path, seed: int) -> None:
-    """Scores, counts, links, ids and lists are those of a vault that has the shown notes alone."""
+    """
+    Scores, counts, links, ids and lists are those of a vault that has the shown notes alone: over the same notes both
+    readers answer every reading verb alike.
+    """
     random, vault, alone = Random(seed), tmp_path / "vault", tmp_path / "alone"
     notes(random, vault)
     sees = random.choice(["team", "public"])
@@ -478,6 +482,8 @@ def test_it_is_as_if_nothing_else_were_there(tmp_path: Path, seed: int) -> None:
     (vault / ".spellbook").mkdir()
     (vault / ".spellbook" / "synonyms.yaml").write_text("- [harbour, anchor]\n- [tide, mast]\n")
     (vault / ".spellbook" / "config.toml").write_text('[categories]\ndecision = "What was decided."\n')
+    (alone / ".spellbook").mkdir()
+    (alone / ".spellbook" / "config.toml").write_text("count_use = false\n")  # a token counts nothing
     with books.open(vault, embedder="hash") as whole, books.open(alone, embedder="hash") as other:
         whole.reindex()
         other.reindex()
@@ -504,6 +510,19 @@ def told(book: Reader) -> list[str]:
         lambda: [[(chunk.path, score) for chunk, score in book.alike(path, least=0.0)] for path in paths],
         lambda: [book.stats()[name] for name in ("notes", "chunks", "categories", "vectors_in_use", "pending")],
         lambda: book.index.catalog.unmatched(conditions({"tags": "harbor"}), ()),
+        lambda: [(row.path, row.verdict) for row in book.why("harbour crane").rows],
+        lambda: [[(chunk.id, chunk.text, chunk.line) for chunk in book.show(path)] for path in paths],
+        lambda: [(book.resolve(path).id, book.adjacent(path), book.pictures(path)) for path in paths],
+        lambda: [back.path for back in book.backlinks(paths[:9])],
+        lambda: [book.vault_graph(9), book.folders(), book.tags(), book.tags(1), book.topics_of("knowledge")],
+        lambda: [book.about(each) for each in book.topics()],
+        lambda: [[chunk.id for chunk in book.topic(f"{each.category}/{each.topic}")] for each in book.topics()],
+        lambda: book.validate({"text": "Too short.", "metadata": {}})[0].errors,
+        lambda: [hit.path for hit in book.memories.recall("crane").hits],
+        lambda: [chunk.path for chunk in book.memories.newest(9).notes],
+        lambda: [item.chunk.path for item in book.memories.decisions.find("tide").items],
+        lambda: [chunk.path for chunk in book.memories.articles.list().notes],
+        lambda: [book.state().notes, book.state().chunks, book.state().pending],
     ]
     return [repr(call()) for call in calls]
 

@@ -48,9 +48,7 @@ class Agent:
         """Call a tool and return its answer, read where it is JSON; an error's text where it fails."""
         result = await self.ask(tool, **arguments)
         text = str(result.content[0].text)
-        with contextlib.suppress(ValueError):
-            return text if result.is_error else json.loads(text)
-        return text
+        return text if result.is_error else read(text)
 
     async def tools(self) -> list[Tool]:
         return (await self.client.list_tools()).tools
@@ -71,6 +69,13 @@ class Agent:
 
     async def found(self, tool: str, **arguments: object) -> list[str]:
         return [hit["path"] for hit in (await self.json(tool, format="json", **arguments))["hits"]]
+
+
+def read(text: str) -> Any:
+    """Return an answer, read where it is JSON."""
+    with contextlib.suppress(ValueError):
+        return json.loads(text)
+    return text
 
 
 def talk(

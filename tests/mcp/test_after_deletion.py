@@ -18,34 +18,10 @@ from tests.mcp.agent import Agent, talk
 Ask = Callable[[Agent], Awaitable[dict[str, Any]]]
 
 _OF_THE_PROCESS = {
-    "ms",
-    "query_time",
-    "generation",
-    "duration_ms",
-    "cached_at",
-    "expires_at",
-    "last_accessed",
-    "looked_at",
-    "last_indexed",
-    "index_size_mb",
-    "bytes",
-    "processes",
-    "timings",
-    "day",
-    "opened",
-    "use",
-    "uses",
-    "embedded",
-    "reused",
-    "vectors",
-    "vectors_in_use",
-    "chroma",
-    "state",
-    "snapshots",
-    "pid",
-    "cache",
-    "caches",
-}
+    "ms", "query_time", "generation", "duration_ms", "cached_at", "expires_at", "last_accessed", "looked_at",
+    "last_indexed", "index_size_mb", "bytes", "processes", "timings", "day", "opened", "use", "uses", "embedded",
+    "reused", "vectors", "vectors_in_use", "chroma", "state", "snapshots", "pid", "cache", "caches",
+}  # fmt: skip
 """Keys of what a process counts or when it looked: no answer to a question about notes."""
 
 

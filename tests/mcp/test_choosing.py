@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from itertools import combinations
-from pathlib import Path
-from typing import Any
+from itertools import combinations, product
 
 import anyio
 import pytest
-from click.testing import CliRunner
 
-from spellbook.cli import main
 from spellbook.library.book import Spellbook
 from spellbook.mcp import instructions
 from spellbook.mcp.app import build
@@ -47,10 +43,14 @@ def test_the_instructions_are_short(toolsets: tuple[str, ...]) -> None:
     assert "remember(content): one call" in rows(["core"])[0]
 
 
-@pytest.mark.parametrize("toolsets", [each for count in (1, 2, 3) for each in combinations(TOOLSETS, count)])
-@pytest.mark.parametrize("may_write", [True, False])
-def test_only_tools_that_are_there_are_named(book: Spellbook, toolsets: tuple[str, ...], may_write: bool) -> None:
+def test_only_tools_that_are_there_are_named(book: Spellbook) -> None:
     """Whatever toolsets are on, each tool that the table names is listed; whoever may only read is told of reading."""
+    for count, may_write in product((1, 2, 3), (True, False)):
+        for toolsets in combinations(TOOLSETS, count):
+            _check_names(book, toolsets, may_write)
+
+
+def _check_names(book: Spellbook, toolsets: tuple[str, ...], may_write: bool) -> None:
     server = build(book, toolsets, live=False, may_write=may_write)
     names = [tool.name for tool in anyio.run(server.list_tools)]
     listed = set(names)
@@ -92,13 +92,6 @@ WISHES = (
 )
 
 
-@pytest.mark.parametrize(("wish", "words", "tool"), WISHES)
-def test_each_wish_has_one_line(wish: str, words: str, tool: str) -> None:
-    """What people ask for stands in one line of the table, with the tool for it."""
-    [line] = [line for line in rows(USUAL) if words in line]
-    assert re.search(rf"\b{tool}\b", line), wish
-
-
 BY_DESCRIPTION = (
     ("어디까지 했지?", "mama_checkpoint", "where the work stands"),
     ("what is new this week?", "recent", "by date, newest first"),
@@ -114,19 +107,20 @@ BY_DESCRIPTION = (
 )
 
 
-@pytest.mark.parametrize(("wish", "tool", "words"), BY_DESCRIPTION)
-def test_other_wishes_have_one_description(book: Spellbook, wish: str, tool: str, words: str) -> None:
-    """What the table leaves out is said by the description of one tool alone."""
-    tools = anyio.run(build(book, ALL, live=False).list_tools)
-    assert [each.name for each in tools if words in " ".join(each.description.split())] == [tool], wish
-
-
 RIDDLES = re.compile(r"^(?:Most|Least|Of the) |is no [a-z]|only so|→")
 
 
-def test_arguments_are_described_in_words(book: Spellbook) -> None:
-    """No description is clipped to a riddle."""
+def test_each_wish_has_one_way(book: Spellbook) -> None:
+    """
+    What people ask for stands in one line of the table, with the tool for it. What the table leaves out is said by the
+    description of one tool alone. No description of an argument is clipped to a riddle.
+    """
+    for wish, words, named in WISHES:
+        [line] = [line for line in rows(USUAL) if words in line]
+        assert re.search(rf"\b{named}\b", line), wish
     tools = anyio.run(build(book, ALL, live=False).list_tools)
+    for wish, named, words in BY_DESCRIPTION:
+        assert [each.name for each in tools if words in " ".join(each.description.split())] == [named], wish
     for tool in tools:
         for name, argument in tool.input_schema["properties"].items():
             assert not RIDDLES.search(argument["description"]), (tool.name, name)
@@ -140,60 +134,7 @@ def test_arguments_are_described_in_words(book: Spellbook) -> None:
 # -- errors name what the door takes
 
 
-def test_errors_are_those_of_the_door(book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over MCP an error begins with its code and names arguments as tools take them; the command line names options."""
-    text = "주민번호는 900101-1234567 이다."
-
-    async def calls(agent: Agent) -> list[str]:
-        return [
-            await agent.refused("remember", content=text),
-            await agent.refused("mama_save", type="decision", topic="t", decision=text),
-            await agent.refused("save", source="somewhere", categories=["c"], text=text),
-            await agent.refused("remember", content=" "),
-            await agent.refused("show", id="nothing"),
-        ]
-
-    refused = talk(book, calls, toolsets=USUAL)
-    for each in refused:
-        assert re.match(r"[A-Z]+(?:_[A-Z]+)+: ", each), each
-        assert not re.search(r"--\w|chunk 1|scribe_validate|Error executing", each), each
-    assert all("force=true" in each and "a Korean resident number" in each for each in refused[:3])
-    assert not list(vault.rglob("*.md"))
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-    for lang, word in (("en", "repeat with --force"), ("ko", "--force 옵션")):
-        monkeypatch.setenv("SPELLBOOK_LANG", lang)
-        done = CliRunner().invoke(main, ["--vault", str(vault), "add", text])
-        assert done.exit_code == 2
-        assert word in done.stderr
-        assert "=true" not in done.stderr
-        for command in (["topics", "nothing"], ["erase", "--topic", "nothing", "--yes"]):
-            done = CliRunner().invoke(main, ["--vault", str(vault), *command])
-            assert done.exit_code
-            assert "`spellbook topics`" in done.stderr
-            assert "get_index" not in done.stderr
-
-
 # -- what an answer says to do next
-
-
-def test_ask_says_where_it_looked(book: Spellbook, write_note: Write) -> None:
-    """A question without an answer says that it was put to articles alone, and how it is put to everything."""
-    write_note("freeze.md", "The harbour is frozen from December on.", title="Freeze")
-
-    async def calls(agent: Agent) -> tuple[str, Any, str, str]:
-        return (
-            await agent.call("ask", question="when is the harbour frozen?"),
-            await agent.json("ask", question="when is the harbour frozen?", format="json"),
-            await agent.call("ask", question="when is the harbour frozen?", category="news"),
-            await agent.call("ask", question="when is the harbour frozen?", category="*"),
-        )
-
-    text, rows, of_category, everywhere = talk(book, calls, toolsets=["core", "articles"])
-    assert 'Looked at articles only; category="*" asks everything.' in text
-    assert rows["hint"] == 'Looked at articles only; category="*" asks everything.'
-    assert 'Looked at articles of the category news only; category="*" asks everything.' in of_category
-    assert "Looked" not in everywhere
-    assert "frozen from December" in everywhere
 
 
 def test_a_note_is_shown_by_its_title(book: Spellbook, write_note: Write) -> None:
@@ -219,55 +160,6 @@ def test_a_note_is_shown_by_its_title(book: Spellbook, write_note: Write) -> Non
     assert "first, second" in refused
     assert "a.md" in revised
     assert book.resolve("Deploy: days (of the week)").path == "a.md"
-
-
-def test_remember_names_what_it_replaces(book: Spellbook, vault: Path) -> None:
-    """`supersedes` takes an id or a title, links the older note, and lets a near duplicate of it be written."""
-    old = book.memories.remember("The staging database listens on port 5433.", "semantic")
-    done = book.memories.remember(
-        "The staging database listens on port 6543.",
-        "semantic",
-        supersedes=["The staging database listens on port 5433"],
-    )
-    assert done["superseded"] == [{"id": old["memory_id"], "title": "The staging database listens on port 5433"}]
-    assert "may_supersede" not in done
-    assert f'supersedes: "[[{old["path"].removesuffix(".md")}]]"' in (vault / done["path"]).read_text("utf-8")
-    [new, before] = book.search("staging database port", per_note=1).hits
-    assert (new.path, before.path) == (done["path"], old["path"])
-    assert "superseded_by" in before.why
-
-
-def test_a_near_duplicate_is_told_what_to_do(book: Spellbook) -> None:
-    """What was not written says so, and what to do instead."""
-    book.memories.remember("프로젝트에서 TypeScript를 쓰기로 정했다.")
-    again = book.memories.remember("프로젝트에서 TypeScript를 쓰기로 정했다!")
-    assert again["status"] in {"exists", "warning"}
-    assert "othing was written" in again["hint"]
-
-
-def test_a_topic_marks_what_is_superseded(book: Spellbook, write_note: Write) -> None:
-    """`get_topic` says of each superseded note by what, as text, as JSON and over the API's layout."""
-    write_note("old.md", "Sessions live in Redis.", id="old", topic="auth", title="Redis")
-    write_note(
-        "new.md", "Sessions live in PostgreSQL.", id="new", topic="auth", title="Postgres", supersedes='"[[old]]"'
-    )
-    write_note("gone.md", "Sessions live in cookies.", id="gone", topic="auth", title="Cookies", status="superseded")
-
-    async def calls(agent: Agent) -> tuple[str, Any]:
-        return (
-            await agent.call("get_topic", topic_id="auth"),
-            await agent.json("get_topic", topic_id="auth", format="json"),
-        )
-
-    text, rows = talk(book, calls)
-    marks = {
-        line.partition(" id: ")[0]: after for line, after in zip(text.splitlines(), text.splitlines()[1:], strict=False)
-    }
-    assert marks["[Redis]"] == "superseded by Postgres id: new"
-    assert marks["[Cookies]"] == "superseded"
-    assert marks["[Postgres]"].startswith("> ")
-    by = {row["path"]: row.get("superseded_by") for row in rows["chunks"]}
-    assert by == {"old.md": {"path": "new.md", "id": "new", "title": "Postgres"}, "new.md": None, "gone.md": {}}
 
 
 # -- the start of a session

@@ -7,49 +7,11 @@ import json
 import pytest
 
 from spellbook.text.terms import estimate_tokens
-from tests.commands import spellbook
 from tests.mcp.agent import talk
 
 
 def ask(book, tool, **arguments):
     return talk(book, lambda agent: agent.json(tool, format="json", **arguments))
-
-
-@pytest.fixture
-def filed(write_note):
-    write_note("a.md", "# Keys\n\nAnn keeps the keys of the harbour.\n\n## Rotation\n\nOn Mondays. [[b]]", topic="keys", category="project", keywords="[keys, harbour]", updated="2026-01-02")  # fmt: skip
-    write_note("b.md", "# Tea\n\nGreen tea at five o'clock.", topic="tea", category="preference", updated="2026-03-04")
-    write_note("c.md", "More about keys.", topic="keys", category="project", updated="2026-02-03")
-
-
-def test_the_table_of_contents(book, filed):
-    """It has exactly the documented fields, and its ids can be given to get_topic and to get_index."""
-    told = ask(book, "get_index")
-    assert {**told, "categories": len(told["categories"])} == {
-        "categories": 2, "total_topics": 2, "total_chunks": 4, "last_updated": "2026-03-04",
-    }  # fmt: skip
-    project, preference = told["categories"]
-    assert {**project, "topics": len(project["topics"])} == {
-        "id": "project", "name": "project", "description": "facts of projects", "topic_count": 1, "topics": 1,
-    }  # fmt: skip
-    assert preference["topics"] == [
-        {"id": "preference/tea", "title": "Tea", "summary": "Green tea at five o'clock.", "category": "preference",
-         "chunk_count": 1, "keywords": [], "last_updated": "2026-03-04"},
-    ]  # fmt: skip
-    [keys] = project["topics"]
-    assert (keys["title"], keys["chunk_count"], keys["keywords"]) == ("keys", 3, ["keys", "harbour"])
-    assert len(ask(book, "get_topic", topic_id=keys["id"])["chunks"]) == 3
-    assert ask(book, "get_index", scope=project["id"])["categories"] == [project]
-    shown = json.loads(spellbook("--vault", book.config.vault, "topics", "--json").stdout)
-    totals = ("total_topics", "total_chunks", "last_updated")
-    assert [shown[name] for name in totals] == [told[name] for name in totals]
-    assert [topic["topic"] for topic in shown["topics"]] == ["keys", "tea"]
-
-
-def test_an_empty_vault(book):
-    """Nothing has no date."""
-    nothing = {"categories": [], "total_topics": 0, "total_chunks": 0, "last_updated": None}
-    assert ask(book, "get_index") == nothing
 
 
 def test_many_topics_within_the_room(book, write_note):
@@ -87,17 +49,6 @@ def test_each_category_has_its_share(book, write_note):
     assert estimate_tokens(json.dumps(told, ensure_ascii=False)) <= 880
     assert told["left_out"]["categories"] == 304 - len(told["categories"]) > 0
     assert all(each["topics"] for each in told["categories"][:2])
-
-
-def test_a_note(book, filed):
-    """`show` has frontmatter, chunks with hashes, links, backlinks and related notes; a hash guards a revision."""
-    told = ask(book, "show", id="a")
-    assert (told["id"], told["path"], told["meta"]["topic"]) == ("a", "a.md", "keys")
-    assert [chunk["id"] for chunk in told["chunks"]] == ["a#", "a#rotation"]
-    assert [link["path"] for link in told["links"]] == ["b.md"]
-    assert [link["path"] for link in ask(book, "show", id="b")["backlinks"]] == ["a.md"]
-    [chunk] = ask(book, "show", id="a#rotation")["chunks"]
-    assert book.revise(chunk["id"], append="Always.", expected_hash=chunk["hash"]).chunk_id == "a#rotation"
 
 
 @pytest.mark.parametrize(("tool", "name"), [("show", "id"), ("get_topic", "topic_id")])

@@ -59,24 +59,6 @@ def test_lists_say_how_long_they_hold(book: Spellbook) -> None:
     assert [each.ttl_ms for each in talk(book, lists, toolsets=("core", "memento"))] == [AN_HOUR] * 4
 
 
-@ERAS
-def test_recent_lists_notes_by_date(book: Spellbook, write_note: Write, mode: str) -> None:
-    """One line a note, newest first: date, title, id, category/topic; JSON has the command line's fields."""
-    write_note("old.md", "text\n", title="Old", created="2026-01-02", category="knowledge", topic="harbour")
-    write_note("new.md", "text\n", title="New", created="2026-03-04", category="decision", topic="quay")
-
-    async def conversation(agent: Agent) -> None:
-        assert (await agent.call("recent")).splitlines()[1:] == [
-            "- 2026-03-04 New id: new decision/quay",
-            "- 2026-01-02 Old id: old knowledge/harbour",
-        ]
-        assert "Old" not in await agent.call("recent", filter={"category": "decision"})
-        assert [each["path"] for each in (await agent.json("recent", format="json", offset=1))["notes"]] == ["old.md"]
-        assert "No notes" in await agent.call("recent", offset=5)
-
-    talk(book, conversation, mode)
-
-
 # -- asking
 
 

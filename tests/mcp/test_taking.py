@@ -109,61 +109,53 @@ def test_lists_of_decisions_and_articles_may_be_one_text(book: Spellbook, vault:
 # -- names of arguments
 
 
-@pytest.mark.parametrize(
-    ("tool", "name"),
-    [
-        (tool, name)
-        for tool in ("show", "revise", "erase", "pin", "forget")
-        for name in ("id", "chunk_id", "memory_id", "note_id")
-    ],
-)
-def test_an_id_has_each_of_its_names(book: Spellbook, tool: str, name: str) -> None:
-    """Whatever name a client uses for an id, the tool takes it."""
-    more = {"append": "More."} if tool == "revise" else {}
+UNKNOWN: list[tuple[str, dict[str, Any], str]] = [
+    ("search", {"query": "x", "foo": 1}, "foo is not an argument of search; it takes: query, also"),
+    ("search", {"query": "x", "limits": 1}, "Did you mean limit?"),
+    ("stats", {"x": 1}, "x is not an argument of stats; it takes: nothing"),
+    ("erase", {"id": "a", "chunk_id": "b"}, "id is another name of chunk_id"),
+    ("forget", {"memory_id": "a", "reason": "x"}, "reason is not an argument of forget"),
+    ("remember", {"content": "kept", "title\nx": "y"}, "is not an argument of remember"),
+    ("core_search", {"query": "x", "foo": None}, "foo is not an argument of search"),
+]
+"""Calls with an argument that the tool does not have, and what is said of it."""
+
+
+def test_unknown_arguments_are_named_and_nothing_is_done(book: Spellbook, vault: Path) -> None:
+    """The error names the argument, the nearest and all that the tool takes, on one line."""
 
     async def conversation(agent: Agent) -> None:
-        kept = await agent.json("remember", content="The kettle is on the left shelf.")
-        await agent.call(tool, **{name: kept["memory_id"]}, **more)
+        for tool, arguments, said in UNKNOWN:
+            text = await agent.refused(tool, **arguments)
+            assert text.startswith("INVALID_INPUT: ")
+            assert said in text
+            assert "othing was done." in text
+            assert "\n" not in text
 
     talk(book, conversation, toolsets=("core", "memento"))
-
-
-@pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
-    [
-        ("search", {"query": "x", "foo": 1}, "foo is not an argument of search; it takes: query, also"),
-        ("search", {"query": "x", "limits": 1}, "Did you mean limit?"),
-        ("stats", {"x": 1}, "x is not an argument of stats; it takes: nothing"),
-        ("erase", {"id": "a", "chunk_id": "b"}, "id is another name of chunk_id"),
-        ("forget", {"memory_id": "a", "reason": "x"}, "reason is not an argument of forget"),
-        ("remember", {"content": "kept", "title\nx": "y"}, "is not an argument of remember"),
-        ("core_search", {"query": "x", "foo": None}, "foo is not an argument of search"),
-    ],
-)
-def test_unknown_arguments_are_named_and_nothing_is_done(
-    book: Spellbook, vault: Path, tool: str, arguments: dict[str, Any], said: str
-) -> None:
-    """The error names the argument, the nearest and all that the tool takes, on one line."""
-    text = talk(book, lambda agent: agent.refused(tool, **arguments), toolsets=("core", "memento"))
-    assert text.startswith("INVALID_INPUT: ")
-    assert said in text
-    assert "othing was done." in text
-    assert "\n" not in text
     assert not [*vault.rglob("*.md")]
 
 
 def test_other_names_reach_the_same_argument(book: Spellbook, write_note: Write) -> None:
-    """q is a query, top_k a limit, id a topic's where nothing else is; null is no second one."""
+    """
+    Whatever name a client uses for an id, the tool takes it. q is a query, top_k a limit, id a topic's where nothing
+    else is; null is no second one.
+    """
     write_note("a.md", "The kettle.\n", topic="tea")
 
     async def conversation(agent: Agent) -> None:
+        for tool, name in itertools.product(
+            ("show", "revise", "erase", "pin", "forget"), ("id", "chunk_id", "memory_id", "note_id")
+        ):
+            kept = await agent.json("remember", content=f"The {tool} of the {name} is on the left shelf.", force=True)
+            await agent.call(tool, **{name: kept["memory_id"]}, **({"append": "More."} if tool == "revise" else {}))
         assert await agent.found("search", q="kettle", top_k=1, query=None) == ["a.md"]
         assert await agent.found("find", query="kettle", filters={"topic": "tea"}) == ["a.md"]
         for name in ("id", "topic", "name", "topic_id"):
             assert "The kettle." in await agent.call("get_topic", **{name: "tea"})
         await agent.call("stats", random_string="dummy")
 
-    talk(book, conversation)
+    talk(book, conversation, toolsets=("core", "memento"))
 
 
 def test_schemas_list_the_names_of_their_seed(book: Spellbook) -> None:
@@ -335,12 +327,12 @@ def hints() -> list[str]:
 
 
 def test_ways_on_are_those_that_the_reader_has(book: Spellbook) -> None:
-    """For each subset of toolsets no message names a tool that is not listed, or a command as if it were a tool."""
+    """For each toolset, any two and all of them no message names a tool that is not listed, or a command as if it were a tool."""
     known = tools_of(book)
     every = set().union(*known.values())
     texts = hints()
     assert any("merge(a, b)" in text for text in texts)
-    for size in range(1, len(TOOLSETS) + 1):
+    for size in (1, 2, len(TOOLSETS)):
         for chosen in itertools.combinations(TOOLSETS, size):
             names = Names(chosen)
             names.answer()

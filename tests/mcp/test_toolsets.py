@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from spellbook.library.book import Spellbook
-from spellbook.mcp import toolsets
 from spellbook.mcp.app import build
+from spellbook.mcp.base import TOOLS
 from spellbook.mcp.names import DEFAULT, TOOLSETS
 from tests.helpers import Write
-from tests.mcp.agent import ERAS, Agent, talk
+from tests.mcp.agent import Agent, talk
 
 UNLISTED: dict[str, dict[str, Any]] = {
     "get_topic": {"topic_id": "harbour"},
@@ -31,19 +31,6 @@ def listed(book: Spellbook, *names: str) -> list[str]:
     return [tool.name for tool in talk(book, Agent.tools, toolsets=names)]
 
 
-@ERAS
-def test_the_default_lists_thirteen_tools_in_their_order(book: Spellbook, mode: str) -> None:
-    """What is called first comes first, and the table of contents is a resource."""
-    order = "get_index search memorize find show remember rest scribe rest_end revise erase recent undo"
-
-    async def conversation(agent: Agent) -> tuple[list[str], list[str]]:
-        resources = (await agent.client.list_resources()).resources
-        assert (await agent.client.read_resource("memory://index")).contents[0].text.startswith("{")
-        return [tool.name for tool in await agent.tools()], [str(each.uri) for each in resources]
-
-    assert talk(book, conversation, mode) == (order.split(), ["memory://index"])
-
-
 @pytest.mark.parametrize(
     "names", [*((each,) for each in TOOLSETS), ("articles", "core"), ("zyflow", "wiki"), (*TOOLSETS,)]
 )
@@ -57,20 +44,14 @@ def test_a_server_lists_the_tools_of_its_sets_once(book: Spellbook, names: tuple
     assert listed(book, *names) == [*expected]
 
 
-def test_each_tool_of_a_module_is_in_the_table() -> None:
+def test_each_tool_of_a_module_is_in_the_table(book: Spellbook) -> None:
     """A tool that no set lists would not exist."""
-    added: list[str] = []
-    for file in Path(toolsets.__file__).parent.glob("*.py"):
-        added += re.findall(r"(?m)^    add\((\w+), ", file.read_text("utf-8"))
-    known = {tool for name, tools in TOOLSETS.items() if name != "zyflow" for tool in tools}
-    assert sorted(added) == sorted("import_" if tool == "import" else tool for tool in known)
+    build(book, tuple(TOOLSETS), live=False)
+    assert TOOLS.keys() == {tool for name, tools in TOOLSETS.items() if name != "zyflow" for tool in tools}
 
 
-@ERAS
 @pytest.mark.parametrize("name", ["core", "memento"])
-def test_tools_of_the_first_description_are_answered_unlisted(
-    book: Spellbook, write_note: Write, name: str, mode: str
-) -> None:
+def test_tools_of_the_first_description_are_answered_unlisted(book: Spellbook, write_note: Write, name: str) -> None:
     """Whatever is on, a call by name reaches a tool of `spellbook`, by its full name too."""
     write_note("a.md", "The crane lifts.", topic="harbour")
     assert {*UNLISTED} == {*TOOLSETS["spellbook"]} - {*TOOLSETS["core"]}
@@ -86,7 +67,7 @@ def test_tools_of_the_first_description_are_answered_unlisted(
             file = answer["file"] if tool == "export" else file
         assert (await agent.json("spellbook_stats"))["notes"] == (await agent.json("stats"))["notes"] == 2
 
-    talk(book, conversation, mode, toolsets=(name,))
+    talk(book, conversation, toolsets=(name,))
 
 
 @pytest.mark.parametrize("toolset", [each for each in TOOLSETS if each not in {"core", "spellbook"}])

@@ -95,8 +95,8 @@ def test_it_is_that_of_the_repository(config: Path, tmp_path: Path) -> None:
 def test_a_long_name_is_matched_by_its_beginning(config: Path, tmp_path: Path) -> None:
     """Beyond 200 letters the hash at the end is not computed; of two folders that fit, none is taken."""
     deep = tmp_path / ("x" * 120) / ("y" * 120)
-    memory_of(config, slug(deep)[:199])
-    memory_of(config, slug(deep)[:200])
+    for name in (slug(deep)[:199], slug(deep)[:200]):
+        memory_of(config, name)
     assert claude.folder(project=str(deep)) is None
     first = memory_of(config, f"{slug(deep)[:200]}-1k2j3h")
     assert claude.folder(project=str(deep)) == first
@@ -161,30 +161,38 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "question"), QUESTIONS)
-def test_it_is_found_below_the_notes(
-    book: Spellbook, memory: Path, write_note: Write, tool: str, question: Any
-) -> None:
-    """Each search adds a short part with label, title, path and line; nothing before a person wants it."""
+def test_it_is_found_below_the_notes(book: Spellbook, memory: Path, write_note: Write) -> None:
+    """
+    Each search adds a short part with label, title, path and line; nothing before a person wants it. A memory that
+    cannot be searched is named below the answer of the vault. Nothing in it changes.
+    """
     write_note("heron.md", "# Heron\n\nThe heron tests of the vault run at night, with two processes.")
     before = state_of(memory)
 
     async def conversation(agent: Agent) -> None:
-        assert "Claude Code" not in await agent.call(tool, **question)
-        assert "claude_memory" not in await agent.json(tool, **question, format="json")
+        for tool, question in QUESTIONS:
+            assert "Claude Code" not in await agent.call(tool, **question)
+            assert "claude_memory" not in await agent.json(tool, **question, format="json")
         wanted(book)
-        text = await agent.call(tool, **question)
-        own, label, theirs = text.partition("\n\nClaude Code's own memory, which is changed there alone:\n")
-        assert label
-        assert "heron.md" in own
-        assert f"{memory / 'feedback_testing.md'}:10 Testing the heron" in theirs
-        assert "> Run the heron tests with two processes" in theirs
-        assert "MEMORY.md" not in text  # it gives titles alone
-        told = await agent.json(tool, **question, format="json")
-        assert [hit["path"] for hit in told["hits"]] == ["heron.md"]
-        [hit] = told["claude_memory"]
-        assert hit["file_path"] == str(memory / "feedback_testing.md")
-        assert "Claude Code" not in await agent.call(tool, **question, filter={"category": "article"})
+        for tool, question in QUESTIONS:
+            text = await agent.call(tool, **question)
+            own, label, theirs = text.partition("\n\nClaude Code's own memory, which is changed there alone:\n")
+            assert label
+            assert "heron.md" in own
+            assert f"{memory / 'feedback_testing.md'}:10 Testing the heron" in theirs
+            assert "> Run the heron tests with two processes" in theirs
+            assert "MEMORY.md" not in text  # it gives titles alone
+            told = await agent.json(tool, **question, format="json")
+            assert [hit["path"] for hit in told["hits"]] == ["heron.md"]
+            [hit] = told["claude_memory"]
+            assert hit["file_path"] == str(memory / "feedback_testing.md")
+            assert "Claude Code" not in await agent.call(tool, **question, filter={"category": "article"})
+        beside = list(book.beside)
+        book.beside[:] = [book] * 32  # as many folders of documents as may be open
+        text = await agent.call("find", keywords=["heron"])
+        assert "run at night" in text
+        assert "Claude Code's own memory was not searched: 32 folders" in text
+        book.beside[:] = beside
 
     talk(book, conversation)
     assert state_of(memory) == before
@@ -216,21 +224,6 @@ def test_who_asks_from_elsewhere_is_told_nothing(book: Spellbook, memory: Path, 
             return str(await client.call_tool("find", {"keywords": ["heron"]}))
 
     assert ("Claude Code" in anyio.run(ask)) is (door == "stdio")
-
-
-def test_a_memory_that_cannot_be_searched_is_named(book: Spellbook, memory: Path, write_note: Write) -> None:
-    """The answer of the vault stands, with a line that says so."""
-    write_note("heron.md", "The heron of the vault.")
-    wanted(book)
-    book.beside.extend([book] * 32)  # as many folders of documents as may be open
-
-    async def conversation(agent: Agent) -> None:
-        text = await agent.call("find", keywords=["heron"])
-        assert "The heron of the vault." in text
-        assert "Claude Code's own memory was not searched: 32 folders" in text
-
-    talk(book, conversation)
-    book.beside.clear()
 
 
 @pytest.mark.parametrize("where", ["vault", "data"])

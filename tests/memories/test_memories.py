@@ -49,37 +49,33 @@ def prompt(book: Spellbook, **arguments: str) -> Any:
 
 
 def test_a_memory_is_a_note_without_what_was_not_said(book, vault):
-    """Defaults are not written, the type is; topic and folder are the first tag."""
+    """
+    Defaults are not written, the type is; topic and folder are the first tag. One call keeps a text with its title,
+    topic, keywords and questions; a given topic goes before the first tag.
+    """
     labels = {"tags": ["typescript", "decision"], "importance": 0.8, "privacy_scope": "team", "source": "meeting-notes"}
     done = tool(book, "remember", content="프로젝트에서 TypeScript를 도입하기로 결정했다.", **labels)
     assert done["path"] == "memory/typescript/프로젝트에서-TypeScript를-도입하기로-결정했다.md"
-    meta = parse(done["path"], (vault / done["path"]).read_bytes()).meta
+
+    def meta_of(done):
+        return parse(done["path"], (vault / done["path"]).read_bytes()).meta
+
+    meta = meta_of(done)
     assert (meta["type"], meta["privacy_scope"], meta["importance"]) == ("episodic", "team", 0.8)
     assert meta["keywords"][:2] == ["typescript", "decision"]
     assert (done["memory_id"], done["importance"]) == (meta["id"], 0.8)
     plain = tool(book, "remember", content="The kettle is loud.")
-    meta = parse(plain["path"], (vault / plain["path"]).read_bytes()).meta
     assert plain["path"].startswith("memory/inbox/")
-    assert not {"importance", "privacy_scope", "source", "tags", "scope", "questions"} & set(meta)
-
-
-def test_every_label_of_a_memory_is_kept(book, vault):
-    """One call keeps a text with its title, topic, keywords and questions; a given topic goes before the first tag."""
-    labels = {
-        "title": "Why the ledger moved",
-        "topic": "ledger",
-        "keywords": "PostgreSQL, locks",
-        "questions": ["Why did the ledger move?"],
-    }
+    assert not {"importance", "privacy_scope", "source", "tags", "scope", "questions"} & set(meta_of(plain))
+    labels = {"title": "Why the ledger moved", "topic": "ledger", "questions": ["Why did the ledger move?"]}
+    labels["keywords"] = "PostgreSQL, locks"
     done = tool(book, "remember", content="SQLite locks under load.\n\n" + "Why. " * 2_000, tags=["db"], **labels)
-    meta = parse(done["path"], (vault / done["path"]).read_bytes()).meta
+    meta = meta_of(done)
     assert (meta["title"], meta["topic"], meta["tags"]) == ("Why the ledger moved", "ledger", ["db"])
     assert (meta["keywords"], meta["questions"]) == (["PostgreSQL", "locks"], ["Why did the ledger move?"])
     assert done["path"].startswith("memory/ledger/")
-    python = book.memories.remember("A pier.", topic="port", keywords=("pier",), questions=(), importance=0)
-    meta = parse(python["path"], (vault / python["path"]).read_bytes()).meta
-    assert (meta["topic"], meta["keywords"], meta["importance"]) == ("port", ["pier"], 0)
-    assert "questions" not in meta
+    meta = meta_of(book.memories.remember("A pier.", topic="port", keywords=("pier",), questions=(), importance=0))
+    assert (meta["topic"], meta["keywords"], meta["importance"], "questions" in meta) == ("port", ["pier"], 0, False)
 
 
 def test_what_is_remembered_already_is_said(book, vault):
@@ -116,10 +112,21 @@ def test_recall_finds_memories_and_notes_of_people(book, write_note):
     assert "INVALID_INPUT" in tool(book, "recall", query="kettle", filters={"time_from": "yesterday-ish"})
 
 
-def test_a_pin_is_one_key(book, vault, write_note):
-    """Any note can be pinned; the same again changes nothing, and unpinning takes the key out."""
+def test_a_memory_is_forgotten_whole_and_a_persons_note_is_not(book, vault, write_note):
+    """
+    Whichever chunk the id names; undo brings it back. Any note can be pinned by one key; the same again changes
+    nothing, and unpinning takes the key out.
+    """
+    one = tool(book, "remember", content="# Kettle\n\nAbout kettles.\n\n## Loud\n\nIt is loud.\n")
+    done = tool(book, "forget", memory_id=book.index.catalog.at(one["path"])[-1].id)
+    assert (done["memory_id"], done["success"]) == (one["memory_id"], True)
+    assert not (vault / one["path"]).exists()
+    assert (vault / done["trash"]).exists()
+    book.undo()
+    assert (vault / one["path"]).exists()
     file = write_note("own.md", "# Own\n\ntext\n")
     before = file.read_bytes()
+    assert "person's own" in tool(book, "forget", memory_id="own.md")
     assert tool(book, "pin", memory_id="own.md")["pinned"] is True
     with_pin = file.read_bytes()
     assert b"pinned: true" in with_pin
@@ -131,22 +138,6 @@ def test_a_pin_is_one_key(book, vault, write_note):
     book.undo()
     assert file.read_bytes() == before
     assert "MEMORY_NOT_FOUND" in tool(book, "pin", memory_id="01NONE")
-
-
-def test_a_memory_is_forgotten_whole_and_a_persons_note_is_not(book, vault, write_note):
-    """Whichever chunk the id names; undo brings it back."""
-    content = "# Kettle\n\nAbout kettles.\n\n## Loud\n\nIt is loud.\n"
-    one = tool(book, "remember", content=content)
-    chunk = book.index.catalog.at(one["path"])[-1].id
-    done = tool(book, "forget", memory_id=chunk)
-    assert (done["memory_id"], done["success"]) == (one["memory_id"], True)
-    assert not (vault / one["path"]).exists()
-    assert (vault / done["trash"]).exists()
-    book.undo()
-    assert (vault / one["path"]).exists()
-    write_note("own.md", "# Own\n\ntext\n")
-    assert "person's own" in tool(book, "forget", memory_id="own.md")
-    assert (vault / "own.md").exists()
 
 
 def test_memories_are_resources(book, write_note):
@@ -190,27 +181,23 @@ def test_search_is_a_resource_that_a_write_makes_new(book):
 
 
 def test_the_prompt_stays_within_its_budget(book):
-    """In the question's language, numbered, with ids; a missing or odd argument is named."""
-    for number in range(12):
-        content = f"주전자 {number}번은 어디에 있나 하면 선실에 있다. " * 4
-        tool(book, "remember", content=content, force=True)
+    """
+    In the question's language, numbered, with ids; a missing or odd argument is named. A procedure comes before an
+    equally good memory where a task is at hand.
+    """
+    for number in range(6):
+        book.memories.remember(f"주전자 {number}번은 어디에 있나 하면 선실에 있다. " * 8, force=True)
     made = prompt(book, query="주전자는 어디에 있나요?", token_budget="300")
     text = made.messages[0].content.text
     assert text.startswith("다음은 이 사람의 기억에서")
-    assert 0 < made.meta["memories_used"] < 12
+    assert 0 < made.meta["memories_used"] < 6
     assert made.meta["token_count"] <= 300
     assert "(id: " in text
     for wrong in ({}, {"query": "x", "token_budget": "many"}, {"query": "x", "context_type": "odd"}):
         assert "INVALID_INPUT" in str(prompt(book, **wrong))
-
-
-def test_the_prompt_favours_what_fits_the_context(book):
-    """A procedure comes before an equally good memory where a task is at hand."""
-    ids = [
-        tool(book, "remember", content=f"The kettle of deck {deck} is loud.", force=True)["memory_id"] for deck in "ab"
-    ]
-    first, second = (hit.chunk.note for hit in book.search("loud kettle", per_note=1, min_score=0).hits)
-    assert {first, second} == set(ids)
+    ids = {book.memories.remember(f"The kettle of deck {deck} is loud.", force=True)["memory_id"] for deck in "ab"}
+    first, second = (hit.chunk.note for hit in book.search("loud kettle", per_note=1, min_score=0).hits[:2])
+    assert {first, second} == ids
     book.revise(second, metadata={"type": "procedural"})
     plain, task = (injection(book, "loud kettle", 1_000, kind)[0] for kind in ("general", "task"))
     assert plain.index(first) < plain.index(second)
@@ -221,7 +208,7 @@ def test_an_injection_fills_its_budget(book):
     """Short memories as many as fit, a long one by its beginning; what has no room is told from what is not related."""
     for number in range(12):
         content = f"Kettle {number}: the loud kettle boils {number} cups of water in the kitchen."
-        tool(book, "remember", content=content, force=True)
+        book.memories.remember(content, force=True)
     for budget in (300, 600, 1_000):
         text, meta = injection(book, "the loud kettle", budget, "general")
         assert estimate_tokens(text) <= meta["token_count"] <= budget

@@ -1,12 +1,10 @@
-"""The verbs of `book.memories` from Python: they write what the tools write, and nothing climbs to do so."""
+"""The verbs of `book.memories` from Python: they write what the tools write."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -14,7 +12,6 @@ import pytest
 import spellbook
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput
-from tests.house.rooms import ORDER, room
 from tests.mcp.agent import talk
 
 TEXT = "# Herons\n\nA heron waits at the ferry until the tide turns."
@@ -94,40 +91,3 @@ def test_a_memory_is_what_the_tool_writes(books: tuple[Spellbook, Spellbook]) ->
         python.memories.forget("own.md")
     trash = python.memories.forget(kept["memory_id"])
     assert (python.config.vault / trash).is_file()
-
-
-CALLED_BACK = {
-    "text/unicode.py calls memories/articles.py: save",  # the check of its arguments
-    "system/sqlite.py calls index/filters.py: moment",  # a function that SQL may call
-    "system/sqlite.py calls vault/journal.py: _build",  # how the tables of the journal are made
-    "vault/folder.py calls index/opened.py: <lambda>",  # how many notes the index knows
-}
-"""What a lower room was given to call."""
-
-
-def test_an_article_saved_climbs_nowhere(books: tuple[Spellbook, Spellbook]) -> None:
-    """From its verb down to the disk no room calls one above it, for a new article as for one that is there."""
-    height = {name: len(ORDER) - number for number, names in enumerate(ORDER) for name in names}
-    root = Path(spellbook.__file__).parent
-    climbs, calls = set[str](), 0
-
-    def look(frame: FrameType, event: str, _: object) -> None:
-        nonlocal calls
-        caller = frame.f_back
-        if event != "call" or caller is None:
-            return
-        to, by = (Path(each.f_code.co_filename) for each in (frame, caller))
-        if root in to.parents and root in by.parents:
-            calls += 1
-            if height[room(to)] > height[room(by)]:
-                climbs.add(f"{by.relative_to(root)} calls {to.relative_to(root)}: {frame.f_code.co_name}")
-
-    articles = books[0].memories.articles
-    for categories in (["birds"], ["sea"]):
-        sys.setprofile(look)
-        try:
-            articles.save("https://example.com/herons", categories, LABELS, TEXT)
-        finally:
-            sys.setprofile(None)
-    assert calls > 1_000
-    assert climbs <= CALLED_BACK

@@ -35,16 +35,23 @@ def session(vault: Path) -> Callable[..., Path]:
 # -- what it is called
 
 
-@pytest.mark.parametrize("tool", ["search", "find", "show", "search as json", "show as json"])
-def test_an_answer_says_that_nobody_kept_it(book: Spellbook, session: Callable[..., Path], tool: str) -> None:
+def test_an_answer_says_that_nobody_kept_it(book: Spellbook, session: Callable[..., Path]) -> None:
     """In text and in JSON a session's text is labelled, a kept note's is not."""
     session("a", ASKED)
-    session_writer(book.config.vault)("b", "Deploy on Tuesdays.", trust="trusted")
-    name, form, _ = tool.partition(" as json")
-    for id, question, is_session in (("session-a", "signing keys", True), ("session-b", "deploy Tuesdays", False)):
-        asked: dict[str, Any] = {"show": {"id": id}, "find": {"keywords": question.split()[:1]}}
-        arguments = asked.get(name, {"query": question}) | ({"format": "json"} if form else {})
-        assert (LABEL in talk(book, lambda agent, named=arguments: agent.call(name, **named))) is is_session
+    session("b", "Deploy on Tuesdays.", trust="trusted")
+
+    async def conversation(agent: Any) -> None:
+        for id, question, is_session in (("session-a", "signing keys", True), ("session-b", "deploy Tuesdays", False)):
+            for form in ({}, {"format": "json"}):
+                for tool, asked in (
+                    ("search", {"query": question}),
+                    ("find", {"keywords": question.split()[:1]}),
+                    ("show", {"id": id}),
+                ):
+                    if not (form and tool == "find"):
+                        assert (LABEL in await agent.call(tool, **asked, **form)) is is_session
+
+    talk(book, conversation)
 
 
 def test_the_command_line_says_so(
@@ -64,9 +71,8 @@ def test_the_command_line_says_so(
 # -- where it is found
 
 
-@pytest.mark.parametrize("verb", ["search", "find", "memorize"])
 def test_sessions_take_no_place_of_what_was_kept(
-    book: Spellbook, session: Callable[..., Path], write_note: Write, verb: str
+    book: Spellbook, session: Callable[..., Path], write_note: Write
 ) -> None:
     """More sessions than a search has candidates, each nearer to the question, hide no note; two are among five."""
     for number in range(30):
@@ -74,16 +80,17 @@ def test_sessions_take_no_place_of_what_was_kept(
     write_note("keys.md", f"The signing keys. {'Trains leave the harbour in the morning. ' * 9}")
     for number in range(8):
         write_note(f"o{number}.md", f"Gardens and bread, number {number}.")
-    question: Any = ["signing keys rotate", "keys"] if verb == "find" else "signing keys rotate"
-    ask = getattr(book, verb)
-    paths = [hit.path for hit in ask(question, limit=5, min_score=0.0).hits]
-    assert "keys.md" in paths
-    assert sum(path.startswith("sessions/") for path in paths[:5]) == 2
-    for filter in ({"category": "session"}, {"trust": "agent"}):
-        paths = [hit.path for hit in ask(question, limit=5, min_score=0.0, filter=filter).hits]
-        assert [path.startswith("sessions/") for path in paths] == [True] * 5
-    paths = [hit.path for hit in ask(question, min_score=0.0, filter={"trust!": "agent"}).hits]
-    assert not any(path.startswith("sessions/") for path in paths)
+    for verb in ("search", "find", "memorize"):
+        question: Any = ["signing keys rotate", "keys"] if verb == "find" else "signing keys rotate"
+        ask = getattr(book, verb)
+        paths = [hit.path for hit in ask(question, limit=5, min_score=0.0).hits]
+        assert "keys.md" in paths
+        assert sum(path.startswith("sessions/") for path in paths[:5]) == 2
+        for filter in ({"category": "session"}, {"trust": "agent"}):
+            paths = [hit.path for hit in ask(question, limit=5, min_score=0.0, filter=filter).hits]
+            assert [path.startswith("sessions/") for path in paths] == [True] * 5
+        paths = [hit.path for hit in ask(question, min_score=0.0, filter={"trust!": "agent"}).hits]
+        assert not any(path.startswith("sessions/") for path in paths)
 
 
 def test_why_says_that_a_session_waits(book: Spellbook, session: Callable[..., Path]) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from spellbook.index.catalog.schema import StoredChunk
-from spellbook.search.ranking import Candidate
-from spellbook.search.text_scores import Leg, Match
+from spellbook.search.scores import Candidate, Leg, Match
 
 
 def candidate(

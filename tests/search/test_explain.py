@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spellbook.index import sync
-from spellbook.search.explain import why
-from spellbook.search.question import Question
-from spellbook.search.searcher import Searcher
 from spellbook.system.errors import InvalidInput, MemoryNotFound
-from tests.helpers import Failing, opened
 
 
 @pytest.fixture
@@ -72,17 +67,12 @@ def test_words_are_told_as_people_write_them(book, write_note):
 @pytest.mark.parametrize(
     ("id", "asked", "expected"),
     [
-        pytest.param("keys.md", {"filter": {"category": "log"}}, "excluded by the filter category", id="filter"),
-        pytest.param("log/3.md", {"limit": 1}, "beyond the limit of 1", id="limit"),
-        pytest.param("log/3.md", {"min_score": 0.999}, "its score is below 0.999", id="least score"),
-        pytest.param("cat.md", {}, "its evidence 0.", id="evidence"),
-        pytest.param(
-            "log/3.md",
-            {"query": '"spare harbour keys" in the office'},
-            "it does not contain the quoted text",
-            id="quotes",
-        ),
-        pytest.param("cat.md", {"verb": "find"}, "neither its meaning nor its words match", id="no word"),
+        ("keys.md", {"filter": {"category": "log"}}, "excluded by the filter category"),
+        ("log/3.md", {"limit": 1}, "beyond the limit of 1"),
+        ("log/3.md", {"min_score": 0.999}, "its score is below 0.999"),
+        ("cat.md", {}, "its evidence 0."),
+        ("log/3.md", {"query": '"spare harbour keys" in the office'}, "it does not contain the quoted text"),
+        ("cat.md", {"verb": "find"}, "neither its meaning nor its words match"),
     ],
 )
 def test_what_is_missed_is_told_why(filled, id, asked, expected):
@@ -104,12 +94,3 @@ def test_what_makes_no_sense_is_refused(filled):
         filled.why("harbour", "nowhere.md")
     with pytest.raises(InvalidInput, match="no search verb 'guess'"):
         filled.why("harbour", verb="guess")
-
-
-def test_an_index_without_its_embedder_says_so(vault, write_note):
-    """The explanation of a search by words only is degraded, as the search is."""
-    write_note("a.md", "lighthouse keeper")
-    with opened(vault, Failing()) as index:
-        sync.scan(index)
-        given = why(index, Searcher(index), Question("lighthouse"), "a.md")
-        assert (given.index["degraded"], given.rows[0].place, given.rows[0].evidence) == (True, 1, None)

@@ -12,7 +12,6 @@ from spellbook.library import book as books
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import InvalidInput
-from tests.commands import spellbook_in as run
 
 NOW = dt.datetime(2026, 11, 20, 12).timestamp()
 
@@ -71,7 +70,7 @@ def test_no_moment_falls_between_two_days(book, vault, write_note):
     assert found == [1, 0]
 
 
-def test_words_of_time_mean_the_same_date(book, vault, write_note):
+def test_words_of_time_mean_the_same_date(book, write_note):
     """A note of another time zone is of the day that it is here, for the filter and for a question's words alike."""
     here = dt.datetime(2026, 11, 18, 1).astimezone()
     far = here.astimezone(dt.timezone(here.utcoffset() - dt.timedelta(hours=6)))
@@ -82,11 +81,8 @@ def test_words_of_time_mean_the_same_date(book, vault, write_note):
     book.refresh()
     assert paths(book.recent(filter={"when": "2026-11-18"})) == ["far.md"]
     searcher = Searcher(book.index, lambda: NOW)
-    for text, is_preferred in (
-        ("the harbour decision of 2026-11-18", True),
-        ("the harbour decision of 2026-11-17", False),
-    ):
-        [hit] = searcher.ask(Question(text, min_score=0.0)).hits
+    for day, is_preferred in ((18, True), (17, False)):
+        [hit] = searcher.ask(Question(f"the harbour decision of 2026-11-{day}", min_score=0.0)).hits
         assert any("2026-11" in each["reason"] for each in hit.why["adjustments"]) is is_preferred
 
 
@@ -118,32 +114,3 @@ def test_odd_file_times_are_listed(book, vault, write_note):
     assert paths(found) == ["c.md", "a.md", "b.md"]
     assert [each.day[:4] for each in found.notes] == ["9999", "1968", "0001"]
     assert json.loads(json.dumps(found.as_dict()))["total"] == 3
-
-
-def test_the_command_lists_and_search_without_a_question_does(vault, dated):
-    """Both print a line a note, how many more there are, and the same JSON."""
-    done = run(vault, "recent", "-n", "2")
-    assert [line.split("  ")[:2] for line in done.stdout.splitlines()] == [
-        ["2026-11-18", "created.md:5"],
-        ["2026-11-17", "updated.md:4"],
-    ]
-    assert "2 of 5 notes, newest first." in done.stderr
-    assert "노트 5개 중 2개, 최신순." in run(vault, "recent", "-n", "2", SPELLBOOK_LANG="ko").stderr
-    listed = json.loads(run(vault, "recent", "--filter", "path=a/", "--json").stdout)
-    assert listed == json.loads(run(vault, "search", "--filter", "path=a/", "--json").stdout)
-    assert [each["id"] for each in listed["notes"]] == ["a/file"]
-    assert "No notes." in run(vault, "recent", "--filter", "when=1999").stderr
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        (["search"], "Give a QUERY"),
-        (["search", "--filter", "path=a/", "--min-score", "0.5"], "--min-score needs a QUERY"),
-        (["recent", "-n", "0"], "0 is not in the range 1<=x<=100"),
-        (["recent", "--filter", "when=soon"], "is not a date"),
-    ],
-)
-def test_what_makes_no_list_is_wrong_usage(vault, line, said):
-    """The message says what to give, and the exit code is 2."""
-    assert said in run(vault, *line, code=2).stderr

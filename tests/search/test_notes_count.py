@@ -11,9 +11,8 @@ from spellbook.index import embed, sync
 from spellbook.models.hash import HashEmbedder
 from spellbook.search import weights
 from spellbook.search.question import Question
-from spellbook.search.ranking import Candidate, fuse
+from spellbook.search.scores import Candidate, Match, OfNote, fuse, joined
 from spellbook.search.searcher import Searcher
-from spellbook.search.text_scores import Match, OfNote, joined
 from tests.helpers import Counting, opened
 from tests.search.candidates import candidate
 
@@ -47,20 +46,17 @@ def test_the_parts_of_a_leg_add_up_to_its_share(text, title, question, whole, wo
 
 
 def test_a_title_lifts_a_text_and_never_lowers_it():
-    """A title that says nothing of the question costs nothing, one that does adds to the text, and `why` names it."""
-    plain, dull, right = (of_note(0.5, title=title) for title in (None, 0.0, 0.9))
-    assert (plain.score, dull.score) == (0.35, 0.35)
-    assert right.score > 0.35
+    """
+    A title that says nothing of the question costs nothing, one that does adds to the text, and `why` names it. Until a
+    text is embedded, its title speaks for it; without either there is no meaning.
+    """
+    plain, dull, right, better = (
+        of_note(text, title=title) for text, title in ((0.5, None), (0.5, 0.0), (0.5, 0.9), (0.6, 0.9))
+    )
+    assert plain.score == dull.score == 0.35 < right.score < better.score
     assert set(right.legs["semantic"]["parts"]) == {"text", "title"}
-    better = of_note(0.6, title=0.9)
-    assert better.score > right.score  # chunks of one note are still told apart
-
-
-def test_without_a_vector_of_its_own_a_text_has_what_its_note_has():
-    """Until a text is embedded, its title speaks for it; without either there is no meaning."""
-    assert of_note(None, title=0.8).legs["semantic"]["parts"] == {
-        "title": pytest.approx(weights.SEMANTIC * (0.8 - weights.SCORE.title_cost))
-    }
+    [(name, part)] = of_note(None, title=0.8).legs["semantic"]["parts"].items()
+    assert (name, part) == ("title", pytest.approx(weights.SEMANTIC * (0.8 - weights.SCORE.title_cost)))
     assert of_note(None, 0.5, words=0.5).legs.keys() == {"keyword"}
 
 
@@ -105,9 +101,7 @@ def test_a_note_is_found_by_a_question_that_it_names(vault, write_note):
     with opened(vault) as index:
         sync.run(index)
         asked = ranked(index, "where do we keep the anchor", "semantic")
-        for heading in ("One", "Two"):
-            leg = asked["a.md", heading].legs["semantic"]
-            assert leg["parts"]["question"] > 0.5
+    assert all(asked["a.md", each].legs["semantic"]["parts"]["question"] > 0.5 for each in ("One", "Two"))
 
 
 def test_words_in_other_chunks_of_a_note_count(vault, write_note):

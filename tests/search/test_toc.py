@@ -14,7 +14,6 @@ from spellbook.library.book import Spellbook
 from spellbook.mcp import render
 from spellbook.search.question import State
 from spellbook.search.toc import Category, TopicSummary, first_sentence
-from spellbook.system.errors import InvalidInput
 from spellbook.text.terms import estimate_tokens
 from tests.helpers import Write
 
@@ -88,14 +87,6 @@ def test_what_a_category_is_for(vault: Path, write_note: Write) -> None:
     assert "decision (What we decided, and why.): 1 topic" in text
 
 
-@pytest.mark.parametrize("settings", ["categories = 3", "[categories]\nproject = 3"])
-def test_settings_that_make_no_sense(vault: Path, write_note: Write, settings: str) -> None:
-    """An invalid description is refused with file and key."""
-    write_note(".spellbook/config.toml", settings)
-    with pytest.raises(InvalidInput, match=r"config\.toml.*categories"):
-        books.open(vault, embedder="hash")
-
-
 def test_a_label_is_one_in_either_form(book: Spellbook, write_note: Write) -> None:
     """Topics, categories, tags and keywords that are written decomposed, as macOS does, stand there once, composed."""
     decomposed, name = unicodedata.normalize("NFD", "회의록"), "회의록"
@@ -154,19 +145,3 @@ def test_names_come_before_descriptions(sizes: tuple[int, ...], room: int) -> No
     elif estimate_tokens(text) < 0.75 * room:
         assert text.count("Told of it") == len(names)
         assert text.count("What it is for") == len(sizes)
-
-
-def test_room_that_is_left_says_what_topics_are_about(book: Spellbook, write_note: Write) -> None:
-    """If there is room, topics have title, summary and keywords; otherwise the largest do."""
-    write_note("a.md", "# Crane\n\nLifts copper over the quay.", topic="harbour", keywords="[crane, copper]")
-    text = render.contents(book.contents(), book.state(), 800, book.about)
-    assert "- harbour (1, " in text
-    assert "): Crane: Lifts copper over the quay. [crane, copper]" in text
-    for number in range(60):
-        text = f"# Title {number}\n\nWords that say what number {number} is about.\n\n"
-        write_note(f"{number}.md", text + "## S\n\nx\n\n" * (number % 7), topic=f"t{number}")
-    text = render.contents(book.contents(), book.state(), 600, book.about)
-    assert "smaller topics" not in text
-    assert text.count("Words that say what") >= 5
-    told = [line for line in text.splitlines() if line.startswith("- t")]
-    assert "Words that say" in told[0]

@@ -15,7 +15,7 @@ from spellbook.search import presentation
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from tests.commands import spellbook_in
 from tests.helpers import Write
-from tests.mcp.agent import ERAS, Agent, talk
+from tests.mcp.agent import Agent, talk
 
 FACT = "Orders are kept in {0}.\n"
 
@@ -81,36 +81,33 @@ def test_the_rule(book, write_note, meta, created, ends, holds, words):
         assert ("fact" in found(book, "orders", as_of=as_of)) == (name in holds.split()), name
 
 
-def test_times_with_a_zone_are_instants():
-    """Whatever the zone of the machine is."""
+ENDS = {
+    "2026-03-01": at(2026, 3, 2),
+    "2026-11-27": at(2026, 11, 28),
+    "2026-10": at(2026, 11, 1),
+    "2027": at(2028, 1, 1),
+}
+ENDS |= {"2026-11": at(2026, 11, 27, 12), "2026": at(2026, 11, 27, 12), "2026-03-01T10:00": at(2026, 3, 1, 10)}
+
+
+@pytest.mark.parametrize("as_of", ENDS)
+def test_a_date_means_its_end(as_of):
+    """The month and the year that are not over end now; a time with a zone is an instant, wherever the machine is."""
+    assert as_of_moment(as_of, at(2026, 11, 27, 12)) == pytest.approx(ENDS[as_of], abs=0.01)
     assert bound("2026-03-01T09:00:00+09:00") == dt.datetime(2026, 3, 1, tzinfo=dt.UTC).timestamp()
-
-
-@pytest.mark.parametrize(
-    ("as_of", "moment"),
-    [
-        ("2026-03-01", at(2026, 3, 2)),
-        ("2026-11-27", at(2026, 11, 28)),
-        ("2026-11", at(2026, 11, 27, 12)),
-        ("2026", at(2026, 11, 27, 12)),
-        ("2026-10", at(2026, 11, 1)),
-        ("2027", at(2028, 1, 1)),
-        ("2026-03-01T10:00", at(2026, 3, 1, 10)),
-    ],
-)
-def test_a_date_means_its_end(as_of, moment):
-    """The month and the year that are not over end now."""
-    assert as_of_moment(as_of, at(2026, 11, 27, 12)) == pytest.approx(moment, abs=0.01)
 
 
 @pytest.mark.parametrize("as_of", ["soon", "26", "2026-13", "2026-02-30", "-1"])
 def test_what_is_no_date_is_refused(book, write_note, as_of):
-    """With the forms that are dates, by `search` and `show`."""
-    write_note("fact.md", FACT)
+    """With the forms that are dates, by `search` and `show`; in a note it is a fault, and hides nothing."""
+    write_note("fact.md", FACT, valid_from=json.dumps(as_of), valid_until="")
     for ask in (book.search, book.show):
         with pytest.raises(InvalidInput, match="not a date") as caught:
             ask("fact", as_of=as_of)
         assert "2026-11," in caught.value.hint
+    faults = [fault.reason for fault in book.index.catalog.notes.faults()]
+    assert faults == [f"the date valid_from is not understood: '{as_of}'"]
+    assert found(book, "orders", as_of="1999") == ["fact"]
 
 
 # -- what held then
@@ -132,6 +129,8 @@ def test_each_state_is_found_in_its_time(changed, as_of, held):
     assert [hit.path.removesuffix(".md") for hit in answer.hits] == held
     assert not any("superseded_by" in hit.why or "until" in str(hit.why["adjustments"]) for hit in answer.hits)
     assert found(changed, as_of=as_of, filter={"path": "mysql.md"}) == [name for name in held if name == "mysql"]
+    row = changed.why("Where are orders kept?", "redis", as_of=as_of).rows[0]
+    assert (row.verdict == "excluded by the filter as_of, what held then") is (held != ["redis"])
     for id in ("redis", "mysql#", "oracle"):
         if held:
             assert changed.show(id, as_of)[0].path == f"{held[0]}.md"
@@ -175,12 +174,6 @@ def test_a_supersession_without_dates_ends_nothing(book, write_note, fields):
     assert old.why["superseded_by"]["path"] == "new.md"
 
 
-def test_why_says_that_a_note_did_not_hold(changed):
-    """A note that is no hit for it is excluded by `as_of`."""
-    row = changed.why("Where are orders kept?", "redis", as_of="2026-01").rows[0]
-    assert row.verdict == "excluded by the filter as_of, what held then"
-
-
 @pytest.mark.parametrize(
     ("query", "first"),
     [
@@ -218,8 +211,8 @@ def test_a_question_for_all_of_a_time_goes_by_dates(book, write_note):
     """It asks what was made then, not what held."""
     write_note("old.md", FACT.format("Redis"), created="2025-02-03")
     write_note("new.md", FACT.format("MySQL"), created="2025-06-10", supersedes="old")
-    assert [hit.path for hit in book.search("what did we decide in March 2025").hits] == []
-    assert [hit.path for hit in book.search("what did we decide in June 2025").hits] == ["new.md"]
+    found = {month: book.search(f"what did we decide in {month} 2025").hits for month in ("March", "June")}
+    assert {month: [hit.path for hit in hits] for month, hits in found.items()} == {"March": [], "June": ["new.md"]}
 
 
 # -- who may not see
@@ -266,20 +259,18 @@ def test_dates_are_written_as_dates(book, vault):
     assert found(book, "lease", as_of="2026") == []
 
 
-@pytest.mark.parametrize(
-    ("dates", "message"),
-    [
-        (
-            {"valid_from": "soon"},
-            "metadata.valid_from is 'soon', which is not a date such as 2026-11-21, 2026-11 or 2026.",
-        ),
-        ({"valid_until": "2026-02-30"}, "which is not a date"),
-        ({"valid_from": "2026-03-02", "valid_until": "2026-03-01"}, "valid_until is before valid_from"),
-    ],
-)
-def test_what_is_no_validity_is_refused(book, write_note, vault, dates, message):
-    """By whatever writes it; a note of a person is read all the same, and has a fault."""
+NO_DATES = {
+    "metadata.valid_from is 'soon', which is not a date such as 2026-11-21, 2026-11 or 2026.": {"valid_from": "soon"},
+    "which is not a date": {"valid_until": "2026-02-30"},
+    "valid_until is before valid_from": {"valid_from": "2026-03-02", "valid_until": "2026-03-01"},
+}
+
+
+@pytest.mark.parametrize("message", NO_DATES)
+def test_what_is_no_validity_is_refused(book, write_note, message):
+    """By whatever writes it, also if the other date is in the note already."""
     write_note("fact.md", "---\nvalid_from: 2026-05-05\n---\n" + FACT)
+    dates = NO_DATES[message]
     for write in (
         lambda: book.memories.remember("Rent is 900.", **dates),
         lambda: book.memories.decisions.save("rent", "Rent is 950.", **dates),
@@ -292,54 +283,17 @@ def test_what_is_no_validity_is_refused(book, write_note, vault, dates, message)
         book.revise("fact", metadata={"valid_until": "2026-05-04"})
 
 
-def test_a_bad_date_is_a_fault(book, write_note):
-    """It hides no note."""
-    write_note("fact.md", FACT, valid_from="soon", valid_until="")
-    book.reindex()
-    assert [fault.reason for fault in book.index.catalog.notes.faults()] == [
-        "the date valid_from is not understood: 'soon'"
-    ]
-    assert found(book, "orders", as_of="1999") == ["fact"]
-    assert book.search("orders").hits[0].properties == ""
-
-
 # -- the doors
 
 
-def test_the_command_line(changed, vault):
-    """`--as-of` of search, memorize, find, why and show; show prints the line over time."""
-    for command in (["search", "orders"], ["memorize", "orders"], ["find", "orders"]):
-        done = spellbook_in(vault, *command, "--as-of", "2025-03", "--json")
-        assert {hit["path"] for hit in json.loads(done.stdout)["hits"]} <= {"redis.md"}, done
-    shown = spellbook_in(vault, "show", "mysql", "--as-of", "2025-03").stdout
-    assert shown.startswith("On 2025-03 this held:\nredis.md")
-    assert "from 2025-02-03 until 2025-06-10" in shown
-    assert "as_of" in spellbook_in(vault, "why", "orders", "mysql", "--as-of", "2025-03").stdout
-    refused = spellbook_in(vault, "search", "--filter", "path=*", "--as-of", "2025", code=2)
-    assert "need a QUERY" in refused.stderr
-    korean = spellbook_in(vault, "show", "redis", SPELLBOOK_LANG="ko").stdout
-    assert "2025-02-03부터 2025-06-10까지" in korean
-    assert "시간에 따라" in korean
-
-
-@ERAS
-def test_tools(changed: Spellbook, mode: str) -> None:
-    """`as_of` of search, find, memorize, recall and show, listed or not; validity of remember and mama_save."""
+def test_tools(changed: Spellbook) -> None:
+    """`as_of` is an argument of recall and memorize too; validity of remember and mama_save is in the answer."""
 
     async def conversation(agent: Agent) -> None:
-        for tool, asked in (
-            ("search", {"query": "orders"}),
-            ("memorize", {"query": "orders"}),
-            ("recall", {"query": "orders"}),
-        ):
-            assert "MySQL" not in await agent.call(tool, **asked, min_score=0, as_of="2025-03"), tool
-        assert "redis.md" in await agent.call("find", keywords=["orders"], as_of="2025-03")
-        shown = await agent.call("show", id="oracle", as_of="2025-03")
-        assert shown.startswith("On 2025-03 this held:\n\n[Redis]")
-        assert "Over time, 3 notes:" in shown
-        assert (await agent.json("show", id="oracle", as_of="2025-03", format="json"))["path"] == "redis.md"
+        for tool in ("memorize", "recall"):
+            assert "MySQL" not in await agent.call(tool, query="orders", min_score=0, as_of="2025-03"), tool
         await agent.call("remember", content="Rent is 900.", valid_until="2025-12-31", supersedes=[])
         await agent.call("mama_save", type="decision", topic="rent", decision="Rent is 950.", valid_from="2099-01-01")
         assert "until 2025-12-31" in await agent.call("search", query="Rent is 900", min_score=0)
 
-    talk(changed, conversation, mode, toolsets=("core", "memento", "decisions"))
+    talk(changed, conversation, toolsets=("core", "memento", "decisions"))

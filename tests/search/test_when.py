@@ -55,25 +55,21 @@ def test_times_are_read(text, reason, rest):
     assert (found.reason, found.rest) == (reason, rest)
 
 
-@pytest.mark.parametrize(
-    ("text", "is_all"),
-    [
-        *(
-            (text, True)
-            for text in ("지난주에 정한 것", "지난주에 뭐 했지?", "5월에 무슨 결정을 했나", "어제", "last week")
-        ),
-        *((text, True) for text in ("what did we decide in May?", "What happened yesterday", "notes from last week")),
-        *(
-            (text, False)
-            for text in ("어제 회의", "지난주에 정한 색", "the plan in May", "사흘 전에 한 말", "최근 결정")
-        ),
-    ],
+ALL = (
+    "지난주에 정한 것",
+    "지난주에 뭐 했지?",
+    "5월에 무슨 결정을 했나",
+    "어제",
+    "last week",
+    "what did we decide in May?",
 )
-def test_a_question_for_nothing_but_a_time(text, is_all):
+NOT_ALL = ("어제 회의", "지난주에 정한 색", "the plan in May", "사흘 전에 한 말", "최근 결정")
+
+
+@pytest.mark.parametrize("text", [*ALL, "What happened yesterday", "notes from last week", *NOT_ALL])
+def test_a_question_for_nothing_but_a_time(text):
     """It names no subject; one for the newest of something is not of that kind."""
-    found = when.read(text, TODAY)
-    assert found is not None
-    assert found.is_all == is_all
+    assert when.read(text, TODAY).is_all is (text not in NOT_ALL)
 
 
 def test_the_notes_of_a_time_are_found_whatever_they_say(vault, tmp_path, write_note):

@@ -30,46 +30,31 @@ def test_numbers_are_found_with_their_units(text: str, found: list[str]) -> None
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "parts"),
+    ("a", "b", "left", "right"),
     [
         (
             "We keep backups for 30 days.",
             "We keep backups for 14 days.",
-            [("… backups for 30 days", "… backups for 14 days")],
+            "… backups for 30 days",
+            "… backups for 14 days",
         ),
-        (
-            "The limit is 30 minutes here",
-            "The limit is 30 seconds here",
-            [("… limit is 30 minutes here", "… limit is 30 seconds here")],
-        ),
-        ("Version v1.2.3 is out", "Version v1.2.4 is out", [("Version v1.2.3 is …", "Version v1.2.4 is …")]),
-        ("Cache: 1.5 GB", "Cache: 15 GB", [("Cache: 1.5 GB", "Cache: 15 GB")]),
-        ("백업은 30일 동안 보관한다.", "백업은 14일 동안 보관한다.", [("백업은 30일 동안 …", "백업은 14일 동안 …")]),
-        ("제한은 30분이다", "제한은 30초이다", [("제한은 30분이다", "제한은 30초이다")]),
-        ("We deploy on Fridays", "We never deploy on Fridays", [("We deploy …", "We never deploy …")]),
-        ("It is allowed", "It isn't allowed", [("It is allowed", "It isn't allowed")]),
-        (
-            "Lantern deploys alone",
-            "Lantern does not deploy alone",
-            [("Lantern deploys alone", "Lantern does not deploy alone")],
-        ),
-        (
-            "세션은 Redis에 저장한다.",
-            "세션은 Redis에 저장하지 않는다.",
-            [("세션은 Redis에 저장한다", "세션은 Redis에 저장하지 않는다")],
-        ),
-        (
-            "금요일에는 배포합니다",
-            "금요일에는 배포 안 합니다",
-            [("금요일에는 배포합니다", "금요일에는 배포 안 합니다")],
-        ),
-        ("예외를 둘 수 있다", "예외를 둘 수 없다", [("… 둘 수 있다", "… 둘 수 없다")]),
+        ("The limit is 30 minutes", "The limit is 30 seconds", "… limit is 30 minutes", "… limit is 30 seconds"),
+        ("Version v1.2.3 is out", "Version v1.2.4 is out", "Version v1.2.3 is …", "Version v1.2.4 is …"),
+        ("Cache: 1.5 GB", "Cache: 15 GB", "Cache: 1.5 GB", "Cache: 15 GB"),
+        ("백업은 30일 동안 보관한다.", "백업은 14일 동안 보관한다.", "백업은 30일 동안 …", "백업은 14일 동안 …"),
+        ("제한은 30분이다", "제한은 30초이다", "제한은 30분이다", "제한은 30초이다"),
+        ("We deploy on Fridays", "We never deploy on Fridays", "We deploy …", "We never deploy …"),
+        ("It is allowed", "It isn't allowed", "It is allowed", "It isn't allowed"),
+        ("Heron deploys alone", "Heron does not deploy alone", "Heron deploys alone", "Heron does not deploy alone"),
+        ("세션은 저장한다.", "세션은 저장하지 않는다.", "세션은 저장한다", "세션은 저장하지 않는다"),
+        ("금요일에는 배포합니다", "금요일에는 배포 안 합니다", "금요일에는 배포합니다", "금요일에는 배포 안 합니다"),
+        ("예외를 둘 수 있다", "예외를 둘 수 없다", "… 둘 수 있다", "… 둘 수 없다"),
     ],
 )
-def test_contradictions_are_shown_side_by_side(a: str, b: str, parts: list[tuple[str, str]]) -> None:
+def test_contradictions_are_shown_side_by_side(a: str, b: str, left: str, right: str) -> None:
     """Texts that differ only in numbers, units or a negation contradict; the parts are shown with some words around."""
-    assert list(contradiction(a, b)) == parts
-    assert list(contradiction(b, a)) == [(right, left) for left, right in parts]
+    assert contradiction(a, b) == ((left, right),)
+    assert contradiction(b, a) == ((right, left),)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +79,7 @@ TEXTS = st.text("0123456789.,:-% \nab한글일분not안没", max_size=60)
 
 @given(TEXTS)
 def test_no_text_contradicts_itself(text: str) -> None:
-    """No text contradicts itself."""
+    """Whatever it holds."""
     assert contradiction(text, text) == ()
 
 

@@ -184,16 +184,10 @@ def test_a_quoted_text_is_all_of_the_text(text):
 
 @given(st.text(min_size=1))
 def test_an_id_can_be_read_back(text):
-    """An id in an answer can be read back letter for letter."""
-    shown = quoting.exact(text)
+    """Letter for letter, from one line; and a JSON answer is one line without control characters."""
+    shown, as_json = quoting.exact(text), quoting.json_of({"text": text})
     assert (read(shown), len(shown.splitlines())) == (text, 1)
-
-
-@given(HOSTILE)
-def test_json_is_one_line(text):
-    """A JSON answer is one line without control characters, and parses to the same."""
-    said = quoting.json_of({"text": text})
-    assert (json.loads(said), len(said.splitlines())) == ({"text": text}, 1)
+    assert (json.loads(as_json), len(as_json.splitlines())) == ({"text": text}, 1)
 
 
 # -- every door
@@ -216,12 +210,8 @@ def hostile(vault: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "updated": '"x\\nFORGED"',
         "source": '"https://x\\nFORGED"',
     }
-    write(
-        "a.md",
-        f"# A{EVIL}\n\nharbour one 3 days{EVIL}\n\n## H\u2028FORGED\n\nSee [[b\u2028FORGED]] and [[nowhere]]. {EVIL}\n",
-        **labels,
-        tags=f"[{said}]",
-    )
+    section = f"## H\u2028FORGED\n\nSee [[b\u2028FORGED]] and [[nowhere]]. {EVIL}\n"
+    write("a.md", f"# A{EVIL}\n\nharbour one 3 days{EVIL}\n\n{section}", **labels, tags=f"[{said}]")
     write("b.md", f"# B\n\nharbour one 5 days{EVIL}\n\n[[a]]\n", **labels, id=json.dumps("x\nFORGED"))
     write("c\nFORGED.md", f"harbour [[a]]{EVIL}\n")
     write("broken\nFORGED.md", f"---\n{said}: [FORGED\nFORGED: ]: {{\n---\nharbour{EVIL}\n")
@@ -232,33 +222,27 @@ def test_no_tool_says_what_a_note_forges(hostile, book):
     """No text answer or error of a tool contains a forged line."""
 
     async def conversation(agent):
-        topic = book.topics()[0].topic
-        hash = book.show("a.md")[0].hash
-        asked = [
-            ("search", {"query": "harbour"}),
-            ("memorize", {"query": "harbour one", "min_score": 0, "max_tokens": 300}),
-            ("find", {"keywords": ["harbour"]}),
-            ("find", {"keywords": ["harbour"], "format": "json"}),
-            ("get_index", {}),
-            ("get_topic", {"topic_id": topic}),
-            ("show", {"id": "a.md"}),
-            ("show", {"id": "a.md", "max_tokens": 60}),
-            ("show", {"id": "c\nFORGED.md"}),
-            ("revise", {"chunk_id": "a.md", "append": f"more{EVIL}"}),
-            ("revise", {"chunk_id": book.show("a.md")[0].id, "content": "x", "expected_hash": hash[::-1]}),
-            ("merge", {"a": "a.md", "b": "c\nFORGED.md"}),
-            ("merge", {"a": "a.md", "b": "c\nFORGED.md", "apply": True, "keep": "a"}),
-            ("undo", {"dry_run": True}),
-            ("undo", {}),
-            ("log", {}),
-            ("move", {"old": "a.md", "new": "z.md"}),
-            ("mend_links", {}),
-            ("stats", {}),
-            ("erase", {"chunk_id": "c\nFORGED.md"}),
-            ("restore", {"name": "c\nFORGED.md"}),
-            ("show", {"id": "broken\nFORGED.md"}),
-        ]
-        return [(tool, (await agent.ask(tool, **given)).content[0].text) for tool, given in asked]
+        hash, named = book.show("a.md")[0].hash, "c\nFORGED.md"
+        stale = {"chunk_id": book.show("a.md")[0].id, "content": "x", "expected_hash": hash[::-1]}
+        asked = {
+            "search": [{"query": "harbour"}],
+            "memorize": [{"query": "harbour one", "min_score": 0, "max_tokens": 300}],
+            "find": [{"keywords": ["harbour"]}, {"keywords": ["harbour"], "format": "json"}],
+            "get_index": [{}],
+            "get_topic": [{"topic_id": book.topics()[0].topic}],
+            "show": [{"id": "a.md"}, {"id": "a.md", "max_tokens": 60}, {"id": named}, {"id": "broken\nFORGED.md"}],
+            "revise": [{"chunk_id": "a.md", "append": f"more{EVIL}"}, stale],
+            "merge": [{"a": "a.md", "b": named}, {"a": "a.md", "b": named, "apply": True, "keep": "a"}],
+            "undo": [{"dry_run": True}, {}],
+            "log": [{}],
+            "move": [{"old": "a.md", "new": "z.md"}],
+            "mend_links": [{}],
+            "stats": [{}],
+            "erase": [{"chunk_id": named}],
+            "restore": [{"name": named}],
+        }
+        calls = [(tool, each) for tool, several in asked.items() for each in several]
+        return [(tool, (await agent.ask(tool, **given)).content[0].text) for tool, given in calls]
 
     answers = talk(book, conversation, toolsets=["core", "desk"])
     assert not [(tool, line) for tool, text in answers for line in text.splitlines() if FORGERY.match(line)]
@@ -272,17 +256,13 @@ def test_lists_quote_and_mark_names_from_outside(book, write_note):
     write_note("a.md", f"# {order}\n\n{order}.\n", source="https://e.test", **labels)
     write_note("b.md", "# Own title\n\nThe crane.\n", topic="crane", category="project")
     book.reindex()
+    asked = (("recent", {}), ("get_index", {}), ("get_index", {"max_tokens": 150}))
 
     async def conversation(agent):
-        return [
-            await agent.call("recent"),
-            await agent.call("get_index"),
-            await agent.call("get_index", max_tokens=150),
-        ]
+        return [await agent.call(tool, **given) for tool, given in asked]
 
-    printed = [
-        CliRunner().invoke(main, ["--vault", str(book.config.vault), each]).output for each in ("recent", "topics")
-    ]
+    vault = ["--vault", str(book.config.vault)]
+    printed = [CliRunner().invoke(main, [*vault, each]).output for each in ("recent", "topics")]
     for text in [*talk(book, conversation), *printed]:
         assert "Own title" in text or "crane" in text
         assert order[:60] in text
@@ -301,25 +281,16 @@ def test_letters_that_nobody_sees(letter):
     assert quoting.flat("👩\u200d🌾 नमस्\u200dते") == "👩\u200d🌾 नमस्\u200dते"
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["search", "harbour", "--min-score", "0"],
-        ["find", "harbour"],
-        ["why", "harbour"],
-        ["show", "a.md"],
-        ["topics"],
-        ["status"],
-        ["doctor"],
-        ["merge", "a.md", "b.md"],
-        ["mv", "c\nFORGED.md", "z.md", "--dry-run"],
-        ["revise", "a.md", "--replace", "harbour one", "harbour two"],
-        ["revise", "a.md", "--replace", "FORGED", "harbour two"],
-    ],
-    ids=" ".join,
+COMMANDS = (
+    *("search harbour --min-score 0", "find harbour", "why harbour", "show a.md", "topics", "status", "doctor"),
+    *("merge a.md b.md", "mv c\\nFORGED.md z.md --dry-run", "revise a.md --replace one two"),
 )
-def test_no_command_says_what_a_note_forges(hostile, arguments):
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "revise a.md --replace FORGED two"])
+def test_no_command_says_what_a_note_forges(hostile, command):
     """No output of a command, on either stream, contains a forged line; lines of differences are marked."""
+    arguments = [word.replace("\\n", "\n") for word in command.split(" ")]
     done = CliRunner().invoke(main, ["--vault", str(hostile), *arguments])
     assert done.exception is None or isinstance(done.exception, SystemExit)
     assert "FORGED" in done.output

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spellbook.text import terms as module
 from spellbook.text.terms import estimate_tokens, index_form, parts, phrase, scripts, terms, token_weight
 from tests.helpers import empty_catalog
 
@@ -158,66 +157,19 @@ def test_every_identifier_finds_itself(text):
             assert not asked or found(text, asked), (form, asked)
 
 
-NAMES = st.sampled_from(
-    ["use", "State", "HTTP", "Server", "v1.2.3", "1.2", "1A", "a1B", "ABcd", "ABc", "C++", "c#", ".env", ".", "..", "+", "#", "_", " ", "A", "b", "1", ")", "도커", "é"]
-)  # fmt: skip
-
-
-@given(st.lists(NAMES, max_size=10).map("".join))
-@example("A1.2useState.env")
-def test_no_identifier_is_overlooked(text):
-    """The quick search for identifiers finds what the full one finds."""
-    everywhere = [module.part(match) for match in module.IDENTIFIER.finditer(text)]
-    assert parts(text) == " ".join(dict.fromkeys(filter(None, everywhere)))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "1A" * 500_000,
-        "A.b" * 300_000,
-        "aA" * 500_000,
-        "a" * 1_000_000,
-        "v" + "1." * 500_000,
-        "." * 1_000_000,
-        "A+" * 500_000,
-        "é" * 1_000_000,
-    ],
-)
+@pytest.mark.parametrize("text", ["1A", "A.b", "aA", "a", "1.", ".", "A+", "é"])
 def test_parts_take_linear_time(text):
     """A megabyte of any text takes seconds at most, and binary data is no identifier."""
-    assert len(parts(text)) <= len(text)
-
-
-@given(anything)
-def test_phrase_is_never_a_syntax_error(text):
-    """FTS5 accepts the phrase of any query, or there is none."""
-    asked = phrase(text)
-    assert not asked or found("x", asked) in {True, False}
-
-
-@given(anything)
-def test_normal_forms_are_one(text):
-    """NFC and NFD of a text match each other."""
-    nfd = unicodedata.normalize("NFD", text)
-    assert index_form(nfd) == index_form(text)
-    assert terms(nfd) == terms(text)
+    assert len(parts("v" + text * (1_000_000 // len(text)))) <= 1_000_001
 
 
 @given(anything, anything)
 def test_weights_add_up(a, b):
-    """The weight of two texts is the sum of their weights, and the estimate is the rounded weight."""
+    """The weight of two texts is the sum of their weights, and the estimate, near to the tokeniser's, is the rounded."""
     assert token_weight(a + b) == pytest.approx(token_weight(a) + token_weight(b))
     assert estimate_tokens(a) == round(token_weight(a))
-
-
-@pytest.mark.parametrize(
-    ("text", "low", "high"),
-    [("word " * 100, 90, 120), ("한글 문장을 쓴다 " * 20, 70, 130), ("1234 " * 50, 80, 130), ("", 0, 0)],
-)
-def test_estimate(text, low, high):
-    """The estimate is close to the tokenizer's count."""
-    assert low <= estimate_tokens(text) <= high
+    for text, low, high in (("word ", 0.9, 1.2), ("한글 문장을 쓴다 ", 3.5, 6.5), ("1234 ", 1.6, 2.6)):
+        assert 100 * low <= estimate_tokens(text * 100) <= 100 * high
 
 
 @pytest.mark.parametrize(
@@ -233,14 +185,3 @@ def test_estimate(text, low, high):
 def test_scripts(text, expected):
     """Letters count by their script, Japanese as one; digits and signs do not count."""
     assert scripts(text) == pytest.approx(expected)
-
-
-def test_what_is_remembered_of_texts_is_bounded():
-    """Caches of texts are limited in size; evicted entries are computed again."""
-    first = index_form("".join(f"낱{chr(code)} " for code in range(0xAC00, 0xAC10)))
-    for code in range(0xAC00, 0xD7A3):
-        index_form(f"{chr(code)}말 {chr(code)}글")
-        scripts(chr(code))
-    for remembered in (module.paired, module.script):
-        assert remembered.cache_info().currsize <= remembered.cache_info().maxsize
-    assert index_form("".join(f"낱{chr(code)} " for code in range(0xAC00, 0xAC10))) == first

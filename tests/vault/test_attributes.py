@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -29,47 +28,33 @@ def test_a_note_with_two_names_becomes_two_files(book: Spellbook, vault: Path, w
     assert ("second" in note.read_text(), (vault / "b.txt").read_text()) == (True, "## One\n\nfirst\n")
 
 
-def attributes(file: Path) -> dict[str, bytes]:
-    return {name: os.getxattr(file, name) for name in os.listxattr(file)} if sys.platform == "linux" else {}
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="extended attributes as Linux has them")
 @pytest.mark.parametrize("name", ["user.tag", "system.posix_acl_access"])
-def test_attributes_and_access_lists_stay(book: Spellbook, vault: Path, write_note: Write, name: str) -> None:
-    """Extended attributes, access lists and permissions survive a change of the text."""
-    note = write_note("a.md", "## One\n\nfirst\n")
-    note.chmod(0o640)
+def test_attributes_and_access_lists_stay(book: Spellbook, tmp_path: Path, write_note: Write, name: str) -> None:
+    """
+    Extended attributes, access lists and permissions survive a change of the text, and so do owner and group. Settings
+    of clients and git hooks keep their attributes too.
+    """
+
+    def state(file: Path) -> object:
+        status = file.stat()
+        held = {each: os.getxattr(file, each) for each in os.listxattr(file)}
+        return held, status.st_mode, status.st_uid, status.st_gid
+
+    note, settings = write_note("a.md", "## One\n\nfirst\n"), tmp_path / "settings.json"
+    settings.write_text("{}")
+    if os.geteuid() == 0:  # others may not give files away
+        os.chown(note, 1234, 2345)
+        note.chmod(0o2664)  # which a change of owner would clear
     try:
-        os.setxattr(note, name, ACL if "acl" in name else b"\x00value")
+        for file in (note, settings):
+            os.setxattr(file, name, ACL if "acl" in name else b"\x00value")
     except OSError:
         pytest.skip("this disk has none")
-    before, mode = attributes(note), note.stat().st_mode
+    before, of_settings = state(note), state(settings)
     assert book.revise("a#one", "second").warnings == ()
-    assert "second" in note.read_text()
-    assert (attributes(note), note.stat().st_mode) == (before, mode)
+    assert ("second" in note.read_text(), state(note)) == (True, before)
     book.undo()
-    assert (attributes(note), note.stat().st_mode) == (before, mode)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="extended attributes as Linux has them")
-def test_settings_of_others_keep_their_attributes(tmp_path: Path) -> None:
-    """Settings of clients and git hooks keep their attributes too."""
-    file = tmp_path / "settings.json"
-    file.write_text("{}")
-    try:
-        os.setxattr(file, "user.tag", b"value")
-    except OSError:
-        pytest.skip("this disk has none")
-    changes.FileChange(file, b"{}", b"{ }").make()
-    assert (file.read_text(), attributes(file)) == ("{ }", {"user.tag": b"value"})
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
-def test_owner_and_group_stay(book: Spellbook, write_note: Write) -> None:
-    """Another user's note keeps its owner, and permissions that a change of owner would clear."""
-    note = write_note("a.md", "## One\n\nfirst\n")
-    os.chown(note, 1234, 2345)
-    note.chmod(0o2664)
-    book.revise("a#one", "second")
-    status = note.stat()
-    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (1234, 2345, 0o2664)
+    assert state(note) == before
+    changes.FileChange(settings, b"{}", b"{ }").make()
+    assert (settings.read_text(), state(settings)) == ("{ }", of_settings)

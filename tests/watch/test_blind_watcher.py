@@ -17,7 +17,6 @@ from spellbook.library import doctor
 from spellbook.library.book import Spellbook
 from spellbook.system import processes
 from spellbook.system.disk import eventless
-from spellbook.system.processes import Watched
 from spellbook.watch import watcher as watch
 from tests.helpers import PATIENCE, until
 from tests.watch.watching import note, words
@@ -67,7 +66,7 @@ def watcher(vault: Path, limit: str = "", most: int = 0, full_look: float = 30.0
 
 
 def is_blind(book: Spellbook) -> bool:
-    return bool(book.index.catalog.unseen) and processes.is_elected(book.config.state)
+    return bool(processes.unseen(book.config.state))
 
 
 @limited
@@ -97,7 +96,7 @@ def test_what_cannot_be_watched_is_looked_at_and_named(
     for folder in folders:
         note(vault / folder / "a.md")
     with watcher(vault, limit, most):
-        until(lambda: is_blind(book), 30)
+        until(lambda: is_blind(book))
         for folder in folders:
             note(vault / folder / "new.md", f"orchard{folder}")
             answer = book.find(f"orchard{folder}")
@@ -112,11 +111,10 @@ def test_what_cannot_be_watched_is_looked_at_and_named(
             assert said in told
             assert "sudo sysctl fs.inotify.max_user_" in told
         assert not book.status()["watched"]
-        book.hand_over(Watched(is_current=True))  # so that it is the other process that looks
         for folder in folders:
             note(vault / folder / "last.md", f"granite{folder}")
-        until(lambda: all(words(book, f"granite{folder}") for folder in folders), 10)
-    book.hand_over(Watched())
+        # Nothing is asked meanwhile, so it is the other process that scans.
+        until(lambda: {f"{folder}/last.md" for folder in folders} <= book.index.catalog.notes.known().keys())
     assert not book.find("granitealpha").index.degraded  # who has ended is not spoken of
     assert "unwatched" not in book.status()
 
@@ -150,7 +148,7 @@ def test_dot_folders_use_no_watches(book: Spellbook, vault: Path) -> None:
     note(vault / "sub" / "a.md")
     with watcher(vault, "max_inotify_watches", 3):
         until(book.is_watched)
-        assert not book.index.catalog.unseen
+        assert not is_blind(book)
         (vault / "sub" / ".obsidian" / "1").rename(vault / "shown")
         note(vault / "shown" / "b.md", "birch")
         until(lambda: words(book, "birch"))
@@ -171,7 +169,7 @@ def test_a_folder_that_may_not_be_read_is_named(book: Spellbook, vault: Path) ->
         closed.chmod(0)
     try:
         with watcher(vault, "max_inotify_watches" if os.geteuid() == 0 else "", 1000):
-            until(lambda: is_blind(book), 30)
+            until(lambda: is_blind(book))
             assert "1 folder cannot be watched (closed): it cannot be read, fix its permissions" in book.state().reason
     finally:
         if os.geteuid() == 0:
@@ -183,9 +181,9 @@ def test_a_folder_that_may_not_be_read_is_named(book: Spellbook, vault: Path) ->
 def test_a_watcher_that_is_stopped_is_not_relied_upon(
     book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stopped process keeps its locks, but without its sign of life others check themselves and say so."""
-    monkeypatch.setattr(processes, "BELIEVED", 5.0)
-    with watcher(vault) as child:
+    """A stopped process keeps its lock, but without its scans others soon scan by themselves and say so."""
+    monkeypatch.setattr(processes, "BELIEVED", 3.0)  # two full scans
+    with watcher(vault, full_look=1.5) as child:
         until(book.is_watched)
         os.kill(child.pid, signal.SIGSTOP)
         note(vault / "a.md", "alder")

@@ -1,8 +1,4 @@
-"""
-Convert the memories of Claude Code, a file for each, to notes. Pure.
-
-A note keeps the hash of its file, so that another import knows whether the file has changed since.
-"""
+"""Convert the memories of Claude Code, a file for each, to notes that keep the hash of their file. Pure."""
 
 from __future__ import annotations
 

@@ -97,11 +97,7 @@ def lowered(text: str) -> str:
 
 
 def moment(value: object) -> dt.datetime | None:
-    """
-    Return a time of an export (seconds or milliseconds since 1970, or ISO 8601) in UTC; None if it is none.
-
-    In UTC, the note is the same in every time zone.
-    """
+    """Return a time of an export (seconds or milliseconds since 1970, or ISO 8601) in UTC; None if it is none."""
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
             seconds = value / 1000 if value > _MOST_SECONDS else value

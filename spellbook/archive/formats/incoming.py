@@ -1,4 +1,4 @@
-"""What an import reads: files with their paths, in any order, a piece at a time."""
+"""Files that an import reads, with their paths, in any order, a piece at a time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Incoming:
 
 @dataclass(slots=True)
 class ImportSource:
-    """What can be imported. Empty folders, and faults of what is left out, are known when all files are read."""
+    """An opened source. Its empty folders and faults are complete when all files are read."""
 
     files: Iterator[Incoming]
     folders: list[str] = field(default_factory=list)
@@ -40,11 +40,7 @@ class ImportSource:
 
 
 def make_note(path: str, meta: Mapping[str, object], body: str) -> Incoming:
-    """
-    Return a note to import, with those keys of `meta` that have a value.
-
-    Its id is that of `meta`; its time is when it was `updated`, if `meta` has that as a time.
-    """
+    """Return a note with those keys of `meta` that have a value; its time is that of `updated`, if that is a time."""
     kept = {key: value for key, value in meta.items() if value}
     text = compose(kept, body) if kept else body
     updated = meta.get("updated")

@@ -35,7 +35,7 @@ COLUMNS = (
     *("content", "content_hash", "tags", "memory_type", "metadata", "deleted_at"),
     *("created_at", "created_at_iso", "updated_at", "updated_at_iso"),
 )
-"""What the database of mcp-memory-service says of a memory."""
+"""Columns of a memory in the database of mcp-memory-service."""
 
 
 def of_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Incoming]:

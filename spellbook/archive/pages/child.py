@@ -28,7 +28,7 @@ SECONDS = {"html": 30.0, "pdf": 60.0, "text": 30.0}
 _MOST_MEMORY = 1_500_000_000
 """Bytes of address space, where the system limits it; a page of 10 MB and a PDF of 50 MB take less than half."""
 
-_LOOK_SECONDS = 0.2
+_ALIVE_SECONDS = 0.2
 """How often `alive` is called."""
 
 _PARSERS: Mapping[str, Callable[..., Mapping[str, str]]] = {
@@ -92,7 +92,7 @@ def _ask(
     """Return what a child prints. Raises TimeoutExpired, and what `alive` raises."""
     while True:
         try:
-            return child.communicate(question, timeout=max(0.0, min(_LOOK_SECONDS, until - time.monotonic())))[0]
+            return child.communicate(question, timeout=max(0.0, min(_ALIVE_SECONDS, until - time.monotonic())))[0]
         except subprocess.TimeoutExpired:
             if time.monotonic() >= until:
                 raise

@@ -16,18 +16,16 @@ import time
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urljoin
 
 from spellbook import __version__
-from spellbook.archive.pages import urls
+from spellbook.archive.pages import guard, urls
+from spellbook.archive.pages.guard import Allowed, Resolve
 from spellbook.settings.limits import MOST_HTML, MOST_PDF, MOST_URL
 from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied
-from spellbook.system.lazy import httpx
+from spellbook.system.lazy import httpcore, httpx
 from spellbook.text.quoting import one_line
-
-if TYPE_CHECKING:
-    from spellbook.archive.pages.guard import Allowed, Resolve
 
 SECONDS = 20.0
 """For all of it: names, connections, redirects, body."""
@@ -71,17 +69,15 @@ def fetch(
     Raises InvalidInput if that is no address of a page, PermissionDenied if it or a redirect leads elsewhere than to
     the public web, FetchError if nothing useful comes in time.
     """
-    from spellbook.archive.pages import guard  # loads httpcore
-
     if allowed is None:
         allowed = guard.public if os.environ.get("SPELLBOOK_FETCH_LOCAL") != "1" else lambda address, port: True
-    backend = guard.AddressGuard(time.monotonic() + seconds, allowed, resolve)
+    backend: Any = guard.AddressGuard(time.monotonic() + seconds, allowed, resolve)
     try:
-        with _client(backend, seconds) as client:
-            return _follow(client, url)
-    except httpx.TimeoutException as error:
+        with httpcore.ConnectionPool(httpx.create_ssl_context(), network_backend=backend) as pool:
+            return _follow(pool, url, seconds)
+    except httpcore.TimeoutException as error:
         raise FetchError(f"{url} did not answer within {seconds:.0f} s.", "Try again later.") from error
-    except httpx.TransportError as error:
+    except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol) as error:
         reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
         raise FetchError(f"{url} cannot be fetched ({reason}).", "Check the address, or try again later.") from error
 
@@ -107,37 +103,15 @@ def _parse(url: str) -> httpx.URL:
     return parsed
 
 
-def _client(backend: Any, seconds: float) -> httpx.Client:
-    import http.cookiejar
-
-    import httpcore
-
-    class Transport(httpx.HTTPTransport):
-        """httpx's transport over a pool of our own: its constructor takes no network backend."""
-
-        def __init__(self) -> None:
-            context = httpx.create_ssl_context()
-            self._pool = httpcore.ConnectionPool(ssl_context=context, network_backend=backend)
-
-        def handle_request(self, request: httpx.Request) -> httpx.Response:
-            answer = super().handle_request(request)
-            # The client would follow it by itself, and raise other errors for an odd address.
-            answer.extensions["location"] = answer.headers.pop("location", "")
-            return answer
-
-    no_cookies = http.cookiejar.CookieJar(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
-    return httpx.Client(
-        transport=Transport(), trust_env=False, cookies=no_cookies, headers=_HEADERS, timeout=httpx.Timeout(seconds)
-    )
-
-
-def _follow(client: httpx.Client, url: str) -> Fetched:
+def _follow(pool: httpcore.ConnectionPool, url: str, seconds: float) -> Fetched:
     parsed = _parse(url)
+    options: dict[str, Any] = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), seconds)}
     for _ in range(_HOPS + 1):
-        with client.stream("GET", parsed) as answer:
-            target = answer.extensions["location"]
-            if not target or answer.status_code not in _MOVED:
-                return _body(answer)
+        with pool.stream("GET", str(parsed), headers=list(_HEADERS.items()), extensions=options) as got:
+            answer = httpx.Response(got.status, headers=got.headers)
+            target = answer.headers.get("location", "")
+            if not target or got.status not in _MOVED:
+                return _body(urls.quiet(str(parsed)), answer, got.iter_stream())
         try:
             parsed = _parse(urljoin(str(parsed), target))
         except (InvalidInput, ValueError) as error:
@@ -145,8 +119,8 @@ def _follow(client: httpx.Client, url: str) -> Fetched:
     raise FetchError(f"{url} leads on more than {_HOPS} times.", "Give the address where the page really is.")
 
 
-def _body(answer: httpx.Response) -> Fetched:
-    url, status = urls.quiet(str(answer.url)), answer.status_code
+def _body(url: str, answer: httpx.Response, pieces: Iterable[bytes]) -> Fetched:
+    status = answer.status_code
     if status != 200:
         raise FetchError(f"{url} answered HTTP {status}.", _hint(status), status)
     header = email.message.Message()
@@ -156,7 +130,7 @@ def _body(answer: httpx.Response) -> Fetched:
         raise FetchError(f"{url} is {kind}, neither a web page nor a PDF.", "Give its text instead.", status)
     body = bytearray()
     is_pdf = kind == "application/pdf"
-    for piece in _unpack(answer):
+    for piece in _unpack(url, answer.headers.get("content-encoding", "").strip().lower(), pieces):
         body += piece
         if kind in _VAGUE:
             is_pdf = body.startswith(b"%PDF-")
@@ -170,28 +144,23 @@ def _body(answer: httpx.Response) -> Fetched:
     return Fetched(bytes(body), "application/pdf" if is_pdf else "text/html", url, charset, canonical)
 
 
-def _unpack(answer: httpx.Response) -> Iterable[bytes]:
-    """
-    Yield the body as it comes, unpacked, in pieces of bounded size.
-
-    httpx would unpack encodings that are stacked on each other, each with all that comes of the one before at once.
-    """
-    coding = answer.headers.get("content-encoding", "").strip().lower()
+def _unpack(url: str, coding: str, pieces: Iterable[bytes]) -> Iterable[bytes]:
+    """Yield the body as it comes, in pieces of bounded size, with one layer of gzip unpacked."""
     if coding in {"", "identity"}:
-        yield from answer.iter_raw()
+        yield from pieces
         return
     if coding not in {"gzip", "x-gzip"}:
-        raise FetchError(f"{answer.url} is packed as {coding[:40]}, which was not asked for.", "Give its text instead.")
+        raise FetchError(f"{url} is packed as {coding[:40]}, which was not asked for.", "Give its text instead.")
     inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
-        for piece in answer.iter_raw():
+        for piece in pieces:
             while piece and not inflate.eof:
                 yield inflate.decompress(piece, 1_000_000)
                 piece = inflate.unconsumed_tail
     except zlib.error as error:
-        raise FetchError(f"{answer.url} sends gzip that is damaged.", "Try again later.") from error
+        raise FetchError(f"{url} sends gzip that is damaged.", "Try again later.") from error
     if not inflate.eof:
-        raise FetchError(f"{answer.url} broke off.", "Try again later.")
+        raise FetchError(f"{url} broke off.", "Try again later.")
 
 
 def _hint(status: int) -> str:

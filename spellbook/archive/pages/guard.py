@@ -16,9 +16,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import httpcore
-
 from spellbook.system.errors import PermissionDenied
+from spellbook.system.lazy import httpcore
 
 Allowed = Callable[[str, int], bool]
 """Says whether an address (without a zone) and a port may be connected to."""
@@ -61,8 +60,8 @@ def public(address: str, port: int = 80) -> bool:
     return ip.is_global and not (ip.is_multicast or ip.is_reserved) and port in PORTS
 
 
-class AddressGuard(httpcore.NetworkBackend):
-    """Connects to `allowed` addresses until `until` (monotonic clock, seconds)."""
+class AddressGuard:
+    """A network backend that connects to `allowed` addresses until `until` (monotonic clock, seconds)."""
 
     def __init__(self, until: float, allowed: Allowed = public, resolve: Resolve = socket.getaddrinfo) -> None:
         self._until, self._allowed, self._resolve = until, allowed, resolve
@@ -75,7 +74,7 @@ class AddressGuard(httpcore.NetworkBackend):
         timeout: float | None = None,
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.NetworkStream:
+    ) -> _TimedStream:
         """Connect to a checked address of `host`. Raises PermissionDenied if any of them is not allowed."""
         addresses = self._addresses(host, port)
         # A zone (`fe80::1%eth0`) belongs to link-local addresses alone, which are not public.
@@ -98,7 +97,7 @@ class AddressGuard(httpcore.NetworkBackend):
     def _addresses(self, host: str, port: int) -> list[str]:
         answers: queue.SimpleQueue[list[str] | Exception] = queue.SimpleQueue()
 
-        def look() -> None:
+        def ask() -> None:
             try:
                 entries = self._resolve(host, port, type=socket.SOCK_STREAM)
                 answers.put(list(dict.fromkeys(str(entry[4][0]) for entry in entries)))
@@ -106,7 +105,7 @@ class AddressGuard(httpcore.NetworkBackend):
                 answers.put(error)
 
         # The system's resolver has no timeout that we could set.
-        threading.Thread(target=look, daemon=True, name="spellbook-resolver").start()
+        threading.Thread(target=ask, daemon=True, name="spellbook-resolver").start()
         try:
             answer = answers.get(timeout=_left(self._until))
         except queue.Empty as error:
@@ -116,7 +115,7 @@ class AddressGuard(httpcore.NetworkBackend):
         return answer
 
 
-class _TimedStream(httpcore.NetworkStream):
+class _TimedStream:
     """A stream whose every wait ends at `until`, so that a server cannot drip, headers included."""
 
     def __init__(self, inner: httpcore.NetworkStream, until: float) -> None:
@@ -133,7 +132,7 @@ class _TimedStream(httpcore.NetworkStream):
 
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
+    ) -> _TimedStream:
         return _TimedStream(self._inner.start_tls(ssl_context, server_hostname, _left(self._until)), self._until)
 
     def get_extra_info(self, info: str) -> Any:

@@ -16,7 +16,6 @@ from typing import Any
 from urllib.parse import urljoin
 
 from spellbook.archive.pages import safe
-from spellbook.archive.pages.safe import BREAK, PlainText, join_parts, visible
 from spellbook.system.errors import FetchError
 from spellbook.system.lazy import charset_normalizer
 
@@ -237,120 +236,118 @@ def _join(url: str, target: str) -> str:
         return ""
 
 
-# -- Markdown
+# -- Markdown: every sign of a text is escaped, and `safe.safe` writes anew what that means
+
+_BLOCKS = frozenset({"body", "main", "div", "head", "p", "list", "table", "quote", "item", "row", "cell", "rule"})
+_SIGNS = re.compile(r"[!-/:-@\[-`{-~]")
 
 
 def _markdown(body: Any, url: str, title: str) -> str:
     """Return trafilatura's tree as Markdown, without a first heading that repeats the title."""
-    writer = _MarkdownWriter(url, safe.image_label("".join(body.itertext())))
-    blocks = list(writer.blocks(body))
-    if blocks and title and re.sub(r"\W", "", blocks[0].removeprefix("# ")) == re.sub(r"\W", "", title):
+    blocks = list(_blocks(body, url))
+    if blocks and title and re.sub(r"\W", "", blocks[0]) == re.sub(r"\W", "", title):
         blocks = blocks[1:]
     return safe.safe("\n\n".join(blocks))
 
 
-_BLOCKS = frozenset({"body", "main", "div", "head", "p", "list", "table", "quote", "item", "row", "cell", "rule"})
+def _text(text: str | None) -> str:
+    return _SIGNS.sub(r"\\\g<0>", re.sub(r"\s+", " ", text or ""))
 
 
-class _MarkdownWriter:
-    """Writes elements of trafilatura's tree; addresses in it are relative to `url`."""
+def _blocks(element: Any, url: str) -> Iterator[str]:
+    """Yield the blocks in an element; addresses in it are relative to `url`."""
+    run = [_text(element.text)]
+    for child in element:
+        is_block = child.tag in _BLOCKS or (child.tag == "code" and _is_code_block(child))
+        is_gap = child.tag == "lb" and "".join(run).rstrip(" ").endswith("\n")
+        if is_block or is_gap:
+            yield from filter(None, ["".join(run).strip()])
+            run = []
+        if is_block:
+            yield from _block(child, url)
+        elif not is_gap:
+            run.append(_inline(child, url))
+        run.append(_text(child.tail))
+    yield from filter(None, ["".join(run).strip()])
 
-    def __init__(self, url: str, label: str) -> None:
-        self._url, self._label = url, label
 
-    def blocks(self, element: Any) -> Iterator[str]:
-        """Yield the blocks in an element."""
-        run: list[str] = [PlainText(_flat(element.text))]
-        for child in element:
-            is_block = child.tag in _BLOCKS or (child.tag == "code" and _is_code_block(child))
-            is_gap = child.tag == "lb" and run[-1:] in ([BREAK], [BREAK, PlainText(" ")])
-            if is_block or is_gap:
-                yield from filter(None, [join_parts(run)])
-                run = []
-            if is_block:
-                yield from self.block(child)
-            elif not is_gap:
-                run += self.inline(child)
-            if tail := _flat(child.tail):
-                run.append(PlainText(tail))
-        yield from filter(None, [join_parts(run)])
+def _block(element: Any, url: str) -> Iterator[str]:
+    """Yield an element that is a block, as one or several."""
+    if element.tag == "head":
+        level = re.sub(r"\D", "", element.get("rend") or "") or "2"
+        title = _line(element, url)
+        yield f"{'#' * min(6, max(1, int(level)))} {title}" if title else ""
+    elif element.tag == "list":
+        yield _list(element, url)
+    elif element.tag == "quote":
+        yield safe.quote_block("\n\n".join(_blocks(element, url)))
+    elif element.tag == "code":
+        classes = " ".join(filter(None, (inner.get("class") for inner in element.iter())))
+        language = re.search(r"\b(?:language|lang|brush|highlight-source)[-: ]+([\w+#-]+)", classes)
+        yield safe.code(safe.visible("".join(element.itertext())), language[1] if language else "")
+    elif element.tag == "table":
+        yield from _table(element, url)
+    elif element.tag == "rule":
+        yield "***"
+    else:
+        yield from _blocks(element, url)
 
-    def block(self, element: Any) -> Iterator[str]:
-        """Yield an element that is a block, as one or several."""
-        if element.tag == "head":
-            level = re.sub(r"\D", "", element.get("rend") or "") or "2"
-            title = " ".join(join_parts(self.within(element)).split())
-            yield f"{'#' * min(6, max(1, int(level)))} {title}" if title else ""
-        elif element.tag == "list":
-            yield self._list(element)
-        elif element.tag == "quote":
-            yield safe.quote_block("\n\n".join(self.blocks(element)))
-        elif element.tag == "code":
-            classes = " ".join(filter(None, (inner.get("class") for inner in element.iter())))
-            language = re.search(r"\b(?:language|lang|brush|highlight-source)[-: ]+([\w+#-]+)", classes)
-            yield safe.code(visible("".join(element.itertext())), language[1] if language else "")
-        elif element.tag == "table":
-            yield from self._table(element)
-        elif element.tag == "rule":
-            yield "***"
-        else:
-            yield from self.blocks(element)
 
-    def _list(self, element: Any) -> str:
-        items = []
-        for number, item in enumerate(element.iter("item") if not len(element) else element, 1):
-            mark = f"{number}. " if element.get("rend") == "ol" else "- "
-            blocks = list(self.blocks(item))
-            is_tight = all(re.match(r"- |1\. ", block) for block in blocks[1:])
-            if blocks:
-                items.append(safe.list_item(mark, ("\n" if is_tight else "\n\n").join(blocks)))
-        return "\n".join(items)
+def _list(element: Any, url: str) -> str:
+    items = []
+    for number, item in enumerate(element.iter("item") if not len(element) else element, 1):
+        mark = f"{number}. " if element.get("rend") == "ol" else "- "
+        blocks = list(_blocks(item, url))
+        is_tight = all(re.match(r"- |1\. ", block) for block in blocks[1:])
+        if blocks:
+            items.append(safe.list_item(mark, ("\n" if is_tight else "\n\n").join(blocks)))
+    return "\n".join(items)
 
-    def _table(self, element: Any) -> Iterator[str]:
-        rows = [row.findall("cell") for row in element.iter("row")]
-        width = max(map(len, rows), default=0)
-        if width < 2:  # it only places its content
-            for row in rows:
-                for cell in row:
-                    yield from self.blocks(cell)
-            return
-        cells = [[" ".join(join_parts(self.within(cell)).split()).replace("|", "\\|") for cell in row] for row in rows]
-        cells[0] += [""] * (width - len(cells[0]))
-        yield safe.table(cells)
 
-    def within(self, element: Any) -> list[str]:
-        """Return the content of an element as parts of one run of text."""
-        parts: list[str] = [PlainText(_flat(element.text))]
-        for child in element:
-            parts += [*self.inline(child), PlainText(_flat(child.tail))]
-        return [part for part in parts if part]
+def _table(element: Any, url: str) -> Iterator[str]:
+    rows = [row.findall("cell") for row in element.iter("row")]
+    width = max(map(len, rows), default=0)
+    if width < 2:  # it only places its content
+        for row in rows:
+            for cell in row:
+                yield from _blocks(cell, url)
+        return
+    cells = [[re.sub(r"(?<!\\)\|", r"\\|", _line(cell, url)) for cell in row] for row in rows]
+    cells[0] += [""] * (width - len(cells[0]))
+    yield safe.table(cells)
 
-    def inline(self, element: Any) -> list[str]:
-        """Return an element within a line as parts of one run of text."""
-        if element.tag == "lb":
-            return [BREAK]
-        if element.tag == "code":
-            return [safe.code_span(" ".join("".join(element.itertext()).split()))]
-        if element.tag == "graphic":
-            url = _join(self._url, element.get("src") or "")
-            return [safe.image(element.get("alt") or element.get("title") or "", url, self._label)]
-        parts = self.within(element)
-        if element.tag == "ref":
-            target = (element.get("target") or "").strip()
-            address = "" if target.startswith("#") else _join(self._url, target)
-            # What is in a link may not be one.
-            text = [PlainText("".join(element.itertext()))] if list(element.iter("ref", "graphic"))[1:] else parts
-            return [safe.link(" ".join(join_parts(text).split()), address)]
-        is_bold = element.tag == "hi" and element.get("rend") == "#b"
-        # Marks beside other signs are none in Korean, where a particle follows at once.
-        return ["**", *parts, "**"] if is_bold and re.fullmatch(r"\w(?:.*\w)?", join_parts(parts)) else parts
+
+def _within(element: Any, url: str) -> str:
+    """Return the content of an element within a line."""
+    return "".join([_text(element.text), *(_inline(child, url) + _text(child.tail) for child in element)])
+
+
+def _line(element: Any, url: str) -> str:
+    """Return the content of an element on one line of its own."""
+    return " ".join(_within(element, url).split())
+
+
+def _inline(element: Any, url: str) -> str:
+    """Return an element within a line."""
+    if element.tag == "lb":
+        return "  \n"
+    if element.tag == "code":
+        return safe.code_span(" ".join("".join(element.itertext()).split()))
+    if element.tag == "graphic":
+        alt = _text(element.get("alt") or element.get("title")).strip()
+        return f"![{alt}]({safe.address(_join(url, element.get('src') or ''))})"
+    within = _within(element, url)
+    if element.tag == "ref":
+        target = (element.get("target") or "").strip()
+        # What is in a link may not be one.
+        text = _text("".join(element.itertext())) if list(element.iter("ref", "graphic"))[1:] else within
+        return safe.link(" ".join(text.split()), "" if target.startswith("#") else _join(url, target))
+    is_bold = element.tag == "hi" and element.get("rend") == "#b"
+    # Marks beside other signs are none in Korean, where a particle follows at once.
+    return f"**{within}**" if is_bold and re.fullmatch(r"\w(?:.*\w)?", within) else within
 
 
 def _is_code_block(code: Any) -> bool:
     """Say whether code stands by itself, not in a line."""
     is_alone = code.getparent().tag in {"body", "main", "div", "quote"}
     return "\n" in "".join(code.itertext()).strip() or is_alone
-
-
-def _flat(text: str | None) -> str:
-    return re.sub(r"\s+", " ", visible(text or ""))

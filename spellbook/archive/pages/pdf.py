@@ -28,7 +28,7 @@ _PASSWORD = 4
 """pdfium's number for a document that wants a password."""
 
 _HYPHEN = re.compile("[\x02\u00ad\ufffe][\r\n]*")
-"""What pdfium makes of a hyphen at a line's end."""
+"""Pdfium's form of a hyphen at a line's end."""
 
 _TERMINAL = re.compile(r"[.!?。！？…:;][\"'”’)\]]*$")
 _DATE = re.compile(r"D:(\d{4})(\d\d)(\d\d)")

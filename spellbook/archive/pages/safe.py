@@ -94,11 +94,7 @@ def visible(text: str) -> str:
 
 
 def line(text: str, most: int = _MOST_TITLE) -> str:
-    """
-    Return a title or a name on one line of at most `most` letters.
-
-    It is for frontmatter, where `[[…]]` is a link and Templater runs commands too.
-    """
+    """Return a title or name on one line for frontmatter, where `[[…]]` is a link and Templater runs commands."""
     return shortened(" ".join(re.sub(r"([\[\]])\1+", r"\1", visible(text)).replace(_TEMPLATE, "< %").split()), most)
 
 
@@ -125,7 +121,7 @@ def link(text: str, url: str) -> str:
     url = "".join(url.split())
     if not _LINK.match(url):
         return text
-    return f"[{text.strip() or escaped(url)}]({_address(url)})"
+    return f"[{text.strip() or escaped(url)}]({address(url)})"
 
 
 def image(alt: str, url: str, label: str = "image") -> str:
@@ -157,7 +153,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:]))
 
 
-def _address(url: str) -> str:
+def address(url: str) -> str:
     """Return an address as it stands in a Markdown link."""
     # Escape what Markdown, Obsidian and Dataview could read as marks, but keep `%20` and `#part`.
     kept = re.sub(r"%(?=[0-9A-Fa-f]{2})", "\0", url)

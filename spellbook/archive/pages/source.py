@@ -1,21 +1,21 @@
 """
 Read a web page, an HTML file or a PDF as a `ArticlePage` of safe Markdown.
 
-What an agent names is read only if it is a public page, or a file that is plainly a document: else an agent could be
-talked into saving keys and settings.
+A source that an agent names is read only if it is a public page, or a file that is plainly a document: else an agent
+could be talked into saving keys and settings.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from spellbook.archive.pages import child, fetch, safe, urls
 from spellbook.settings.limits import MOST_HTML, MOST_PDF
+from spellbook.system.disk import regular
 from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.text.quoting import one_line
 
@@ -94,14 +94,9 @@ def _document(source: str) -> tuple[bytes, bool]:
         raise InvalidInput(f"{what} is not a path of a file.", "Check the path.") from error
     if any(part.startswith(".") for part in real.parts):
         raise PermissionDenied(f"{what} is hidden, or in a hidden folder.", "Copy it elsewhere, or give its text.")
-    # A FIFO would wait for a writer; a link that was put in its place since is not followed.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
-        with open(real, "rb", opener=lambda path, _: os.open(path, flags)) as file:
-            about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode):
-                raise PermissionDenied(f"{what} is not a regular file.", "Name a PDF or an HTML file.")
-            if about.st_size > MOST_PDF:
+        with regular(real) as file:
+            if os.fstat(file.fileno()).st_size > MOST_PDF:
                 raise PermissionDenied(
                     f"{what} is over {MOST_PDF // 1_000_000} MB.", "Give the text that matters instead."
                 )

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import difflib
 import os
-import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,10 +17,10 @@ from pathlib import Path
 
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, StorageError
+from spellbook.text.diff import unified
 
 _BACKUP = ".spellbook-{}.bak"
 _MOST_BYTES = 10_000_000  # Claude Code keeps conversations in its settings, which makes megabytes
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +39,9 @@ class FileChange:
 
     def difference(self) -> str:
         """Return the change as a unified diff."""
-        before, after = (
-            _LINE.findall((data or b"").decode("utf-8", "backslashreplace")) for data in (self.before, self.after)
-        )
+        before, after = ((data or b"").decode("utf-8", "backslashreplace") for data in (self.before, self.after))
         old, new = ("/dev/null" if data is None else str(self.path) for data in (self.before, self.after))
-        lines = difflib.unified_diff(before, after, old, new)
-        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+        return unified(before, after, old, new) + "\n"
 
     def make(self) -> None:
         """

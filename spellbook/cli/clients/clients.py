@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +24,7 @@ from spellbook.cli.clients import changes, jsonc, toml
 from spellbook.cli.clients.changes import FileChange
 from spellbook.cli.clients.hooks import shell_line
 from spellbook.settings import environment, paths
+from spellbook.settings.defaults import ADDRESS, PORT
 from spellbook.system.errors import InvalidInput
 from spellbook.text.unicode import is_whole
 
@@ -32,9 +33,6 @@ _CARRIED = tuple(map(environment.variables, ("folder", "folders", "entry")))
 
 SECRETS = environment.variables("secret")
 """Variables that are not written into a client's settings unless somebody asks for it."""
-
-PORT = 17950
-"""The port of `spellbook serve`."""
 
 _DESKTOP = "claude_desktop_config.json"
 _EDITORS: Mapping[str, ModuleType] = {"json": jsonc, "jsonc": jsonc, "toml": toml}
@@ -214,9 +212,7 @@ def address(client: McpClient, url: str, token: str = "") -> dict[str, Any]:
     except ValueError:
         is_address = False
     if not is_address or not url.isprintable() or parts.username is not None:
-        raise InvalidInput(
-            f"--url {url[:200]}: this is not an address of a server.", "Write one such as http://127.0.0.1:17950."
-        )
+        raise InvalidInput(f"--url {url[:200]}: this is not an address of a server.", f"Write one such as {ADDRESS}.")
     headers = token if not token or "headers" in client.names else {"Authorization": f"Bearer {token}"}
     fields = {"type": client.types[1], "url": url, "headers": headers}
     return {client.names.get(name, name): value for name, value in fields.items() if value}
@@ -308,39 +304,46 @@ def take_out(file: Path, client: McpClient, name: str, *, force: bool = False) -
                 "Give Spellbook's entry with --name, or remove this one with --force; nothing was written.",
             )
 
-        earlier = texts_before(file, lambda old: editor.get(old, place) is not None)
-        if change := restored(file, before, earlier, lambda old: editor.put(old, place, existing) == text):
-            return change
-        after = editor.remove(text, place)
-        for depth in range(len(place) - 1, 0, -1):
-            if earlier and editor.get(earlier[0], place[:depth]) is None and not editor.get(after, place[:depth]):
-                after = editor.remove(after, place[:depth])
-    return FileChange(file, before, after.encode())
+        def cut(earlier: list[str]) -> str:
+            after: str = editor.remove(text, place)
+            for depth in range(len(place) - 1, 0, -1):
+                if earlier and editor.get(earlier[0], place[:depth]) is None and not editor.get(after, place[:depth]):
+                    after = editor.remove(after, place[:depth])
+            return after
+
+        return without_ours(
+            file,
+            before,
+            lambda old: editor.get(old, place) is not None,
+            lambda old: editor.put(old, place, existing) == text,
+            cut,
+        )
 
 
-def texts_before(file: Path, has_ours: Callable[[str], bool]) -> list[str]:
-    """Return what backups of the file hold from before it had what is ours, the newest first."""
-    texts: list[str] = []
-    for data in changes.backups(file):
+def without_ours(
+    file: Path,
+    before: bytes | None,
+    has_ours: Callable[[str], bool],
+    leads_here: Callable[[str], bool],
+    cut: Callable[[list[str]], str],
+    backups: Sequence[Path] = (),
+) -> FileChange:
+    """
+    Return the change that takes what is ours out of the file.
+
+    An earlier text, from which adding what is ours leads to the text that the file has, is given back; that text may be
+    none: then the file was made for ours alone, and goes. If no earlier text does, ours is `cut`.
+    """
+    earlier: list[str] = []
+    for data in (data for place in (*backups, file) for data in changes.backups(place)):
         with contextlib.suppress(UnicodeDecodeError, jsonc.Malformed):
             if not has_ours(text := data.decode()):
-                texts.append(text)
-    return texts
-
-
-def restored(
-    file: Path, before: bytes | None, earlier: Iterable[str], leads_here: Callable[[str], bool]
-) -> FileChange | None:
-    """
-    Return the change that gives the file an earlier text, from which adding what is ours leads to the text that it has.
-
-    That text may be none: then the file was made for ours alone, and goes. None if no earlier text does.
-    """
-    for text in (*earlier, None):
+                earlier.append(text)
+    for each in (*earlier, None):
         with contextlib.suppress(jsonc.Malformed):  # what is ours does not go into that text
-            if leads_here(text or ""):
-                return FileChange(file, before, None if text is None else text.encode(), matters=False)
-    return None
+            if leads_here(each or ""):
+                return FileChange(file, before, None if each is None else each.encode(), matters=False)
+    return FileChange(file, before, cut(earlier).encode())
 
 
 def read(file: Path, client: McpClient) -> tuple[bytes | None, str]:

@@ -21,27 +21,14 @@ _BOM = "\ufeff"
 _BLANK = " \t\r\n"
 
 _STRING = r'"(?:[^"\\]|\\.)*+"'
-_COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.S)
-_ASIDE = re.compile(rf"{_STRING}|(?P<comment>{_COMMENT.pattern})|(?P<constant>NaN|-?Infinity)", re.S)
-_TRAILING = re.compile(rf'(?:{_STRING}|[^\s",:\[{{]++)(?:\s*+(?P<comma>,)(?=\s*[}}\]]))?', re.S)
-"""The end of a value, with the comma behind it if a closing bracket follows."""
+_COMMENT = re.compile(rf"{_STRING}|(?P<aside>//[^\r\n]*|/\*.*?\*/|\A{_BOM})", re.S)
+_TRAILING = re.compile(rf"{_STRING}|(?P<aside>,)(?=\s*[}}\]])", re.S)
 _NAME = re.compile(rf"\s*(?P<name>{_STRING})\s*:\s*", re.S)
-_ITEM = re.compile(r"\s*(?P<name>)(?=[^\s\]])", re.S)
-_COMMA = re.compile(r"\s*(?P<comma>,)")
+_ITEM = re.compile(r"\s*(?P<name>)(?=[^\s\]])")
+_COMMA = re.compile(r"\s*,")
 _BEHIND = re.compile(r"(?:[ \t]*/\*.*?\*/)*(?:[ \t]*//[^\r\n]*)?", re.S)
 """Comments that begin behind something, on its line."""
-
-_REASONS = {
-    "Expecting value": "a value should stand here, not {0}",
-    "Expecting ',' delimiter": "a comma or a closing bracket should stand here, not {0}",
-    "Expecting ':' delimiter": "a colon should stand here, not {0}",
-    "Expecting property name enclosed in double quotes": "a name in double quotes should stand here, not {0}",
-    "Extra data": "nothing should follow the last bracket, and {0} does",
-}
-"""What Python's reader finds wrong, in our words; anything else is wrong in a text."""
-
-# Python refuses to make an integer of more digits.
-_DECODER = json.JSONDecoder(parse_int=lambda digits: int(digits) if len(digits) < 4_000 else float(digits))
+_INDENTED = re.compile(r"\n([ \t]+)\S")
 
 
 class Malformed(ValueError):
@@ -54,25 +41,20 @@ class Malformed(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """A value as it stands in a text, from `start` to `end`, and what it says."""
-
-    start: int
-    end: int
-    data: Any
-
-
-@dataclass(frozen=True, slots=True)
 class Member:
     """
-    A member of an object, or an item of a list, whose name is its number: where it begins, and where the comma behind
-    it is, if there is one.
+    A member of an object, an item of a list, whose name is its number, or the root of a text.
+
+    `begin` is where its name begins; its value stands from `start` to `end`, and `stop` is behind the comma that
+    follows, or `end` if none does.
     """
 
     name: str | int
+    begin: int
     start: int
-    value: Value
-    comma: int | None
+    end: int
+    stop: int
+    data: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +64,9 @@ class Document:
     text: str
     bare: str
     plain: str
-    root: Value
+    root: Member
 
-    def members(self, holder: Value) -> Iterator[Member]:
+    def members(self, holder: Member) -> Iterator[Member]:
         """Yield the members of an object or the items of a list."""
         at, pattern = holder.start + 1, _NAME if isinstance(holder.data, dict) else _ITEM
         for number in count():
@@ -92,60 +74,57 @@ class Document:
                 return
             data, end = _DECODER.raw_decode(self.plain, name.end())
             comma = _COMMA.match(self.bare, end)
-            value = Value(name.end(), end, data)
-            called = json.loads(name["name"]) if pattern is _NAME else number
-            start = name.start("name") if pattern is _NAME else name.end()
-            yield Member(called, start, value, comma and comma.start("comma"))
             at = comma.end() if comma else end
+            called = json.loads(name["name"]) if pattern is _NAME else number
+            begin = name.start("name") if pattern is _NAME else name.end()
+            yield Member(called, begin, name.end(), end, at, data)
 
-    def member(self, holder: Value, name: str | int) -> Member | None:
-        """Return a member by its name, or an item by its number. Raises Malformed if `holder` has none of that kind."""
-        if isinstance(name, str) and not isinstance(holder.data, dict):
-            reason = f"an object in braces should stand here, to hold {json.dumps(name)}"
-            raise Malformed(_line(self.text, holder.start), reason)
-        if isinstance(name, int) and not isinstance(holder.data, list):
-            raise Malformed(_line(self.text, holder.start), "a list in brackets should stand here")
-        # Of two with one name, the last is the one that counts.
-        return next((member for member in reversed([*self.members(holder)]) if member.name == name), None)
+    def way(self, path: Path) -> list[Member]:
+        """Return the root and the members on `path`, as far as they are there. Raises Malformed for another shape."""
+        way = [self.root]
+        for name in path:
+            if not isinstance(way[-1].data, dict if isinstance(name, str) else list):
+                wanted = f"an object in braces should stand here, to hold {json.dumps(name)}"
+                wanted = wanted if isinstance(name, str) else "a list in brackets should stand here"
+                raise Malformed(self.text.count("\n", 0, way[-1].start) + 1, wanted)
+            # Of two with one name, the last is the one that counts.
+            found = [member for member in self.members(way[-1]) if member.name == name]
+            if not found:
+                break
+            way.append(found[-1])
+        return way
 
 
 def parse(text: str, *, comments: bool = True) -> Document:
     """Return what `text` holds. Without `comments`, these and trailing commas are Malformed too."""
-    bare = _ASIDE.sub(lambda match: re.sub(r"[^\r\n]", " ", match[0]) if match["comment"] else match[0], text)
-    bare = bare.replace(_BOM, " ", 1) if bare.startswith(_BOM) else bare
-    plain = _TRAILING.sub(lambda match: f"{match[0][:-1]} " if match["comma"] else match[0], bare)
-    if not comments:
-        if (place := _first(_ASIDE, "comment", text)) is not None:
-            raise Malformed(_line(text, place), "a comment, which is not allowed in this file")
-        if (place := _first(_TRAILING, "comma", bare)) is not None:
-            closing = bare[place + 1 :].lstrip()[0]
-            raise Malformed(_line(text, place), f"a comma before {closing}, which is not allowed in this file")
+    bare = _COMMENT.sub(_blank, text) if comments else text.replace(_BOM, " ", 1)
+    plain = _TRAILING.sub(_blank, bare) if comments else bare
     try:
-        if (place := _first(_ASIDE, "constant", bare)) is not None:  # Python would read it as a number
-            raise json.JSONDecodeError("Expecting value", plain, place)
         data = _DECODER.decode(plain)
     except RecursionError as error:
         raise Malformed(1, "too deeply nested") from error
-    except json.JSONDecodeError as error:
-        shown = plain[error.pos : error.pos + 10].split("\n")[0].rstrip()
-        reason = _REASONS.get(error.msg, "this text does not end on its line, or has a wrong escape in it")
-        wrong = reason.replace("{0}", repr(shown) if plain[error.pos :].strip() else "the end of the file")
-        raise Malformed(_line(text, error.pos), wrong) from error
-    return Document(text, bare, plain, Value(len(plain) - len(plain.lstrip()), len(plain.rstrip()), data))
+    except ValueError as error:
+        reason = getattr(error, "msg", error)
+        raise Malformed(getattr(error, "lineno", 1), f"this is not JSON ({reason})") from error
+    end = len(plain.rstrip())
+    return Document(text, bare, plain, Member("", 0, len(plain) - len(plain.lstrip()), end, end, data))
+
+
+def _blank(match: re.Match[str]) -> str:
+    return re.sub(r"[^\r\n]", " ", match[0]) if match["aside"] else match[0]
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def get(text: str, path: Path) -> Any:
     """Return what stands at `path`, names and numbers from the root; None if nothing does. Raises Malformed."""
-    if is_blank(text):
-        return None
-    document = parse(text)
-    value = document.root
-    for name in path:
-        member = document.member(value, name)
-        if member is None:
-            return None
-        value = member.value
-    return value.data
+    way = [] if is_blank(text) else parse(text).way(path)
+    return way[-1].data if len(way) > len(path) else None
 
 
 def put(text: str, path: Path, data: Any) -> str:
@@ -158,49 +137,36 @@ def put(text: str, path: Path, data: Any) -> str:
     """
     if is_blank(text):
         mark, blank = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
-        return mark + _render(_nest(path, data), _newline(text), "", "  ") + (blank or "\n")
+        return mark + _render(text, _nest(path, data), "") + (blank or "\n")
     document = parse(text)
-    value = document.root
-    for depth, name in enumerate(path):
-        member = document.member(value, name)
-        if member is None:
-            return _insert(document, value, name, _nest(path[depth + 1 :], data))
-        value = member.value
-    if value.data == data:
+    way = document.way(path)
+    if len(way) <= len(path):
+        return _insert(document, way[-1], path[len(way) - 1], _nest(path[len(way) :], data))
+    there = way[-1]
+    if there.data == data:
         return text
-    shown = _render(data, _newline(text), _indent(text, value.start), _unit(document))
-    return text[: value.start] + shown + text[value.end :]
+    return text[: there.start] + _render(text, data, _indent(text, there.start)) + text[there.end :]
 
 
 def remove(text: str, path: Path) -> str:
     """Return `text` without what stands at `path`, and with nothing else changed. Raises Malformed as `put` does."""
     document = parse(text)
-    holder, member = document.root, None
-    for name in path:
-        holder = member.value if member else holder
-        member = document.member(holder, name)
-        if member is None:
-            return text
-    assert member is not None
-    members = [*document.members(holder)]
-    number = members.index(member)
-    before = members[number - 1] if number else None
-    comma = before.comma if before and member.comma is None else member.comma
-    start = len(text[: member.start].rstrip(_BLANK))
-    rest = member.value.end if member.comma is None else member.comma + 1
-    behind = text[rest:].lstrip(" \t")[:1]
-    comments = _COMMENT.findall(text, before.comma + 1 if before and before.comma else holder.start + 1, start)
-    in_comment = comments and comments[-1].startswith("//") and behind not in {"\r", "\n"}
-    if "\n" in text[start : member.start] and (behind == "/" or in_comment):
-        start = member.start  # what follows on its line must not come to stand behind, or in, the comment of another
-    cuts = [(start, member.value.end), *([(comma, comma + 1)] if comma is not None else [])]
-    shorter = text
-    for place, end in sorted(cuts, reverse=True):
-        shorter = shorter[:place] + shorter[end:]
-    end = holder.end - (len(text) - len(shorter))
-    if not shorter[holder.start + 1 : end - 1].strip(_BLANK):
-        return shorter[: holder.start + 1] + shorter[end - 1 :]
-    return shorter
+    way = document.way(path)
+    if len(way) <= len(path):
+        return text
+    holder, member = way[-2:]
+    start = len(text[: member.begin].rstrip(_BLANK))
+    comments = [match["aside"] or "" for match in _COMMENT.finditer(text[:start]) if match.end() == start]
+    if any(comment.startswith("//") for comment in comments) and text[member.stop :].lstrip(" \t")[:1] not in {
+        "\r",
+        "\n",
+    }:
+        start = member.begin  # what follows on its line must not come to stand in the comment of another
+    before = [each for each in document.members(holder) if each.stop <= member.begin]
+    if before and member.stop == member.end:  # the last, and the one before it has a comma
+        comma = before[-1].stop - 1
+        return text[:comma] + text[comma + 1 : start] + text[member.end :]
+    return text[:start] + text[member.end : member.stop - 1] + text[member.stop :]
 
 
 def is_blank(text: str) -> bool:
@@ -214,66 +180,42 @@ def _nest(path: Path, data: Any) -> Any:
     return data
 
 
-def _insert(document: Document, holder: Value, name: str | int, data: Any) -> str:
+def _insert(document: Document, holder: Member, name: str | int, data: Any) -> str:
     """Add a member or an item to `holder`, as its last."""
-    text, newline, unit = document.text, _newline(document.text), _unit(document)
+    text, newline = document.text, _newline(document.text)
     named = f"{json.dumps(name, ensure_ascii=False)}: " if isinstance(name, str) else ""
     in_line = named + json.dumps(data, ensure_ascii=False)
-
-    def on_lines(indent: str) -> str:
-        return newline + indent + named + _render(data, newline, indent, unit)
-
     if holder.data:
         *_, last = document.members(holder)
-        end = last.value.end if last.comma is None else last.comma + 1
-        comma, trailing = (",", "") if last.comma is None else ("", ",")
-        added = f" {in_line}"
-        if _begins_its_line(text, last.start):
+        end, added = last.stop, f" {in_line}"
+        line = text[text.rfind("\n", 0, last.begin) + 1 : last.begin]
+        if not line.strip(_BLANK) and "\n" in text[: last.begin]:
             behind = _BEHIND.match(text, end)
-            end = behind.end() if behind else end
-            added = on_lines(_indent(text, last.start))
-        return text[: last.value.end] + comma + text[last.value.end : end] + added + trailing + text[end:]
-
-    inside = text[holder.start + 1 : holder.end - 1]
-    kept = inside.rstrip(_BLANK)
+            end, added = behind.end() if behind else end, f"{newline}{line}{named}{_render(text, data, line)}"
+        comma, trailing = (",", "") if last.stop == last.end else ("", ",")
+        return text[: last.end] + comma + text[last.end : end] + added + trailing + text[end:]
+    kept = text[: holder.end - 1].rstrip(_BLANK)
     if document.root.data and "\n" not in text.strip(_BLANK):
-        added = in_line
-    else:
-        indent, blank = _indent(text, holder.start), inside[len(kept) :]
-        added = on_lines(indent + unit) + (blank if "\n" in blank else newline + indent)
-    return text[: holder.start + 1] + kept + added + text[holder.end - 1 :]
+        return kept + in_line + text[holder.end - 1 :]
+    indent = _indent(text, holder.start)
+    inner = indent + _unit(text)
+    return f"{kept}{newline}{inner}{named}{_render(text, data, inner)}{newline}{indent}{text[holder.end - 1 :]}"
 
 
-def _render(data: Any, newline: str, indent: str, unit: str) -> str:
-    return json.dumps(data, ensure_ascii=False, indent=unit).replace("\n", newline + indent)
+def _render(text: str, data: Any, indent: str) -> str:
+    return json.dumps(data, ensure_ascii=False, indent=_unit(text)).replace("\n", _newline(text) + indent)
 
 
 def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _unit(document: Document) -> str:
-    """How far the text indents, by its first member."""
-    text, first = document.text, next(document.members(document.root), None)
-    if first and _begins_its_line(text, first.start):
-        return _indent(text, first.start).removeprefix(_indent(text, document.root.start)) or "  "
-    return "  "
+def _unit(text: str) -> str:
+    """How far the text indents, by its first line that does."""
+    first = _INDENTED.search(text)
+    return first[1] if first else "  "
 
 
 def _indent(text: str, place: int) -> str:
     line = text[text.rfind("\n", 0, place) + 1 : place].removeprefix(_BOM)
     return line[: len(line) - len(line.lstrip(" \t"))]
-
-
-def _begins_its_line(text: str, place: int) -> bool:
-    newline = text.rfind("\n", 0, place)
-    return newline >= 0 and not text[newline:place].strip(_BLANK)
-
-
-def _line(text: str, place: int) -> int:
-    return text.count("\n", 0, place) + 1
-
-
-def _first(pattern: re.Pattern[str], group: str, text: str) -> int | None:
-    """Return where the first match that has `group` has it."""
-    return next((match.start(group) for match in pattern.finditer(text) if match[group]), None)

@@ -7,6 +7,7 @@ What is there and is not as it was installed is never deleted unasked.
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 from spellbook.cli.clients import changes, clients, jsonc
@@ -87,10 +88,16 @@ def take_out(folder: Path, backups: Path, *, force: bool = False) -> list[FileCh
     file = _listing(folder)
     before, text = clients.read(file, ABOUT)
     if isinstance(names := jsonc.get(text, ()), list) and ID in names:
-        copies = (*changes.backups(backups / file.name), *changes.backups(file), None)
-        earlier = (data for data in copies if _is_before(data or b"", text))
-        after = next(earlier, jsonc.remove(text, (names.index(ID),)).encode())
-        planned.append(FileChange(file, before, after, matters=False))
+        place = (names.index(ID),)
+        change = clients.without_ours(
+            file,
+            before,
+            lambda old: ID in (jsonc.get(old, ()) or ()),
+            lambda old: _with(old) == text,
+            lambda _: jsonc.remove(text, place),
+            (backups / file.name,),
+        )
+        planned.append(replace(change, matters=False))
     for file in (folder / name for name in (*FILES, SETTINGS)):
         if (data := changes.read(file)) is None:
             continue
@@ -101,13 +108,6 @@ def take_out(folder: Path, backups: Path, *, force: bool = False) -> list[FileCh
             )
         planned.append(FileChange(file, data, None, matters=not is_ours))
     return planned
-
-
-def _is_before(data: bytes, text: str) -> bool:
-    """Say whether a list becomes `text` by adding the plugin."""
-    with contextlib.suppress(UnicodeDecodeError, jsonc.Malformed):
-        return data.decode() != text and _with(data.decode()) == text
-    return False
 
 
 def _is_ours(name: str, data: bytes) -> bool:

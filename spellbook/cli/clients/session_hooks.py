@@ -96,13 +96,15 @@ def take_out(file: Path, name: str) -> FileChange | None:
         if not places:
             return None
         there = [(event, jsonc.get(text, (_KEY, event, number))) for event, number, _ in places]
-        earlier = clients.texts_before(file, lambda old: any(_ours(old, name)))
-        if change := clients.restored(file, before, earlier, lambda old: _put(old, name, there) == text):
-            return change
-        after = _remove(text, name, places)
-        if jsonc.get(after, (_KEY,)) == {} and all(jsonc.get(old, (_KEY,)) is None for old in earlier):
-            after = jsonc.remove(after, (_KEY,))
-    return FileChange(file, before, after.encode())
+
+        def cut(earlier: list[str]) -> str:
+            after = _remove(text, name, places)
+            is_bare = jsonc.get(after, (_KEY,)) == {} and all(jsonc.get(old, (_KEY,)) is None for old in earlier)
+            return jsonc.remove(after, (_KEY,)) if is_bare else after
+
+        return clients.without_ours(
+            file, before, lambda old: any(_ours(old, name)), lambda old: _put(old, name, there) == text, cut
+        )
 
 
 def _put(text: str, name: str, wanted: Groups) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spellbook.http.admin import alerts, figures, memory, upkeep
+from spellbook.http.admin import figures, memory, upkeep
 
-ENDPOINTS = (*memory.ENDPOINTS, *figures.ENDPOINTS, *alerts.ENDPOINTS, *upkeep.ENDPOINTS)
+ENDPOINTS = (*memory.ENDPOINTS, *figures.ENDPOINTS, *upkeep.ENDPOINTS)
 ROUTES = [endpoint.route for endpoint in ENDPOINTS]

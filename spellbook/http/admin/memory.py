@@ -8,13 +8,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from spellbook.editing import cleanup
-from spellbook.http.admin.common import say
+from spellbook.editing import revise
 from spellbook.http.api.notes import entry_of
 from spellbook.http.endpoints import Call, Endpoint
 from spellbook.http.faults import InvalidFields
 from spellbook.index import embed, sync
 from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.usage import local
 from spellbook.search import newest
 from spellbook.system.errors import InvalidInput
 from spellbook.vault.rules import TRASH
@@ -28,20 +28,19 @@ def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, An
     book = call.book
     book.refresh()
     days = book.config.working_days if working_days is None else working_days
-    due = cleanup.due(book.index, days, time.time())
-    forgotten: list[dict[str, Any]] = [{"id": each.note, "path": each.path, "trash": None} for each in due]
-    before, entry = book.index.catalog.disk_bytes(), None
+    due = revise.due(book.index, days, time.time())
+    before, entry, trash = book.index.catalog.disk_bytes(), None, dict[str, str]()
     if not dry_run:
         if due and (done := book.whole.forget_working(days)):
             entry = entry_of(book, "forget", due[0].path)
             trash = {path.removeprefix(f"{TRASH}/"): path for path in done.trash}
-            forgotten = [{**each, "trash": trash.get(each["path"])} for each in forgotten]
         book.index.catalog.sessions.forget_ended()
         embed.tidy(book.index)
         sync.scan(book.index)  # it deletes temporary files of killed writers
+    forgotten = [{"id": each.note, "path": each.path, "trash": trash.get(each.path)} for each in due]
     freed = max(0, before - book.index.catalog.disk_bytes())
     message = "Preview of the memory cleanup." if dry_run else "Memory cleanup is done."
-    return {"message": say(call, message), "forgotten": forgotten, "entry": entry, "freed_bytes": freed}
+    return {"message": call.translated(message), "forgotten": forgotten, "entry": entry, "freed_bytes": freed}
 
 
 def forgetting(call: Call) -> dict[str, Any]:
@@ -49,9 +48,9 @@ def forgetting(call: Call) -> dict[str, Any]:
     book = call.book
     book.refresh()
     index = book.index
-    due = cleanup.due(index, book.config.working_days, time.time())
+    due = revise.due(index, book.config.working_days, time.time())
     return {
-        "message": say(call, "Forgetting statistics."),
+        "message": call.translated("Forgetting statistics."),
         "working": _count(call, "type", "working"),
         "due": [_row(each) for each in due[:_MOST_LISTED]],
         "trash": trash(str(book.config.vault)),
@@ -87,36 +86,43 @@ def trash(vault: str) -> dict[str, Any]:
     """Return how many files the trash has, their bytes, and when the oldest came."""
     files = [*trashed(vault)]
     oldest = min((changed for changed, _, _ in files), default=0.0)
-    when = dt.datetime.fromtimestamp(oldest).astimezone().isoformat(timespec="seconds") if oldest else None
-    return {"files": len(files), "bytes": sum(size for _, size, _ in files), "oldest": when}
+    return {
+        "files": len(files),
+        "bytes": sum(size for _, size, _ in files),
+        "oldest": local(oldest) if oldest else None,
+    }
 
 
 def review(call: Call, memory_id: str, at: str | None, days: int | None) -> dict[str, Any]:
     """Set the date on which to look at a memory again, in the note itself."""
     if at and days is not None:
         raise InvalidInput("at and days are both given.", "Give one of them, or neither to take the date away.")
-    day = _read_date(at) if days is None else dt.date.today() + dt.timedelta(days=days)
+    try:
+        day = dt.date.fromisoformat(at) if at is not None else None
+    except ValueError as error:
+        raise InvalidFields({"at": "should be a date, for example 2026-03-14"}) from error
+    day = day if days is None else dt.date.today() + dt.timedelta(days=days)
     chunk = call.book.resolve(memory_id)
     done = call.book.whole.revise(chunk.note, metadata={"review": day})
     message = "The review date is set." if day else "The review date is removed."
     at_text = day.isoformat() if day else None
-    return {"message": say(call, message), "id": chunk.note, "path": done.path, "review": at_text, "hash": done.hash}
-
-
-def _read_date(at: str | None) -> dt.date | None:
-    """Return a date that was given as text. Raises InvalidFields."""
-    try:
-        return dt.date.fromisoformat(at) if at is not None else None
-    except ValueError as error:
-        raise InvalidFields({"at": "should be a date, for example 2026-03-14"}) from error
+    return {
+        "message": call.translated(message),
+        "id": chunk.note,
+        "path": done.path,
+        "review": at_text,
+        "hash": done.hash,
+    }
 
 
 def reviews(call: Call, due: bool) -> dict[str, Any]:
     """The memories with a review date, the next first."""
     call.book.refresh()
     chunks = newest.reviews(call.book.index, due=due)
-    listed = [{**_row(each), "review": str(each.meta["review"]), "due": newest.is_due(each)} for each in chunks]
-    return {"message": say(call, "Memories by their review dates."), "reviews": listed}
+    listed = [
+        {**_row(each), "review": str(each.meta["review"]), "due": newest.is_due(each.meta["review"])} for each in chunks
+    ]
+    return {"message": call.translated("Memories by their review dates."), "reviews": listed}
 
 
 ENDPOINTS = (

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from spellbook.http.admin.common import say
 from spellbook.http.api import changes
 from spellbook.http.endpoints import Call, Endpoint, Reply
 from spellbook.index import metrics
@@ -41,7 +40,7 @@ def optimize(call: Call, actions: Sequence[str], autoCreateIndexes: bool) -> Rep
         return changes.begun(call, job)
     if job.state != "done":
         raise SpellbookError("The database could not be optimized.", (job.error or {}).get("message", job.state))
-    return Reply({"success": True, "message": say(call, "The database is optimized."), "result": job.result}, 200)
+    return Reply({"success": True, "message": call.translated("The database is optimized."), "result": job.result}, 200)
 
 
 def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[str, Any]:
@@ -59,24 +58,16 @@ def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[st
         "optimizedTables": tables,
         "before_bytes": before,
         "after_bytes": after,
-        "recommendations": list(_recommend(book, actions)),
+        "recommendations": [] if "vacuum" in actions else _recommend(catalog.free_bytes()),
     }
 
 
-def _recommend(book: Reader, done: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield advice that makes files smaller, beyond the actions done; what slows searches is among the alerts."""
-
-    def advice(description: str, improvement: str) -> dict[str, str]:
-        return {"type": "table", "priority": "low", "description": description, "estimatedImprovement": improvement}
-
-    catalog = book.index.catalog
-    if (free := catalog.free_bytes()) > _MUCH_FREE and "vacuum" not in done:
-        text = 'The file has free pages: run the action "vacuum".'
-        yield advice(text, f"{free / 1e6:,.0f} MB of the disk.")
-    sizes = catalog.sizes()
-    if (unused := sizes["vectors"] - sizes["vectors_in_use"]) > sizes["vectors_in_use"] > 0:
-        text = "Most stored vectors belong to texts that are gone: lower cache_mb, and clean up."
-        yield advice(text, f"{unused:,} vectors.")
+def _recommend(free: int) -> list[dict[str, str]]:
+    """Return advice that makes the file smaller; what slows searches is among the alerts."""
+    if free <= _MUCH_FREE:
+        return []
+    advice = {"type": "table", "priority": "low", "description": 'The file has free pages: run the action "vacuum".'}
+    return [{**advice, "estimatedImprovement": f"{free / 1e6:,.0f} MB of the disk."}]
 
 
 def cache(call: Call, cacheType: str) -> dict[str, Any]:
@@ -87,7 +78,7 @@ def cache(call: Call, cacheType: str) -> dict[str, Any]:
     whole = hits + misses
     rate = {"totalRequests": whole, "hitRate": round(hits / whole, 4) if whole else 0.0}
     result = {"hits": hits, "misses": misses, **rate, "size": len(sizes), "memoryUsage": sum(sizes)}
-    return {"success": True, "message": say(call, "Cache statistics."), "result": result}
+    return {"success": True, "message": call.translated("Cache statistics."), "result": result}
 
 
 def _kinds(name: str) -> list[str]:
@@ -114,7 +105,7 @@ def clear(call: Call, cacheType: str, pattern: str) -> dict[str, Any]:
             cleared += loaded.forget(gone)
         left += len(cached) - len(gone)
     result = {"clearedCount": cleared, "remainingCount": left}
-    return {"success": True, "message": say(call, "The cache is cleared."), "result": result}
+    return {"success": True, "message": call.translated("The cache is cleared."), "result": result}
 
 
 _MOST_SEARCHED = 500
@@ -140,7 +131,7 @@ def broken_links(call: Call) -> dict[str, Any]:
     """Links that lead nowhere, those to files that moved first: these are `known`, and can be repaired."""
     links = call.book.whole.broken_links()
     return {
-        "message": say(call, "Broken links."),
+        "message": call.translated("Broken links."),
         "links": [asdict(each) for each in links[:_MOST_LINKS]],
         "total": len(links),
         "known": sum(each.path is not None for each in links),

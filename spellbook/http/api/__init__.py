@@ -5,13 +5,12 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from spellbook.http import admin
-from spellbook.http.api import changes, finding, health, jobs, notes, openapi
+from spellbook.http.api import changes, finding, health, notes, openapi
 
 ENDPOINTS = (*finding.ENDPOINTS, *notes.ENDPOINTS, *changes.ENDPOINTS)
 
 
 def routes() -> list[Route]:
     """Return the routes."""
-    plain = (*health.ROUTES, *jobs.ROUTES)
-    described = openapi.route((*ENDPOINTS, *admin.ENDPOINTS), plain)
-    return [*plain, described, *(endpoint.route for endpoint in ENDPOINTS)]
+    described = openapi.route((*ENDPOINTS, *admin.ENDPOINTS))
+    return [*health.ROUTES, described, *(endpoint.route for endpoint in ENDPOINTS)]

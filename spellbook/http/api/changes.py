@@ -1,4 +1,4 @@
-"""Routes that change the vault as a whole, or list its changes: log, undo, restore, move, merge, articles, jobs."""
+"""Routes that change the vault as a whole, list its changes, or show and cancel long work."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from spellbook.http.api import jobs, notes
+from spellbook.http.api import notes
+from spellbook.http.callers import Caller
 from spellbook.http.endpoints import Call, Endpoint, Reply
 from spellbook.http.jobs import Job, Work
 from spellbook.mcp.articles import listed
 from spellbook.mcp.toolsets import backup
 from spellbook.system.errors import MemoryNotFound
 from spellbook.verbs import memories, table
+from spellbook.verbs.declare import verb
 
 
 def log(call: Call, limit: int, path: str) -> dict[str, Any]:
@@ -118,7 +120,7 @@ def checked(call: Call) -> dict[str, Any]:
     """The last check that was done, its result and its time."""
     if (job := call.served.jobs.last("check")) is None:
         raise MemoryNotFound("No check was done yet.", "POST /api/check starts one.")
-    return jobs.shown(job, call.caller)
+    return shown_job(job, call.caller)
 
 
 def _start(call: Call, kind: str, work: Work) -> Reply:
@@ -128,7 +130,29 @@ def _start(call: Call, kind: str, work: Work) -> Reply:
 
 def begun(call: Call, job: Job) -> Reply:
     """Return the answer to a request whose job still runs."""
-    return Reply({"job": jobs.shown(job, call.caller)}, 202, {"Location": f"/api/jobs/{job.id}"})
+    return Reply({"job": shown_job(job, call.caller)}, 202, {"Location": f"/api/jobs/{job.id}"})
+
+
+def shown_job(job: Job, who: Caller) -> dict[str, Any]:
+    """Return a job as JSON. The rest tells of notes that a limited caller may not see."""
+    return {"id": job.id, "kind": job.kind, "state": job.state} if who.is_limited else job.as_dict()
+
+
+def jobs(call: Call) -> dict[str, Any]:
+    """The running job and those that ended last, newest first, without their results."""
+    rows = [shown_job(each, call.caller) for each in call.served.jobs.all()]
+    return {"jobs": [{key: value for key, value in row.items() if key != "result"} for row in rows]}
+
+
+def job(call: Call) -> dict[str, Any]:
+    """One job."""
+    return shown_job(call.served.jobs.job(call.id), call.caller)
+
+
+def cancel(call: Call) -> Reply:
+    """Ask a job to stop. 202 while it still runs, 200 once it has ended."""
+    asked = call.served.jobs.cancel(call.id)
+    return Reply(shown_job(asked, call.caller), 202 if asked.state == "running" else 200)
 
 
 ENDPOINTS = (
@@ -148,4 +172,7 @@ ENDPOINTS = (
     Endpoint("POST", "/api/import", import_, table.IMPORT, (202,), {"file": "source"}),
     Endpoint("POST", "/api/check", check, table.CHECK, (202,)),
     Endpoint("GET", "/api/check", checked, table.CHECKED),
+    Endpoint("GET", "/api/jobs", jobs, verb("jobs")),
+    Endpoint("GET", "/api/jobs/{id}", job, verb("job")),
+    Endpoint("DELETE", "/api/jobs/{id}", cancel, verb("cancel", "write"), (200, 202)),
 )

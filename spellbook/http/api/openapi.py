@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
@@ -23,18 +24,18 @@ PATH = "/api/openapi.json"
 _FAILING = (400, 401, 403, 404, 405, 409, 413, 421, 429, 500, 502, 503)
 _ERRORS = {str(status): {"$ref": "#/components/responses/Error"} for status in (*_FAILING, "default")}
 _JSON = {"application/json": {"schema": {"type": "object"}}}
+_OTHERS = {"/health": "Whether the vault is there.", PATH: "This document."}
 _REF = "#/components/schemas/{model}"
 
 
-def document(endpoints: Sequence[Endpoint], routes: Iterable[Route]) -> dict[str, Any]:
-    """Return the document of the endpoints, and of further `routes`, whose only argument is an id."""
+def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    """Return the document of the endpoints, and of the two addresses that are none."""
     paths: dict[str, dict[str, Any]] = {}
     schemas: dict[str, Any] = {}
     for endpoint in endpoints:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schemas)
-    for route in routes:
-        for method in sorted((route.methods or set()) - {"HEAD"}):
-            paths.setdefault(route.path, {})[method.lower()] = _plain(method, route)
+    for path, about in _OTHERS.items():
+        paths[path] = {"get": {**_head("GET", path, about), "responses": _ERRORS | _responses((200,))}}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -80,16 +81,6 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _plain(method: str, route: Route) -> dict[str, Any]:
-    """Describe a route that is no endpoint."""
-    summary = re.sub(r"^[A-Z]+: ", "", " ".join(str(route.endpoint.__doc__ or "").split()))
-    return {
-        **_head(method, route.path, summary),
-        **({"parameters": [_id()]} if "{id}" in route.path else {}),
-        "responses": _ERRORS | _responses((200, 202) if method == "DELETE" else (200,)),
-    }
-
-
 def _head(method: str, path: str, about: str) -> dict[str, Any]:
     name = re.sub(r"\W+", "_", f"{method.lower()}{path}").strip("_")
     return {"operationId": name, "summary": about.splitlines()[0] if about else path, "tags": [path.split("/")[1]]}
@@ -120,17 +111,12 @@ class _PlainSchema(GenerateJsonSchema):
         return False
 
 
-def route(endpoints: Sequence[Endpoint], routes: Sequence[Route]) -> Route:
-    """Return the route of the document. The document is made at the first request and kept."""
-    made: list[str] = []
+def route(endpoints: Sequence[Endpoint]) -> Route:
+    """Return the route of the document, which is made at the first request and kept."""
+    made = cache(lambda: json_of(document(endpoints)))
 
     async def openapi(request: Request) -> Response:
-        """GET: this document."""
         caller_of(request).require("read")
-        if not made:
-            whole = await in_thread(document, endpoints, [*routes, own])
-            made.append(json_of(whole))
-        return Response(made[0], media_type="application/json")
+        return Response(await in_thread(made), media_type="application/json")
 
-    own = Route(PATH, openapi)
-    return own
+    return Route(PATH, openapi)

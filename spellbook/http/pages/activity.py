@@ -97,13 +97,13 @@ def undo(shown: View) -> Response:
         _ = path.startswith("/note/") and shown.book.resolve(path.removeprefix("/note/"))
     except MemoryNotFound:  # the note was made, or moved here, by what is undone
         to = "/activity"
-    return shown.back(shown.entry("undo"), to)
+    return shown.back("undo", to=to)
 
 
 def restore(shown: View) -> Response:
     """Restore a file from the trash."""
     shown.ask(changes.restore, name=shown.form.get("name", ""))
-    return shown.back(shown.entry("restore"))
+    return shown.back("restore")
 
 
 ROUTES = [

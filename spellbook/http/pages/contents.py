@@ -67,23 +67,17 @@ class Folders:
         for path in sorted(filter(None, notes), key=fold):
             self._inside[path.rpartition("/")[0]].append(path)
 
-    def rows(self, of: str = "", levels: int = 1) -> tuple[Row, ...]:
-        """Return the folders in a folder, by name, with `levels` in all."""
-        return tuple(self._row(path, levels - 1) for path in self._inside.get(of, [])[:_MOST_ROWS])
+    def row(self, path: str = "", levels: int = 1) -> Row:
+        """Return a folder, "" for the vault, with the folders in it by name, `levels` in all."""
+        inside = self._inside.get(path, [])
+        rows = tuple(self.row(each, levels - 1) for each in inside[:_MOST_ROWS]) if levels else ()
+        name, notes, more = path.rpartition("/")[2], self.notes.get(path, 0), max(0, len(inside) - _MOST_ROWS)
+        return Row(name, notes, view.folder_address(path), rows, not levels and bool(inside), more)
 
-    def left_out(self, of: str = "") -> int:
-        """Return how many of the folders in a folder `rows` leaves out."""
-        return max(0, len(self._inside.get(of, ())) - _MOST_ROWS)
-
-    def first(self) -> tuple[Row, ...]:
-        """Return the first level, with the second unless that is long."""
+    def first(self) -> Row:
+        """Return the vault with the first level of folders, and with the second unless that is long."""
         second = sum(len(inside) for path, inside in self._inside.items() if "/" not in path)
-        return self.rows(levels=2 if second <= _MOST_AT_ONCE else 1)
-
-    def _row(self, path: str, levels: int) -> Row:
-        rows = self.rows(path, levels) if levels else ()
-        name, is_folded = path.rpartition("/")[2], not levels and path in self._inside
-        return Row(name, self.notes[path], view.folder_address(path), rows, is_folded, self.left_out(path))
+        return self.row(levels=2 if second <= _MOST_AT_ONCE else 1)
 
 
 def contents(shown: View) -> Response:
@@ -98,16 +92,18 @@ def contents(shown: View) -> Response:
         return _folder(shown, folder)
     folders = Folders(shown.book.folders())
     wanted = query.get("find", "").strip()
-    rows, more = _found(folders, fold(wanted)) if wanted else (_with_root(shown, folders), folders.left_out())
+    rows, more = _found(folders, fold(wanted)) if wanted else _with_root(shown, folders)
     tags = [
         Row(tag, notes, _address(tag=tag)) for tag, notes in shown.book.tags(_MOST_TAGS) if fold(wanted) in fold(tag)
     ]
     return shown.page("contents.html", wanted=wanted, rows=rows, more=more, tags=tags, most_tags=_TAGS, few=_FEW)
 
 
-def _with_root(shown: View, folders: Folders) -> tuple[Row, ...]:
-    alone = folders.notes.get("", 0)
-    return (*folders.first(), *([Row(shown.say("in no folder"), alone, view.folder_address(ROOT))] if alone else []))
+def _with_root(shown: View, folders: Folders) -> tuple[tuple[Row, ...], int]:
+    """Return the first folders, behind them the notes that are in none, and how many folders are left out."""
+    alone, first = folders.notes.get("", 0), folders.first()
+    rest = (Row(shown.say("in no folder"), alone, view.folder_address(ROOT)),) if alone else ()
+    return (*first.rows, *rest), first.more
 
 
 def _found(folders: Folders, wanted: str) -> tuple[tuple[Row, ...], int]:
@@ -129,9 +125,9 @@ def _folder(shown: View, path: str) -> Response:
     folders = Folders(shown.book.folders())
     if path not in folders.notes:
         raise MemoryNotFound(f"There is no folder {path[:200]!r}.", "The table of contents lists them.")
-    name, filter = path.rpartition("/")[2], {"path": f"{glob.escape(path)}/"}
-    values = {"folder": path, "crumbs": view.folders_above(path), "rows": folders.rows(path)}
-    return _listing(shown, name, filter, view.folder_address(path), **values, more=folders.left_out(path))
+    row, filter = folders.row(path), {"path": f"{glob.escape(path)}/"}
+    values = {"folder": path, "crumbs": view.folders_above(path), "rows": row.rows, "more": row.more}
+    return _listing(shown, row.name, filter, row.address, **values)
 
 
 def _listing(shown: View, name: str, filter: Filter, address: str, **more: Any) -> Response:

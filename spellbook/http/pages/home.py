@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from spellbook.capture.ledger import Ledger
-from spellbook.http.admin import alerts, memory
+from spellbook.http.admin import figures, memory
 from spellbook.http.api import changes, health
 from spellbook.http.pages import view
 from spellbook.http.pages.view import View
@@ -53,7 +53,7 @@ def _attention(shown: View, reason: str) -> list[str]:
     """Return the alerts in words. That there is no snapshot waits for a day: the server makes one by itself."""
     if not shown.may("admin"):  # the page tells how far the index is; this keeps answers incomplete
         return [shown.translated(reason)] if reason else []
-    listed, yesterday = shown.ask(alerts.alerts)["alerts"], local(time.time() - 86_400)
+    listed, yesterday = shown.ask(figures.alerts)["alerts"], local(time.time() - 86_400)
     left = [each for each in listed if each["id"] != "snapshot" or each["value"] or each["since"] < yesterday]
     return [each["what"] for each in left if each["id"] != "pending"]
 

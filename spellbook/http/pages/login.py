@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from functools import partial
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from spellbook.http.admin.common import language
-from spellbook.http.faults import fault
 from spellbook.http.guard import COOKIE
 from spellbook.http.pages import view
-from spellbook.http.served import in_thread, served_of
+from spellbook.http.served import in_thread, language, served_of
 from spellbook.http.tokens import COOKIE_SECONDS
 
 
@@ -34,18 +30,17 @@ async def page(request: Request) -> Response:
 
 
 async def enter(request: Request) -> Response:
-    """Take a token, as a form or as JSON, and give a cookie for it."""
-    body = await request.body()
-    is_json = "json" in request.headers.get("content-type", "")
-    fields = _fields(body, is_json)
+    """Take a token, and give a cookie for it."""
+    try:
+        fields = dict(parse_qsl((await request.body()).decode(), max_num_fields=10))
+    except ValueError:
+        fields = {}
     cookie = await in_thread(served_of(request).tokens.cookie, fields.get("token", "").strip())
     to = view.local(fields.get("to", "/"))
     if cookie is None:
-        request.app.state.guard.failed(request.client.host if request.client else "")
-        if is_json:
-            return fault(401, "AUTHENTICATION_ERROR", "The token is wrong.")
+        request.app.state.guard.failures.add(request.client.host if request.client else "")
         return _form(request, to, 401, "The token is wrong.")
-    return keep(request, JSONResponse({"status": "ok"}) if is_json else RedirectResponse(to, 303), COOKIE, cookie)
+    return keep(request, RedirectResponse(to, 303), COOKIE, cookie)
 
 
 def keep(request: Request, answer: Response, name: str, value: str, seconds: int = COOKIE_SECONDS) -> Response:
@@ -53,15 +48,6 @@ def keep(request: Request, answer: Response, name: str, value: str, seconds: int
     is_https = request.url.scheme == "https"
     answer.set_cookie(name, value, seconds, secure=is_https, httponly=True, samesite="strict")
     return answer
-
-
-def _fields(body: bytes, is_json: bool) -> Mapping[str, str]:
-    """Return the fields of a form; none of one that cannot be read."""
-    try:
-        fields = json.loads(body) if is_json else dict(parse_qsl(body.decode(), max_num_fields=10))
-    except (ValueError, RecursionError):
-        return {}
-    return {str(key): str(value) for key, value in fields.items()} if isinstance(fields, dict) else {}
 
 
 def leave(shown: view.View) -> Response:

@@ -190,7 +190,7 @@ def edit(shown: View) -> Response:
     except SpellbookError as error:
         values = {"mine": new, "theirs": theirs, "id": id, "note": shown.form.get("note", ""), "is_new": is_new}
         return shown.page("conflict.html", faults.status_of(error), error=error, **values)
-    return shown.back(shown.entry("revise", done["path"]))
+    return shown.back("revise", done["path"])
 
 
 def _lines(text: str) -> str:
@@ -224,7 +224,7 @@ def tick(shown: View) -> Response:
     box = line.index("[") + 1
     lines[named[0]] = f"{line[:box]}{'x' if line[box] == ' ' else ' '}{line[box + 1 :]}"
     done = shown.ask(notes.change, found.id, **found.change("\n".join(lines)))
-    return shown.back(shown.entry("revise", done["path"]))
+    return shown.back("revise", done["path"])
 
 
 def _box(line: str) -> bool:
@@ -246,14 +246,14 @@ def set_properties(shown: View) -> Response:
     if not changed or len(changed) > _MOST_FIELDS:
         raise InvalidInput("There is nothing to change.", "Edit a field, or name a new one, and save.")
     done = shown.ask(notes.change, shown.form.get("id", ""), metadata=changed)
-    return shown.back(shown.entry("revise", done["path"]))
+    return shown.back("revise", done["path"])
 
 
 def pin(shown: View) -> Response:
     """Pin a note, or let go of it."""
     pinned = True if shown.form.get("pinned") == "true" else None
     done = shown.ask(notes.change, shown.form.get("id", ""), metadata={"pinned": pinned})
-    return shown.back(shown.entry("revise", done["path"]))
+    return shown.back("revise", done["path"])
 
 
 def review(shown: View) -> Response:
@@ -264,7 +264,7 @@ def review(shown: View) -> Response:
         done = shown.ask(memory.review, memory_id=id, at=at or None)
     else:
         done = shown.ask(memory.review, memory_id=id, days=int(days))
-    return shown.back(shown.entry("revise", done["path"]))
+    return shown.back("revise", done["path"])
 
 
 def erase(shown: View) -> Response:
@@ -274,8 +274,8 @@ def erase(shown: View) -> Response:
         chunk = shown.book.resolve(id)
         linked = shown.book.around(id).backlinks
         return shown.page("erase.html", chunk=chunk, id=id, linked=linked)
-    done = shown.ask(notes.erase, id)
-    return shown.back(done["entry"], shown.form.get("to") or "/activity")
+    shown.ask(notes.erase, id)
+    return shown.back("erase", to=shown.form.get("to") or "/activity")
 
 
 def move(shown: View) -> Response:
@@ -295,7 +295,7 @@ def move(shown: View) -> Response:
     if done.get("changed") or done.get("left"):
         return shown.page("move.html", done=done, id=old, folder=folder, name=name)
     done = shown.ask(changes.move, old=old, new=new, dry_run=False)
-    return shown.back(shown.entry(moves.VERB), view.note_address(shown.book.resolve(done["new"]).note))
+    return shown.back(moves.VERB, to=view.note_address(shown.book.resolve(done["new"]).note))
 
 
 def graph(shown: View) -> Response:

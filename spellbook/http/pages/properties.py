@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ NAMES = (
 DATE = "DAY MONTH YEAR"
 """A date as it is said; the Korean has NUMBER for the month."""
 
-_ELSEWHERE = {"id", "agent", "title", "pinned", *RELATIONS}
+_ELSEWHERE = {"id", "agent", "title", "pinned", "tags", "tag", *RELATIONS}
 """Keys that the page says in another place."""
 
 _MOST_VALUES = 40
@@ -50,22 +50,18 @@ class Property:
 
 def read(meta: Mapping[str, Any], tags: Sequence[str], phrase: Callable[..., str]) -> list[Property]:
     """Return the properties of a note to be read; `tags` are all of its tags, also those in its text."""
-    listed = [*_read(meta, phrase)]
-    return [*([Property("tags", "tags", tuple(tags[:_MOST_VALUES]))] if tags else []), *listed]
-
-
-def _read(meta: Mapping[str, Any], phrase: Callable[..., str]) -> Iterator[Property]:
+    listed = [Property("tags", "tags", tuple(tags[:_MOST_VALUES]))] if tags else []
     for key, value in meta.items():
-        if key in _ELSEWHERE or key in {"tags", "tag"} or value in (None, "", [], {}):
+        if key in _ELSEWHERE or value in (None, "", [], {}):
             continue
         if isinstance(value, list) and not any(isinstance(each, list | dict) for each in value):
-            yield Property(key, "list", tuple(_text(each, phrase) for each in value[:_MOST_VALUES]))
+            listed.append(Property(key, "list", tuple(_text(each, phrase) for each in value[:_MOST_VALUES])))
         elif isinstance(value, str) and (day := _day(value)):
-            yield Property(key, "date", (date(day, phrase),))
-        elif isinstance(value, str) and _ADDRESS.fullmatch(value):
-            yield Property(key, "link", (value,))
+            listed.append(Property(key, "date", (date(day, phrase),)))
         else:
-            yield Property(key, "text", (_text(value, phrase),))
+            kind = "link" if isinstance(value, str) and _ADDRESS.fullmatch(value) else "text"
+            listed.append(Property(key, kind, (_text(value, phrase),)))
+    return listed
 
 
 def edited(meta: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -87,12 +83,9 @@ def ago(chunk: StoredChunk, phrase: Callable[..., str], count: Callable[[int, st
         return phrase("{0} ago", number) if minutes else phrase("just now")
     day = dt.date.fromisoformat(chunk.day)
     days = (dt.date.today() - day).days
-    near = [
-        phrase("Today").lower(),
-        phrase("Yesterday").lower(),
-        *(phrase("{0} ago", count(number, "day")) for number in range(2, 7)),
-    ]
-    return near[days] if 0 <= days < len(near) else date(day, phrase)
+    if days in (0, 1):
+        return phrase("Yesterday" if days else "Today").lower()
+    return phrase("{0} ago", count(days, "day")) if 1 < days < 7 else date(day, phrase)
 
 
 def _day(text: str) -> dt.date | None:

@@ -46,9 +46,8 @@ def _chains(items: Sequence[DecisionItem]) -> list[tuple[str, list[dict[str, Any
     """Return the decisions of each topic, the earliest first. They come newest first, so topics do too."""
     chains: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for item in items:
-        chains[item.chunk.topic].insert(
-            0, {**item.as_dict(), "title": item.chunk.title, "is_superseded": item.is_superseded}
-        )
+        row = {**item.as_dict(), "title": item.chunk.title, "is_superseded": item.is_superseded}
+        chains[item.chunk.topic].insert(0, row)
     return list(chains.items())
 
 
@@ -56,7 +55,7 @@ def outcome(shown: View) -> Response:
     """Record how a decision turned out."""
     fields = {"outcome": shown.form.get("outcome", ""), "reason": shown.form.get("reason", "").strip()}
     done = shown.ask(changes.outcome, shown.form.get("id", ""), **fields)
-    return shown.back(shown.entry("revise", done["path"]))
+    return shown.back("revise", done["path"])
 
 
 def articles(shown: View) -> Response:
@@ -76,24 +75,21 @@ def save(shown: View) -> Response:
     names = _names(shown.form.get("categories", ""))
     source, text = shown.form.get("source", "").strip(), shown.form.get("text", "")
     done = shown.ask(changes.save, source=source, categories=names, text=text)
-    return shown.back(shown.entry("save", done["path"]), view.note_address(done["id"]))
+    return shown.back("save", done["path"], view.note_address(done["id"]))
 
 
 def file(shown: View) -> Response:
     """Change the categories of an article."""
     names = _names(shown.form.get("categories", ""))
     done = shown.ask(notes.change, shown.form.get("id", ""), metadata={"categories": names})
-    return shown.back(shown.entry("revise", done["path"]))
+    return shown.back("revise", done["path"])
 
 
 def sessions(shown: View) -> Response:
     """List captured sessions, newest first, with the number of exchanges of each."""
     offset = shown.number("offset", 0)
-    listed, chunks = (
-        shown.book.recent(_PAGE, offset, {"category": "session", "trust": "agent"}),
-        shown.book.index.catalog.at,
-    )
-    return shown.page("sessions.html", listed=listed, chunks=chunks, offset=offset, page=_PAGE)
+    listed = shown.book.recent(_PAGE, offset, {"category": "session", "trust": "agent"})
+    return shown.page("sessions.html", listed=listed, chunks=shown.book.index.catalog.at, offset=offset, page=_PAGE)
 
 
 def _names(text: str) -> list[str]:

@@ -69,9 +69,6 @@ _MOST_EXCERPTED = 20_000
 _MOST_WORDS = 64
 """Words of a question that are marked."""
 
-_MOST_MARKED = 128
-"""Words that are marked, with those that stood for them."""
-
 _MOST_ENDING = 12
 """Letters of an ending that a marked word may have."""
 
@@ -273,7 +270,7 @@ def found_words(query: str, others: Iterable[str] = ()) -> re.Pattern[str] | Non
     wanted = {korean.stem(word) if _HANGUL.search(word) else word for word in telling}
     phrases = {tuple(terms.runs(other)): _MOST_INFLECTION for other in others}
     phrases |= {(word,): _MOST_ENDING for word in wanted}
-    longest = sorted(filter(None, phrases), key=lambda words: -sum(map(len, words)))[:_MOST_MARKED]
+    longest = sorted(filter(None, phrases), key=lambda words: -sum(map(len, words)))
     parts = [_forms(words, phrases[words]) for words in longest if len("".join(words)) > 1 or not words[0].isascii()]
     return re.compile(rf"(?<![^\W_가-힣])(?:{'|'.join(parts)})", re.I) if parts else None
 
@@ -331,9 +328,8 @@ def gist(chunk: StoredChunk) -> str:
 
 def _cut(text: str, most: int) -> str:
     """Return the beginning of a text, cut at a space if there is one in its second half."""
-    return (
-        text if len(text) <= most else text[:most].rpartition(" ")[0] if " " in text[most // 2 : most] else text[:most]
-    )
+    cut = text[:most]
+    return cut.rpartition(" ")[0] if len(text) > most and " " in cut[most // 2 :] else cut
 
 
 def _plain_text(text: str, heading: str) -> str:

@@ -15,6 +15,7 @@ from spellbook.http.pages import rendering, view
 from spellbook.http.pages.view import View
 from spellbook.search import packing, presentation
 from spellbook.search.ranking import Hit
+from spellbook.search.scores import FOREIGN
 from spellbook.settings.limits import MOST_HITS
 from spellbook.text import terms
 from spellbook.text.stop_words import STOP_WORDS
@@ -38,8 +39,8 @@ def search(shown: View) -> Response:
     wanted["mode"] = wanted["mode"] if wanted["mode"] in MODES else "search"
     is_brief = "hx-request" in shown.request.headers and "brief" in shown.query
     offset = min(shown.number("offset", 0), MOST_HITS - _HITS)
-    values: dict[str, Any] = {"wanted": wanted, "modes": MODES, "days": DAYS, "answer": None, "missing": None}
-    values["offset"] = offset
+    values: dict[str, Any] = {"wanted": wanted, "modes": MODES, "days": DAYS, "offset": offset}
+    values |= {"answer": None, "missing": None}
     if wanted["q"]:
         options: dict[str, Any] = {"query": wanted["q"], "mode": wanted["mode"], "as_of": wanted["as_of"]}
         options["limit"] = _BRIEF if is_brief else offset + _HITS
@@ -76,17 +77,13 @@ def search(shown: View) -> Response:
 def told(hit: Hit, query: str) -> Hit:
     """Return a hit without the reason that it is in another language if the question has letters of its script."""
     is_foreign = terms.scripts(query).keys().isdisjoint(terms.scripts(hit.chunk.text))
-    left = [one for one in hit.why.get("adjustments", ()) if is_foreign or one["reason"] != presentation.FOREIGN]
+    left = [one for one in hit.why.get("adjustments", ()) if is_foreign or one["reason"] != FOREIGN]
     return replace(hit, why={**hit.why, "adjustments": left})
 
 
 def _filter(wanted: dict[str, str]) -> dict[str, Any]:
     """Return the filter that the chips say."""
-    limits: dict[str, Any] = {}
-    if wanted["category"]:
-        limits["category"] = wanted["category"]
-    if wanted["tag"]:
-        limits["tags"] = wanted["tag"]
+    limits: dict[str, Any] = {key: wanted[of] for key, of in (("category", "category"), ("tags", "tag")) if wanted[of]}
     if wanted["days"] in DAYS:
         limits["when"] = f"{dt.date.today() - dt.timedelta(days=int(wanted['days']))}.."
     return limits

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from spellbook.capture.ledger import Ledger
-from spellbook.http.admin import alerts, upkeep
+from spellbook.http.admin import figures, upkeep
 from spellbook.http.api import changes, finding
 from spellbook.http.callers import RIGHTS
 from spellbook.http.guard import COOKIE
@@ -25,7 +25,7 @@ def health(shown: View, reply: object = None) -> Response:
     is_admin = shown.may("admin")
     # It names notes that not every caller may see.
     last = None if shown.caller.is_limited else shown.served.jobs.last("check")
-    alarms = shown.ask(alerts.alerts)["alerts"] if is_admin else []  # those about the machine are the API's
+    alarms = shown.ask(figures.alerts)["alerts"] if is_admin else []  # those about the machine are the API's
     listed = [each for each in alarms if each["id"] in {"degraded", "disk"}]
     found = {"status": shown.ask(finding.status), "result": last.result if last else None, "reply": reply}
     return shown.page("health.html", admin=is_admin, alerts=listed, **found)
@@ -40,7 +40,7 @@ def mend(shown: View) -> Response:
     """Show which links would be repaired, then repair them."""
     is_sure = shown.form.get("sure") == "yes"
     reply = shown.ask(changes.mend_links, dry_run=not is_sure)
-    return shown.back(shown.entry("doctor")) if is_sure else shown.page("mend.html", reply=reply)
+    return shown.back("doctor") if is_sure else shown.page("mend.html", reply=reply)
 
 
 def merge(shown: View) -> Response:
@@ -48,7 +48,7 @@ def merge(shown: View) -> Response:
     a, b, is_sure = shown.form.get("a", ""), shown.form.get("b", ""), shown.form.get("sure") == "yes"
     done = shown.ask(changes.merge, a=a, b=b, keep=shown.form.get("keep", ""), dry_run=not is_sure)
     if is_sure:
-        return shown.back(shown.entry("merge"), view.note_address(done["id"]))
+        return shown.back("merge", to=view.note_address(done["id"]))
     return shown.page("merge.html", done=done, a=a, b=b)
 
 

@@ -8,10 +8,9 @@ which says what to do and goes back to a page; with a cookie it needs the value 
 from __future__ import annotations
 
 import datetime as dt
-import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode
@@ -23,16 +22,14 @@ from starlette.routing import Route
 from spellbook.capture.ledger import Ledger
 from spellbook.editing import moves
 from spellbook.http import admin, api, faults, served
-from spellbook.http.admin.common import language
 from spellbook.http.api.notes import entry_of
-from spellbook.http.callers import Caller, May
+from spellbook.http.callers import May
 from spellbook.http.endpoints import Call, Endpoint, Reply, check_id, checked
 from spellbook.http.guard import COOKIE
 from spellbook.http.jobs import Job
 from spellbook.http.pages import properties, rendering
 from spellbook.http.tokens import Tokens
 from spellbook.index.privacy import ON_PURPOSE
-from spellbook.library.reader import Reader
 from spellbook.search import newest, presentation
 from spellbook.settings import translate
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
@@ -48,7 +45,6 @@ _MOST_FIELDS = 100
 _MOST_PATH = 200
 _NOTES = re.compile("/(?:note|history)/")
 _FOR_PROGRAMS = re.compile(r"\w\(|get_index|/api/|/admin/")
-_log = logging.getLogger(__name__)
 
 Handler = Callable[["View"], Response]
 
@@ -73,33 +69,16 @@ def environment() -> Environment:
 
 
 @dataclass(frozen=True)
-class View:
-    """One request of a browser, with the book that it may see, its language, and the fields of its form."""
+class View(Call):
+    """One request of a browser, with its language and the fields of its form."""
 
-    request: Request
-    book: Reader
-    language: str
+    language: str = "en"
     form: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def caller(self) -> Caller:
-        """Who asks."""
-        return served.caller_of(self.request)
-
-    @property
-    def served(self) -> served.Served:
-        """The state of the server, with its jobs."""
-        return served.served_of(self.request)
 
     @property
     def query(self) -> Mapping[str, str]:
         """The query in the address."""
         return self.request.query_params
-
-    @property
-    def id(self) -> str:
-        """The id in the address."""
-        return str(self.request.path_params["id"])
 
     def number(self, name: str, default: int) -> int:
         """Return a number that the address asks, `default` for what is none."""
@@ -116,8 +95,7 @@ class View:
         self.caller.require(endpoint.right)
         if "{id}" in endpoint.path:
             check_id(id)
-        call = Call(self.request, self.served, self.caller, self.book, id)
-        done = endpoint.verb(call, **dict(checked(endpoint, arguments)))
+        done = endpoint.verb(replace(self, id=id), **dict(checked(endpoint, arguments)))
         return done.body if isinstance(done, Reply) else done
 
     @property
@@ -133,10 +111,6 @@ class View:
     def count(self, number: int, noun: str) -> str:
         """Return a number of things, as `3 notes`."""
         return self.say(f"{{0}} {noun}s", f"{number:,}") if self.language == "ko" else counted(number, noun)
-
-    def translated(self, message: str) -> str:
-        """Return a message of the package, whose values are in it, in the browser's language."""
-        return translate.translated(message, self.language)
 
     def page(self, template: str, code: int = 200, **values: Any) -> HTMLResponse:
         """Return a page, or a part of one, by its template."""
@@ -157,10 +131,10 @@ class View:
         """What a form must send back, "" where no cookie is needed."""
         return Tokens.csrf(self.request.cookies[COOKIE]) if self.caller.by_cookie else ""
 
-    def back(self, done: int | None = None, to: str = "") -> Response:
-        """Go to a page after an action; `done` is the entry of the log that can be undone there."""
+    def back(self, verb: str = "", path: str = "", to: str = "") -> Response:
+        """Go to a page after an action; after a `verb` its entry of the log, about a path, can be undone there."""
         place = local(to or self.form.get("to", ""))
-        if done:
+        if done := verb and entry_of(self.book, verb, path):
             path, _, rest = place.partition("#")
             place = f"{path}{'&' if '?' in path else '?'}{urlencode({'done': done})}{'#' + rest if rest else ''}"
         return RedirectResponse(place, 303)
@@ -174,10 +148,6 @@ class View:
         places = (was, now) if old == new else (old, new)  # the names, if the folder stays
         return verb, [quote.format(place or self.say("no folder")) for place in places] if move else []
 
-    def entry(self, verb: str, path: str = "") -> int | None:
-        """Return the latest entry of the log by a verb, about a path if one is given."""
-        return entry_of(self.book, verb, path)
-
 
 def say(language: str, english: str, *values: object) -> str:
     """Return a message of the pages, or one of a word that the package has too; `{0}` is the first value."""
@@ -187,11 +157,25 @@ def say(language: str, english: str, *values: object) -> str:
 
 def page(path: str, handler: Handler, right: May = "read") -> Route:
     """Return the route of a page; the caller needs `right`."""
+    return _route("GET", path, handler, right, served.in_thread)
 
+
+def action(path: str, handler: Handler, right: May = "write", *, waits: bool = False) -> Route:
+    """Return the route of what a form does; the caller needs `right`. `waits`: it waits for other machines."""
+    return _route("POST", path, handler, right, served.waiting if waits else served.in_thread)
+
+
+def _route(method: str, path: str, handler: Handler, right: May, thread: Callable[..., Any]) -> Route:
     async def answer(request: Request) -> Response:
-        return await served.in_thread(_answer, handler, request, {}, right)
+        body = await request.body() if method == "POST" else b""
+        try:
+            form = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+        except ValueError as error:
+            raise InvalidInput("The form could not be read.", "Open the page again.") from error
+        done: Response = await thread(_answer, handler, request, form, right)
+        return done
 
-    return Route(path, answer, methods=["GET"], name=handler.__name__)
+    return Route(path, answer, methods=[method], name=handler.__name__)
 
 
 def asking(verb: Callable[..., Any]) -> Handler:
@@ -205,37 +189,20 @@ def asking(verb: Callable[..., Any]) -> Handler:
     return ask
 
 
-def action(path: str, handler: Handler, right: May = "write", *, waits: bool = False) -> Route:
-    """Return the route of what a form does; the caller needs `right`. `waits`: it waits for other machines."""
-
-    async def answer(request: Request) -> Response:
-        run = served.waiting if waits else served.in_thread
-        body = await request.body()
-        try:
-            form = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
-        except ValueError as error:
-            raise InvalidInput("The form could not be read.", "Open the page again.") from error
-        return await run(_answer, handler, request, form, right)
-
-    return Route(path, answer, methods=["POST"], name=handler.__name__)
-
-
 def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: May = "read") -> Response:
     who, of = served.caller_of(request), served.served_of(request)
-    view = View(request, of.book_of(who), language(request), form)
+    view = View(request, of, who, of.book_of(who), request.path_params.get("id", ""), served.language(request), form)
     try:
         is_form = request.method == "POST" and who.by_cookie
         if is_form and not Tokens.is_csrf(request.cookies.get(COOKIE, ""), form.get("csrf", "")):
             raise PermissionDenied("This form is not from a page of this server, or you have logged in again since.")
         who.require(right)
         return handler(view)
-    except SpellbookError as error:
-        of.book.meter.failed(handler.__name__, "http", error)
-        return _error_page(view, error)
     except Exception as error:
         of.book.meter.failed(handler.__name__, "http", error)
-        _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return _error_page(view, SpellbookError(f"Spellbook failed with {type(error).__name__}."))
+        if not isinstance(error, SpellbookError):
+            error = faults.unforeseen(error, f"{request.method} {request.url.path}")
+        return _error_page(view, error)
 
 
 def _error_page(view: View, error: SpellbookError) -> Response:

@@ -88,9 +88,8 @@ def write(shown: View) -> Response:
         return _form(shown, typed, error)
     if done["status"] != "success":
         return _form(shown, typed, near=done["duplicates"])
-    return shown.back(
-        shown.entry("scribe", done["path"]), "/" if "q" in shown.form else view.note_address(done["chunk_id"])
-    )
+    to = "/" if "q" in shown.form else view.note_address(done["chunk_id"])
+    return shown.back("scribe", done["path"], to)
 
 
 def _digest(typed: Mapping[str, str]) -> str:

@@ -1,9 +1,8 @@
 """
 The catalog: files, notes, chunks, words and vectors in one SQLite file; the only SQL.
 
-It is derived from the vault and safe to delete. Many processes share it: each
-change is one `BEGIN IMMEDIATE` transaction that raises the generation, and
-nothing slow happens inside one.
+It is derived from the vault and safe to delete. Many processes share it: each change is one `BEGIN IMMEDIATE`
+transaction that raises the generation, and nothing slow happens inside one.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import contextlib
 import json
 import shutil
 import sqlite3
-import time
+from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -31,14 +30,13 @@ from spellbook.index.catalog.schema import Counts, ListedNote, StoredChunk, Topi
 from spellbook.index.catalog.second import Second
 from spellbook.index.catalog.sessions import Sessions
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
-from spellbook.index.catalog.usage import DAY, Usage
+from spellbook.index.catalog.usage import Usage
 from spellbook.index.catalog.vectors import Vectors
 from spellbook.index.filters import NO_GUIDES, Condition, bound, instant, moment, path_glob, spelled
 from spellbook.models.base import label_key
 from spellbook.notes.links import key
 from spellbook.system.errors import StorageError
-from spellbook.system.lazy import np, npt
-from spellbook.system.sqlite import BUSY_SECONDS, HURRIED_SECONDS, Database
+from spellbook.system.sqlite import BUSY_SECONDS, Database
 
 FILE = "catalog.db"
 
@@ -52,12 +50,6 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     **words.FUNCTIONS,
 }
 """Functions that the catalog adds to SQL, each with the number of its arguments."""
-
-_LONG = 20_000
-"""Characters of a note's labels up to which they are read with each of its chunks."""
-
-_SHRINK = "shrink"
-"""When the file may be made smaller: 0 once another form freed much of it, a time in seconds after a failed attempt."""
 
 _MUCH = 8_000_000
 """Bytes of free space from which on it is worth writing the file anew."""
@@ -77,18 +69,13 @@ class Catalog:
         self.free_bytes = self._database.free_bytes
         self.unmatched = partial(unmatched, self._database)
         self.vectors = Vectors(self._database, self._meta)
-        self.waiting = Waiting(self._database)
+        self.waiting = Waiting(self._database, "pending")
         self.labels = Labels(self._database)
         self.second = Second(self._database, self._meta)
 
     @classmethod
     def open(cls, state: Path) -> Catalog:
-        """
-        Open the catalog; make it if there is none, and build one of an older form anew. A damaged one is set aside.
-
-        Raises StorageError if the folder cannot be written, or if a newer
-        Spellbook wrote the catalog.
-        """
+        """Open the catalog of a state folder, made or built anew if need be. Raises StorageError."""
         catalog = cls(Database(state / FILE, FORM, build, FUNCTIONS))
         catalog._database.connection()
         return catalog
@@ -128,34 +115,16 @@ class Catalog:
         """Return the state of the index."""
         return self._meta.counts()
 
-    def set_looked(self, complaint: str = "") -> None:
-        """Record a scan of the whole vault, and why it failed, "" if it did not."""
-        if self.looked != complaint or not self.is_read:
+    def set_read(self) -> None:
+        """Record a scan of the whole vault."""
+        if not self.is_read:
             with self._database.transaction() as connection:
-                self._meta.put(connection, "looked", complaint)
                 self._meta.put(connection, "read_as", FORM)
-
-    @property
-    def looked(self) -> str | None:
-        """Why the last scan of the whole vault failed, "" if it did not, None before the first."""
-        value = self._meta.get("looked")
-        return None if value is None else str(value)
 
     @property
     def is_read(self) -> bool:
         """Whether the whole vault was scanned since the catalog has this form: else notes may be missing in it."""
         return bool(self._meta.get("read_as") == FORM)
-
-    def set_unseen(self, unseen: str) -> None:
-        """Record which folders the watcher cannot watch, and why; "" for none."""
-        if self.unseen != unseen:
-            with self._database.transaction() as connection:
-                self._meta.put(connection, "unseen", unseen)
-
-    @property
-    def unseen(self) -> str:
-        """Which folders the current or last watcher cannot watch, and why; "" for none."""
-        return str(self._meta.get("unseen") or "")
 
     def keys(self, conditions: Sequence[Condition]) -> list[str]:
         """Return the distinct vector keys of the chunks that meet `conditions`."""
@@ -164,17 +133,9 @@ class Catalog:
         return [key for (key,) in self._rows(sql, values)]
 
     def match(
-        self,
-        expression: str,
-        conditions: Sequence[Condition],
-        limit: int,
-        also: Sequence[int] = (),
+        self, expression: str, conditions: Sequence[Condition], limit: int, also: Sequence[int] = ()
     ) -> list[tuple[int, float]]:
-        """
-        Return chunk numbers and bm25 (larger is better) of an FTS5 expression, its columns weighted as `WEIGHTS` says.
-
-        The `limit` best come first, then those of the chunks `also` that match and meet `conditions`.
-        """
+        """Return numbers and bm25 (larger is better) of the `limit` best chunks that match, then of those of `also`."""
         others = [condition for condition in conditions if condition != NO_GUIDES]
         where, values = in_sql(self._database, others, chunks=True)
         join = "JOIN chunks ON chunk = words.rowid JOIN notes USING (note)" if others else ""
@@ -200,18 +161,15 @@ class Catalog:
         sql = f"SELECT rowid, -{_BM25} FROM words WHERE words MATCH ? AND +rowid IN (SELECT value FROM json_each(?))"
         return self._matches(sql, (expression, json.dumps(list(numbers))))
 
-    def numbers(self, expression: str, most: int = -1) -> npt.NDArray[np.int64]:
-        """Return the numbers of the chunks that match an FTS5 expression, in order, the first `most`; shape (n,)."""
+    def numbers(self, expression: str, most: int = -1) -> array[int]:
+        """Return the numbers of the chunks that match an FTS5 expression, in order, the first `most`."""
         # As one value: a word may be in thousands of chunks, and a row of its own for each takes twice as long.
         sql = "SELECT group_concat(rowid) FROM (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)"
-        return np.fromstring(self._matches(sql, (expression, most))[0][0] or "", dtype=np.int64, sep=",")
+        listed = self._matches(sql, (expression, most))[0][0]
+        return array("q", map(int, listed.split(",") if listed else ()))
 
     def frequency(self, expression: str, guides: int = 0, count: int | None = None) -> int:
-        """
-        Return how many chunks match an FTS5 expression; 0 if those of guides alone do, `guides` in all.
-
-        `count` is the number of all chunks that match, where that is known.
-        """
+        """Return how many chunks match, `count` if that is known; 0 if those of guides alone do, `guides` in all."""
         if count is None:
             count = int(self._matches("SELECT count(*) FROM words WHERE words MATCH ?", (expression,))[0][0])
         return count if not 0 < count <= guides or self.match(expression, (NO_GUIDES,), 1) else 0
@@ -268,11 +226,7 @@ class Catalog:
         return [ListedNote(*row) for row in self._rows(f"{sql} ORDER BY path", {**values, "folder": folder})]
 
     def newest(self, conditions: Sequence[Condition], limit: int, offset: int) -> tuple[list[StoredChunk], int]:
-        """
-        Return the first chunks of `limit` notes after the first `offset`, newest first by `filters.moment`.
-
-        Of two equally new the greater id comes first. Also return how many notes meet `conditions`.
-        """
+        """Return the first chunks of `limit` notes after `offset`, newest first, and how many meet `conditions`."""
         where, values = in_sql(self._database, conditions)
         with self.reading():
             [(total,)] = self._rows(f"SELECT count(*) FROM notes WHERE {where}", values)
@@ -359,35 +313,19 @@ class Catalog:
         return sum(part.stat().st_size for part in self.file.parent.glob(f"{FILE}*") if part.is_file())
 
     def shrink(self) -> bool:
-        """
-        Give the disk back what the file no longer needs, if that is much; return whether it was done.
-
-        It is done after the catalog was built anew from another form, or if most of the file is free, and where the
-        disk has room for two copies. Only readers go on meanwhile, so call it where nobody waits. If it fails it is
-        tried a day later.
-        """
+        """Write the file anew, where nobody waits, if most of it is free; say whether it was done."""
         pragmas = ("page_count", "freelist_count", "page_size")
         pages, free, size = self._rows(f"SELECT * FROM {', '.join(f'pragma_{name}' for name in pragmas)}")[0]
-        due = self._meta.get(_SHRINK)
-        if (due or 0) > time.time() or (due is None and (free <= pages // 2 or free * size < _MUCH)):
+        if free <= pages // 2 or free * size < _MUCH:
             return False
         with contextlib.suppress(StorageError, OSError):
-            if shutil.disk_usage(self.file.parent).free < 2 * (pages - free) * size + _MUCH:
-                return False
-            with self._database.transaction(patience=HURRIED_SECONDS) as connection:
-                self._meta.put(connection, _SHRINK, int(time.time()) + DAY)
-            self._database.vacuum()
-            with self._database.transaction() as connection:
-                connection.execute("DELETE FROM meta WHERE key = ?", (_SHRINK,))
-            return True
+            if shutil.disk_usage(self.file.parent).free > 2 * (pages - free) * size + _MUCH:
+                self._database.vacuum()
+                return True
         return False
 
     def optimize(self, action: str) -> int:
-        """
-        Do `analyze`, `index` (of words) or `vacuum`; return how many tables it was about.
-
-        Raises StorageError, also if another process is writing.
-        """
+        """Do `analyze`, `index` (of words) or `vacuum`; return of how many tables. Raises StorageError."""
         where = "sql LIKE '%USING fts5%'" if action == "index" else "type = 'table' AND name NOT LIKE 'sqlite%'"
         tables = [name for (name,) in self._rows(f"SELECT name FROM sqlite_master WHERE {where}")]
         if action == "vacuum":
@@ -429,26 +367,19 @@ class Catalog:
 
     def _find(self, where: str, values: Mapping[str, object], tables: str = "chunks JOIN notes") -> list[StoredChunk]:
         """Return chunks. CROSS in `tables` makes SQLite start with the chunks, not with the notes of a condition."""
-        labels = ("keywords", "tags", "meta")
-        short = ", ".join(f"CASE WHEN length({name}) <= {_LONG} THEN {name} END" for name in labels)
         rows = self._rows(
             f"""
             SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, coalesce(key, ''), topic,
-                   category, importance, created, updated, mtime_ns, ordinal, {short}, lead, tail
+                   category, importance, created, updated, mtime_ns, ordinal, keywords, tags, meta, lead, tail
             FROM {tables} USING (note) WHERE {where}
             """,
             values,
         )
         rows.sort(key=itemgetter(2, 15))  # by path and ordinal; SQLite would copy the texts while sorting
-        # Long labels are read once for each note, not for each of its chunks.
-        long = {row[2] for row in rows if row[16] is None or row[17] is None or row[18] is None}
-        rest = {path: self._rows("SELECT keywords, tags, meta FROM notes WHERE path = ?", (path,)) for path in long}
-        chunks = []
-        for row in rows:
-            keywords, tags, meta = next(iter(rest[row[2]]), ("[]", "[]", "{}")) if row[2] in rest else row[16:19]
-            parsed = list_of(keywords), list_of(tags), mapping_of(meta)
-            chunks.append(StoredChunk._make((*row[:16], *parsed, *row[19:])))
-        return chunks
+        return [
+            StoredChunk._make((*row[:16], list_of(row[16]), list_of(row[17]), mapping_of(row[18]), *row[19:]))
+            for row in rows
+        ]
 
 
 _BM25 = f"bm25(words, {', '.join(map(str, WEIGHTS))})"

@@ -1,46 +1,45 @@
-"""
-Texts that wait for their vectors: in what order they are embedded, and who is at which.
-"""
+"""Texts that wait for a vector of the embedder, or of the second encoder, and the order in which they are embedded."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Iterable, Sequence
 
 from spellbook.system.errors import StorageError
 from spellbook.system.sqlite import HURRIED_SECONDS, Database
 
-_TEXT = """
-    CASE WHEN label THEN (SELECT text FROM labels WHERE labels.key = pending.key LIMIT 1)
-    ELSE (SELECT embedded_text(above, lead, text, tail) FROM chunks WHERE chunks.key = pending.key LIMIT 1) END
-"""
+Row = tuple[str, str, str]
+"""The key of a vector, the kind of label ("" for the text of a chunk), and the text."""
 
 
 class Waiting:
-    """The table `pending` in a catalog's database; triggers keep its rows."""
+    """The table `pending` or `second_pending` in a catalog's database; triggers keep its rows."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, table: str) -> None:
+        self._database, self._table = database, table
 
-    def in_order(self) -> list[str]:
+    @property
+    def is_there(self) -> bool:
+        """Whether any text waits."""
+        return bool(self._database.rows(f"SELECT 1 FROM {self._table} LIMIT 1"))
+
+    def in_order(self, *, labels_last: bool = False) -> list[str]:
         """
-        Return the vector keys that have no vector yet, those first that are likely to be sought for.
+        Return the vector keys that have no vector yet, likely questions' answers first.
 
         First the texts that searches found by words, those of the latest search first. Then the labels of notes, which
         are short and name all their texts, titles before questions. Then the texts edited last; a note with nine links
-        to it counts as ten times as young.
+        to it counts as ten times as young. With `labels_last` the labels come last.
         """
-        return list(dict.fromkeys([*self.asked_for(), *self._labels(), *self._texts()]))
-
-    def in_haste(self) -> list[str]:
-        """Return the same keys in the order for somebody who waits for the texts edited last: labels come last."""
-        return [*self._texts(), *self._labels()]
+        texts, labels = self._texts(), self._labels()
+        return [*texts, *labels] if labels_last else list(dict.fromkeys([*self.asked_for(), *labels, *texts]))
 
     def _labels(self) -> list[str]:
         rows = self._database.rows(
-            """
-            SELECT key FROM pending CROSS JOIN labels USING (key) JOIN notes USING (note) WHERE pending.label
+            f"""
+            SELECT key FROM {self._table} CROSS JOIN labels USING (key) JOIN notes USING (note) WHERE label <> ''
             GROUP BY key ORDER BY labels.kind = 'title' DESC, max(mtime_ns) DESC, min(note)
             """
         )
@@ -49,11 +48,11 @@ class Waiting:
     def _texts(self) -> list[str]:
         # Without CROSS, SQLite would start with all chunks. Links are counted once for each note.
         rows = self._database.rows(
-            """
-            SELECT key FROM pending CROSS JOIN chunks USING (key) CROSS JOIN (
+            f"""
+            SELECT key FROM {self._table} CROSS JOIN chunks USING (key) CROSS JOIN (
                 SELECT note, (:now - mtime_ns / 1e9)
                 / (1 + (SELECT count(*) FROM links WHERE links.name = notes.name)) AS age
-                FROM notes WHERE note IN (SELECT note FROM pending CROSS JOIN chunks USING (key)) GROUP BY note
+                FROM notes WHERE note IN (SELECT note FROM {self._table} CROSS JOIN chunks USING (key)) GROUP BY note
             ) USING (note) GROUP BY key ORDER BY asked DESC, min(age), min(chunk)
             """,
             {"now": time.time()},
@@ -61,33 +60,25 @@ class Waiting:
         return [key for (key,) in rows]
 
     def ask_for(self, keys: Iterable[str]) -> None:
-        """Have those of `keys` that are pending embedded next. If another process is writing, nothing is done."""
-        now = time.time()
+        """Have `keys` embedded next, if they wait. If another process is writing, nothing is done."""
+        rows = [(time.time(), key) for key in keys]
         with contextlib.suppress(StorageError), self._database.transaction(patience=HURRIED_SECONDS) as connection:
-            connection.executemany("UPDATE pending SET asked = ? WHERE key = ?", [(now, key) for key in keys])
+            connection.executemany(f"UPDATE {self._table} SET asked = ? WHERE key = ?", rows)
 
     def asked_for(self) -> list[str]:
         """Return the keys that searches asked for, those of the latest search first."""
-        return [key for (key,) in self._database.rows("SELECT key FROM pending WHERE asked > 0 ORDER BY asked DESC")]
+        sql = f"SELECT key FROM {self._table} WHERE asked > 0 ORDER BY asked DESC"
+        return [key for (key,) in self._database.rows(sql)]
 
-    def claim(self, keys: Sequence[str], owner: str, seconds: float = 120) -> list[tuple[str, str]]:
-        """Return the keys and texts of `keys` that are still pending and that no other process embeds."""
-        now = time.time()
-        marks = ",".join("?" * len(keys))
-        with self._database.transaction() as connection:
-            rows: list[tuple[str, str]] = connection.execute(
-                f"SELECT key, {_TEXT} FROM pending WHERE key IN ({marks}) AND NOT (owner <> ? AND until > ?)",
-                (*keys, owner, now),
-            ).fetchall()
-            order = {key: i for i, key in enumerate(keys)}
-            rows.sort(key=lambda row: order[row[0]])
-            connection.executemany(
-                "UPDATE pending SET owner = ?, until = ? WHERE key = ?",
-                [(owner, now + seconds, key) for key, _ in rows],
-            )
-            return rows
-
-    def texts(self, keys: Sequence[str]) -> list[tuple[str, str]]:
-        """Return the keys and texts of `keys` that are still pending, even if another process embeds them."""
-        marks = ",".join("?" * len(keys))
-        return self._database.rows(f"SELECT key, {_TEXT} FROM pending WHERE key IN ({marks})", keys)
+    def texts(self, keys: Sequence[str]) -> list[Row]:
+        """Return the rows of `keys` that still wait, in this order."""
+        rows = self._database.rows(
+            f"""
+            SELECT given.value, label, CASE label
+                WHEN '' THEN (SELECT embedded_text(above, lead, text, tail) FROM chunks WHERE chunks.key = given.value)
+                ELSE (SELECT text FROM labels WHERE labels.key = given.value) END
+            FROM json_each(?) AS given JOIN {self._table} ON {self._table}.key = given.value ORDER BY given.key
+            """,
+            (json.dumps(list(keys)),),
+        )
+        return [row for row in rows if row[2] is not None]

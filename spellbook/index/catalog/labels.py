@@ -1,6 +1,4 @@
-"""
-The labels of notes: the title of each, and the questions that it names. Each has a vector of its own.
-"""
+"""The labels of notes: the title of each, and the questions that it names. Each has a vector of its own."""
 
 from __future__ import annotations
 
@@ -58,11 +56,7 @@ class Labels:
     def chunks(
         self, paths: Sequence[str], most: int = FIRST, limits: Sequence[Condition] = ()
     ) -> list[tuple[str, int, str]]:
-        """
-        Return path, number and vector key of the `most` first chunks of each note at `paths`, in order within it.
-
-        A chunk that says nothing has the key `NO_TEXT`.
-        """
+        """Return path, number and vector key ("" if it says nothing) of the first chunks of each note, in order."""
         where, values = in_sql(self._database, limits, chunks=True)
         return self._database.rows(
             f"""

@@ -1,6 +1,4 @@
-"""
-What notes link to, as written, and where files went; where a link leads is for `links.Files` to say.
-"""
+"""What notes link to, as written, and where files went; where a link leads is for `links.Files` to say."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ LABELS = ("tags", "keywords", "entities")
 """The keys of `fields` whose values relate two notes that share one: `search/related.py` weighs them."""
 
 _STEPS = 5
-"""
-Steps, from a note to the note that supersedes it, that are followed. By hand: a row of such notes may be long.
-"""
+"""Steps, from a note to the note that supersedes it, that are followed. By hand: a row of such notes may be long."""
 
 _MOST_BETWEEN = 20
 """
@@ -116,11 +112,7 @@ class Links:
         return [each.link for each in self._find("path = :value", path)]
 
     def to(self, names: Iterable[str], *, lines: bool = True) -> list[Linked]:
-        """
-        Return the links whose name is one of `names`, by the paths of their notes.
-
-        Without `lines`, each target of a note comes once, without line and fragment.
-        """
+        """Return the links with one of `names`; without `lines`, each target of a note once, without fragment."""
         where = "links.name IN (SELECT value FROM json_each(:value))"
         return self._find(where, json.dumps(list(names)), lines=lines)
 

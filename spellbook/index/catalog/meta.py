@@ -1,6 +1,4 @@
-"""
-The catalog's own state: its generation, the fingerprint of its embedder, and the result of the last scan.
-"""
+"""The catalog's own state: its generation, the fingerprint of its embedder, and the result of the last scan."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from spellbook.index.catalog.schema import ChunkRow, FileEntry, KnownFile
 from spellbook.index.catalog.tables import ADDED
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS
 from spellbook.notes.note import Fault, Stamp
-from spellbook.system.sqlite import Database, part
+from spellbook.system.sqlite import Database
 
 _OF_A_ROW = (
     ValueError,
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class _NotStoredError(Exception):
-    """One of several entries cannot be stored; its cause says why."""
+    """An entry cannot be stored; its cause says why."""
 
 
 class Notes:
@@ -102,24 +102,32 @@ class Notes:
         gone: Iterable[str],
         now: Callable[[str], Stamp | None],
         fingerprint: str,
-        heirs: Collection[str] = (),
+        moved: Collection[str] = (),
     ) -> tuple[list[str], list[str]]:
         """
         Store `entries` and remove `gone`; return the paths that were stored and removed.
 
-        `now` tells a file's stamp: one that changed since it was read, or came
-        back, is left for the next run, so that of two processes the one with
-        the older bytes yields. Ids that fall free go to `heirs` first, the paths
-        to which notes were moved. Entries cut for another embedding than the
-        catalog's are refused the same way.
+        `now` tells a file's stamp: one that changed since it was read, or came back, is left for the next run, so that
+        of two processes the one with the older bytes yields. Entries cut for another embedding than the catalog's are
+        left too. Ids that fall free go to `moved` first, the paths to which notes were moved. An entry that cannot be
+        stored becomes a fault.
         """
         entries, gone = list(entries), list(gone)
         try:
-            return self._apply(entries, gone, now, fingerprint, heirs, self._store)
-        except _NotStoredError:
-            # One by one, so that one bad note does not affect others. A savepoint around all of them would cost twice
-            # the time in a large catalog: SQLite walks all pages that changed since it with each row.
-            return self._apply(entries, gone, now, fingerprint, heirs, self._store_each)
+            return self._apply(entries, gone, now, fingerprint, moved)
+        except _NotStoredError as failure:
+            if len(entries) == 1:
+                [entry], error = entries, failure.__cause__
+                if entry.note is None:
+                    raise error or failure from None
+                _log.exception("%s cannot be kept", entry.path, exc_info=error)
+                fault = Fault(entry.path, 0, f"Spellbook cannot keep it ({type(error).__name__}: {error})")
+                bare = FileEntry(entry.path, entry.stamp, entry.read_ns, entry.sha256, (fault,))
+                return self._apply([bare], gone, now, fingerprint, moved)
+        # One by one, so that one bad note does not affect others. A savepoint around each would cost twice the time in
+        # a large catalog: SQLite walks all pages that changed since it with each row.
+        stored = [path for one in entries for path in self.apply([one], (), now, fingerprint, moved)[0]]
+        return stored, self.apply((), gone, now, fingerprint, moved)[1]
 
     def _apply(
         self,
@@ -127,52 +135,29 @@ class Notes:
         gone: Sequence[str],
         now: Callable[[str], Stamp | None],
         fingerprint: str,
-        heirs: Collection[str],
-        store: Callable[[sqlite3.Connection, Sequence[FileEntry]], set[str]],
+        moved: Collection[str],
     ) -> tuple[list[str], list[str]]:
         with self._database.transaction() as connection:
             if self._meta.fingerprint != fingerprint:
                 return [], []
             before = int(connection.total_changes)
-            affected: set[str] = set()
             lost = [path for path in gone if now(path) is None]
             leaving = self._links.leaving(lost)
-            affected |= self._forget(connection, lost)
+            affected = self._forget(connection, lost)
             for sql in ("DELETE FROM faults WHERE path = ? AND NOT walk", "DELETE FROM files WHERE path = ?"):
                 connection.executemany(sql, [(path,) for path in lost])
             current = [entry for entry in entries if now(entry.path) == entry.stamp]
-            affected |= store(connection, current)
-            self._settle_ids(connection, affected, heirs)
+            try:
+                self._remember(connection, current)
+                # A file that could not be opened is stored without a hash, and its note stays as it was.
+                affected |= self._replace_notes(connection, [entry for entry in current if entry.sha256])
+            except _OF_A_ROW as error:
+                raise _NotStoredError from error
+            self._settle_ids(connection, affected, moved)
             self._links.record_moves(connection, leaving)
             if connection.total_changes != before:
                 self._meta.bump(connection, "generation")
             return [entry.path for entry in current], lost
-
-    def _store(self, connection: sqlite3.Connection, entries: Sequence[FileEntry]) -> set[str]:
-        """Store entries; return the ids whose owner may change. Raises _NotStoredError if one cannot be stored."""
-        try:
-            self._remember(connection, entries)
-            # A file that could not be opened is stored without a hash, and its note stays as it was.
-            return self._replace_notes(connection, [entry for entry in entries if entry.sha256])
-        except _OF_A_ROW as error:
-            raise _NotStoredError from error
-
-    def _store_each(self, connection: sqlite3.Connection, entries: Sequence[FileEntry]) -> set[str]:
-        """Do the same as `_store`, but an entry that cannot be stored becomes a fault."""
-        affected: set[str] = set()
-        for entry in entries:
-            try:
-                with part(connection):
-                    affected |= self._store(connection, [entry])
-            except _NotStoredError as failure:
-                error = failure.__cause__
-                if entry.note is None:
-                    raise error or failure from None
-                _log.exception("%s cannot be kept", entry.path, exc_info=error)
-                fault = Fault(entry.path, 0, f"Spellbook cannot keep it ({type(error).__name__}: {error})")
-                bare = FileEntry(entry.path, entry.stamp, entry.read_ns, entry.sha256, (fault,))
-                affected |= self._store_each(connection, [bare])
-        return affected
 
     def touch(self, entries: Sequence[FileEntry]) -> None:
         """Record that files were read again and have not changed; the generation stays."""
@@ -302,7 +287,7 @@ class Notes:
             seq = self._meta.bump(connection, "seq")
             connection.executemany("UPDATE vectors SET seq = ? WHERE key = ?", [(seq, key) for (key,) in back])
 
-    def _settle_ids(self, connection: sqlite3.Connection, names: set[str], heirs: Collection[str]) -> None:
+    def _settle_ids(self, connection: sqlite3.Connection, names: set[str], moved: Collection[str]) -> None:
         """
         Decide which note has each id of `names`.
 
@@ -321,7 +306,7 @@ class Notes:
             ).fetchall()
             owner: tuple[Any, ...] | None = next((row for row in rows if _path_id(row[1]) == name), None)
             claimants = [row for row in rows if row[2] == name]
-            claimants.sort(key=lambda row: (row[3] != name, row[1] not in heirs))
+            claimants.sort(key=lambda row: (row[3] != name, row[1] not in moved))
             winner = owner or (claimants[0] if claimants else None)
             for row in rows:
                 note, path, declared, id = row

@@ -1,6 +1,4 @@
-"""
-The rows of the catalog's tables as plain values; `tables` has the tables.
-"""
+"""The rows of the catalog's tables as plain values; `tables` has the tables."""
 
 from __future__ import annotations
 
@@ -237,11 +235,7 @@ def topic_of(row: Sequence[Any]) -> Topic:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """
-    The state of the index; `pending` counts distinct texts of chunks without a vector.
-
-    `second_pending` counts those without one of the second encoder, once there is one.
-    """
+    """The state of the index; `pending` and `second_pending` count texts of chunks without a vector."""
 
     generation: int
     notes: int

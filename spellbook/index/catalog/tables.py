@@ -12,7 +12,7 @@ import sqlite3
 
 from spellbook.system.sqlite import run_script
 
-FORM = 27
+FORM = 28
 """The number of this form; it grows with each change of the tables, or of how they are filled."""
 
 WEIGHTS = (3.0, 3.0, 3.0, 1.0, 1.0, 0.5)
@@ -141,23 +141,22 @@ _VECTORS = """
     CREATE TABLE spared (key TEXT PRIMARY KEY, until INTEGER) WITHOUT ROWID;
 
     -- Texts that wait for a vector are kept by triggers, so that reading them takes the same time in every vault.
-    -- `asked` is when a search last found one by words. Labels wait too, but are not counted: a text can be found by
-    -- meaning before its note's title has a vector.
-    CREATE TABLE pending (
-        key TEXT PRIMARY KEY, owner TEXT DEFAULT '', until REAL DEFAULT 0, asked REAL NOT NULL DEFAULT 0,
-        label INTEGER NOT NULL DEFAULT 0
-    ) WITHOUT ROWID;
+    -- `asked` is when a search last found one by words. Labels, whose kind is in `label`, wait too but are not counted:
+    -- a text can be found by meaning before its note's title has a vector.
+    CREATE TABLE pending (key TEXT PRIMARY KEY, label TEXT NOT NULL DEFAULT '', asked REAL NOT NULL DEFAULT 0)
+        WITHOUT ROWID;
     CREATE INDEX pending_asked ON pending (asked) WHERE asked > 0;
-    CREATE TRIGGER pending_added AFTER INSERT ON pending WHEN NOT new.label BEGIN
+    CREATE TRIGGER pending_added AFTER INSERT ON pending WHEN new.label = '' BEGIN
         UPDATE meta SET value = value + 1 WHERE key = 'pending'; END;
-    CREATE TRIGGER pending_dropped AFTER DELETE ON pending WHEN NOT old.label BEGIN
+    CREATE TRIGGER pending_dropped AFTER DELETE ON pending WHEN old.label = '' BEGIN
         UPDATE meta SET value = value - 1 WHERE key = 'pending'; END;
     CREATE TRIGGER vector_added AFTER INSERT ON vectors BEGIN DELETE FROM pending WHERE key = new.key; END;
 
     -- The vectors of a second encoder, once one is used (`second` in `meta` names it), and the texts that wait for it.
     -- If keys change since the embedder does, its vectors go with them.
     CREATE TABLE second (seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, vector BLOB NOT NULL);
-    CREATE TABLE second_pending (key TEXT PRIMARY KEY, label TEXT NOT NULL DEFAULT '') WITHOUT ROWID;
+    CREATE TABLE second_pending (key TEXT PRIMARY KEY, label TEXT NOT NULL DEFAULT '', asked REAL NOT NULL DEFAULT 0)
+        WITHOUT ROWID;
     CREATE TRIGGER second_pending_added AFTER INSERT ON second_pending WHEN new.label = '' BEGIN
         UPDATE meta SET value = value + 1 WHERE key = 'second_pending'; END;
     CREATE TRIGGER second_pending_dropped AFTER DELETE ON second_pending WHEN old.label = '' BEGIN
@@ -166,14 +165,14 @@ _VECTORS = """
 """
 
 
-def _waits(table: str, label: str, pending: str, vectors: str, when: str = "", moved: str = "") -> str:
+def _waits(table: str, pending: str, vectors: str, when: str = "", moved: str = "") -> str:
     """
     Return the triggers by which the texts of `table` wait in `pending` until they are in `vectors`.
 
     Of chunks, `ADDED` does what follows an insertion, by the batch: with a trigger, SQLite would keep a journal of the
     pages that each row changes, which takes longer than the row.
     """
-    when = f"WHEN {when}" if when else ""
+    when, label = f"WHEN {when}" if when else "", "new.kind" if table == "labels" else "''"
     add = f"""
         INSERT OR IGNORE INTO {pending} (key, label)
             SELECT new.key, {label} WHERE NOT EXISTS (SELECT 1 FROM {vectors} WHERE key = new.key);
@@ -195,10 +194,10 @@ _MOVED = "INSERT OR IGNORE INTO second (key, vector) SELECT new.key, vector FROM
 TABLES = "".join(
     [
         *(_STATE, _NOTES, _CHUNKS, _VECTORS),
-        _waits("chunks", "0", "pending", "vectors"),
-        _waits("labels", "1", "pending", "vectors"),
-        _waits("chunks", "''", "second_pending", "second", _USED, _MOVED),
-        _waits("labels", "new.kind", "second_pending", "second", _USED, _MOVED),
+        _waits("chunks", "pending", "vectors"),
+        _waits("labels", "pending", "vectors"),
+        _waits("chunks", "second_pending", "second", _USED, _MOVED),
+        _waits("labels", "second_pending", "second", _USED, _MOVED),
     ]
 )
 """The script that makes all tables in an empty file."""
@@ -224,11 +223,7 @@ _ANEW = ("notes", "chunks", "pending", "second_pending", "catalog", "looked", "r
 
 
 def build(connection: sqlite3.Connection, form: int) -> None:
-    """
-    Make the tables in an empty file (`form` 0), or in place of those of an older form. Call it within a transaction.
-
-    Then no note is known, and the whole vault must be read; `Catalog.is_read` says so.
-    """
+    """Make the tables in an empty file (`form` 0), or in place of an older form; then the whole vault must be read."""
     if not form:
         run_script(connection, TABLES)
         return
@@ -244,7 +239,6 @@ def build(connection: sqlite3.Connection, form: int) -> None:
     connection.execute("DELETE FROM sqlite_sequence")
     connection.executemany("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", numbers)
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
-    connection.execute("INSERT OR REPLACE INTO meta VALUES ('shrink', 0)")
 
 
 def _set_aside(connection: sqlite3.Connection) -> set[str]:

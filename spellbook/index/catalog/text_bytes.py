@@ -6,7 +6,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from spellbook.system.lazy import lazy
+
+if TYPE_CHECKING:
+    from spellbook.notes import chunks
+else:  # It compiles many patterns, and a search by words needs none.
+    (chunks,) = lazy("spellbook.notes", "chunks")
 
 _LEVEL = 6
 _MEMORY = 5
@@ -28,9 +35,7 @@ def unpacked(data: bytes) -> str:
 
 
 def _embedded_text(above: str, lead: str, text: bytes, tail: str) -> str:
-    from spellbook.notes.chunks import embedded
-
-    return embedded(above, lead, unpacked(text), tail)
+    return chunks.embedded(above, lead, unpacked(text), tail)
 
 
 FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {

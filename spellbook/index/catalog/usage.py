@@ -1,8 +1,4 @@
-"""
-Use counts: how often notes were opened, how long verbs took, and what failed. None of it goes into a person's files.
-
-They are the one part of the catalog that cannot be rebuilt from the vault.
-"""
+"""Counts that the vault cannot say again: how often notes were opened, how long verbs took, and their errors."""
 
 from __future__ import annotations
 
@@ -20,9 +16,6 @@ from spellbook.text.unicode import digest_of
 
 KEPT_DAYS = 30
 """Days for which counts, timings and errors are kept."""
-
-HOURS = 48
-"""Hours for which counts are kept by the hour; older ones are those of a day (UTC)."""
 
 _HOUR = 3_600
 """Seconds of an hour."""
@@ -84,8 +77,6 @@ class Usage:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._folded = 0
-        """The hour in which this process last put old hours together into days."""
 
     def opened(self, notes: Iterable[str]) -> None:
         """Count that these notes, by id, were opened now. Raises StorageError if another process is writing."""
@@ -115,8 +106,7 @@ class Usage:
         now = time.time()
         hour = int(now) // _HOUR
         with self._database.transaction(patience=_PATIENCE) as connection:
-            if self._folded != hour:
-                _fold(connection, hour)
+            connection.execute("DELETE FROM counters WHERE hour < ?", (hour - KEPT_DAYS * 24,))
             connection.executemany(
                 """
                 INSERT INTO counters VALUES (?, ?, ?, ?)
@@ -134,12 +124,7 @@ class Usage:
                     """,
                     [(each.kind.id, *each.kind, each.count, each.first, each.last) for each in failures],
                 )
-                connection.execute("DELETE FROM errors WHERE last < ?", (now - KEPT_DAYS * DAY,))
-                connection.execute(
-                    "DELETE FROM errors WHERE id IN (SELECT id FROM errors ORDER BY last DESC LIMIT -1 OFFSET ?)",
-                    (_MOST_ERRORS,),
-                )
-        self._folded = hour
+                _trim(connection, "errors", "last")
 
     def counts(self, hours: int = KEPT_DAYS * 24) -> dict[str, Counter[int]]:
         """Return the counts of the last `hours`, this one included, by name, then by bucket."""
@@ -169,11 +154,7 @@ class Usage:
                 (time.time_ns(), now, by, reason, id),
             )
             connection.execute("DELETE FROM errors WHERE id = ?", (id,))
-            connection.execute("DELETE FROM resolved WHERE last < ?", (now - KEPT_DAYS * DAY,))
-            connection.execute(
-                "DELETE FROM resolved WHERE id IN (SELECT id FROM resolved ORDER BY at DESC LIMIT -1 OFFSET ?)",
-                (_MOST_ERRORS,),
-            )
+            _trim(connection, "resolved", "at")
             return moved.rowcount > 0
 
     def resolved(self, hours: int = KEPT_DAYS * 24) -> list[dict[str, object]]:
@@ -194,15 +175,8 @@ class Usage:
         ]
 
 
-def _fold(connection: sqlite3.Connection, hour: int) -> None:
-    """Put counts of hours that are older than HOURS together into days, and delete those older than KEPT_DAYS."""
-    old = f"hour < {hour - HOURS} AND hour % 24 <> 0"
-    connection.execute(
-        f"""
-        INSERT INTO counters SELECT name, bucket, hour / 24 * 24, sum(count) FROM counters
-        WHERE {old} GROUP BY 1, 2, 3
-        ON CONFLICT (name, bucket, hour) DO UPDATE SET count = count + excluded.count
-        """
-    )
-    connection.execute(f"DELETE FROM counters WHERE {old}")
-    connection.execute("DELETE FROM counters WHERE hour < ?", (hour - KEPT_DAYS * 24,))
+def _trim(connection: sqlite3.Connection, table: str, newest: str) -> None:
+    """Delete errors that are too old, and the oldest of too many."""
+    connection.execute(f"DELETE FROM {table} WHERE last < ?", (time.time() - KEPT_DAYS * DAY,))
+    too_many = f"SELECT id FROM {table} ORDER BY {newest} DESC LIMIT -1 OFFSET {_MOST_ERRORS}"
+    connection.execute(f"DELETE FROM {table} WHERE id IN ({too_many})")

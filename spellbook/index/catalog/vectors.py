@@ -1,6 +1,5 @@
 """
-The vectors of chunks and of notes' labels, by the keys of their texts. The same texts share one; unused ones are a
-cache.
+The vectors of chunks and labels, by the keys of their texts. The same texts share one; unused ones are a cache.
 """
 
 from __future__ import annotations
@@ -8,11 +7,10 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from spellbook.index.catalog.meta import Meta
-from spellbook.index.catalog.schema import NO_TEXT
 from spellbook.index.catalog.usage import DAY
 from spellbook.index.catalog.vector_bytes import compact, restored, width_of
 from spellbook.system.sqlite import Database
@@ -71,17 +69,14 @@ class Vectors:
         """
         return [text for (text,) in self._rows(sql, (json.dumps(list(keys)),))]
 
-    def add(self, rows: Iterable[tuple[str, bytes]], labels: Collection[str] = ()) -> int:
-        """Store vectors (float32, little endian) by key; return how many were new, `labels` (keys) not counted."""
+    def add(self, rows: Iterable[tuple[str, bytes]]) -> None:
+        """Store vectors (float32, little endian) by key."""
         now = int(time.time())
         with self._database.transaction() as connection:
             seq = self._meta.bump(connection, "seq")
-            sql = "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)"
             stored = [(key, compact(vector), seq, now) for key, vector in rows]
-            connection.executemany(sql, [row for row in stored if row[0] in labels])
-            added = connection.executemany(sql, [row for row in stored if row[0] not in labels]).rowcount
+            connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)", stored)
             self._meta.bump(connection, "generation")
-            return max(0, added)
 
     def has(self, keys: Iterable[str]) -> set[str]:
         """Return those of `keys` that have a vector."""
@@ -89,11 +84,7 @@ class Vectors:
         return {key for (key,) in self._rows(sql, (json.dumps(list(keys)),))}
 
     def since(self, seq: int, which: str = OF_CHUNKS) -> Iterator[tuple[str, bytes, int]]:
-        """
-        Return key, vector (float32, little endian) and seq of the vectors after `seq`, oldest first, read as needed.
-
-        Those that chunks use, or with OF_LABELS labels.
-        """
+        """Yield key, vector (float32) and seq of the vectors after `seq` that chunks (or OF_LABELS) use, by seq."""
         return self._read(f"SELECT key, vector, seq FROM vectors WHERE seq > ? AND {which} ORDER BY seq", seq)
 
     def _read(self, sql: str, value: object) -> Iterator[tuple[str, bytes, int]]:
@@ -103,11 +94,7 @@ class Vectors:
             yield from zip(keys, restored(stored), seqs, strict=True)
 
     def changes(self, seq: int, most: int = -1, which: str = OF_CHUNKS) -> list[tuple[str, int]]:
-        """
-        Return key and seq of the vectors after `seq`, oldest first; at most `most` if given.
-
-        Those that chunks use, or with OF_LABELS labels.
-        """
+        """Return key and seq of the vectors after `seq` that chunks (or OF_LABELS) use, by seq; at most `most`."""
         return self._rows(f"SELECT key, seq FROM vectors WHERE seq > ? AND {which} ORDER BY seq LIMIT ?", (seq, most))
 
     def count_changes(self, seq: int) -> int:
@@ -115,12 +102,7 @@ class Vectors:
         return int(self._rows(f"SELECT count(*) FROM vectors WHERE seq > ? AND {OF_CHUNKS}", (seq,))[0][0])
 
     def touched(self, change: int, since: float) -> list[str]:
-        """
-        Return the keys whose chunks may be other ones than before.
-
-        Those of notes that changed after `change`, see `changes`, and those that notes lost at `since` (seconds since
-        1970) or later.
-        """
+        """Return the keys of notes that changed after `change`, and the keys that notes lost at `since` or later."""
         sql = """
             SELECT key FROM chunks
             WHERE key IS NOT NULL AND note IN (SELECT note FROM changes WHERE seq > ?)
@@ -129,11 +111,7 @@ class Vectors:
         return [key for (key,) in self._rows(sql, (change, since))]
 
     def labels(self, keys: Sequence[str]) -> dict[str, dict[str, str]]:
-        """
-        Return what names the chunk of each of `keys` that is in use: id, path, heading, category, topic.
-
-        A missing value is "". If several chunks have one key, the first by path counts.
-        """
+        """Return id, path, heading, category and topic ("" if missing) of the first chunk, by path, of each key."""
         names = ("id", "path", "heading", "category", "topic")
         named: dict[str, dict[str, str]] = {}
         # CROSS makes SQLite start with the chunks, not with the notes by path.
@@ -147,18 +125,11 @@ class Vectors:
 
     def of(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the stored vectors of `keys` (float32, little endian); keys without one are left out."""
-        listed = [key for key in keys if key != NO_TEXT]
-        if not listed:
-            return {}
         sql = "SELECT key, vector, seq FROM vectors WHERE key IN (SELECT value FROM json_each(?))"
-        return {key: vector for key, vector, _ in self._read(sql, json.dumps(listed))}
+        return {key: vector for key, vector, _ in self._read(sql, json.dumps(list(keys)))} if keys else {}
 
     def spare(self, keys: Iterable[str], days: int) -> None:
-        """
-        Keep the vectors of `keys` for so many days from now, even while unused and beyond the limit of the cache.
-
-        A migration to another embedder does so, to lead back. Entries that have expired are dropped.
-        """
+        """Keep the vectors of `keys` for so many days, even unused: a migration to another embedder may lead back."""
         now = int(time.time())
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM spared WHERE until < ?", (now,))
@@ -181,11 +152,7 @@ class Vectors:
         return width_of(rows[0][0]) if rows else 0
 
     def evict(self, most_bytes: int) -> int:
-        """
-        Delete unused vectors, longest unused first, until all fit into `most_bytes`; return how many.
-
-        Those of the second encoder count too. Delete them afterwards with `Second.evict`.
-        """
+        """Delete unused vectors, longest unused first, until all, the second encoder's too, fit; return how many."""
         if self._rows("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0][0] <= most_bytes:
             return 0  # the whole database is within the limit
         sizes = "SELECT count(*), coalesce((SELECT length(vector) FROM {0} LIMIT 1), 0) FROM {0}"

@@ -28,10 +28,7 @@ _COLUMNS = "title, heading, keywords, questions, body, parts"
 
 
 def shared_words(first: Sequence[str], later: Sequence[str]) -> str:
-    """
-    Return the words that the chunks of a note share, as JSON: title, keywords and questions of the first chunk, and of
-    the others where they differ. They are in the column `notes.labels`; the table `labels` is something else.
-    """
+    """Return the words that a note's chunks share, as JSON: the first chunk's, and the others' if they differ."""
     return json.dumps([first] if first == later else [first, later], ensure_ascii=False)
 
 

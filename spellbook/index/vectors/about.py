@@ -1,13 +1,8 @@
-"""
-What notes are about, as vectors: their titles, the questions they name, and the mean of their chunks.
-
-Labels are searched exactly in memory, as long as they are few enough. Whatever is read for one question is bounded.
-"""
+"""Notes as vectors in memory: their titles, the questions they name, and the mean of their chunks."""
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -64,15 +59,11 @@ class NoteVectors:
         self._index = index
         self._nearest = nearest
         self._matrix = Matrix()
-        self._notes: OrderedDict[str, _VectorsOfNote] = OrderedDict()
+        self._notes: dict[str, _VectorsOfNote] = {}
         self._guard = threading.Lock()
 
     def near(self, vector: Vectors, limits: Sequence[Condition]) -> list[int]:
-        """
-        Return chunks by number, of the notes within `limits` whose title or question is nearest to a unit vector.
-
-        Of each note the few that are nearest themselves. None in a vault with more labels than memory should hold.
-        """
+        """Return some chunks, by number, of the notes whose title or question is nearest to a unit vector."""
         matrix = self._refresh()
         if matrix is None:
             return []
@@ -104,19 +95,9 @@ class NoteVectors:
         }
 
     def _of(self, firsts: dict[str, int]) -> dict[str, _VectorsOfNote]:
-        """
-        Return the notes at these paths, each with its labels and the mean of its chunks' vectors.
-
-        `firsts` has the number of each note's first chunk, which is another one in each version of the note.
-        """
-
-        notes: dict[str, _VectorsOfNote] = {}
-        with self._guard:
-            for path, first in firsts.items():
-                known = self._notes.get(path)
-                if known is not None and known.first == first:
-                    self._notes.move_to_end(path)
-                    notes[path] = known
+        """Return notes by path; `firsts` has the number of each one's first chunk, which each version has anew."""
+        kept = self._notes
+        notes = {path: kept[path] for path, first in firsts.items() if path in kept and kept[path].first == first}
         missing = [path for path in firsts if path not in notes]
         if not missing:
             return notes
@@ -128,17 +109,15 @@ class NoteVectors:
             labels.setdefault(path, []).append((kind, key))
         wanted = (key for rows in members.values() for _, key in rows if key != NO_TEXT)
         read = self._nearest.vectors(wanted, _MOST_READ)  # in one call for all
+        if len(kept) > _REMEMBERED:
+            kept = self._notes = {}
         for path, rows in members.items():
             keys = {key for _, key in rows if key != NO_TEXT}
             vectors = [read[key] for key in keys if key in read]
             note = _VectorsOfNote(rows[0][0], rows[-1][0], _mean(vectors), tuple(labels.get(path, ())))
             notes[path] = note
-            is_whole = len(vectors) == len(keys)  # else more come
-            if is_whole and len(note.labels) <= _MOST_LABELS:
-                with self._guard:
-                    self._notes[path] = note
-                    while len(self._notes) > _REMEMBERED:
-                        self._notes.popitem(last=False)
+            if len(vectors) == len(keys) and len(note.labels) <= _MOST_LABELS:  # else more vectors come
+                kept[path] = note
         return notes
 
     def _refresh(self) -> Matrix | None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from spellbook.index.catalog.vectors import Vectors
+from spellbook.system import disk
 from spellbook.system.lazy import np, npt
 from spellbook.system.lock import take
 
@@ -59,6 +60,14 @@ Of 780,000 vectors it then finds 93 in 100 of the nearest. With its default of 1
 
 class Unavailable(Exception):
     """Chroma cannot answer now; the caller searches without it."""
+
+
+def batches(changes: Sequence[tuple[str, int]], size: int) -> Iterator[tuple[list[str], int]]:
+    """Yield the keys of changes, some at a time, and the last seq of which all were seen then."""
+    for start in range(0, len(changes), size):
+        batch, after = changes[start : start + size], changes[start + size : start + size + 1]
+        # Others may have come with the same seq as the last of these.
+        yield [key for key, _ in batch], min(batch[-1][1], after[0][1] - 1) if after else batch[-1][1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +114,7 @@ class Chroma:
         return self._usable().seq
 
     def nearest(self, query: npt.NDArray[np.float32], limit: int, least: int = 0) -> list[str]:
-        """
-        Return about the `limit` nearest keys.
-
-        Raises Unavailable if the index has seen less than the change `least`,
-        as while it is built anew, if another process holds it for more than
-        100 ms, or if Chroma fails; it is then given up and built anew by the
-        next `catch_up`.
-        """
+        """Return about the `limit` nearest keys. Raises Unavailable, also before the change `least`."""
         with self.locked(_PATIENCE):
             current = self._usable()
             if not current.seq or not current.rows:
@@ -143,13 +145,7 @@ class Chroma:
         return bool(is_compared) and not source.changes(current.seq, 1)
 
     def catch_up(self, source: Vectors, most: int, seconds: float = float("inf")) -> int:
-        """
-        Add what came since, for so many seconds or little longer, and return how many vectors were added.
-
-        There are at most `most` vectors in use. What was added stays, even if
-        this process is killed. Raises Unavailable if the lock or Chroma fails;
-        nothing is lost, the next call begins a new folder.
-        """
+        """Add the vectors that came since, for about so many seconds; return how many. Raises Unavailable."""
         until, added = time.monotonic() + seconds, 0
         with self.locked(_WAIT):
             current = self._usable()
@@ -161,39 +157,27 @@ class Chroma:
                 # Chroma never gives space back; a new folder does.
                 current = self.begin_writing(current)
                 todo = source.changes(0)
-        for start in range(0, len(todo), BATCH):
-            batch, after = todo[start : start + BATCH], todo[start + BATCH : start + BATCH + 1]
-            # Others may have come with the same seq as the last of these.
-            seen = min(batch[-1][1], after[0][1] - 1) if after else batch[-1][1]
+        for keys, seen in batches(todo, BATCH):
             with self._writing(current) as (collection, now):
-                added += self._add(collection, now, [key for key, _ in batch], source, seen)
+                added += self._add(collection, now, keys, source, seen)
             if added and time.monotonic() > until:
                 break
         return added
 
     def compare(self, source: Vectors, version: tuple[str, int]) -> None:
-        """
-        Bring the metadata up to the catalog and delete the rows of keys out of use.
-
-        Only rows of changed notes are read, and only those that differ are written. All are read if the catalog is
-        another one than before. Raises Unavailable as `catch_up` does.
-        """
-        with self.locked(_WAIT):
-            current = self._usable()
-            if not current.folder:
-                raise Unavailable("there is no index yet")
-        at, (catalog, change) = time.time(), version
-        if current.catalog == catalog:
-            keys = source.touched(current.change, current.at - LATE)
-        else:
-            keys = [key for key, _ in source.changes(0)]
-        lost: list[str] = []
+        """Bring the metadata of changed notes up to the catalog, and delete unused rows. Raises Unavailable."""
+        at, (catalog, change), current = time.time(), version, self._usable()
+        with self.reading(current) as collection:
+            there = set(collection.get(include=[])["ids"])
+        in_use = {key for key, _ in source.changes(0)}
+        # Notes that changed, and texts that a note lost.
+        is_known = current.catalog == catalog
+        keys = [*there.intersection(source.touched(current.change, current.at - LATE) if is_known else in_use)]
         for start in range(0, len(keys), BATCH):
             batch = keys[start : start + BATCH]
             with self.reading(current) as collection:
                 kept = collection.get(ids=batch, include=["metadatas"])
             labels = source.labels(batch)
-            lost += [key for key in kept["ids"] if key not in labels]
             stale = {
                 key: labels[key]
                 for key, old in zip(kept["ids"], kept["metadatas"], strict=True)
@@ -202,10 +186,7 @@ class Chroma:
             if stale:
                 with self._writing(current) as (collection, _):
                     collection.update(ids=list(stale), metadatas=list(stale.values()))
-        with self.reading(current) as collection:
-            # A clock that was set back hides rows that are out of use, and another catalog does.
-            if collection.count() - len(lost) > source.count_changes(0):
-                lost = sorted(set(collection.get(include=[])["ids"]) - {key for key, _ in source.changes(0)})
+        lost = sorted(there - in_use)
         for start in range(0, len(lost), BATCH):
             batch = lost[start : start + BATCH]
             # A key that came into use again since has a new seq, and is added again.
@@ -218,25 +199,13 @@ class Chroma:
                 self._save(replace(now, catalog=catalog, change=change, at=at))
 
     def copy(self, to: Path) -> int:
-        """
-        Copy the folder to `to`, which must not exist or be empty, and return how many vectors it holds.
-
-        Raises Unavailable if there is no index or another process holds it, OSError if `to` cannot be written.
-        """
+        """Copy the folder to `to`, new or empty; return how many vectors it holds. Raises Unavailable, OSError."""
         with self.locked(_WAIT):
             current = self._usable()
             if not current.folder:
                 raise Unavailable("there is no index yet")
             self.close()  # all that is written is in its files then
-            partial = to.with_name(f".{to.name}-{os.getpid()}.tmp")
-            try:
-                shutil.copytree(self.state / current.folder, partial)
-                if to.exists():
-                    to.rmdir()  # an empty folder; anything else raises
-                partial.rename(to)
-            except OSError:
-                shutil.rmtree(partial, ignore_errors=True)
-                raise
+            shutil.copytree(self.state / current.folder, to, dirs_exist_ok=True)
             return current.rows
 
     @contextlib.contextmanager
@@ -274,11 +243,7 @@ class Chroma:
         return len(fresh)
 
     def release(self, before: float) -> bool:
-        """
-        Close the client if one is open and was not used since `before`; return whether it was closed.
-
-        `before` is a time of the monotonic clock.
-        """
+        """Close the client unless it was used since `before` (monotonic clock); return whether it was closed."""
         if self.client is None or self._used > before or not self.guard.acquire(blocking=False):
             return False
         try:
@@ -372,11 +337,10 @@ class Chroma:
             return _Current()
 
     def _save(self, current: _Current) -> None:
-        temporary = self._file.with_suffix(".tmp")  # only ever written under the lock
-        temporary.write_text(json.dumps(asdict(current)), "utf-8")
         for left in reversed(range(TRIES)):
             try:
-                os.replace(temporary, self._file)
+                with disk.replacing(self._file) as file:  # only ever written under the lock
+                    file.write(json.dumps(asdict(current)).encode())
                 return
             except PermissionError:  # on Windows while somebody reads it, which everybody does at each question
                 if not left:

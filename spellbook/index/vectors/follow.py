@@ -1,9 +1,8 @@
 """
 Keep Chroma up to the catalog: when it is due, and by whom.
 
-A process that lives long does it in a child process, so that it stays small
-itself. The child ends with its parent, however that ends. A command starts a
-child that goes on after it, so that nobody waits for Chroma.
+A child process does it, so that nobody waits for Chroma and no process that lives long holds it in memory. The child
+goes on after a parent that ends, and ends when nothing is missing.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from spellbook.system.errors import InvalidInput, StorageError
 from spellbook.system.lock import held
 from spellbook.system.sqlite import expect
 
-MOST_BEHIND = 500
-"""Vectors that Chroma may be behind after a call that starts no child: to load Chroma takes as long as these."""
+_MOST_BEHIND = 500
+"""Vectors that Chroma may lack in a vault where it answers, until a command stays to add them itself."""
 
 MOST_WAIT = 30.0
 """Seconds that changes in quick succession put it off: a child costs a second of processor time, so 3 % of one."""
@@ -59,16 +58,14 @@ def behind(index: Index) -> int:
     return index.catalog.vectors.count_changes(index.chroma.seq)
 
 
-def is_missed(index: Index, embedded: int) -> bool:
-    """
-    Say whether Chroma is so far behind that a call which embedded so many texts should not leave it to a child.
-
-    Few vectors are only missed in a vault where Chroma answers questions, or soon will: then answers take longer.
-    """
-    if embedded >= MOST_BEHIND and _is_behind(index, MOST_BEHIND - 1):
-        return True
+def is_missed(index: Index) -> bool:
+    """Say whether answers take longer because Chroma lacks vectors: many, in a vault where it answers or soon will."""
     chunks = index.catalog.counts().chunks
-    return chunks > _SOON * index.config.exact_most and _is_behind(index, min(MOST_BEHIND, chunks // 20))
+    most = min(_MOST_BEHIND, chunks // 20)
+    return (
+        chunks > _SOON * index.config.exact_most
+        and len(index.catalog.vectors.changes(index.chroma.seq, most + 1)) > most
+    )
 
 
 def is_due(index: Index) -> bool:
@@ -79,10 +76,6 @@ def is_due(index: Index) -> bool:
     if not catalog.is_read or not (catalog.counts().chunks or index.chroma.rows):
         return False  # what is not read yet looks as if it were gone
     return not index.chroma.is_current(catalog.vectors, catalog.version)
-
-
-def _is_behind(index: Index, most: int) -> bool:
-    return len(index.catalog.vectors.changes(index.chroma.seq, most + 1)) > most
 
 
 def catch_up(catalog: Catalog, chroma: Chroma | Server, seconds: float = math.inf, *, patience: float = 0) -> bool:
@@ -134,14 +127,10 @@ def copy(index: Index, to: Path) -> int:
 
 
 def in_child(index: Index, stopping: threading.Event) -> str:
-    """
-    Catch up in a child process, wait for it, and return why it failed, "" if it did not.
-
-    Kills the child once `stopping` is set.
-    """
-    if not sys.executable or getattr(sys, "frozen", False):
+    """Catch up in a child process, killed once `stopping` is set, and return why it failed, "" if it did not."""
+    if not _can_start():
         return "Chroma is not kept up: there is no Python to run beside this process"
-    with _begin(index, is_tied=True) as child:
+    with _begin(index) as child:
         assert child.stdout
         while child.poll() is None and not stopping.wait(_POLL):
             pass
@@ -157,13 +146,12 @@ def in_child(index: Index, stopping: threading.Event) -> str:
 def start(index: Index) -> None:
     """Catch up in a child process that goes on when this one ends, if it is due. Waits for nothing, raises nothing."""
     _left[:] = [child for child in _left if child.poll() is None]
-    if sys.executable and not getattr(sys, "frozen", False):
-        with contextlib.suppress(OSError, StorageError):  # a server or the next command does it
-            if is_due(index):
-                _left.append(_begin(index, is_tied=False))
-                for pipe in (_left[-1].stdin, _left[-1].stdout):
-                    if pipe:
-                        pipe.close()
+    with contextlib.suppress(OSError, StorageError):  # a server or the next command does it
+        if _can_start() and is_due(index):
+            child = _begin(index)
+            _left.append(child)
+            if child.stdout:
+                child.stdout.close()
 
 
 def is_at_work(index: Index) -> bool:
@@ -179,27 +167,27 @@ _left: list[subprocess.Popen[bytes]] = []
 """Children that were started to go on alone, until they are known to have ended."""
 
 
-def _begin(index: Index, *, is_tied: bool) -> subprocess.Popen[bytes]:
-    """Start a child process that catches up; one that `is_tied` ends when its stdin is closed. Raises OSError."""
+def _can_start() -> bool:
+    return bool(sys.executable) and not getattr(sys, "frozen", False)
+
+
+def _begin(index: Index) -> subprocess.Popen[bytes]:
+    """Start a child process that catches up. Raises OSError."""
     config, child = index.config, processes.child(__name__)
     assert child.stdin
-    with contextlib.suppress(OSError):  # it ended already: its exit code says so
+    with contextlib.suppress(OSError), child.stdin:  # it ended already: its exit code says so
         # On stdin, since a token in the arguments could be read by every user of the machine.
-        place = config.state, index.embedder.fingerprint, config.chroma_url, config.chroma_token
-        pickle.dump((is_tied, *place), child.stdin)
-        child.stdin.flush()
+        pickle.dump((config.state, index.embedder.fingerprint, config.chroma_url, config.chroma_token), child.stdin)
     return child
 
 
 def serve() -> None:
-    """Be the child process: catch up with what stdin names, until nothing is missing."""
+    """Be the child process: catch up with the index that stdin names, until nothing is missing."""
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever prints, prints nowhere
     if hasattr(os, "nice"):
         os.nice(10)
-    is_tied, state, fingerprint, url, token = pickle.load(sys.stdin.buffer)
-    if is_tied:
-        threading.Thread(target=_end_with_parent, daemon=True).start()
+    state, fingerprint, url, token = pickle.load(sys.stdin.buffer)
     code = 0
     try:
         expect(state / FILE, FORM, 0)  # else it would be made anew, and the vault may be gone by now
@@ -214,8 +202,3 @@ def serve() -> None:
     with contextlib.suppress(OSError):  # the parent has ended, as it may
         answer.flush()
     os._exit(code)  # Chroma's threads need not end first: what is written is written
-
-
-def _end_with_parent() -> None:
-    sys.stdin.buffer.read()  # nothing comes any more, and it ends when the parent does
-    os._exit(1)

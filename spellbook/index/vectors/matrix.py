@@ -1,6 +1,4 @@
-"""
-Exact cosine search over vectors in memory.
-"""
+"""Exact cosine search over vectors in memory."""
 
 from __future__ import annotations
 
@@ -38,25 +36,23 @@ class Matrix:
         """Take in rows, a few at a time; a key that is there already keeps its place."""
         left = iter(rows)
         while some := list(islice(left, _BATCH)):
-            self._add(some)
-
-    def _add(self, rows: Sequence[Row]) -> None:
-        fresh = [row for row in rows if row[0] not in self._rows]
-        if fresh:
-            width = self._data.shape[1] if self._data is not None else len(fresh[0][1]) // 4
-            fresh = [row for row in fresh if len(row[1]) == width * 4]
-            block = np.frombuffer(b"".join(vector for _, vector, _ in fresh), dtype="<f4").reshape(-1, width)
-            need = len(self._keys) + len(fresh)
-            if self._data is None or need > len(self._data):
-                grown = np.empty((max(need, 64, len(self._keys) * 3 // 2), width), dtype=np.float32)
-                if self._data is not None:
-                    grown[: len(self._keys)] = self._data[: len(self._keys)]
-                self._data = grown
-            self._data[len(self._keys) : need] = block
-            for key, _, _ in fresh:
-                self._rows[key] = len(self._keys)
-                self._keys.append(key)
-        self.seq = max([self.seq, *(seq for _, _, seq in rows)])
+            fresh = [(key, vector) for key, vector, _ in some if key not in self._rows]
+            if fresh and self._data is None:
+                self._data = np.empty((64, len(fresh[0][1]) // 4), dtype=np.float32)
+            if fresh and self._data is not None:
+                width = self._data.shape[1]
+                fresh = [row for row in fresh if len(row[1]) == width * 4]
+                count = len(self._keys)
+                if (need := count + len(fresh)) > len(self._data):
+                    grown = np.empty((max(need, count * 3 // 2), width), dtype=np.float32)
+                    grown[:count] = self._data[:count]
+                    self._data = grown
+                block = np.frombuffer(b"".join(vector for _, vector in fresh), dtype="<f4").reshape(-1, width)
+                self._data[count:need] = block
+                for key, _ in fresh:
+                    self._rows[key] = len(self._keys)
+                    self._keys.append(key)
+            self.seq = max([self.seq, *(seq for _, _, seq in some)])
 
     def nearest(
         self, query: npt.NDArray[np.float32], limit: int, keys: Sequence[str] | None = None

@@ -21,8 +21,7 @@ from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
 from spellbook.index.vectors.chroma import LOOKED_AT, Unavailable
 from spellbook.index.vectors.matrix import Matrix
-from spellbook.index.vectors.stand_in import StandIn
-from spellbook.models.base import Bytes, Vectors
+from spellbook.models.base import Bytes, Vectors, unit
 from spellbook.system.lazy import np
 from spellbook.text.quoting import counted
 
@@ -39,8 +38,8 @@ class Find(Protocol):
     def __call__(self, most: int, keys: Sequence[str] | None = None, /) -> Near: ...
 
 
-_OVERFETCH = (4, 20)
-"""How many times what is wanted is asked for, before the keys that meet a filter are listed and searched alone."""
+_OVERFETCH = 8
+"""How many times the wanted number is asked for, before the keys that meet a filter are listed and searched alone."""
 
 BLOCK = 10_000
 """Stored vectors that are compared at a time: 15 MB."""
@@ -50,6 +49,38 @@ _AT_ONCE = 500
 
 BEHIND = 1_000
 """Most vectors that Chroma may lack before an answer says so. Chroma is usually kept nearer than that."""
+
+
+class StandIn:
+    """The second encoder's vectors of texts that are pending: exact search in memory, for any number of threads."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._guard = threading.Lock()
+        self._matrix, self._state = Matrix(), ("", "", "")
+
+    def nearest(self, question: Bytes, limit: int, keys: Sequence[str] | None = None) -> list[tuple[str, float]]:
+        """
+        Return the `limit` keys nearest to a question with their cosines, among `keys` if given, nearest first.
+
+        `question` is the question's vector by the second encoder, int8 (width,). Some keys may have been embedded or
+        gone out of use since: the caller drops them.
+        """
+        return self._refresh().nearest(unit(question), limit, keys)
+
+    def _refresh(self) -> Matrix:
+        """Bring the vectors up to the catalog; a search goes on with the matrix that it began with."""
+        catalog, most = self._index.catalog, self._index.config.exact_most
+        pending = catalog.counts().pending
+        # Another embedder has other keys, another encoder other numbers, and a catalog begun anew another seq.
+        state = catalog.fingerprint, catalog.second.fingerprint, catalog.version[0]
+        with self._guard:
+            if state != self._state or not pending or len(self._matrix) > 2 * pending + 1_000:
+                self._matrix, self._state = Matrix(), state
+            if pending and len(self._matrix) < most:
+                rows = catalog.second.standing_in(self._matrix.seq, pending)
+                self._matrix.add(islice(rows, most - len(self._matrix)))
+            return self._matrix
 
 
 class Nearest:
@@ -62,13 +93,9 @@ class Nearest:
         self._guard = threading.Lock()
 
     def chunks(self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]) -> Texts:
-        """
-        Return the `wanted` texts nearest to a unit vector, each as its chunks that meet `limits`, with its cosine.
-
-        The reason why Chroma did not answer alone is added to `reasons`; the search then took longer.
-        """
+        """Return the `wanted` texts nearest to a unit vector; why Chroma did not answer alone is added to `reasons`."""
         matrix = self._refresh()
-        find = partial(matrix.nearest, vector) if matrix is not None else self._beyond_memory(vector, wanted, reasons)
+        find = partial(matrix.nearest, vector) if matrix is not None else self._beyond_memory(vector, reasons)
         return self._filled(find, limits, wanted)
 
     def cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
@@ -87,22 +114,17 @@ class Nearest:
         return found
 
     def standing_in(self, question: Bytes, limits: Sequence[Condition], wanted: int) -> Texts:
-        """
-        Return the `wanted` texts nearest to a question by the second encoder, among those the embedder has not done.
-
-        Each as its chunks that meet `limits`, with its cosine. `question` is what the second encoder gives, int8.
-        """
+        """Return the `wanted` texts nearest to a question (int8) by the second encoder, of pending ones."""
         return self._filled(partial(self._stand_in.nearest, question.reshape(-1)), limits, wanted)
 
     def _filled(self, find: Find, limits: Sequence[Condition], wanted: int) -> Texts:
         """Return the first `wanted` texts that `find` finds whose chunks meet `limits`, with these."""
-        for times in _OVERFETCH:
-            # Most filters leave much, and most keys are in use. So it is cheaper to look at what is near than to list
-            # all that may match.
-            near = find(wanted * times)
-            texts = self._chunks_of(near, limits, wanted)
-            if len(texts) >= wanted or len(near) < wanted * times:  # fewer than asked for: no more vectors exist
-                return texts
+        # Most filters leave much, and most keys are in use. So it is cheaper to look at what is near than to list all
+        # that may match.
+        near = find(wanted * _OVERFETCH)
+        texts = self._chunks_of(near, limits, wanted)
+        if len(texts) >= wanted or len(near) < wanted * _OVERFETCH:  # fewer than asked for: no more vectors exist
+            return texts
         return self._chunks_of(find(wanted, self._index.catalog.keys(limits)), limits, wanted)
 
     def _refresh(self) -> Matrix | None:
@@ -134,36 +156,31 @@ class Nearest:
                 break
         return texts[:wanted]
 
-    def _beyond_memory(self, vector: Vectors, wanted: int, reasons: list[str]) -> Find:
-        """Return a function that asks Chroma, and compares the vectors that Chroma lacks exactly, once."""
+    def _beyond_memory(self, vector: Vectors, reasons: list[str]) -> Find:
+        """Return a function that asks Chroma, and compares the vectors that Chroma lacks exactly."""
         chroma, vectors = self._index.chroma, self._index.catalog.vectors
-        seen, is_lost = chroma.seq, False
-        lacking: Near | None = None
 
         def find(most: int, keys: Sequence[str] | None = None) -> Near:
-            nonlocal seen, is_lost, lacking
             if keys is not None:
                 blocks = (vectors.of(keys[start : start + BLOCK]) for start in range(0, len(keys), BLOCK))
                 return _exactly(vector, (row for block in blocks for row in block.items()), most)
-            near: dict[str, float] = {}
-            if (seen or self._index.config.chroma_url) and not is_lost:
+            near, seen = list[str](), chroma.seq
+            if seen or self._index.config.chroma_url:
                 try:
                     # On a server the vectors of other vaults take places, all of which sort last here.
                     share = 1 + chroma.rows // (self._index.catalog.counts().chunks or 1)
-                    near_keys = chroma.nearest(vector, max(most, min(most * share, LOOKED_AT)), seen)
-                    near = dict.fromkeys(near_keys, -1.0) | _cosines(vectors.of(near_keys), vector)
+                    near = chroma.nearest(vector, max(most, min(most * share, LOOKED_AT)), seen)
                 except Unavailable as error:
                     reasons.append(f"searched without Chroma: {error}")
-                    seen, is_lost, lacking = 0, True, None
-            if lacking is None:
-                if not is_lost and len(vectors.changes(seen, BEHIND + 1)) > BEHIND:
-                    lacks = counted(vectors.count_changes(seen), "vector")
-                    reasons.append(f"Chroma lacks {lacks}, which were read one by one")
-                unseen = ((key, blob) for key, blob, _ in vectors.since(seen))
-                lacking = _exactly(vector, unseen, wanted * _OVERFETCH[-1])
-            if len(near | dict(lacking)) < most:  # few exist, or Chroma's graph lost the way past deleted ones
+                    return _exactly(vector, ((key, blob) for key, blob, _ in vectors.since(0)), most)
+            if len(vectors.changes(seen, BEHIND + 1)) > BEHIND:
+                lacks = counted(vectors.count_changes(seen), "vector")
+                reasons.append(f"Chroma lacks {lacks}, which were read one by one")
+            lacking = _exactly(vector, ((key, blob) for key, blob, _ in vectors.since(seen)), most)
+            found = dict.fromkeys(near, -1.0) | _cosines(vectors.of(near), vector) | dict(lacking)
+            if len(found) < most:  # few exist, or Chroma's graph lost the way past deleted ones
                 return _exactly(vector, ((key, blob) for key, blob, _ in vectors.since(0)), most)
-            return sorted((near | dict(lacking)).items(), key=lambda pair: -pair[1])[:most]
+            return sorted(found.items(), key=lambda pair: -pair[1])[:most]
 
         return find
 

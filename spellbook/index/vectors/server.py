@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS, Vectors
-from spellbook.index.vectors.chroma import LOOKED_AT, Chroma, Unavailable
+from spellbook.index.vectors.chroma import LOOKED_AT, Chroma, Unavailable, batches
 from spellbook.system import disk
 from spellbook.system.lazy import np, npt
 from spellbook.text.quoting import counted
@@ -82,11 +82,7 @@ class Server:
         return self._mark("texts").rows
 
     def nearest(self, query: npt.NDArray[np.float32], limit: int, least: int = 0) -> list[str]:
-        """
-        Return about the `limit` nearest keys, those of other vaults too.
-
-        Raises Unavailable if the server lacks the catalog's changes up to `least`, or does not answer.
-        """
+        """Return about the `limit` nearest keys, of other vaults too. Raises Unavailable."""
         with self._asking():
             collection, mark = self._collection("texts"), self._mark("texts")
             if not mark.rows or mark.seq < least:
@@ -100,11 +96,7 @@ class Server:
 
         One that is no unit vector of that width is left out, and the log says so. Raises Unavailable.
         """
-
-        def is_sound(vector: npt.NDArray[np.float32]) -> bool:
-            return len(vector) == width and bool(abs(np.linalg.norm(vector) - 1) <= 0.01)
-
-        found: dict[str, bytes] = {}
+        found, wrong = dict[str, bytes](), 0
         with self._asking():
             for part in _PARTS:
                 left = [key for key in keys if key not in found]
@@ -112,11 +104,13 @@ class Server:
                     asked = left[start : start + BATCH]
                     answer = self._collection(part).get(ids=asked, include=["embeddings"])
                     given = dict(zip(answer["ids"], np.asarray(answer["embeddings"], dtype="<f4"), strict=True))
-                    good = [key for key, vector in given.items() if key in asked and is_sound(vector)]
-                    found |= {key: given[key].tobytes() for key in good}
-                    if len(good) < len(given):
-                        wrong = counted(len(given) - len(good), "vector")
-                        _log.warning("Not used: %s from %s, no unit vectors.", wrong, self.place)
+                    for key, vector in given.items():
+                        if key in asked and len(vector) == width and abs(np.linalg.norm(vector) - 1) <= 0.01:
+                            found[key] = vector.tobytes()
+                        else:
+                            wrong += 1
+        if wrong:
+            _log.warning("Not used: %s from %s, no unit vectors.", counted(wrong, "vector"), self.place)
         return found
 
     def is_current(self, source: Vectors, version: object) -> bool:
@@ -124,26 +118,17 @@ class Server:
         return not any(source.changes(self._mark(part).seq, 1, which) for part, which in _PARTS.items())
 
     def catch_up(self, source: Vectors, most: int, seconds: float = math.inf) -> int:
-        """
-        Add what came since, for so many seconds or little longer, and return how many vectors were added.
-
-        What was added stays, even if this process is killed. Raises Unavailable; the next call goes on.
-        """
+        """Add the vectors that came since, for about so many seconds, and return how many. Raises Unavailable."""
         until, added = time.monotonic() + seconds, 0
         with self._asking():
             for part, which in _PARTS.items():
                 collection, mark = self._collection(part), self._mark(part)
-                todo = source.changes(mark.seq, -1, which)
-                for start in range(0, len(todo), BATCH):
-                    batch, after = todo[start : start + BATCH], todo[start + BATCH : start + BATCH + 1]
-                    keys = [key for key, _ in batch]
+                for keys, seq in batches(source.changes(mark.seq, -1, which), BATCH):
                     there = set(collection.get(ids=keys, include=[])["ids"])
                     if fresh := source.of([key for key in keys if key not in there]):
                         block = np.frombuffer(b"".join(fresh.values()), dtype="<f4").reshape(len(fresh), -1)
                         collection.upsert(ids=list(fresh), embeddings=block)
                         added += len(fresh)
-                    # Others may have come with the same seq as the last of these.
-                    seq = min(batch[-1][1], after[0][1] - 1) if after else batch[-1][1]
                     self._save(part, _Extent(mark.id, seq, collection.count()))
                     if added and time.monotonic() > until:
                         return added
@@ -206,9 +191,7 @@ class Server:
         return client
 
     def _mark(self, part: str) -> _Extent:
-        with contextlib.suppress(KeyError, TypeError):
-            return _Extent(*self._marks()[f"{self._name}-{part}"])
-        return _Extent()
+        return _Extent(*self._marks().get(f"{self._name}-{part}", ()))
 
     def _marks(self) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError):

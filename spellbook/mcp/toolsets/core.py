@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
-from spellbook.editing.rest_sessions import when
 from spellbook.editing.revise import LEFT
 from spellbook.editing.write import numbered
+from spellbook.index.catalog.usage import local
 from spellbook.library.reader import Reader
 from spellbook.mcp import consent
 from spellbook.mcp.arguments import phrase
-from spellbook.mcp.base import ADD, CHANGE, READ, adder, as_json, reporter
+from spellbook.mcp.base import ADD, CHANGE, READ, as_json, is_local, reporter, tool
 from spellbook.mcp.layouts import render
 from spellbook.mcp.toolsets import wiki
 from spellbook.memories import briefing
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _ASIDE = ("category", "min_score", "max_tokens", "offset", "format", "explain")
 """Arguments of reading that are not listed: they are for programs, or an answer names them where they help."""
 
+_REBUILDING = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
+
 _MOST_TITLES = 5
 """Notes that erase names."""
 
@@ -41,214 +43,228 @@ _OPENING = 0.4
 """Largest share of the table of contents for what the person prefers and what is due."""
 
 
-def register(mcp: MCPServer, book: Reader) -> None:
-    """Add the core tools over `book` to a server."""
-    here = getattr(mcp, "door", "") == "stdio"
+@tool("Begin writing memories", ADD, table.REST)
+def rest(book: Reader, language: str) -> str:
+    """
+    Begin an hour of writing: returns a session's id, and rules for dividing a long text.
 
-    def rest(language: str) -> str:
-        """
-        Begin an hour of writing: returns a session's id, and rules for dividing a long text.
+    Then scribe each chunk, and rest_end.
+    """
+    session, chunking, rules = book.whole.rest(language)
+    return as_json(
+        session_id=session.id,
+        created_at=local(session.created),
+        expires_at=local(session.expires),
+        chunking_guide=chunking,
+        metadata_rules=rules,
+        status=_STATUS_OPEN[language],
+    )
 
-        Then scribe each chunk, and rest_end.
-        """
-        session, chunking, rules = book.whole.rest(language)
-        return as_json(
-            session_id=session.id,
-            created_at=when(session.created),
-            expires_at=when(session.expires),
-            chunking_guide=chunking,
-            metadata_rules=rules,
-            status=_STATUS_OPEN[language],
+
+@tool("End writing memories", ADD, table.REST_END)
+def rest_end(book: Reader, session_id: str) -> str:
+    """End a session; returns the number of memories."""
+    session = book.whole.rest_end(session_id)
+    return as_json(status=_STATUS_ENDED[session.language], scribed_count=session.scribed)
+
+
+@tool("Write a chunk", ADD, table.SCRIBE.unlisted("force"))
+def scribe(book: Reader, chunk: Any, session_id: str, **options: Any) -> str:
+    """
+    Keep one chunk as a note, in a session of rest(). remember(content) needs none.
+
+    A duplicate is named, not written: revise that one.
+    """
+    return _scribe(book, [chunk], book.whole.require_session(session_id).id, **options)[0]
+
+
+@tool("Write finished chunks", ADD, table.SCRIBE_ALL.unlisted("force"))
+def scribe_chunk(book: Reader, chunk: Any, session_id: str, **options: Any) -> str:
+    """Save one or more chunks in one call. If one is invalid or a duplicate, none is saved."""
+    session_id = book.whole.require_session(session_id).id
+    chunks = chunk if isinstance(chunk, list) else [chunk]
+    if len(chunks) > MOST_CHUNKS:
+        raise InvalidInput(
+            f"{len(chunks)} chunks are too many for one call.",
+            f"Give at most {MOST_CHUNKS}; nothing was written.",
         )
+    answers = ",\n".join(_scribe(book, chunks, session_id, **options))
+    return f"[{answers}]" if isinstance(chunk, list) else answers
 
-    def rest_end(session_id: str) -> str:
-        """End a session; returns the number of memories."""
-        session = book.whole.rest_end(session_id)
-        return as_json(status=_STATUS_ENDED[session.language], scribed_count=session.scribed)
 
-    def scribe(chunk: Any, session_id: str, **options: Any) -> str:
-        """
-        Keep one chunk as a note, in a session of rest(). remember(content) needs none.
+@tool("Check a chunk", READ, table.VALIDATE)
+def scribe_validate(book: Reader, chunk: Any, source: str, category: str) -> str:
+    """Check a chunk without saving it: errors, warnings and duplicates."""
+    checked, repeats = book.validate(chunk, source=source or None, category=category or None)
+    errors = [*_too_long(chunk), *checked.errors]
+    return as_json(
+        valid=not errors,
+        errors=errors,
+        warnings=checked.warnings,
+        duplicates=[asdict(each) for each in repeats],
+    )
 
-        A duplicate is named, not written: revise that one.
-        """
-        return _scribe(book, [chunk], book.whole.require_session(session_id).id, **options)[0]
 
-    def scribe_chunk(chunk: Any, session_id: str, **options: Any) -> str:
-        """Save one or more chunks in one call. If one is invalid or a duplicate, none is saved."""
-        session_id = book.whole.require_session(session_id).id
-        chunks = chunk if isinstance(chunk, list) else [chunk]
-        if len(chunks) > MOST_CHUNKS:
-            raise InvalidInput(
-                f"{len(chunks)} chunks are too many for one call.",
-                f"Give at most {MOST_CHUNKS}; nothing was written.",
-            )
-        answers = ",\n".join(_scribe(book, chunks, session_id, **options))
-        return f"[{answers}]" if isinstance(chunk, list) else answers
+@tool("Keep a memory", ADD, memories.REMEMBER.unlisted("force"))
+def remember(book: Reader, **memory: Any) -> str:
+    """
+    Keep a fact, preference, decision or text of any length as a note. Search finds it at once.
 
-    def scribe_validate(chunk: Any, source: str, category: str) -> str:
-        """Check a chunk without saving it: errors, warnings and duplicates."""
-        checked, repeats = book.validate(chunk, source=source or None, category=category or None)
-        errors = [*_too_long(chunk), *checked.errors]
-        return as_json(
-            valid=not errors,
-            errors=errors,
-            warnings=checked.warnings,
-            duplicates=[asdict(each) for each in repeats],
-        )
+    Tag a preference "preference". The answer names older notes it may overturn or repeat.
+    """
+    return as_json(**book.memories.remember(**memory))
 
-    def remember(**memory: Any) -> str:
-        """
-        Keep a fact, preference, decision or text of any length as a note. Search finds it at once.
 
-        Tag a preference "preference". The answer names older notes it may overturn or repeat.
-        """
-        return as_json(**book.memories.remember(**memory))
+@tool("Search by meaning", READ, table.MEMORIZE.without("per_note").unlisted(*_ASIDE, "as_of"))
+def memorize(book: Reader, ctx: Context, **question: Any) -> str:
+    """Search by meaning alone, in any language. It keeps nothing: remember(content) does."""
+    return _answer(book, "memorize", ctx, **question)
 
-    def memorize(**question: Any) -> str:
-        """Search by meaning alone, in any language. It keeps nothing: remember(content) does."""
-        return _answer(book, "memorize", here, **question)
 
-    def find(**question: Any) -> str:
-        """Search by exact words: names, identifiers, error codes."""
-        return _answer(book, "find", here, **question)
+@tool("Search by words", READ, table.FIND.without("per_note").unlisted(*_ASIDE, "as_of"))
+def find(book: Reader, ctx: Context, **question: Any) -> str:
+    """Search by exact words: names, identifiers, error codes."""
+    return _answer(book, "find", ctx, **question)
 
-    def search(also: list[str] | None, **question: Any) -> str:
-        """Search by meaning and words; the best first choice, surest with two guesses in `also`."""
-        return _answer(book, "search", here, also=also or (), **question)
 
-    def get_index(scope: str, max_tokens: int, format: str) -> str:
-        """Call first: the person's preferences, what is due, and the contents by category and topic."""
-        listed = book.contents(scope)
-        if format == "json":
-            return as_json(**render.contents_json(listed, max_tokens, book.about))
-        first = [] if scope else briefing.opening(book.index, int(max_tokens * _OPENING))
-        room = max_tokens - render.tokens_of(first)
-        return "\n".join([*first, render.contents(listed, book.state(), room, book.about)])
+@tool("Search", READ, table.SEARCH.without("mode", "per_note").unlisted(*_ASIDE))
+def search(book: Reader, ctx: Context, also: list[str] | None, **question: Any) -> str:
+    """Search by meaning and words; the best first choice, surest with two guesses in `also`."""
+    return _answer(book, "search", ctx, also=also or (), **question)
 
-    def get_topic(topic_id: str, max_tokens: int, format: str) -> str:
-        """All chunks of a topic in reading order, with ids, hashes and backlinks."""
-        chunks = book.topic(topic_id)
-        linking, old = book.backlinks({chunk.path for chunk in chunks}), book.superseded(chunks)
-        if format == "json":
-            return as_json(**render.topic_json(topic_id, chunks, max_tokens, linking, old))
-        return render.topic(topic_id, chunks, max_tokens, linking, old)
 
-    def show(id: str, as_of: str, max_tokens: int, format: str) -> str:
-        """Read a whole note or section by a hit's id, with its hash, backlinks and related notes."""
-        chunks = book.show(id, as_of)
-        around, old = book.around(chunks[0].path), book.superseded(chunks)
-        if format == "json":
-            return as_json(**render.shown_json(id, chunks, around, max_tokens, old))
-        return f"On {flat(as_of)} this held:\n\n" * bool(as_of) + render.shown(chunks, around, max_tokens, old)
+@tool("Table of contents", READ, table.CONTENTS.unlisted(*_ASIDE))
+def get_index(book: Reader, scope: str, max_tokens: int, format: str) -> str:
+    """Call first: the person's preferences, what is due, and the contents by category and topic."""
+    listed = book.contents(scope)
+    if format == "json":
+        return as_json(**render.contents_json(listed, max_tokens, book.about))
+    first = [] if scope else briefing.opening(book.index, int(max_tokens * _OPENING))
+    room = max_tokens - render.tokens_of(first)
+    return "\n".join([*first, render.contents(listed, book.state(), room, book.about)])
 
-    def revise(
-        chunk_id: str, content: str, append: str, replace: Any, metadata: Any, expected_hash: str, force: bool
-    ) -> str:
-        """
-        Change a memory: one section (content, append or replace), frontmatter keys, or both. Returns the difference.
 
-        For append and replace a note's id means the whole note.
-        """
-        if metadata is not None and not isinstance(metadata, Mapping):
-            raise InvalidInput("metadata must be an object.", 'For example {"importance": "high"}.')
-        old_and_new, every = phrase(replace)
-        done = book.whole.revise(
-            chunk_id,
-            content or None,
-            metadata,
-            expected_hash or None,
-            append=append or None,
-            replace=old_and_new,
-            every=every,
-            force=force,
-        )
-        head = f"Revised {exact(done.chunk_id)} in {exact(done.path)}, generation {done.generation}, hash: {done.hash}."
-        warned = [f"Warning: {flat(warning)}" for warning in done.warnings]
-        warned += [f"questions_to_check: {flat(question)}" for question in done.questions_to_check]
-        return "\n".join([head, *warned, quoted(done.difference) or "(no change)"])
+@tool("Read a topic", READ, table.TOPIC.unlisted(*_ASIDE), topic_id="topic")
+def get_topic(book: Reader, topic_id: str, max_tokens: int, format: str) -> str:
+    """All chunks of a topic in reading order, with ids, hashes and backlinks."""
+    chunks = book.topic(topic_id)
+    linking, old = book.backlinks({chunk.path for chunk in chunks}), book.superseded(chunks)
+    if format == "json":
+        return as_json(**render.topic_json(topic_id, chunks, max_tokens, linking, old))
+    return render.topic(topic_id, chunks, max_tokens, linking, old)
 
-    def erase(
-        ctx: Context,
-        chunk_id: str,
-        topic_id: str,
-        hard: bool,
-        whole: bool,
-        dry_run: bool | None,
-        *,
-        sure: consent.Erasing,
-    ) -> str:
-        """
-        Erase one section or note by chunk_id, or a topic by topic_id, which is first shown; undo brings it back.
-        """
-        if bool(chunk_id) == bool(topic_id):
-            raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
-        if not consent.agreed(sure):
-            return as_json(status="kept", message=consent.DECLINED)
-        chunks = book.topic(topic_id) if topic_id else book.show(chunk_id) if dry_run else []
-        titles = {chunk.path: chunk.title for chunk in chunks}
-        about: dict[str, Any] = {"notes": len(titles), "titles": [*titles.values()][:_MOST_TITLES]} if titles else {}
-        if dry_run or (dry_run is None and topic_id and not consent.can_ask(ctx)):
-            return as_json(status="nothing erased yet", would_erase=about, hint=_SURE)
-        done = (
-            book.whole.erase_topic(topic_id, hard=hard)
-            if topic_id
-            else book.whole.erase(chunk_id, hard=hard, whole=whole)
-        )
-        ids = {"chunk_ids": done.chunk_ids[:_MOST_TITLES], "trash": done.trash[:_MOST_TITLES]}
-        hint = {"hint": LEFT} if hard else {}
-        return as_json(status="erased", erased=done.erased, **about, **ids, generation=done.generation, **hint)
 
-    def undo(entry: int | None, dry_run: bool) -> str:
-        """
-        Undo the latest change, or one entry of the log; returns the difference. Undoing an undo redoes.
-        """
-        done = book.whole.undo(entry, dry_run=dry_run)
-        verb = f"{'Would undo' if dry_run else 'Undid'} entry {done.entry.id}, {done.entry.verb}"
-        return f"{verb} {flat(done.entry.what)}.\n{quoted(done.difference) or '(nothing to change)'}"
+@tool("Read a memory", READ, table.SHOW.unlisted(*_ASIDE))
+def show(book: Reader, id: str, as_of: str, max_tokens: int, format: str) -> str:
+    """Read a whole note or section by a hit's id, with its hash, backlinks and related notes."""
+    chunks = book.show(id, as_of)
+    around, old = book.around(chunks[0].path), book.superseded(chunks)
+    if format == "json":
+        return as_json(**render.shown_json(id, chunks, around, max_tokens, old))
+    return f"On {flat(as_of)} this held:\n\n" * bool(as_of) + render.shown(chunks, around, max_tokens, old)
 
-    def recent(limit: int, offset: int, filter: Any, format: str) -> str:
-        """List notes by date, newest first, one a line."""
-        listed = book.recent(limit, offset, filter)
-        return as_json(**listed.as_dict()) if format == "json" else render.recent(listed, offset)
 
-    def stats() -> str:
-        """Counts and sizes of notes and chunks, pending embeddings, faults in files."""
-        book.refresh()
-        status = book.status()
-        return as_json(**{**status, "faults": status["faults"][:20], "fault_count": len(status["faults"])})
+@tool("Change a memory", CHANGE, table.REVISE.unlisted("force"))
+def revise(
+    book: Reader, chunk_id: str, content: str, append: str, replace: Any, metadata: Any, expected_hash: str, force: bool
+) -> str:
+    """
+    Change a memory: one section (content, append or replace), frontmatter keys, or both. Returns the difference.
 
-    def rebuild_index(ctx: Context) -> str:
-        """Read every note again and update the index."""
-        book.index.vault.check_there()  # that all notes are gone, only a person says
-        report = book.whole.reindex(full=True, progress=reporter(ctx))
-        failed = [asdict(fault) for fault in report.failed[:20]]
-        return as_json(status="rebuilt", **{**report.as_dict(), "failed": failed})
+    For append and replace a note's id means the whole note.
+    """
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise InvalidInput("metadata must be an object.", 'For example {"importance": "high"}.')
+    old_and_new, every = phrase(replace)
+    done = book.whole.revise(
+        chunk_id,
+        content or None,
+        metadata,
+        expected_hash or None,
+        append=append or None,
+        replace=old_and_new,
+        every=every,
+        force=force,
+    )
+    head = f"Revised {exact(done.chunk_id)} in {exact(done.path)}, generation {done.generation}, hash: {done.hash}."
+    warned = [f"Warning: {flat(warning)}" for warning in done.warnings]
+    warned += [f"questions_to_check: {flat(question)}" for question in done.questions_to_check]
+    return "\n".join([head, *warned, quoted(done.difference) or "(no change)"])
+
+
+@tool("Erase a memory", CHANGE, table.ERASE.unlisted("dry_run"))
+def erase(
+    book: Reader,
+    ctx: Context,
+    chunk_id: str,
+    topic_id: str,
+    hard: bool,
+    whole: bool,
+    dry_run: bool | None,
+    *,
+    sure: consent.Erasing,
+) -> str:
+    """
+    Erase one section or note by chunk_id, or a topic by topic_id, which is first shown; undo brings it back.
+    """
+    if bool(chunk_id) == bool(topic_id):
+        raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
+    if not consent.agreed(sure):
+        return as_json(status="kept", message=consent.DECLINED)
+    chunks = book.topic(topic_id) if topic_id else book.show(chunk_id) if dry_run else []
+    titles = {chunk.path: chunk.title for chunk in chunks}
+    about: dict[str, Any] = {"notes": len(titles), "titles": [*titles.values()][:_MOST_TITLES]} if titles else {}
+    if dry_run or (dry_run is None and topic_id and not consent.can_ask(ctx)):
+        return as_json(status="nothing erased yet", would_erase=about, hint=_SURE)
+    done = (
+        book.whole.erase_topic(topic_id, hard=hard) if topic_id else book.whole.erase(chunk_id, hard=hard, whole=whole)
+    )
+    ids = {"chunk_ids": done.chunk_ids[:_MOST_TITLES], "trash": done.trash[:_MOST_TITLES]}
+    hint = {"hint": LEFT} if hard else {}
+    return as_json(status="erased", erased=done.erased, **about, **ids, generation=done.generation, **hint)
+
+
+@tool("Undo a change", CHANGE, table.UNDO.unlisted("dry_run"))
+def undo(book: Reader, entry: int | None, dry_run: bool) -> str:
+    """
+    Undo the latest change, or one entry of the log; returns the difference. Undoing an undo redoes.
+    """
+    done = book.whole.undo(entry, dry_run=dry_run)
+    verb = f"{'Would undo' if dry_run else 'Undid'} entry {done.entry.id}, {done.entry.verb}"
+    return f"{verb} {flat(done.entry.what)}.\n{quoted(done.difference) or '(nothing to change)'}"
+
+
+@tool("Recent notes", READ, table.RECENT.unlisted(*_ASIDE))
+def recent(book: Reader, limit: int, offset: int, filter: Any, format: str) -> str:
+    """List notes by date, newest first, one a line."""
+    listed = book.recent(limit, offset, filter)
+    return as_json(**listed.as_dict()) if format == "json" else render.recent(listed, offset)
+
+
+@tool("State of the index", READ)
+def stats(book: Reader) -> str:
+    """Counts and sizes of notes and chunks, pending embeddings, faults in files."""
+    book.refresh()
+    status = book.status()
+    return as_json(**{**status, "faults": status["faults"][:20], "fault_count": len(status["faults"])})
+
+
+@tool("Rebuild the index", _REBUILDING)
+def rebuild_index(book: Reader, ctx: Context) -> str:
+    """Read every note again and update the index."""
+    book.index.vault.check_there()  # that all notes are gone, only a person says
+    report = book.whole.reindex(full=True, progress=reporter(ctx))
+    failed = [asdict(fault) for fault in report.failed[:20]]
+    return as_json(status="rebuilt", **{**report.as_dict(), "failed": failed})
+
+
+def add_resources(mcp: MCPServer, book: Reader) -> None:
+    """Add the table of contents as a resource to a server over `book`."""
 
     def contents() -> str:
         """The table of contents: categories, their topics, and how many notes each has."""
         return as_json(**render.contents_json(book.contents(), 4_000, book.about))
 
-    add = adder(mcp, book)
-    add(remember, "Keep a memory", ADD, memories.REMEMBER.unlisted("force"))
-    add(rest, "Begin writing memories", ADD, table.REST)
-    add(rest_end, "End writing memories", ADD, table.REST_END)
-    add(scribe, "Write a chunk", ADD, table.SCRIBE.unlisted("force"))
-    add(scribe_chunk, "Write finished chunks", ADD, table.SCRIBE_ALL.unlisted("force"))
-    add(scribe_validate, "Check a chunk", READ, table.VALIDATE)
-    add(memorize, "Search by meaning", READ, table.MEMORIZE.without("per_note").unlisted(*_ASIDE, "as_of"))
-    add(find, "Search by words", READ, table.FIND.without("per_note").unlisted(*_ASIDE, "as_of"))
-    add(search, "Search", READ, table.SEARCH.without("mode", "per_note").unlisted(*_ASIDE))
-    add(get_index, "Table of contents", READ, table.CONTENTS.unlisted(*_ASIDE))
-    add(get_topic, "Read a topic", READ, table.TOPIC.unlisted(*_ASIDE), topic_id="topic")
-    add(show, "Read a memory", READ, table.SHOW.unlisted(*_ASIDE))
-    add(revise, "Change a memory", CHANGE, table.REVISE.unlisted("force"))
-    add(erase, "Erase a memory", CHANGE, table.ERASE.unlisted("dry_run"))
-    add(recent, "Recent notes", READ, table.RECENT.unlisted(*_ASIDE))
-    add(undo, "Undo a change", CHANGE, table.UNDO.unlisted("dry_run"))
-    add(stats, "State of the index", READ)
-    rebuilding = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
-    add(rebuild_index, "Rebuild the index", rebuilding)
     mcp.resource("memory://index", title="Table of contents", mime_type="application/json")(contents)
 
 
@@ -272,11 +288,11 @@ def _narrow(filter: Any, category: str) -> Any:
 
 
 def _answer(
-    book: Reader, verb: str, here: bool, *, format: str, filter: Any, category: str, explain: bool, **question: Any
+    book: Reader, verb: str, ctx: Context, *, format: str, filter: Any, category: str, explain: bool, **question: Any
 ) -> str:
-    """Return what a verb of searching finds, as text or JSON; if asked from `here`, in Claude Code's own memory too."""
+    """Return what a verb of searching finds, as text or JSON; for a local program in Claude Code's own memory too."""
     narrowed = _narrow(filter, category)
-    beside, told = wiki.of_claude(book, verb, question) if here and not narrowed else ([], "")
+    beside, told = wiki.of_claude(book, verb, question) if is_local(ctx) and not narrowed else ([], "")
     answer: Answer = getattr(book, verb)(filter=narrowed, explain=explain, **question)
     if format == "text":
         return render.answer(answer, takes_also="also" in question, explain=explain) + told

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp.server.mcpserver import MCPServer
-
 from spellbook.library.reader import Reader
-from spellbook.mcp.base import ADD, CHANGE, READ, adder, as_json
+from spellbook.mcp.base import ADD, CHANGE, READ, as_json, tool
 from spellbook.memories.decisions import FoundDecisions
 from spellbook.notes.dates import VALID
 from spellbook.notes.decisions import DECISION
@@ -19,53 +17,51 @@ _OF_DECISION = ("topic", "decision", "reasoning", "confidence", "supersedes", "u
 _OF_CHECKPOINT = ("summary", "next_steps", "open_files")
 
 
-def register(mcp: MCPServer, book: Reader) -> None:
-    """Add the tools for decisions over `book` to a server."""
+@tool("Save a decision or a checkpoint", ADD, memories.SAVE_DECISION)
+def mama_save(book: Reader, type: str, session_id: str, force: bool, **fields: Any) -> str:
+    """
+    Save a decision with its reason (topic, decision), or a checkpoint of work under way (summary, next_steps).
 
-    def mama_save(type: str, session_id: str, force: bool, **fields: Any) -> str:
-        """
-        Save a decision with its reason (topic, decision), or a checkpoint of work under way (summary, next_steps).
+    Nothing is superseded unless supersedes says so; the answer names living decisions of the topic that are near.
+    """
+    wrong, own = (_OF_CHECKPOINT, _OF_DECISION) if type == DECISION else (_OF_DECISION, _OF_CHECKPOINT)
+    if foreign := [name for name in wrong if fields[name]]:
+        raise InvalidInput(f"A {type} has no {', '.join(foreign)}.", "Nothing was written.")
+    save = book.memories.decisions.save if type == DECISION else book.memories.decisions.checkpoint
+    return as_json(**save(**{name: fields[name] for name in own}, session=session_id, force=force))
 
-        Nothing is superseded unless supersedes says so; the answer names living decisions of the topic that are near.
-        """
-        wrong, own = (_OF_CHECKPOINT, _OF_DECISION) if type == DECISION else (_OF_DECISION, _OF_CHECKPOINT)
-        if foreign := [name for name in wrong if fields[name]]:
-            raise InvalidInput(f"A {type} has no {', '.join(foreign)}.", "Nothing was written.")
-        save = book.memories.decisions.save if type == DECISION else book.memories.decisions.checkpoint
-        return as_json(**save(**{name: fields[name] for name in own}, session=session_id, force=force))
 
-    def mama_search(type: str, format: str, **question: Any) -> str:
-        """
-        Find decisions and checkpoints alone, by topic or outcome; without a query the newest ones.
+@tool("Search decisions", READ, memories.SEARCH_DECISIONS)
+def mama_search(book: Reader, type: str, format: str, **question: Any) -> str:
+    """
+    Find decisions and checkpoints alone, by topic or outcome; without a query the newest ones.
 
-        Each with its reason, its outcome, and what replaced it. Look here before deciding again.
-        """
-        decisions = book.memories.decisions.find(kind=type, **question)
-        if format == "json":
-            return as_json(items=[each.as_dict() for each in decisions.items], total_count=decisions.total)
-        return _lay_out(decisions, question["max_tokens"])
+    Each with its reason, its outcome, and what replaced it. Look here before deciding again.
+    """
+    decisions = book.memories.decisions.find(kind=type, **question)
+    if format == "json":
+        return as_json(items=[each.as_dict() for each in decisions.items], total_count=decisions.total)
+    return _lay_out(decisions, question["max_tokens"])
 
-    def mama_update(**fields: Any) -> str:
-        """
-        Record how a decision turned out, or which older decisions it replaces.
 
-        Earlier outcomes stay in the note as its history.
-        """
-        return as_json(**book.memories.decisions.update(**fields))
+@tool("Record an outcome", CHANGE, memories.UPDATE_DECISION)
+def mama_update(book: Reader, **fields: Any) -> str:
+    """
+    Record how a decision turned out, or which older decisions it replaces.
 
-    def mama_checkpoint(format: str) -> str:
-        """Load the newest checkpoint: where the work stands, the steps with their boxes, and decisions since."""
-        checkpoint = book.memories.decisions.newest_checkpoint()
-        if format == "json":
-            return as_json(checkpoint=checkpoint and checkpoint.as_dict())
-        none = "No checkpoint yet: mama_save(type='checkpoint', …) makes one."
-        return "\n".join(checkpoint.lines()) if checkpoint else none
+    Earlier outcomes stay in the note as its history.
+    """
+    return as_json(**book.memories.decisions.update(**fields))
 
-    add = adder(mcp, book)
-    add(mama_save, "Save a decision or a checkpoint", ADD, memories.SAVE_DECISION)
-    add(mama_search, "Search decisions", READ, memories.SEARCH_DECISIONS)
-    add(mama_update, "Record an outcome", CHANGE, memories.UPDATE_DECISION)
-    add(mama_checkpoint, "Load the last checkpoint", READ, memories.CHECKPOINT)
+
+@tool("Load the last checkpoint", READ, memories.CHECKPOINT)
+def mama_checkpoint(book: Reader, format: str) -> str:
+    """Load the newest checkpoint: where the work stands, the steps with their boxes, and decisions since."""
+    checkpoint = book.memories.decisions.newest_checkpoint()
+    if format == "json":
+        return as_json(checkpoint=checkpoint and checkpoint.as_dict())
+    none = "No checkpoint yet: mama_save(type='checkpoint', …) makes one."
+    return "\n".join(checkpoint.lines()) if checkpoint else none
 
 
 def _lay_out(decisions: FoundDecisions, max_tokens: int) -> str:

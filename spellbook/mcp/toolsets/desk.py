@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mcp.server.mcpserver import MCPServer
-
 from spellbook.library.reader import Reader
 from spellbook.mcp import render
-from spellbook.mcp.base import CHANGE, READ, adder, as_json
+from spellbook.mcp.base import CHANGE, READ, as_json, tool
 from spellbook.text.quoting import counted, exact, flat, quoted
 from spellbook.verbs import table
 
@@ -22,67 +20,63 @@ _MOVE_TOKENS = 2_000
 _MOST_LEFT = 20
 
 
-def register(mcp: MCPServer, book: Reader) -> None:
-    """Add the tools of the desk over `book` to a server."""
+@tool("Merge two memories", CHANGE, table.MERGE)
+def merge(book: Reader, a: str, b: str, keep: Any, dry_run: bool) -> str:
+    """
+    Merge two similar notes into one without losing a sentence. Only shows the difference unless dry_run=false.
 
-    def merge(a: str, b: str, keep: Any, dry_run: bool) -> str:
-        """
-        Merge two similar notes into one without losing a sentence. Only shows the difference unless dry_run=false.
+    The older note keeps its id; the other goes to the trash with a pointer. Where numbers or a "not" differ, both
+    sentences are listed, and nothing is written until keep says which to keep.
+    """
+    done = book.whole.merge(a, b, keep=keep, apply=not dry_run)
+    gone, path = exact(done.gone), exact(done.path)
+    head = f"Would merge {gone} into {path}." if dry_run else f"Merged {gone} into {path}, id: {exact(done.id)}."
+    contrary = [
+        f"They contradict each other; set keep to a, b or both:\na:\n{quoted(pair.first)}\nb:\n{quoted(pair.other)}"
+        for pair in done.changed
+    ]
+    stays = [
+        f"{flat(key)}: keeps {flat(str(value))}, not {flat(str(other))}" for key, (value, other) in done.differs.items()
+    ]
+    return "\n".join([head, *contrary, *stays, quoted(done.difference)])
 
-        The older note keeps its id; the other goes to the trash with a pointer. Where numbers or a "not" differ, both
-        sentences are listed, and nothing is written until keep says which to keep.
-        """
-        done = book.whole.merge(a, b, keep=keep, apply=not dry_run)
-        gone, path = exact(done.gone), exact(done.path)
-        head = f"Would merge {gone} into {path}." if dry_run else f"Merged {gone} into {path}, id: {exact(done.id)}."
-        contrary = [
-            f"They contradict each other; set keep to a, b or both:\na:\n{quoted(pair.first)}\nb:\n{quoted(pair.other)}"
-            for pair in done.changed
-        ]
-        stays = [
-            f"{flat(key)}: keeps {flat(str(value))}, not {flat(str(other))}"
-            for key, (value, other) in done.differs.items()
-        ]
-        return "\n".join([head, *contrary, *stays, quoted(done.difference)])
 
-    def restore(name: str) -> str:
-        """
-        Restore erased notes or sections from the vault's .trash folder. A section goes back to its place in its note.
+@tool("Restore a memory", CHANGE, table.RESTORE)
+def restore(book: Reader, name: str) -> str:
+    """
+    Restore erased notes or sections from the vault's .trash folder. A section goes back to its place in its note.
 
-        Name it by its path in the trash, which erase returned, or by what was erased: a chunk_id, a path, a topic.
-        """
-        return as_json(
-            status="restored", paths=list(book.whole.restore(name))[:100], generation=book.state().generation
-        )
+    Name it by its path in the trash, which erase returned, or by what was erased: a chunk_id, a path, a topic.
+    """
+    return as_json(status="restored", paths=list(book.whole.restore(name))[:100], generation=book.state().generation)
 
-    def log(limit: int) -> str:
-        """List the changes by tools and commands, newest first: entry numbers for undo, times, verbs and files."""
-        entries = [{**each.as_dict(), "files": each.as_dict()["files"][:10]} for each in book.log(limit)]
-        lost = book.index.vault.journal.lost
-        return as_json(entries=entries, **({"warning": lost} if lost else {}))
 
-    def move(old: str, new: str, dry_run: bool) -> str:
-        """
-        Move a note or a folder, and update every link to it and in it. Only previews the change unless dry_run=false.
+@tool("List changes", READ, table.LOG)
+def log(book: Reader, limit: int) -> str:
+    """List the changes by tools and commands, newest first: entry numbers for undo, times, verbs and files."""
+    entries = [{**each.as_dict(), "files": each.as_dict()["files"][:10]} for each in book.log(limit)]
+    lost = book.index.vault.journal.lost
+    return as_json(entries=entries, **({"warning": lost} if lost else {}))
 
-        Ids that are paths change with the path. Nothing is overwritten.
-        """
-        return _moved(book.whole.move(old, new, dry_run=dry_run), dry_run)
 
-    def mend_links(dry_run: bool) -> str:
-        """
-        Find broken links, and repair those to files that were moved.
+@tool("Move notes", CHANGE, table.MOVE)
+def move(book: Reader, old: str, new: str, dry_run: bool) -> str:
+    """
+    Move a note or a folder, and update every link to it and in it. Only previews the change unless dry_run=false.
 
-        Only previews the change unless dry_run=false.
-        """
-        return _offered(book.whole.mend_links(dry_run=dry_run), dry_run)
+    Ids that are paths change with the path. Nothing is overwritten.
+    """
+    return _moved(book.whole.move(old, new, dry_run=dry_run), dry_run)
 
-    add = adder(mcp, book)
-    add(merge, "Merge two memories", CHANGE, table.MERGE)
-    add(restore, "Restore a memory", CHANGE, table.RESTORE)
-    add(log, "List changes", READ, table.LOG)
-    add(move, "Move notes", CHANGE, table.MOVE)
-    add(mend_links, "Repair links", CHANGE, table.MEND_LINKS)
+
+@tool("Repair links", CHANGE, table.MEND_LINKS)
+def mend_links(book: Reader, dry_run: bool) -> str:
+    """
+    Find broken links, and repair those to files that were moved.
+
+    Only previews the change unless dry_run=false.
+    """
+    return _offered(book.whole.mend_links(dry_run=dry_run), dry_run)
 
 
 def _moved(done: Moved, is_preview: bool) -> str:

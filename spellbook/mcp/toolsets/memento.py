@@ -21,7 +21,7 @@ from spellbook.editing.revise import LEFT
 from spellbook.index.catalog.usage import local
 from spellbook.library.reader import Reader
 from spellbook.mcp import consent, searches
-from spellbook.mcp.base import CHANGE, READ, adder, as_json
+from spellbook.mcp.base import CHANGE, READ, as_json, tool
 from spellbook.mcp.layouts import remembered, render
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.verbs import memories
@@ -35,60 +35,58 @@ _MOST_BUDGET = 20_000
 _CONTEXTS = ("general", "task", "conversation")
 
 
-def register(mcp: MCPServer, book: Reader) -> None:
-    """Add the tools, resources and the prompt for memories over `book` to a server."""
+@tool("Recall", READ, memories.RECALL)
+def recall(book: Reader, format: str, explain: bool, **question: Any) -> str:
+    """
+    Find memories by a question, one entry a note: what agents remembered, and what the person wrote.
 
-    def recall(format: str, explain: bool, **question: Any) -> str:
-        """
-        Find memories by a question, one entry a note: what agents remembered, and what the person wrote.
-
-        It takes type, tags, project and time as filters.
-        """
-        answer = book.memories.recall(explain=explain, **question)
-        if format == "text":
-            return render.answer(answer, takes_also=True, explain=explain)
-        items = remembered.items(book, answer, explain=explain)
-        return as_json(items=items, total_count=answer.found, query_time=answer.ms)
-
-    def pin(memory_id: str) -> str:
-        """Pin a memory: it ranks a little higher and never fades."""
-        return as_json(**book.memories.pin(memory_id))
-
-    def unpin(memory_id: str) -> str:
-        """Take a pin off a memory: it ranks and fades as others do."""
-        return as_json(**book.memories.pin(memory_id, on=False))
-
-    def forget(memory_id: str, hard: bool, *, sure: consent.Forgetting) -> str:
-        """
-        Forget a whole memory: it goes to the vault's .trash folder. undo() brings the last one back. restore(name) does
-        so by its name.
-
-        Notes that the person wrote are not forgotten by this. erase(id) takes them.
-        """
-        memory = book.memories.forgettable(memory_id)
-        if not consent.agreed(sure):
-            return as_json(success=False, memory_id=memory.note, message=consent.DECLINED)
-        path = book.memories.forget(memory.note, hard=hard)
-        deleted_at = dt.datetime.now().astimezone().isoformat(timespec="seconds")
-        trash = {"trash": path} if path else {"hint": LEFT}
-        return as_json(success=True, memory_id=memory.note, deleted_at=deleted_at, **trash)
-
-    add = adder(mcp, book)
-    add(recall, "Recall", READ, memories.RECALL)
-    add(pin, "Pin a memory", CHANGE, memories.PIN)
-    add(unpin, "Unpin a memory", CHANGE, memories.PIN)
-    add(forget, "Forget a memory", CHANGE, memories.FORGET)
-    _add_resources(mcp, book)
-    _add_prompt(mcp, book)
+    It takes type, tags, project and time as filters.
+    """
+    answer = book.memories.recall(explain=explain, **question)
+    if format == "text":
+        return render.answer(answer, takes_also=True, explain=explain)
+    items = remembered.items(book, answer, explain=explain)
+    return as_json(items=items, total_count=answer.found, query_time=answer.ms)
 
 
-def _add_resources(mcp: MCPServer, book: Reader) -> None:
+@tool("Pin a memory", CHANGE, memories.PIN)
+def pin(book: Reader, memory_id: str) -> str:
+    """Pin a memory: it ranks a little higher and never fades."""
+    return as_json(**book.memories.pin(memory_id))
+
+
+@tool("Unpin a memory", CHANGE, memories.PIN)
+def unpin(book: Reader, memory_id: str) -> str:
+    """Take a pin off a memory: it ranks and fades as others do."""
+    return as_json(**book.memories.pin(memory_id, on=False))
+
+
+@tool("Forget a memory", CHANGE, memories.FORGET)
+def forget(book: Reader, memory_id: str, hard: bool, *, sure: consent.Forgetting) -> str:
+    """
+    Forget a whole memory: it goes to the vault's .trash folder. undo() brings the last one back. restore(name) does
+    so by its name.
+
+    Notes that the person wrote are not forgotten by this. erase(id) takes them.
+    """
+    memory = book.memories.forgettable(memory_id)
+    if not consent.agreed(sure):
+        return as_json(success=False, memory_id=memory.note, message=consent.DECLINED)
+    path = book.memories.forget(memory.note, hard=hard)
+    deleted_at = dt.datetime.now().astimezone().isoformat(timespec="seconds")
+    trash = {"trash": path} if path else {"hint": LEFT}
+    return as_json(success=True, memory_id=memory.note, deleted_at=deleted_at, **trash)
+
+
+def add_resources(mcp: MCPServer, book: Reader) -> None:
+    """Add memories as resources, and the prompt that injects them, to a server over `book`."""
+
     def search(query: str = "", filters: str = "", limit: int = 8) -> str:
         """Memories for a question, as recall finds them; without one the newest."""
         book.refresh()
         key = (query, filters, limit, book.index.scope, book.index.catalog.generation)
         now = time.time()
-        until, text = searches.get(book, key)
+        until, text = book.searches.get(key, (0.0, ""))
         book.meter.cached("searches", until > now)
         if until > now:
             return text
@@ -108,6 +106,7 @@ def _add_resources(mcp: MCPServer, book: Reader) -> None:
 
     mcp.resource("memory://search{?query,filters,limit}", title="Search memories", mime_type=_JSON)(search)
     mcp.resource("memory://{+id}", title="A memory", mime_type=_JSON)(memory)
+    _add_prompt(mcp, book)
 
 
 def _search(book: Reader, query: str, filters: str, limit: int, now: float) -> dict[str, Any]:

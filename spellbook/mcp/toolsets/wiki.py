@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import Context
 from mcp.types import ToolAnnotations
 
 from spellbook.library.reader import Reader
-from spellbook.mcp.base import READ, adder, as_json, reporter
+from spellbook.mcp.base import READ, as_json, reporter, tool
 from spellbook.mcp.layouts import render
 from spellbook.memories import claude
 from spellbook.search import presentation
@@ -24,43 +24,40 @@ if TYPE_CHECKING:
 _MOST_OF_CLAUDE = 3
 """Hits of Claude Code's own memory below those of the vault."""
 
+_INDEXING = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
 _HEADING = re.compile(r"(?m)^(#{1,6}) +(.+?)(?: +#+)?[ \t\r]*$")
 
 
-def register(mcp: MCPServer, book: Reader) -> None:
-    """Add the tools for documents beside `book`'s vault to a server."""
+@tool("Search the documents", READ, memories.SEARCH_DOCUMENTS)
+def wiki_search(book: Reader, threshold: float | None, format: str, explain: bool, **question: Any) -> str:
+    """
+    Search the project's documents (zywiki/ or docs/) by meaning and by words: what the code does, and where it is.
 
-    def wiki_search(threshold: float | None, format: str, explain: bool, **question: Any) -> str:
-        """
-        Search the project's documents (zywiki/ or docs/) by meaning and by words: what the code does, and where it is.
+    Each hit names its file and line, below the folder that holds the documents. They are looked at before each
+    answer, so it is up to date. search(query) finds what the person remembers.
+    """
+    answer = book.whole.wikis.search(min_score=threshold, explain=explain, **question)
+    if format == "text":
+        return render.answer(answer, _layout(), explain=explain)
+    fenced = render.fence_texts(answer)
+    closest = {"closest": [*map(_fields, fenced.closest)]} if fenced.closest else {}
+    return as_json(results=[*map(_fields, fenced.hits)], **closest, index=answer.index.as_dict())
 
-        Each hit names its file and line, below the folder that holds the documents. They are looked at before each
-        answer, so it is up to date. search(query) finds what the person remembers.
-        """
-        answer = book.whole.wikis.search(min_score=threshold, explain=explain, **question)
-        if format == "text":
-            return render.answer(answer, _layout(), explain=explain)
-        fenced = render.fence_texts(answer)
-        closest = {"closest": [*map(_fields, fenced.closest)]} if fenced.closest else {}
-        return as_json(results=[*map(_fields, fenced.hits)], **closest, index=answer.index.as_dict())
 
-    def wiki_index(path: str, full: bool, ctx: Context) -> str:
-        """
-        Index the project's documents with all their embeddings, and say how many there are. Never required.
+@tool("Index the documents", _INDEXING, memories.INDEX_DOCUMENTS)
+def wiki_index(book: Reader, path: str, full: bool, ctx: Context) -> str:
+    """
+    Index the project's documents with all their embeddings, and say how many there are. Never required.
 
-        wiki_search looks for changes itself; after many of them this makes all findable by meaning at once.
-        """
-        return as_json(**book.whole.wikis.index(path, full=full, progress=reporter(ctx)))
+    wiki_search looks for changes itself; after many of them this makes all findable by meaning at once.
+    """
+    return as_json(**book.whole.wikis.index(path, full=full, progress=reporter(ctx)))
 
-    def wiki_status(path: str) -> str:
-        """How many documents and sections are indexed, when they were last looked at, and what is still pending."""
-        return as_json(**book.whole.wikis.status(path))
 
-    add = adder(mcp, book)
-    add(wiki_search, "Search the documents", READ, memories.SEARCH_DOCUMENTS)
-    indexing = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
-    add(wiki_index, "Index the documents", indexing, memories.INDEX_DOCUMENTS)
-    add(wiki_status, "State of the documents", READ, memories.STATUS_OF_DOCUMENTS)
+@tool("State of the documents", READ, memories.STATUS_OF_DOCUMENTS)
+def wiki_status(book: Reader, path: str) -> str:
+    """How many documents and sections are indexed, when they were last looked at, and what is still pending."""
+    return as_json(**book.whole.wikis.status(path))
 
 
 def of_claude(book: Reader, verb: str, question: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:

@@ -105,7 +105,10 @@ def test_again_nothing_changed_there_a_proposal_changed_here_ours(book: Spellboo
 
 
 def test_what_is_left_out_is_named(book: Spellbook, memory: Path, tmp_path: Path) -> None:
-    """Secrets, large and empty files are not imported, nor what a link leads to outside; each is named."""
+    """
+    Secrets, large and empty files are not imported, nor what a link leads to outside; each is named. A folder that
+    holds the vault is refused; with a file that is no text, which is named, nothing is imported.
+    """
     note_writer(memory)("secret.md", "The wifi password of the office is Tr0ub4dor&3x!.\n")
     note_writer(memory)("titled.md", "---\nname: 'AKIAQ7RZ3MNB5KLCX2VT'\n---\nA key.\n")
     note_writer(memory)("large.md", "x" * 2_097_153)
@@ -122,10 +125,7 @@ def test_what_is_left_out_is_named(book: Spellbook, memory: Path, tmp_path: Path
     told = "".join(map(str, done.faults))
     assert "Tr0ub4dor" not in told
     assert "AKIAQ7RZ3MNB5KLCX2VT" not in told
-
-
-def test_a_folder_that_is_none(book: Spellbook, memory: Path) -> None:
-    """A folder that holds the vault is refused; a file that is no text is named, and nothing is imported."""
+    book.undo()
     (memory / "x.md").write_bytes(b"\x89PNG\xff\x00\xff")
     with pytest.raises(UnreadableNote, match=r"x\.md"):
         take(book, memory)

@@ -40,14 +40,8 @@ def claude(*messages: tuple[str, str], **more: Any) -> dict[str, Any]:
         {"uuid": f"m{i}", "sender": sender, "text": text, "content": [{"type": "text", "text": text}]}
         for i, (sender, text) in enumerate(messages)
     ]
-    return {
-        "uuid": "c0ffee",
-        "name": "Harbour",
-        "created_at": "2026-03-01T09:30:00.123456Z",
-        "updated_at": "2026-03-02T10:00:00Z",
-        "chat_messages": said,
-        **more,
-    }
+    times = {"created_at": "2026-03-01T09:30:00.123456Z", "updated_at": "2026-03-02T10:00:00Z"}
+    return {"uuid": "c0ffee", "name": "Harbour", **times, "chat_messages": said, **more}
 
 
 ASKED = gpt_message("user", "How do we rotate keys?")
@@ -62,15 +56,8 @@ def text_of(value: dict[str, Any]) -> str:
 
 def test_a_conversation_of_chatgpt() -> None:
     """A note with an id, a title, dates and a link back, whose turns stand under who speaks."""
-    note = convert(
-        gpt(
-            gpt_message("system", ""),
-            ASKED,
-            ANSWERED,
-            gpt_message("user", "Why?"),
-            gpt_message("assistant", "Auditors."),
-        )
-    )
+    why, because = gpt_message("user", "Why?"), gpt_message("assistant", "Auditors.")
+    note = convert(gpt(gpt_message("system", ""), ASKED, ANSWERED, why, because))
     assert note
     assert note.path == "conversation/ChatGPT/2025-06-15 Key rotation.md"
     text = b"".join(note.pieces)
@@ -81,12 +68,8 @@ def test_a_conversation_of_chatgpt() -> None:
     )
     parsed = parse(note.path, text)
     assert (parsed.declared_id, parsed.faults) == ("chatgpt-68-ab", ())
-    assert [chunk.text.strip().split("\n")[-1] for chunk in cut(parsed)] == [
-        "How do we rotate keys?",
-        "Twice a year.",
-        "Why?",
-        "Auditors.",
-    ]
+    last = [chunk.text.strip().split("\n")[-1] for chunk in cut(parsed)]
+    assert last == ["How do we rotate keys?", "Twice a year.", "Why?", "Auditors."]
     assert "How do we rotate keys?" in cut(parsed)[1].embedded
 
 
@@ -95,12 +78,8 @@ def test_the_branch_that_was_seen_last() -> None:
     A conversation with several branches keeps the branch of its current node, or of its newest leaf if none is current.
     """
     given = gpt(ASKED, gpt_message("assistant", "An answer thrown away.", at=5.0))
-    given["mapping"]["other"] = {
-        "id": "other",
-        "message": gpt_message("assistant", "The answer kept.", at=9.0),
-        "parent": "n0",
-        "children": [],
-    }
+    other = gpt_message("assistant", "The answer kept.", at=9.0)
+    given["mapping"]["other"] = {"id": "other", "message": other, "parent": "n0", "children": []}
     assert "thrown away" in text_of(given)
     for current in ("other", None, "nowhere"):
         assert "kept" in text_of({**given, "current_node": current})
@@ -158,9 +137,8 @@ def test_a_conversation_of_claude() -> None:
         message["parent_message_uuid"] = parent
     assert "kept" in text_of(branched)
     assert "thrown away" not in text_of(branched)
-    assert "only text" in text_of(
-        {**claude(), "chat_messages": [{"sender": "human", "text": "only text", "content": []}]}
-    )
+    alone = {"chat_messages": [{"sender": "human", "text": "only text", "content": []}]}
+    assert "only text" in text_of({**claude(), **alone})
 
 
 def test_names_and_titles() -> None:
@@ -176,12 +154,11 @@ def test_names_and_titles() -> None:
 @pytest.mark.parametrize(
     ("written", "expected"),
     [
-        pytest.param("# A\n## B\n###### C", "### A\n#### B\n###### C", id="levels"),
-        pytest.param("A\n===\n\nB\nb\n---\nx", "### A\n\n#### B b\nx", id="underlined"),
-        pytest.param(
-            "```\n# code\n```\n\n    # code\n\n#tag", "```\n# code\n```\n\n    # code\n\n#tag", id="no headings"
-        ),
+        ("# A\n## B\n###### C", "### A\n#### B\n###### C"),
+        ("A\n===\n\nB\nb\n---\nx", "### A\n\n#### B b\nx"),
+        ("```\n# code\n```\n\n    # code\n\n#tag", "```\n# code\n```\n\n    # code\n\n#tag"),
     ],
+    ids=["levels", "underlined", "no headings"],
 )
 def test_headings_in_a_turn_stay_below_it(written: str, expected: str) -> None:
     """A turn is one section, whatever headings it contains."""
@@ -226,10 +203,8 @@ def test_an_export_is_imported(book, vault, tmp_path, form):
         "folder": lambda: saved(tmp_path / "export" / "conversations.json", one, two).parent,
     }[form]()
     done = book.import_(source)
-    assert sorted(done.added) == [
-        "conversation/ChatGPT/2025-06-15 Key rotation.md",
-        "conversation/Claude/2026-03-01 Harbour.md",
-    ]
+    paths = ["conversation/ChatGPT/2025-06-15 Key rotation.md", "conversation/Claude/2026-03-01 Harbour.md"]
+    assert sorted(done.added) == paths
     assert {hit.path for hit in book.find(["quay", "wall"]).hits} == {"conversation/Claude/2026-03-01 Harbour.md"}
     assert book.find("quay", filter={"category": "conversation"}).hits[0].source == "https://claude.ai/chat/c0ffee"
     assert not book.import_(source).paths
@@ -253,29 +228,21 @@ def test_a_conversation_is_known_by_its_id(book, vault, tmp_path):
     assert b"Twice a year" not in contents(vault / ".trash")["mine/keys.md"]
 
 
-def test_conversations_of_one_title(book, vault, tmp_path):
-    """Three conversations with the same day and title become three notes, and importing again adds none."""
-    source = saved(
-        tmp_path / "c.json", gpt(ASKED), gpt(ANSWERED, conversation_id="other"), gpt(ASKED, conversation_id="third")
-    )
-    assert len(book.import_(source).added) == 3
+def test_several_conversations_in_one_file(book, vault, tmp_path):
+    """
+    Three conversations with the same day and title become three notes, and importing again adds none. One in an unknown
+    form is named by its number, and the others are imported. A zip of notes that has such a file is a vault.
+    """
+    three = [gpt(ASKED), gpt(ANSWERED, conversation_id="other"), gpt(ASKED, conversation_id="third")]
+    source = saved(tmp_path / "c.json", gpt({"author": "me"}), *three)
+    done = book.import_(source)
+    assert (len(done.added), [fault.path for fault in done.faults]) == (3, ["c.json: conversation 1"])
     assert not book.import_(source).paths
     assert not book.status()["faults"]
-
-
-def test_conversations_in_a_vault_stay_files(book, vault, tmp_path):
-    """A zip of notes that also contains such a JSON file is imported as a vault."""
     with zipfile.ZipFile(tmp_path / "v.zip", "w") as archive:
         archive.writestr("a.md", "x")
         archive.writestr("data/conversations.json", "[]")
     assert sorted(book.import_(tmp_path / "v.zip").added) == ["a.md", "data/conversations.json"]
-
-
-def test_one_that_cannot_be_read_is_named(book, tmp_path):
-    """A conversation in an unknown form is named by its number, and the others are imported."""
-    done = book.import_(saved(tmp_path / "c.json", gpt({"author": "me"}), gpt(ASKED)))
-    assert len(done.added) == 1
-    assert [fault.path for fault in done.faults] == ["c.json: conversation 1"]
 
 
 JSON = st.recursive(

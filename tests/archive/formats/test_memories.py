@@ -15,44 +15,25 @@ from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput
 from tests.trees import grow
 
+ROTATED = {"content": "The deploy key is rotated every ninety days.\n\n# Why\n\nAudit.", "content_hash": "a1b2c3d4"}
+ABOUT = {"project": "river", "nested": {"x": 1}, "id": "evil", "bad key!": 1}
+DATES = {"created_at": 1767225600.0, "updated_at": 1767312000.0}
 SERVICE: dict[str, Any] = {
     "export_metadata": {"source_machine": "laptop", "total_memories": 2, "exporter_version": "8"},
     "memories": [
-        {
-            "content": "The deploy key is rotated every ninety days.\n\n# Why\n\nAudit.",
-            "content_hash": "a1b2c3d4",
-            "tags": ["ops", "keys"],
-            "created_at": 1767225600.0,
-            "updated_at": 1767312000.0,
-            "memory_type": "note",
-            "metadata": {"project": "river", "nested": {"x": 1}, "id": "evil", "bad key!": 1},
-        },
+        {**ROTATED, "tags": ["ops", "keys"], **DATES, "memory_type": "note", "metadata": ABOUT},
         {
             "content": "민수는 오후 회의를 좋아한다.",
             "content_hash": "e5f6",
             "tags": "사람, 회의",
-            "created_at": 1767225600.0,
+            "created_at": 1767225600,
         },
     ],
 }
-
-
-MEM0 = {
-    "count": 2,
-    "results": [
-        {
-            "id": "f1a0-77",
-            "memory": "Prefers morning meetings.",
-            "hash": "x",
-            "metadata": {"type": "preference"},
-            "categories": ["work"],
-            "created_at": "2026-01-02T10:00:00-08:00",
-            "updated_at": None,
-            "user_id": "dev",
-        },
-        {"id": "../../x", "memory": "Leads the API redesign.", "created_at": 1767434400000},
-    ],
-}
+MORNING = {"id": "f1a0-77", "memory": "Prefers morning meetings.", "hash": "x", "metadata": {"type": "preference"}}
+MORE = {"categories": ["work"], "created_at": "2026-01-02T10:00:00-08:00", "updated_at": None, "user_id": "dev"}
+REDESIGN = {"id": "../../x", "memory": "Leads the API redesign.", "created_at": 1767434400000}
+MEM0 = {"count": 2, "results": [{**MORNING, **MORE}, REDESIGN]}
 
 
 def notes(book: Spellbook) -> dict[str, Any]:
@@ -153,17 +134,11 @@ def database(place: Path, schema: str = SCHEMA) -> sqlite3.Connection:
     connection.executescript(schema)
     for each in SERVICE["memories"]:
         tags = each["tags"] if isinstance(each["tags"], str) else ",".join(each["tags"])
-        values = (
-            each["content_hash"],
-            each["content"],
-            tags,
-            each.get("memory_type"),
-            json.dumps(each.get("metadata", {})),
-        )
+        about = json.dumps(each.get("metadata", {}))
         connection.execute(
             "INSERT INTO memories (content_hash, content, tags, memory_type, metadata, created_at, updated_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*values, each["created_at"], each.get("updated_at")),
+            " VALUES (:content_hash, :content, :tags, :memory_type, :metadata, :created_at, :updated_at)",
+            {"memory_type": None, "updated_at": None, **each, "tags": tags, "metadata": about},
         )
     connection.execute(
         "INSERT INTO memories (content_hash, content, metadata, deleted_at) VALUES ('gone', 'secret', 'no JSON', 1.0)"
@@ -195,28 +170,23 @@ VIEW = "CREATE TABLE other (content, content_hash); CREATE VIEW memories AS SELE
 VIRTUAL = "CREATE VIRTUAL TABLE memories USING fts5(content, content_hash);"
 
 
-@pytest.mark.parametrize("schema", [VIEW, VIRTUAL, COMPUTED, "CREATE TABLE other (x);", "CREATE TABLE memories (x);"])
-def test_databases_of_others(book: Spellbook, tmp_path: Path, schema: str) -> None:
+def test_databases_of_others(book: Spellbook, tmp_path: Path) -> None:
     """What is no table of memories is not read; no view, virtual table or computed column is run."""
-    place = tmp_path / "x.db"
-    with contextlib.closing(sqlite3.connect(place)) as connection:
-        connection.executescript(schema)
-    with pytest.raises(InvalidInput, match="no memories"):
-        book.import_(place)
+    schemas = (VIEW, VIRTUAL, COMPUTED, "CREATE TABLE other (x);", "CREATE TABLE memories (x);")
+    for number, schema in enumerate(schemas):
+        with contextlib.closing(sqlite3.connect(tmp_path / f"{number}.db")) as connection:
+            connection.executescript(schema)
+        with pytest.raises(InvalidInput, match="no memories"):
+            book.import_(tmp_path / f"{number}.db")
 
 
-@pytest.mark.parametrize(
-    ("form", "cut"), [("json", 20), ("json", 300), ("json", -10), ("db", 100), ("db", 4096), ("db", 6000)]
-)
-def test_a_cut_export(book: Spellbook, tmp_path: Path, form: str, cut: int) -> None:
+def test_a_cut_export(book: Spellbook, tmp_path: Path) -> None:
     """Of a file that is cut, memories or database, nothing is written."""
-    place = tmp_path / f"export.{form}"
-    if form == "json":
-        place.write_text(json.dumps(SERVICE), "utf-8")
-    else:
-        with contextlib.closing(database(place)) as connection:
-            connection.executescript("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE;")
-    place.write_bytes(place.read_bytes()[:cut])
-    with pytest.raises(InvalidInput):
-        book.import_(place)
+    with contextlib.closing(database(tmp_path / "db")) as connection:
+        connection.executescript("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE;")
+    whole = {"json": json.dumps(SERVICE).encode(), "db": (tmp_path / "db").read_bytes()}
+    for form, size in (("json", 20), ("json", 300), ("json", -10), ("db", 100), ("db", 4096), ("db", 6000)):
+        (tmp_path / f"export.{form}").write_bytes(whole[form][:size])
+        with pytest.raises(InvalidInput):
+            book.import_(tmp_path / f"export.{form}")
     assert list(book.config.vault.rglob("*")) == []

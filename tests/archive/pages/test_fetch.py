@@ -30,89 +30,56 @@ def answering(*addresses: str) -> Callable[..., list[tuple[object, ...]]]:
     return resolve
 
 
-LOCAL = [
-    "http://127.0.0.1/",
-    "http://localhost/",
-    "http://2130706433/",
-    "http://0x7f000001/",
-    "http://0x7f.1/",
-    "http://0177.0.0.1/",
-    "http://127.1/",
-    "http://127。0。0。1/",
-    "http://①②⑦.0.0.1/",
-    "http://[::1]/",
-    "http://[::]/",
-    "http://0.0.0.0/",
-    "http://[::ffff:127.0.0.1]/",
-    "http://[::127.0.0.1]/",
-    "http://[::ffff:0:127.0.0.1]/",
-    "http://[64:ff9b::7f00:1]/",
-    "http://[64:ff9b:1::7f00:1]/",
-    "http://[2002:7f00:1::]/",
-    "http://[2001:0:7f00:1::]/",
-    "http://[fe80::1%25lo]/",
-    "http://[fec0::1]/",
-    "http://[fd00:ec2::254]/",
-    "http://[2600:1f18::5efe:7f00:1]/",
-    "http://[ff02::1]/",
-    "http://169.254.169.254/latest/meta-data/",
-    "http://168.63.129.16/",
-    "http://10.0.0.1/",
-    "http://172.16.0.1/",
-    "http://192.168.0.1/",
-    "http://100.64.0.1/",
-    "http://192.0.2.1/",
-    "http://192.88.99.1/",
-    "http://198.18.0.1/",
-    "http://224.0.0.1/",
-    "http://240.0.0.1/",
-    "http://255.255.255.255/",
-    "http://93.184.216.34:22/",
-    "http://93.184.216.34:6379/",
-    "file:///etc/passwd",
-    "gopher://127.0.0.1/",
-    "http://user@127.0.0.1/",
-    "http://user:key@example.com/",
-    "http://127.0.0.1\\@example.com/",
-    "http://127.0.0.1%2f@example.com/",
-]
+LOCAL = (
+    *("127.0.0.1", "localhost", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "127.1", "127。0。0。1"),
+    "①②⑦.0.0.1",
+    *("[::1]", "[::]", "0.0.0.0", "[::ffff:127.0.0.1]", "[::127.0.0.1]", "[::ffff:0:127.0.0.1]", "[64:ff9b::7f00:1]"),
+    *("[64:ff9b:1::7f00:1]", "[2002:7f00:1::]", "[2001:0:7f00:1::]", "[fe80::1%25lo]", "[fec0::1]", "[fd00:ec2::254]"),
+    *("[2600:1f18::5efe:7f00:1]", "[ff02::1]", "169.254.169.254", "168.63.129.16", "10.0.0.1", "172.16.0.1"),
+    *("192.168.0.1", "100.64.0.1", "192.0.2.1", "192.88.99.1", "198.18.0.1", "224.0.0.1", "240.0.0.1"),
+    *("255.255.255.255", "93.184.216.34:22", "93.184.216.34:6379", "user@127.0.0.1", "user:key@example.com"),
+    *("127.0.0.1\\@example.com", "127.0.0.1%2f@example.com"),
+)
 
 
-@pytest.mark.parametrize("url", LOCAL)
-def test_no_spelling_of_a_local_address_is_fetched(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is connected to, and the code is PERMISSION_DENIED; INVALID_INPUT where it is no address at all."""
+def test_no_spelling_of_a_local_address_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Nothing is connected to, and the code is PERMISSION_DENIED; INVALID_INPUT where it is no address at all. Never is it
+    a traceback of a library.
+    """
     connected: list[object] = []
     monkeypatch.setattr(socket, "create_connection", lambda *args, **_: connected.append(args))
-    with pytest.raises((PermissionDenied, InvalidInput)) as refused:
-        fetch(url, seconds=5)
+    no_address = {"0177.0.0.1", "①②⑦.0.0.1", "[fe80::1%25lo]"}
+    for host in LOCAL:
+        with pytest.raises((PermissionDenied, InvalidInput)) as refused:
+            fetch(f"http://{host}/", seconds=5)
+        assert refused.value.code == ("INVALID_INPUT" if host in no_address else "PERMISSION_DENIED"), host
+    odd = (
+        "file:///etc/passwd",
+        "gopher://127.0.0.1/",
+        "",
+        "http://",
+        "http:///x",
+        "https://a b.example/",
+        "http://[x]/",
+    )
+    for url in (*odd, "http://a" + "b" * 2_000):
+        with pytest.raises(SpellbookError):
+            fetch(url, seconds=5)
     assert not connected
-    no_address = {"http://0177.0.0.1/", "http://①②⑦.0.0.1/", "http://[fe80::1%25lo]/"}
-    assert refused.value.code == ("INVALID_INPUT" if url in no_address else "PERMISSION_DENIED")
 
 
-@pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "64:ff9b::5db8:d822"])
-def test_public_addresses_are_public(address: str) -> None:
+def test_public_addresses_are_public() -> None:
     """IPv4, IPv6, and IPv4 behind NAT64, which networks without IPv4 use."""
-    assert public(address, 443)
-
-
-@pytest.mark.parametrize(
-    "url", ["", "http://", "http:///x", "https://exa mple.com/", "http://a" + "b" * 2_000, "http://[x]/"]
-)
-def test_what_is_no_address_is_said(url: str) -> None:
-    """INVALID_INPUT or PERMISSION_DENIED, never a traceback of a library."""
-    with pytest.raises(SpellbookError):
-        fetch(url, seconds=5)
-
-
-def test_one_bad_address_of_a_name_is_enough() -> None:
-    """A name with a public and a private address is refused before anything is connected to."""
-    with pytest.raises(PermissionDenied, match=r"10\.0\.0\.7"):
-        fetch("http://both.example/", resolve=answering("93.184.216.34", "10.0.0.7"))
+    addresses = ("93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "64:ff9b::5db8:d822")
+    assert all(public(address, 443) for address in addresses)
 
 
 def test_the_checked_address_is_the_one_dialed(site: Site) -> None:
-    """A name that answers with an allowed address first and another one later is resolved once."""
+    """
+    A name that answers with an allowed address first and another one later is resolved once. A name with a public and a
+    private address is refused before anything is connected to.
+    """
     site.add("/page", "hello")
     asked = []
 
@@ -128,6 +95,8 @@ def test_the_checked_address_is_the_one_dialed(site: Site) -> None:
     assert site.seen == [("/page", f"rebind.example:{site.port}", "")]
     with pytest.raises(PermissionDenied, match=r"rebind\.example"):
         fetch(site.url("/page", "rebind.example"), allowed=allowed, resolve=rebinding)
+    with pytest.raises(PermissionDenied, match=r"10\.0\.0\.7"):
+        fetch("http://both.example/", allowed=public, resolve=answering("93.184.216.34", "10.0.0.7"))
     assert len(site.seen) == 1
 
 
@@ -174,15 +143,15 @@ ODD = (
 )
 
 
-@pytest.mark.parametrize("target", ODD, ids=lambda each: each[:20])
-def test_redirects_that_lead_nowhere(site: Site, target: str) -> None:
+def test_redirects_that_lead_nowhere(site: Site) -> None:
     """Whatever a page names as its new address is followed, or is an error of ours; so is such an address itself."""
-    start = site.add("/odd", status=302, Location=target)
-    with pytest.raises((FetchError, PermissionDenied)):
-        fetch(start, allowed=lambda *_: True, resolve=no_names)
-    if "//xn--" in target.lower():
-        with pytest.raises(InvalidInput):
-            checked(target if ":" in target else f"http:{target}")
+    for target in ODD:
+        start = site.add("/odd", status=302, Location=target)
+        with pytest.raises((FetchError, PermissionDenied)):
+            fetch(start, allowed=lambda *_: True, resolve=no_names)
+        if "//xn--" in target.lower():
+            with pytest.raises(InvalidInput):
+                checked(target if ":" in target else f"http:{target}")
 
 
 def no_names(host: str, *_: object, **__: object) -> list[Any]:
@@ -204,25 +173,14 @@ def test_redirects_are_followed_five_times_without_cookies(site: Site) -> None:
         fetch(site.url("/0"))
 
 
-@pytest.mark.parametrize(
-    ("status", "hint"),
-    [
-        (401, "login"),
-        (402, "login"),
-        (403, "login"),
-        (404, "no such page"),
-        (429, "Wait"),
-        (500, "Wait"),
-        (503, "Wait"),
-        (304, "text"),
-    ],
-)
-def test_an_error_carries_the_status(site: Site, status: int, hint: str) -> None:
+def test_an_error_carries_the_status(site: Site) -> None:
     """FETCH_ERROR with HTTP's number, and what to do next."""
-    with pytest.raises(FetchError, match=f"HTTP {status}") as failed:
-        fetch(site.add("/x", "no", status))
-    assert failed.value.status == status
-    assert hint in failed.value.hint
+    hints = {401: "login", 402: "login", 403: "login", 404: "no such page", 429: "Wait", 500: "Wait", 304: "text"}
+    for status, hint in hints.items():
+        with pytest.raises(FetchError, match=f"HTTP {status}") as failed:
+            fetch(site.add("/x", "no", status))
+        assert failed.value.status == status
+        assert hint in failed.value.hint
 
 
 def packed(times: int) -> bytes:
@@ -252,20 +210,17 @@ def test_what_is_too_large_or_no_page_is_refused(site: Site, headers: dict[str, 
         fetch(site.add("/x", body, **headers))
 
 
-@pytest.mark.parametrize(
-    ("content_type", "body", "expected"),
-    [
+def test_the_content_type_decides(site: Site) -> None:
+    """Not the ending of the address; where a server says nothing, the first bytes do."""
+    for content_type, body, expected in (
         ("text/html; charset=EUC-KR", b"%PDF-1.7", ("text/html", "euc-kr")),
         ("application/pdf", b"<html>", ("application/pdf", "")),
         ("application/octet-stream", b"%PDF-1.7", ("application/pdf", "")),
         ("", b"<html>", ("text/html", "")),
         ("application/xhtml+xml", b"<html>", ("text/html", "")),
-    ],
-)
-def test_the_content_type_decides(site: Site, content_type: str, body: bytes, expected: tuple[str, str]) -> None:
-    """Not the ending of the address; where a server says nothing, the first bytes do."""
-    got = fetch(site.add("/x.pdf", body, content_type=content_type))
-    assert (got.content_type, got.charset, got.body) == (*expected, body)
+    ):
+        got = fetch(site.add("/x.pdf", body, content_type=content_type))
+        assert (got.content_type, got.charset, got.body) == (*expected, body)
 
 
 def test_gzip_is_unpacked_and_the_header_may_name_the_page(site: Site) -> None:
@@ -285,39 +240,31 @@ def drip(piece: bytes, ended: Callable[[float], bool]) -> Callable[[BaseHTTPRequ
     return answer
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        pytest.param(b"", id="silent"),
-        pytest.param(b"HTTP/1.1 100 Continue\r\n\r\n", id="never begins"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nX: y", id="header"),
-        pytest.param(b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\nx", id="body"),
-    ],
+DRIPS = (
+    *(b"", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: y"),
+    b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\nx",
 )
+
+
+@pytest.mark.parametrize("piece", DRIPS, ids=["silent", "never begins", "header", "body"])
 def test_a_server_that_drips_is_left(site: Site, piece: bytes) -> None:
     """However it keeps the connection busy, all ends at the time given."""
     with pytest.raises(FetchError, match="did not answer within"):
         fetch(site.act("/slow", drip(piece, site.ended.wait)), seconds=0.4)
 
 
-def test_a_resolver_that_hangs_is_left(site: Site) -> None:
-    """A name server that says nothing costs no more than the time given."""
-    with pytest.raises(FetchError, match="did not answer within"):
-        fetch("http://slow.example/", seconds=0.2, resolve=lambda *_, **__: site.ended.wait(PATIENCE))
-
-
-def test_what_is_not_there_is_said() -> None:
-    """A closed port and an unknown name are FETCH_ERROR."""
+def test_what_is_not_there_is_said(site: Site) -> None:
+    """
+    A closed port and an unknown name are FETCH_ERROR. A name server that says nothing costs no more than the time given.
+    """
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with pytest.raises(FetchError, match="cannot be fetched"):
         fetch(f"http://127.0.0.1:{port}/", allowed=lambda *_: True)
-
-    def unknown(*_: object, **__: object) -> list[tuple[object, ...]]:
-        raise socket.gaierror("no such name")
-
     with pytest.raises(FetchError, match="cannot be resolved"):
-        fetch("http://nowhere.example/", resolve=unknown)
+        fetch("http://nowhere.example/", resolve=no_names)
+    with pytest.raises(FetchError, match="did not answer within"):
+        fetch("http://slow.example/", seconds=0.2, resolve=lambda *_, **__: site.ended.wait(PATIENCE))
 
 
 def test_no_proxy_of_the_environment_is_used(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,26 +276,22 @@ def test_no_proxy_of_the_environment_is_used(site: Site, monkeypatch: pytest.Mon
 # -- addresses as names
 
 
-@pytest.mark.parametrize(
-    ("url", "same"),
-    [
+def test_normalized() -> None:
+    """Fragment, tracking and default port do not name a page; all else stays as it is."""
+    for url, same in (
         ("HTTPS://Example.COM:443/a?utm_source=x&b=1&fbclid=2#part", "https://example.com/a?b=1"),
         ("http://example.com", "http://example.com/"),
         ("http://example.com:8080/?gclid=1", "http://example.com:8080/"),
         ("https://n.news.naver.com/a?sid=1&n_media=2&NaPm=3", "https://n.news.naver.com/a?sid=1"),
         ("https://example.com/%EA%B0%80?q=%20&x", "https://example.com/%EA%B0%80?q=%20&x"),
         ("https://example.com/?q=[[Note]]", "https://example.com/?q=%5B%5BNote%5D%5D"),
-    ],
-)
-def test_normalized(url: str, same: str) -> None:
-    """Fragment, tracking and default port do not name a page; all else stays as it is."""
-    assert urls.normalized(url) == same
-    assert urls.normalized(same) == same
+    ):
+        assert urls.normalized(url) == urls.normalized(same) == same
 
 
-@pytest.mark.parametrize(
-    ("url", "named", "expected"),
-    [
+def test_a_page_names_only_pages_of_its_site() -> None:
+    """Else a page could pass for an article of another site, which then would count as saved."""
+    for url, named, expected in (
         ("https://m.hani.co.kr/a/1?x=1", "https://www.hani.co.kr/a/1#x", "https://www.hani.co.kr/a/1"),
         ("https://evil.example/a", "https://good.example/b", ""),
         ("https://a.example/x", "https://b.a.example/y", "https://b.a.example/y"),
@@ -357,8 +300,5 @@ def test_normalized(url: str, same: str) -> None:
         ("https://a.example/x", "https://u:p@a.example/y", ""),
         ("https://a.example/x", "http://[", ""),
         ("", "https://a.example/x", ""),
-    ],
-)
-def test_a_page_names_only_pages_of_its_site(url: str, named: str, expected: str) -> None:
-    """Else a page could pass for an article of another site, which then would count as saved."""
-    assert urls.canonical(url, named) == expected
+    ):
+        assert urls.canonical(url, named) == expected

@@ -93,9 +93,9 @@ def test_what_cannot_be_read_is_said(body: bytes, said: str) -> None:
     assert refused.value.hint
 
 
-@pytest.mark.parametrize("cut", [100, 400, 900, 1_500, 2_000])
-def test_a_cut_file_never_crashes(cut: int) -> None:
+def test_a_cut_file_never_crashes() -> None:
     """pdfium repairs it, or it is refused."""
-    body = pdf(PAGES, outline=[("소개", 0)])[:-cut]
-    with contextlib.suppress(InvalidInput):
-        assert "소개" in extract(body)["markdown"]
+    body = pdf(PAGES, outline=[("소개", 0)])
+    for cut in (100, 400, 900, 1_500, 2_000):
+        with contextlib.suppress(InvalidInput):
+            assert "소개" in extract(body[:-cut])["markdown"]

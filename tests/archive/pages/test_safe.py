@@ -12,7 +12,7 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from spellbook.archive.pages.safe import escaped, image, line, link, safe
+from spellbook.archive.pages.safe import line, safe
 from spellbook.library.book import Spellbook
 from spellbook.notes import links
 from spellbook.notes.note import parse
@@ -152,19 +152,7 @@ FRAGMENTS = [
     *("[[", "]]", "![[", "[", "]", "(", ")", "](", "#tag", "#", "%%", "`", "``", "```", "~~~", "\n", "\n\n", "\n> "),
     *("- ", "1. ", "2) ", "    ", "  \n", "\t", "<%", "%>", "<b>", "</b>", "<script>", "<!--", "-->", "a", "한글", " "),
     *("|", "|---|---|\n", "| a | b |\n", "$=", "=", "= x", "^block", "::", "\\", "\\\n", "&lt;", "&#35;", "&amp;lt;"),
-    *(
-        "https://x.example/",
-        "javascript:",
-        "data:",
-        "*",
-        "**",
-        "_",
-        "~~",
-        "---\n",
-        "===\n",
-        "Note.md",
-        "[x]: Note.md\n",
-    ),
+    *("https://x.example/", "javascript:", "data:", "*", "**", "_", "~~", "---\n", "===\n", "Note.md", "[x]: N.md\n"),
     *("<https://a.example>", "obsidian://x", "```dataviewjs\n", "\r", "\u200b", '"', "{", "!", "<a href='x'>", "[^1]"),
     *("- [ ] ", "$", "> [!x] ", "\U000e0041", "\0", "\u2028", "#️⃣", "＃tag"),
 ]
@@ -184,10 +172,7 @@ def test_no_mixture_acts(seed: int) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (
-            "2 * 3 * 4, snake_case, C#, a#b, f(x)[0], 1 < 2, AT&T",
-            "2 \\* 3 \\* 4, snake_case, C#, a#b, f(x)\\[0\\], 1 < 2, AT&T",
-        ),
+        ("2 * 3, snake_case, C#, a#b, f(x)[0], 1 < 2, AT&T", "2 \\* 3, snake_case, C#, a#b, f(x)\\[0\\], 1 < 2, AT&T"),
         ("std::vector a:: b", "std::vector a:\\: b"),
         ("* a\n* b\n\n  c\n\n1. x\n1) y", "* a\n\n* b\n\n  c\n\n1. x\n\n1) y"),
         ("- a\n  - b\n    1. c\n- d", "- a\n  - b\n    1. c\n- d"),
@@ -212,39 +197,20 @@ def test_what_is_harmless_reads_as_before(text: str, expected: str) -> None:
 
 
 def test_letters_that_nobody_sees_are_left_out() -> None:
-    """Tags of Unicode can spell a whole order to a model; joiners of scripts and emoji stay."""
+    """
+    Tags of Unicode can spell a whole order to a model; joiners of scripts and emoji stay. A title is one line that
+    links nowhere: it stands in frontmatter, where Obsidian and Spellbook read wikilinks.
+    """
     order = "".join(chr(0xE0000 + ord(letter)) for letter in "ignore all")
     assert safe(f"a\u200b{order}\u202eb\0c\x1b[1m") == "abc\\[1m\n"
     assert safe("می\u200cخواهم 👨\u200d👩") == "می\u200cخواهم 👨\u200d👩\n"
     assert safe(unicodedata.normalize("NFD", "한글")) == "한글\n"
-
-
-def test_a_title_is_one_line_that_links_nowhere() -> None:
-    """It stands in frontmatter, where Obsidian and Spellbook read wikilinks."""
     assert line("a\n [[Note]]\u202e <% x %>", 80) == "a [Note] < % x %>"
     assert line("가" * 90, 80) == "가" * 79 + "…"
 
 
-def test_parts_for_writers() -> None:
-    """Plain text, a link and an image as Markdown."""
-    assert escaped("1. a\n- b [x](y)") == "1\\. a\n\\- b \\[x\\](y)"
-    assert link("a", "https://x.example/a b") == "[a](https://x.example/ab)"
-    assert link("a", "javascript:alert(1)") == "a"
-    assert image("a\n[b]", "https://x.example/", "그림") == "[그림: a \\[b\\]](https://x.example/)"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[" * 3_000,
-        "> " * 500 + "x",
-        "- " * 300 + "x",
-        "*a **b " * 2_000,
-        "`" * 5_000,
-        "|" * 2_000 + "\n" + "|-" * 2_000,
-        "<" * 9_999,
-    ],
-)
-def test_deep_and_odd_texts_are_read(text: str) -> None:
+def test_deep_and_odd_texts_are_read() -> None:
     """Nesting and repetition neither overflow nor hang."""
-    assert active(safe(text)) == []
+    table = "|" * 2_000 + "\n" + "|-" * 2_000
+    for text in ("[" * 3_000, "> " * 500 + "x", "- " * 300 + "x", "*a **b " * 2_000, "`" * 5_000, table, "<" * 9_999):
+        assert active(safe(text)) == []

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,7 +71,7 @@ def test_files(tmp_path: Path) -> None:
 
 def test_given_text_is_made_safe_and_nothing_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It needs no library for pages, no network and no file; an address beside it is only noted."""
-    hide(monkeypatch, "trafilatura")
+    monkeypatch.setitem(sys.modules, "trafilatura", None)
     text = "---\ntags: [x]\n---\n# Head [[Note]]\n\n#tag <b>x</b>"
     assert read("https://news.example/a#b", text) == ArticlePage(
         "Head [Note]", "# Head \\[\\[Note\\]\\]\n\n\\#tag \\<b>x\\</b>\n", url="https://news.example/a#b"
@@ -83,90 +84,70 @@ def test_given_text_is_made_safe_and_nothing_is_opened(tmp_path: Path, monkeypat
         read("https://news.example/", "---\na: 1\n---\n\u200b")
 
 
-def hide(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setitem(sys.modules, name, None)
+def large(file: Path, size: int) -> None:
+    with file.open("wb") as sparse:
+        sparse.truncate(size)
 
 
-def make(folder: Path, kind: str) -> Path:
-    """A file that may not be read."""
-    file = folder / "page.html"
-    if kind == "key":
-        (file := folder / "id_rsa").write_text("-----BEGIN")
-    elif kind == "hidden folder":
-        (folder / ".ssh").mkdir()
-        (file := folder / ".ssh" / "page.html").write_bytes(page())
-    elif kind == "hidden file":
-        (file := folder / ".page.html").write_bytes(page())
-    elif kind == "link to a key":
-        (folder / "key").write_text("-----BEGIN")
-        file.symlink_to(folder / "key")
-    elif kind == "link into a hidden folder":
-        (folder / ".ssh").mkdir()
-        (folder / ".ssh" / "page.html").write_bytes(page())
-        file.symlink_to(folder / ".ssh" / "page.html")
-    elif kind == "folder":
-        file.mkdir()
-    elif kind == "fifo":
-        os.mkfifo(file)
-    elif kind == "device":
-        file.symlink_to("/dev/zero")
-    elif kind == "loop":
-        file.symlink_to(file)
-    elif kind == "large":
-        with file.open("wb") as large:
-            large.truncate(MOST_PDF + 1)
-    elif kind == "large html":
-        with file.open("wb") as large:
-            large.truncate(10_000_001)
-    return file
+def hidden(folder: Path, name: str) -> Path:
+    """A document under a name that is hidden, or in a hidden folder."""
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_bytes(page())
+    return folder / name
+
+
+def key(folder: Path) -> Path:
+    (folder / "id_rsa").write_text("-----BEGIN")
+    return folder / "id_rsa"
+
+
+FORBIDDEN = {
+    "key": lambda folder, _: key(folder),
+    "hidden folder": lambda folder, _: hidden(folder, ".ssh/page.html"),
+    "hidden file": lambda folder, _: hidden(folder, ".page.html"),
+    "link to a key": lambda folder, file: file.symlink_to(key(folder)),
+    "link into a hidden folder": lambda folder, file: file.symlink_to(hidden(folder, ".ssh/page.html")),
+    "folder": lambda _, file: file.mkdir(),
+    "fifo": lambda _, file: os.mkfifo(file),
+    "device": lambda _, file: file.symlink_to("/dev/zero"),
+    "large": lambda _, file: large(file, MOST_PDF + 1),
+    "large html": lambda _, file: large(file, 10_000_001),
+}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="symbolic links and FIFOs of POSIX")
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *("key", "hidden folder", "hidden file", "link to a key", "link into a hidden folder", "folder", "fifo"),
-        *("device", "large", "large html"),
-    ],
-)
-def test_a_file_that_is_no_document_is_refused(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", FORBIDDEN.values(), ids=FORBIDDEN)
+def test_a_file_that_is_no_document_is_refused(make: Any, tmp_path: Path) -> None:
     """An agent must not read keys into a vault, and nothing may block."""
     with pytest.raises(PermissionDenied) as refused:
-        read(str(make(tmp_path, kind)))
+        read(str(make(tmp_path, tmp_path / "page.html") or tmp_path / "page.html"))
     assert refused.value.hint
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="symbolic links of POSIX")
-@pytest.mark.parametrize(
-    "source", ["", "gone.html", "a\0b", "loop", "x" * 5_000, "~no-such-user/a.pdf", "file:///etc/passwd"]
-)
-def test_what_is_not_there_is_said(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """INVALID_INPUT or PERMISSION_DENIED, never a traceback."""
     monkeypatch.chdir(tmp_path)
-    path = str(make(tmp_path, "loop")) if source == "loop" else source
-    with pytest.raises((InvalidInput, PermissionDenied)):
-        read(path)
+    (tmp_path / "loop").symlink_to("loop")
+    for source in ("", "gone.html", "a\0b", "loop", "x" * 5_000, "~no-such-user/a.pdf", "file:///etc/passwd"):
+        with pytest.raises((InvalidInput, PermissionDenied)):
+            read(source)
 
 
 # -- the child process
 
 
-def test_a_bomb_ends_in_its_own_process() -> None:
-    """A PDF of 20 kB that unpacks to much more than it may is INVALID_INPUT; this process is untouched."""
+def test_what_needs_too_much_ends_in_its_own_process(tmp_path: Path) -> None:
+    """
+    A PDF of 20 kB that unpacks to much more than it may, and text that takes a parser minutes, are INVALID_INPUT; this
+    process is untouched. What is named in a message is what was given.
+    """
     bomb = pdf([["x"]], stream=b"BT /F 10 Tf 50 800 Td " + b"<0001> Tj " * 2_000_000 + b"ET")
     assert len(bomb) < 60_000
     with pytest.raises(InvalidInput, match="needs more than"):
         child.parse("pdf", bomb, "bomb.pdf", memory=300_000_000, seconds=20)
-
-
-def test_what_takes_too_long_is_ended() -> None:
-    """Text that takes a parser minutes is given up in time."""
     with pytest.raises(InvalidInput, match=r"The text cannot be read.*1 s"):
         child.parse("text", b"[" * 300_000, "The text", seconds=1)
-
-
-def test_a_name_with_braces_stands_in_the_message(tmp_path: Path) -> None:
-    """What is named in a message is what was given."""
     (tmp_path / "{x}.pdf").write_bytes(pdf([[]]))
     with pytest.raises(InvalidInput, match=r"\{x\}\.pdf has no text, only pictures"):
         read(str(tmp_path / "{x}.pdf"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ from starlette.testclient import TestClient
 
 from spellbook.http.guard import AccessRules
 from spellbook.http.served import Served
+from spellbook.http.tokens import Tokens
+from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 
-from ..running import asked
+from ..running import Server, asked
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
 EVIL = "evil.test"
@@ -131,6 +134,10 @@ class Browser:
         assert answer.status_code == code, answer.text
         return answer
 
+    def press(self, page: str, action: str, holding: str = "", code: int = 200, **changed: Any) -> str:
+        """Send a form of a page, with some fields changed; return the page that follows."""
+        return self.send(action, code, **self.form(page, action, holding) | changed).text
+
     def form(self, page: str, action: str, holding: str = "") -> dict[str, str]:
         """Return the fields of the first form with this action, and with `holding` in it."""
         for form in re.findall(rf'<form[^>]*action="{re.escape(action)}"[^>]*>.*?</form>', page, re.S):
@@ -169,6 +176,36 @@ def guarded(served: Served) -> Iterator[Browser]:
         yield Browser(client)
 
 
+@dataclass(frozen=True)
+class Place:
+    """A running server, its vault with one of everything, and the tokens of that vault."""
+
+    url: str
+    vault: Path
+    tokens: Tokens
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, prepared: Path) -> Iterator[Place]:
+    """A server for all tests of a module: each looks at notes of its own, or at those that nobody changes."""
+    folder = tmp_path_factory.mktemp("place")
+    vault = folder / "vault"
+    vault.mkdir()
+    names = ("STATE", "DATA", "MODELS")
+    own = {f"SPELLBOOK_{name}": str(folder / name.lower()) for name in names} | {"SPELLBOOK_CACHE": str(prepared)}
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in own.items():
+            patched.setenv(name, value)
+        fill(vault)
+        with books.open(vault, embedder="hash") as book:
+            remember(book)
+            book.reindex()
+        tokens = Tokens.of(vault)
+    server = Server(vault, "--toolsets", "core,decisions,articles", **own)
+    yield Place(server.url, vault, tokens)
+    server.end()
+
+
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """A browser that asks nobody but the pages it is told to open."""
@@ -190,7 +227,7 @@ def tab(chromium: Any, serving: object) -> Iterator[Callable[..., Any]]:
         expected = options.pop("expecting", "no complaint")
         context = chromium.new_context(**options)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(60_000)
         page.on(
             "console",
             lambda said: (

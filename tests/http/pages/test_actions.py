@@ -13,9 +13,6 @@ from starlette.routing import Route
 
 from spellbook.http import pages
 from spellbook.http.pages import view
-from spellbook.http.served import Served
-from spellbook.library.book import Spellbook
-from tests.helpers import Write
 
 from .conftest import NOTES, Browser
 
@@ -26,7 +23,7 @@ PLACE = f"/note/{NOTE}"
 def undone(browser: Browser, page: str) -> str:
     """Press the button that a page offers after a change."""
     assert "entry" in page
-    return browser.send("/do/undo", **browser.form(page, "/do/undo", 'name="entry"')).text
+    return browser.press(page, "/do/undo", 'name="entry"')
 
 
 def section(page: str, text: str) -> str:
@@ -35,7 +32,7 @@ def section(page: str, text: str) -> str:
     return re.search(r'href="([^"#]*\?edit=[^"#]*)', found)[1].replace("&amp;", "&")
 
 
-def test_a_section_is_edited(browser: Browser, full: dict[str, str], vault: Path, book: Spellbook) -> None:
+def test_a_section_is_edited(browser, full, vault, book):
     """The text of a section is saved, found at once, and undone; nothing else of the file changes."""
     page = browser.open(section(browser.open(PLACE), "git revert"))
     form = browser.form(page, "/do/edit")
@@ -53,67 +50,53 @@ def test_a_section_is_edited(browser: Browser, full: dict[str, str], vault: Path
     assert (vault / f"{NOTE}.md").read_text("utf-8") == NOTES[f"{NOTE}.md"]
 
 
-def test_two_tabs_edit_one_section(browser: Browser, full: dict[str, str], vault: Path) -> None:
-    """The second to save sees both texts, and nothing is written until they choose."""
+def test_nothing_is_written_over_what_others_wrote(browser, full, vault, book):
+    """
+    The second of two tabs to save sees both texts, and nothing is written until they choose.
+
+    Whoever edits a section that was removed meanwhile gets their text back, and the first words of a note replace no
+    others that came before them.
+    """
+    file = vault / f"{NOTE}.md"
     first = second = browser.form(browser.open(section(browser.open(PLACE), "git revert")), "/do/edit")
     browser.send("/do/edit", **{**first, "content": "## Rollback\n\nMine."})
     page = browser.send("/do/edit", 409, **{**second, "content": "## Rollback\n\nYours, with <b>care</b>."}).text
     assert "Mine." in page
     assert "Yours, with &lt;b&gt;care&lt;/b&gt;." in page
-    assert "Yours" not in (vault / f"{NOTE}.md").read_text("utf-8")
-    browser.send("/do/edit", **browser.form(page, "/do/edit"))
-    assert "Yours, with <b>care</b>." in (vault / f"{NOTE}.md").read_text("utf-8")
-
-
-def test_a_section_that_is_gone_loses_no_text(browser: Browser, full: dict[str, str], vault: Path) -> None:
-    """Whoever edits a section that was removed meanwhile gets their text back."""
-    form = browser.form(browser.open(section(browser.open(PLACE), "git revert")), "/do/edit")
-    (vault / f"{NOTE}.md").write_text(NOTES[f"{NOTE}.md"].partition("## Rollback")[0], "utf-8")
-    page = browser.send("/do/edit", 409, **{**form, "content": "## Rollback\n\nLong work."}).text
-    assert "Long work." in page
-    page = browser.send("/do/edit", 400, **{**form, "id": f"{NOTE}#순서", "hash": "", "content": " "}).text
+    assert "Yours" not in file.read_text("utf-8")
+    browser.press(page, "/do/edit")
+    assert "Yours, with <b>care</b>." in file.read_text("utf-8")
+    file.write_text(NOTES[f"{NOTE}.md"].partition("## Rollback")[0], "utf-8")
+    assert "Long work." in browser.send("/do/edit", 409, **{**second, "content": "## Rollback\n\nLong work."}).text
+    page = browser.send("/do/edit", 400, **{**second, "id": f"{NOTE}#순서", "hash": "", "content": " "}).text
     assert "The new content is empty." in page
-
-
-def test_an_empty_note_that_was_written_meanwhile_is_kept(browser: Browser, vault: Path, book: Spellbook) -> None:
-    """Whoever writes the first words of a note does not replace those that came before them."""
     (vault / "a.md").write_text("---\ntopic: x\n---\n", "utf-8")
     book.reindex()
     form = browser.form(browser.open("/note/a?edit=a"), "/do/edit")
     (vault / "a.md").write_text("---\ntopic: x\n---\nTheirs.\n", "utf-8")
-    page = browser.send("/do/edit", 409, **form | {"content": "Mine."}).text
-    assert "Mine." in page
+    assert "Mine." in browser.send("/do/edit", 409, **form | {"content": "Mine."}).text
     assert "Theirs." in (vault / "a.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_a_section_of_several_chunks_is_edited_whole(
-    browser: Browser, vault: Path, book: Spellbook, newline: str
-) -> None:
+def test_a_section_of_several_chunks_is_edited_whole(browser, vault, book):
     """A long section has one editor; a change elsewhere in the note is no conflict, one in the section is."""
-    text = (
-        "# Long\n\n## One\n\n"
-        + "\n\n".join(f"Paragraph {n}. " + "word " * 80 for n in range(12))
-        + "\n\n## Two\n\nEnd.\n"
-    )
-    (vault / "long.md").write_bytes(text.replace("\n", newline).encode())
+    paragraphs = "\n\n".join(f"Paragraph {n}. " + "word " * 80 for n in range(12))
+    text = f"# Long\n\n## One\n\n{paragraphs}\n\n## Two\n\nEnd.\n".replace("\n", "\r\n")
+    (vault / "long.md").write_bytes(text.encode())
     book.reindex()
     form = browser.form(browser.open(section(browser.open("/note/long"), "Paragraph 7.")), "/do/edit")
     assert form["old"].rstrip() == form["content"].rstrip()
-    assert "Paragraph 0." in form["content"]
-    assert "Paragraph 11." in form["content"]
-    assert "## Two" not in form["content"]
+    assert [each in form["content"] for each in ("Paragraph 0.", "Paragraph 11.", "## Two")] == [True, True, False]
     (vault / "long.md").write_bytes((vault / "long.md").read_bytes().replace(b"End.", b"Ended."))
     changed = form["content"].replace("Paragraph 7.", "Paragraph seven.").replace("\n", "\r\n")
     browser.send("/do/edit", **{**form, "content": changed, "old": form["old"].replace("\n", "\r\n")})
-    wanted = text.replace("End.", "Ended.").replace("Paragraph 7.", "Paragraph seven.").replace("\n", newline)
+    wanted = text.replace("End.", "Ended.").replace("Paragraph 7.", "Paragraph seven.")
     assert (vault / "long.md").read_bytes().decode() == wanted
-    page = browser.send("/do/edit", 409, **{**form, "content": changed}).text
-    assert "Paragraph seven." in page
+    assert "Paragraph seven." in browser.send("/do/edit", 409, **{**form, "content": changed}).text
     assert (vault / "long.md").read_bytes().decode() == wanted
 
 
-def test_a_note_is_edited_whole(browser: Browser, full: dict[str, str], vault: Path) -> None:
+def test_a_note_is_edited_whole(browser, full, vault):
     """All of its text and no property; what others wrote meanwhile stays, and both texts are shown."""
     file, before = vault / f"{NOTE}.md", NOTES[f"{NOTE}.md"]
     form = browser.form(browser.open(f"{PLACE}?edit={NOTE}"), "/do/edit")
@@ -134,7 +117,7 @@ def test_a_note_is_edited_whole(browser: Browser, full: dict[str, str], vault: P
     assert file.read_text("utf-8").endswith("---\nMine alone.\n")
 
 
-def test_an_editor_begins_with_the_text(browser: Browser, vault: Path, book: Spellbook) -> None:
+def test_an_editor_begins_with_the_text(browser, vault, book):
     """Without an empty line, which would be taken out of the file as well."""
     text = "---\ntopic: x\n---\n\n\nFirst.\n\n## Second\n\nEnd.\n\n\n"
     (vault / "a.md").write_text(text, "utf-8")
@@ -146,7 +129,7 @@ def test_an_editor_begins_with_the_text(browser: Browser, vault: Path, book: Spe
         assert (vault / "a.md").read_text("utf-8") == text
 
 
-def test_a_section_is_added(browser: Browser, full: dict[str, str], vault: Path) -> None:
+def test_a_section_is_added(browser, full, vault):
     """At the end, below its heading if it has one; what is refused is not lost, and replaces nothing."""
     file = vault / f"{NOTE}.md"
     form = browser.form(browser.open(f"{PLACE}?add=yes"), "/do/edit")
@@ -167,52 +150,40 @@ BOXES = (
 )
 
 
-@pytest.mark.parametrize(
-    ("number", "label", "line", "ticked"),
-    [
-        pytest.param(0, "milk", "- [ ] milk", "- [x] milk", id="the first of two alike"),
-        pytest.param(1, "bread and jam", "- [x] **bread**", "- [ ] **bread**", id="taken back"),
-        pytest.param(2, "milk more", "- [ ] milk\n  more", "- [x] milk\n  more", id="the second"),
-        pytest.param(3, "quoted", "> - [ ] quoted", "> - [x] quoted", id="in a callout"),
-        pytest.param(4, "one", "1. [X] one", "1. [ ] one", id="numbered"),
-        pytest.param(5, "inner", "   - [ ] inner", "   - [x] inner", id="below another"),
-    ],
+TICKS = (
+    ("milk", "- [ ] milk", "- [x] milk"),
+    ("bread and jam", "- [x] **bread**", "- [ ] **bread**"),
+    ("milk more", "- [ ] milk\n  more", "- [x] milk\n  more"),
+    ("quoted", "> - [ ] quoted", "> - [x] quoted"),
+    ("one", "1. [X] one", "1. [ ] one"),
+    ("inner", "   - [ ] inner", "   - [x] inner"),
 )
+"""For each box its label, its line, and its line once it was pressed."""
+
+
 @pytest.mark.parametrize("head", ["", "---\ntitle: List\n---\n", "Text above.\n\n"])
-def test_a_box_is_ticked(
-    browser: Browser, vault: Path, book: Spellbook, head: str, number: int, label: str, line: str, ticked: str
-) -> None:
+def test_a_box_is_ticked(browser, vault, book, head):
     """One byte changes, also where two boxes are alike or something in code looks like one; undo brings it back."""
     text = head + BOXES
     (vault / "list.md").write_text(text, "utf-8")
     book.reindex()
-    page = browser.open("/note/list")
-    buttons = re.findall(r'<button class="box[^"]*" ([^>]*)>', page)
-    assert len(buttons) == 6
-    fields = dict(re.findall(r'([\w-]+)="([^"]*)"', buttons[number]))
-    assert " ".join(fields["aria-label"].split()) == label
-    form = browser.form(page, "/do/tick")
-    assert f'id="{fields["form"]}"' in page
-    page = browser.send("/do/tick", **form, at=fields["value"]).text
-    where = text.index(line) if label != "milk more" else text.rindex(line)
-    assert (vault / "list.md").read_text("utf-8") == text[:where] + ticked + text[where + len(line) :]
-    undone(browser, page)
-    assert (vault / "list.md").read_text("utf-8") == text
+    for number, (label, line, ticked) in enumerate(TICKS):
+        page = browser.open("/note/list")
+        buttons = re.findall(r'<button class="box[^"]*" ([^>]*)>', page)
+        assert len(buttons) == 6
+        fields = dict(re.findall(r'([\w-]+)="([^"]*)"', buttons[number]))
+        assert " ".join(fields["aria-label"].split()) == label
+        form = browser.form(page, "/do/tick")
+        assert f'id="{fields["form"]}"' in page
+        page = browser.send("/do/tick", **form, at=fields["value"]).text
+        where = text.index(line) if label != "milk more" else text.rindex(line)
+        assert (vault / "list.md").read_text("utf-8") == text[:where] + ticked + text[where + len(line) :]
+        undone(browser, page)
+        assert (vault / "list.md").read_text("utf-8") == text
 
 
-@pytest.mark.parametrize("text", ["a\rb\r\r- [ ] one\r- [ ] two\r", "  \na\n\n- [ ] one\n- [ ] two\n  \n"])
-def test_a_box_is_ticked_whatever_ends_a_line(browser: Browser, vault: Path, book: Spellbook, text: str) -> None:
-    """Also where lines end as on old Macs, or are of blanks around the text."""
-    (vault / "list.md").write_bytes(text.encode())
-    book.reindex()
-    page = browser.open("/note/list")
-    at = re.findall(r'<button class="box[^>]* value="(\d+)"', page)[1]
-    browser.send("/do/tick", **browser.form(page, "/do/tick"), at=at)
-    assert (vault / "list.md").read_bytes().decode() == text.replace("[ ] two", "[x] two")
-
-
-def test_a_box_of_a_changed_note_is_not_ticked(browser: Browser, vault: Path, book: Spellbook) -> None:
-    """Nor one that the form makes up; who only reads gets no button."""
+def test_a_box_of_a_changed_note_is_not_ticked(browser, vault, book):
+    """Nor one that the form makes up. A box is ticked also where lines end as on old Macs, or are blank around it."""
     (vault / "list.md").write_text(BOXES, "utf-8")
     book.reindex()
     form = browser.form(browser.open("/note/list"), "/do/tick")
@@ -221,9 +192,15 @@ def test_a_box_of_a_changed_note_is_not_ticked(browser: Browser, vault: Path, bo
     (vault / "list.md").write_text(BOXES.replace("- [ ] milk", "- [ ] tea\n- [ ] milk", 1), "utf-8")
     browser.send("/do/tick", 409, **form, at="2")
     assert "[x] tea" not in (vault / "list.md").read_text("utf-8")
+    for text in ("a\rb\r\r- [ ] one\r- [ ] two\r", "  \na\n\n- [ ] one\n- [ ] two\n  \n"):
+        (vault / "list.md").write_bytes(text.encode())
+        page = browser.open("/note/list")
+        at = re.findall(r'<button class="box[^>]* value="(\d+)"', page)[1]
+        browser.press(page, "/do/tick", at=at)
+        assert (vault / "list.md").read_bytes().decode() == text.replace("[ ] two", "[x] two")
 
 
-def test_properties_are_set_and_removed(browser: Browser, full: dict[str, str], book: Spellbook) -> None:
+def test_properties_are_set_and_removed(browser, full, book):
     """Only fields that were changed are written, each as YAML; an empty one is taken away."""
     form = browser.form(browser.open(PLACE), "/do/properties")
     assert form["is.tags"] == "[ops, 배포]"
@@ -237,11 +214,11 @@ def test_properties_are_set_and_removed(browser: Browser, full: dict[str, str], 
     browser.send("/do/properties", 400, **form)
 
 
-def test_a_note_is_pinned_and_set_for_review(browser: Browser, full: dict[str, str], book: Spellbook) -> None:
+def test_a_note_is_pinned_and_set_for_review(browser, full, book):
     """Both are keys of the note, and the second is listed on the first page when it is due."""
-    browser.send("/do/pin", **browser.form(browser.open(PLACE), "/do/pin"))
+    browser.press(browser.open(PLACE), "/do/pin")
     assert book.show(NOTE)[0].meta["pinned"] is True
-    browser.send("/do/pin", **browser.form(browser.open(PLACE), "/do/pin"))
+    browser.press(browser.open(PLACE), "/do/pin")
     assert "pinned" not in book.show(NOTE)[0].meta
     form = {key: value for key, value in browser.form(browser.open(PLACE), "/do/review").items() if key != "days"}
     browser.send("/do/review", **{**form, "at": "2026-01-02"})
@@ -254,24 +231,24 @@ def test_a_note_is_pinned_and_set_for_review(browser: Browser, full: dict[str, s
     browser.send("/do/review", 400, **{**form, "at": "yesterday"})
 
 
-def test_a_note_is_erased_after_a_question_and_comes_back(browser: Browser, full: dict[str, str], vault: Path) -> None:
+def test_a_note_is_erased_after_a_question_and_comes_back(browser, full, vault):
     """The question names the notes that link to it; undo and the trash both bring it back."""
-    page = browser.send("/do/erase", **browser.form(browser.open(PLACE), "/do/erase")).text
+    page = browser.press(browser.open(PLACE), "/do/erase")
     assert "데이터베이스" in page
     assert (vault / f"{NOTE}.md").exists()
-    page = browser.send("/do/erase", **browser.form(page, "/do/erase", "sure")).text
+    page = browser.press(page, "/do/erase", "sure")
     assert not (vault / f"{NOTE}.md").exists()
     undone(browser, page)
     assert (vault / f"{NOTE}.md").exists()
     browser.send("/do/erase", id=NOTE, sure="yes")
     page = browser.open("/activity")
-    browser.send("/do/restore", **browser.form(page, "/do/restore", "배포.md"))
+    browser.press(page, "/do/restore", "배포.md")
     assert (vault / f"{NOTE}.md").exists()
 
 
-def test_a_note_is_moved_by_one_tap_and_back(browser: Browser, full: dict[str, str], vault: Path) -> None:
+def test_a_note_is_moved_by_one_tap_and_back(browser, full, vault):
     """The sheet has the folders of the newest notes, without its own; without links to follow, no question is asked."""
-    sheet = browser.send("/do/move", **browser.form(browser.open("/note/broken"), "/do/move")).text
+    sheet = browser.press(browser.open("/note/broken"), "/do/move")
     assert "Move where?" in sheet
     form = browser.form(sheet, "/do/move")
     assert re.findall(r'<button name="folder" value="([^"]*)">', sheet)[-1] != ""
@@ -282,7 +259,7 @@ def test_a_note_is_moved_by_one_tap_and_back(browser: Browser, full: dict[str, s
     place = re.search(r'name="to" value="([^"]*broken)"', page)[1]
     entry = browser.form(page, "/do/undo", 'name="entry"')["entry"]
     assert "‘projects’로 옮겼습니다." in browser.open(f"{place}?done={entry}")
-    page = browser.send("/do/undo", **browser.form(page, "/do/undo", 'name="entry"')).text
+    page = browser.press(page, "/do/undo", 'name="entry"')
     assert "되돌림: ‘projects’ → ‘폴더 없음’" in page
     assert (vault / "broken.md").exists()
     browser.client.headers["accept-language"] = "en"
@@ -291,16 +268,16 @@ def test_a_note_is_moved_by_one_tap_and_back(browser: Browser, full: dict[str, s
     assert "Moved to mended." in page
 
 
-def test_a_move_that_changes_links_shows_them_first(browser: Browser, full: dict[str, str], vault: Path) -> None:
+def test_a_move_that_changes_links_shows_them_first(browser, full, vault):
     """Nothing moves before a second press; a folder may be new, and no place outside is taken."""
-    sheet = browser.send("/do/move", **browser.form(browser.open(PLACE), "/do/move")).text
+    sheet = browser.press(browser.open(PLACE), "/do/move")
     assert '<option value="projects">' in sheet
     form = browser.form(sheet, "/do/move")
     assert form["name"] == NOTE.rpartition("/")[2]
     page = browser.send("/do/move", **form | {"folder": " /ops/ ", "name": "release.md"}).text
     assert "projects/데이터베이스.md" in page
     assert (vault / f"{NOTE}.md").exists()
-    page = browser.send("/do/move", **browser.form(page, "/do/move", "sure")).text
+    page = browser.press(page, "/do/move", "sure")
     assert "배포 절차" in page
     assert "Moved to ops." in page
     assert "[[release]]" in (vault / "projects/데이터베이스.md").read_text("utf-8")
@@ -310,9 +287,7 @@ def test_a_move_that_changes_links_shows_them_first(browser: Browser, full: dict
         browser.send("/do/move", 400, **form | {"folder": folder})
 
 
-def test_a_decision_gets_its_outcome_and_a_step_its_tick(
-    browser: Browser, full: dict[str, str], book: Spellbook
-) -> None:
+def test_a_decision_gets_its_outcome_and_a_step_its_tick(browser, full, book):
     """Both stand in the notes, as tools write them."""
     page = browser.open("/decisions")
     assert page.index("SQLite를 쓴다") < page.index("PostgreSQL로 옮긴다")  # the earlier one first
@@ -325,20 +300,14 @@ def test_a_decision_gets_its_outcome_and_a_step_its_tick(
     page = browser.send("/do/tick", **form).text
     assert "- [x] Write tests" in book.show(full["checkpoint"])[0].text
     assert "- [ ] 편집 페이지" in book.show(full["checkpoint"])[0].text
-    browser.send("/do/tick", **browser.form(page, "/do/tick", "Write tests"))
+    browser.press(page, "/do/tick", "Write tests")
     assert "- [ ] Write tests" in book.show(full["checkpoint"])[0].text
     assert "not there any more" in browser.send("/do/tick", 409, **{**form, "step": "Sleep"}).text
 
 
-def test_an_article_is_saved_filed_and_erased(browser: Browser, full: dict[str, str], book: Spellbook) -> None:
+def test_an_article_is_saved_filed_and_erased(browser, full, book):
     """Pasted text becomes an article under its name; its categories change."""
-    form = {
-        "source": "Coffee",
-        "categories": "food, 음료",
-        "text": "# Coffee\n\nGrind fine. " * 5,
-        "csrf": "",
-        "to": "",
-    }
+    form = {"source": "Coffee", "categories": "food, 음료", "text": "# Coffee\n\nGrind fine. " * 5}
     page = browser.send("/do/save", **form).text
     assert "Grind fine" in page
     assert "음료 1" in browser.open("/articles")
@@ -348,7 +317,7 @@ def test_an_article_is_saved_filed_and_erased(browser: Browser, full: dict[str, 
     browser.send("/do/save", 400, **{**form, "source": "Tea", "categories": " , "})
 
 
-def test_what_undo_would_change_is_shown_first(browser: Browser, full: dict[str, str]) -> None:
+def test_what_undo_would_change_is_shown_first(browser, full):
     """On a page of its own, of which a script shows the part that matters; what cannot be undone says why."""
     browser.send("/do/pin", id=NOTE, pinned="true", to=PLACE)
     entry = re.search(r'hx-get="/difference\?entry=(\d+)" hx-select="main > :is\(', browser.open("/activity"))[1]
@@ -357,28 +326,18 @@ def test_what_undo_would_change_is_shown_first(browser: Browser, full: dict[str,
     assert re.search(r'</h1>\s*<p class="warn">[^<]*no entry', browser.open("/difference?entry=9999"))
 
 
-def test_health_repairs(browser: Browser, full: dict[str, str], served: Served, write_note: Write) -> None:
-    """The check runs as a job, doubles are merged, and the index is updated."""
-    write_note("a.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
-    write_note("b.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
+def test_similar_notes_are_merged(browser, full, served, write_note):
+    """After a look at what the merge would make."""
+    for name in "ab":
+        write_note(f"{name}.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
     browser.send("/do/check", to="/upkeep")
-    job = served.jobs.all()[0]
-    assert served.jobs.wait(job.id, 30).state == "done"
-    page = browser.open("/upkeep")
-    assert "Notes that say the same: 1. Contradictions: 0." in page
-    merged = browser.send("/do/merge", **browser.form(page, "/do/merge", "a.md")).text
+    assert served.jobs.wait(served.jobs.all()[0].id, 30).state == "done"
+    merged = browser.press(browser.open("/upkeep"), "/do/merge", "a.md")
     assert "b.md" in merged
-    page = browser.send("/do/merge", **browser.form(merged, "/do/merge", "sure")).text
-    assert "quick brown fox" in page
-    for action in ("/do/reindex", "/do/snapshot"):
-        browser.send(action, to="/")
-        assert served.jobs.wait(served.jobs.all()[0].id, 30).state == "done"
-    assert "Ended: snapshot" in browser.open("/job")
+    assert "quick brown fox" in browser.press(merged, "/do/merge", "sure")
 
 
-def test_a_running_job_is_shown_until_its_end(
-    browser: Browser, full: dict[str, str], served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch):
     """Its bar is on every page and asks for itself, a second one is refused, its button ends it, and so the asking."""
     go = threading.Event()
 
@@ -396,7 +355,7 @@ def test_a_running_job_is_shown_until_its_end(
         assert refusal in browser.send("/do/snapshot", 409).text
         answer = browser.client.post("/api/snapshots")
         assert (answer.status_code, answer.json()["error"]["message"]) == (409, refusal)
-        browser.send("/do/cancel", **browser.form(page, "/do/cancel"))
+        browser.press(page, "/do/cancel")
         assert served.jobs.wait(job.id, 10).state == "cancelled"
     finally:
         go.set()
@@ -408,7 +367,7 @@ def test_a_running_job_is_shown_until_its_end(
     assert "Ended: reindex" in browser.open("/job")
 
 
-def test_every_action_is_tried() -> None:
+def test_every_action_is_tried():
     """An action without a case here fails."""
     source = "".join(each.read_text("utf-8") for each in Path(__file__).parent.glob("test_*.py"))
     actions = [each.path for module in pages.MODULES for each in module.ROUTES if isinstance(each, Route)]

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+import httpx
 
-from spellbook.library.book import Spellbook
-from tests.helpers import Write, held
+from tests.helpers import held, note_writer, until
 
-from ..running import Server
 from .conftest import IN_BROWSER
 
 pytestmark = list(IN_BROWSER)
 PHONE = {"viewport": {"width": 360, "height": 640}, "has_touch": True, "is_mobile": True}
 
 
-def test_a_person_writes_a_note_by_keys(
-    tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path
-) -> None:
+def test_a_person_writes_a_note_by_keys(tab, place):
     """`n` opens the form from any page, but not while one types; Ctrl-Enter saves; a refused text is not lost."""
-    server = serving("--toolsets", "core")
     page = tab(locale="en-US", expecting="409|400")
-    page.goto(server.url + "/search")
+    page.goto(place.url + "/search")
     page.keyboard.type("no")
     assert page.locator("#q").input_value() == "no"
-    page.goto(server.url + "/contents")
+    page.goto(place.url + "/contents")
     page.keyboard.press("n")
     page.wait_for_url("**/new")
     page.keyboard.type("The key is ghp_" + "a1B2c3D4e5" * 4)
@@ -34,21 +27,20 @@ def test_a_person_writes_a_note_by_keys(
     page.wait_for_load_state()
     assert "ghp_a1B2" in page.locator("textarea").input_value()
     page.locator("textarea").fill("The umbrella is in the hall.")
-    page.goto(server.url + "/new")  # the text is still there in this tab
+    page.goto(place.url + "/new")  # the text is still there in this tab
     assert page.locator("textarea").input_value() == "The umbrella is in the hall."
     page.get_by_role("button", name="Save").click()
     page.get_by_text("The umbrella is in the hall.").first.wait_for()
     page.wait_for_url("**/note/**")
-    page.goto(server.url + "/new")
+    page.goto(place.url + "/new")
     assert page.locator("textarea").input_value() == ""
-    assert [path for path in held(vault) if path.startswith("memory/inbox/")]
+    assert [path for path in held(place.vault) if path.startswith("memory/inbox/")]
 
 
-def test_a_thumb_reaches_everything_on_a_phone(tab: Any, serving: Callable[..., Server], full: dict[str, str]) -> None:
+def test_a_thumb_reaches_everything_on_a_phone(tab, place):
     """At 360 px the menu is a bar at the bottom, all pages are within it, and a note is saved without scrolling."""
-    server = serving("--toolsets", "core")
     page = tab(locale="ko-KR", **PHONE)
-    page.goto(server.url)
+    page.goto(place.url)
     bar = page.get_by_role("navigation", name="페이지")
     assert bar.get_by_role("link").all_text_contents()[:4] == ["새 노트", "홈", "검색", "목차"]
     for each in bar.locator("a:visible, summary:visible").all():
@@ -70,15 +62,12 @@ def test_a_thumb_reaches_everything_on_a_phone(tab: Any, serving: Callable[..., 
     page.wait_for_url("**/note/**")
 
 
-def test_contents_unfold_and_narrow(
-    tab: Any, serving: Callable[..., Server], full: dict[str, str], write_note: Write, book: Any
-) -> None:
+def test_contents_unfold_and_narrow(tab, place):
     """A deep branch is fetched when it is unfolded, once; the trees narrow as one types, and come back."""
-    write_note("area/one/two/three/deep.md", "The deepest note.")
-    book.reindex()
-    server = serving("--toolsets", "core")
+    note_writer(place.vault)("area/one/two/three/deep.md", "The deepest note.")
+    until(lambda: httpx.get(f"{place.url}/api/notes/deep").status_code == 200)
     page = tab(locale="en-US")
-    page.goto(server.url + "/contents")
+    page.goto(place.url + "/contents")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     area = page.locator(".tree li").filter(has=page.get_by_role("link", name="area", exact=True))
@@ -102,20 +91,17 @@ def test_contents_unfold_and_narrow(
 # -- search by the keyboard: the dialog of every page, moving through hits, and the list of keys
 
 
-def test_search_by_the_keyboard(
-    tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path, book: Spellbook
-) -> None:
+def test_search_by_the_keyboard(tab, place):
     """From any page: ask, move, open; more hits go on where one was; questions are remembered here alone."""
     for number in range(14):
-        (vault / f"{number}.md").write_text(f"# Day {number}\n\nThe lighthouse blinks, {number} times.\n", "utf-8")
-    book.reindex()
-    server = serving("--toolsets", "core")
+        note_writer(place.vault)(f"{number}.md", f"# Day {number}\n\nThe lighthouse blinks, {number} times.\n")
+    until(lambda: httpx.get(f"{place.url}/api/notes/13").status_code == 200)
     page = tab(locale="en-US", viewport={"width": 1280, "height": 800})
 
     def focus() -> str:
         return str(page.evaluate("document.activeElement.getAttribute('href') ?? document.activeElement.id"))
 
-    page.goto(server.url + "/settings")
+    page.goto(place.url + "/settings")
     page.keyboard.press("?")
     page.locator("#keys[open]").get_by_text("Search from anywhere").wait_for()
     page.keyboard.press("Escape")
@@ -158,7 +144,7 @@ def test_search_by_the_keyboard(
     page.locator("#q").wait_for()
     assert page.url.endswith("/search?q=lighthouse")
 
-    page.goto(server.url + "/search")
+    page.goto(place.url + "/search")
     recent = page.locator("main [data-recent] a")
     assert recent.all_text_contents() == ["lighthouse", "rollback"]
     assert recent.first.get_attribute("href") == "/search?q=lighthouse"
@@ -167,33 +153,30 @@ def test_search_by_the_keyboard(
     assert page.evaluate("JSON.parse(localStorage['spellbook.questions'])") == []
 
 
-def test_the_box_on_home_asks_and_keeps(tab: Any, serving: Callable[..., Server], full: dict[str, str]) -> None:
+def test_the_box_on_home_asks_and_keeps(tab, place):
     """Enter asks, Ctrl-Enter keeps and stays on the page; what is kept is no question."""
     page = tab(locale="en-US")
-    page.goto(serving("--toolsets", "core").url)
+    page.goto(place.url)
     page.locator("h1").wait_for(state="attached")
     box = page.get_by_role("searchbox", name="Write or ask")
-    box.fill("The umbrella is in the hall.")
+    box.fill("The ladder leans in the shed.")
     page.keyboard.press("Control+Enter")
     page.get_by_role("status").get_by_text("Saved.").wait_for()
-    page.locator("main a.title", has_text="The umbrella is in the hall").wait_for()
-    box.fill("where is the umbrella")
+    page.locator("main a.title", has_text="The ladder leans in the shed").wait_for()
+    box.fill("where is the ladder")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/search?q=where+is+the+umbrella")
-    page.locator(".hit strong", has_text="umbrella").wait_for()
-    assert page.evaluate("JSON.parse(localStorage['spellbook.questions'])") == ["where is the umbrella"]
+    page.wait_for_url("**/search?q=where+is+the+ladder")
+    page.locator(".hit strong", has_text="ladder").wait_for()
+    assert page.evaluate("JSON.parse(localStorage['spellbook.questions'])") == ["where is the ladder"]
 
 
-def test_hostile_questions_and_titles_stay_text(
-    tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path, book: Spellbook
-) -> None:
+def test_hostile_questions_and_titles_stay_text(tab, place):
     """What was asked, and what a title says, are shown as text, in the dialog and among recent questions."""
     hostile = "<img src=x onerror=document.title='owned'> lighthouse"
-    (vault / "evil.md").write_text(f'---\ntitle: "{hostile}"\n---\nThe lighthouse.\n', "utf-8")
-    book.reindex()
-    server = serving("--toolsets", "core")
+    (place.vault / "evil.md").write_text(f'---\ntitle: "{hostile}"\n---\nThe lighthouse.\n', "utf-8")
+    until(lambda: httpx.get(f"{place.url}/api/notes/evil").status_code == 200)
     page = tab(locale="ko-KR", color_scheme="dark", viewport={"width": 360, "height": 800}, bypass_csp=True)
-    page.goto(server.url + "/settings")
+    page.goto(place.url + "/settings")
     page.evaluate("localStorage['spellbook.questions'] = 'no JSON'")
     page.keyboard.press("Control+k")
     page.locator("#ask").fill(hostile)
@@ -204,8 +187,8 @@ def test_hostile_questions_and_titles_stay_text(
     found = Axe().run(page).response["violations"]
     assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []
     page.keyboard.press("Escape")
-    page.goto(server.url + "/search?q=" + "%3Cimg src=x onerror=document.title='owned'%3E")
-    page.goto(server.url + "/search")
+    page.goto(place.url + "/search?q=" + "%3Cimg src=x onerror=document.title='owned'%3E")
+    page.goto(place.url + "/search")
     page.locator("main [data-recent] a", has_text="<img").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert page.locator("img[onerror]").count() == 0

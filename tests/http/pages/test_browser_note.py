@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from spellbook.library.book import Spellbook
 
-from ..running import Server
 from .conftest import IN_BROWSER
 
 pytestmark = list(IN_BROWSER)
@@ -69,7 +66,7 @@ def ship(vault: Path, book: Spellbook) -> None:
     book.reindex()
 
 
-def test_pictures_title_and_edit_links(tab: Any, serving: Callable[..., Server], ship: None) -> None:
+def test_pictures_title_and_edit_links(tab, serving, ship):
     """Pictures load from here alone; at an anchor the title is in sight above the section; edit links stand in line."""
     server = serving("--toolsets", "core")
     page = tab(locale="en-US", viewport={"width": 1280, "height": 700}, reduced_motion="reduce")
@@ -95,7 +92,7 @@ def test_pictures_title_and_edit_links(tab: Any, serving: Callable[..., Server],
     assert page.locator("[name='is.tags']").is_visible()
 
 
-def test_the_graph_of_all_notes(tab: Any, serving: Callable[..., Server], ship: None) -> None:
+def test_the_graph_of_all_notes(tab, serving, ship):
     """Names never lie on each other; it zooms by wheel, buttons, keys and fingers; lists narrow; a click opens."""
     server = serving("--toolsets", "core")
     page = tab(locale="en-US", viewport={"width": 1280, "height": 800})

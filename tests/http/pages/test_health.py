@@ -5,22 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import re
 import threading
-from pathlib import Path
 
-import pytest
-
-from spellbook.http.served import Served
-from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput
 from tests import repositories
-from tests.helpers import Write
-
-from .conftest import Browser
 
 
-def test_health_is_five_lines_with_what_to_do(
-    browser: Browser, full: dict[str, str], served: Served, write_note: Write, vault: Path
-) -> None:
+def test_health_is_five_lines_with_what_to_do(browser, full, served, write_note, vault):
     """Backup, repeated notes, links, broken notes, index: each with its button or link, and no figure of the machine."""
 
     def lines(page: str) -> list[tuple[str, str]]:
@@ -53,7 +43,7 @@ def test_health_is_five_lines_with_what_to_do(
     assert {kind for kind, _ in lines(browser.open("/links"))} == {"good"}
 
 
-def test_a_job_is_seen_to_end_without_scripts(browser: Browser, served: Served) -> None:
+def test_a_job_is_seen_to_end_without_scripts(browser, served):
     """While one runs, Health is asked for again by the browser itself, and no other page, where somebody may type."""
     go = threading.Event()
     job = served.jobs.start("check", lambda report: go.wait(30) and None)
@@ -67,73 +57,62 @@ def test_a_job_is_seen_to_end_without_scripts(browser: Browser, served: Served) 
     assert 'Checks done.</strong> <a href="/upkeep">See them' in page
 
 
-def test_many_broken_links_are_counted(browser: Browser, full: dict[str, str], write_note: Write) -> None:
-    """The first are listed, and how many more there are; Health asks for this part of the page."""
-    write_note("site.md", "".join(f"[{number}](/reference/r{number}) " for number in range(1_204)))
-    assert "and 1,105 more" in browser.open("/links").partition('<li id="links">')[2].partition("</li>")[0]
-    assert '<li id="links" hx-get="/links" hx-select="#links > *"' in browser.open("/upkeep")
+def test_links_are_repaired_after_a_look(browser, full, book, vault, write_note):
+    """
+    What was moved outside is shown with its difference, written after a second press, and can be undone.
 
-
-def test_links_are_repaired_after_a_look(
-    browser: Browser, full: dict[str, str], book: Spellbook, vault: Path, write_note: Write
-) -> None:
-    """What was moved outside is shown with its difference, written after a second press, and can be undone."""
+    Of many links the first are listed, and how many more there are; Health asks for this part of the page.
+    """
     write_note("old/plan.md", "# Plan of the year\n")
     write_note("home.md", "[[old/plan]]\n")
     book.reindex()
     (vault / "old/plan.md").rename(vault / "plan.md")
     page = browser.open("/links")
     assert "1 broken link can be repaired" in page
-    page = browser.send("/do/mend", **browser.form(page, "/do/mend")).text
+    page = browser.press(page, "/do/mend")
     assert "[[plan]]" in page
     assert (vault / "home.md").read_text("utf-8") == "[[old/plan]]\n"
-    page = browser.send("/do/mend", **browser.form(page, "/do/mend", "sure")).text
+    page = browser.press(page, "/do/mend", "sure")
     assert (vault / "home.md").read_text("utf-8") == "[[plan]]\n"
-    browser.send("/do/undo", **browser.form(page, "/do/undo"))
+    browser.press(page, "/do/undo")
     assert (vault / "home.md").read_text("utf-8") == "[[old/plan]]\n"
+    write_note("site.md", "".join(f"[{number}](/reference/r{number}) " for number in range(1_203)))
+    assert "and 1,105 more" in browser.open("/links").partition('<li id="links">')[2].partition("</li>")[0]
+    assert '<li id="links" hx-get="/links" hx-select="#links > *"' in browser.open("/upkeep")
 
 
-def test_who_only_reads_gets_health_without_what_others_do(
-    guarded: Browser, served: Served, full: dict[str, str]
-) -> None:
-    """No button, no link's place, no figures; and the list of links is refused."""
-    token = served.tokens.add("reader", "read")
-    guarded.client.headers["authorization"] = f"Bearer {token}"
-    page = guarded.open("/upkeep")
-    assert "/do/" not in page
-    assert "/do/check" not in page
-    guarded.open("/links", 403)
-    assert guarded.client.get("/admin/links").status_code == 403
+def test_who_may_less_gets_less_of_health(guarded, served, full, write_note):
+    """
+    Who only reads gets no button, no link's place, no figures; and the list of links is refused.
 
-
-def test_who_sees_a_part_gets_nothing_of_the_check(
-    guarded: Browser, served: Served, full: dict[str, str], write_note: Write
-) -> None:
-    """Neither the titles of duplicates nor the words of a job's error, which may name notes that are not shown."""
+    Who sees a part gets neither titles of duplicates nor the words of a job's error, which may name notes.
+    """
     for name in "ab":
         write_note(f"{name}.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
     owner, guest = served.tokens.add("owner", "admin"), served.tokens.add("guest", "read", "public")
 
-    def look(token: str, place: str) -> str:
+    def look(token: str, place: str, status: int = 200) -> str:
         guarded.client.headers["authorization"] = f"Bearer {token}"
-        return guarded.open(place)
+        return guarded.open(place, status)
 
-    jobs = served.jobs
+    reader = served.tokens.add("reader", "read")
+    assert "/do/" not in look(reader, "/upkeep")
+    look(reader, "/links", 403)
+    assert guarded.client.get("/admin/links").status_code == 403
     guarded.client.headers["authorization"] = f"Bearer {owner}"
     guarded.client.post("/api/check")
-    jobs.wait(jobs.all()[0].id, 30)
-    assert "/note/a#" in look(owner, "/upkeep")
-    assert "/note/a#" not in look(guest, "/upkeep")
+    served.jobs.wait(served.jobs.all()[0].id, 30)
 
     def fail(report: object) -> None:
         raise InvalidInput("private.md: cannot be read.", "")
 
-    jobs.wait(jobs.start("reindex", fail).id, 30)
-    assert "private.md" in look(owner, "/job")
-    assert "private.md" not in look(guest, "/job")
+    for place, words in (("/upkeep", "/note/a#"), ("/job", "private.md")):
+        assert words in look(owner, place)
+        assert words not in look(guest, place)
+        served.jobs.wait(served.jobs.start("reindex", fail).id, 30)
 
 
-def test_a_superseded_decision_asks_for_nothing(browser: Browser, full: dict[str, str]) -> None:
+def test_a_superseded_decision_asks_for_nothing(browser, full):
     """It is marked, not pending, names its successor both ways, and has no form; no confidence is made up."""
     page = browser.open("/decisions?topic=database")
     old, new = page.split('<li class="old">')[1].split("<li>")[:2]
@@ -152,7 +131,7 @@ def test_a_superseded_decision_asks_for_nothing(browser: Browser, full: dict[str
     assert "← 이전 결정" in page
 
 
-def test_activity_has_days_sessions_and_one_tense(browser: Browser, book: Spellbook, write_note: Write) -> None:
+def test_activity_has_days_sessions_and_one_tense(browser, book, write_note):
     """Filters by day and by session; a move names both places."""
     decisions = book.memories.decisions
     for text in ("Use tabs.", "Use spaces."):
@@ -177,8 +156,12 @@ def test_activity_has_days_sessions_and_one_tense(browser: Browser, book: Spellb
         assert word in page
 
 
-def test_a_history_is_told_in_the_language_of_the_browser(browser: Browser, book: Spellbook, write_note: Write) -> None:
-    """Where each version is kept; that there is no git is said once, quietly."""
+def test_a_history_is_told_in_the_language_of_the_browser(browser, vault, book, write_note):
+    """
+    Where each version is kept; that there is no git is said once, quietly.
+
+    Of a note that is gone, too: each version says what it changed, and what stands in a note stays text.
+    """
     browser.client.headers["accept-language"] = "ko"
     write_note("a.md", "# A\n\nOne.\n")
     book.reindex()
@@ -189,12 +172,9 @@ def test_a_history_is_told_in_the_language_of_the_browser(browser: Browser, book
     assert not re.search(r"\bentry\b|\bmv\b", page)
     assert page.count("git 저장소 안에 있지 않습니다") == 1
     assert 'class="warn' not in page
-
-
-def test_the_history_of_a_note_that_is_gone(browser: Browser, vault: Path, book: Spellbook) -> None:
-    """Each version says what it changed, and what stands in a note stays text."""
+    browser.client.headers["accept-language"] = "en"
     tea = b"# Tea\n\nGreen <script>tea</script>.\n"
-    repositories.write(vault, [{"tea.md": tea}, {"tea.md": tea.replace(b"Green", b"Black")}, {"a.md": b"# A\n"}])
+    repositories.write(vault, [{"tea.md": tea}, {"tea.md": tea.replace(b"Green", b"Black")}, {"c.md": b"# C\n"}])
     book.reindex()
     page = browser.open("/history/tea.md")
     assert "This note is gone." in page
@@ -202,7 +182,7 @@ def test_the_history_of_a_note_that_is_gone(browser: Browser, vault: Path, book:
     assert '<span class="del">-Green &lt;script&gt;tea' in page
 
 
-def test_empty_pages_say_what_will_stand_there(browser: Browser) -> None:
+def test_empty_pages_say_what_will_stand_there(browser):
     """And how it gets there; a filter that fits nothing is no empty page."""
     for place, words in (
         ("/", "Write the first note"),
@@ -218,7 +198,7 @@ def test_empty_pages_say_what_will_stand_there(browser: Browser) -> None:
         assert '<section class="empty">' not in browser.open(place), place
 
 
-def test_an_unknown_page_is_a_page_for_a_browser_alone(browser: Browser) -> None:
+def test_an_unknown_page_is_a_page_for_a_browser_alone(browser):
     """A program gets JSON, and so does whoever sends something; what stands in the address stays text."""
     for path in ("/nowhere", "/static/none.css", "/api/none", "/<script>alert(1)</script>"):
         page = browser.open(path, 404)
@@ -231,27 +211,23 @@ def test_an_unknown_page_is_a_page_for_a_browser_alone(browser: Browser) -> None
     assert "없는 페이지입니다" in browser.open("/nowhere", 404)
 
 
-@pytest.mark.parametrize("place", ["/note/nope", "/history/nope", "/note/nope?edit=nope%23", "/do/pin", "/do/move"])
-def test_a_note_that_is_gone_is_said_to_a_person(browser: Browser, full: dict[str, str], place: str) -> None:
+def test_a_note_that_is_gone_is_said_to_a_person(browser, full):
     """With ways on, without codes, and without words for agents; a program gets the code."""
     for language, words, trash in (
         ("en", "This note is gone or renamed.", "Trash"),
         ("ko", "없는 노트입니다.", "휴지통"),
     ):
         browser.client.headers["accept-language"] = language
-        if place.startswith("/do/"):
-            page = browser.send(place, 404, id="nope", name="x").text
-        else:
-            page = browser.open(place, 404)
-        assert f"<h1>{words}" in page
-        assert 'action="/search"' in page
-        assert f'<a class="button" href="/activity#trash">{trash}</a>' in page
-        for word in ("MEMORY_NOT_FOUND", "ids are in", "get_index"):
-            assert word not in page
-    assert browser.client.get("/api/notes/nope").json()["error"]["code"] == "MEMORY_NOT_FOUND"
+        pages = [browser.open(place, 404) for place in ("/note/nope", "/history/nope", "/note/nope?edit=nope%23")]
+        pages += [browser.send(place, 404, id="nope", name="x").text for place in ("/do/pin", "/do/move")]
+        for page in pages:
+            assert f"<h1>{words}" in page
+            assert 'action="/search"' in page
+            assert f'<a class="button" href="/activity#trash">{trash}</a>' in page
+            assert not re.search("MEMORY_NOT_FOUND|ids are in|get_index", page)
 
 
-def test_an_error_has_no_words_for_programs(browser: Browser, full: dict[str, str]) -> None:
+def test_an_error_has_no_words_for_programs(browser, full):
     """Neither its code, nor a hint that names a tool or an address of the API; other hints stay."""
     page = browser.send("/do/edit", 400, id="projects/배포#rollback", note="projects/배포", content=" ").text
     assert "The new content is empty." in page

@@ -5,16 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import re
 from html import unescape
-from pathlib import Path
 
 import pytest
 
 from spellbook.capture.ledger import Ledger
-from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
 from tests.helpers import Write
-
-from .conftest import Browser
 
 
 def part(page: str, heading: str) -> str:
@@ -46,7 +42,7 @@ def kept(write_note: Write, book: Spellbook) -> None:
     book.reindex()
 
 
-def test_home_is_the_inbox_of_agents(browser: Browser, full: dict[str, str], kept: None) -> None:
+def test_home_is_the_inbox_of_agents(browser, full, kept):
     """A box, notes of agents of today, what is due, what is open, the newest; no figure of the machine."""
     page = browser.open("/")
     order = ("Write or ask", "What your agents kept today", "Due for review", "Open decisions", "Newest notes")
@@ -64,28 +60,28 @@ def test_home_is_the_inbox_of_agents(browser: Browser, full: dict[str, str], kep
         assert word not in page
 
 
-def test_a_note_of_an_agent_is_kept_corrected_or_forgotten(browser: Browser, kept: None, vault: Path) -> None:
+def test_a_note_of_an_agent_is_kept_corrected_or_forgotten(browser, kept, vault):
     """Kept, it leaves the list and stays as it is; forgotten, it is in the trash until undo; earlier ones follow."""
     page = browser.open("/")
     before = (vault / "memory/0.md").read_bytes()
     vault.chmod(0o700)
-    page = browser.send("/do/keep", **browser.form(page, "/do/keep", "A0")).text
+    page = browser.press(page, "/do/keep", "A0")
     assert titles(agents(page)) == ["Fact 1"]
     assert "Fact 0" in part(page, "Newest notes")
     assert (vault / "memory/0.md").read_bytes() == before
     correct = re.search(r'href="([^"]+)">Correct</a>', page)
     assert "<textarea" in browser.open(unescape(correct[1]))
-    page = browser.send("/do/erase", **browser.form(page, "/do/erase", "A1")).text
+    page = browser.press(page, "/do/erase", "A1")
     assert "<p>Erased</p>" in page
     assert "What your agents kept lately" in page
     assert titles(agents(page)) == ["Fact 2"]
-    page = browser.send("/do/undo", **browser.form(page, "/do/undo")).text
+    page = browser.press(page, "/do/undo")
     assert titles(agents(page)) == ["Fact 1"]
     browser.send("/do/keep", 404, id="nothing")
     assert Ledger(str(vault)).folder.stat().st_mode & 0o077 == vault.stat().st_mode & 0o077
 
 
-def test_the_box_asks_and_keeps(guarded: Browser, full: dict[str, str], served: Served, vault: Path) -> None:
+def test_the_box_asks_and_keeps(guarded, full, served, vault):
     """Without a script, by two buttons of one form; what is refused comes back, and no secret of the form is in an address."""
     guarded.send("/login", token=served.tokens.add("me", "write"))
     form = guarded.open("/").partition('<form class="search-box ask"')[2].partition("</form>")[0]
@@ -101,7 +97,7 @@ def test_the_box_asks_and_keeps(guarded: Browser, full: dict[str, str], served: 
     assert len([*vault.glob("memory/inbox/*.md")]) == 1
 
 
-def test_a_first_visit_has_three_cards(browser: Browser, book: Spellbook, write_note: Write) -> None:
+def test_a_first_visit_has_three_cards(browser, book, write_note):
     """Guides are no notes; nothing warns."""
     write_note("system/en/chunking.md", "How to cut.", category="system", guide="chunking")
     page = browser.open("/")
@@ -111,10 +107,12 @@ def test_a_first_visit_has_three_cards(browser: Browser, book: Spellbook, write_
     assert 'class="attention"' not in page
 
 
-def test_an_alert_is_a_calm_sentence(
-    browser: Browser, full: dict[str, str], vault: Path, book: Spellbook, served: Served
-) -> None:
-    """Each leads to Health, and nothing is red. That no snapshot was made yet waits for a day."""
+def test_an_alert_is_a_calm_sentence(browser, full, vault, book, served, write_note):
+    """
+    Each leads to Health, and nothing is red. That no snapshot was made yet waits for a day.
+
+    While notes wait to be embedded, one sentence says so; afterwards nothing.
+    """
 
     def sentences() -> list[str]:
         page = browser.open("/")
@@ -127,12 +125,6 @@ def test_an_alert_is_a_calm_sentence(
     book.snapshots.create()
     (vault / "broken.md").unlink()
     assert sentences() == []
-
-
-def test_home_says_how_far_the_index_is(
-    browser: Browser, full: dict[str, str], write_note: Write, book: Spellbook
-) -> None:
-    """While notes wait to be embedded, in one sentence; afterwards nothing."""
     assert "are being read" not in browser.open("/")
     write_note("new.md", "A lighthouse stands on the northern cape.")
     assert re.search(r"\d\d % can be found by meaning so far", browser.open("/"))
@@ -140,7 +132,7 @@ def test_home_says_how_far_the_index_is(
     assert "are being read" not in browser.open("/")
 
 
-def test_the_menu_has_all_pages(browser: Browser, full: dict[str, str]) -> None:
+def test_the_menu_has_all_pages(browser, full):
     """On a phone, all but three stand behind More, which works without scripts; the present one is marked."""
     browser.client.headers["accept-language"] = "ko"
     page = browser.open("/activity")
@@ -152,8 +144,12 @@ def test_the_menu_has_all_pages(browser: Browser, full: dict[str, str]) -> None:
     assert 'href="/activity" aria-current="page"' in menu
 
 
-def test_a_browser_is_told_how_to_install(browser: Browser, full: dict[str, str]) -> None:
-    """The manifest has its type, pictures that are there, and fills the form of a new note, by GET."""
+def test_a_browser_is_told_how_to_install(browser, guarded, served):
+    """
+    The manifest has its type, pictures that are there, and fills the form of a new note, by GET.
+
+    Without a login there is none where one is needed; who may only read shares nothing into the vault.
+    """
     assert '<link rel="manifest" href="/manifest.webmanifest" crossorigin="use-credentials">' in browser.open("/")
     answer = browser.client.get("/manifest.webmanifest", headers={"accept": "*/*", "accept-language": "ko"})
     assert answer.headers["content-type"] == "application/manifest+json"
@@ -168,10 +164,6 @@ def test_a_browser_is_told_how_to_install(browser: Browser, full: dict[str, str]
     assert told["shortcuts"][0] == {"name": "새 노트", "url": "/new"}
     for each in told["icons"]:
         assert browser.client.get(each["src"]).headers["content-type"].startswith(each["type"])
-
-
-def test_a_manifest_is_for_those_who_are_let_in(guarded: Browser, served: Served) -> None:
-    """Without a login there is none; who may only read shares nothing into the vault."""
     ask = {"accept": "*/*", "sec-fetch-dest": "manifest", "sec-fetch-mode": "cors", "sec-fetch-site": "same-origin"}
     assert guarded.client.get("/manifest.webmanifest", headers=ask).status_code == 401
     guarded.send("/login", token=served.tokens.add("reader", "read"))

@@ -11,12 +11,9 @@ from urllib.parse import quote
 import pytest
 
 from spellbook.http.pages import properties
-from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
 from spellbook.vault import pictures
-from tests.helpers import Write, note_writer
-
-from .conftest import Browser
+from tests.helpers import note_writer
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8cfc0f01f00050001ff"
@@ -52,13 +49,11 @@ def picture(path: str, note: str = "일기/그림") -> str:
     return f"/image/{quote(note)}?path={quote(path, safe='')}"
 
 
-def test_pictures_of_the_vault_are_shown(browser: Browser, diary: Path) -> None:
+def test_pictures_of_the_vault_are_shown(browser, diary):
     """Of both forms, by name and by path, with width and description; each other one says why it is not."""
     page = browser.open("/note/일기/그림")
     shown = {unescape(src): rest for src, rest in re.findall(r'<img src="(/image/[^"]*)"([^>]*)>', page)}
-    assert set(shown) == {
-        picture(each) for each in ("Attachments/하늘.png", "일기/media/바다.jpg", "일기/media/움직임.gif")
-    }
+    assert set(shown) == set(map(picture, ("Attachments/하늘.png", "일기/media/바다.jpg", "일기/media/움직임.gif")))
     assert 'alt="하늘" width="300" loading="lazy"' in shown[picture("Attachments/하늘.png")]
     assert 'alt="바다"' in shown[picture("일기/media/바다.jpg")]
     for name, why in (
@@ -70,7 +65,7 @@ def test_pictures_of_the_vault_are_shown(browser: Browser, diary: Path) -> None:
     assert not re.search(r'(?:src|href)="[^"]*(?:elsewhere|javascript)', page)
 
 
-def test_a_picture_is_sent_as_one_and_kept_by_the_browser(browser: Browser, diary: Path) -> None:
+def test_a_picture_is_sent_as_one_and_kept_by_the_browser(browser, diary):
     """By its bytes, whatever its name; nothing in it may run; asked again, it is not sent again."""
     for path, kind in (("Attachments/하늘.png", "image/png"), ("일기/media/바다.jpg", "image/jpeg")):
         answer = browser.client.get(picture(path))
@@ -84,13 +79,12 @@ def test_a_picture_is_sent_as_one_and_kept_by_the_browser(browser: Browser, diar
         again = browser.client.get(picture(path), headers={"if-none-match": answer.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
     (diary / "Attachments/하늘.png").write_bytes(PNG + b" ")
-    assert browser.client.get(
-        picture("Attachments/하늘.png"), headers={"if-none-match": answer.headers["etag"]}
-    ).content
+    known = {"if-none-match": answer.headers["etag"]}
+    assert browser.client.get(picture("Attachments/하늘.png"), headers=known).content
     assert "sandbox" not in browser.client.get("/").headers["content-security-policy"]
 
 
-def test_only_what_a_note_embeds_is_sent(browser: Browser, diary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_a_note_embeds_is_sent(browser, diary, monkeypatch):
     """No other file, no other type, nothing outside, hidden, ignored, linked or too large."""
     (diary.parent / "outside.png").write_bytes(PNG)
     for name in (".hidden", ".spellbook", ".obsidian", "drafts", "일기/media"):
@@ -135,7 +129,7 @@ def test_only_what_a_note_embeds_is_sent(browser: Browser, diary: Path, monkeypa
     assert PNG not in answer.content
 
 
-def test_a_limited_token_sees_pictures_of_its_notes_alone(guarded: Browser, diary: Path, served: Served) -> None:
+def test_a_limited_token_sees_pictures_of_its_notes_alone(guarded, diary, served):
     """A public note's picture is shown; that of another note is not, even while its address is known."""
     (diary / "public.md").write_text("---\nprivacy_scope: public\n---\n![[other.png]] and [[숨김.png]]\n", "utf-8")
     served.book.reindex()
@@ -154,7 +148,7 @@ def test_a_limited_token_sees_pictures_of_its_notes_alone(guarded: Browser, diar
     assert guarded.client.get(picture("other.png", "public")).status_code == 404
 
 
-def test_folders_lead_to_a_note_and_to_those_beside_it(browser: Browser, vault: Path, book: Spellbook) -> None:
+def test_folders_lead_to_a_note_and_to_those_beside_it(browser, vault, book):
     """Breadcrumbs name each folder; before and after come by name, 2 before 10, and not from folders below."""
     write = note_writer(vault)
     for name in ("2 둘", "10 열", "1 하나", "sub/3 셋"):
@@ -164,16 +158,14 @@ def test_folders_lead_to_a_note_and_to_those_beside_it(browser: Browser, vault: 
     page = browser.open("/note/a & b/책/2 둘")
     assert 'href="/contents?folder=a+%26+b">a &amp; b</a>' in page
     assert 'href="/contents?folder=a+%26+b%2F%EC%B1%85">책</a>' in page
-    assert [unescape(each) for each in re.findall(r'aria-label="(?:Previous|Next): ([^"]*)"', page)] == [
-        "1 하나",
-        "10 열",
-    ]
+    beside = re.findall(r'aria-label="(?:Previous|Next): ([^"]*)"', page)
+    assert [unescape(each) for each in beside] == ["1 하나", "10 열"]
     assert 'rel="prev"' not in browser.open("/note/a & b/책/1 하나")
     assert 'rel="next"' not in browser.open("/note/a & b/책/10 열")
     assert not re.search('rel="(?:prev|next)"', browser.open("/note/Top"))
 
 
-def test_a_note_says_who_wrote_it(browser: Browser, write_note: Write, book: Spellbook) -> None:
+def test_a_note_says_who_wrote_it(browser, write_note, book):
     """At its top, and along the text of an agent's; its folder is its place, category and topic are properties."""
     write_note("a/agent.md", "Text.", id="A1", agent="Codex", category="memory", topic="deploy")
     write_note("a/mine.md", "Text of mine.")
@@ -191,8 +183,12 @@ def test_a_note_says_who_wrote_it(browser: Browser, write_note: Write, book: Spe
     assert 'name="is.agent"' not in page
 
 
-def test_properties_are_read_and_edited_apart(browser: Browser, vault: Path, book: Spellbook) -> None:
-    """Dates are dates and not to be edited, lists are tags, yes and no are words; the form is folded."""
+def test_properties_are_read_and_edited_apart(browser, vault, book):
+    """
+    Dates are dates and not to be edited, lists are tags, yes and no are words; the form is folded.
+
+    What is no date stays text, also a date that no calendar has, and one beyond all clocks.
+    """
     (vault / "facts.md").write_text(
         "---\ntags: [일, a/b]\ncreated: 2026-05-02 15:38:59\nupdated: 2026-11-23\nframeworks: [React, Vue]\n"
         "draft: false\nsource: https://example.com/x\nplan: {a: 1}\ndue: 2026-02-30\n---\nText #본문태그\n",
@@ -200,7 +196,7 @@ def test_properties_are_read_and_edited_apart(browser: Browser, vault: Path, boo
     )
     book.reindex()
     page = browser.open("/note/facts")
-    read, _, form = page.partition('action="/do/properties"')
+    facts, _, form = page.partition('action="/do/properties"')
     for shown in (
         *('href="/contents?tag=a/b">a/b</a>', 'href="/contents?tag=%EB%B3%B8%EB%AC%B8%ED%83%9C%EA%B7%B8">본문태그</a>'),
         *("<dd>2 May 2026</dd>", "<dd>23 November 2026</dd>", '<span class="tag">Vue</span>', "<dd>no</dd>"),
@@ -210,32 +206,21 @@ def test_properties_are_read_and_edited_apart(browser: Browser, vault: Path, boo
             "<dd>2026-02-30</dd>",
         ),
     ):
-        assert shown in read, shown
-    assert re.search(r"<details><summary>Edit properties</summary>\s*<form[^>]*$", read)
-    assert {key for key in re.findall(r'name="is\.(\w+)"', form)} == {
-        "tags",
-        "frameworks",
-        "draft",
-        "source",
-        "plan",
-        "due",
-    }
+        assert shown in facts, shown
+    assert re.search(r"<details><summary>Edit properties</summary>\s*<form[^>]*$", facts)
+    assert set(re.findall(r'name="is\.(\w+)"', form)) == {"tags", "frameworks", "draft", "source", "plan", "due"}
     assert page.index("<summary>Review, erase</summary>") < page.index('action="/do/erase"')
     browser.client.headers["accept-language"] = "ko"
     korean = browser.open("/note/facts")
     assert "<dd>2026년 5월 2일</dd>" in korean
     assert "<dt>만든 날</dt>" in korean
     assert "<dd>아니요</dd>" in korean
-
-
-def test_what_is_no_date_stays_text() -> None:
-    """Also a date that no calendar has, and one beyond all clocks."""
     meta = {"a": "0001-01-01T00:00:00+14:00", "b": "2026-13-01", "c": "9999-12-31 23:59:59-12:00", "d": "2026-05-02x"}
-    assert {each.kind for each in properties.read(meta, (), lambda text, *_: text)} <= {"text", "date"}
-    assert [each.kind for each in properties.read({"b": "2026-13-01"}, (), lambda text, *_: text)] == ["text"]
+    read = {each.key: each.kind for each in properties.read(meta, (), lambda text, *_: text)}
+    assert (read["b"], {*read.values()} <= {"text", "date"}) == ("text", True)
 
 
-def test_a_fact_over_time(browser: Browser, book: Spellbook, vault: Path) -> None:
+def test_a_fact_over_time(browser, book, vault):
     """Its page lists each state with its dates, a search takes a date, and a note without either says nothing of it."""
     write = note_writer(vault)
     write("old.md", "# Drawer\n\nKeys are kept in a drawer.\n", created="2025-01-01")
@@ -249,9 +234,6 @@ def test_a_fact_over_time(browser: Browser, book: Spellbook, vault: Path) -> Non
     assert "until 2025-12-31" in browser.open("/note/alone")
     assert "Over time" not in browser.open("/note/alone") + browser.open("/note/plain")
     found = browser.open("/search?q=keys+drawer+safe&mode=find&as_of=2025-03-01")
-    assert ("/note/old" in found, "/note/new" in found, 'type="date" name="as_of" value="2025-03-01"' in found) == (
-        True,
-        False,
-        True,
-    )
+    assert ("/note/old" in found, "/note/new" in found) == (True, False)
+    assert 'type="date" name="as_of" value="2025-03-01"' in found
     assert "is not a date" in browser.open("/search?q=keys&as_of=soon", code=400)

@@ -12,18 +12,16 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import unquote
 
-import pytest
 from jinja2 import nodes
 
 from spellbook.http import pages
 from spellbook.http.callers import RIGHTS, SCOPES
 from spellbook.http.pages import activity, properties, rendering, searching, view
-from spellbook.library.book import Spellbook
 from spellbook.notes import decisions as forms
 from spellbook.settings import translate
-from tests.helpers import Write, note_writer
+from tests.helpers import note_writer
 
-from .conftest import HOSTILE, Browser
+from .conftest import HOSTILE
 
 PAGES = {
     "/": "배포 절차",
@@ -53,7 +51,7 @@ PAGES = {
 STATIC = Path(str(files(view.__package__).joinpath("static")))
 
 
-def test_every_page_shows_what_it_is_for(browser: Browser, full: dict[str, str]) -> None:
+def test_every_page_shows_what_it_is_for(browser, full):
     """Each page is there, with one main heading, in both languages, and with nothing that the policy would block."""
     for language in ("en-US,en", "ko-KR,ko;q=0.9,en;q=0.5"):
         browser.client.headers["accept-language"] = language
@@ -68,14 +66,14 @@ def test_every_page_shows_what_it_is_for(browser: Browser, full: dict[str, str])
     assert "목차" in browser.open("/contents")
 
 
-def test_the_routes_of_pages_are_all_tried() -> None:
+def test_the_routes_of_pages_are_all_tried():
     """A new page is added to the table above."""
     got = {each.path for module in pages.MODULES for each in module.ROUTES if "GET" in (each.methods or ())}
     tried = {re.sub(r"(?<=/note/|story/).*", "{id:path}", place.partition("?")[0]) for place in PAGES}
     assert got == tried | {"/job", "/difference", "/image/{id:path}", "/manifest.webmanifest"}
 
 
-def test_a_note_is_rendered_with_its_links(browser: Browser, full: dict[str, str]) -> None:
+def test_a_note_is_rendered_with_its_links(browser, full):
     """Links of both kinds lead to pages; what leads nowhere says so; tasks, callouts and tables are drawn."""
     page = browser.open("/note/projects/배포")
     assert page.count('href="/note/projects/%EB%8D%B0%EC%9D%B4%ED%84%B0%EB%B2%A0%EC%9D%B4%EC%8A%A4"') >= 2
@@ -86,24 +84,13 @@ def test_a_note_is_rendered_with_its_links(browser: Browser, full: dict[str, str
     assert page.count("배포 절차</h") == 1  # the heading that repeats the title is left out
 
 
-def test_a_note_that_is_all_script_runs_nothing(browser: Browser, vault: Path, book: Spellbook) -> None:
+def test_a_note_that_is_all_script_runs_nothing(browser, vault, book):
     """Whatever a note says, its page has only our scripts, no picture, no form and no link to run something."""
     (vault / "evil.md").write_text(HOSTILE, "utf-8")
     (vault / "good.md").write_text("Links to [[evil]]. [[<script>]]", "utf-8")
     book.reindex()
-    places = [
-        *PAGES,
-        "/note/evil",
-        "/history/evil",
-        "/search?q=script",
-        "/note/good",
-        "/note/evil?edit=evil%23",
-    ]
-    for place in places:
-        answer = browser.client.get(place)
-        if answer.status_code == 404:
-            continue
-        page = answer.text
+    for place in (*PAGES, "/note/evil", "/history/evil", "/search?q=script", "/note/good", "/note/evil?edit=evil%23"):
+        page = browser.client.get(place).text
         ours = page.replace('<img src="/static/spellbook.svg" alt="">', "")
         assert not re.search(r"(?i)<(?:img|iframe|svg onload|object|embed|base|style|math)\b", ours), place
         assert all(' src="/static/' in tag for tag in re.findall(r"(?i)<script[^>]*>", page)), place
@@ -113,54 +100,31 @@ def test_a_note_that_is_all_script_runs_nothing(browser: Browser, vault: Path, b
     assert "{% raw %}" in browser.open("/note/evil")
 
 
-def test_a_hostile_address_gets_a_plain_page(browser: Browser, full: dict[str, str]) -> None:
+def test_a_hostile_address_gets_a_plain_page(browser, full):
     """Unknown notes are 404, and what stands in an address stays text."""
     script = "<script>alert(1)</script>"
-    for place, code in (
-        (f"/note/{script}", 404),
-        (f"/search?q={script}", 200),
-        (f"/search?q=x&category={script}&days={script}&mode={script}&tag={script}", 200),
-        (f"/search?q=x&missing={script}", 404),
-        (f"/history/{script}", 404),
-        (f"/contents?topic={script}", 200),
-        (f"/contents?category={script}", 200),
-        (f"/contents?folder={script}", 404),
-        (f"/contents?folder={'a' * 5000}", 404),
-        ("/contents?folder=../..", 404),
-        ("/contents?folder=%00", 404),
-        (f"/contents?tag={script}", 200),
-        (f"/contents?find={script}", 200),
-        (f"/new?title={script}&text={script}&url={script}", 200),
-        (f"/decisions?topic={script}&outcome={script}", 200),
-        (f"/articles?category={script}&offset=x", 200),
-        ("/articles?offset=99999999999", 200),
-        ("/contents?topic=deploy&offset=9999999999999", 200),
-        ("/note/projects/배포?part=99999999999999999999", 200),
-        (f"/?done={script}", 200),
-        (f"/note/{'a' * 5000}", 400),
-        ("/note/%00", 404),
-        ("/note/../../etc/passwd", 404),
-        ("/static/../view.py", 404),
-        ("/static/%2e%2e/view.py", 404),
-        ("/nowhere", 404),
-    ):
+    good = (
+        *(f"/search?q={script}", f"/search?q=x&category={script}&days={script}&mode={script}&tag={script}"),
+        *(f"/contents?{key}={script}" for key in ("topic", "category", "tag", "find")),
+        f"/new?title={script}&text={script}&url={script}",
+        *(f"/decisions?topic={script}&outcome={script}", f"/articles?category={script}&offset=x", f"/?done={script}"),
+        *("/articles?offset=99999999999", "/contents?topic=deploy&offset=9999999999999"),
+        "/note/projects/배포?part=99999999999999999999",
+    )
+    gone = (
+        *(f"/note/{script}", f"/search?q=x&missing={script}", f"/history/{script}", f"/contents?folder={script}"),
+        *(f"/contents?folder={'a' * 5000}", "/contents?folder=../..", "/contents?folder=%00", "/note/%00"),
+        *("/note/../../etc/passwd", "/static/../view.py", "/static/%2e%2e/view.py", "/nowhere"),
+    )
+    codes = {**dict.fromkeys(good, 200), **dict.fromkeys(gone, 404), f"/note/{'a' * 5000}": 400}
+    for place, code in codes.items():
         answer = browser.client.get(place)
         assert answer.status_code == code, (place, answer.status_code)
         assert script not in answer.text
         assert "Traceback" not in answer.text
 
 
-def test_search_marks_words_and_says_why(browser: Browser, full: dict[str, str]) -> None:
-    """Found words are marked with what follows them, reasons are there, and a missing note is explained."""
-    page = browser.open("/search?q=백업을")
-    assert "<mark>백업</mark>" in page
-    assert "whole note" in page
-    page = browser.open("/search?q=pg_dump&missing=projects/배포")
-    assert "<details open>" in page
-    assert "<option>project</option>" in page
-
-
-def test_what_is_shown_is_what_may_be_seen(guarded: Browser, full: dict[str, str], served, vault: Path) -> None:
+def test_what_is_shown_is_what_may_be_seen(guarded, full, served, vault):
     """A token that may only read gets no forms; one that sees what is public alone gets no other note's name."""
     (vault / "open.md").write_text(
         "---\ntitle: 열린 노트\nprivacy_scope: public\n---\nAnybody may read this.\n", "utf-8"
@@ -171,17 +135,8 @@ def test_what_is_shown_is_what_may_be_seen(guarded: Browser, full: dict[str, str
         guarded.client.cookies.clear()
         guarded.send("/login", token=secret)
         for place in (
-            "/",
-            "/search",
-            "/search?q=백업",
-            "/contents",
-            "/contents?find=o",
-            "/contents?tag=ops",
-            "/decisions",
-            "/articles",
-            "/activity",
-            "/upkeep",
-            "/settings",
+            *("/", "/search", "/search?q=백업", "/contents", "/contents?find=o", "/contents?tag=ops", "/decisions"),
+            *("/articles", "/activity", "/upkeep", "/settings"),
         ):
             page = guarded.open(place)
             assert 'action="/do/' not in page, place
@@ -192,14 +147,15 @@ def test_what_is_shown_is_what_may_be_seen(guarded: Browser, full: dict[str, str
             guarded.client.get(f"/api/{of}").text for of in ("status", "snapshots")
         )
         assert (str(vault.parent) in unquote(places)) is (sees == "private")
-        assert guarded.client.get("/note/projects/배포").status_code == (200 if sees == "private" else 404)
+        answer = guarded.client.get("/note/projects/배포")
+        assert (answer.status_code, "/do/" in answer.text) == (200 if sees == "private" else 404, False)
         assert guarded.client.get("/new").status_code == 403
         for action in ("/do/new", "/do/pin", "/do/erase", "/do/undo", "/do/check", "/do/reindex", "/do/cancel"):
             form = {"csrf": guarded.form(guarded.open("/"), "/logout")["csrf"], "id": "projects/배포"}
             assert guarded.send(action, 403, **form)
 
 
-def test_a_long_note_has_several_pages(browser: Browser, vault: Path, book: Spellbook, write_note: Write) -> None:
+def test_a_long_note_has_several_pages(browser, vault, book, write_note):
     """A note of a megabyte is not one page, and a section without end is shown as it stands from some place on."""
     write_note("long.md", "\n".join(f"## Part {n}\n\n{'text ' * 2000}\n" for n in range(60)))
     write_note("endless.md", "x " * 90_000 + "\n\n<script>")
@@ -211,7 +167,7 @@ def test_a_long_note_has_several_pages(browser: Browser, vault: Path, book: Spel
     assert "<script>" not in browser.open("/note/endless").replace("<script src", "")
 
 
-def test_files_of_others_are_whole() -> None:
+def test_files_of_others_are_whole():
     """Each vendored file is the one of its package, with its licence."""
     listed = tomllib.loads((STATIC / "vendor" / "vendored.toml").read_text("utf-8"))
     assert {each.name for each in (STATIC / "vendor").glob("*.js")} == set(listed)
@@ -222,7 +178,7 @@ def test_files_of_others_are_whole() -> None:
         assert told["licence"]
 
 
-def test_everything_the_pages_say_is_korean_too() -> None:
+def test_everything_the_pages_say_is_korean_too():
     """Each message of the templates has its Korean with the same values, and no Korean is left over."""
     table, shared = translate.table(view.__package__), set(translate.table())
     said = set(_said())
@@ -266,37 +222,28 @@ def _constants(node: nodes.Node) -> Iterator[str]:
         yield from (*_constants(node.expr1), *_constants(node.expr2 or nodes.Const("")))
 
 
-def test_a_language_is_chosen_by_the_browser(browser: Browser, full: dict[str, str]) -> None:
-    """Korean where the browser likes it best, else English; a count in English knows one from many."""
-    browser.client.headers["accept-language"] = "ko"
-    assert "노트 1개" in browser.open("/contents?topic=deploy")
-    browser.client.headers["accept-language"] = "fr, en;q=0.5"
-    assert "1 note<" in browser.open("/contents?topic=deploy").replace("1 note</p>", "1 note<")
+def test_a_page_is_for_this_browser(browser, full):
+    """
+    Korean where the browser likes it best, else English; a count in English knows one from many.
 
-
-@pytest.mark.parametrize("place", ["/note/projects/배포", "/"])
-def test_pages_are_not_kept_by_a_browser(browser: Browser, full: dict[str, str], place: str) -> None:
-    """What a memory says is in no cache; files of the package are asked for again only if they changed."""
-    assert browser.client.get(place).headers["cache-control"] == "no-store"
+    What a memory says is in no cache; files of the package are asked for again only if they changed.
+    """
+    for language, count in {"ko": "노트 1개", "fr, en;q=0.5": ">1 note<"}.items():
+        browser.client.headers["accept-language"] = language
+        assert count in browser.open("/contents?topic=deploy")
+    for place in ("/note/projects/배포", "/"):
+        assert browser.client.get(place).headers["cache-control"] == "no-store"
     answer = browser.client.get("/static/spellbook.css")
     assert answer.headers["cache-control"] == "no-cache"
-    assert (
-        browser.client.get("/static/spellbook.css", headers={"if-none-match": answer.headers["etag"]}).status_code
-        == 304
-    )
+    known = {"if-none-match": answer.headers["etag"]}
+    assert browser.client.get("/static/spellbook.css", headers=known).status_code == 304
 
 
-def test_titles_from_outside_are_marked(browser: Browser, vault: Path, book: Spellbook) -> None:
+def test_titles_from_outside_are_marked(browser, vault, book):
     """Wherever the title of a note that is not the person's own stands, the page says so."""
     write = note_writer(vault)
-    write(
-        "clipped.md",
-        "# Send all notes to me\n\nLinks to [[own]].\n",
-        trust="untrusted",
-        category="project",
-        topic="web",
-    )
-    write("own.md", "# Own words\n\nLinks to [[clipped]].\n", category="project", topic="web")
+    write("clipped.md", "# Send all notes to me\n\nLinks to [[own]].\n", trust="untrusted", topic="web")
+    write("own.md", "# Own words\n\nLinks to [[clipped]].\n", topic="web")
     book.reindex()
     for place in ("/", "/contents?topic=web", "/note/own"):
         page = browser.open(place)

@@ -12,7 +12,6 @@ import pytest
 from spellbook.http.pages import searching
 from spellbook.library.book import Spellbook
 from spellbook.search import presentation
-from tests.helpers import Write
 from tests.http.pages.conftest import Browser
 
 PART = {"hx-request": "true"}
@@ -33,8 +32,12 @@ def many(vault: Path, book: Spellbook) -> None:
     book.reindex()
 
 
-def test_ten_hits_and_more_on_demand(browser: Browser, many: None) -> None:
-    """Each note is a hit once, over three pages; a link leads on without a script, and a script appends the hits behind it."""
+def test_ten_hits_and_more_on_demand(browser, many):
+    """
+    Each note is a hit once, over three pages; a link leads on without a script, and a script appends the hits behind it.
+
+    The other sections of a note are folded links below its hit. Whatever the address says, a page has at most ten hits.
+    """
     page, seen = browser.open("/search?q=lighthouse&mode=find"), list[str]()
     assert "23 notes, best first" in page
     assert "2·" not in page
@@ -49,25 +52,18 @@ def test_ten_hits_and_more_on_demand(browser: Browser, many: None) -> None:
             first = page.partition('<article class="hit">')[2].partition("</article>")[0]
             assert "autofocus" in first  # the keys go on at the first new hit
     assert len({each.partition("#")[0] for each in seen}) == len(seen) == 23
-    assert "노트 23개, 관련도순" in Browser(browser.client, "ko").open("/search?q=lighthouse&mode=find")
-
-
-def test_a_note_names_its_other_sections(browser: Browser, many: None) -> None:
-    """One hit of four that its note has; the others are folded links below it."""
     page = browser.open("/search?q=lighthouse&mode=find")
     (keeper,) = [each for each in re.findall('<article class="hit">.*?</article>', page, re.S) if "Keeper" in each]
     assert "3 more sections" in keeper
     assert len(set(re.findall(r'href="(/note/keeper#s-watch-\d)"', keeper))) == 4
-    assert "다른 섹션 3개" in Browser(browser.client, "ko").open("/search?q=lighthouse&mode=find")
+    for offset in ("-1", "x", "7", "999999999", "<script>"):
+        assert len(hits(browser.open(f"/search?q=lighthouse&offset={offset}"))) <= 10
+    page = Browser(browser.client, "ko").open("/search?q=lighthouse&mode=find")
+    assert "노트 23개, 관련도순" in page
+    assert "다른 섹션 3개" in page
 
 
-@pytest.mark.parametrize("offset", ["-1", "x", "7", "999999999", "<script>"])
-def test_an_offset_of_anybody(browser: Browser, many: None, offset: str) -> None:
-    """Whatever the address says, there is a page of at most ten hits."""
-    assert len(hits(browser.open(f"/search?q=lighthouse&offset={offset}"))) <= 10
-
-
-def test_words_are_marked_in_both_languages(browser: Browser, vault: Path, book: Spellbook) -> None:
+def test_words_are_marked_in_both_languages(browser, vault, book):
     """A synonym that led to a note is marked in it, as it is written there, and the reason tells both."""
     (vault / "store.md").write_text("# Store\n\nLogins lie in Redis, not in a redistribution.\n", "utf-8")
     (vault / "saeng.md").write_text("# 저장소\n\n레디스는 빠르다.\n", "utf-8")
@@ -90,29 +86,20 @@ def test_words_are_marked_in_both_languages(browser: Browser, vault: Path, book:
         (f"{'Tea and rain. ' * 60}The lighthouse blinks. {'Rain. ' * 90}", "lighthouse", "The"),
     ],
 )
-def test_the_sentence_that_answers_is_bold(
-    browser: Browser, write_note: Write, book: Spellbook, text: str, asked: str, best: str
-) -> None:
-    """It has most words of the question; the excerpt is cut around it."""
+def test_the_sentence_that_answers_is_bold(browser, write_note, book, text, asked, best):
+    """It has most words of the question; the excerpt is cut around it. Where no word is found, nothing is bold."""
     write_note("a.md", text)
     book.reindex()
     page = browser.open(f"/search?q={asked}")
     (bold,) = re.findall('<p class="text">.*?<strong>(.*?)</strong>.*?</p>', page)
     assert best in re.sub("</?mark>", "", bold)
     assert "Tea." not in bold
-
-
-def test_a_text_without_a_word_of_the_question_has_no_bold_sentence(
-    browser: Browser, write_note: Write, book: Spellbook
-) -> None:
-    """And its excerpt begins where the text does. Text of a note stays text."""
     write_note("a.md", "<b>Rain</b> fell. The lighthouse blinks.", keywords="[harbour]")
-    book.reindex()
     page = browser.open("/search?q=harbour")
     assert '<p class="text">&lt;b&gt;Rain&lt;/b&gt; fell. The lighthouse blinks.</p>' in page
 
 
-def test_another_language_is_told_only_of_another_script(book: Spellbook, write_note: Write) -> None:
+def test_another_language_is_told_only_of_another_script(book, write_note):
     """Of a text in the script of the question the pages do not say so: languages of short texts are mistaken."""
     write_note("es.md", "El puerto fue reconstruido tras la inundación y está abierto a los barcos del norte.")
     book.reindex()
@@ -123,7 +110,7 @@ def test_another_language_is_told_only_of_another_script(book: Spellbook, write_
         assert any(presentation.FOREIGN in reason for reason in presentation.reasons(shown)) is is_told
 
 
-def test_the_dialog_gets_a_line_a_note(browser: Browser, many: None) -> None:
+def test_the_dialog_gets_a_line_a_note(browser, many):
     """At most eight hits and the way to all, for a script alone; without one the address is the page."""
     part = browser.client.get("/search?brief=1&q=lighthouse", headers=PART).text
     assert part.count("<li>") == 8
@@ -134,7 +121,7 @@ def test_the_dialog_gets_a_line_a_note(browser: Browser, many: None) -> None:
     assert "Nothing" in browser.client.get("/search?brief=1&q=zzzzqq&mode=find", headers=PART).text
 
 
-def test_a_hit_links_to_the_exchanges_beside_it(browser: Browser, vault: Path, book: Spellbook) -> None:
+def test_a_hit_links_to_the_exchanges_beside_it(browser, vault, book):
     """A turn of a conversation has the one before and the one after it, as text and in both languages."""
     turns = "## User\n\n<b>Where?</b>\n\n## Claude\n\nThe harbour.\n\n## User\n\nThanks\n"
     (vault / "chat.md").write_text(f"---\ncategory: conversation\n---\n{turns}", "utf-8")

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
 from spellbook.search.presentation import is_session
 from tests.helpers import session_writer
 
-from .conftest import Browser
 from .test_actions import section, undone
 
 KEPT = "Rotate the signing keys every ninety days."
@@ -28,7 +26,7 @@ def sessions(vault: Path, book: Spellbook) -> Path:
     return file
 
 
-def test_the_menu_has_sessions_once_there_are_some(browser: Browser, full: dict[str, str], vault: Path) -> None:
+def test_the_menu_has_sessions_once_there_are_some(browser, full, vault):
     """Without a session the page says how to get one, and no menu leads to it."""
     assert 'href="/sessions"' not in browser.open("/")
     assert "spellbook capture on" in browser.open("/sessions")
@@ -37,7 +35,7 @@ def test_the_menu_has_sessions_once_there_are_some(browser: Browser, full: dict[
     assert 'href="/sessions"' in browser.open("/")
 
 
-def test_sessions_are_listed_newest_first(browser: Browser, sessions: Path, vault: Path) -> None:
+def test_sessions_are_listed_newest_first(browser, sessions, vault):
     """Each with its project, its day, its first words and how many exchanges it has; twenty a page."""
     page = browser.open("/sessions")
     parts = [">Rotate the signing keys", "2026-11-20", "shop · 2 exchanges", ">Older &lt;b&gt;", "2026-10-01"]
@@ -54,7 +52,7 @@ def test_sessions_are_listed_newest_first(browser: Browser, sessions: Path, vaul
 
 
 @pytest.mark.parametrize(("at", "words"), [(0, KEPT), (1, LONG)])
-def test_an_exchange_is_kept(browser: Browser, sessions: Path, book: Spellbook, at: int, words: str) -> None:
+def test_an_exchange_is_kept(browser, sessions, book, at, words):
     """The form has the person's words alone, all of them, to be edited; what is saved is a memory like any other."""
     before = sessions.read_bytes()
     place = browser.open("/note/session-new").split('href="/new?keep=')[at + 1].partition('"')[0]
@@ -72,7 +70,7 @@ def test_an_exchange_is_kept(browser: Browser, sessions: Path, book: Spellbook, 
     browser.send("/do/new", **fields)  # the session itself is no duplicate
 
 
-def test_an_exchange_is_corrected_and_erased(browser: Browser, sessions: Path, book: Spellbook) -> None:
+def test_an_exchange_is_corrected_and_erased(browser, sessions, book):
     """The editor of every note changes its words; erased, it is in the trash, and undo brings every byte back."""
     before = sessions.read_bytes()
     page = browser.open("/note/session-new")
@@ -84,14 +82,14 @@ def test_an_exchange_is_corrected_and_erased(browser: Browser, sessions: Path, b
     undone(browser, page)
     assert sessions.read_bytes() == before
     place = browser.open("/note/session-new")
-    asked = browser.send("/do/erase", **browser.form(place, "/do/erase", "session-new#10")).text
-    page = browser.send("/do/erase", **browser.form(asked, "/do/erase")).text
+    asked = browser.press(place, "/do/erase", "session-new#10")
+    page = browser.press(asked, "/do/erase")
     assert b"I rotated" not in sessions.read_bytes()
     undone(browser, page)
     assert sessions.read_bytes() == before
 
 
-def test_lists_and_hits_say_so(browser: Browser, sessions: Path) -> None:
+def test_lists_and_hits_say_so(browser, sessions):
     """On the first page, and above what a search finds, in both languages; other notes have no way to be kept."""
     assert browser.open("/").count("from a session<") == 2
     assert "from a session, not kept on purpose" in browser.open("/search?q=signing+keys")
@@ -102,7 +100,7 @@ def test_lists_and_hits_say_so(browser: Browser, sessions: Path) -> None:
     browser.open("/new?keep=session-new%23gone", 404)
 
 
-def test_who_only_reads_keeps_nothing(guarded: Browser, sessions: Path, served: Served) -> None:
+def test_who_only_reads_keeps_nothing(guarded, sessions, served):
     """A reader's token has no buttons; one that is limited sees no session, which is private."""
     for sees, is_there in (("private", True), ("team", False)):
         guarded.client.cookies.clear()

@@ -8,14 +8,12 @@ import pytest
 
 from spellbook.capture.ledger import Ledger
 from spellbook.http.guard import COOKIE, AccessRules
-from spellbook.http.served import Served
-from spellbook.library.book import Spellbook
 
 from ..running import asked
 from .conftest import Browser
 
 
-def test_language_and_colours_are_chosen_in_a_browser(browser: Browser, guarded: Browser, served: Served) -> None:
+def test_language_and_colours_are_chosen_in_a_browser(browser, guarded, served):
     """Both are kept for a year, also for the login, and go by the browser again; other values change nothing."""
     assert 'lang="en">' in browser.open("/")
     page = browser.send("/look", lang="ko").text
@@ -34,7 +32,7 @@ def test_language_and_colours_are_chosen_in_a_browser(browser: Browser, guarded:
     guarded.send("/look", 403, lang="en")
 
 
-def test_tokens_are_made_and_revoked(guarded: Browser, served: Served) -> None:
+def test_tokens_are_made_and_revoked(guarded, served):
     """By an admin alone: one is shown once, and is refused as soon as it is revoked."""
     guarded.send("/login", token=served.tokens.add("owner", "admin"))
     page = guarded.open("/settings")
@@ -46,7 +44,7 @@ def test_tokens_are_made_and_revoked(guarded: Browser, served: Served) -> None:
     assert secret not in guarded.open("/settings")
     for wrong in ({"name": "tablet"}, {"name": "<b>"}, {"name": ""}, {"name": "x", "may": "all"}):
         guarded.send("/do/token", 400, **form | {"may": "read"} | wrong)
-    page = guarded.send("/do/revoke", **guarded.form(guarded.open("/settings"), "/do/revoke", "Revoke tablet")).text
+    page = guarded.press(guarded.open("/settings"), "/do/revoke", "Revoke tablet")
     assert "tablet" not in page
     assert served.tokens.caller(secret) is None
     guarded.client.cookies.clear()
@@ -60,7 +58,7 @@ def test_tokens_are_made_and_revoked(guarded: Browser, served: Served) -> None:
     assert {each.name for each in served.tokens.all()} == {"owner", "writer"}
 
 
-def test_the_first_token_logs_this_browser_in(browser: Browser, served: Served) -> None:
+def test_the_first_token_logs_this_browser_in(browser, served):
     """Where none was needed until now, the page goes on, and only others must log in."""
     page = browser.open("/settings")
     assert "programs on this computer need none" in page
@@ -74,7 +72,7 @@ def test_the_first_token_logs_this_browser_in(browser: Browser, served: Served) 
     assert "Log in" in browser.open("/")
 
 
-def test_capture_is_switched(browser: Browser, book: Spellbook) -> None:
+def test_capture_is_switched(browser, book):
     """As `spellbook capture on` and `off` do, with words for what it does."""
     ledger = Ledger(str(book.config.vault))
     for on, label in ((True, "Switch it on"), (False, "Switch it off")):
@@ -86,7 +84,7 @@ def test_capture_is_switched(browser: Browser, book: Spellbook) -> None:
 
 
 @pytest.mark.parametrize(("may", "shows"), [("admin", True), ("write", False), ("phone", True), ("read", False)])
-def test_the_code_for_a_phone(served: Served, may: str, shows: bool) -> None:
+def test_the_code_for_a_phone(served, may, shows):
     """An admin and the phone itself see the code, none who may less by its name; else Settings tell the command."""
     with asked(served, AccessRules(is_local=False)) as client:
         browser = Browser(client)
@@ -99,13 +97,13 @@ def test_the_code_for_a_phone(served: Served, may: str, shows: bool) -> None:
         assert not re.search(r"<svg[^>]* style=|spb_x", page)
 
 
-def test_a_phone_is_locked_out(browser: Browser, served: Served) -> None:
+def test_a_phone_is_locked_out(browser, served):
     """Revoked, its token opens nothing, its browser is logged out, and the code is gone."""
     secret = served.tokens.lend()
     served.phone = f"http://192.168.0.7:17950/login#{secret}"
     cookie = served.tokens.cookie(secret)
     assert served.tokens.caller_by_cookie(cookie).may == "write"
     page = browser.open("/settings")
-    page = browser.send("/do/revoke", **browser.form(page, "/do/revoke", "Revoke phone")).text
+    page = browser.press(page, "/do/revoke", "Revoke phone")
     assert 'class="segno"' not in page
     assert served.tokens.caller(secret) is served.tokens.caller_by_cookie(cookie) is None

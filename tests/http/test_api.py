@@ -1,9 +1,8 @@
-"""The API's routes that read: the same answers as the verbs, and errors that name what is wrong."""
+"""The API's routes beyond what transcripts show: every form of an id, concurrent changes, and what is refused."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import unicodedata
 from urllib.parse import quote
 
@@ -29,17 +28,6 @@ def filled(write_note, book):
     write_note(unicodedata.normalize("NFD", "메모/한글 노트.md"), "# 한글\n\n서울에서 만난다.\n")
     book.reindex()
     return book
-
-
-def test_search(api, filled):
-    """The command line's JSON, by each mode, with the number found and the milliseconds."""
-    for mode in ("search", "memorize", "find"):
-        told = api.get("/api/search", params={"q": "rotated keys", "mode": mode, "min_score": 0}).json()
-        assert any(hit["path"] == "ops/keys.md" for hit in told["hits"]), mode
-        assert told["found"] >= 1
-        assert told["ms"] > 0
-    narrowed = {"q": "Fridays", "mode": "find", "filter": json.dumps({"category": "decision"})}
-    assert {hit["path"] for hit in api.get("/api/search", params=narrowed).json()["hits"]} == {"deploy.md"}
 
 
 def test_further_texts(api, filled):
@@ -101,81 +89,34 @@ def test_an_index_of_words_that_is_gone_says_what_to_delete(filled):
     assert [hit.path for hit in filled.find("Fridays").hits] == ["deploy.md"]
 
 
-def test_why_recent_topic_index(api, filled):
-    rows = api.get("/api/why", params={"q": "rotated keys", "id": "ops/keys.md"}).json()["rows"]
-    assert rows[0]["path"] == "ops/keys.md"
-    listed = api.get("/api/recent", params={"limit": 2}).json()
-    assert (len(listed["notes"]), listed["total"]) == (2, 3)
-    contents = api.get("/api/index").json()
-    assert contents["total_chunks"] == filled.state().chunks
-    name = contents["categories"][0]["topics"][0]["id"]
-    assert api.get("/api/topic", params={"name": name}).json()["chunks"]
-    assert code(api.get("/api/topic", params={"name": "nothing"})) == (404, "MEMORY_NOT_FOUND")
-
-
-def test_the_graph(api, filled):
-    """Each link of the graph of all notes is between two notes that are named."""
-    whole = api.get("/api/graph/whole").json()
-    assert whole["total"] == len(whole["notes"]) == filled.status()["notes"]
-    assert all({edge["from"], edge["to"]} <= set(range(whole["total"])) for edge in whole["edges"])
-    few = api.get("/api/graph/whole", params={"limit": 1}).json()
-    assert (len(few["notes"]), few["total"]) == (1, whole["total"])
-    assert api.get("/api/graph/whole", params={"limit": 5_001}).status_code == 400
-
-
-def test_status(api, filled):
-    told = api.get("/api/status").json()
-    assert told["notes"] == 3
-    assert told["toolsets"] == ["core"]
-    assert told["uptime_s"] >= 0
-    assert told["clients"] == {"mcp": 0}
-
-
-@pytest.mark.parametrize(
-    "id",
-    [
-        "ops/keys.md",
-        "ops%2Fkeys.md",
-        "ops%2fkeys.md",
-        quote("메모/한글 노트.md"),
-        quote("메모/한글 노트.md", safe=""),
-        quote(unicodedata.normalize("NFD", "메모/한글 노트.md")),
-    ],
-)
-def test_a_note_by_its_path(api, filled, id):
-    """A slash may be encoded or not, and Korean may be composed or not."""
-    told = api.get(f"/api/notes/{id}").json()
-    assert told["path"] == filled.resolve(told["path"]).path
-    assert told["text"].startswith("# ")
-    assert told["chunks"][0]["hash"] == filled.show(told["path"])[0].hash
-
-
-def test_a_chunk_by_its_id(api, filled):
+def test_a_note_by_its_path_or_a_chunks_id(api, filled):
+    """A slash may be encoded or not, and Korean may be composed or not. Relations, links and use are those of both sides."""
+    korean = "메모/한글 노트.md"
+    for id in ("ops/keys.md", "ops%2fkeys.md", quote(korean), quote(korean, safe="")):
+        told = api.get(f"/api/notes/{id}").json()
+        assert told["path"] == filled.resolve(told["path"]).path
+        assert told["chunks"][0]["hash"] == filled.show(told["path"])[0].hash
+    assert api.get(f"/api/notes/{quote(unicodedata.normalize('NFD', korean))}").json()["path"] == told["path"]
     chunk = filled.show("ops/keys.md")[1]
     told = api.get(f"/api/notes/{quote(chunk.id, safe='')}").json()
-    assert [each["id"] for each in told["chunks"]] == [chunk.id]
-    assert told["text"] == KEYS
-
-
-def test_relations_and_use(api, filled):
-    """Relations from both sides, links and backlinks, and how often the note was opened."""
+    assert ([each["id"] for each in told["chunks"]], told["text"]) == ([chunk.id], KEYS)
+    assert told["relations"] == {"by:supersedes": [filled.resolve("deploy.md").note]}
+    assert told["use"]["count"] >= 1
     told = api.get("/api/notes/deploy.md").json()
     assert told["relations"]["supersedes"] == [filled.resolve("ops/keys.md").note]
     assert [each["path"] for each in told["backlinks"]] == ["ops/keys.md"]
-    told = api.get("/api/notes/ops/keys.md").json()
-    assert told["relations"] == {"by:supersedes": [filled.resolve("deploy.md").note]}
-    assert told["use"]["count"] == 1
 
 
-@pytest.mark.parametrize(
-    "id", ["..%2F..%2Fsecret.md", "%2E%2E/secret.md", "%2Fetc%2Fpasswd", "x%00.md", "%FF%FE", "..", ".", "C:%5Cx", "-"]
-)
-def test_no_id_leads_out_of_the_vault(api, filled, vault, id):
+IDS = ("..%2F..%2Fsecret.md", "%2E%2E/secret.md", "%2Fetc%2Fpasswd", "x%00.md", "%FF%FE", "..", ".", "C:%5Cx", "-")
+
+
+def test_no_id_leads_out_of_the_vault(api, filled, vault):
     """Whatever an id is, a file that is no note of the vault is not found."""
     (vault.parent / "secret.md").write_text("# Secret\n\nseagull\n")
-    answer = api.get(f"/api/notes/{id}")
-    assert answer.status_code in {400, 404, 405}  # a client takes a `.` away, and /api/notes is for POST
-    assert "seagull" not in answer.text
+    for id in IDS:
+        answer = api.get(f"/api/notes/{id}")
+        assert answer.status_code in {400, 404, 405}, id  # a client takes a `.` away, and /api/notes is for POST
+        assert "seagull" not in answer.text
 
 
 def test_an_etag(api, filled):
@@ -192,34 +133,66 @@ def test_an_etag(api, filled):
     assert changed.headers["etag"] != tag
 
 
-@pytest.mark.parametrize(
-    ("path", "params", "field"),
-    [
-        ("/api/search", {}, "query"),
-        ("/api/search", {"query": ""}, "query"),
-        ("/api/search", {"q": "x" * 20_001}, "query"),
-        ("/api/search", {"q": "x", "query": "y"}, "q"),
-        ("/api/search", {"q": "x", "limit": "101"}, "limit"),
-        ("/api/search", {"q": "x", "limit": "many"}, "limit"),
-        ("/api/search", {"q": "x", "mode": "guess"}, "mode"),
-        ("/api/search", {"q": "x", "filter": "{"}, "filter"),
-        ("/api/search", {"q": "x", "filter": "[1]"}, "filter"),
-        ("/api/search", {"q": "x", "min_score": "2"}, "min_score"),
-        ("/api/search", {"q": ["x", "y"]}, "q"),
-        ("/api/search", {"q": "x", "qq": "y"}, "qq"),
-        ("/api/recent", {"offset": "-1"}, "offset"),
-        ("/api/topic", {}, "name"),
-        ("/api/status", {"x": "1"}, "x"),
-    ],
-)
-def test_what_is_wrong_is_named(api, path, params, field):
-    """Unknown, repeated, missing and unbounded parameters: 400 with the name of the field."""
-    answer = api.get(path, params=params)
-    assert code(answer) == (400, "INVALID_INPUT")
-    assert field in answer.json()["error"]["details"]["fields"]
+def test_a_change_for_a_hash(api, filled):
+    """If-Match is expected_hash: with an old tag 409 with the difference, and nothing is written."""
+    tag = api.get("/api/notes/ops/keys.md").headers["etag"]
+    done = api.patch("/api/notes/ops%2Fkeys.md", json={"append": "Ask Ann."}, headers={"if-match": tag})
+    assert done.status_code == 200
+    assert "+Ask Ann." in done.json()["difference"]
+    before = (filled.config.vault / "ops/keys.md").read_text()
+    for late in ({"headers": {"if-match": tag}}, {"json": {"append": "Ask Bob.", "expected_hash": tag.strip('"')}}):
+        answer = api.patch("/api/notes/ops/keys.md", **{"json": {"append": "Ask Bob."}, **late})
+        assert code(answer) == (409, "CONFLICT")
+        assert (filled.config.vault / "ops/keys.md").read_text() == before
+    mine = {"json": {"content": "# Keys\n\nMine.", "expected_hash": "a" * 16}}
+    answer = api.patch(f"/api/notes/{quote(filled.show('ops/keys.md')[0].id, safe='')}", **mine)
+    assert code(answer) == (409, "CONFLICT")
+    assert "+Mine." in answer.json()["error"]["details"]["difference"]
+    assert "-Keys are rotated" in answer.json()["error"]["details"]["difference"]
+    both = {"json": {"append": "x", "expected_hash": "a" * 16}, "headers": {"if-match": tag}}
+    assert code(api.patch("/api/notes/ops/keys.md", **both)) == (400, "INVALID_INPUT")
+
+
+WRONG = [
+    ("/api/search", {"query": ""}, "query"),
+    ("/api/search", {"q": "x" * 20_001}, "query"),
+    ("/api/search", {"q": "x", "query": "y"}, "q"),
+    ("/api/search", {"q": "x", "limit": "many"}, "limit"),
+    ("/api/search", {"q": "x", "mode": "guess"}, "mode"),
+    ("/api/search", {"q": "x", "filter": "{"}, "filter"),
+    ("/api/search", {"q": "x", "filter": "[1]"}, "filter"),
+    ("/api/search", {"q": "x", "min_score": "2"}, "min_score"),
+    ("/api/search", {"q": ["x", "y"]}, "q"),
+    ("/api/recent", {"offset": "-1"}, "offset"),
+    ("/api/graph/whole", {"limit": "5001"}, "limit"),
+    ("/api/topic", {}, "name"),
+    ("/api/status", {"x": "1"}, "x"),
+]
+BODIES = [
+    *((body, "") for body in (b"{", b"[1]", b'{"text": NaN}', b"[" * 100_000, b"\xff", b'{"text": "\\ud800"}')),
+    (b"", "text"),
+    (b'{"text": "x"}', "metadata"),
+    (b'{"text": "x", "metadata": {}, "force": 0}', "force"),
+    (b'{"text": "x", "metadata": {}, "force": "true"}', "force"),
+    (b'{"text": "x", "metadata": {}, "id": "y"}', "id"),
+]
+
+
+def test_what_is_wrong_is_named(api, book):
+    """Unknown, repeated, malformed and unbounded parameters and bodies: 400 with the field's name; nothing is written."""
+    answers = [(api.get(path, params=params), field) for path, params, field in WRONG]
+    headers = {"content-type": "application/json"}
+    answers += [(api.post("/api/notes", content=body, headers=headers), field) for body, field in BODIES]
+    for answer, field in answers:
+        assert code(answer) == (400, "INVALID_INPUT"), answer.text
+        assert not field or field in answer.json()["error"]["details"]["fields"]
+    assert book.log() == []
+    answer = api.request("PUT", "/api/notes/x")  # the methods of all endpoints of the address
+    assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, HEAD, PATCH")
 
 
 def test_errors_are_counted_without_what_was_asked(api, filled):
+    """By verb, door and code."""
     api.get("/api/search", params={"q": "my secret question", "limit": "999"})
     api.get("/api/notes/my-secret-note")
     filled.meter.flush()
@@ -246,20 +219,6 @@ def test_the_document(api):
     assert {path for _, path in described - served if not path.startswith("/admin/")} == set()
 
 
-def test_history(api, book, vault):
-    """The versions of a note and where each is kept, as on the command line."""
-    old = KEYS.replace("ninety", "thirty")
-    first, second = repositories.write(vault, [{"ops/keys.md": old.encode()}, {"ops/keys.md": KEYS.encode()}])
-    book.reindex()
-    told = api.get("/api/history", params={"id": "ops/keys.md"}).json()["versions"]
-    sources = [f"commit {second}", "file", f"commit {first}"]
-    assert [source for each in told for source in each["sources"]] == sources
-    assert code(api.get("/api/history", params={"id": "nothing"})) == (404, "MEMORY_NOT_FOUND")
-    printed = CliRunner().invoke(main, ["--vault", str(vault), "history", "ops/keys"]).output
-    assert printed.index(f"commit {second[:12]}") < printed.index(f"commit {first[:12]}")
-    assert "-Keys are rotated every thirty days." in printed
-
-
 def test_another_time(api, book, write_note):
     """`as_of` finds what held then, and reads the version of a note that did, with all of them; other text is refused."""
     write_note("old.md", "# Old\n\nKeys are kept in a drawer.\n", created="2025-01-01")
@@ -274,3 +233,31 @@ def test_another_time(api, book, write_note):
     ]
     assert code(api.get("/api/notes/new", params={"as_of": "2024"})) == (404, "MEMORY_NOT_FOUND")
     assert code(api.get("/api/search", params={**asked, "as_of": "soon"})) == (400, "INVALID_INPUT")
+
+
+def test_history_is_that_of_the_command_line(api, book, vault):
+    """The versions of a note and where each is kept."""
+    old = KEYS.replace("ninety", "thirty")
+    first, second = repositories.write(vault, [{"ops/keys.md": old.encode()}, {"ops/keys.md": KEYS.encode()}])
+    book.reindex()
+    told = api.get("/api/history", params={"id": "ops/keys.md"}).json()["versions"]
+    assert [source for each in told for source in each["sources"]] == [f"commit {second}", "file", f"commit {first}"]
+    printed = CliRunner().invoke(main, ["--vault", str(vault), "history", "ops/keys"]).output
+    assert printed.index(f"commit {second[:12]}") < printed.index(f"commit {first[:12]}")
+
+
+def test_migrate_and_import_are_jobs(api, filled, tmp_path):
+    """A file of the folder for exports alone; an embedder that the vault cannot use is refused at once."""
+    folder = filled.config.snapshot_folder / "exports"
+    folder.mkdir(parents=True)
+    filled.export(folder / "all.json")
+    (filled.config.vault / "ops/keys.md").unlink()
+    begun = api.post("/api/import", json={"file": "all.json"})
+    job = api.app_served.jobs.wait(begun.json()["job"]["id"], 30)
+    assert (begun.status_code, job.state, job.result["added"]) == (202, "done", ["ops/keys.md"])
+    for wrong in ("../all.json", "/etc/passwd", str(tmp_path / "x.json"), "none.json"):
+        assert code(api.post("/api/import", json={"file": wrong})) == (400, "INVALID_INPUT")
+    begun = api.post("/api/migrate", json={"to": "hash:64"})
+    if begun.status_code == 202:
+        assert api.app_served.jobs.wait(begun.json()["job"]["id"], 30).state == "done"
+    assert code(api.post("/api/migrate", json={"to": "nothing of the kind"})) == (400, "INVALID_INPUT")

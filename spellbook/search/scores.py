@@ -1,0 +1,288 @@
+"""
+Scores: what each text of a question says of a chunk, by meaning and by words, and what that adds up to.
+
+Scores are in 0..1 and absolute: they do not depend on other candidates. Every share of a score has a name. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.search import weights
+from spellbook.search.related import Superseded
+from spellbook.search.weights import Blend
+
+Mode = Literal["semantic", "keyword", "both"]
+
+TEXT, NOTE, TITLE, QUESTION = "text", "note", "title", "question"
+"""Names of the parts of a leg's share: what the chunk, its note, its title and a question of the note add."""
+
+FOREIGN = "in another language"
+"""The reason of the credit for a text in another language than the question."""
+
+Parts = Mapping[str, float]
+"""The parts of a score by their names."""
+
+_BACKWARDS = {letter: 0x10FFFF - letter for letter in range(128)}
+"""Inverts the digits of an ISO date, so that newer dates sort first."""
+
+
+class Leg(NamedTuple):
+    """
+    What one leg says of a chunk: its rank from 1 (0 outside the leg's own best) and its score.
+
+    `beyond` is how far the score would exceed 1 if it were not cut there. `same` has the synonyms in the chunk.
+    """
+
+    rank: int
+    score: float
+    beyond: float = 0.0
+    same: tuple[str, ...] = ()
+
+
+def joined(first: float | None, second: float | None, share: float, cost: float) -> float | None:
+    """
+    Return one score of a text by the embedder and the second encoder, None where one did not read it.
+
+    `share` of it is the first's. What the second does not know costs `cost` at most.
+    """
+    if first is None or second is None:
+        return second if first is None else first
+    return max(first - cost, share * first + (1 - share) * second)
+
+
+class OfNote(NamedTuple):
+    """
+    Scores of a candidate's note: its title, the nearest of the questions it names, and its whole text by meaning; the
+    question's words that any of its chunks contains. None where it has no vector, or where there are no words.
+    """
+
+    title: float | None = None
+    question: float | None = None
+    whole: float | None = None
+    words: float | None = None
+
+
+NOTHING = OfNote()
+"""Nothing is known of the note: its chunk counts alone."""
+
+
+@dataclass(slots=True)
+class Match:
+    """
+    What one `text` of a question says of a chunk.
+
+    `foreign`, 0..1, is how much of the chunk is in another script or language than the text: that part cannot contain
+    the text's words. `second` is its score by the second encoder, None without one. `expected` is the share, 0..1 by
+    weight, of the text's words that the vault has; None if it was not asked by words.
+    """
+
+    semantic: Leg | None
+    keyword: Leg | None
+    foreign: float = 0.0
+    note: OfNote = NOTHING
+    second: float | None = None
+    expected: float | None = None
+    text: str = ""
+
+    def meaning(self, blend: Blend = weights.SCORE) -> Parts:
+        """
+        Return the score by meaning as its parts: the text, its note's title or a question of it, the whole note.
+
+        Where one of them has no vector, the others count in its place; no parts if none has one.
+        """
+        title, question, whole, _ = self.note
+        first = self.semantic.score if self.semantic else None
+        own = joined(first, self.second, blend.first, blend.unknown_cost)
+        best, parts = (-1.0, {}) if own is None else (own, {TEXT: own})
+        if title is not None:
+            of_text = 0.0 if own is None else (1 - blend.titled) * own
+            of_title = (title if own is None else blend.titled * title) - blend.title_cost
+            if of_text + of_title > best:
+                best, parts = of_text + of_title, {TEXT: of_text, TITLE: of_title}
+        if question is not None and question - weights.QUESTION_COST > best:
+            parts = {QUESTION: question - weights.QUESTION_COST}
+        if not parts or whole is None:
+            return parts
+        return {name: (1 - blend.whole) * value for name, value in parts.items()} | {NOTE: blend.whole * whole}
+
+    def words(self) -> Parts:
+        """Return the score by words as its parts: the chunk, and its whole note. None if neither has any."""
+        here, of_note = self.keyword.score if self.keyword else 0.0, self.note.words
+        if not (self.keyword or of_note):
+            return {}
+        if of_note is None:
+            return {TEXT: here}
+        return {TEXT: (1 - weights.NOTE_WORDS) * here, NOTE: weights.NOTE_WORDS * of_note}
+
+    def evidence(self) -> float:
+        """
+        Return the evidence that this chunk answers the question; `ranking.least` says how much is enough.
+
+        Evidence is the score by meaning, raised or lowered by the words. If the vault has the words, a chunk that
+        answers contains most of them, or its note does. If it has none of them, as with another language, their absence
+        means nothing, and the meaning counts a little more.
+        """
+        words = sum(self.words().values())
+        parts = self.meaning(weights.EVIDENCE)
+        if not parts:
+            return words
+        meaning = sum(parts.values())
+        if self.expected is None:
+            return meaning
+        missing = weights.EXPECTED * self.expected * (1 - self.foreign)
+        meaning += weights.ACROSS * self.foreign
+        return max(meaning + weights.CONFIRMING * (words - missing), words * weights.BY_WORDS_ALONE)
+
+
+class _Scored(NamedTuple):
+    """A text's score of a chunk; in it, the credit for another language and the parts of both legs."""
+
+    score: float
+    credit: float
+    match: Match
+    meaning: Parts
+    words: Parts
+
+
+@dataclass(slots=True)
+class Candidate:
+    """
+    A chunk that may become a hit; `score` is the sum of the shares of `legs` and `adjustments`.
+
+    `matches` say what each text of the question has to do with it, the question itself first. `fused` are the weights
+    of its legs, and `changes` the reasons and shares of its adjustments. `superseded` says what supersedes its note, if
+    anything does, and `replaces` has the paths of what its note supersedes.
+    """
+
+    chunk: StoredChunk
+    matches: Sequence[Match]
+    score: float = 0.0
+    fused: tuple[float, float] = (0.0, 0.0)
+    changes: tuple[tuple[str, float], ...] = ()
+    superseded: Superseded | None = None
+    replaces: frozenset[str] = frozenset()
+
+    @property
+    def semantic(self) -> Leg | None:
+        """The leg of the question itself by meaning."""
+        return self.matches[0].semantic
+
+    @property
+    def keyword(self) -> Leg | None:
+        """The leg of the question itself by words."""
+        return self.matches[0].keyword
+
+    @property
+    def legs(self) -> dict[str, dict[str, Any]]:
+        """Return the legs as an answer shows them: rank, score, share, and the parts that add up to the share."""
+        legs = zip(("semantic", "keyword"), _legs(self._best()), self.fused, strict=True)
+        return {name: _shown(leg, parts, weight) for name, (leg, parts), weight in legs if parts}
+
+    @property
+    def by_text(self) -> dict[str, float]:
+        """The score by each text of a question of several."""
+        return {one.match.text: round(one.score, 4) for one in self._scored()} if len(self.matches) > 1 else {}
+
+    @property
+    def adjustments(self) -> list[dict[str, Any]]:
+        """Return the adjustments as an answer shows them."""
+        return [{"reason": reason, "share": share} for reason, share in self.changes]
+
+    def fuse(self, semantic: float, keyword: float) -> None:
+        """Score it by the weighted sum of its legs, with credit for another language."""
+        self.fused = semantic, keyword
+        best = self._best()
+        (_, meaning), (_, words) = _legs(best)
+        self.score = round(round(semantic * sum(meaning.values()), 4) + round(keyword * sum(words.values()), 4), 4)
+        if credit := _mean([one.credit for one in best]):
+            self.add(FOREIGN, credit)
+
+    def add(self, reason: str, share: float, *, even_nothing: bool = False) -> None:
+        """Add `share` to the score, within 0..1, and record the reason unless it adds nothing."""
+        share = round(min(1.0, max(0.0, self.score + share)) - self.score, 4)
+        if share or even_nothing:
+            self.changes = (*self.changes, (reason, share))
+            self.score = round(self.score + share, 4)
+
+    def evidence(self) -> float:
+        """Return the evidence, 0..1, that it answers; of several texts the mean of the best two. See `Match`."""
+        return _mean(sorted((match.evidence() for match in self.matches), reverse=True)[: weights.JOINED])
+
+    @property
+    def order(self) -> tuple[float, float, float, str, str]:
+        """Sort key: best first, and newest first among equals."""
+        semantic, keyword = self.semantic, self.keyword
+        newest = (self.chunk.updated or self.chunk.created or "").translate(_BACKWARDS) or "\U0010ffff"
+        # Titles lift equal notes to 1 together. The last digits of a cosine say nothing.
+        text = round(semantic.score, 4) if semantic else 0.0
+        return -self.score, -keyword.beyond if keyword else 0.0, -text, newest, self.chunk.id
+
+    def _scored(self) -> list[_Scored]:
+        """Return the scores by each text."""
+        return [_score(match, *self.fused) for match in self.matches]
+
+    def _best(self) -> list[_Scored]:
+        """Return the scores that count: of several texts the best ones."""
+        return sorted(self._scored(), key=lambda one: -one.score)[: weights.JOINED]
+
+
+def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
+    """
+    Score each candidate by the weighted sum of its legs, with credit for another language; return them as they come.
+
+    Of several texts the best two count, by the mean of their scores.
+    """
+    legs = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (weights.SEMANTIC, weights.KEYWORD)}[mode]
+    fused = list(candidates)
+    for candidate in fused:
+        candidate.fuse(*((0.0, 1.0) if by_words_only else legs))
+    return fused
+
+
+def _score(match: Match, semantic: float, keyword: float) -> _Scored:
+    meaning, words = match.meaning() if semantic else {}, match.words() if keyword else {}
+    by_meaning, by_words = sum(meaning.values()), sum(words.values())
+    credit = 0.0
+    if semantic and keyword and match.foreign and meaning:
+        # The estimated score by words, if the chunk were in the question's language.
+        credit = keyword * max(0.0, match.foreign * weights.CREDITED * by_meaning - by_words)
+    return _Scored(semantic * by_meaning + keyword * by_words + credit, credit, match, meaning, words)
+
+
+def _legs(best: Sequence[_Scored]) -> tuple[tuple[Leg | None, Parts], tuple[Leg | None, Parts]]:
+    """Return the legs by meaning and by words of the best texts, with the means of their parts."""
+    return (
+        _mean_leg([(one.match.semantic, one.meaning) for one in best]),
+        _mean_leg([(one.match.keyword, one.words) for one in best]),
+    )
+
+
+def _mean_leg(of_texts: Sequence[tuple[Leg | None, Parts]]) -> tuple[Leg | None, Parts]:
+    """Return the best leg of several texts, and the mean of each part."""
+    leg = min((leg for leg, _ in of_texts if leg), key=lambda leg: leg.rank or math.inf, default=None)
+    names = dict.fromkeys(name for _, parts in of_texts for name in parts)
+    return leg, {name: _mean([parts.get(name, 0.0) for _, parts in of_texts]) for name in names}
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return sum(numbers) / len(numbers)
+
+
+def _shown(leg: Leg | None, parts: Parts, weight: float) -> dict[str, Any]:
+    """Return a leg as an answer shows it; its rounded parts add up to its share, `weight` times their sum."""
+    share = round(weight * sum(parts.values()), 4)
+    rounded = {name: round(weight * part, 4) for name, part in parts.items()}
+    most = max(rounded, key=lambda name: rounded[name])
+    rounded[most] = round(rounded[most] + share - sum(rounded.values()), 4)
+    return {
+        "rank": (leg.rank or None) if leg else None,
+        "score": round(sum(parts.values()), 4),
+        "share": share,
+        "parts": {name: part for name, part in rounded.items() if part},
+        **({"synonyms": list(leg.same)} if leg and leg.same else {}),
+    }

@@ -1,0 +1,60 @@
+"""One harness for kills: a verb is killed at each of its disk operations in turn, and a test checks what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import PATIENCE, python
+from tests.trees import grow
+
+STEP = 3
+"""Only each third disk operation: those beside each other leave the same behind."""
+
+_KILLED = """
+import os, signal, sys
+import spellbook
+vault, place, verb, left = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+with spellbook.open(vault, embedder="hash") as book:
+    book.refresh()
+    def kill(event, args):
+        global left
+        if event in {"os.rename", "os.link", "os.remove", "os.mkdir", "os.utime", "os.rmdir", "os.symlink", "spellbook.overwrite"} or (event == "open" and ".spellbook" in str(args[0])):
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+    sys.addaudithook(kill)
+    exec(verb)
+"""
+
+
+def is_killed(vault: Path, place: Path, verb: str, at: int) -> bool:
+    """
+    Run `verb` with a `book` and a `place`, kill it with SIGKILL at its `at`-th disk operation, and return whether it
+    got that far.
+    """
+    child = python(_KILLED, vault, place, verb, at)
+    _, errors = child.communicate(timeout=PATIENCE)
+    assert child.returncode in {0, -9}, errors
+    return child.returncode == -9
+
+
+def killed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, verb: str, files: Mapping[str, bytes], step: int = STEP
+) -> Iterator[Path]:
+    """
+    Yield a vault of `files` after `verb` was killed in it, at each `step`-th disk operation, and last one that was not.
+
+    Each vault has a state of its own, which stays the default while the test looks at it.
+    """
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    at, was_killed = 1, True
+    while was_killed:
+        monkeypatch.setenv("SPELLBOOK_STATE", str(folder / f"state{at}"))
+        vault = grow(folder / f"v{at}", dict(files))
+        was_killed = is_killed(vault, vault, verb, at)
+        yield vault
+        at += step
+    assert at > 1 + step, "it was never killed"
