@@ -52,8 +52,8 @@ def _section(exchange: Exchange, name: str) -> str:
     at, words = exchange.at.astimezone(), on_one_line(_MARKS.sub(" ", exchange.said[: 4 * _MOST_WORDS]))[:_MOST_WORDS]
     turns = (("You", exchange.said), (name, exchange.answer))
     quoted = ((who, re.sub(r"(?m)^", "> ", text)) for who, text in turns if text)
-    told = "\n".join(f"**{who}:**\n\n{text}\n" for who, text in quoted)
-    return f"## {at:%H:%M} {words}\n<!-- {at:%Y-%m-%d} {exchange.key} -->\n\n{told}"
+    turned = "\n".join(f"**{who}:**\n\n{text}\n" for who, text in quoted)
+    return f"## {at:%H:%M} {words}\n<!-- {at:%Y-%m-%d} {exchange.key} -->\n\n{turned}"
 
 
 def append(vault: Vault, stem: str, last: int, name: str, new: Sequence[Exchange], meta: Mapping[str, Any]) -> int:

@@ -123,12 +123,12 @@ def replaced(note: Note, start: int, end: int, phrase: tuple[str, str], *, every
     places = [start + match.start() for match in re.finditer(re.escape(old), body)] if old else []
     if not places:
         words = [re.escape(word) for word in old[:_MOST_COMPARED].split()]
-        said = f"{note.path}: {old!r:.200} is not there."
+        message = f"{note.path}: {old!r:.200} is not there."
         if words and (near := re.search(r"\s+".join(words), body)):
             odd = (unicodedata.name(letter, "line end").lower() for letter in near[0] if letter not in f"{old} ")
             blanks = ", ".join(dict.fromkeys(odd)) or "other blanks"
-            said = f"{note.path}: {old!r:.200} is not there; {near[0]!r:.200} is, with {blanks}."
-        raise InvalidInput(said, "Copy it from the text as it stands; nothing was changed.")
+            message = f"{note.path}: {old!r:.200} is not there; {near[0]!r:.200} is, with {blanks}."
+        raise InvalidInput(message, "Copy it from the text as it stands; nothing was changed.")
     if len(places) > 1 and not every:
         where = ", ".join(str(line_at(note.text, at)) for at in places[:20])
         raise InvalidInput(

@@ -147,8 +147,8 @@ def _unlink(note: Note, shift: Shift, home: str) -> Note:
 
     def is_own(link: Link) -> bool:
         now = shift.before.follow(note.path, link.target, link.is_markdown)
-        then = shift.after.follow(home, link.target, link.is_markdown)
-        return home == (shift.now(now.path) if now else then.path if then else "")
+        after = shift.after.follow(home, link.target, link.is_markdown)
+        return home == (shift.now(now.path) if now else after.path if after else "")
 
     return parse(note.path, note.encode(unlink(note, is_own)))
 

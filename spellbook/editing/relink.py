@@ -39,13 +39,13 @@ class Shift:
 
         A Markdown link that was relative stays so, for other readers than Obsidian.
         """
-        then = self.before.follow(source, target, is_markdown)
-        if then is None:
+        reached = self.before.follow(source, target, is_markdown)
+        if reached is None:
             return None
-        wanted = self.now(then.path)
+        wanted = self.now(reached.path)
         now = self.after.follow(self.now(source), target, is_markdown)
-        is_well = now is not None and now.path == wanted and (then.by != By.RELATIVE or now.by == By.RELATIVE)
-        return None if is_well else (then, wanted)
+        is_well = now is not None and now.path == wanted and (reached.by != By.RELATIVE or now.by == By.RELATIVE)
+        return None if is_well else (reached, wanted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,9 +68,9 @@ def _beside(index: Index) -> Iterator[Linked]:
                         yield Linked(path, LinkRow("", link.target, "", link.is_markdown, at or link.line))
 
 
-def mend(index: Index, *, dry_run: bool, look: bool = True) -> Offer:
-    """Repair the links to moved files; with `dry_run`, only say how. Without `look` the catalog is taken as it is."""
-    if look:
+def mend(index: Index, *, dry_run: bool, scan: bool = True) -> Offer:
+    """Repair the links to moved files; with `dry_run`, only say how. Without `scan` the catalog is taken as it is."""
+    if scan:
         sync.scan(index)
     broken_links, planned = _plan(index)
     if planned.texts and not dry_run:
@@ -115,20 +115,20 @@ class _KnownFiles:
         catalog = index.catalog.links
         files = set(index.vault.files())
         self._formats = obsidian.read(index.config.vault).formats if index.config.obsidian else ()
-        self._now = Files(files, catalog.aliases(), catalog.ids())
-        self._went = {old: new for old, new in catalog.went().items() if new in files and old not in files}
-        self._then = Files({*files, *self._went})
-        self._came: dict[str, list[str]] = defaultdict(list)
-        for old, new in self._went.items():
-            self._came[new].append(old)
+        self._after = Files(files, catalog.aliases(), catalog.ids())
+        self._homes = {old: new for old, new in catalog.went().items() if new in files and old not in files}
+        self._before = Files({*files, *self._homes})
+        self._origins: dict[str, list[str]] = defaultdict(list)
+        for old, new in self._homes.items():
+            self._origins[new].append(old)
 
     def check(self, linked: Linked) -> BrokenLink | None:
         """Return a link as a broken one, None if it leads somewhere."""
         source, link = linked.source, linked.link
         if link.relation:
-            reached = self._now.relation(source, link.target)
+            reached = self._after.relation(source, link.target)
         else:
-            reached = self._now.follow(source, link.target, link.is_markdown)
+            reached = self._after.follow(source, link.target, link.is_markdown)
         if reached:
             return None
         moved = next(self._moved(source, link.target, link.is_markdown), None)
@@ -138,7 +138,7 @@ class _KnownFiles:
 
     def _moved(self, source: str, target: str, is_markdown: bool) -> Iterator[str]:
         """Yield where the file that a link led to is now, if it was the only one of that name."""
-        for home in (source, *self._came[source]):  # a note that was moved took its relative links with it
-            reached = self._then.follow(home, target, is_markdown) if self._went else None
-            if reached and (reached.by != By.NAME or len(self._then.ending(target)) == 1):
-                yield self._went.get(reached.path, reached.path)
+        for home in (source, *self._origins[source]):  # a note that was moved took its relative links with it
+            reached = self._before.follow(home, target, is_markdown) if self._homes else None
+            if reached and (reached.by != By.NAME or len(self._before.ending(target)) == 1):
+                yield self._homes.get(reached.path, reached.path)

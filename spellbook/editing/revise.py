@@ -393,14 +393,14 @@ def _now_like(old: object) -> object:
     if not isinstance(old, str):
         return None
     try:
-        then = dt.datetime.fromisoformat(old)
+        time_before = dt.datetime.fromisoformat(old)
     except ValueError:
         day = dates.iso(old) or ""
         return old.replace(day, now.date().isoformat()) if day in old else now.isoformat(" ", "minutes")[:16]
     if len(old) <= 10:
         return now.date().isoformat()
     precise = "seconds" if re.match(r"\d\d:\d\d:\d\d", old[11:]) else "minutes"
-    return (now if then.tzinfo else now.replace(tzinfo=None)).isoformat(old[10], precise)
+    return (now if time_before.tzinfo else now.replace(tzinfo=None)).isoformat(old[10], precise)
 
 
 # -- working memories: nothing else is ever forgotten by itself

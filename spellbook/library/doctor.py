@@ -134,7 +134,7 @@ def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _links(index: Index) -> list[str]:
-    offer = repair_links.mend(index, dry_run=True, look=False)
+    offer = repair_links.mend(index, dry_run=True, scan=False)
     count = sum(note.links for note in offer.changed)
     fix = f"{counted(count, 'broken link')} can be repaired: `spellbook doctor --fix links` shows how"
     lines = [*([fix] if count else []), *map(str, offer.left)]

@@ -178,8 +178,8 @@ class Articles(Opened):
         }
         joined = {key: _united(there[key], new[key]) for key in there}
         changed: dict[str, Any] = {key: value for key, value in joined.items() if value != there[key]}
-        said = {"author": safe.line(labels.author), "published": labels.published}
-        changed |= {key: value for key, value in said.items() if value and value != chunk.meta.get(key)}
+        given = {"author": safe.line(labels.author), "published": labels.published}
+        changed |= {key: value for key, value in given.items() if value and value != chunk.meta.get(key)}
         text, summary = lookup.body(self.index, chunk.path), safe.safe(labels.summary).strip()
         summarized = form.with_summary(text, summary) if summary and summary != form.read(text).summary else None
         if changed or summarized:

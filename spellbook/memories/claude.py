@@ -52,8 +52,8 @@ def folder(environment: Mapping[str, str] = os.environ, project: str = "") -> Pa
 def _chosen(settings: Path) -> str:
     """Return the folder that a person's settings choose for all memory, "" if they choose none."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
-        said = json.loads(disk.read_small(settings))
-        named = said.get("autoMemoryDirectory") if isinstance(said, dict) else None
+        settled = json.loads(disk.read_small(settings))
+        named = settled.get("autoMemoryDirectory") if isinstance(settled, dict) else None
         if isinstance(named, str) and os.path.isabs(place := os.path.expanduser(named)):
             return place
     return ""

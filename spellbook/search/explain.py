@@ -18,7 +18,6 @@ from spellbook.index.opened import Index
 from spellbook.search import ranking, weights
 from spellbook.search.candidates import Gathering
 from spellbook.search.question import Question
-from spellbook.search.ranking import SESSION
 from spellbook.search.scores import Candidate
 from spellbook.search.searcher import Searcher, compared, hits, nearly
 from spellbook.search.words import QueryWord
@@ -99,7 +98,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         if one.chunk.path in full and number in numbers:
             return f"beyond {counted(question.per_note, 'chunk')} of one note"
         if number in numbers:
-            return f"beyond the limit of {question.limit}" if len(chosen) == question.limit else SESSION
+            return f"beyond the limit of {question.limit}" if len(chosen) == question.limit else weights.SESSION
         reason = _refusal(question, ranked, one, least)
         return f"a closest note: {reason}" if number in closest else reason
 

@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spellbook.index import filters, privacy
-from spellbook.index.catalog.schema import Place, StoredChunk
 from spellbook.notes.properties import own
 from spellbook.search import weights
-from spellbook.search.ranking import SESSION, Hit
-from spellbook.search.related import Around
+from spellbook.search.weights import SESSION
 from spellbook.text.quoting import counted, exact, flat, json_of, one_line, shortened
+
+if TYPE_CHECKING:
+    from spellbook.index.catalog.schema import Place, StoredChunk
+    from spellbook.search.ranking import Hit
+    from spellbook.search.related import Around
+
+    Placed = Hit | StoredChunk | Place
 
 _MOST_SAID = 200
 """Letters of the address that a text from outside comes from, and of a note's own properties."""
@@ -32,10 +37,6 @@ UNTRUSTED = " (untrusted)"
 
 MOST_OUTSIDE = 80
 """Letters of a title, an author or a topic that a note from outside says of itself."""
-
-
-Placed = Hit | StoredChunk | Place
-"""A hit, a chunk or a place: it has a line in a note, a title and a heading path."""
 
 
 def titles(at: Placed) -> str:

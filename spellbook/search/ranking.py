@@ -24,9 +24,6 @@ from spellbook.text.quoting import counted
 
 T = TypeVar("T")
 
-SESSION = "from a session, not kept on purpose"
-"""The label of a session that was captured, and the reason of what it loses."""
-
 _DAY = 86_400.0
 
 
@@ -147,7 +144,7 @@ def adjust(
         if chunk.meta.get("pinned") is True and not session:
             candidate.add("pinned", weights.PINNED)
         if session:
-            candidate.add(SESSION, -weights.SESSION_LOSS * base)
+            candidate.add(weights.SESSION, -weights.SESSION_LOSS * base)
         life = _half_life(chunk, of_types, of_categories)
         written = math.inf if life == math.inf else instant(chunk.updated or chunk.created)
         if written is not None and written < now:

@@ -199,8 +199,8 @@ class Candidate:
         best = self._best()
         (_, meaning), (_, words) = _legs(best)
         self.score = round(round(semantic * sum(meaning.values()), 4) + round(keyword * sum(words.values()), 4), 4)
-        if credit := _mean([one.credit for one in best]):
-            self.add(FOREIGN, credit)
+        if any(one.credit for one in best):
+            self.add(FOREIGN, _mean([one.credit for one in best]))
 
     def add(self, reason: str, share: float, *, even_nothing: bool = False) -> None:
         """Add `share` to the score, within 0..1, and record the reason unless it adds nothing."""
@@ -228,7 +228,8 @@ class Candidate:
 
     def _best(self) -> list[_Scored]:
         """Return the scores that count: of several texts the best ones."""
-        return sorted(self._scored(), key=lambda one: -one.score)[: weights.JOINED]
+        scored = self._scored()
+        return scored if len(scored) == 1 else sorted(scored, key=lambda one: -one.score)[: weights.JOINED]
 
 
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
@@ -264,6 +265,8 @@ def _legs(best: Sequence[_Scored]) -> tuple[tuple[Leg | None, Parts], tuple[Leg 
 
 def _mean_leg(of_texts: Sequence[tuple[Leg | None, Parts]]) -> tuple[Leg | None, Parts]:
     """Return the best leg of several texts, and the mean of each part."""
+    if len(of_texts) == 1:
+        return of_texts[0]
     leg = min((leg for leg, _ in of_texts if leg), key=lambda leg: leg.rank or math.inf, default=None)
     names = dict.fromkeys(name for _, parts in of_texts for name in parts)
     return leg, {name: _mean([parts.get(name, 0.0) for _, parts in of_texts]) for name in names}

@@ -148,6 +148,9 @@ IMPORTANCE = 0.04
 PINNED = 0.05
 """What a pin adds. By hand."""
 
+SESSION = "from a session, not kept on purpose"
+"""The label of a session that was captured, and the reason of what it loses."""
+
 SESSION_LOSS = 0.15
 """Share of its score that a session loses. Beside 200 of them .45 of memories come first (.43 alone), with 0.05 .42."""
 

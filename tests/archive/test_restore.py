@@ -143,17 +143,19 @@ def test_a_restore_writes_no_more_than_an_import_may(book, vault, tmp_path):
 def test_going_back_loses_nothing(book, vault, write_note):
     """New files are in the trash, ignored files stay, search is up to date, and undo brings edited files back."""
     grow(vault, {"a.md": b"the crane", "gone.md": b"the quay", "n/deep.md": b"deep", ".spellbookignore": b"private/\n"})
+    grow(vault, {"p.png": b"then"})
     then = book.snapshots.create()
     before = contents(vault)
     (vault / "gone.md").unlink()
     shutil.rmtree(vault / "n")
     grow(vault, {"a.md": b"the crane, edited", "new/x.md": b"new", "n": b"a file where a folder was"})
-    grow(vault, {"private/p.md": b"private"})
+    grow(vault, {"private/p.md": b"private", "p.png": b"edited"})
     edited = contents(vault)
     done = book.restore_snapshot(then.name)
     assert contents(vault) == {**before, "private/p.md": b"private"}
     assert not (vault / "new").exists()
-    assert contents(vault / ".trash") == {"new/x.md": b"new", "n": b"a file where a folder was"}
+    trash = {"new/x.md": b"new", "n": b"a file where a folder was", "p.png": b"edited"}
+    assert contents(vault / ".trash") == trash
     assert sorted(done.removed) == ["n", "new/x.md"]
     assert [hit.path for hit in book.find("quay").hits] == ["gone.md"]
     assert not book.find("edited").hits

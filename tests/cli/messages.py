@@ -63,8 +63,8 @@ CONSTANTS = {
     "editing/write.py": ("_UNREAD",),
     "index/opened.py": ("BEING_READ",),
     "models/hub/store.py": ("ABOUT",),
-    "search/ranking.py": ("SESSION",),
     "search/scores.py": ("FOREIGN",),
+    "search/weights.py": ("SESSION",),
 }
 """Constants that are sentences, by their module."""
 

@@ -211,7 +211,7 @@ def test_a_logseq_graph_is_read_in_place(graph: Spellbook) -> None:
     """Pages have their names as titles, links by these and by days lead there, and another page is no repair."""
     assert [graph.show(path)[0].title for path in ("pages/A___B", "pages/C%2FD", "pages/Ann")] == ["A/B", "C/D", "Ann"]
     assert repair_links.broken(graph.index) == (BrokenLink("pages/home.md", 1, "Person/Ann", None),)
-    assert not repair_links.mend(graph.index, dry_run=True, look=False).changed
+    assert not repair_links.mend(graph.index, dry_run=True, scan=False).changed
     assert [back.path for back in graph.around("pages/A___B.md").backlinks] == [
         "journals/2024_01_05.md",
         "pages/home.md",

@@ -175,15 +175,6 @@ def test_a_successor_comes_along(book: Spellbook, write_note: Write) -> None:
     assert "new.md" not in {hit.path for hit in book.find("cookies", limit=100).hits}
 
 
-@pytest.mark.usefixtures("chain")
-def test_a_date_in_the_question_lifts_what_held_then(book: Spellbook) -> None:
-    """A question for January finds the decision of January first, which says what replaced it; one for May the newest."""
-    found = book.search("door in January 2026", min_score=0).hits
-    assert (found[0].path, found[0].why["superseded_by"]["path"]) == ("a.md", "b.md")
-    found = book.search("door in May 2026", min_score=0).hits
-    assert [hit.path for hit in found][:3] == ["c.md", "b.md", "a.md"]
-
-
 @pytest.mark.parametrize("order", ["abc", "cab", "bca"])
 def test_in_a_circle_the_newest_is_not_superseded(book: Spellbook, write_note: Write, order: str) -> None:
     """Whoever supersedes whom in it, the newest of them stands first, and the others are superseded."""

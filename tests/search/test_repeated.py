@@ -71,48 +71,43 @@ def test_headings_alone_repeat_nothing(book: Spellbook, memory: Write) -> None:
     assert book.check().duplicates == ()
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "parts"),
-    [
-        ("Backups of the harbour are kept for 30 days.", "Backups of the harbour are kept for 14 days.", ("kept for 30 days", "kept for 14 days")),
-        ("하버의 백업은 30일 동안 보관한다.", "하버의 백업은 14일 동안 보관한다.", ("백업은 30일 동안", "백업은 14일 동안")),
-        ("The cache of the lantern takes 1.5 GB.", "The cache of the lantern takes 15 GB.", ("takes 1.5 GB", "takes 15 GB")),
-        (f"{KEYS} {TOKENS} {CATS} We deploy on Fridays.", f"{KEYS} {TOKENS} {CATS} We never deploy on Fridays.", ("We deploy", "We never deploy")),
-    ],
-)  # fmt: skip
-def test_contradictions(book: Spellbook, memory: Write, a: str, b: str, parts: tuple[str, str]) -> None:
-    """Equal texts with other numbers or a negation are a contradiction, not a repetition."""
-    memory("a.md", a)
-    memory("b.md", b)
-    memory("c.md", a)
+BACKUPS = "Backups of the harbour are kept for {0} days."
+DEPLOY = f"{KEYS} {TOKENS} {CATS} We {{0}} on Fridays."
+
+
+@pytest.mark.parametrize(("text", "a", "b"), [(BACKUPS, 30, 14), (DEPLOY, "deploy", "never deploy")])
+def test_contradictions(book: Spellbook, memory: Write, text: str, a: object, b: object) -> None:
+    """Equal texts with other numbers or a negation are a contradiction, not a repetition; the parts are shown."""
+    memory("a.md", text.format(a))
+    memory("b.md", text.format(b))
+    memory("c.md", text.format(a))
     done = book.check()
     [found] = done.contradictions
     assert paths(found.chunks) == ["a.md", "b.md"]
-    assert all(part in shown for part, shown in zip(parts, found.parts[0], strict=True))
+    [(left, right)] = found.parts
+    assert (str(a) in left, str(b) in right) == (True, True)
     assert [paths(each.chunks) for each in done.duplicates] == [["a.md", "c.md"]]
 
 
+SLEPT = "Slept well for {0} hours."
+LONG = f"{KEYS} {TOKENS} {CATS} It holds {{0}} GB."
+
+
 @pytest.mark.parametrize(
-    ("first", "second"),
+    ("text", "first", "second"),
     [
-        (("2026-11-20.md", "Slept well for 7 hours."), ("2026-11-21.md", "Slept well for 8 hours.")),
-        (
-            ("log.md", "## 2026-11-20\n\nSlept well for 7 hours."),
-            ("log2.md", "## 2026-11-21\n\nSlept well for 8 hours."),
-        ),
-        (("a.md", "# host-01\n\nThe disk holds 500 GB."), ("b.md", "# host-02\n\nThe disk holds 700 GB.")),
-        (
-            ("a.md", f"# host-01\n\n{KEYS} {TOKENS} {CATS} It holds 500 GB."),
-            ("b.md", f"# host-02\n\n{KEYS} {TOKENS} {CATS} It holds 700 GB."),
-        ),
+        (SLEPT, "2026-11-20.md", "2026-11-21.md"),
+        (f"## 2026-11-20\n\n{SLEPT}", "log.md", "log2.md"),
+        ("# host-01\n\nThe disk holds {0}00 GB.", "a.md", "b.md"),
+        (f"# host-01\n\n{LONG}", "a.md", "b.md"),
     ],
 )
 def test_a_series_does_not_contradict_itself(
-    book: Spellbook, write_note: Write, first: tuple[str, str], second: tuple[str, str]
+    book: Spellbook, write_note: Write, text: str, first: str, second: str
 ) -> None:
     """Texts whose titles or headings differ in a number, such as days or servers, may have different numbers."""
-    write_note(*first)
-    write_note(*second)
+    write_note(first, text.format(5))
+    write_note(second, text.format(7).replace("-20", "-21").replace("-01", "-02"))
     done = book.check()
     assert done.contradictions == ()
     assert done.duplicates == ()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import unicodedata
+from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,14 +18,26 @@ anything = st.text(st.characters(exclude_categories=["Cs"]))
 hangul = st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3), min_size=1, max_size=12)
 
 
+@cache
+def catalog() -> sqlite3.Connection:
+    """An empty full-text table for all of these tests."""
+    return empty_catalog()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    catalog().close()
+
+
 def found(text: str, asked: str) -> bool:
     """Whether the full-text table finds `text` by the expression `asked`."""
-    db = empty_catalog()
+    catalog().execute("BEGIN")
     try:
-        db.execute("INSERT INTO words (body, parts) VALUES (?, ?)", (index_form(text), parts(text)))
-        return bool(db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (str(asked),)).fetchone()[0])
+        catalog().execute("INSERT INTO words (body, parts) VALUES (?, ?)", (index_form(text), parts(text)))
+        return bool(catalog().execute("SELECT count(*) FROM words WHERE words MATCH ?", (str(asked),)).fetchone()[0])
     finally:
-        db.close()
+        catalog().execute("ROLLBACK")
 
 
 @pytest.mark.parametrize(
