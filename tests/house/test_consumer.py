@@ -58,7 +58,7 @@ WRONG = (
 )
 
 
-def test_right_uses_pass_and_wrong_ones_are_reported(tmp_path: Path) -> None:
+def test_wrong_uses_are_reported(tmp_path: Path) -> None:
     """
     mypy reports nothing in the program, and none of its types is Any. It reports unknown names, missing arguments, misspelt
     keywords and wrong types.

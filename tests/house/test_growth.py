@@ -17,7 +17,7 @@ from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.growth import edit
 from tests.helpers import finished, python, rows, steps, watched
 
-ROUNDS = 60
+ROUNDS = 100
 
 
 @pytest.mark.slow
@@ -70,10 +70,10 @@ def test_an_edit_and_a_question_look_at_no_more_of_a_larger_vault(
     """In a vault ten times as large, SQLite takes nearly as many steps for an edit and a query."""
     writer = Writer()
     taken = []
+    watched(book)
     for notes in (40, 400):
         write(vault, range(notes), writer)
         book.reindex()
-        watched(book)
         path, text = writer.note(0)
         edits = [
             partial(edit_and_ask, book, vault, path, f"{text}\n\nharbour {notes} {number}\n") for number in range(4)

@@ -239,8 +239,6 @@ def test_patterns_that_are_too_much_are_refused_by_line(book, vault, text, says)
         pytest.param("journal_days = 1" + "0" * 400, id="no float"),
         pytest.param("threads = 1000000", id="threads"),
         pytest.param("x = " + "[" * 100_000, id="deep lists"),
-        pytest.param("embedder" + ".a" * 100_000 + " = 1", id="a deep key"),
-        pytest.param("[scopes" + ' . "a"' * 100_000 + "]\nx = 1", id="a deep table"),
         pytest.param("[half_lives]\nx = 1" + "0" * 400, id="a long half-life"),
         pytest.param("[scopes]\n" + "".join(f"'{n}' = 'x'\n" for n in range(201)), id="many scopes"),
         pytest.param("[scopes]\n" + "a" * 1_001 + " = 'x'\n", id="a long glob"),

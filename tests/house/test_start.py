@@ -44,7 +44,7 @@ def imported(*arguments: object) -> set[str]:
 
 
 @pytest.mark.bare
-def test_a_run_imports_what_it_needs(vault, write_note, book):
+def test_help_imports_no_book(vault, write_note, book):
     """
     `spellbook --help` imports click and the commands alone, a reindex with nothing to do no parser, no model and no other
     verb, and a first answer nothing for moves, broken links or undo.

@@ -104,7 +104,7 @@ FORMS: dict[str, dict[str, str]] = {
 }
 
 ELSEWHERE = {
-    *("rest", "rest_end", "check", "resolve", "optimize", "clear"),  # the index and the server alone
+    *("rest", "rest_end", "check", "cancel", "resolve", "optimize", "clear"),  # the index and the server alone
     *("wiki_index", "zyflow_wiki_index"),  # folders beside the vault
 }
 """Tools and verbs that write, and not the vault."""
