@@ -17,6 +17,7 @@ import yaml
 from scripts import mutants
 from spellbook.system import errors
 from tests.readme_tables import KOREAN_PAGES, PAGES
+from tests.trees import grow
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
@@ -126,48 +127,41 @@ def most(values: list[int], few: bool = False) -> int:
 '''
 
 
-def test_mutants_are_small_changes_of_what_runs() -> None:
-    """Mutants change one comparison, number, operator, constant or call at a time, and no text for people."""
+@pytest.mark.slow
+def test_mutants_that_no_test_notices_are_listed(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    """
+    Mutants change one comparison, number, operator, constant or call at a time, and no text for people. One that no test
+    notices is listed, and the project itself stays unchanged.
+    """
     made = list(mutants.mutants("m.py", SOURCE))
-    changed = {(each.line, each.before, each.after) for each in made}
     assert {
-        (5, "False", "True"),
-        (8, "len(values) < 3", "len(values) <= 3"),
-        (8, "not values", "not not values"),
-        (8, "few and len(values) < 3", "few or len(values) < 3"),
-        (8, "3", "4"),
-        (9, "values.append(7)", "pass"),
-        (9, "7", "8"),
-        (10, "values[0] + 1", "values[0] - 1"),
-    } <= changed
-    assert not {line for line, _, _ in changed} & {2, 3, 4, 6, 7}
-    for each in made:
-        compile(each.source, "m.py", "exec")
+        *((5, "False", "True"), (8, "len(values) < 3", "len(values) <= 3"), (8, "not values", "not not values")),
+        *((8, "few and len(values) < 3", "few or len(values) < 3"), (8, "3", "4"), (9, "values.append(7)", "pass")),
+        *((9, "7", "8"), (10, "values[0] + 1", "values[0] - 1")),
+    } <= {(each.line, each.before, each.after) for each in made}
+    assert not {each.line for each in made} & {2, 3, 4, 6, 7}
+    assert all(compile(each.source, "m.py", "exec") for each in made)
     assert len({each.source for each in made}) == len(made)
 
-
-@pytest.mark.slow
-def test_survivors_are_listed(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    """A mutant that no test notices is listed, and the project itself stays unchanged."""
+    module, tests = tmp_path / "spellbook/bounds.py", tmp_path / "tests/test_bounds.py"
+    source = "def is_small(n, most):\n    return n < most\n\ndef is_large(n, most):\n    return n > most\n"
+    test = "from spellbook import bounds\n\ndef test_it():\n    assert not bounds.is_small(1, 1)\n"
     files = {
         "spellbook/__init__.py": "",
-        "spellbook/bounds.py": "def is_small(n, most):\n    return n < most\n\ndef is_large(n, most):\n    return n > most\n",
+        "spellbook/bounds.py": source,
         "tests/__init__.py": "",
-        "tests/test_bounds.py": "from spellbook import bounds\n\ndef test_it():\n    assert not bounds.is_small(1, 1)\n",
-        "pyproject.toml": "[tool.pytest.ini_options]\nmarkers = ['slow']\n",
+        "tests/test_bounds.py": test,
     }
-    for path, text in files.items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(text)
+    settings = {"pyproject.toml": "[tool.pytest.ini_options]\nmarkers = ['slow']\n"}
+    grow(tmp_path, {path: text.encode() for path, text in (files | settings).items()})
     monkeypatch.setattr(mutants, "ROOT", tmp_path)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    module, tests = tmp_path / "spellbook/bounds.py", tmp_path / "tests/test_bounds.py"
     assert mutants.tests_of(module) == [tests]
     assert mutants.main([str(module)]) == 0
     table = "| Survived | Was | Became |\n| --- | --- | --- |\n| spellbook/bounds.py:5 | `n > most` | `n >= most` |\n"
     assert capsys.readouterr().out == f"1 of 2 mutants were noticed.\n\n{table}"
-    assert module.read_text() == files["spellbook/bounds.py"]
-    tests.write_text(files["tests/test_bounds.py"].replace("not ", ""))
+    assert module.read_text() == source
+    tests.write_text(test.replace("not ", ""))
     assert mutants.main([str(module)]) == 1
     assert "Without a mutant the tests failed" in capsys.readouterr().err
 

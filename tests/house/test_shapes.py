@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-import tracemalloc
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -249,41 +248,30 @@ def applied(before: list[str], after: list[str], spans: list[diff.Span]) -> list
     return [*put, *before[at:]]
 
 
-def edited(lines: list[str]) -> list[str]:
-    """A text with other first, last and middle lines."""
-    middle = len(lines) // 2
-    return ["first\n", *lines[1:middle], "middle\n", *lines[middle:-1], "last\n"]
-
-
 @pytest.mark.parametrize(
     "shape",
     [many("same\n"), by_turns("The one line.\n", "The two line.\n"), by_turns("One.\n\n", "Two.\n\n"), many("{1}\n")],
     ids=["equal lines", "two lines", "two paragraphs", "lines"],
 )
-@pytest.mark.parametrize(
-    "change",
-    [edited, lambda lines: [f"{line}!" if i % 9 == 0 else line for i, line in enumerate(lines)]],
-    ids=["few", "many"],
-)
-@pytest.mark.parametrize("count", [2_000, 40_000])
-def test_a_difference_takes_seconds_at_most(shape: Shape, change: Callable[[list[str]], list[str]], count: int) -> None:
+def test_a_difference_takes_seconds_at_most(shape: Shape) -> None:
     """The difference of two texts is whole, and found in little time, whatever changed and however long they are."""
-    before = (shape(100_000).splitlines(keepends=True) * 20)[:count]
-    after = change(before)
-    started = time.process_time()
-    assert applied(before, after, changed_spans(before, after)) == after
-    assert unified("".join(before), "".join(after)).count("\n") <= 200
-    assert time.process_time() - started < 20
+    before = (shape(100_000).splitlines(keepends=True) * 20)[:20_000]
+    few = ["first\n", *before[1:10_000], "middle\n", *before[10_000:-1], "last\n"]
+    for after in (few, [f"{line}!" if i % 9 == 0 else line for i, line in enumerate(before)]):
+        started = time.process_time()
+        assert applied(before, after, changed_spans(before, after)) == after
+        assert unified("".join(before), "".join(after)).count("\n") <= 200
+        assert time.process_time() - started < 20
 
 
 def test_a_few_edits_of_a_long_text_are_told_as_they_are() -> None:
-    """Three edits of a long text are three differences; an edit of another place is merged with them."""
+    """Two edits of a long text are two differences; an edit of another place is merged with them."""
     lines = [line for n in range(1_500) for line in (f"line {n}\n", "\n")]
-    assert len(changed_spans(lines, edited(lines))) <= 4
-    other = [*lines[:1_000], "third\n", *lines[1_000:]]
-    joined = edits.merged("".join(lines), "".join(edited(lines)), "".join(other))
+    mine, theirs = ["first\n", *lines[1:], "last\n"], [*lines[:1_000], "third\n", *lines[1_000:]]
+    assert len(changed_spans(lines, mine)) == 2
+    joined = edits.merged("".join(lines), "".join(mine), "".join(theirs))
     assert joined is not None
-    assert [joined.count(f"{word}\n") for word in ("first", "third", "middle", "last")] == [1] * 4
+    assert [joined.count(f"{word}\n") for word in ("first", "third", "last")] == [1] * 3
 
 
 LINES = st.lists(st.sampled_from("abc\n"), max_size=12)
@@ -298,19 +286,11 @@ def test_spans_are_all_that_differs(before: list[str], after: list[str]) -> None
     assert all(before[i:j] != after[k:m] for i, j, k, m in spans)
 
 
-def test_a_unified_difference_is_as_diff_shows_it() -> None:
-    """A hunk has one line of context, and hunks with at most two lines between them are joined."""
-    before, after = "a\nb\nc\nd\ne\nf\ng\nh\n", "a\nB\nc\nd\nE\nf\ng\nh\ni\n"
-    joined = " a\n-b\n+B\n c\n d\n-e\n+E\n f"
-    assert unified(before, after, "x", "y") == f"--- x\n+++ y\n@@ -1,6 +1,6 @@\n{joined}\n@@ -8 +8,2 @@\n h\n+i"
-    assert unified("", "a\n", "x", "y") == "--- x\n+++ y\n@@ -0,0 +1 @@\n+a"
+def test_a_difference_is_shown_with_a_line_around_and_not_beyond_200() -> None:
+    """A hunk has one line of context, and what is beyond 200 lines is counted."""
+    assert unified("a\nb\nc\nd\n", "a\nb\nC\nd\n", "x", "y") == "--- x\n+++ y\n@@ -2,3 +2,3 @@\n b\n-c\n+C\n d"
     assert unified("a\n", "a\n") == ""
     assert unified("", "a\n" * 500).endswith("… 303 more lines")
-    numbered = [f"{n}\n" for n in range(9_000)]
-    assert unified("".join(numbered), "".join([*numbered[:8_000], "x\n", *numbered[8_001:]]), "x", "y") == (
-        "--- x\n+++ y\n@@ -8000,3 +8000,3 @@\n 7999\n-8000\n+x\n 8001"
-    )
-    assert unified("".join(numbered), "x\n" * 8_000).endswith("\n… 16,803 more lines")
 
 
 # -- what is read in part
@@ -329,20 +309,6 @@ def test_a_text_over_a_megabyte_is_plain_text() -> None:
     assert edits.replaced(read, start, len(long), ("Laterword", "Last\n\n## Now")) == long.replace(
         "Laterword", "Last\n\n## Now"
     )
-
-
-def test_long_frontmatter_is_read_once_for_a_note(book: Spellbook, vault, write_note) -> None:
-    """Long frontmatter is read once for a note, not for each chunk."""
-    write_note("long.md", "".join(f"## Part {i}\n\nSome text.\n\n" for i in range(200)), summary="word " * 40_000)
-    book.reindex(words_only=True)
-    tracemalloc.start()
-    try:
-        found = book.index.catalog.at("long.md")
-        assert tracemalloc.get_traced_memory()[1] < 4_000_000
-    finally:
-        tracemalloc.stop()
-    assert {len(chunk.meta["summary"]) for chunk in found} == {199_999}
-    assert len(found) == 200
 
 
 def test_what_a_note_links_to_very_often_is_counted_once_for_it(book: Spellbook, vault, write_note) -> None:
