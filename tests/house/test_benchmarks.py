@@ -16,7 +16,7 @@ from spellbook.notes.note import parse
 from tests.benchmarks.__main__ import measured
 from tests.benchmarks.children import apart
 from tests.benchmarks.generated import Writer, write
-from tests.benchmarks.public import Asked, Chat, Turn, keep, main, measure, read
+from tests.benchmarks.public import keep, main, read
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.table import Failure, Figure, Ratio, told
 
@@ -135,16 +135,6 @@ def test_public_benchmarks_are_read_and_asked(tmp_path: Path, capsys: pytest.Cap
     assert told["LoCoMo, category 4"] == "1 | " + " | ".join(["1.000"] * 6)
     assert {name.partition(",")[2] for name in told} >= {" category 1", " all", " event_ordering"}
     assert told["BEAM, left out: no turn is named as evidence"].split()[0] == "1"
-
-
-def test_a_neighbour_counts_apart(tmp_path: Path) -> None:
-    """What only stands beside a hit is found with neighbours, not by the hit alone."""
-    said = [Turn(str(number), "Ann" if number % 2 else "Bo", f"word{number} " * 20) for number in range(60)]
-    asked = Asked("order", "word30", frozenset({"29", "31", "2"}))
-    (row,) = measure([Chat("x", [(None, said)], [asked])], "hash").rows["order"]
-    alone, beside = row[1], row[3]
-    assert beside > alone
-    assert row[4:] == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(
