@@ -278,25 +278,6 @@ def stored(index):
     }
 
 
-def in_many_ways(vault: Path, index: Index, embed: Callable[[], object]) -> Iterator[None]:
-    """Write, embed, repeat, edit, move and remove notes, and yield after each look at the vault."""
-    for step in (
-        {"a": "## One\n\nsame\n\n## Two\n\nother"},
-        {"b": "## One\n\nsame"},
-        None,
-        {"c": "## One\n\nsame\n\n## Three\n\nnew"},
-        {"a": "## Two\n\nchanged", "d": "## One\n\nsame", "b": "", "c": ""},
-    ):
-        for name, text in (step or {}).items():
-            (vault / f"{name}.md").write_text(text)
-            if not text:
-                (vault / f"{name}.md").unlink()
-        sync.scan(index)
-        if step is None:
-            embed()
-        yield
-
-
 def steps(action: Callable[[], object]) -> int:
     """Return how many steps of SQLite's machine a call takes in this thread, in tens."""
     counted, made, connection = [0], [], Database.connection

@@ -13,9 +13,6 @@ import zlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from pathspec import GitIgnoreSpec
 
 from spellbook.cli.clients import changes
 from spellbook.index import sync
@@ -195,26 +192,6 @@ def test_no_pattern_takes_long():
     for begun in ("[[a|", "[[a#", "![["):
         assert list(find(parse("a.md", (begun * 20_000 + "\n]]\n").encode()))) == []
     assert time.process_time() - started < 20
-
-
-PIECE = st.sampled_from(["a", "b", "/", "*", "?", "**", "**/", "/**", "/**/", "[ab]", "."])
-NAME = st.text("ab.", min_size=1, max_size=4)
-
-
-@given(
-    st.tuples(st.sampled_from(["", "!"]), st.lists(PIECE, min_size=1, max_size=9).map("".join)).map("".join),
-    st.lists(NAME, min_size=1, max_size=5).map("/".join),
-    st.sampled_from(["", "/"]),
-)
-def test_a_pattern_means_what_it_means_in_gitignore(line, path, end):
-    """A pattern matches what pathspec matches; what several mean together is compared with git in test_ignored."""
-    try:
-        expected = GitIgnoreSpec.from_lines([line])
-    except ValueError:
-        with pytest.raises(InvalidInput, match="line"):
-            ignores(line, path)
-        return
-    assert ignores(line, path + end) == expected.match_file(path + end)
 
 
 def test_patterns_that_are_too_much_are_refused_by_line(book, vault):
