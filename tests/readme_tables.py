@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -44,10 +45,12 @@ def tables() -> dict[str, str]:
     return {
         "tools": _table(("Tool", "What it does", "Toolset"), _tools()),
         "commands": _table(("Command", "What it does"), _commands()),
+        "several": _table(("Argument", "Default and bounds"), _several()),
         "arguments": _table(("Verb", "What it takes", "Right"), _arguments()),
-        "python": _table(("Verb", "What it does"), _verbs()),
+        "python": _table(("Object", "Verbs"), _verbs()),
         "errors": _table(("Code", "What it means"), _errors(SpellbookError)),
-        "api": _table(("Address", "What it does", "Right"), _addresses()),
+        "api": _table(("Address", "Verb", "Right"), _addresses()),
+        "admin": _table(("Address", "What it does"), _admin_addresses()),
     }
 
 
@@ -77,17 +80,42 @@ def _commands() -> Iterable[tuple[str, ...]]:
         yield " ".join(["spellbook", name, *usage]), _first_sentence(command.help or "")
 
 
+def _declared() -> list[Verb]:
+    return [
+        *{
+            id(each): each for module in (verbs, memories) for each in vars(module).values() if isinstance(each, Verb)
+        }.values()
+    ]
+
+
+def _common() -> dict[str, str]:
+    """The facts of each argument that several verbs take, by its name: the most frequent ones."""
+    facts: dict[str, Counter[str]] = {}
+    for verb in _declared():
+        for name, argument in verb.arguments.items():
+            facts.setdefault(name, Counter())[_facts(argument)] += 1
+    return {name: counts.most_common(1)[0][0] for name, counts in facts.items() if counts.total() > 1}
+
+
+def _several() -> Iterable[tuple[str, ...]]:
+    for name, facts in _common().items():
+        if facts:
+            yield name, facts
+
+
 def _arguments() -> Iterable[tuple[str, ...]]:
-    declared = {
-        id(each): each for module in (verbs, memories) for each in vars(module).values() if isinstance(each, Verb)
-    }
-    for verb in declared.values():
+    common = _common()
+    for verb in _declared():
         if verb.arguments:
-            yield verb.name, ", ".join(_told(*each) for each in verb.arguments.items()), verb.right
+            listed = ((name, _facts(argument)) for name, argument in verb.arguments.items())
+            told = (
+                f"`{name}`" + (f" ({facts})" if facts not in {"", common.get(name)} else "") for name, facts in listed
+            )
+            yield verb.name, ", ".join(told), verb.right
 
 
-def _told(name: str, argument: Argument) -> str:
-    """An argument with its default and its bounds."""
+def _facts(argument: Argument) -> str:
+    """The default of an argument and its bounds."""
     bounds = {
         "number": f"{argument.least:,} to {argument.most:,}",
         "share": f"{argument.least} to {argument.most}",
@@ -97,17 +125,18 @@ def _told(name: str, argument: Argument) -> str:
     }
     has_default = not argument.is_needed and str(argument.default) not in {"", "None", "False"}
     default = f"{argument.default:,}" if argument.kind == "number" and has_default else str(argument.default).lower()
-    facts = "; ".join(filter(None, (default if has_default else "", bounds.get(argument.kind, ""))))
-    return f"`{name}`" + (f" ({facts})" if facts else "")
+    return "; ".join(filter(None, (default if has_default else "", bounds.get(argument.kind, ""))))
 
 
 def _verbs() -> Iterable[tuple[str, ...]]:
-    kinds = {"": books.Spellbook, "memories.": Memories, "memories.decisions.": Decisions}
-    kinds |= {"memories.articles.": Articles, "wikis.": Wikis}
+    known = {verb.name for verb in _declared()}  # the table of arguments has these
+    kinds = {"book": books.Spellbook, "book.memories": Memories, "book.memories.decisions": Decisions}
+    kinds |= {"book.memories.articles": Articles, "book.wikis": Wikis}
     for place, kind in kinds.items():
-        for name, verb in {name: verb for each in reversed(kind.__mro__) for name, verb in vars(each).items()}.items():
-            if not name.startswith("_") and inspect.isfunction(verb):
-                yield f"{place}{name}", _first_sentence(inspect.getdoc(verb) or "")
+        members = {name: verb for each in reversed(kind.__mro__) for name, verb in vars(each).items()}
+        others = set() if kind in {Decisions, Articles, Wikis} else known
+        names = [name for name, verb in members.items() if inspect.isfunction(verb) and name not in others]
+        yield place, ", ".join(f"`{name}`" for name in names if not name.startswith("_"))
 
 
 def _errors(error: type[SpellbookError]) -> Iterable[tuple[str, ...]]:
@@ -118,8 +147,13 @@ def _errors(error: type[SpellbookError]) -> Iterable[tuple[str, ...]]:
 
 
 def _addresses() -> Iterable[tuple[str, ...]]:
-    for each in (*api.ENDPOINTS, *admin.ENDPOINTS):
-        yield f"{each.method} {each.path}", _first_sentence(inspect.getdoc(each.verb) or ""), each.right
+    for each in api.ENDPOINTS:
+        yield f"{each.method} {each.path}", f"`{each.declared.name}`", each.right
+
+
+def _admin_addresses() -> Iterable[tuple[str, ...]]:
+    for each in admin.ENDPOINTS:
+        yield f"{each.method} {each.path}", _first_sentence(inspect.getdoc(each.verb) or "")
 
 
 def _first_sentence(text: str) -> str:

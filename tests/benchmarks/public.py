@@ -4,7 +4,7 @@ Public benchmarks of long conversations, LoCoMo and BEAM, asked of the product's
 No language model takes part, and no data is here: the folder that holds it is named. Each conversation is a vault of its
 own, whose notes are written as an import of chats writes them: a note for each session, a section for each turn. A
 question is asked on the day after the last session, without a threshold. What is measured is the share of its evidence,
-the turns that hold the answer, in the first hits; the mean over questions. docs/how-search-finds.md names the forms.
+the turns that hold the answer, in the first hits; the mean over questions. README.md names the forms.
 """
 
 from __future__ import annotations
