@@ -168,76 +168,32 @@ def as_before(file: Path) -> None:
         )
 
 
-@contextlib.contextmanager
-def on_each_step(call: Callable[[], object], every: int) -> Iterator[None]:
-    """Call `call` after every so many steps of SQLite in this thread."""
-    made, connection = [], Database.connection
-
-    def watched(self: Database) -> Any:
-        made.append(connection(self))
-        made[-1].set_progress_handler(lambda: call() and None, every)
-        return made[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Database, "connection", watched)
-        yield
-    for each in made:
-        each.set_progress_handler(None, 0)
+SHARED = "SELECT declared FROM notes GROUP BY 1 HAVING count(*) > 1"
+TOLD = {
+    "files": "SELECT path, sha256 FROM files ORDER BY 1",
+    "notes": "SELECT path, declared, title, topic, category, kind, importance, created, updated, meta FROM notes ORDER BY 1",
+    # Which of several notes with one id carries it is a matter of who came first.
+    "ids": f"SELECT path, id FROM notes WHERE declared IS NULL OR declared NOT IN ({SHARED} AND declared NOTNULL) ORDER BY 1",
+    "holders": f"SELECT id FROM notes WHERE id IN ({SHARED}) ORDER BY 1",
+    "fields": "SELECT coalesce(path, '?'), key, value, ordinal FROM fields LEFT JOIN notes USING (note) ORDER BY 1, 2, 3, 4",
+    "links": "SELECT path, ordinal, links.name, target, fragment, markdown, line, relation FROM links JOIN notes USING (note) "
+    "ORDER BY 1, 2",
+    "chunks": "SELECT path, ordinal, suffix, chunks.heading, line, end_line, text, above, same, key, checksum, words.title, "
+    "words.heading, words.keywords, words.questions, words.body, words.parts "
+    "FROM chunks JOIN notes USING (note) JOIN words ON words.rowid = chunk ORDER BY 1, 2",
+    "words": "SELECT count(*) FROM words_docsize",
+    "missing": "SELECT count(*) FROM chunks WHERE key NOT IN (SELECT key FROM vectors)",
+    "vectors": "SELECT key, vector FROM vectors WHERE key IN (SELECT key FROM chunks UNION SELECT key FROM labels) ORDER BY 1",
+    "stray": "SELECT chunk FROM chunks WHERE note NOT IN (SELECT note FROM notes)",
+}
 
 
 def told(index: Index) -> dict[str, Any]:
     """Return what an index says of a vault, without numbers that depend on its history."""
     catalog = index.catalog
-    names = dict(rows(catalog, "SELECT note, path FROM notes"))
-    # Which of several notes with one id carries it is a matter of who came first.
-    shared = {
-        id
-        for (id,) in rows(
-            catalog, "SELECT declared FROM notes WHERE declared IS NOT NULL GROUP BY 1 HAVING count(*) > 1"
-        )
-    }
-    ids = {
-        path: id
-        for path, id, declared in rows(catalog, "SELECT path, id, declared FROM notes")
-        if declared not in shared
-    }
-    chunks = rows(
-        catalog,
-        """
-        SELECT path, ordinal, suffix, chunks.heading, line, end_line, text, above, same, key, checksum,
-               words.title, words.heading, words.keywords, words.questions, words.body, words.parts
-        FROM chunks JOIN notes USING (note) JOIN words ON words.rowid = chunk ORDER BY path, ordinal
-        """,
-    )
-    return {
-        "files": sorted(rows(catalog, "SELECT path, sha256 FROM files")),
-        "notes": sorted(
-            rows(
-                catalog,
-                "SELECT path, declared, title, topic, category, kind, importance, created, updated, meta FROM notes",
-            )
-        ),
-        "ids": ids,
-        "holders": sorted(id for (id,) in rows(catalog, "SELECT id FROM notes") if id in shared),
-        "fields": sorted((names.get(note, "?"), *field) for note, *field in rows(catalog, "SELECT * FROM fields")),
-        "links": rows(
-            catalog,
-            "SELECT path, ordinal, links.name, target, fragment, markdown, line, relation FROM links JOIN notes USING (note) ORDER BY 1, 2",
-        ),
-        "chunks": chunks,
-        "words": rows(catalog, "SELECT count(*) FROM words_docsize")[0][0],
-        "faults": sorted((fault.path, fault.line, fault.reason) for fault in catalog.notes.faults()),
-        "pending": catalog.counts().pending,
-        "missing": rows(catalog, "SELECT count(*) FROM chunks WHERE key NOT IN (SELECT key FROM vectors)")[0][0],
-        "vectors": sorted(
-            rows(
-                catalog,
-                "SELECT key, vector FROM vectors WHERE key IN (SELECT key FROM chunks UNION SELECT key FROM labels)",
-            )
-        ),
-        "stray": rows(catalog, "SELECT chunk FROM chunks WHERE note NOT IN (SELECT note FROM notes)"),
-        "unsound": catalog.verify(),
-    }
+    faults = sorted((fault.path, fault.line, fault.reason) for fault in catalog.notes.faults())
+    found = {name: rows(catalog, sql) for name, sql in TOLD.items()}
+    return {**found, "faults": faults, "pending": catalog.counts().pending, "unsound": catalog.verify()}
 
 
 def from_scratch(vault: Path, state: Path, **settings: Any) -> dict[str, Any]:
@@ -322,34 +278,18 @@ def stored(index):
     }
 
 
-def in_many_ways(vault: Path, index: Index, embed: Callable[[], object]) -> Iterator[None]:
-    """Write, embed, repeat, edit, move and remove notes, and yield after each look at the vault."""
-    for step in (
-        {"a": "## One\n\nsame\n\n## Two\n\nother"},
-        {"b": "## One\n\nsame"},
-        None,
-        {"c": "## One\n\nsame\n\n## Three\n\nnew"},
-        {"a": "## Two\n\nchanged", "d": "## One\n\nsame", "b": "", "c": ""},
-    ):
-        for name, text in (step or {}).items():
-            (vault / f"{name}.md").write_text(text)
-            if not text:
-                (vault / f"{name}.md").unlink()
-        sync.scan(index)
-        if step is None:
-            embed()
-        yield
+def steps(action: Callable[[], object]) -> int:
+    """Return how many steps of SQLite's machine a call takes in this thread, in tens."""
+    counted, made, connection = [0], [], Database.connection
 
+    def watched(self: Database) -> Any:
+        made.append(connection(self))
+        made[-1].set_progress_handler(lambda: counted.append(0), 10)
+        return made[-1]
 
-def steps(book: Spellbook, action: Callable[[], object]) -> int:
-    """Return how many steps of SQLite's machine a call takes, in tens."""
-    counted = 0
-
-    def count() -> int:
-        nonlocal counted
-        counted += 1
-        return 0
-
-    with on_each_step(count, 10):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Database, "connection", watched)
         action()
-    return counted
+    for each in made:
+        each.set_progress_handler(None, 0)
+    return len(counted) - 1

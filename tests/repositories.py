@@ -1,4 +1,4 @@
-"""Git repositories made of notes, written by `git fast-import` at once."""
+"""Git repositories made of notes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from tests.trees import grow
 
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
@@ -31,34 +33,21 @@ def git(folder: Path, *asked: str, **environment: str) -> str:
 
 def write(folder: Path, states: Sequence[Mapping[str, bytes]], below: str = "") -> list[str]:
     """
-    Make a repository in `folder` with a commit a day for each of `states`, check the last one out, and return the hashes.
+    Make a repository in `folder` with a commit a day for each of `states`, and return the hashes.
 
     With `below`, the files lie in that folder of it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     git(folder, "init", "-q", "-b", "main")
-    stream: list[bytes] = []
+    hashes: list[str] = []
     before: Mapping[str, bytes] = {}
-    for number, files in enumerate(states, 1):
-        at = FIRST + (number - 1) * BETWEEN
-        stream.append(b"commit refs/heads/main\nmark :%d\ncommitter Ann <ann@example.org> %d +0000\n" % (number, at))
-        stream.append(b"data 4\nday\n" + (b"from :%d\n" % (number - 1) if number > 1 else b""))
+    for number, files in enumerate(states):
         for path in before.keys() - files.keys():
-            stream.append(b"D %s\n" % _quoted(below + path))
-        for path, data in files.items():
-            if before.get(path) != data:
-                stream.append(b"M 644 inline %s\ndata %d\n%s\n" % (_quoted(below + path), len(data), data))
+            git(folder, "rm", "-q", below + path)
+        grow(folder / below, dict(files))
+        git(folder, "add", *(below + path for path in files))
+        when = f"{FIRST + number * BETWEEN} +0000"
+        git(folder, "commit", "-q", "-m", "day", GIT_AUTHOR_DATE=when, GIT_COMMITTER_DATE=when)
+        hashes.append(git(folder, "rev-parse", "HEAD"))
         before = files
-    marks = folder / ".git" / "marks"
-    done = subprocess.run(
-        ["git", "-C", str(folder), "fast-import", "--quiet", f"--export-marks={marks}"],
-        input=b"".join(stream), capture_output=True, env=ENVIRONMENT, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    hashes = dict(line.split() for line in marks.read_text().splitlines())
-    git(folder, "reset", "-q", "--hard", "main")
-    return [hashes[f":{number}"] for number in range(1, len(states) + 1)]
-
-
-def _quoted(path: str) -> bytes:
-    return b'"' + path.encode().replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
+    return hashes

@@ -13,4 +13,4 @@ def assert_equal_to_scratch(vault: Path, fresh_state: Path) -> None:
         actual, expected = told(index), from_scratch(vault, fresh_state)
     for name, said in expected.items():
         assert actual[name] == said, name
-    assert (actual["missing"], actual["stray"], actual["unsound"]) == (0, [], [])
+    assert (actual["missing"], actual["stray"], actual["unsound"]) == ([(0,)], [], [])

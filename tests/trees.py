@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import os
 import shutil
 import sqlite3
 import stat
-import subprocess
-import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +17,6 @@ from hypothesis import strategies as st
 from spellbook.library.book import Spellbook
 from spellbook.vault.names import DEVICES
 from spellbook.vault.rules import refusal
-from tests.helpers import PATIENCE
 
 
 def grow(folder: Path, files: dict[str, bytes], folders: tuple[str, ...] = ()) -> Path:
@@ -53,18 +49,6 @@ def state_of(folder: Path) -> dict[str, Any]:
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {name: held[0] for name, held in state_of(folder).items() if held}
-
-
-def run(*args: object, code: int = 0, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    done = subprocess.run(
-        [sys.executable, "-m", "spellbook", *map(str, args)],
-        env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
-        capture_output=True,
-        timeout=PATIENCE,
-        **options,
-    )
-    assert done.returncode == code, done.stderr.decode()
-    return done
 
 
 def kept(vault: Path) -> dict[str, bytes]:

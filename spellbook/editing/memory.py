@@ -255,7 +255,7 @@ def _kept(key: str, value: Any, findings: Findings) -> object:
     elif key == "importance":
         kept = value.strip().lower() if isinstance(value, str) else value
         is_share = isinstance(kept, int | float) and not isinstance(kept, bool) and 0 <= kept <= 1
-        if not is_share and not (isinstance(kept, str) and kept in LEVELS):
+        if not is_share and kept not in tuple(LEVELS):
             wrong = f"metadata.{key} must be high, medium, low, or a number from 0 to 1, not {value!r:.40}"
     elif key == "pinned":
         kept = str(value).lower() in {"true", "1"}

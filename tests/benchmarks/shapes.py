@@ -12,36 +12,21 @@ from tests.benchmarks.children import apart
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.table import Figure, Ratio
 from tests.benchmarks.timing import peak, still
-from tests.shapes import SHAPES
+from tests.house.test_shapes import LABELLED, TAGGED, by_turns, many
 
 _BYTES = 9_700_000
 _MOST_SECONDS = 10
 _MOST_TIMES = 10
-_SHOWN = (
-    *(
-        "prose",
-        "sections",
-        "headings with tags",
-        "equal headings",
-        "tags by lines",
-        "sections and labels",
-        "links to one by lines",
-        "open fragments",
-    ),
-    *(
-        "table",
-        "one line",
-        "two lines",
-        "loose list",
-        "fences",
-        "rules",
-        "rules after text",
-        "brackets",
-        "ticks apart",
-        "turns",
-        "hangul",
-    ),
-)
+_SHOWN = {
+    **{"prose": many("{1}\n\n"), "sections": many("## Section {0}\n\n{1}\n\n"), "equal headings": many("## Same\n")},
+    **{"headings with tags": TAGGED, "sections and labels": LABELLED, "tags by lines": many("#tag{0}\n")},
+    **{"links to one by lines": many("[[target]]\n"), "open fragments": many("[[a#b"), "one line": many("word ")},
+    **{"table": many("| {0} | value {0} | {1} |\n", "| a | b | c |\n| --- | --- | --- |\n")},
+    **{"two lines": by_turns("The one line.\n", "The two line.\n"), "loose list": many("- {1}\n\n")},
+    **{"fences": many("```python\nx{0} = {0}\n```\n\n"), "rules": many("---\n"), "rules after text": many("a\n---\n")},
+    **{"brackets": many("["), "ticks apart": many("` "), "turns": many("User: question {0}\n\nAssistant: {1}\n\n")},
+    **{"hangul": many("가나다라마바사")},
+}
 
 
 def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
@@ -55,7 +40,7 @@ def shape(name: str, folder: Path) -> Iterator[Figure]:
     os.environ["SPELLBOOK_DATA"] = str(folder / "data")
     vault = folder / "vault"
     vault.mkdir(parents=True)
-    data = SHAPES[name](_BYTES).encode()
+    data = _SHOWN[name](_BYTES).encode()
     (vault / "note.md").write_bytes(data)
     with spellbook.open(vault, embedder="hash", state=folder / "state") as book:
         before = peak()

@@ -6,8 +6,7 @@ Each runs in a bounded form in `make test`, with the same examples every time. T
     python -m pytest tests/fuzz/test_links.py --hypothesis-profile=explore
 
 Room for each: `test_vault` every verb on one vault, `test_links` moves among linked notes,
-`test_merge` two notes, `test_import` what others hand over, `test_tools` arguments of MCP tools, `test_processes`
-several processes that are killed.
+`test_merge` two notes, `test_import` what others hand over, `test_tools` arguments of MCP tools.
 """
 
 from __future__ import annotations

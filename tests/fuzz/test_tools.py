@@ -1,36 +1,31 @@
 """
 Every MCP tool with arguments of every kind: an answer or an error that names its code, in time, and nothing else on stdout.
 
-SPELLBOOK_FUZZ_CALLS says how many calls go to a server on stdio (300 by default, 20,000 for the long form).
+SPELLBOOK_FUZZ_CALLS says how many calls are made (300 by default, 20,000 for the long form).
 """
 
 from __future__ import annotations
 
 import os
 import re
-import tempfile
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from mcp import Client
 
 from spellbook.library import book as books
-from spellbook.mcp.app import build
 from spellbook.mcp.names import TOOLSETS
-from tests.fuzz import bounded
 from tests.fuzz.arguments import arguments
 from tests.fuzz.servers import Gone, Server
-from tests.helpers import PATIENCE, held
-from tests.mcp.agent import Agent, talk
+from tests.helpers import held
+from tests.mcp.agent import talk
+from tests.trees import grow
 
 CALLS = int(os.environ.get("SPELLBOOK_FUZZ_CALLS", "300"))
 ALLOWED = re.compile(
-    "INVALID_INPUT|CONFLICT|MEMORY_NOT_FOUND|VAULT_NOT_FOUND|PERMISSION_DENIED|PATH_OUTSIDE_VAULT|REST_REQUIRED|REST_INVALID|REST_EXPIRED|STORAGE_ERROR|EMBEDDING_ERROR"
+    "INVALID_INPUT|CONFLICT|MEMORY_NOT_FOUND|VAULT_NOT_FOUND|PERMISSION_DENIED|PATH_OUTSIDE_VAULT|REST_REQUIRED"
+    "|REST_INVALID|REST_EXPIRED|STORAGE_ERROR|EMBEDDING_ERROR"
 )
 NOTES = {
     "a.md": "---\ntopic: infra\ntags: [ops]\n---\n# Lantern\n\n[[b]]\n\n## One\n\ngranite 3 ms\n\n## Two\n\n배포는 금요일\n",
@@ -39,31 +34,13 @@ NOTES = {
 }
 
 
+WORDS = ("a", "a#one", "a#two", "b#", "x/한글 메모", "infra", ".trash/a.md", "lantern", "granite", "x", "new/place")
+"""Existing and former ids and paths, and words of the notes."""
+
+
 def vault_at(folder: Path) -> Path:
     """A small vault."""
-    vault = folder / "vault"
-    for path, text in NOTES.items():
-        (vault / path).parent.mkdir(parents=True, exist_ok=True)
-        (vault / path).write_text(text, "utf-8")
-    return vault
-
-
-def known(vault: Path) -> list[str]:
-    """Existing and former ids and paths, and words of the notes."""
-    return [
-        *held(vault),
-        "a",
-        "a#one",
-        "a#two",
-        "b#",
-        "x/한글 메모",
-        "infra",
-        ".trash/a.md",
-        "lantern",
-        "granite",
-        "x",
-        "new/place",
-    ]
+    return grow(folder / "vault", {path: text.encode() for path, text in NOTES.items()})
 
 
 def well(tool: str, given: Any, is_done: bool, text: str) -> None:
@@ -75,36 +52,13 @@ def well(tool: str, given: Any, is_done: bool, text: str) -> None:
     assert text.encode("utf-8"), (tool, given)
 
 
-@bounded(20)
-@given(st.randoms(use_true_random=False))
-def test_any_arguments_in_memory(random: Random) -> None:
-    """Twelve calls with any arguments on a new vault each get a proper answer or error."""
-
-    async def main(vault: Path) -> None:
-        with books.open(vault, embedder="hash", state=vault.parent / "state") as book:
-            server = build(book, tuple(TOOLSETS), live=False)
-            async with Client(server) as client:
-                tools = {tool.name: tool.input_schema for tool in await Agent(client, server).answered()}
-                session = await client.call_tool("rest", {})
-                there = [*known(vault), str(session.content[0].text)[16:42]]
-                for _ in range(12):
-                    tool = random.choice(sorted(tools))
-                    given = arguments(random, tools[tool], there)
-                    with anyio.fail_after(PATIENCE):
-                        result = await client.call_tool(tool, given)
-                    well(tool, given, not result.is_error, "\n".join(str(each.text) for each in result.content))
-
-    with tempfile.TemporaryDirectory() as folder:
-        anyio.run(main, vault_at(Path(folder)))
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_any_arguments_on_stdio(tmp_path: Path) -> None:
     """One server gets all calls: each line on stdout is a message, and it ends only when its stdin is closed."""
     random = Random(os.environ.get("SPELLBOOK_FUZZ_SEED", "11"))
     vault = vault_at(tmp_path)
-    server = Server(vault)
+    server = Server(vault, *TOOLSETS)
     tools = server.tools()
     session = ""
     for number in range(CALLS):
@@ -113,17 +67,14 @@ def test_any_arguments_on_stdio(tmp_path: Path) -> None:
             _, answer = server.call("rest", {})
             session = re.findall(r'"session_id": "([^"]+)"', answer)[0]
         tool = sorted(tools)[number % len(tools)]
-        given = arguments(
-            random, tools[tool], known(vault) if number % 20 == 0 else [*NOTES, "a#one", "infra", "granite"]
-        )
+        given = arguments(random, tools[tool], [*held(vault), *WORDS] if number % 20 == 0 else [*NOTES, *WORDS])
         if "session_id" in tools[tool]["properties"] and random.random() < 0.8:
             given["session_id"] = session
         try:
             well(tool, given, *server.call(tool, given))
         except Gone:
-            raise AssertionError(
-                f"the server ended at {tool} {given!r:.2000}\n{''.join(server.errors)[-2000:]}"
-            ) from None
+            errors = "".join(server.errors)[-2000:]
+            raise AssertionError(f"the server ended at {tool} {given!r:.2000}\n{errors}") from None
     assert not server.said, server.said
     assert server.close() == 0
     assert "Traceback" not in "".join(server.errors), "".join(server.errors)[-3000:]

@@ -16,7 +16,7 @@ from spellbook.notes.note import parse
 from tests.benchmarks.__main__ import measured
 from tests.benchmarks.children import apart
 from tests.benchmarks.generated import Writer, write
-from tests.benchmarks.public import Asked, Chat, Turn, keep, main, measure, read
+from tests.benchmarks.public import keep, main, read
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.table import Failure, Figure, Ratio, told
 
@@ -24,41 +24,23 @@ from tests.benchmarks.table import Failure, Figure, Ratio, told
 @pytest.mark.parametrize(
     ("figure", "row"),
     [
-        pytest.param(Figure("a", 0.0123), "| a |  | 12 ms |  |  |", id="no aim"),
-        pytest.param(Figure("a", 300, "MB", most=150), "| a | ≤ 150 MB | 300 MB |  | **no** |", id="too much"),
-        pytest.param(
-            Figure("a", 4.0, ratio=Ratio(1.9, "b", most=2)), "| a | ≤ 2 × b | 4 s | 1.90 | yes |", id="compared"
-        ),
-        pytest.param(
-            Figure("a", 4.0, most=1, ratio=Ratio(1.9, "b", most=2)),
-            "| a | ≤ 2 × b; ≤ 1 s | 4 s | 1.90 | **no** |",
-            id="one of two",
-        ),
-        pytest.param(
-            Figure("a", 90, "x/s", ratio=Ratio(0.8, "b", least=0.9)),
-            "| a | ≥ 0.9 × b | 90 x/s | 0.80 | **no** |",
-            id="too slow",
-        ),
-        pytest.param(
-            Figure("a", 2.5, ratio=Ratio(3, "b"), also="c"),
-            "| a |  | 2.5 s; c | 3.00 × b |  |",
-            id="compared without an aim",
-        ),
-        pytest.param(Figure("a", nan, "%", most=0.5), "| a | ≤ 0.50 % | nan % |  | **no** |", id="not known here"),
+        (Figure("a", 0.0123), "| a |  | 12 ms |  |  |"),
+        (Figure("a", 300, "MB", most=150), "| a | ≤ 150 MB | 300 MB |  | **no** |"),
+        (Figure("a", 4.0, ratio=Ratio(1.9, "b", most=2)), "| a | ≤ 2 × b | 4 s | 1.90 | yes |"),
+        (Figure("a", 4.0, most=1, ratio=Ratio(1.9, "b", most=2)), "| a | ≤ 2 × b; ≤ 1 s | 4 s | 1.90 | **no** |"),
+        (Figure("a", 90, "x/s", ratio=Ratio(0.8, "b", least=0.9)), "| a | ≥ 0.9 × b | 90 x/s | 0.80 | **no** |"),
+        (Figure("a", 2.5, ratio=Ratio(3, "b"), also="c"), "| a |  | 2.5 s; c | 3.00 × b |  |"),
+        (Figure("a", nan, "%", most=0.5), "| a | ≤ 0.50 % | nan % |  | **no** |"),
     ],
 )
 def test_a_row_tells_the_aim_and_whether_it_is_met(figure: Figure, row: str) -> None:
-    """A figure meets its aim if its own bound and its ratio's are met; an unmeasured one does not."""
+    """
+    A figure meets its aim if its own bound and its ratio's are met; an unmeasured one does not. Seconds have a suitable
+    unit, and figures have few digits.
+    """
     assert figure.row == row
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "expected"),
-    [(0.00005, "s", "0.05 ms"), (0.9996, "s", "1,000 ms"), (12.34, "s", "12 s"), (1234.5, "MB", "1,234 MB")],
-)
-def test_measures_are_told_as_people_read_them(value: float, unit: str, expected: str) -> None:
-    """Seconds have a suitable unit, and figures have few digits."""
-    assert told(value, unit) == expected
+    measures = ((0.00005, "s", "0.05 ms"), (0.9996, "s", "1,000 ms"), (12.34, "s", "12 s"), (1234.5, "MB", "1,234 MB"))
+    assert all(told(value, unit) == expected for value, unit, expected in measures)
 
 
 def two_then_die(number: int) -> Iterator[int]:
@@ -68,16 +50,15 @@ def two_then_die(number: int) -> Iterator[int]:
 
 
 @pytest.mark.slow
-def test_what_a_process_measured_before_it_died_is_kept() -> None:
-    """Figures from before the kill are kept, and a row says that the rest is missing."""
-    told = apart(two_then_die, 7)
-    assert [next(told), next(told)] == [7, 8]
+def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
+    """
+    Figures from before a process was killed are kept, and a row says that the rest is missing. A failing part is a row with
+    its reason, and later parts are still measured.
+    """
+    figures = apart(two_then_die, 7)
+    assert [next(figures), next(figures)] == [7, 8]
     with pytest.raises(RuntimeError, match="ended with 3"):
-        next(told)
-
-
-def test_a_part_that_cannot_be_measured_is_a_row(tmp_path: Path) -> None:
-    """A failing part is a row with its reason, and later parts are still measured."""
+        next(figures)
     rows = list(measured(["nowhere", "nobody"], Sizes(), tmp_path))
     assert [(type(row), row.name) for row in rows] == [(Failure, "nowhere"), (Failure, "nobody")]
     assert "nowhere" in rows[0].row
@@ -94,12 +75,10 @@ def test_generated_notes_are_the_same_ones_each_time(tmp_path: Path) -> None:
     assert not any(parse(file.name, file.read_bytes()).faults for file in files)
 
 
-@pytest.mark.parametrize(
-    "name", sorted(path.stem for path in (Path(__file__).parents[1] / "benchmarks").glob("[!_]*.py"))
-)
-def test_every_benchmark_fits_the_code(name: str) -> None:
+def test_every_benchmark_fits_the_code() -> None:
     """Every benchmark module can be imported."""
-    import_module(f"tests.benchmarks.{name}")
+    for path in (Path(__file__).parents[1] / "benchmarks").glob("[!_]*.py"):
+        import_module(f"tests.benchmarks.{path.stem}")
 
 
 LOCOMO = [
@@ -156,16 +135,6 @@ def test_public_benchmarks_are_read_and_asked(tmp_path: Path, capsys: pytest.Cap
     assert told["LoCoMo, category 4"] == "1 | " + " | ".join(["1.000"] * 6)
     assert {name.partition(",")[2] for name in told} >= {" category 1", " all", " event_ordering"}
     assert told["BEAM, left out: no turn is named as evidence"].split()[0] == "1"
-
-
-def test_a_neighbour_counts_apart(tmp_path: Path) -> None:
-    """What only stands beside a hit is found with neighbours, not by the hit alone."""
-    said = [Turn(str(number), "Ann" if number % 2 else "Bo", f"word{number} " * 20) for number in range(60)]
-    asked = Asked("order", "word30", frozenset({"29", "31", "2"}))
-    (row,) = measure([Chat("x", [(None, said)], [asked])], "hash").rows["order"]
-    alone, beside = row[1], row[3]
-    assert beside > alone
-    assert row[4:] == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(

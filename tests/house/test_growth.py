@@ -78,7 +78,7 @@ def test_an_edit_and_a_question_look_at_no_more_of_a_larger_vault(
         edits = [
             partial(edit_and_ask, book, vault, path, f"{text}\n\nharbour {notes} {number}\n") for number in range(4)
         ]
-        counted = [steps(book, each) for each in edits]
+        counted = [steps(each) for each in edits]
         # The first one after a reindex brings what is in memory up to it, and now and then the full-text index merges its segments.
         taken.append(min(counted))
     assert taken[1] < 1.5 * taken[0]
@@ -97,6 +97,19 @@ def test_what_is_near_is_looked_up_without_a_look_at_all_that_a_filter_leaves(bo
     limits = conditions(
         {"category": ["knowledge", "project", "decision", "preference", "article", "reference", "journal"]}
     )
-    taken = steps(book, lambda: book.index.catalog.by_key(keys, limits))
+    taken = steps(lambda: book.index.catalog.by_key(keys, limits))
     assert len(book.index.catalog.by_key(keys, limits)) == 5
     assert taken * 10 < 3 * chunks
+
+
+def test_what_is_pending_costs_what_is_pending(book: Spellbook, vault: Path) -> None:
+    """Listing pending texts takes as many SQLite steps however many others there are."""
+    taken = []
+    for notes in (0, 200):
+        write(vault, range(notes), Writer())
+        book.reindex()
+        (vault / f"{notes}.md").write_text(f"the last of {notes}")
+        book.reindex(words_only=True)
+        assert len(book.index.catalog.waiting.in_order()) == 2  # the text and the title
+        taken.append(steps(book.index.catalog.waiting.in_order))
+    assert taken[1] < taken[0] + 3

@@ -84,14 +84,18 @@ def test_erasing_a_section_leaves_the_others(book, keys, id, said, gone):
     assert keys.read_text() == TEXT
 
 
-def test_the_only_chunk_of_a_note_is_the_note(book, hall, vault):
-    """For a note with one section, the chunk's id means the whole note."""
+def test_the_only_chunk_of_a_note_is_the_note(book, hall):
+    """For a note with one section, the chunk's id means the whole note; `scribe` returns the id of the note."""
     [hit] = book.find("dark").hits
     assert hit.id == "01HALL#"
     assert book.move(hit.id, "ops/hall2.md").new == "ops/hall2.md"
     for name in (hit.id, "01HALL"):
         assert book.erase(name).erased == "the note Hall"
         assert book.restore(hit.id) == ("ops/hall2.md",)
+    chunk = {"text": "Anna keeps a key.\n\n## Spare\n\nBob too.", "metadata": {"topic": "keys", "keywords": ["a"]}}
+    [written] = book.scribe(chunk, force=True).written
+    assert [found.id for found in book.show(written.chunk_id)] == [f"{written.chunk_id}#", f"{written.chunk_id}#spare"]
+    assert book.erase(written.chunk_id).erased.startswith("the note")
 
 
 @pytest.mark.parametrize("name", ["ops/hall", "ops/hall.md", "01HALL"])
@@ -107,15 +111,6 @@ def test_a_note_with_an_id_is_named_by_its_path_too(book, write_note, vault, nam
     book.move("ops/hall2", "ops/hall.md")
     assert book.erase(name).erased == "the note Hall (2 sections)"
     assert not (vault / "ops" / "hall.md").exists()
-
-
-def test_a_memory_is_named_by_its_note(book, vault):
-    """`scribe` returns the id of the note."""
-    text = "Anna keeps the harbour keys.\n\n## Spare\n\nBob has a copy in the office of the harbour."
-    [written] = book.scribe({"text": text, "metadata": {"topic": "keys", "keywords": ["a", "b", "c"]}}).written
-    assert [found.id for found in book.show(written.chunk_id)] == [f"{written.chunk_id}#", f"{written.chunk_id}#spare"]
-    book.erase(written.chunk_id)
-    assert not (vault / written.path).exists()
 
 
 def test_what_is_added_to_a_note_comes_last(book, keys):
@@ -140,35 +135,35 @@ def test_a_new_content_is_for_a_section(book, keys, hall):
     assert "topic: x" in keys.read_text()
 
 
-def test_the_hash_of_a_note_guards_all_of_it(book, keys):
-    """The hash of a note is refused once any section has changed."""
+def test_a_note_is_guarded_and_moved_whole(book, keys):
+    """The hash of a note is refused once any section has changed; moving a section is refused with a hint."""
     hash = book.revise("ops/keys", append="One.").hash
     hash = book.revise("ops/keys", append="Two.", expected_hash=hash).hash
     book.revise("ops/keys#rotation", append="On Mondays.")
     with pytest.raises(Conflict):
         book.revise("ops/keys", append="Three.", expected_hash=hash)
-
-
-def test_a_section_cannot_be_moved_alone(book, keys):
-    """Moving a section is refused with a hint."""
     with pytest.raises(InvalidInput, match=r"is one section of ops/keys\.md.*'ops/keys'"):
         book.move("ops/keys#spare", "ops/spare.md")
     with pytest.raises(MemoryNotFound):
         book.move("ops/keys#nowhere", "ops/spare.md")
 
 
-def test_a_path_may_hold_what_divides_ids(book, write_note):
-    """Paths may contain `#` and `~`: `C# notes.md` is one note, and `a~2.md` no part of `a.md`."""
+def test_a_path_or_heading_may_be_odd(book, write_note):
+    """
+    `C# notes.md` is one note, and `a~2.md` no part of `a.md`. Long headings with the same beginning have different ids, and
+    each can be shown.
+    """
     write_note("C# notes.md", "# C\n\nsharp\n\n## More\n\ntext\n")
-    write_note("a.md", "one")
+    write_note("a.md", f"# A\n\n## {'long ' * 60}one\n\nx\n\n## {'long ' * 60}two\n\ny\n")
     write_note("a~2.md", "another")
-    assert [(found.id, found.note) for found in book.show("C# notes")] == [
-        ("C# notes#", "C# notes"),
-        ("C# notes#more", "C# notes"),
-    ]
+    found = [(found.id, found.note) for found in book.show("C# notes")]
+    assert found == [("C# notes#", "C# notes"), ("C# notes#more", "C# notes")]
     assert list(book.stats()["opened"]) == ["C# notes"]
     assert [found.path for found in book.show("a~2")] == ["a~2.md"]
     assert [found.id for found in book.show("C# notes#more")] == ["C# notes#more"]
+    ids = [found.id for found in book.show("a")][1:]
+    assert (len(set(ids)), max(map(len, ids)) < 210) == (2, True)
+    assert [[found.text.strip()[-1] for found in book.show(id)] for id in ids] == [["x"], ["y"]]
 
 
 def test_ids_in_notes_and_filters_reach_their_notes(book, vault, write_note, hall):
@@ -186,27 +181,21 @@ def test_both_doors_say_what_was_erased(book, vault, keys, hall):
     The tool and the command return the same fields, and take all of the note with `whole` and `--whole`; without them a
     section's id means the section.
     """
-    shown = json.loads(spellbook(vault, "erase", "ops/keys", "--json").stdout)
-    told = talk(book, lambda agent: agent.json("erase", chunk_id="01HALL"))
+
+    def by_command(*words):
+        return json.loads(spellbook(vault, "erase", *words, "--json").stdout)
+
+    def by_tool(**given):
+        return talk(book, lambda agent: agent.json("erase", **given))
+
+    shown, told = by_command("ops/keys"), by_tool(chunk_id="01HALL")
     assert (shown["erased"], told["erased"]) == ("the note Keys (3 sections)", "the note Hall")
     assert shown.keys() == told.keys()
-    assert spellbook(vault, "restore", "ops/keys").stdout == "ops/keys.md\n"
-    section = ("erase", "ops/keys#spare")
-    assert json.loads(spellbook(vault, *section, "--whole", "--json").stdout)["erased"] == shown["erased"]
-    assert not keys.exists()
     book.restore("ops/keys")
-    told = talk(book, lambda agent: agent.json("erase", chunk_id=section[1], whole=True))
-    assert (told["erased"], keys.exists()) == (shown["erased"], False)
-    book.restore("ops/keys")
-    assert spellbook(vault, *section).stdout.startswith("Erased the section Spare of Keys. It is in .trash/")
-    book.restore(section[1])
-    told = talk(book, lambda agent: agent.json("erase", chunk_id=section[1]))
-    assert told["erased"] == "the section Spare of Keys"
-
-
-def test_a_heading_of_any_length_has_an_id_that_can_be_given(book, write_note):
-    """Long headings with the same beginning have different ids, and each can be shown."""
-    write_note("a.md", f"# A\n\n## {'long ' * 60}one\n\nx\n\n## {'long ' * 60}two\n\ny\n")
-    ids = [found.id for found in book.show("a")][1:]
-    assert (len(set(ids)), max(map(len, ids)) < 210) == (2, True)
-    assert [[found.text.strip()[-1] for found in book.show(id)] for id in ids] == [["x"], ["y"]]
+    for whole, said in ((True, shown["erased"]), (False, "the section Spare of Keys")):
+        assert by_command("ops/keys#spare", *["--whole"] * whole)["erased"] == said
+        assert keys.exists() is not whole
+        book.restore("ops/keys#spare")
+        assert by_tool(chunk_id="ops/keys#spare", whole=whole)["erased"] == said
+        assert keys.exists() is not whole
+        book.restore("ops/keys#spare")

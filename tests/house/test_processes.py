@@ -1,151 +1,308 @@
 """
-Any number of processes on one vault, always right.
+Any number of processes on one vault, always right: agents at servers, the command line, an editor and git, all at once.
 
-Two MCP servers, a loop of `reindex` and an editor work at once for
-SPELLBOOK_STRESS_SECONDS (5 by default, 60 for the long form).
+SPELLBOOK_STRESS_SECONDS says for how long (5 by default, 60 to 120 for the long form).
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
 import random
+import re
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
-from mcp import Client
 
-from tests.helpers import PATIENCE
-from tests.mcp.agent import Agent, stdio
+import spellbook
+from tests.editor import MANNERS
+from tests.fuzz.servers import Gone, Server
+from tests.helpers import PATIENCE, until
+from tests.repositories import git
 from tests.scratch import assert_equal_to_scratch
+from tests.trees import everything, grow
 
 pytestmark = pytest.mark.slow
 
 SECONDS = float(os.environ.get("SPELLBOOK_STRESS_SECONDS", "5"))
-LOOP = """
-import json, subprocess, sys, time
-end, runs = time.monotonic() + float(sys.argv[2]), 0
-while time.monotonic() < end:
-    done = subprocess.run([sys.executable, "-m", "spellbook", "--vault", sys.argv[1], "reindex", "--json"], capture_output=True, text=True)
-    if done.returncode or json.loads(done.stdout)["failed"] or done.stderr:
-        sys.exit(f"reindex: {done.returncode} {done.stdout} {done.stderr}")
-    runs += 1
-print(runs)
-"""
+BETWEEN_KILLS = 1
 
 
-class Writer(Agent):
-    """A client that records what it wrote."""
+class Stage:
+    """What all threads share: the vault, what was acknowledged, and the processes that may be killed."""
 
-    def __init__(self, name: str, client: Client) -> None:
-        super().__init__(client)
-        self.name = name
-        self.known: dict[str, tuple[str, str]] = {}  # path to chunk id and text
-        self.calls = 0
+    def __init__(self, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("state", "data"):
+            monkeypatch.setenv(f"SPELLBOOK_{name.upper()}", str(vault.parent / name))
+        monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+        random.seed(5)
+        self.vault = vault
+        self.said: list[str] = []
+        self.saved: dict[str, str] = {}
+        self.done: Counter[str] = Counter()
+        self.failed: list[str] = []
+        self.alive: dict[object, Any] = {}
+        self.numbers = itertools.count()
 
-    async def ask(self, tool: str, **arguments: object) -> Any:
-        self.calls += 1
-        return await super().ask(tool, **arguments)
-
-    async def work(self, seconds: float) -> None:
-        session = (await self.json("rest"))["session_id"]
+    def run(self, seconds: float, *works: Callable[[], None]) -> None:
+        """Repeat each piece of work in a thread until the time is up, or one fails for a reason that no kill explains."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            word = f"{self.name}word{self.calls}"
-            text = f"{word} " + " ".join(
-                random.choices(["orchard", "harbor", "lantern", "granite", "meadow", "copper"], k=40)
-            )
-            if self.known and random.random() < 0.3:
-                path = random.choice(list(self.known))
-                await self.call("revise", chunk_id=self.known[path][0], content=text)
-                self.known[path] = (self.known[path][0], text)
-            else:
-                chunk = {
-                    "text": text,
-                    "metadata": {"topic": f"stress {self.name}", "keywords": ["stress", "test", word]},
-                }
-                done = await self.json("scribe", chunk=chunk, session_id=session, force=True)
-                assert done["status"] == "success"
-                path = done["path"]
-                self.known[path] = (done["chunk_id"], text)
-            # Whoever wrote it finds it at once.
-            await finds(self, word, text, path)
+
+        def repeat(work: Callable[[], None]) -> None:
+            while time.monotonic() < end and not self.failed:
+                try:
+                    work()
+                except Exception as error:
+                    self.failed.append(f"{work}: {error!r:.2000}")
+
+        threads = [threading.Thread(target=repeat, args=[work]) for work in works]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(seconds + PATIENCE)
+        assert not self.failed
+
+    def sentence(self) -> str:
+        """A sentence that was never written before."""
+        words = random.choices(["orchard", "harbor", "granite", "copper", "meadow"], k=30)
+        return f"sentence{next(self.numbers)}x {' '.join(words)}."
+
+    def path(self, below: str = "", ends: str = ".md") -> str:
+        """The path of some note in a folder; a folder that disappears is skipped."""
+        walked = os.walk(self.vault / below)
+        found = [Path(place, name).relative_to(self.vault).as_posix() for place, _, names in walked for name in names]
+        mine = [path for path in found if path.endswith(ends) and (below or not path.startswith((".", "git/")))]
+        return random.choice(mine or ["none.md"])
+
+    def command(self, *args: str, stdin: str = "") -> bool:
+        """Run a command, which may be killed; return whether it did its work."""
+        child = subprocess.Popen(
+            [sys.executable, "-m", "spellbook", "--vault", str(self.vault), *args],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.alive["command"] = child
+        _, errors = child.communicate(stdin, timeout=PATIENCE)
+        self.alive.pop("command")
+        assert child.returncode in {0, 1, 2, -9}, (args, errors[-1500:])
+        assert "Traceback" not in errors, (args, errors[-1500:])
+        self.done[args[0]] += child.returncode == 0
+        return child.returncode == 0
+
+    # -- what the threads repeat
+
+    def types(self) -> None:
+        """A person at a terminal."""
+        text, source = self.sentence(), self.vault.parent / "source"
+        grow(source, {path: f"# Imported\n\n{text}\n".encode() for path in ("b/imported.md", self.path())})
+        args, keeps = random.choice(
+            [
+                (["scribe", "-", "--topic", "cli", "-k", "a", "-k", "b", "-k", "c", "--force"], True),
+                (["import", str(source), "--on-conflict", random.choice(["overwrite", "rename"])], True),
+                (["find", "orchard", "--json"], False),
+                (["reindex", "--quiet"], False),
+                (["undo"], False),
+                (["snapshot"], False),
+                (["snapshot", "restore", "latest"], False),
+            ]
+        )
+        if self.command(*args, stdin=text) and keeps:
+            self.said.append(text)
+
+    def edits(self) -> None:
+        """A person who appends to notes in an editor."""
+        text, file = self.sentence(), self.vault / self.path()
+        with contextlib.suppress(FileNotFoundError):  # moved or erased meanwhile
+            random.choice(MANNERS)(file, file.read_bytes() + f"\n{text}\n".encode())
+            self.said.append(text)
+            self.done["edit"] += 1
+        time.sleep(random.random() * 0.1)
+
+    def saves(self) -> None:
+        """A person who makes, changes, deletes and moves notes of their own."""
+        path = f"edited/note-{random.randrange(12)}.md"
+        file = self.vault / path
+        if path in self.saved and random.random() < 0.1:
+            file.unlink()
+            del self.saved[path]
+        elif path in self.saved and random.random() < 0.1:
+            moved = f"edited/moved-{random.randrange(4)}.md"
+            os.replace(file, self.vault / moved)
+            self.saved[moved] = self.saved.pop(path)
+        else:
+            self.saved[path] = f"# Note {path}\n\nlead\n\n## Second\n\n{self.sentence()}\n"
+            file.parent.mkdir(exist_ok=True)
+            random.choice(MANNERS)(file, self.saved[path].encode())
+        time.sleep(random.random() * 0.15)
+
+    def checks_out(self) -> None:
+        """Git, which adds and removes forty notes at once."""
+        for branch in ("few", "many"):
+            git(self.vault, "checkout", "-q", "-f", branch)
+            self.done["checkout"] += 1
+            time.sleep(0.5)
+
+    def kills(self) -> None:
+        """SIGKILL for a command, or for a server that has done something, once a second."""
+        time.sleep(BETWEEN_KILLS)
+        if victims := list(self.alive.values()):
+            random.choice(victims).kill()
+            self.done["kill"] += 1
 
 
-async def finds(agent: Writer, word: str, text: str, path: str) -> None:
-    """Assert that the agent's server finds a text by words and by meaning."""
-    by_words = await agent.json("find", keywords=[word], format="json")
-    assert [hit["path"] for hit in by_words["hits"]] == [path], f"{agent.name} does not find {word}: {by_words}"
-    by_meaning = await agent.json("memorize", query=text, limit=3, format="json")
-    assert path in [hit["path"] for hit in by_meaning["hits"]], (agent.name, word, by_meaning["index"])
+class Caller:
+    """An agent at a server of its own; it starts another one when that is killed. `known` is what it wrote, by path."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.server: Server | None = None
+        self.session = ""
+        self.known: dict[str, tuple[str, str]] = {}
+        self.call("rest")
+
+    def call(self, tool: str, **given: Any) -> tuple[bool, str]:
+        """Call a tool; return whether it did its work, and its answer."""
+        if self.server is None:
+            self.server = Server(self.stage.vault)
+            self.session = json.loads(self.server.call("rest", {})[1])["session_id"]
+        if tool == "scribe":
+            given = {"chunk": given, "session_id": self.session, "force": True}
+        is_done, answer = self.server.call(tool, given)
+        assert "INTERNAL_ERROR" not in answer, answer
+        assert not self.server.said, self.server.said
+        self.stage.done[tool] += is_done
+        self.stage.alive[self] = self.server.process
+        return is_done, answer
+
+    def end(self) -> None:
+        self.stage.alive.pop(self, None)
+        if self.server:
+            self.server.kill()
+        self.server = None
+
+    def does_anything(self) -> None:
+        """Do what agents do to any note."""
+        stage, text = self.stage, self.stage.sentence()
+        label = {"topic": "t", "keywords": ["a", "b", "c"]}
+        tool, given, keeps = random.choice(
+            [
+                ("scribe", {"text": f"## One\n\n{text}\n\n## Two\n\nlast", "metadata": label}, True),
+                ("revise", {"chunk_id": stage.path(), "append": text}, True),
+                ("revise", {"chunk_id": f"{stage.path()}#one", "content": f"## One\n\n{text}"}, True),
+                ("erase", {"chunk_id": stage.path() + random.choice(["", "#one"])}, False),
+                ("restore", {"name": stage.path(".trash")}, False),
+                ("undo", {}, False),
+                ("move", {"old": stage.path(), "new": f"m/{text.split()[0]}.md", "dry_run": False}, False),
+                ("move", {"old": random.choice("abm"), "new": f"{random.choice('ef')}/g", "dry_run": False}, False),
+                ("merge", {"a": stage.path(), "b": stage.path(), "keep": "both", "dry_run": False}, False),
+                ("search", {"query": text}, False),
+            ]
+        )
+        try:
+            if self.call(tool, **given)[0] and keeps:
+                stage.said.append(text)
+        except Gone:
+            self.end()
+
+    def writes_and_finds(self) -> None:
+        """Write a memory or change one, and find it at once."""
+        text = self.stage.sentence()
+        if self.known and random.random() < 0.3:
+            path, (chunk_id, _) = random.choice(list(self.known.items()))
+            is_done, answer = self.call("revise", chunk_id=chunk_id, content=text)
+        else:
+            label = {"topic": f"stress {id(self)}", "keywords": ["stress", "test", text.split()[0]]}
+            is_done, answer = self.call("scribe", text=text, metadata=label)
+            path, chunk_id = (json.loads(answer)[name] for name in ("path", "chunk_id"))
+        assert is_done, answer
+        self.known[path] = (chunk_id, text)
+        self.finds(text, path)
+
+    def finds(self, text: str, path: str) -> None:
+        """Assert that the server finds a text by words and by meaning."""
+        for tool, given in (("find", {"keywords": text.split()[0]}), ("memorize", {"query": text, "limit": 3})):
+            hits = [hit["path"] for hit in json.loads(self.call(tool, **given, format="json")[1])["hits"]]
+            assert path in hits, (tool, text, path, hits)
+
+    def is_quiet(self) -> bool:
+        """Whether the index stays as it is for two seconds."""
+        seen = set()
+        for _ in range(4):
+            state = json.loads(self.call("stats")[1])
+            seen.add((state["generation"], state["pending"]))
+            time.sleep(0.5)
+        return len(seen) == 1 and not seen.pop()[1]
 
 
-async def together(vault: Path, children: list[subprocess.Popen[str]]) -> tuple[list[Writer], dict[str, str]]:
-    server = stdio(vault)
-    async with Client(server) as one, Client(server, mode="legacy") as two:
-        agents = [Writer("anna", one), Writer("bert", two)]
-        async with anyio.create_task_group() as group:
-            for agent in agents:
-                group.start_soon(agent.work, SECONDS)
-        outputs = []
-        for child in children:
-            out, err = await anyio.to_thread.run_sync(child.communicate)
-            assert child.returncode == 0, err
-            assert not err, err
-            outputs.append(out)
-        assert int(outputs[0]) > 0
-        saved = json.loads(outputs[1])
-        await settled(agents[0])
-        for asked in agents:
-            for agent in agents:
-                for path, (_, text) in agent.known.items():
-                    await finds(asked, text.split()[0], text, path)
-            for path, text in saved.items():
-                word = next(word for word in text.split() if word.startswith("editword"))
-                await finds(asked, word, text.partition("## Zweite")[2], path)
-        return agents, saved
-
-
-async def settled(agent: Writer) -> None:
-    """Wait until the watcher has nothing left to do."""
-    quiet, before, end = 0, -1, time.monotonic() + PATIENCE
-    while quiet < 4:
-        assert time.monotonic() < end, "the index does not come to rest"
-        state = await agent.json("stats")
-        quiet = quiet + 1 if state["generation"] == before and not state["pending"] else 0
-        before = state["generation"]
-        await anyio.sleep(0.5)
+def test_nothing_acknowledged_is_lost(vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Agents and a person write, erase, move, merge, undo, import and go back, an editor and git save, and servers and
+    commands are killed: every acknowledged sentence is in the vault, its trash, the journal or a
+    snapshot, no file is half written, nothing runs git's hooks, and the index equals one from scratch.
+    """
+    stage = Stage(vault, monkeypatch)
+    git(vault, "init", "-q", "-b", "few")
+    git(vault, "commit", "-q", "--allow-empty", "-m", "none")
+    git(vault, "checkout", "-q", "-b", "many")
+    grow(vault, {f"git/{n}.md": f"# Git {n}\n\n[[git/{n + 1}]]\n\n## One\n\ncommitted\n".encode() for n in range(40)})
+    git(vault, "add", "git")
+    git(vault, "commit", "-q", "-m", "many")
+    grow(vault, {f"{'abc'[n % 3]}/n{n}.md": f"# {n}\n\n[[n{n + 1}]]\n\n## One\n\nfirst\n".encode() for n in range(12)})
+    agents = [Caller(stage) for _ in range(2)]
+    doings = [agent.does_anything for agent in agents]
+    stage.run(SECONDS, *doings, stage.types, stage.edits, stage.checks_out, stage.kills)
+    for agent in agents:
+        agent.end()
+    with spellbook.open(vault) as book:
+        book.reindex()
+        for twin in book.index.catalog.notes.twins():  # which of them has the id depends on which was there first
+            (vault / twin.path).unlink()
+        book.reindex()
+        kept = b"\n".join(everything(vault, book.config.state, book.snapshots.folder)).decode()
+    assert not [sentence for sentence in stage.said if sentence not in kept]
+    assert stage.said
+    assert stage.done["kill"]
+    assert not [hook for hook in (vault / ".git/hooks").glob("*") if hook.suffix != ".sample"]
+    assert_equal_to_scratch(vault, tmp_path / "scratch")
+    print(f"{len(stage.said)} sentences kept; {dict(stage.done)}")
 
 
 @pytest.mark.parametrize("exact_most", [20_000, 1], ids=["exact", "chroma"])
-def test_four_processes_on_one_vault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exact_most: int) -> None:
-    """Every acknowledged write is found by every process, the index equals one from scratch, and no file holds what nobody wrote."""
-    monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-    vault = tmp_path / "vault"
-    (vault / ".spellbook").mkdir(parents=True)
-    (vault / ".spellbook" / "config.toml").write_text(f"exact_most = {exact_most}\n")
-    start = (
-        [sys.executable, "-c", LOOP, str(vault), str(SECONDS)],
-        [sys.executable, "-m", "tests.editor", str(vault), str(SECONDS), "7"],
-    )
-    children = [subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for args in start]
-    try:
-        agents, saved = anyio.run(together, vault, children)
-    finally:
-        for child in children:
-            child.kill()
-            child.communicate()
-    on_disk = {file.relative_to(vault).as_posix(): file.read_text() for file in vault.rglob("*.md")}
+def test_every_process_finds_every_write(
+    vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exact_most: int
+) -> None:
+    """
+    Two servers, a loop of `reindex` and an editor work at once: every acknowledged write is found by every process, the
+    index equals one from scratch, and no file holds what nobody wrote.
+    """
+    stage = Stage(vault, monkeypatch)
+    grow(vault, {".spellbook/config.toml": f"exact_most = {exact_most}\n".encode()})
+    agents = [Caller(stage) for _ in range(2)]
+
+    def reindexes() -> None:
+        assert stage.command("reindex", "--json")
+
+    stage.run(SECONDS / 2, *(agent.writes_and_finds for agent in agents), stage.saves, reindexes)
+    until(agents[0].is_quiet)
     written = {path: text for agent in agents for path, (_, text) in agent.known.items()}
-    assert on_disk.keys() == saved.keys() | written.keys()
-    assert all(on_disk[path] == text for path, text in saved.items())
+    for agent in agents:
+        for path, text in {**written, **stage.saved}.items():
+            agent.finds(re.search("sentence.*", text)[0], path)
+        agent.end()
+    on_disk = {file.relative_to(vault).as_posix(): file.read_text() for file in vault.rglob("*.md")}
+    assert on_disk.keys() == stage.saved.keys() | written.keys()
+    assert all(on_disk[path] == text for path, text in stage.saved.items())
     assert all(on_disk[path].endswith(f"---\n\n{text}\n") for path, text in written.items())
     assert not [file for file in vault.rglob("*") if file.name.endswith(".tmp")]
     assert_equal_to_scratch(vault, tmp_path / "scratch")
-    print(f"{sum(agent.calls for agent in agents)} calls, {len(written)} memories, {len(saved)} edited notes")

@@ -16,6 +16,8 @@ import yaml
 
 from scripts import mutants
 from spellbook.system import errors
+from tests.readme_tables import KOREAN_PAGES, PAGES
+from tests.trees import grow
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
@@ -28,20 +30,13 @@ TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.M))
 @pytest.mark.skipif(sys.platform == "win32", reason="the Makefile is for POSIX")
 def test_make_help_lists_every_target() -> None:
     """`make` and `make help` list each target with its comment."""
-    shown = [
+    plain, helped = (
         subprocess.run(["make", *args], cwd=ROOT, capture_output=True, text=True).stdout for args in ([], ["help"])
-    ]
-    assert shown[0] == shown[1]
-    assert set(re.findall(r"^make ([a-z-]+) +\S", shown[0], re.M)) == TARGETS
+    )
+    assert plain == helped
+    assert set(re.findall(r"^make ([a-z-]+) +\S", plain, re.M)) == TARGETS
     [phony] = re.findall(r"^\.PHONY: (.*)$", MAKEFILE, re.M)
     assert set(phony.split()) == TARGETS
-
-
-@pytest.mark.parametrize("name", ["lint", "test"])
-def test_what_a_change_must_pass_is_in_the_makefile(name: str) -> None:
-    """`.ci/run` runs `make lint` and `make test`."""
-    assert f"make {name}\n" in (ROOT / ".ci/run").read_text("utf-8")
-    assert name in TARGETS
 
 
 def test_the_checks_before_a_commit() -> None:
@@ -89,24 +84,24 @@ def test_the_tools_are_installed_with_dev() -> None:
 
 @pytest.mark.parametrize("text", [CONTRIBUTING, GUIDE], ids=["CONTRIBUTING.md", "tests/README.md"])
 def test_what_the_guides_name_is_there(text: str) -> None:
-    """Every `make` target, every test and every marker that a guide names exists."""
+    """Every test and every marker that a guide names exists; the guide of the tests has each variable that they read."""
     sources = "".join(file.read_text("utf-8") for file in (ROOT / "tests").rglob("*.py"))
-    made = set(re.findall(r"`make ([a-z-]+)", text))
     tests = set(re.findall(r"`(test_\w+)`", text))
-    assert made
     assert tests
-    assert made <= TARGETS
     assert [name for name in tests if f"def {name}(" not in sources] == []
     markers = {each.partition(":")[0] for each in PROJECT["tool"]["pytest"]["ini_options"]["markers"]}
     assert set(re.findall(r"@pytest\.mark\.(\w+)", text)) <= markers
+    variables = set(re.findall(r'environ\.get\("(SPELLBOOK_\w+)"', sources))
+    assert "SPELLBOOK_CRASHES" in variables
+    assert variables <= set(re.findall(r"`(SPELLBOOK_\w+)`", GUIDE))
 
 
-def test_every_variable_of_a_test_run_is_in_the_guide() -> None:
-    """`tests/README.md` lists what the tests themselves read of the environment."""
-    read = re.compile(r'environ\.get\("(SPELLBOOK_\w+)"')
-    used = {name for file in (ROOT / "tests").rglob("*.py") for name in read.findall(file.read_text("utf-8"))}
-    assert "SPELLBOOK_CRASHES" in used
-    assert used <= set(re.findall(r"`(SPELLBOOK_\w+)`", GUIDE))
+def test_targets_are_those_of_the_makefile() -> None:
+    """Every `make TARGET` that a page or a guide shows is one; `.ci/run` runs `make lint` and `make test`."""
+    pages = (*PAGES, *KOREAN_PAGES, ROOT / "CONTRIBUTING.md", ROOT / "tests/README.md", ROOT / ".ci/run")
+    shown = {each for page in pages for each in re.findall(r"(?m)(?:`|^)make ([a-z-]+)", page.read_text("utf-8"))}
+    assert {"demo", "lint", "test", "readme"} <= shown
+    assert shown <= TARGETS
 
 
 def test_the_measured_numbers_are_in_the_code() -> None:
@@ -132,49 +127,41 @@ def most(values: list[int], few: bool = False) -> int:
 '''
 
 
-def test_mutants_are_small_changes_of_what_runs() -> None:
-    """Mutants change one comparison, number, operator, constant or call at a time, and no text for people."""
+@pytest.mark.slow
+def test_mutants_that_no_test_notices_are_listed(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    """
+    Mutants change one comparison, number, operator, constant or call at a time, and no text for people. One that no test
+    notices is listed, and the project itself stays unchanged.
+    """
     made = list(mutants.mutants("m.py", SOURCE))
-    changed = {(each.line, each.before, each.after) for each in made}
     assert {
-        (5, "False", "True"),
-        (8, "len(values) < 3", "len(values) <= 3"),
-        (8, "not values", "not not values"),
-        (8, "few and len(values) < 3", "few or len(values) < 3"),
-        (8, "3", "4"),
-        (9, "values.append(7)", "pass"),
-        (9, "7", "8"),
-        (10, "values[0] + 1", "values[0] - 1"),
-    } <= changed
-    assert not {line for line, _, _ in changed} & {2, 3, 4, 6, 7}
-    for each in made:
-        compile(each.source, "m.py", "exec")
+        *((5, "False", "True"), (8, "len(values) < 3", "len(values) <= 3"), (8, "not values", "not not values")),
+        *((8, "few and len(values) < 3", "few or len(values) < 3"), (8, "3", "4"), (9, "values.append(7)", "pass")),
+        *((9, "7", "8"), (10, "values[0] + 1", "values[0] - 1")),
+    } <= {(each.line, each.before, each.after) for each in made}
+    assert not {each.line for each in made} & {2, 3, 4, 6, 7}
+    assert all(compile(each.source, "m.py", "exec") for each in made)
     assert len({each.source for each in made}) == len(made)
 
-
-@pytest.mark.slow
-def test_survivors_are_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A mutant that no test notices is listed, and the project itself stays unchanged."""
+    module, tests = tmp_path / "spellbook/bounds.py", tmp_path / "tests/test_bounds.py"
+    source = "def is_small(n, most):\n    return n < most\n\ndef is_large(n, most):\n    return n > most\n"
+    test = "from spellbook import bounds\n\ndef test_it():\n    assert not bounds.is_small(1, 1)\n"
     files = {
         "spellbook/__init__.py": "",
-        "spellbook/bounds.py": "def is_small(n, most):\n    return n < most\n\ndef is_large(n, most):\n    return n > most\n",
+        "spellbook/bounds.py": source,
         "tests/__init__.py": "",
-        "tests/test_bounds.py": "from spellbook import bounds\n\ndef test_it():\n    assert not bounds.is_small(1, 1)\n",
-        "pyproject.toml": "[tool.pytest.ini_options]\nmarkers = ['slow']\n",
+        "tests/test_bounds.py": test,
     }
-    for path, text in files.items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(text)
+    settings = {"pyproject.toml": "[tool.pytest.ini_options]\nmarkers = ['slow']\n"}
+    grow(tmp_path, {path: text.encode() for path, text in (files | settings).items()})
     monkeypatch.setattr(mutants, "ROOT", tmp_path)
-    module, tests = tmp_path / "spellbook/bounds.py", tmp_path / "tests/test_bounds.py"
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     assert mutants.tests_of(module) == [tests]
     assert mutants.main([str(module)]) == 0
     table = "| Survived | Was | Became |\n| --- | --- | --- |\n| spellbook/bounds.py:5 | `n > most` | `n >= most` |\n"
     assert capsys.readouterr().out == f"1 of 2 mutants were noticed.\n\n{table}"
-    assert module.read_text() == files["spellbook/bounds.py"]
-    tests.write_text(files["tests/test_bounds.py"].replace("not ", ""))
+    assert module.read_text() == source
+    tests.write_text(test.replace("not ", ""))
     assert mutants.main([str(module)]) == 1
     assert "Without a mutant the tests failed" in capsys.readouterr().err
 
@@ -184,20 +171,13 @@ def test_modules_that_the_guides_name_are_there(guide: str) -> None:
     """Each module and folder that a guide or picture names exists."""
     text = (ROOT / guide).read_text("utf-8")
     package = ROOT / "spellbook"
-    files = {path.name for path in package.rglob("*.py")}
-    folders = {path.name for path in package.rglob("*") if path.is_dir()}
-    drawn = [package / name for name in re.findall(r"participant \w+ as ([a-z_]+/[a-z_]+)$", text, re.M)]
-    named = [package.parent / name for name in re.findall(r"`(spellbook/[a-z_/]+(?:\.py)?)`", text)]
-    assert set(re.findall(r"`([a-z_]+\.py)`", text)) <= files
-    assert {name for name in re.findall(r"`(?:[a-z_]+/)?([a-z_]+)/`", text)} <= folders | {
-        "tests",
-        "docs",
-        "vault",
-    } | TESTED
+    tests = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
+    folders = {path.name for path in package.rglob("*") if path.is_dir()} | tests | {"tests", "docs", "vault"}
+    drawn = [package / name for name in re.findall(r"(?m)participant \w+ as ([a-z_]+/[a-z_]+)$", text)]
+    named = [ROOT / name for name in re.findall(r"`(spellbook/[a-z_/]+(?:\.py)?)`", text)]
+    assert set(re.findall(r"`([a-z_]+\.py)`", text)) <= {path.name for path in package.rglob("*.py")}
+    assert {name for name in re.findall(r"`(?:[a-z_]+/)?([a-z_]+)/`", text)} <= folders
     assert [path for path in (*drawn, *named) if not path.exists() and not path.with_suffix(".py").exists()] == []
-
-
-TESTED = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
 
 
 def test_every_error_is_raised() -> None:

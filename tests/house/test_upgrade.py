@@ -57,66 +57,47 @@ def run(code: Path, vault: Path, tmp_path: Path) -> Program:
     """Run the program on a vault with notes and the bundled model, as `run(OLD, "reindex")` for that of 0.2.0."""
     for path, text in NOTES.items():
         (vault / path).write_text(text, "utf-8")
-    home = tmp_path / "home"
-    home.mkdir()
+    (home := tmp_path / "home").mkdir()
 
     def run(version: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {
-            **os.environ,
-            "HOME": str(home),
-            "PYTHONPATH": str(code if version else ROOT),
-            "SPELLBOOK_VAULT": str(vault),
-            "SPELLBOOK_STATE": str(tmp_path / "state"),
-        }
-        environment.pop("SPELLBOOK_EMBEDDER", None)
+        environment = {name: value for name, value in os.environ.items() if name != "SPELLBOOK_EMBEDDER"}
+        environment |= {"HOME": str(home), "PYTHONPATH": str(code if version else ROOT), "SPELLBOOK_VAULT": str(vault)}
         command = [sys.executable, "-m", "spellbook", *arguments]
         return subprocess.run(command, cwd=vault, env=environment, capture_output=True, text=True, timeout=PATIENCE)
 
     return run
 
 
-def reindexed(run: Program, version: str) -> dict[str, Any]:
-    """Run `reindex` of a version and return what it counted."""
-    done = run(version, "reindex", "--json")
+def answer(run: Program, version: str, *arguments: str) -> dict[str, Any]:
+    """The answer of a command."""
+    done = run(version, *arguments, "--json")
     assert done.returncode == 0, done.stderr
-    counts: dict[str, Any] = json.loads(done.stdout)
-    return counts
+    return dict(json.loads(done.stdout))
 
 
-def test_the_state_of_an_earlier_version_is_used(run: Program, vault: Path) -> None:
-    """Nothing is embedded again, and what the earlier version changed is undone."""
-    assert reindexed(run, OLD)["embedded"] == 7
+def test_two_versions_lose_nothing(run: Program, vault: Path, tmp_path: Path) -> None:
+    """
+    Nothing is embedded again, and what the earlier version changed is undone. The older one refuses what the newer one
+    wrote, says so and changes nothing; the newer one finds what was written meanwhile.
+    """
+    assert answer(run, OLD, "reindex")["embedded"] == 7
     before = held(vault)
     assert run(OLD, "erase", "n1").returncode == 0
     assert run("", "undo").returncode == 0
-    assert reindexed(run, "")["embedded"] == 0
+    assert answer(run, "", "reindex")["embedded"] == 0
     assert {path: held(vault)[path] for path in before} == before
-    answer = json.loads(run("", "search", "어디에 세션을 두나", "--json").stdout)
-    assert answer["index"]["pending"] == 0
-    assert answer["hits"][0]["path"] in NOTES
-
-
-def test_an_older_version_refuses_what_is_too_new(run: Program, tmp_path: Path) -> None:
-    """It says that a newer version wrote it, and changes nothing."""
-    reindexed(run, "")
-    before = held(tmp_path / "state")
-    for command in (["reindex"], ["search", "sessions"]):
-        done = run(OLD, *command)
+    found = answer(run, "", "search", "어디에 세션을 두나")
+    assert found["index"]["pending"] == 0
+    assert found["hits"][0]["path"] in NOTES
+    (vault / "new.md").write_text("# Lighthouse\n\nThe lamp of the tower is lit.\n")
+    state = {path: data for path, data in held(tmp_path / "state").items() if path.endswith("catalog.db")}
+    for command in ("reindex", "search sessions"):
+        done = run(OLD, *command.split())
         assert done.returncode
         assert "written by a newer Spellbook" in done.stderr
-    kept = {path: data for path, data in held(tmp_path / "state").items() if path.endswith("catalog.db")}
-    assert kept
-    assert kept.items() <= before.items()
-
-
-def test_two_versions_at_once_lose_nothing(run: Program, vault: Path) -> None:
-    """In turns, the older one says that it is older, and the newer one finds what was written meanwhile."""
-    reindexed(run, OLD)
-    for number, version in enumerate(["", OLD, "", OLD]):
-        (vault / f"new{number}.md").write_text(f"# Lighthouse {number}\n\nThe lamp of tower {number} is lit.\n")
-        assert ("written by a newer Spellbook" in run(version, "reindex", "--json").stderr) is bool(version)
-    paths = {hit["path"] for hit in json.loads(run("", "find", "lighthouse", "--json").stdout)["hits"]}
-    assert paths == {f"new{number}.md" for number in range(4)}
+    assert state
+    assert state.items() <= held(tmp_path / "state").items()
+    assert [hit["path"] for hit in answer(run, "", "find", "lighthouse")["hits"]] == ["new.md"]
 
 
 def test_a_program_that_runs_says_that_it_is_the_older_one(tmp_path: Path) -> None:
@@ -144,12 +125,8 @@ def test_a_program_that_runs_says_that_it_is_the_older_one(tmp_path: Path) -> No
 
 
 INSTALLS = (
-    ("cursor",),
-    ("vscode", "--project", "."),
-    ("claude-code", "--project", "."),
-    ("claude-code", "--hooks", "--recall"),
-    ("git-hooks",),
-    ("git-merge",),
+    *("cursor", "vscode --project .", "claude-code --project .", "claude-code --hooks --recall"),
+    *("git-hooks", "git-merge"),
 )
 
 
@@ -170,17 +147,13 @@ def test_what_an_older_install_wrote_is_brought_up_to_date(run: Program, vault: 
         file.write_text(text)
     (vault / ".git/hooks/post-commit").chmod(0o755)
 
-    def texts() -> dict[str, str]:
+    def texts() -> dict[str, bytes]:
         """What clients and git read, without the backups that `install` keeps."""
-        places = (*home.rglob("*"), *vault.rglob("*"))
-        return {
-            str(file): file.read_text("utf-8")
-            for file in places
-            if file.is_file() and ".bak" not in file.name and "objects" not in file.parts
-        }
+        read = {**held(home), **held(vault)}
+        return {path: data for path, data in read.items() if ".bak" not in path and "/objects/" not in path}
 
     def install(version: str, *options: str) -> list[int]:
-        return [run(version, "install", *arguments, *options).returncode for arguments in INSTALLS]
+        return [run(version, "install", *each.split(), *options).returncode for each in INSTALLS]
 
     before = texts()
     assert install("") == [0] * len(INSTALLS)

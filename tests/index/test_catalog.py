@@ -17,7 +17,26 @@ from spellbook.index.catalog.text_bytes import packed
 from spellbook.index.filters import conditions
 from spellbook.settings import config
 from spellbook.system.errors import InvalidInput, RestExpired, RestInvalid, StorageError
-from tests.helpers import Counting, Small, finished, from_scratch, in_many_ways, note_writer, opened, python, rows, told
+from tests.helpers import Counting, Small, finished, from_scratch, note_writer, opened, python, rows, told
+
+
+def in_many_ways(vault, index, embed):
+    """Write, embed, repeat, edit, move and remove notes, and yield after each look at the vault."""
+    for step in (
+        {"a": "## One\n\nsame\n\n## Two\n\nother"},
+        {"b": "## One\n\nsame"},
+        None,
+        {"c": "## One\n\nsame\n\n## Three\n\nnew"},
+        {"a": "## Two\n\nchanged", "d": "## One\n\nsame", "b": "", "c": ""},
+    ):
+        for name, text in (step or {}).items():
+            (vault / f"{name}.md").write_text(text)
+            if not text:
+                (vault / f"{name}.md").unlink()
+        sync.scan(index)
+        if step is None:
+            embed()
+        yield
 
 
 @pytest.fixture
