@@ -54,10 +54,9 @@ class SnapshotManifest:
 @dataclass(frozen=True, slots=True)
 class Restored:
     """
-    The result of a restore: files written and unchanged.
+    Result of a restore: files `written`, `unchanged` and, as they did not exist then or stood in the way, `removed`.
 
-    `removed` were moved to the trash: files that did not exist then, and whatever was in the way. `faults` name files
-    that could not be restored; nothing was changed at their paths.
+    `faults` name files that could not be restored; nothing was changed at their paths.
     """
 
     name: str
@@ -227,7 +226,6 @@ class Over:
 
 
 def _hash_of(vault: Folder, path: str) -> str | None:
-    """Return the hash of a file of the vault, None if it is not there."""
     try:
         return vault.hash(path)
     except (MemoryNotFound, PathOutsideVault):

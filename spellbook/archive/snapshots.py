@@ -269,11 +269,11 @@ class Snapshots:
         self, name: str, into: Path | None = None, progress: Progress | None = None, *, skip_damaged: bool = False
     ) -> Restored:
         """
-        Bring back the vault as it was, into an empty folder, or over the vault.
+        Bring back the vault as it was, into an empty folder, or over the vault, which `undo` takes back.
 
-        Over the vault, what did not exist then or stands in the way goes into the trash, and `undo` takes everything
-        back. With `skip_damaged` damaged files are left out and named, see `restorable`.
-        Raises InvalidInput for a folder that holds anything else, StorageError or Conflict, with nothing changed.
+        Over the vault, files that did not exist then or stand in the way go into the trash. With `skip_damaged` damaged
+        files are left out, see `restorable`. Raises InvalidInput for a folder with anything else in it, StorageError or
+        Conflict, with nothing changed.
         """
         name = self.find(name)
         with self._lock():

@@ -109,9 +109,9 @@ def _folder(client: str) -> Path:
 
 def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
     """
-    Write what is new in a transcript into the notes of its session, and return how many exchanges that were.
+    Write the new exchanges of a transcript into the notes of its session; return their number.
 
-    Raises OSError and SpellbookError; then a part may be written.
+    Raises OSError and SpellbookError; some exchanges may be written then.
     """
     client, real = _located(place)
     session, count, new = real.stem[-_LONG_ID:], 0, dict[str, Exchange]()
@@ -163,9 +163,9 @@ def _write(index: Index, known: tuple[str, str, str, int], new: list[Exchange]) 
 
 def forget(index: Index, session: str, project: str, since: str, *, dry_run: bool) -> list[str]:
     """
-    Move the notes of sessions to the trash and return their paths; these sessions are never captured again.
+    Move notes of sessions to the trash, never to be captured again, and return their paths.
 
-    They are those of one session (its id, or a name of its note), of a scope, or changed since a day.
+    A session's id or note's name, a scope, or a day since which they changed chooses them.
     """
     index.vault.check_there()
     with contextlib.suppress(MemoryNotFound):

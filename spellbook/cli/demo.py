@@ -1,7 +1,6 @@
 """
-A tour: index the starter vault, write through a real MCP session, find, edit, and see the watcher notice.
-
-Everything happens in a temporary folder, and what is printed is what happened.
+A tour: index the starter vault, write through a real MCP session, find, edit, and see the watcher notice, in a
+temporary folder.
 """
 
 from __future__ import annotations

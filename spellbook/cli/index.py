@@ -215,11 +215,7 @@ def _following(book: Spellbook, progress: Progress | None) -> Progress:
 
 
 def _reindex(book: Spellbook, progress: Progress | None, *, full: bool, words_only: bool) -> Report:
-    """
-    Re-index, and let Chroma catch up in a child process that goes on alone.
-
-    Seal a vault that nothing was to be done for, so that the next time is over at a glance.
-    """
+    """Re-index, and let Chroma catch up in a child process; seal the vault if nothing was to be done."""
     from spellbook.index.vectors import follow
 
     places = str(book.config.vault), str(book.config.state)

@@ -175,9 +175,8 @@ class _Git:
 
     def _in_the_way(self, upstream: str) -> list[str]:
         """
-        Return the files here, by their paths in the repository, that git does not track and a merge would replace.
-
-        Git takes an ignored file for one that may be lost.
+        Return the untracked files here that a merge would replace, by their paths in the repository, ignored files
+        included.
         """
         changes = self._list(
             "diff", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=d", "-z", f"HEAD...{upstream}"

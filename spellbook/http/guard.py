@@ -1,8 +1,8 @@
 """
-Who may ask: one check before every route.
+Check every request before its route: host, origin, size, rate and token.
 
-A memory must never be read by a web page that its owner happens to visit, by a stranger in the network, or with a
-token that was given for less.
+A memory must never be read by a web page that its owner happens to visit, by a stranger in the network, or with a token
+that was given for less.
 """
 
 from __future__ import annotations

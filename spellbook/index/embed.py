@@ -228,7 +228,7 @@ def second_pending(index: Index) -> int:
 
 
 _failures: set[str] = set()
-"""What this process has said of the second encoder already."""
+"""Failures of the second encoder that this process has logged already."""
 
 
 def vectors_of(index: Index, rows: Sequence[Row], refused: set[str] | None = None) -> list[tuple[str, bytes]]:

@@ -108,7 +108,7 @@ class Index:
 
     @property
     def visible(self) -> tuple[Condition, ...]:
-        """What limits searches and lists to the scope."""
+        """Conditions that limit searches and lists to the scope."""
         return scopes.visible(self.scope, *self.other_scopes)
 
     def fits(self, width: int) -> None:

@@ -1,11 +1,11 @@
 """
-Who may see a note, and whose text it holds: the one rule for both, by the keys of its frontmatter.
+Privacy and trust of a note: one rule for each, by the keys of its frontmatter.
 
 A limited token sees the notes that say so by `privacy_scope`. A note without the key is private, and one with several
 values is shown only where each of them would be. Text is untrusted if `trust` or `source` says that it comes from
-outside; `trust: trusted`, which only a person writes, ends that. `trust: agent` is in between: a session that was
-captured, which nobody kept on purpose. Text that was made of several notes is as private as the most private of them,
-and as untrusted as the least trusted. Keys and values are compared without case.
+outside; `trust: trusted`, which only a person writes, ends that. `trust: agent` is in between: a captured session,
+which nobody kept on purpose. Text made of several notes is as private as the most private of them, and as untrusted as
+the least trusted. Keys and values are compared without case.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SHOWN: Mapping[str, frozenset[str]] = {"team": frozenset({"team", "public"}), "p
 """For each scope that limits a token, the values of `privacy_scope` that it sees."""
 
 SCOPES = ("public", "team", "private")
-"""What a note may be, the most private last."""
+"""Scopes of a note, the most private last."""
 
 _OUTSIDE = re.compile(
     r"[^\w/]*(?:(?:https?|ftp|file|data|javascript):|www\.|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}/)|.*(?:://|\.pdf\b)"

@@ -1,8 +1,8 @@
 """
-What every reader of a vault can do: find, list, show, and say what state it is in.
+Common methods of all readers of a vault: find, list, show, and the state of the vault.
 
-There are two: `book` reads a vault with its files and also changes it, `limited` the part that a token sees. What a
-reader has no method for, it cannot do.
+There are two readers: `book` reads a vault with its files and also changes it, `limited` the part that a token sees. A
+reader without a method for something cannot do it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Reader:
 
     @property
     def memories(self) -> memories.Memories:
-        """What is kept on purpose: memories, decisions and articles, as they are now. See `memories.memories`."""
+        """Memories, decisions and articles, as they are now. See `memories.memories`."""
         self.refresh()
         ask = partial(self._ask, look=False)
         return memories.Memories(self.index, self._searcher, self.meter, ask, self.denial)

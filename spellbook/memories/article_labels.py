@@ -1,4 +1,4 @@
-"""What an article's note says of it: what the caller gives, and for what is missing, what the page says."""
+"""Labels of an article's note: those that the caller gives, and for the others the page's own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_LINE = 300  # letters of a title, an author, a keyword
 
 @dataclass(frozen=True, slots=True)
 class ArticleLabels:
-    """What the caller says of an article; what is missing is taken from the page."""
+    """Labels that the caller gives to an article; missing ones are taken from the page."""
 
     summary: str = ""
     keywords: tuple[str, ...] = ()

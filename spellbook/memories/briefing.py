@@ -1,8 +1,8 @@
 """
-What an agent should know at the start of a session, without asking. It only reads.
+The briefing of an agent at the start of a session, without being asked. It only reads.
 
 Text of notes stands behind `>`. Notes whose text comes from outside are left out: nobody asked for them, and nobody
-looks at what an agent is told in the background.
+checks what an agent gets in the background.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MOST_LETTERS = 1_000
 _MOST_OF_PREFERENCE = 300
 """Letters of a preference: they are sentences. By hand."""
 _PREFERENCES: tuple[Filter, ...] = ({"category": "preference"}, {"tags": ["preference", "preferences", "선호"]})
-"""What marks a preference: its category, as the guides say, or a tag, as `remember` takes it."""
+"""Marks of a preference: its category, as the guides say, or a tag, as `remember` takes it."""
 _MOST_LAST, _MOST_READ = 80, 40
 """Tokens of the session before this one, and newest sessions by name, which begins with the date, that are read."""
 _SHARE = 0.4
@@ -101,12 +101,12 @@ class LastSession:
 @dataclass(frozen=True, slots=True)
 class Briefing:
     """
-    What an agent is told at the start of a session.
+    The briefing of an agent at the start of a session.
 
     `preferences` are those that nothing supersedes, pinned ones first; `open` are decisions without an outcome that
-    nothing supersedes, `open_total` how many there are; `pinned` are the other pinned notes; all newest first. `due`
-    are the notes that are due for review. `contents` is the table of contents: category, topic and its notes. `last` is
-    the session before this one.
+    nothing supersedes, `open_total` is their number; `pinned` are the other pinned notes; all newest first. `due` are
+    the notes that are due for review. `contents` is the table of contents: category, topic and its notes. `last` is the
+    session before this one.
     """
 
     preferences: tuple[StoredChunk, ...]

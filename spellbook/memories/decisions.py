@@ -101,7 +101,7 @@ class DecisionItem:
 
 @dataclass(frozen=True, slots=True)
 class FoundDecisions:
-    """What `find` found: `items`, and how many there are in all; `best` if they are the best, else the newest."""
+    """Result of `find`: `items`, and how many there are in all; `best` if they are the best, else the newest."""
 
     items: tuple[DecisionItem, ...]
     total: int

@@ -1,8 +1,8 @@
 """
-What is surely related to a prompt, by words and titles alone: no model and no vector is loaded. It only reads.
+Find notes that are surely related to a prompt, by words and titles alone, without model or vectors. It only reads.
 
-A process that answers one prompt and ends has no time to load a model, and no answer is better than a guess. So a note
-must share several rare words with the prompt, or the prompt must contain all words of its title.
+A process that answers one prompt has no time to load a model, and no answer is better than a guess. So a note must
+share several rare words with the prompt, or the prompt must contain all words of its title.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Wiki:
 
     @property
     def filter(self) -> Filter | None:
-        """What limits the book's verbs to this folder, None if nothing needs to."""
+        """The filter that limits the book's verbs to this folder, None if nothing needs to."""
         return {"path": glob.escape(self.within)} if self.within else None
 
     def shown(self, path: str) -> str:
@@ -96,7 +96,7 @@ class Wikis:
 
     book: Book
     beside: list[Book]
-    """What is open beside the book, and ends with it."""
+    """Books that are open beside the book, and end with it."""
     open: Callable[[Config, Index], Book]
     """Opens a folder with the models of another index."""
 

@@ -18,7 +18,7 @@ _CALLOUT = re.compile(r"\s*> ?\[!summary\][^\n]*\n(?P<quoted>(?:>[^\n]*(?:\n|\Z)
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """What an article's note says: its summary, "" if it has none, and the text below."""
+    """The content of an article's note: its summary, "" if it has none, and the text below."""
 
     summary: str
     text: str

@@ -49,7 +49,7 @@ _MOST_TITLE = 120
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a decision's note says: the decision, why, and its outcomes, one line each, oldest first."""
+    """The content of a decision's note: the decision, why, and its outcomes, one line each, oldest first."""
 
     decision: str
     reasoning: str = ""
@@ -76,7 +76,7 @@ class CheckpointTask:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a checkpoint's note says: where the work stands, what comes next, and which files are open."""
+    """The content of a checkpoint's note: where the work stands, what comes next, and which files are open."""
 
     summary: str
     steps: tuple[CheckpointTask, ...] = ()

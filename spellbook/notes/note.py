@@ -51,7 +51,7 @@ MERGED = "merged"
 """The key under which stand the ids and paths of notes that were merged into this one."""
 
 LEVELS = {"low": 0.2, "medium": 0.5, "high": 0.8}
-"""What the words of `importance` stand for in 0..1."""
+"""Values in 0..1 of the words of `importance`."""
 
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
 

@@ -37,8 +37,8 @@ _CERTAIN = 1.5
 _SCRIPTS = {"latin", "hangul", "han", "thai", "arabic", "cyrillic"}
 _LANGUAGES = {"", "ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh"}
 """
-What the second encoder knows; "" is a script's only language. Asked in others, or of texts in others, it takes .02
-nDCG@10 from a vault of twelve languages.
+Languages that the second encoder knows; "" is a script's only language. Asked in others, or of texts in others, it
+takes .02 nDCG@10 from a vault of twelve languages.
 """
 _LATIN = {"latin": 1.0}
 """The scripts of most texts."""
@@ -57,10 +57,11 @@ class QueryText:
 
 class Gathering:
     """
-    What the texts of a question, itself first, find in an index; `reasons` get why that may not be all.
+    Candidates that the texts of a question, itself first, find in an index.
 
-    `candidates` are all of it, best first once they are ranked. `guides` is the number of chunks left out because they
-    are of guides; all meet `limits`. `time` is what the question says of time. `is_cached` says whether its vector was.
+    `reasons` say why some may be missing. `candidates` are best first once they are ranked. `guides` is the number of
+    chunks left out because they are of guides; all meet `limits`. `time` is the time that the question names.
+    `is_cached` says whether the question's vector was cached.
     """
 
     def __init__(
@@ -154,7 +155,7 @@ class Gathering:
 
 
 class Lookup:
-    """What one text of a question finds, by chunk number, and what it says of each chunk."""
+    """Chunks that one text of a question finds, by number, with their scores."""
 
     def __init__(self, loaded: LoadedIndex, question: Question, text: QueryText, total: int, guides: int) -> None:
         self._loaded, self.text = loaded, text

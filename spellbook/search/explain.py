@@ -33,7 +33,7 @@ _MOST_SHOWN = 100
 @dataclass(frozen=True, slots=True)
 class ExplainedChunk(Place):
     """
-    What the search made of one chunk.
+    One chunk as the search scored it.
 
     `place` is its rank among the hits, None if it is no hit. `evidence` is 0..1, None for a question by words alone.
     The shares of `legs` and `adjustments` add up to `score`. The chunk contains `words` of the question and `lacks`

@@ -22,7 +22,7 @@ VERBS: Mapping[str, Mode] = MappingProxyType({"search": "both", "memorize": "sem
 """The mode of each search verb."""
 
 ALSO = "Give the sentence you expect the note to contain, and the words of a note in another language."
-"""What further texts of a question should be."""
+"""Instruction for further texts of a question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Question:
 
 
 class SearchOptions(TypedDict, total=False):
-    """What `search`, `memorize`, `find` and `why` take by keyword; the fields of `Question` say what each means."""
+    """Keyword arguments of `search`, `memorize`, `find` and `why`; the fields of `Question` say what each means."""
 
     limit: int
     filter: Filter | None

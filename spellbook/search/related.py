@@ -74,9 +74,9 @@ class Related:
 @dataclass(frozen=True, slots=True)
 class Superseded:
     """
-    What supersedes a note: the paths of the notes that do.
+    The paths of the notes that supersede a note.
 
-    `by` is the path, the id and the title of the newest of them, None if it is hidden from whoever asks. `ends` is when
+    `by` is the path, the id and the title of the newest of them, None if it is hidden from the reader. `ends` is when
     the first of them begins to hold, in seconds since 1970, None if no visible one says so.
     """
 

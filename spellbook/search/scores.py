@@ -33,7 +33,7 @@ _BACKWARDS = {letter: 0x10FFFF - letter for letter in range(128)}
 
 class Leg(NamedTuple):
     """
-    What one leg says of a chunk: its rank from 1 (0 outside the leg's own best) and its score.
+    The result of one leg for a chunk: its rank from 1 (0 outside the leg's own best) and its score.
 
     `beyond` is how far the score would exceed 1 if it were not cut there. `same` has the synonyms in the chunk.
     """
@@ -74,7 +74,7 @@ NOTHING = OfNote()
 @dataclass(slots=True)
 class Match:
     """
-    What one `text` of a question says of a chunk.
+    The scores of a chunk for one `text` of a question.
 
     `foreign`, 0..1, is how much of the chunk is in another script or language than the text: that part cannot contain
     the text's words. `second` is its score by the second encoder, None without one. `expected` is the share, 0..1 by

@@ -31,8 +31,8 @@ CANDIDATES_A_HIT = 4
 
 SYNONYM = 0.8
 """
-What a synonym is worth beside the word itself. Loose questions over React's documentation have an MRR of .332, with 0.5
-of .325 (half for choosing); over memories .720 with either, .715 without synonyms.
+Worth of a synonym beside the word itself. Loose questions over React's documentation have an MRR of .332, with 0.5 of
+.325 (half for choosing); over memories .720 with either, .715 without synonyms.
 """
 
 RARE_SYNONYM = 500
@@ -65,9 +65,9 @@ class Blend(NamedTuple):
 
 SCORE = Blend(first=0.6, unknown_cost=0.2, titled=0.45, title_cost=0.05, whole=0.05)
 """
-What scores by meaning are made of. Of 120 draws of these numbers none was better by more than .02 on the half for
-choosing, or at all on the other. With `title_cost` 0.05 loose questions over memories find their note first in .66 of
-the cases, with 0.08 in .60 (half for choosing).
+Parts of scores by meaning. Of 120 draws of these numbers none was better by more than .02 on the half for choosing, or
+at all on the other. With `title_cost` 0.05 loose questions over memories find their note first in .66 of the cases,
+with 0.08 in .60 (half for choosing).
 """
 
 EVIDENCE = SCORE._replace(unknown_cost=0.0)
@@ -77,12 +77,12 @@ says, but not deny it: that would keep out .03 of the answers in one language, a
 """
 
 UNKNOWN_LABEL_COST = 0.2
-"""What a title or a question that the second encoder does not know costs at most, in scores and as evidence."""
+"""Most that a title or a question that the second encoder does not know costs, in scores and as evidence."""
 
 QUESTION_COST = 0.05
 """
-What a question that a note names costs as its text. With it, a memory is found by its own questions; without the cost
-it would outrank texts that say it.
+Cost of finding a text by a question that its note names. With it, a memory is found by its own questions; without the
+cost it would outrank texts that say it.
 """
 
 SAME_QUESTION = 0.95
@@ -143,10 +143,10 @@ FADED = 0.15
 """Largest share of a score that age takes. By hand."""
 
 IMPORTANCE = 0.04
-"""What importance adds or takes for each 1.0 above or below 0.5, so 0.02 at most. By hand."""
+"""Gain or loss for each 1.0 of importance above or below 0.5, so 0.02 at most. By hand."""
 
 PINNED = 0.05
-"""What a pin adds. By hand."""
+"""Gain of a pinned note. By hand."""
 
 SESSION = "from a session, not kept on purpose"
 """The label of a session that was captured, and the reason of what it loses."""
@@ -155,7 +155,7 @@ SESSION_LOSS = 0.15
 """Share of its score that a session loses. Beside 200 of them .45 of memories come first (.43 alone), with 0.05 .42."""
 
 OPENED = 0.01
-"""What use adds for each doubling of the times a note was opened. By hand."""
+"""Gain for each doubling of the times a note was opened. By hand."""
 
 MOST_OPENED = 0.03
 """The most that use adds. By hand."""
@@ -165,8 +165,8 @@ FORGOTTEN_DAYS = 90.0
 
 OUTCOMES: Mapping[str, float] = MappingProxyType({"success": 0.03, "partial": 0.0, "failed": -0.05})
 """
-What the outcome of a decision adds. By hand: as much as use adds at most, and less than a leg's share, so that what
-failed is still found by whoever is about to do it again.
+Gain by a decision's outcome. By hand: as much as use adds at most, and less than a leg's share, so that a failed
+decision is still found by someone about to do it again.
 """
 
 SUPERSEDED = 0.4
@@ -184,8 +184,8 @@ in the words of a checkpoint, the next one of the same work has less in 9 % of t
 
 THEN = 0.15
 """
-What a date adds that the question says. Of 20 dated questions 6 find their note first without it, 15 with 0.05,
-all with 0.1 or more (half for choosing). It only adds, and is small, so that a wrong guess hides nothing.
+Gain of a note with the date that the question names. Of 20 dated questions 6 find their note first without it, 15 with
+0.05, all with 0.1 or more (half for choosing). It only adds, and is small, so that a wrong guess hides nothing.
 """
 
 NEWEST, NEWEST_AMONG = 0.12, 0.1
@@ -202,7 +202,7 @@ FREE_PLACES = 1
 
 CROWDED, MOST_CROWDED = 0.03, 0.12
 """
-What each further hit of one note costs more than the one before, and the most it costs. The title lifts all chunks of
+Cost of each further hit of one note above that of the hit before, and the most it costs. The title lifts all chunks of
 its note together. Korean headings that look for Korean sections have an nDCG@10 of .446, with 0.10 of .431; loose
 questions find as many answers among five.
 """
@@ -211,7 +211,7 @@ MOST_SESSIONS, FIRST_HITS = 2, 5
 """Most hits from captured sessions among so many first hits, unless they are asked for. By hand."""
 
 REPEATED = 0.12
-"""What a text costs that repeats an earlier hit. By hand."""
+"""Cost of a text that repeats an earlier hit. By hand."""
 
 # -- is there an answer at all
 
@@ -240,12 +240,12 @@ questions that have an answer (benchmarks).
 
 ACROSS = 0.03
 """
-What a text in another language gains as evidence: the same answer is nearer to a question in its own. With it as many
+Gain of a text in another language as evidence: the same answer is nearer to a question in its own. With it as many
 answers across languages are sure as without the query adapter (.90 of XQuAD's, Chinese to English).
 """
 
 BY_WORDS_ALONE = 0.5 / 0.6
-"""What a score by words is worth as evidence without meaning: 0.6 by words is as sure as 0.5. By hand."""
+"""Evidence of a score by words without meaning: 0.6 by words is as sure as 0.5. By hand."""
 
 CLOSEST = 3
 """Most notes that are shown where nothing clearly answers. By hand."""

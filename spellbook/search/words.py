@@ -94,10 +94,10 @@ class QueryWord:
 @dataclass(frozen=True, slots=True)
 class Query:
     """
-    What to ask the index for: any or `all` of `terms`, and always every phrase of `required`.
+    A query of the index by words: any or `all` of `terms`, and always every phrase of `required`.
 
-    If the vault has a quoted phrase nowhere, such as a film's title in another language, `instead` is asked for, if
-    the question has more than quotes.
+    If the vault has a quoted phrase nowhere, such as a film's title in another language, `instead` is asked for, if the
+    question has more than quotes.
     """
 
     terms: tuple[Term, ...] = ()
@@ -183,7 +183,7 @@ class Chosen:
 
 
 class Words:
-    """What a query finds: `legs` by chunk number. Of more than `most_words` words the rarest are looked for."""
+    """Result of a query: `legs` by chunk number. Of more than `most_words` words the rarest are looked for."""
 
     def __init__(
         self, loaded: LoadedIndex, query: Query, total: int, guides: int = 0, most_words: int = _MOST_PARTS

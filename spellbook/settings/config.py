@@ -61,7 +61,7 @@ _ADDRESS = re.compile(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """
-    What the config.toml of a vault may set.
+    Settings in the config.toml of a vault.
 
     `chunk_tokens`: the most tokens of a chunk, estimated.
     `cache_mb`: the most megabytes of vectors on disk, including those in use.
@@ -144,7 +144,7 @@ class Config(Settings):
 
     @property
     def category_rules(self) -> Mapping[str, str]:
-        """What `categories` say of tags (`#decision`) and of folders and globs (`Projects/`, `adr/*.md`)."""
+        """Rules of `categories` for tags (`#decision`) and for folders and globs (`Projects/`, `adr/*.md`)."""
         return {name: text for name, text in self.categories.items() if is_category_rule(name)}
 
     @property

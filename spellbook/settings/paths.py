@@ -24,7 +24,7 @@ OBSIDIAN = tuple(
         "plugins/periodic-notes/data.json",
     )
 )
-"""What is read of Obsidian's settings in a vault; see `vault/obsidian.py`."""
+"""Files of Obsidian's settings in a vault that are read; see `vault/obsidian.py`."""
 
 _PLAIN = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-")
 

@@ -42,14 +42,14 @@ _KINDS = {
     r"""'(?:[^'\\]|\\.){30,}|"[^"]{30,}|[\[{(].{30,}?""",
 }
 """
-What a value looks like: any text, such before `: `, a message or nothing; a number, or one with its rank; a count, as
-`3 notes`; a word; what `repr` gives, whole or cut.
+Patterns of values: any text, such before `: `, a message or nothing; a number, or one with its rank; a count, as `3
+notes`; a word; a `repr`, whole or cut.
 """
 
 _PREFIX = "spellbook: "
 
 _SEPARATORS = (("; ", "; "), (" and ", ", "), (", ", ", "), (r"(?<=[.?!]) +(?![a-z])", " "))
-"""What stands between messages in a row, and between their translations."""
+"""Separators of messages in a row, and of their translations."""
 
 
 def language() -> str:

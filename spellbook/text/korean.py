@@ -40,7 +40,7 @@ _CLOSED_NAMES = frozenset("013678LMNR")
 """Digits and capital letters whose names end with a consonant: 일, 엘."""
 
 _READ_RIEUL = re.compile(r"le?$|[178LR]$")
-"""Those that end with ㄹ, after which 으로 is 로."""
+"""Readings that end with ㄹ, after which 으로 is 로."""
 
 _ASIDE = re.compile(r"(?<=\S)\s*(?:\([^()]*\)|\[[^][]*\])$")
 

@@ -37,7 +37,7 @@ class Documents(Vault):
 
 class _LeftOut(Ignored):
     """
-    What `.spellbookignore`, every `.gitignore`, `FOLDERS` and the place of the vault leave out.
+    Paths that `.spellbookignore`, every `.gitignore`, `FOLDERS` and the place of the vault leave out.
 
     In a repository, each `.gitignore` above the root counts too, but for the root itself: a person has named it.
     """

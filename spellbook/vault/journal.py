@@ -108,7 +108,7 @@ class Trace:
 @dataclass(frozen=True, slots=True)
 class Entry:
     """
-    What one command or tool changed; `at` is in seconds since 1970.
+    The changes of one command or tool; `at` is in seconds since 1970.
 
     `traces` has one item a file, from its first state to its last. `undoes` is the entry that this one undid.
     `is_whole` is false while the command runs, and for good if it was killed. `session` is the client's, "" for none.

@@ -357,7 +357,7 @@ class Watcher:
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
-    """What tells a folder from another one of the same name; None if there is none."""
+    """Return the identity of a folder, which differs from another one of the same name; None if there is none."""
     try:
         status = os.stat(folder)
     except OSError:

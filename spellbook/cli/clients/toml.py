@@ -1,7 +1,7 @@
 """
-TOML, edited as text as `jsonc` edits JSON: what an edit does not name keeps its every byte, and comments stay.
+TOML, edited as text as `jsonc` edits JSON: every other byte stays.
 
-Each result is read again: an edit that would change anything else is Malformed, as where a table stands in one line.
+Each result is read again: an edit that would change anything else, as in a table on one line, is Malformed.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def keep(shown: View) -> Response:
 
 
 def manifest(shown: View) -> Response:
-    """What a browser needs to put the pages on a home screen, and to share texts and addresses to a new note."""
+    """Return what a browser needs to put the pages on a home screen, and to share texts and addresses to a new note."""
     say = shown.say
     icon = {"src": "/static/spellbook.svg", "type": "image/svg+xml", "sizes": "any", "purpose": "any"}
     places = [("/new", say("New note"))] * shown.may("write") + [("/search", say("Search"))]

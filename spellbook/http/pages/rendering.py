@@ -82,7 +82,7 @@ Show = Callable[[str], tuple[str, str]]
 """Returns the address of the picture that a target names, or "" and why it is not shown."""
 
 IMAGES = "/image/"
-"""What the address of every picture begins with."""
+"""The beginning of the address of every picture."""
 
 _MOST_NAMED = 300
 """Letters of the name or address of a picture that is not shown."""

@@ -1,5 +1,5 @@
 """
-What every page is made with: the request, the API's verbs, the templates, and the language of the browser.
+The basis of every page: the request, the API's verbs, the templates, and the language of the browser.
 
 A page asks the same verbs as /api and /admin, with the same checks and rights. An action is a form's POST to /do/…,
 which says what to do and goes back to a page; with a cookie it needs the value that only our own pages know.
@@ -128,7 +128,7 @@ class View(Call):
 
     @property
     def csrf(self) -> str:
-        """What a form must send back, "" where no cookie is needed."""
+        """Return the value that a form must send back, "" where no cookie is needed."""
         return Tokens.csrf(self.request.cookies[COOKIE]) if self.caller.by_cookie else ""
 
     def back(self, verb: str = "", path: str = "", to: str = "") -> Response:

@@ -1,4 +1,4 @@
-"""What the conditions of a filter mean in SQL, on the table notes."""
+"""Conditions of a filter as SQL on the table notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What notes link to, as written, and where files went; where a link leads is for `links.Files` to say."""
+"""Links of notes as written, and where files were moved; `links.Files` decides where a link leads."""
 
 from __future__ import annotations
 

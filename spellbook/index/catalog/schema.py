@@ -55,7 +55,7 @@ class ChunkRow(NamedTuple):
 
 
 class LabelRow(NamedTuple):
-    """What names a whole note: its title, or a question that it answers, as `kind` says; it has a vector of its own."""
+    """A name for a whole note: its title, or a question that it answers, as `kind` says; it has a vector of its own."""
 
     kind: str
     text: str
@@ -89,7 +89,7 @@ class FileEntry(NamedTuple):
 
 
 class KnownFile(NamedTuple):
-    """What the catalog knows of a file."""
+    """A file as the catalog knows it."""
 
     stamp: Stamp
     read_ns: int
@@ -150,7 +150,7 @@ class StoredChunk(NamedTuple):
 
     @property
     def suffix(self) -> str:
-        """What is added to the note's id to name this chunk; see `chunks.Chunk`."""
+        """The end of the chunk's id, behind the note's id; see `chunks.Chunk`."""
         return self.id[len(self.note) :]
 
     @property

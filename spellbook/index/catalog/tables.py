@@ -213,7 +213,7 @@ ADDED = (
         AND {_USED} AND NOT EXISTS (SELECT 1 FROM second WHERE second.key = chunks.key)
     """,
 )
-"""What is done after chunks were added, those after the number `last`."""
+"""Statements to run after chunks with numbers above `last` were added."""
 
 _CARRIED = ("meta", "vectors", "spared", "second", "moves", "uses", "sessions", "counters", "errors", "resolved")
 """The tables that are carried over, as they are: 0.2.0, the first version that was published, kept them so."""

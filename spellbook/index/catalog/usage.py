@@ -39,7 +39,7 @@ class Use:
 
 
 class FailureKind(NamedTuple):
-    """What equal errors have in common; `message` has no values in it, so no text of notes or questions."""
+    """The part that equal errors have in common; `message` has no values in it, so no text of notes or questions."""
 
     code: str
     verb: str
