@@ -1,8 +1,8 @@
 """
-Where everything is in a container, and which embedder its variables name.
+Places in a container, and the embedder that its variables name.
 
-Variables that other programs use too (EMBEDDING_MODEL …) are read here alone: in a shell that has them for another
-program they must not embed a vault anew, nor send it away.
+Variables that other programs use too (EMBEDDING_MODEL …) are read here alone: in another program's shell they must not
+embed a vault anew, nor send it away.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def layout(environment: Mapping[str, str] = os.environ, mounted: Path = Path(MOU
 
 
 def prepare(places: ContainerLayout) -> list[str]:
-    """Make the folders, and the vault if it is empty as `init` does. Return notes for a person. Raises StorageError."""
+    """Make the folders, and an empty vault as `init` does; return notes for a person. Raises StorageError."""
     for folder in (places.root, places.root / "state"):
         _check(folder)
     said = [*places.notes]
@@ -78,7 +78,7 @@ def prepare(places: ContainerLayout) -> list[str]:
 
 
 def embedding(vault: Path) -> str:
-    """Say which embedder the vault is used with, by the variables that are set and by its settings."""
+    """Say in words which embedder the vault is used with, by the variables that are set and by its settings."""
     settings = config.load(vault)
     name = embedders.create(settings.embedder, settings.threads).name
     return f"Notes are embedded by {name}. SPELLBOOK_EMBEDDER names another embedder."
@@ -111,7 +111,7 @@ def _check(folder: Path) -> None:
 
 
 def _embedder(environment: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return the embedder that the variables name, "" if none, and which do nothing here. Raises InvalidInput."""
+    """Return the embedder that the variables name, "" if none, and ignored variables. Raises InvalidInput."""
     given = {name: value.strip() for name, value in environment.items()}
     provider, model, dimensions = (given.get(name, "") for name in _MODEL)
     unused = {"EMBEDDING_CONTEXT_LENGTH", "QDRANT_URL"}

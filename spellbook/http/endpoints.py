@@ -1,8 +1,6 @@
 """
-Endpoints of the API: the verb that each is of, the function that answers, and the route and description made of it.
-
-The table of verbs has what each takes and the right that it needs; the model that checks a request, and the OpenAPI
-document, are made of it.
+Endpoints of the API, each with its verb and function. The table of verbs says arguments and rights; models, routes and
+OpenAPI are made of it.
 """
 
 from __future__ import annotations
@@ -72,11 +70,10 @@ class Reply:
 @dataclass(frozen=True)
 class Endpoint:
     """
-    One method of one address.
+    One method of one address: `verb` runs in a worker thread, its docstring is the description.
 
-    `verb` runs in a worker thread with the arguments of `declared`; its docstring is the description. `names` are
-    arguments that are called otherwise here, each with the table's name. `statuses` are those of an answer, the usual
-    one first; 304 has no body.
+    `names` maps arguments renamed here to the table's names. `statuses` are those of an answer, the usual one first;
+    304 has no body.
     """
 
     method: str
@@ -188,9 +185,8 @@ def _arguments_of(endpoint: Endpoint, request: Request, body: bytes) -> BaseMode
 
 def checked(endpoint: Endpoint, arguments: Mapping[str, Any], *, is_json: bool = False) -> BaseModel:
     """
-    Return an endpoint's arguments, checked. Raises InvalidFields, which names what is wrong with each field.
-
-    A query and a form are text, and `12` is a number there. In JSON only a number is one.
+    Return an endpoint's arguments. Raises InvalidFields, which names each field's fault; only text holds numbers as
+    `12`.
     """
     unicode.check(arguments)
     model = endpoint.model
@@ -253,7 +249,6 @@ def _no_number(name: str) -> NoReturn:
 
 
 def _decode_object(value: object) -> object:
-    """Decode an object that a query holds as JSON text."""
     if not isinstance(value, str):
         return value
     try:

@@ -1,9 +1,8 @@
 """
-Look up notes and sections by the names that people and agents use: one rule for every verb. Also choose the folder of
-an agent's new note.
+Look up notes and sections by the names that people and agents use: one rule for every verb.
 
-An id or a path goes before a title, so that no note can take the place of another by its title. After it come, as for
-links, the name of a file and an alias. A name that several notes have names none of them.
+An id or a path goes before a title, so that no note can take another's place by its title. File names and aliases
+follow, as for links. A name of several notes names none. Also chooses the folder of an agent's new note.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ def named(index: Index, id: str) -> tuple[list[StoredChunk], bool]:
     """
     Return the chunks that `id` names, in order, and whether they are a whole note, else one chunk of it.
 
-    It is an id, a path (also without `.md`, or with the vault's folder), a title, the name of a file, an alias, or a
-    wikilink; and a heading after `#`. Raises MemoryNotFound, and InvalidInput, which names them, if several are meant.
+    It is an id, a path (also without `.md`, or with the vault's folder), a title, a file name, an alias, or a wikilink;
+    and a heading after `#`. Raises MemoryNotFound, and InvalidInput, which names them, if several match.
     """
     written, there = bare(index, id), ""
     marks = [at for at, letter in enumerate(written) if letter == "#"][:_MOST_MARKS]
@@ -119,8 +118,8 @@ def _ways(index: Index, name: str, is_link: bool) -> Iterator[Sequence[str]]:
 
 def folder_of(index: Index, category: str, topic: str, own: str = "") -> str:
     """
-    Return the folder of an agent's note: below the one that settings choose, else the first that stands for its
-    category, else `own` or what its category is called. Raises InvalidInput for a choice that cannot hold notes.
+    Return the folder of an agent's note: below the folder in the settings, else the first for its category, else `own`
+    or the category's name. Raises InvalidInput for a folder that cannot hold notes.
     """
     own, config = own or category, index.config
     chosen = composed(config.folders.get("memories", "")).removesuffix("/")

@@ -43,7 +43,7 @@ SCOPES = ("public", "team", "private")
 _OUTSIDE = re.compile(
     r"[^\w/]*(?:(?:https?|ftp|file|data|javascript):|www\.|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}/)|.*(?:://|\.pdf\b)"
 )
-"""An address, with or without its scheme, in brackets or behind letters that nobody sees; or a PDF."""
+"""An address, with or without its scheme, in brackets or behind invisible letters; or a PDF."""
 
 _CALLS_ITSELF = re.compile(r"""(?is)((?:^|\n)["']?trust["']?[ \t]*:(?:(?!\n[^\s-]).)*?)\btrusted\b""")
 """The key `trust`, with its further lines, up to the word `trusted`."""
@@ -108,7 +108,7 @@ def is_guide(path: str, data: bytes) -> bool:
 
 
 def needed(meta: Meta, *parts: Meta) -> dict[str, str]:
-    """Return what the frontmatter `meta` lacks for a text that was made of notes with the frontmatter of `parts`."""
+    """Return the keys that the frontmatter `meta` lacks for a text made of notes with the frontmatter of `parts`."""
     scope = max(map(privacy_of, parts), key=SCOPES.index)
     wanted = {KEY: scope} if SCOPES.index(privacy_of(meta)) < SCOPES.index(scope) else {}
     return wanted | kept_label(meta, *parts)

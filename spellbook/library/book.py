@@ -1,7 +1,7 @@
 """
-Spellbook: a vault opened with its files and its index, and all verbs on it.
+Spellbook: a vault opened with its files and its index, and all verbs on it, from any thread.
 
-The command line, the MCP tools, the watcher and Python programs all use it. Verbs may be called from any thread.
+The command line, the MCP tools, the watcher and Python programs all use it.
 """
 
 from __future__ import annotations

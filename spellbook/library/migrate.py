@@ -2,9 +2,9 @@
 Switch to another embedder: build its vectors beside the old ones, then switch the index.
 
 Search uses the old vectors until the new ones are complete. Every batch is stored, so an interrupted migration
-continues where it stopped. The settings name the new embedder first, then the catalog switches in one transaction: if
-the process is killed in between, the next process completes the switch, and nothing is embedded twice. The old vectors
-are kept for a month, so that switching back embeds nothing either.
+continues. The settings name the new embedder first, then the catalog switches in one transaction: after a kill in
+between the next process completes the switch, and nothing is embedded twice. The old vectors are kept for a month, so
+that switching back embeds nothing either.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Estimate:
     """
     The cost of a migration: `missing` of `texts` must be embedded, which takes `seconds` and `bytes`.
 
-    Texts are those of chunks, as everywhere; labels only take time and room. `sampled` of the missing ones were
-    embedded for the estimate.
+    Only chunks' texts count; labels also need time and room. `sampled` of the missing ones were embedded for the
+    estimate.
     """
 
     embedder: str
@@ -74,10 +74,7 @@ class Migrated:
 
 def beside(index: Index, name: str) -> Index:
     """
-    Return `index` with the embedder `name`; both share the catalog.
-
-    Raises InvalidInput for an unknown embedder, if the environment sets another
-    one, or if the vault's settings may not name it.
+    Return `index` with the embedder `name`, on the same catalog. Raises InvalidInput if it is unknown or not allowed.
     """
     named = service(name)
     decided = index.config.embedder if index.config.embedder_given else ""
@@ -93,9 +90,7 @@ def beside(index: Index, name: str) -> Index:
 
 def run(index: Index, to: str, use: Callable[[Index], None], progress: Progress | None = None) -> Migrated:
     """
-    Switch the vault of `index` to the embedder `to`; `use` gets the new index once the vault has switched.
-
-    Raises as `beside`, `alone` and `build` do.
+    Switch the vault of `index` to `to`, then call `use` with the new index. Raises as `beside`, `alone` and `build`.
     """
     with alone(index):
         aside = beside(index, to)
@@ -134,9 +129,8 @@ def estimate(aside: Index) -> Estimate:
 
 def build(aside: Index, progress: Progress | None = None) -> int:
     """
-    Embed all texts without a vector of the new embedder, new ones included; return how many vectors were stored.
-
-    Raises EmbeddingError if it fails; the progress is kept.
+    Embed all texts without a vector of the new embedder, and return their number. Raises EmbeddingError; progress
+    stays.
     """
     stored = done = 0
     refused: set[str] = set()

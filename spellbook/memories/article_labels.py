@@ -51,7 +51,7 @@ def categories_of(categories: Sequence[str]) -> list[str]:
 
 
 def labels_of(metadata: object) -> ArticleLabels:
-    """Return what the caller says of an article. Raises InvalidInput."""
+    """Return the caller's labels of an article. Raises InvalidInput."""
     if metadata is None:
         return ArticleLabels()
     if not isinstance(metadata, Mapping):
@@ -96,7 +96,7 @@ def header(
     page: ArticlePage, names: Sequence[str], labels: ArticleLabels, own: str, address: str, *, is_read: bool
 ) -> dict[str, Any]:
     """
-    Return the frontmatter of a new article, without what `scribe` adds.
+    Return the frontmatter of a new article, without `scribe`'s keys.
 
     `address` is where it was saved from, and `own` the page's own. Given text is no page that `is_read`.
     """
@@ -118,7 +118,7 @@ def header(
 
 
 def _named_by(page: ArticlePage, address: str) -> str:
-    """Return what an article is called that does not say it: by the end of its address, or its file's name."""
+    """Return a name for an article without a title: the end of its address, or its file's name."""
     if page.url:
         parts = urlsplit(page.url)
         return unquote(parts.path.rstrip("/").rpartition("/")[2]) or parts.netloc

@@ -53,7 +53,7 @@ _NONE = "These notes are empty so far."
 
 @dataclass(frozen=True, slots=True)
 class NewestCheckpoint:
-    """The newest checkpoint: its chunk, what it says, and the decisions since, newest first."""
+    """The newest checkpoint: its chunk, its content, and the decisions since, newest first."""
 
     chunk: StoredChunk
     content: form.Checkpoint
@@ -120,7 +120,7 @@ class Briefing:
     last: LastSession | None = None
 
     def text(self, max_tokens: int) -> str:
-        """Return it as text of at most `max_tokens` (estimated); what matters most comes first."""
+        """Return it as text of at most `max_tokens` (estimated), the most important part first."""
         kept = [HEAD, *([_AGAIN] if self.compacted else [])]
         left = max_tokens - sum(map(_tokens, kept)) - _tokens(_KEEP)
         parts = [_preferences(self.preferences)] if self.preferences else []
@@ -174,7 +174,7 @@ class Briefing:
 
 
 def briefing(index: Index, compacted: bool = False, session: object = None) -> Briefing:
-    """Return what an agent should know at the start of its `session`, or after its conversation was `compacted`."""
+    """Return the briefing of an agent at the start of its `session`, or after its conversation was `compacted`."""
     listed = newest.living(index, _MOST_LISTED, {**form.PENDING, **TRUSTED})
     topics = index.catalog.topic_counts((*conditions(TRUSTED), NO_GUIDES, *index.visible))
     preferred, pinned = preferences(index), _newest(index, {"pinned": True})
@@ -186,7 +186,7 @@ def briefing(index: Index, compacted: bool = False, session: object = None) -> B
 
 
 def opening(index: Index, max_tokens: int) -> list[str]:
-    """Return the person's preferences and what is due for review as lines of at most `max_tokens`, for an agent."""
+    """Return the person's preferences and due reviews as lines of at most `max_tokens`, for an agent."""
     lines: list[str] = []
     for part, chunks in ((_preferences, preferences(index)), (_due, due_for_review(index))):
         lines += _fitting(part(chunks), max_tokens - sum(map(_tokens, lines))) if chunks else []
@@ -212,7 +212,7 @@ def due_for_review(index: Index) -> tuple[StoredChunk, ...]:
 
 
 def checkpoint(index: Index) -> NewestCheckpoint | None:
-    """Return the newest checkpoint that is not archived, as its file says it now; None if there is none."""
+    """Return the newest checkpoint that is not archived, as its file is now; None if there is none."""
     chunk = next(iter(_newest(index, {"category": form.CHECKPOINT, "status!": "archived"})), None)
     if chunk is None:
         return None

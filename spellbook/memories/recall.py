@@ -40,7 +40,7 @@ _HEADING = re.compile(r"^(#+ [^\n]*)\n\s*\n", re.M)
 _MOST_WORDS = 24
 """Rare words of a prompt that are looked for."""
 _CANDIDATES = 12
-"""Chunks that are looked at."""
+"""Chunks that are compared."""
 _RARE = 0.005
 """Share of the chunks that may have a rare word. By hand."""
 _FEW = 5
@@ -72,10 +72,9 @@ class Passage:
 
 def recall(index: Index, prompt: str, also: str | Sequence[str] = ()) -> tuple[Passage, ...]:
     """
-    Return at most three passages of as many notes, best first; none if nothing is sure.
+    Return at most three passages of as many notes, best first, none unsure; those for `also` come last.
 
-    What the further texts `also` find comes after what the prompt does. Raises InvalidInput for wrong texts, and
-    StorageError.
+    Raises InvalidInput for wrong texts, and StorageError.
     """
     texts = [prompt]
     if also:

@@ -2,8 +2,8 @@
 Wikis: folders of Markdown beside the vault that document a code base. They are searched and never written to.
 
 Each is indexed as a vault of its own, with the models and settings of the person's vault and a state folder by its real
-path. A wiki that lies in the vault, or a folder that lies in a wiki, is a filter on the index that has it already.
-Which folders may be read comes from the person, the client or the place of the process, never from a vault's settings.
+path. A wiki in the vault, or a folder in a wiki, is a filter on that index. The person, the client or the place of the
+process decides which folders may be read, never a vault's settings.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ Book = Any
 @dataclass(frozen=True)
 class Wiki:
     """
-    The folder `root` (a real path), and the book whose index has it.
+    The folder `root` (a real path), and the book whose index has it; paths are shown below `top` and begin with `name`.
 
-    Paths are shown below `top`, the wiki that it lies in or itself, and begin with `name`.
+    `top` is the wiki that it lies in, or itself.
     """
 
     book: Book
@@ -111,7 +111,7 @@ class Wikis:
         explain: bool = False,
     ) -> Answer:
         """
-        Search the wikis by meaning and by words, after a look at their folders; paths are as `Wiki.shown`.
+        Search the wikis by meaning and by words, after a scan of their folders; paths are as `Wiki.shown`.
 
         Raises InvalidInput, PermissionDenied, VaultNotFound; see `find`.
         """
@@ -127,7 +127,7 @@ class Wikis:
 
     def of_claude(self, verb: str, **question: Any) -> Answer | None:
         """
-        Return the answer of a search verb from Claude Code's own memory of this project, None if it is not read.
+        Return a search verb's answer from Claude Code's memory of this project, None if it is not read.
 
         Paths are whole. The list of memories gives titles and no hits. Raises InvalidInput, VaultNotFound.
         """
@@ -143,9 +143,9 @@ class Wikis:
 
     def index(self, path: str = "", *, full: bool = False, progress: Progress | None = None) -> dict[str, Any]:
         """
-        Update the index of the wikis, with all embeddings; return what was done. Of several wikis the numbers are sums.
+        Update the index of the wikis, with all embeddings, and return sums. Raises as `find`, and EmbeddingError.
 
-        Raises as `find` does, and EmbeddingError; search by words is up to date even then.
+        Search by words is up to date even after an EmbeddingError.
         """
         started, wikis = time.monotonic(), self.find(path)
         reports = {id(book): book.reindex(full=full, progress=progress) for book in _books(wikis)}
@@ -162,7 +162,7 @@ class Wikis:
         }
 
     def status(self, path: str = "") -> dict[str, Any]:
-        """Return the state of the wikis' index, without a look at the folders. Raises as `find` does."""
+        """Return the state of the wikis' index, without a scan of the folders. Raises as `find` does."""
         wikis = self.find(path)
         books = _books(wikis)
         states = [book.state() for book in books]
@@ -189,8 +189,8 @@ class Wikis:
         Return the wiki at `path`; without one the wikis that the person named, else that of the project.
 
         A relative path is looked for in the project, beside the wikis and in the vault. All links are resolved first.
-        Raises PermissionDenied for a folder that lies in no wiki, nor in the project or the vault, or in a dot-folder
-        there; VaultNotFound if there is no such folder; InvalidInput for what is no path.
+        Raises PermissionDenied for a folder in no wiki, project or vault, or in a dot-folder there; VaultNotFound if
+        there is no such folder; InvalidInput for an invalid path.
         """
         self.book.follow()
         project = paths.project() or (os.getcwd() if os.path.isdir(FOLDERS[0]) else "")
@@ -285,7 +285,7 @@ def _readable(root: Path) -> Path:
 
 
 def _is_indexed(book: Book, root: Path) -> bool:
-    """Say whether the vault's own index has what is in `root`."""
+    """Say whether the vault's own index covers `root`."""
     vault = book.config.vault
     inside = root.relative_to(vault).as_posix() if root.is_relative_to(vault) else ""
     return inside == "." or bool(inside and _is_in(root, vault) and not book.index.vault.ignores(f"{inside}/"))

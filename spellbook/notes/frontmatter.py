@@ -1,8 +1,7 @@
 """
-Frontmatter: parse and write the YAML block at the top of a note.
+Frontmatter: parse and write the YAML block at the top of a note, in bounds that hostile YAML cannot exceed. Pure.
 
-Valid values are kept even if others are faulty, and faults have a line. Hostile YAML cannot hang, crash or exhaust
-memory. Pure.
+Valid values are kept even if others are faulty, and faults have a line.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 from spellbook.system.lazy import frontmatter, yaml
 
 FRONTMATTER = re.compile(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
-"""Matches the block, a BOM before it included; group 1 is what stands between the rules."""
+"""Matches the block, a BOM before it included; group 1 is the YAML between the rules."""
 
 _PLAIN_LINK = re.compile(r"\[\[[^\[\]\"\\\x00-\x1f\x7f-\x9f\ufeff\U00010000-\U0010ffff]+\]\]")
 """A wikilink that YAML spells within double quotes as it is, without escapes."""
@@ -82,9 +81,9 @@ class BadHeader(ValueError):
 
 def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
     """
-    Return the values of a block that `FRONTMATTER` matches, its repeated keys, and values that were read as text.
+    Return the values of a block that `FRONTMATTER` matches, repeated keys, and invalid dates and numbers kept as texts.
 
-    The latter look like a date or a number and are not valid. Raises BadHeader.
+    Raises BadHeader.
     """
     handler = _handler()()
     values, _ = frontmatter.parse(block, handler=handler)
@@ -198,10 +197,9 @@ def _refuse_depth(events: Iterable[yaml.Event]) -> None:
 
 def _survey(root: yaml.Node) -> _Lines:
     """
-    Turn every key of the tree and the LABELS into text, as written, and return the repeated keys.
+    Turn every key of the tree and the LABELS into text, as written, and return the repeated keys. Raises BadHeader.
 
-    Aliases are followed each time they are used, so a value that would grow huge or endless is refused. Raises
-    BadHeader.
+    Aliases are followed each time they are used, so a value that would grow huge or endless is refused.
     """
     repeated: dict[tuple[str, int], None] = {}  # a node with aliases is met more than once
     left, letters = _MOST_NODES, _MOST_LETTERS
@@ -284,7 +282,7 @@ def dump(value: object, style: str | None = None) -> str:
 
 @cache
 def _dumper(style: str | None) -> type[yaml.SafeDumper]:
-    """Return what writes values with this quote for text."""
+    """Return a dumper that writes values with this quote for text."""
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, data: object) -> bool:
@@ -304,7 +302,7 @@ def _dumper(style: str | None) -> type[yaml.SafeDumper]:
 
 
 def line_at(text: str, at: int) -> int:
-    """The 1-based line of the character `at`."""
+    """Return the 1-based line of the character `at`."""
     before = text[:at]
     ends = len(re.findall(r"\r\n|\r|\n", before)) if "\r" in before else before.count("\n")
     return ends + 1

@@ -1,8 +1,8 @@
 """
-A note: one Markdown file as text, metadata and blocks.
+A note: one Markdown file as text, metadata and blocks. Pure: bytes in, values out.
 
-Faulty frontmatter never prevents reading: the body is kept and the fault reported. An edit changes only the
-requested characters. Pure: bytes in, values out; no file is opened here.
+Faulty frontmatter never prevents reading: the body is kept and the fault reported. An edit changes only the requested
+characters.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spellbook.text import encoded
 from spellbook.text.unicode import composed
 
 TEMPLATE = "t2"
-"""Names the form of `Chunk.embedded`, what of a note is embedded; part of the embedding fingerprint."""
+"""Names the form of `Chunk.embedded`; part of the embedding fingerprint."""
 
 MOST_BYTES = 10_000_000
 """Larger files are reported, not read."""
@@ -48,7 +48,7 @@ _DRAWING = re.compile(r"^==⚠.*EXCALIDRAW VIEW.*|^# Excalidraw Data[ \t]*$|^(?:
 # A quick test, that begins with a letter to look for. `](#part)` is a link into the page.
 _MAY_BE_TAG = re.compile(r"#(?=[^\s#])(?<![^\W_]#)(?<!\]\(#)")
 MERGED = "merged"
-"""The key under which stand the ids and paths of notes that were merged into this one."""
+"""The key with the ids and paths of notes that were merged into this one."""
 
 LEVELS = {"low": 0.2, "medium": 0.5, "high": 0.8}
 """Values in 0..1 of the words of `importance`."""
@@ -70,10 +70,7 @@ class Fault:
 
 class Stamp(NamedTuple):
     """
-    A file's status without opening it: bytes, nanoseconds, inode.
-
-    `ctime_ns` is when the file was last changed in any way: no editor can set it back. It is 0 where the system does
-    not know it (Windows).
+    A file's status without opening it: bytes, nanoseconds, inode; editors cannot set `ctime_ns` back (0 on Windows).
     """
 
     size: int
@@ -89,7 +86,7 @@ class Note:
 
     `text` is the whole file, BOM included, so that `encode` gives the file's bytes back; `body` begins at the character
     `body_at` and the 1-based line `body_line`, and has the lines `body_lines`. `meta` holds the frontmatter as plain
-    values, empty where it has a fault. `data` are the first characters and the ends of what nobody reads as words.
+    values, empty where it has a fault. `data` are the first characters and the ends of text that is not words.
     """
 
     path: str
@@ -146,7 +143,7 @@ class Note:
 
     @property
     def kind(self) -> str:
-        """Frontmatter `kind`, else `memory` for what Spellbook wrote and `note` for a person's."""
+        """Frontmatter `kind`, else `memory` for a note that Spellbook wrote and `note` for a person's."""
         return _one(self.meta.get("kind"))[:_MOST_NAME] or ("memory" if self.declared_id else "note")
 
     @property

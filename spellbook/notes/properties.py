@@ -1,6 +1,6 @@
 """
-Properties: keys of a note's own in its frontmatter; and in its text fields as Dataview reads them, check boxes, and
-dates as Tasks writes them, but for those in code, formulas and comments. Pure.
+A note's own keys in its frontmatter, and in its text Dataview's fields, check boxes and dates of Tasks; not in code.
+Pure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DATES = "created,date,date created,created_at,updated,modified,date modified,up
 _KNOWN = {*_RULING, *_DATES.split(","), *VALID, "language", "lang", "cssclass", "cssclasses"}
 _WRITTEN = "type,source,saved_from,source_type,author,published,fetched,description,summary,confidence,user_involvement"
 _KEPT = {*_KNOWN, *_WRITTEN.split(","), "agent", "review", "source_hash"}
-"""Keys of what Spellbook writes; in a person's note some of them are the person's own."""
+"""Keys that Spellbook writes; in a person's note some of them are the person's own."""
 _MOST_OWN, _MOST_LISTED, _MOST_LETTERS = 1_000, 10, 200
 
 _DATED = {"📅": "due", "📆": "due", "🗓": "due", "⏳": "scheduled", "⌛": "scheduled", "🛫": "start"}

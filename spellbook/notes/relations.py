@@ -1,7 +1,7 @@
 """
-Relations: the keys of frontmatter that name other notes, and how their values name one.
+Relations: the keys of frontmatter that name other notes, by wikilink, id or path, not in prose or web addresses. Pure.
 
-A wikilink, an id or a path names a note; prose and web addresses do not. `links` resolves the names. Pure.
+`links` resolves the names.
 """
 
 from __future__ import annotations

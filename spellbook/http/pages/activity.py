@@ -1,4 +1,4 @@
-"""The page of changes: the log by day and session, with undo, and what lies in the trash."""
+"""The page of changes: the log by day and session, with undo, and the trash."""
 
 from __future__ import annotations
 

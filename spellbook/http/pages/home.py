@@ -1,4 +1,6 @@
-"""The first page: a box that asks and keeps, notes of agents, what is due and open; and what a browser installs."""
+"""
+The first page: a box that asks and keeps, notes of agents, due reviews and open decisions; and the browser's manifest.
+"""
 
 from __future__ import annotations
 

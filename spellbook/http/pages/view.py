@@ -100,7 +100,7 @@ class View(Call):
 
     @property
     def has_sessions(self) -> bool:
-        """Whether the vault has captured sessions, or they are captured on this machine."""
+        """Whether the vault has captured sessions, or capture is on here."""
         is_on = Ledger(str(self.book.config.vault)).switch.get("on", False)
         return is_on or not self.book.index.catalog.unmatched((ON_PURPOSE,), self.book.index.visible)
 
@@ -179,7 +179,7 @@ def _route(method: str, path: str, handler: Handler, right: May, thread: Callabl
 
 
 def asking(verb: Callable[..., Any]) -> Handler:
-    """Return what asks a verb of the API, without arguments, and goes back to the page."""
+    """Return a handler that asks a verb of the API, without arguments, and goes back to the page."""
 
     @wraps(verb)
     def ask(shown: View) -> Response:

@@ -53,7 +53,7 @@ def in_sql(database: Database, conditions: Sequence[Condition], chunks: bool = F
     """
     Return `conditions` as SQL, and its values. Raises InvalidInput for an unknown key, or for too many.
 
-    A field in the text counts for its note, or where `chunks` are asked for, for its chunk.
+    A field in the text counts for its note, or for its chunk if `chunks`.
     """
     if len(conditions) > MOST_KEYS:
         raise InvalidInput(f"The filter has {len(conditions)} keys.", f"{MOST_KEYS} are the most.")
@@ -98,9 +98,9 @@ def unmatched(
     database: Database, wanted: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
 ) -> tuple[Unmatched, ...]:
     """
-    Return the values of `wanted` that no note has among those that meet `visible`, with the nearest that one has.
+    Return the values of `wanted` that no note has among those that meet `visible`, with the nearest existing ones.
 
-    That is a look into the index a value. Globs of paths are compared with every path, and only if `paths` says so.
+    Each value is one index lookup. Globs are compared with every path, only if `paths`.
     """
     missing = [
         (condition.key, value)

@@ -29,9 +29,9 @@ class Waiting:
         """
         Return the vector keys that have no vector yet, likely questions' answers first.
 
-        First the texts that searches found by words, those of the latest search first. Then the labels of notes, which
-        are short and name all their texts, titles before questions. Then the texts edited last; a note with nine links
-        to it counts as ten times as young. With `labels_last` the labels come last.
+        Texts that searches found by words come first, those of the latest search before others. Labels of notes follow,
+        which are short and name all their texts, titles before questions. Then the texts edited last; a note with nine
+        links to it counts as ten times as young. With `labels_last` the labels come last.
         """
         texts, labels = self._texts(), self._labels()
         return [*texts, *labels] if labels_last else list(dict.fromkeys([*self.asked_for(), *labels, *texts]))

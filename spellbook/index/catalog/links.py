@@ -15,15 +15,13 @@ from spellbook.notes.relations import SUPERSEDES
 from spellbook.system.sqlite import Database
 
 LABELS = ("tags", "keywords", "entities")
-"""The keys of `fields` whose values relate two notes that share one: `search/related.py` weighs them."""
+"""Keys of `fields` that relate two notes with an equal value: `search/related.py` weighs them."""
 
 _STEPS = 5
-"""Steps, from a note to the note that supersedes it, that are followed. By hand: a row of such notes may be long."""
+"""Steps, from a note to the note that supersedes it, that are followed. By hand: a chain of such notes may be long."""
 
 _MOST_BETWEEN = 20
-"""
-Notes that are looked at beside those asked for and the notes that supersede these. By hand: each takes some 20 µs.
-"""
+"""Most notes read beside the given ones and their successors. By hand: each takes some 20 µs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class Links:
         connection.executemany("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def leaving(self, paths: Sequence[str]) -> list[Leaving]:
-        """Return what the catalog knows of notes that are about to be removed."""
+        """Return the hashes and ids of notes that are about to be removed."""
         rows = self._database.rows(
             """
             SELECT path, id, sha256, declared FROM files JOIN notes USING (path)
@@ -136,9 +134,9 @@ class Links:
 
     def superseding(self, paths: Collection[str] | None) -> list[Superseding]:
         """
-        Return what may supersede the notes at `paths`, what may supersede that, and so on for a few steps; or any note.
+        Return links that may supersede the notes at `paths`, or any note, and for a few steps their successors.
 
-        May: the links were found by a name of the note; where each leads is for `links.Files` to say.
+        The links match by a name of the note; `links.Files` decides where each leads.
         """
         if not self._database.rows(f"SELECT 1 FROM links WHERE relation = '{SUPERSEDES}' LIMIT 1"):
             return []
@@ -215,7 +213,7 @@ class Links:
         return self._fields("value IN (SELECT value FROM json_each(?))", keys, values)
 
     def fields(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
-        """Return what notes say under these keys of their frontmatter, folded, as (path, key, value)."""
+        """Return the values, folded, of notes under these keys of their frontmatter, as (path, key, value)."""
         return self._fields("ordinal < 0 AND path IN (SELECT value FROM json_each(?))", keys, paths)
 
     def _fields(self, where: str, keys: Iterable[str], listed: Iterable[str]) -> list[tuple[str, str, str]]:
