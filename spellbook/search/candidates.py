@@ -1,7 +1,7 @@
 """
-The candidates of a question: each text of it, `Question.also` too, finds chunks by meaning and by words.
+Candidates of a question: each text of it, `Question.also` too, finds chunks by meaning and by words. Only reads.
 
-Every chunk is scored under every text. Only reads. Scores are absolute, in 0..1.
+Every chunk is scored under every text, absolutely, in 0..1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spellbook.system.lazy import np
 from spellbook.text import languages, terms
 
 _SAMPLED = 800
-"""Letters of a chunk that its scripts are told from. By hand, for speed."""
+"""Letters of a chunk from which its scripts are detected. By hand, for speed."""
 _STEP = 4
 """A long sample is read in steps of so many letters. By hand, for speed."""
 _NAME = re.compile(r"(?<=[\w,] )[A-Z]\w*")
@@ -43,7 +43,7 @@ takes .02 nDCG@10 from a vault of twelve languages.
 _LATIN = {"latin": 1.0}
 """The scripts of most texts."""
 _REMEMBERED = 1_000
-"""Chunks whose scripts and language are kept, 300 to 600 bytes each: then their texts need not be looked at again."""
+"""Chunks whose scripts and language are kept, 300 to 600 bytes each, so that their texts need not be read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class Lookup:
     def by_meaning(
         self, limits: Sequence[Condition], wanted: int, reasons: list[str], time: When | None, *, pending: bool
     ) -> list[int]:
-        """Look for the nearest chunks, notes with the nearest titles, and what stands in for texts that are pending."""
+        """Find the nearest chunks, notes with the nearest titles, and pending texts by the second encoder."""
         loaded, vector = self._loaded, self.text.vector
         if vector is None:
             return []
@@ -219,9 +219,9 @@ class Lookup:
         self, chunks: Sequence[StoredChunk], written: Sequence[ChunkScripts], rows: dict[str, bytes]
     ) -> list[Match]:
         """
-        Return what the text has to do with each of `chunks`; `written` says how each is written, if that matters.
+        Return the scores of the text for each of `chunks`; `written` has their scripts and languages, if they matter.
 
-        `rows` are vectors of the second encoder by key; those that are missing are read and added.
+        `rows` are vectors of the second encoder by key; missing ones are read and added.
         """
         loaded, index, vector = self._loaded, self._loaded.index, self.text.vector
         # A service that is down may not have a scale yet.
@@ -308,7 +308,7 @@ class TextScripts(NamedTuple):
 
 
 class ChunkScripts:
-    """The scripts that a chunk is written in, with their shares, and its language, told where it matters."""
+    """The scripts that a chunk is written in, with their shares, and its language, detected where it matters."""
 
     __slots__ = ("_is_ascii", "_language", "key", "scripts")
 
@@ -337,7 +337,7 @@ def _is_known(scripts: Mapping[str, float]) -> bool:
 
 
 def scripts_of(chunk: StoredChunk, kept: OrderedDict[int, ChunkScripts]) -> ChunkScripts:
-    """Return how a chunk is written; the last that were looked at are `kept`, by number."""
+    """Return how a chunk is written; the last results are `kept`, by number."""
     known = kept.get(chunk.number)
     # A catalog that is begun anew gives the same numbers to other texts.
     if known is None or known.key != chunk.key:

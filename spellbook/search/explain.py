@@ -1,8 +1,4 @@
-"""
-Explain: how a question got its answer, and why a certain chunk is or is not a hit.
-
-Nothing is decided here: the search runs as always, and this reports what it did.
-"""
+"""Explain how a question got its answer, and why a chunk is or is not a hit; the search runs as always."""
 
 from __future__ import annotations
 
@@ -52,7 +48,7 @@ class ExplainedChunk(Place):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a question was answered: its words, what it says of time, the number of candidates, and a row a chunk."""
+    """How a question was answered: its words, its time, the number of candidates, and a row a chunk."""
 
     query: str
     mode: str

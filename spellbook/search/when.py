@@ -1,9 +1,9 @@
 """
-Time: what a question says of when, as a range of days or as "the newest", in Korean and English.
+The time in a question, as a range of days or as "the newest", in Korean and English. Pure.
 
-Only what clearly is a time is read: "in May" and "지난주" are, "May I" and "지난 버전" are not. The words of time are
-taken out of the question, which else would find notes about weeks. The date of a note is its `created`, else its
-`updated`, else the file's time. A date adds to a score and never takes away, so that a wrong guess hides nothing. Pure.
+Only a clear time is read: "in May" and "지난주" are, "May I" and "지난 버전" are not. Words of time are removed from the
+question, which would otherwise find notes about weeks. The date of a note is its `created`, else its `updated`, else
+the file's time. A date only adds to a score, so that a wrong guess hides nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class When:
 
     @property
     def reason(self) -> str:
-        """Say in one line what a note was preferred for."""
+        """Return in one line the reason why a note was preferred."""
         if self.newest:
             return f"newest: {self.words}"
         if self.first is None:
@@ -59,7 +59,7 @@ class When:
 
 
 def read(text: str, today: dt.date) -> When | None:
-    """Return what a question asked on `today` says of time, None if it says nothing or contradicts itself."""
+    """Return the time in a question asked on `today`, None if it names none or contradicts itself."""
     quoted = [match.span() for match in _QUOTED.finditer(text)]
     spans: list[Span] = []
     named: list[tuple[str, Days]] = []
@@ -91,7 +91,7 @@ def read(text: str, today: dt.date) -> When | None:
 
 
 def prefer(candidates: Sequence[Candidate], when: When, old: Mapping[str, Superseded], now: float) -> list[Candidate]:
-    """Add to the scores of the candidates whose notes are of the time that the question says; return the best first."""
+    """Add to the scores of notes from the time that the question names; return the best first."""
     if when.newest:
         best = max((candidate.score for candidate in candidates), default=0.0)
         near = [one for one in candidates if one.score and one.score >= best - weights.NEWEST_AMONG]
@@ -324,7 +324,7 @@ def _is_all(text: str, spans: Sequence[Span]) -> bool:
 
 
 def _without(text: str, spans: Sequence[Span]) -> str:
-    """Return the text without these spans; the text itself if nothing that can be asked for is left."""
+    """Return the text without these spans; the text itself if no word to search for is left."""
     left = text
     for start, end in sorted(spans, reverse=True):
         left = f"{left[:start]} {left[end:]}"

@@ -1,8 +1,8 @@
 """
-Words: what the index is asked for by the words of a question, the chunks that have them, and their scores.
+Words: the index's terms for a question's words, the chunks that have them, and their scores.
 
-The index has words as they are written. All rules for matching are here, so that a better rule needs no new index.
-Each word is asked for in the most exact form that the vault has. Scores are bm25 over the sum of the words' idf, 0..1.
+The index has words as they are written. All rules for matching are here, so that a better rule needs no new index. Each
+word is asked for in the most exact form that the vault has. Scores are bm25 over the sum of the words' idf, 0..1.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ _VIETNAMESE = re.compile("[ơưƠƯ\u1ea0-\u1ef9]")
 @dataclass(frozen=True, slots=True)
 class Term:
     """
-    One word or name: its `forms`, the most exact first, each one or more phrases.
-
-    `same` are its synonyms, and `word` is what they are synonyms of.
+    One word or name: its `forms`, the most exact first, each one or more phrases; `same` are the synonyms of `word`.
     """
 
     forms: tuple[tuple[Phrase, ...], ...]
@@ -67,7 +65,8 @@ class QueryWord:
     """
     A word or phrase of a question, the number of chunks that contain it, and its weight (the idf of bm25).
 
-    `same` are its synonyms. If the vault has these only, `part` is the first of them, and `word` is what was asked.
+    `same` are its synonyms. If the vault has only these, `part` is the first of them, and `word` the word in the
+    question.
     """
 
     part: Phrase
@@ -83,7 +82,7 @@ class QueryWord:
 
     @property
     def expression(self) -> Expression:
-        """Return what finds the word or a synonym."""
+        """Return the expression that finds the word or a synonym."""
         return AnyOf((self.part, *self.same)) if self.same else self.part
 
     def as_dict(self) -> dict[str, Any]:
@@ -171,7 +170,7 @@ class WordSynonyms:
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """
-    An expression (None if there is nothing to ask for), its words, and their synonyms, which are not in it.
+    An expression (None for nothing to ask), its words, and their synonyms, which are not in it.
 
     If it `quotes`, a chunk that does not match is no hit, whatever its meaning.
     """
@@ -226,9 +225,9 @@ class Words:
         self, matched: Mapping[int, float], listed: Sequence[int], limits: Sequence[Condition] = (), most_new: int = 0
     ) -> tuple[dict[int, float], dict[int, tuple[str, ...]]]:
         """
-        Return the scores `matched` with what synonyms are worth, and the synonyms by chunk.
+        Return the scores `matched` with those of synonyms, and the synonyms by chunk.
 
-        They are looked for in the chunks `listed`, and in `most_new` others within `limits`.
+        They are searched in the chunks `listed`, and in `most_new` others within `limits`.
         """
         scores, same = dict(matched), dict[int, tuple[str, ...]]()
         for alike in self._alike:
@@ -272,9 +271,9 @@ class Words:
 
 def words_in(loaded: LoadedIndex, words: Iterable[QueryWord], numbers: Sequence[int]) -> list[list[list[str]]]:
     """
-    Return which of a question's words each chunk has, as people write them, in the order of `numbers`.
+    Return the words of a question that each chunk has, as people write them, in the order of `numbers`.
 
-    A word is a row, followed by those of its synonyms that are there. What is in most chunks is left out.
+    A word is a row, followed by its synonyms that are there. Words of most chunks are left out.
     """
     rare = [word for word in dict.fromkeys(words) if 0 < word.chunks <= weights.MOST_COMMON]
     phrases = list(dict.fromkeys(phrase for word in rare for phrase in (word.part, *word.same)))

@@ -1,7 +1,7 @@
 """
-The environment variables that Spellbook reads: their names, and what may be done with each.
+Environment variables of Spellbook: their names, and what may be done with each.
 
-The module that needs a variable reads it itself, with `os.environ`. A `reindex` with nothing to do loads this module.
+The module that needs a variable reads it from `os.environ`. A `reindex` with nothing to do loads this module.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ VARIABLES = {
 Each variable with its kinds.
 
 `folder`, `folders` (with the separator of PATH between them) and `entry`: `spellbook install` copies it into a client's
-settings, since the server that the client starts does not see this shell. `index`: a change of it makes `reindex` look
-at the vault. `secret`: never written into a file.
+settings, since the server that the client starts does not see this shell. `index`: a change of it breaks the seal of
+`reindex`. `secret`: never written into a file.
 """
 
 

@@ -1,7 +1,7 @@
 """
-Two kinds of rename that Python's `os` lacks: exchange two files, and rename only if the name is free.
+Two atomic kinds of rename that Python's `os` lacks: exchange two files, and rename only if the name is free.
 
-Each is atomic. They return False where the system or the disk does not support them; callers then use a fallback.
+They return False where the system or the disk does not support them; callers then use a fallback.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""
-The stem of a Korean word, by a list of the most frequent particles and endings; the particle that fits a value. Pure.
-"""
+"""The stem of a Korean word, by a list of frequent particles and endings, and the particle that fits a value. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """
-Take changes back: give files the states that they had, as the journal recorded them.
+Reverse changes: give files the states that they had, as the journal recorded them.
 
-The journal keeps the texts of notes. Other files that a change replaced or removed lie in the trash, and come back from
-there.
+The journal keeps the texts of notes. Other replaced or removed files come back from the trash.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Step:
 
 
 def states(vault: Folder, path: str) -> set[str]:
-    """Return the states by which a trace may name what is at `path`, none if there is nothing."""
+    """Return the states that a trace may name for the file at `path`, none if there is nothing."""
     place = vault.root.joinpath(*path.split("/"))
     found: set[str] = set()
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -53,8 +52,8 @@ def revert(vault: Writer, steps: Sequence[Step], *, hard: bool = False) -> None:
     """
     Make the steps. A file that only moved goes back with its times. Raises Conflict, StorageError.
 
-    Other files than notes that a change added go to the trash. With `hard` they are deleted, and errors are logged:
-    the change failed.
+    Added files other than notes go to the trash. With `hard` they are deleted, and errors are logged: the change
+    failed.
     """
     trash = Trash(vault)
     going = [step for step in steps if step.then is None]
@@ -91,7 +90,7 @@ def revert(vault: Writer, steps: Sequence[Step], *, hard: bool = False) -> None:
 
 @contextlib.contextmanager
 def _logged(is_failure: bool) -> Iterator[None]:
-    """Log errors when a change that failed is taken back, whose own error is raised; else raise them."""
+    """Log errors of reverting a failed change, whose own error is raised; else raise them."""
     try:
         yield
     except (SpellbookError, OSError) as error:

@@ -1,7 +1,7 @@
 """
 Arguments that several verbs share: their defaults, bounds and help, for all doors.
 
-A bound that a room checks for programs in Python too has its name in `settings.limits`.
+A bound that a room checks for Python programs too has its name in `settings.limits`.
 """
 
 from __future__ import annotations
