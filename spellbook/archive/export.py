@@ -1,8 +1,4 @@
-"""
-Export a vault as JSON for programs or as a zip for people, without holding it in memory; both restore every byte.
-
-Each file comes with its permissions and time, and empty folders. The same vault gives the same zip.
-"""
+"""Export a vault as JSON for programs or as a zip for people, a file at a time; both restore every byte."""
 
 from __future__ import annotations
 

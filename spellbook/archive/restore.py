@@ -178,10 +178,10 @@ class Over:
 
     def _ignored_at_the_time(self) -> Callable[[str], bool]:
         """Return which files were ignored when the snapshot was taken, and are therefore not in it."""
-        then = self.files.get(IGNORE_FILE)
-        if then is None:
+        rules_file = self.files.get(IGNORE_FILE)
+        if rules_file is None:
             return lambda path: False
-        patterns = patterns_of(IGNORE_FILE, b"".join(self.blobs.pieces(then.sha256, IGNORE_FILE)))
+        patterns = patterns_of(IGNORE_FILE, b"".join(self.blobs.pieces(rules_file.sha256, IGNORE_FILE)))
         return partial(leaves_out, partial(verdict, patterns))
 
     def _clear(self, path: str, *, is_folder: bool) -> None:

@@ -219,7 +219,7 @@ def _reindex(book: Spellbook, progress: Progress | None, *, full: bool, words_on
     from spellbook.index.vectors import follow
 
     places = str(book.config.vault), str(book.config.state)
-    seen = seal.look(*places)
+    seen = seal.stamps(*places)
     report = book.reindex(progress=_following(book, progress), full=full, words_only=words_only)
     if not replace(report, pending=0 if words_only else report.pending).is_nothing:
         follow.start(book.index)

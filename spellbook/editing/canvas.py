@@ -1,7 +1,4 @@
-"""
-The links of an Obsidian canvas: cards that show a file, and links in text cards. Pure; only changed links are
-rewritten.
-"""
+"""The links of an Obsidian canvas, to files and in text cards. Pure; only changed links are rewritten."""
 
 from __future__ import annotations
 

@@ -111,11 +111,7 @@ class _NoteUnits:
 
 
 def join(first: Note, other: Note, take: Take = "") -> Joined:
-    """
-    Return the first note's text with the other's additional sentences, each in its section.
-
-    Raises Conflict if the notes cannot be joined without changing how they read.
-    """
+    """Return the first note's text with the other's additional sentences, each in its section. Raises Conflict."""
     here, there = _page(first), _page(other)
     known = {unit.wording for unit in here.units}
     wanted = known | {unit.wording for unit in there.units}

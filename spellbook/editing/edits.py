@@ -27,11 +27,7 @@ _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 
 
 def with_meta(note: Note, changes: Mapping[str, object]) -> str:
-    """
-    Return `note`'s text with the keys of `changes` set, or removed where the value is None.
-
-    Raises InvalidInput for faulty frontmatter, Conflict if a key cannot be changed alone.
-    """
+    """Return the text with the keys of `changes` set, or removed for None. Raises InvalidInput, Conflict."""
     if not note.editable:
         raise InvalidInput(f"{note.faults[-1]}.", "Mend the line first; nothing was changed.")
 
@@ -112,11 +108,7 @@ def appended(note: Note, start: int, end: int, content: str) -> str:
 
 
 def replaced(note: Note, start: int, end: int, phrase: tuple[str, str], *, every: bool = False) -> str:
-    """
-    Return `note`'s text with a `phrase` (old, new) replaced between `start` and `end`.
-
-    Raises InvalidInput if it is missing, or not unique without `every`, or as `rewrite` does.
-    """
+    """Return the text with a `phrase` (old, new) replaced, once unless `every`. Raises InvalidInput as `rewrite`."""
     old, new = (re.sub(r"\r\n|\r|\n", newline(note.text), text) for text in phrase)
     body = note.text[start:end]
     places = [start + match.start() for match in re.finditer(re.escape(old), body)] if old else []

@@ -1,8 +1,4 @@
-"""
-The guides that `rest` returns, and its sessions. Guides are notes of the category system, read as lists.
-
-A person may edit, translate or delete them. Missing parts come from the packaged guides.
-"""
+"""The guides that `rest` returns: notes that people may edit, completed by the packaged ones; and its sessions."""
 
 from __future__ import annotations
 

@@ -311,11 +311,7 @@ def _warn(text: str, meta: Mapping[str, Any], findings: Findings) -> None:
 
 
 def meant(index: Index, ids: object) -> list[StoredChunk]:
-    """
-    Return the first chunk of each note that ids, paths, titles or wikilinks name; a text may hold several.
-
-    Raises MemoryNotFound, and InvalidInput for a name of no note, or of several.
-    """
+    """Return the first chunk of each note named by ids, paths, titles or links. Raises MemoryNotFound, InvalidInput."""
     listed = labels.listed(ids or (), "")
     if not isinstance(listed, Sequence) or not all(isinstance(each, str) for each in listed):
         raise InvalidInput(f"supersedes holds {ids!r:.80}.", "It is a list of ids or titles; nothing was written.")

@@ -67,11 +67,7 @@ def choose(key: str, was: object, ours: Note, theirs: Note) -> Any:
 
 
 def guard(note: Note, *parts: Note) -> str:
-    """
-    Return a note's text as private as the most private of `parts`, and as untrusted as the least trusted.
-
-    Raises InvalidInput or Conflict if the frontmatter cannot be changed.
-    """
+    """Return a note's text as private and untrusted as the extreme of `parts`. Raises InvalidInput, Conflict."""
     wanted = privacy.needed(note.meta, *(part.meta for part in parts))
     return with_meta(note, wanted) if wanted else note.text
 

@@ -116,7 +116,7 @@ class _KnownFiles:
         files = set(index.vault.files())
         self._formats = obsidian.read(index.config.vault).formats if index.config.obsidian else ()
         self._after = Files(files, catalog.aliases(), catalog.ids())
-        self._homes = {old: new for old, new in catalog.went().items() if new in files and old not in files}
+        self._homes = {old: new for old, new in catalog.moved().items() if new in files and old not in files}
         self._before = Files({*files, *self._homes})
         self._origins: dict[str, list[str]] = defaultdict(list)
         for old, new in self._homes.items():

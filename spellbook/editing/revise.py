@@ -265,11 +265,7 @@ def erase_topic(index: Index, topic: str, category: str | None, *, hard: bool = 
 def erase_notes(
     index: Index, stored: Sequence[StoredChunk], called: str, what: str, verb: str = "erase", *, hard: bool = False
 ) -> Erased:
-    """
-    Erase the whole notes of chunks as one change: all, or none if one was edited meanwhile (Conflict).
-
-    `called` names them in the result, `verb` and `what` in the log.
-    """
+    """Erase whole notes as one change, or none if one was edited (Conflict); `called`, `verb`, `what` describe it."""
     paths = list(dict.fromkeys(chunk.path for chunk in stored))
     with index.vault.change(verb, _NAMELESS if hard else what, for_good=hard):
         kept = _remove(index, paths, hard)

@@ -135,11 +135,7 @@ def _time_of(text: str, now: float) -> float:
 
 
 def _is_moved(index: Index, entry: Entry, old: str, new: str) -> bool:
-    """
-    Return whether the file that an entry moved from `old` is at `new`; else it is back already.
-
-    Raises Conflict if something else is at `old`, MemoryNotFound if it is at neither place.
-    """
+    """Return whether a move's file is at `new`, else it is back. Raises Conflict, MemoryNotFound if at neither."""
     was, now = map(index.vault.locate, (old, new))
     is_moved, is_back = os.path.lexists(now), os.path.lexists(was)
     if is_moved and is_back and not disk.is_same_name(now, was):
@@ -215,16 +211,16 @@ def _plan_step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[s
     if is_lost and trace.path[-3:].lower() == ".md":
         raise _not_kept(entry)
     data = index.vault.read(at)[0] if now and not is_lost else None
-    then = None if before is None or after is None or data is None else _merge(trace.path, after, data, before)
-    if then is None:
+    earlier = None if before is None or after is None or data is None else _merge(trace.path, after, data, before)
+    if earlier is None:
         raise Conflict(
             f"{trace.path}: the file was changed since entry {entry.id} ({entry.verb} {entry.what}) in the same place.",
             "Nothing was undone; undo that change first, edit the file, or undo another entry by its number.",
             _compare(index, trace.path, (after, data), f"then/{trace.path}", f"now/{trace.path}"),
         )
-    if data is None or then == data:
+    if data is None or earlier == data:
         return None
-    return Step(trace.path, digest(data), digest(then), trace.mode, then)
+    return Step(trace.path, digest(data), digest(earlier), trace.mode, earlier)
 
 
 def _in_trash(index: Index, entry: Entry, state: str | None) -> bool:
@@ -278,14 +274,14 @@ def _decode(path: str, data: bytes | None) -> str:
 
 
 def _difference_of(index: Index, step: Step, at: str) -> str:
-    now = then = None
+    now = earlier = None
     if step.now is not None and not step.now.startswith(INODE) and is_logged(at, index.vault.locate(at)):
         now = index.vault.read(at)[0]
-    if step.then is not None:
-        then = step.text or index.vault.journal.text(step.then)
+    if step.earlier is not None:
+        earlier = step.text or index.vault.journal.text(step.earlier)
     old = f"a/{step.path}" if step.now is not None else "/dev/null"
-    new = f"b/{step.path}" if step.then is not None else "/dev/null"
-    return _compare(index, step.path, (now, then), old, new)
+    new = f"b/{step.path}" if step.earlier is not None else "/dev/null"
+    return _compare(index, step.path, (now, earlier), old, new)
 
 
 def _compare(index: Index, path: str, texts: tuple[bytes | None, bytes | None], *names: str) -> str:

@@ -141,10 +141,7 @@ class ScribeOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Scribed:
-    """
-    The notes `written`; for each chunk its duplicates, warnings, memories that it `may_supersede`, and `superseded`
-    notes.
-    """
+    """Notes `written`; for each chunk duplicates, warnings, `may_supersede` candidates, and `superseded` notes."""
 
     written: tuple[WrittenNote, ...]
     duplicates: tuple[tuple[Duplicate, ...], ...]
@@ -287,11 +284,7 @@ def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
 
 
 def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same: set[str]) -> tuple[Overturned, ...]:
-    """
-    Return living notes whose text is about the same thing, without the chunks `same` and texts from outside.
-
-    A checkpoint or an article is overturned only by another one.
-    """
+    """Return living notes about the same thing, for a checkpoint or an article only of its kind; none from outside."""
     old = related.standing(index, [chunk for chunk, *_ in near])
     older: dict[str, Overturned] = {}
     for chunk, _, about in near:

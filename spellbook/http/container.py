@@ -44,7 +44,7 @@ def layout(environment: Mapping[str, str] = os.environ, mounted: Path = Path(MOU
     """Return where things are. Variables that are set win. Raises InvalidInput for one that makes no sense."""
     root = Path(environment.get("SPELLBOOK_DATA") or ROOT).absolute()
     vault = Path(environment.get("SPELLBOOK_VAULT") or (mounted if mounted.is_dir() else root / "vault"))
-    embedder, said = _embedder(environment)
+    embedder, notes = _embedder(environment)
     own = {
         "SPELLBOOK_VAULT": str(vault),
         "SPELLBOOK_DATA": str(root),
@@ -58,23 +58,23 @@ def layout(environment: Mapping[str, str] = os.environ, mounted: Path = Path(MOU
         **({"SPELLBOOK_EMBEDDER": embedder} if embedder else {}),
     }
     wanted = {name: value for name, value in own.items() if not environment.get(name)}
-    return ContainerLayout(root, vault, wanted, tuple(said))
+    return ContainerLayout(root, vault, wanted, tuple(notes))
 
 
 def prepare(places: ContainerLayout) -> list[str]:
     """Make the folders, and an empty vault as `init` does; return notes for a person. Raises StorageError."""
     for folder in (places.root, places.root / "state"):
         _check(folder)
-    said = [*places.notes]
+    notes = [*places.notes]
     is_read_only = places.vault.is_dir() and os.statvfs(places.vault).f_flag & os.ST_RDONLY
     if is_read_only and any(places.vault.iterdir()):
-        said.append(f"{places.vault} is mounted read-only: its notes are found, and none can be written.")
+        notes.append(f"{places.vault} is mounted read-only: its notes are found, and none can be written.")
     else:
         _check(places.vault)
         if not any(places.vault.iterdir()):
             starter.make(places.vault)
-            said.append(f"{places.vault} was empty and is a vault now.")
-    return said
+            notes.append(f"{places.vault} was empty and is a vault now.")
+    return notes
 
 
 def embedding(vault: Path) -> str:
@@ -135,7 +135,7 @@ def _embedder(environment: Mapping[str, str]) -> tuple[str, list[str]]:
     else:
         name = f"openai:{model or 'text-embedding-3-small'}"
     options = f"?dimensions={dimensions}" if dimensions and ":" in name else ""
-    said: list[str] = []
+    notes: list[str] = []
     for each in sorted(unused & {name for name, value in given.items() if value}):
-        said.append(f"{each} is not used here.")
-    return name + options, said
+        notes.append(f"{each} is not used here.")
+    return name + options, notes

@@ -1,7 +1,4 @@
-"""
-Endpoints of the API, each with its verb and function. The table of verbs says arguments and rights; models, routes and
-OpenAPI are made of it.
-"""
+"""Endpoints of the API, each with verb and function; its model, route and description are made of the verb."""
 
 from __future__ import annotations
 
@@ -184,10 +181,7 @@ def _arguments_of(endpoint: Endpoint, request: Request, body: bytes) -> BaseMode
 
 
 def checked(endpoint: Endpoint, arguments: Mapping[str, Any], *, is_json: bool = False) -> BaseModel:
-    """
-    Return an endpoint's arguments. Raises InvalidFields, which names each field's fault; only text holds numbers as
-    `12`.
-    """
+    """Return an endpoint's checked arguments; only text holds numbers as `12`. Raises InvalidFields."""
     unicode.check(arguments)
     model = endpoint.model
     try:

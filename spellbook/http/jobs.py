@@ -29,11 +29,7 @@ class Cancelled(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """
-    One piece of long work: `done` of `total` of a `stage` ("reading", "embedding" …); `ended` is None while it runs.
-
-    `error` has the code, message and hint of a failed job.
-    """
+    """A piece of long work: `done` of `total` of a `stage`; `ended` None while it runs; `error` of a failed one."""
 
     id: str
     kind: str
@@ -67,11 +63,7 @@ class Jobs:
         self._cancel = threading.Event()
 
     def start(self, kind: str, work: Work) -> Job:
-        """
-        Begin a job and return at once. Raises Conflict if another one is running.
-
-        `work`'s progress function raises Cancelled once the job was cancelled; `work` must let it through.
-        """
+        """Begin a job; its progress function raises Cancelled, which `work` must let through. Raises Conflict."""
         with self._guard:
             if (other := self.running) is not None:
                 message = f"Another job is running: {other.kind} (job {other.id})."

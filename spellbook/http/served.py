@@ -110,11 +110,7 @@ async def writing(verb: Callable[..., T], *args: Any) -> T:
 
 
 async def once(queued: Queue, key: Hashable, verb: Callable[..., T], *args: Any) -> T:
-    """
-    Run a verb as `in_thread` does; callers with an equal `key` before it begins share its result, or error.
-
-    It includes all that was written before they came, since it has not begun then.
-    """
+    """Run a verb as `in_thread` does; callers with an equal `key` before it begins share its result, or error."""
 
     def begin() -> T:
         queued.pop(key, None)

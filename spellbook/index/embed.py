@@ -128,18 +128,18 @@ def _batches(index: Index, tried: set[str], most: int | None) -> Iterator[tuple[
         yield batch, total
 
 
-def embed_and_store(index: Index, rows: Sequence[Row], refused: set[str] | None = None, *, spared_days: int = 0) -> int:
+def embed_and_store(index: Index, rows: Sequence[Row], refused: set[str] | None = None, *, kept_days: int = 0) -> int:
     """
     Embed the texts of `rows`, store their vectors, and return how many are of chunks.
 
-    `refused` gets refused texts, and the others are embedded. Vectors are kept for `spared_days` even if unused. Raises
+    `refused` gets refused texts, and the others are embedded. Vectors are kept for `kept_days` even if unused. Raises
     EmbeddingError if a text, or with `refused` all of them, fail.
     """
     if not rows:
         return 0
     vectors = vectors_of(index, rows, refused)
-    if spared_days:
-        index.catalog.vectors.spare([key for key, _ in vectors], spared_days)
+    if kept_days:
+        index.catalog.vectors.keep_unused([key for key, _ in vectors], kept_days)
     index.catalog.vectors.add(vectors)
     labels = {key for key, label, _ in rows if label}
     return sum(key not in labels for key, _ in vectors)
@@ -232,11 +232,7 @@ _failures: set[str] = set()
 
 
 def vectors_of(index: Index, rows: Sequence[Row], refused: set[str] | None = None) -> list[tuple[str, bytes]]:
-    """
-    Embed the texts of `rows`; return key and vector (float32, little endian).
-
-    `refused` gets the keys of refused texts. Raises EmbeddingError if a text, or with `refused` all of them, fail.
-    """
+    """Embed `rows`; return key and vector (float32). `refused` gets refused keys. Raises EmbeddingError if all fail."""
     try:
         return _vectors(index, rows)
     except EmbeddingError as failure:

@@ -151,8 +151,8 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         for text in texts
         if text.strip()
     )
-    said, starts = islice(properties.fields(note), 20 * _MOST_LABELS), [piece.start for piece in pieces]
-    in_text = ((*pair, bisect_right(starts, at) - 1) for at, key, value in said for pair in flat(fold(key), value))
+    found, starts = islice(properties.fields(note), 20 * _MOST_LABELS), [piece.start for piece in pieces]
+    in_text = ((*pair, bisect_right(starts, at) - 1) for at, key, value in found for pair in flat(fold(key), value))
     of_note = ((*pair, -1) for pair in (*_fields(named, note.meta), *_language(note)))
     filters = frozenset((*of_note, *in_text))
     return FileEntry(note.path, stamp, read_ns, sha256, tuple(faults), columns, filters, rows, linked, labelled)

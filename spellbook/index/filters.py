@@ -1,8 +1,4 @@
-"""
-Filters of a search, read once and checked: a key with a text, a list (any of them), or a range; `!` at its end negates.
-
-Pure; the catalog turns conditions into SQL.
-"""
+"""Filters of a search: a key with a text, a list (any of them), or a range; `!` at its end negates. Pure."""
 
 from __future__ import annotations
 

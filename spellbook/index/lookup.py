@@ -51,11 +51,11 @@ def named(index: Index, id: str) -> tuple[list[StoredChunk], bool]:
         is_meant = fault.path.removesuffix(".md") in {written.removesuffix(".md"), written.rpartition("#")[0]}
         if (is_meant or id.startswith(f"{fault.path}/")) and index.catalog.where_is(fault.path) is None:
             raise MemoryNotFound(f"{fault}.", "The file cannot be read as a note until that is mended.")
-    said = f"There is no memory {id[:200]!r}."
+    message = f"There is no memory {id[:200]!r}."
     if there:
-        raise MemoryNotFound(said, f"Sections there: {there}.")
+        raise MemoryNotFound(message, f"Sections there: {there}.")
     hint = "Search for it: ids are in every hit; it may have been erased or renamed."
-    raise index.missing(MemoryNotFound(said, hint))
+    raise index.missing(MemoryNotFound(message, hint))
 
 
 def resolve(index: Index, id: str) -> StoredChunk:
@@ -117,10 +117,7 @@ def _ways(index: Index, name: str, is_link: bool) -> Iterator[Sequence[str]]:
 
 
 def folder_of(index: Index, category: str, topic: str, own: str = "") -> str:
-    """
-    Return the folder of an agent's note: below the folder in the settings, else the first for its category, else `own`
-    or the category's name. Raises InvalidInput for a folder that cannot hold notes.
-    """
+    """Return the folder of an agent's note: by settings, by its category, or `own`. Raises InvalidInput."""
     own, config = own or category, index.config
     chosen = composed(config.folders.get("memories", "")).removesuffix("/")
     home = "/".join(safe_parts(chosen))
@@ -147,5 +144,5 @@ def _section(chunks: Sequence[StoredChunk], id: str, heading: str) -> list[Store
 def _check_one(name: str, kind: str, ids: Sequence[str]) -> None:
     if len(ids) > 1:
         listed = ", ".join(map(exact, ids[:_MOST_NAMED])) + ", …" * (len(ids) > _MOST_NAMED)
-        said = f"{counted(len(ids), kind)} are called {name!r:.200}."
-        raise InvalidInput(said, f"Did you mean one of these? {listed}. Nothing was changed.")
+        message = f"{counted(len(ids), kind)} are called {name!r:.200}."
+        raise InvalidInput(message, f"Did you mean one of these? {listed}. Nothing was changed.")

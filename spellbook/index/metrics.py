@@ -96,11 +96,7 @@ class Meter:
             return time.monotonic() - self._flushed > _FLUSH_SECONDS
 
     def searched(self, is_cached: bool | None, query: str = "", ms: float = 0.0, *, is_warm: bool = False) -> None:
-        """
-        Count a search by meaning, and whether its question's vector was cached; None is one by words alone.
-
-        Queries are kept in memory alone. A search that `is_warm` had nothing to load first.
-        """
+        """Count a search by meaning, and its cached vector (None: by words); a warm one had nothing to load."""
         self._searches.append((is_warm, ms, time.monotonic(), query[:_MOST_QUERY]))
         self.count(BY_MEANING, is_cached is not None)
         self.cached(QUERY_VECTORS, is_cached)
@@ -115,8 +111,8 @@ class Meter:
         searches = sorted(self._searches)
         counts = Counter(query for *_, query in searches)
         slowest = {query: (is_warm, ms) for is_warm, ms, _, query in searches}
-        told = sorted(slowest, key=lambda query: slowest[query])[-_SLOWEST:]
-        return sorted(((query, slowest[query][1], counts[query]) for query in told), key=lambda slow: -slow[1])
+        listed = sorted(slowest, key=lambda query: slowest[query])[-_SLOWEST:]
+        return sorted(((query, slowest[query][1], counts[query]) for query in listed), key=lambda slow: -slow[1])
 
     def cached(self, cache: str, is_hit: bool | None) -> None:
         """Count a hit or a miss of a cache; None counts nothing."""

@@ -14,7 +14,7 @@ from spellbook.index import privacy, scopes
 from spellbook.index.catalog.catalog import FILE, Catalog
 from spellbook.index.catalog.tables import FORM
 from spellbook.index.filters import Condition
-from spellbook.index.seal import LOOKED
+from spellbook.index.seal import SCANNED
 from spellbook.index.vectors.chroma import Chroma, Unavailable
 from spellbook.index.vectors.server import Server, vector_index
 from spellbook.models import embedders
@@ -156,15 +156,15 @@ class Index:
         made = replace(self, config=config, embedder=embedder, second=second, reranker=reranker, _widths=set())
         return replace(made, chroma=_chroma(config, embedder))
 
-    def mark_looked(self) -> None:
+    def mark_scanned(self) -> None:
         """Record a scan of the whole vault. Not in the catalog: that would wait for writers, and break a seal."""
         with contextlib.suppress(OSError):  # where it matters that the folder cannot be written, an error says so
-            (self.config.state / LOOKED).touch()
+            (self.config.state / SCANNED).touch()
 
-    def looked_at(self) -> float | None:
+    def scanned_at(self) -> float | None:
         """Return when the whole vault was last scanned, in seconds since 1970; None if it never was."""
         with contextlib.suppress(OSError):
-            return (self.config.state / LOOKED).stat().st_mtime
+            return (self.config.state / SCANNED).stat().st_mtime
         return None
 
     def forget(self) -> None:

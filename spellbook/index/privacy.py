@@ -75,9 +75,9 @@ def privacy_of(meta: Meta) -> str:
 
 def trust_of(meta: Meta) -> str:
     """Return which of `TRUSTS` a note's text is, by its frontmatter: the least that it says of itself."""
-    said = _values(meta, TRUST)
-    is_outside = TRUSTED not in said and any(map(_OUTSIDE.match, _values(meta, *SOURCES)))
-    return UNTRUSTED if is_outside or UNTRUSTED in said else AGENT if AGENT in said else TRUSTED
+    levels = _values(meta, TRUST)
+    is_outside = TRUSTED not in levels and any(map(_OUTSIDE.match, _values(meta, *SOURCES)))
+    return UNTRUSTED if is_outside or UNTRUSTED in levels else AGENT if AGENT in levels else TRUSTED
 
 
 def is_untrusted(meta: Meta) -> bool:

@@ -90,20 +90,20 @@ def project_names(
     origin = "/".join(parts).casefold()
     wanted = {fold(key): name.strip() for key, name in chosen.items()}.get(fold(origin or main))
     made = ["-".join(parts[-most:])[:60] for most in (1, 2, len(parts)) if parts]
-    free = (name for name in made if fold(name) not in {AUTO, SHARED} and _has(name, origin, main, take=True))
+    free = (name for name in made if fold(name) not in {AUTO, SHARED} and _has(name, origin, main, reserve=True))
     folders = [os.path.basename(os.path.abspath(each)) for each in (main, folder)]
     others = [name for name in (*made, *folders) if _has(name, origin, main)]
     listed = [name for name in (wanted, next(free, folders[0].removesuffix(".git")), *others) if name]
     return [name for at, name in enumerate(listed) if fold(name) not in map(fold, listed[:at])]
 
 
-def _has(name: str, origin: str, main: str, *, take: bool = False) -> bool:
+def _has(name: str, origin: str, main: str, *, reserve: bool = False) -> bool:
     """
     Say whether a name is free or belongs to this origin or folder; `reserve` it if so. Each reserved name is a file.
     """
     file = Path(paths.common("projects"), f"name-{fold(name)}.txt")
     holder = _text(file).split("\n")
-    if take and holder[0] != origin and (holder == [""] or main in holder[1:]):
+    if reserve and holder[0] != origin and (holder == [""] or main in holder[1:]):
         with contextlib.suppress(OSError, StorageError):  # where nothing can be kept, names may be equal
             file.parent.mkdir(parents=True, exist_ok=True)
             with disk.replacing(file) as kept:

@@ -20,10 +20,10 @@ FILE = "seal"
 WORDS = f"words.{FILE}"
 """The same of a `reindex --words-only`: then texts may wait for their vectors."""
 
-LOOKED = "looked"
+SCANNED = "looked"
 """The file there whose time is that of the last scan."""
 
-_PASSING = (".lock", ".log", ".log.1", "-shm", FILE, LOOKED, "watched")
+_PASSING = (".lock", ".log", ".log.1", "-shm", FILE, SCANNED, "watched")
 """Endings of files in the folder of the index that do not tell what it holds. Empty files are left by readers."""
 
 _SHORT: tuple[list[str], ...] = ([], ["--quiet"], ["--json"])
@@ -52,14 +52,14 @@ def answer(named: str, *, as_json: bool = False, file: str = FILE) -> str | None
             sentence, text, seen = kept.readline(), kept.readline(), kept.read()
     except (OSError, ValueError):
         return None
-    if not seen or seen != look(root, state):
+    if not seen or seen != stamps(root, state):
         return None
     with suppress(OSError):  # it may be of a folder that cannot be written
-        os.utime(os.path.join(state, LOOKED))
+        os.utime(os.path.join(state, SCANNED))
     return (text if as_json else sentence).decode().rstrip("\n")
 
 
-def look(root: str, state: str) -> bytes:
+def stamps(root: str, state: str) -> bytes:
     """Return the stamps of all that a `reindex` of `root`, with its index in `state`, depends on; none on an error."""
     package = os.path.dirname(os.path.dirname(__file__))
     variables = [os.environ.get(name, "") for name in environment.variables("index")]
@@ -79,7 +79,7 @@ def look(root: str, state: str) -> bytes:
 
 def put(root: str, state: str, seen: bytes, sentence: str, as_json: str, file: str = FILE) -> None:
     """Seal the stamps `seen` before a run with nothing to do, if they still hold, with the run's answer."""
-    if seen and look(root, state) == seen:
+    if seen and stamps(root, state) == seen:
         with suppress(OSError), open(os.path.join(state, file), "wb") as kept:  # half a seal is none
             kept.write(f"{sentence}\n{as_json}\n".encode() + seen)
 

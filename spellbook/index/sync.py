@@ -110,11 +110,7 @@ def plan(
     full: bool = False,
     hinted: Container[str] = (),
 ) -> Plan:
-    """
-    Return the least work that brings the index up to `disk`: all files if `full`, and those that are `hinted`.
-
-    Files under the folders `hidden`, which could not be listed, are not gone.
-    """
+    """Return the least work for `disk`: changed, `hinted` or, if `full`, all files; those in `hidden` stay."""
 
     def current(path: str, stamp: Stamp) -> bool:
         before = known.get(path)
@@ -203,7 +199,7 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
             work = Plan(left, tuple(path for path in work.gone if path in known))
         _read(index, work, listing.files, known, report, full=full, progress=progress)
     index.catalog.set_read()
-    index.mark_looked()
+    index.mark_scanned()
     if complaint:
         raise StorageError(complaint, "Nothing was forgotten. If you deleted them, run `spellbook reindex --full`.")
     return report

@@ -46,14 +46,14 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
     with catalog.reading():  # one state, so that the sums are consistent
         counts, categories, sizes = catalog.counts(), catalog.by_category(), catalog.sizes()
     timings, totals = meter.read()
-    looked_at = index.looked_at()
+    scanned_at = index.scanned_at()
     return {
         **{name: count for name, count in asdict(counts).items() if name != "second_pending"},
         "categories": {name or "(none)": chunks for name, chunks in categories.items()},
         **sizes,
         "timings": {verb: asdict(timing) for verb, timing in timings.items()},
         "day": brief(*meter.read(hours=24)),
-        "looked_at": local(looked_at) if looked_at else None,
+        "looked_at": local(scanned_at) if scanned_at else None,
         "embedded": totals.get("embedded", 0),
         "reused": totals.get("reused", 0),
         "opened": {note: use.count for note, use in catalog.usage.most(_MOST_OPENED).items()},

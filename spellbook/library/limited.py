@@ -92,12 +92,12 @@ class LimitedReader(Reader):
             f"This token only reads what is {self.sees}, as it is now.", "Use a token that sees all notes."
         )
 
-    def refresh(self, *, embed: bool = False, look: bool = True) -> None:
+    def refresh(self, *, embed: bool = False, scans: bool = True) -> None:
         """Scan the vault for changes as the whole book does, and take them over."""
-        self._whole.refresh(embed=embed, look=look)
+        self._whole.refresh(embed=embed, scans=scans)
         # The words of the complaint count all notes, or name one.
-        told = self._whole.complaint
-        self.complaint = "the vault could not be looked at" if told and told != BEING_READ else told
+        complaint = self._whole.complaint
+        self.complaint = "the vault could not be looked at" if complaint and complaint != BEING_READ else complaint
         self._catch_up()
 
     def follow(self) -> None:

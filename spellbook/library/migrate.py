@@ -29,7 +29,7 @@ from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.vault.folder import digest
 from spellbook.vault.vault import Vault
 
-SPARED_DAYS = 30
+KEPT_DAYS = 30
 """Days for which the previous embedder's vectors are kept, even beyond the limit of the cache. By hand."""
 
 
@@ -113,7 +113,7 @@ def estimate(aside: Index) -> Estimate:
     labels, texts = _missing(aside)
     missing = [*labels, *texts]
     total = len(aside.catalog.keys(()))
-    store = partial(embed.embed_and_store, aside, refused=set(), spared_days=SPARED_DAYS)
+    store = partial(embed.embed_and_store, aside, refused=set(), kept_days=KEPT_DAYS)
     with unhurried():
         sample = missing[: _SAMPLE + 1]
         sampled = store(sample[:1])  # loads the model
@@ -128,17 +128,14 @@ def estimate(aside: Index) -> Estimate:
 
 
 def build(aside: Index, progress: Progress | None = None) -> int:
-    """
-    Embed all texts without a vector of the new embedder, and return their number. Raises EmbeddingError; progress
-    stays.
-    """
+    """Embed all texts that the new embedder lacks; return their number. Raises EmbeddingError; progress stays."""
     stored = done = 0
     refused: set[str] = set()
     with unhurried():
         while missing := [row for rows in _missing(aside) for row in rows if row[0] not in refused]:
             for start in range(0, len(missing), _BATCH):
                 batch = missing[start : start + _BATCH]
-                stored += embed.embed_and_store(aside, batch, refused, spared_days=SPARED_DAYS)
+                stored += embed.embed_and_store(aside, batch, refused, kept_days=KEPT_DAYS)
                 done += len(batch)
                 if progress:
                     progress("embedding", done, max(done, len(missing)))
@@ -149,7 +146,7 @@ def switch(index: Index, aside: Index) -> None:
     """Make the embedder of `aside` the vault's, in settings and index. Raises Conflict if the settings change."""
     before = index.catalog.fingerprint
     if before == index.embedder.fingerprint != aside.embedder.fingerprint:
-        index.catalog.vectors.spare([*index.catalog.keys(()), *index.catalog.labels.keys()], SPARED_DAYS)
+        index.catalog.vectors.keep_unused([*index.catalog.keys(()), *index.catalog.labels.keys()], KEPT_DAYS)
         index.catalog.vectors.set_left(index.config.embedder)
     if not index.config.embedder_given:
         _write_setting(index.vault, "embedder", aside.config.embedder)

@@ -51,7 +51,7 @@ class LastScan:
         return is_fresh and index.catalog.generation == self.generation
 
 
-def refresh(index: Index, last: LastScan, *, embed: bool, look: bool = True, whole: bool = False) -> str:
+def refresh(index: Index, last: LastScan, *, embed: bool, scans: bool = True, whole: bool = False) -> str:
     """
     Scan the vault for changes, unless a process watches it or the `last` scan will do; return a complaint or "".
 
@@ -69,7 +69,7 @@ def refresh(index: Index, last: LastScan, *, embed: bool, look: bool = True, who
         if not (is_read or whole) and is_being_read(index):
             tell(BEING_READ)
             return BEING_READ
-        if look and (whole or not (is_read and last.is_believed(index))):
+        if scans and (whole or not (is_read and last.is_believed(index))):
             began, last.began = time.monotonic(), -math.inf
             with waiting("the notes that changed are read first"):
                 if scan(index):
@@ -92,11 +92,7 @@ def is_being_read(index: Index) -> bool:
 
 
 def scan(index: Index) -> bool:
-    """
-    Scan the vault for changes; return whether no file was read or gone. A damaged catalog is begun anew.
-
-    A file saved within the last two seconds is read, changed or not. Raises StorageError, VaultNotFound, InvalidInput.
-    """
+    """Scan the vault; return whether no file was read or gone. A damaged catalog is begun anew. Raises StorageError."""
     read: list[str] = []
 
     def note(stage: str, done: int, total: int) -> None:

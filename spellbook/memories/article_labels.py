@@ -95,11 +95,7 @@ def refuse_secrets(meta: Mapping[str, Any], text: str, force: bool) -> None:
 def header(
     page: ArticlePage, names: Sequence[str], labels: ArticleLabels, own: str, address: str, *, is_read: bool
 ) -> dict[str, Any]:
-    """
-    Return the frontmatter of a new article, without `scribe`'s keys.
-
-    `address` is where it was saved from, and `own` the page's own. Given text is no page that `is_read`.
-    """
+    """Return the frontmatter of a new article, without `scribe`'s keys; given text is no page that `is_read`."""
     meta = {
         "title": safe.line(labels.title or page.title or (_named_by(page, address) if is_read else ""), _MOST_LINE),
         "topic": names[0],

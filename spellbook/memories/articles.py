@@ -1,8 +1,4 @@
-"""
-Articles: a web page, a PDF, an HTML file or given text, kept as one note for one address.
-
-A page comes from a stranger: its text is made safe before it is written, and its note says so.
-"""
+"""Articles: a page, PDF, HTML file or text, made safe, kept as one untrusted note for one address."""
 
 from __future__ import annotations
 
@@ -114,10 +110,7 @@ class Articles(Opened):
         return self.index.catalog.commonest("categories", limits, _MOST_CATEGORIES)
 
     def read(self, article_id: str) -> tuple[StoredChunk, form.Article]:
-        """
-        Return the first chunk and the content of an article, and count it as opened. Raises MemoryNotFound,
-        InvalidInput.
-        """
+        """Return an article's first chunk and content; count it as opened. Raises MemoryNotFound, InvalidInput."""
         chunk = self._article(article_id, "show(id) reads it.")
         if self.index.config.count_use:
             with contextlib.suppress(SpellbookError):  # reading works even if counting fails

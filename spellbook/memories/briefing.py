@@ -255,8 +255,8 @@ def named(chunk: StoredChunk) -> str:
 def _whole(chunk: StoredChunk, most: int) -> list[str]:
     """Return a note as an item of a list with its text, unless its title says all of it."""
     text = chunk.text.strip()
-    is_said = " ".join(text.split()).rstrip(".。") == chunk.title.rstrip(".。")
-    return [named(chunk), *([] if is_said else [quoted(shortened(text, most))])]
+    is_in_title = " ".join(text.split()).rstrip(".。") == chunk.title.rstrip(".。")
+    return [named(chunk), *([] if is_in_title else [quoted(shortened(text, most))])]
 
 
 def _preferences(chunks: Sequence[StoredChunk]) -> list[str]:

@@ -200,11 +200,7 @@ class Decisions(Opened):
     def update(
         self, id: str, outcome: str = "", reason: str = "", *, supersedes: Sequence[str] | None = None
     ) -> dict[str, Any]:
-        """
-        Record an outcome of a decision, or its predecessors, as one revision of its note.
-
-        Raises InvalidInput if it is not a decision or would supersede itself, MemoryNotFound and Conflict.
-        """
+        """Record a decision's outcome or predecessors. Raises InvalidInput, MemoryNotFound and Conflict."""
         if not outcome and not supersedes:
             raise InvalidInput("Give outcome, or supersedes, or both.", "outcome is success, partial or failed.")
         chunk = lookup.resolve(self.index, id)

@@ -148,10 +148,7 @@ class Memories(Opened):
         return chunk
 
     def forget(self, memory_id: str, *, hard: bool = False) -> str:
-        """
-        Move a memory to the trash and return its path there; `hard` deletes it, and returns "". Raises as
-        `forgettable`.
-        """
+        """Move a memory to the trash, return its path there; `hard` deletes it (""). Raises as `forgettable`."""
         done = self._erase(self.forgettable(memory_id).note, hard=hard)
         return next(iter(done.trash), "")
 

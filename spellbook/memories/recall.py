@@ -71,11 +71,7 @@ class Passage:
 
 
 def recall(index: Index, prompt: str, also: str | Sequence[str] = ()) -> tuple[Passage, ...]:
-    """
-    Return at most three passages of as many notes, best first, none unsure; those for `also` come last.
-
-    Raises InvalidInput for wrong texts, and StorageError.
-    """
+    """Return at most three sure passages of as many notes, those for `also` last. Raises InvalidInput, StorageError."""
     texts = [prompt]
     if also:
         texts += question("search", prompt[:_MOST_READ], also=also).also

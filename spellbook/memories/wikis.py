@@ -110,11 +110,7 @@ class Wikis:
         max_tokens: int = 2_000,
         explain: bool = False,
     ) -> Answer:
-        """
-        Search the wikis by meaning and by words, after a scan of their folders; paths are as `Wiki.shown`.
-
-        Raises InvalidInput, PermissionDenied, VaultNotFound; see `find`.
-        """
+        """Scan and search the wikis; paths are as `Wiki.shown`. Raises as `find` does."""
         wikis = self.find(path)
         room = max(50, max_tokens // len(wikis))  # the least that search takes
         options = SearchOptions(limit=limit, min_score=min_score, max_tokens=room, explain=explain)
@@ -142,11 +138,7 @@ class Wikis:
         return _shown(wiki, replace(answer, hits=small), titles)
 
     def index(self, path: str = "", *, full: bool = False, progress: Progress | None = None) -> dict[str, Any]:
-        """
-        Update the index of the wikis, with all embeddings, and return sums. Raises as `find`, and EmbeddingError.
-
-        Search by words is up to date even after an EmbeddingError.
-        """
+        """Update the index of the wikis with embeddings; return sums. Raises as `find`, and EmbeddingError."""
         started, wikis = time.monotonic(), self.find(path)
         reports = {id(book): book.reindex(full=full, progress=progress) for book in _books(wikis)}
         failed = [fault for wiki in wikis for fault in wiki.faults(reports[id(wiki.book)].failed)]
@@ -166,7 +158,7 @@ class Wikis:
         wikis = self.find(path)
         books = _books(wikis)
         states = [book.state() for book in books]
-        looks = [moment for book in books if (moment := book.index.looked_at()) is not None]
+        scans = [moment for book in books if (moment := book.index.scanned_at()) is not None]
         documents, sections = _counts(wikis)
         reason = "; ".join(dict.fromkeys(state.reason for state in states if state.reason))
         reranker = self.book.index.reranker
@@ -174,7 +166,7 @@ class Wikis:
             "total_documents": documents,
             "total_sections": sections,
             "pending": sum(state.pending for state in states),
-            "last_indexed": local(min(looks)) if len(looks) == len(books) else None,
+            "last_indexed": local(min(scans)) if len(scans) == len(books) else None,
             "index_size_mb": round(sum(book.index.catalog.disk_bytes() for book in books) / 1e6, 2),
             "path": _roots(wikis),
             "embedder": self.book.index.embedder.name,

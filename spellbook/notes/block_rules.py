@@ -60,11 +60,7 @@ def plain(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def math(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """
-    Parse a formula from a line that begins with `$$` to one that ends so, else to the end, as Obsidian does.
-
-    A formula that closes on its own line, or begins within a paragraph's formula, is text.
-    """
+    """Parse a formula from a line that begins with `$$` to one that ends so, else to the end, as Obsidian does."""
     if not state.src.startswith("$$", state.bMarks[start] + state.tShift[start]) or state.is_code_block(start):
         return False
     if "$" in _line(state, start).lstrip("$") or (silent and _is_open(state, start)):

@@ -1,8 +1,4 @@
-"""
-Every size in the cutting of notes into chunks, with its unit and its source. "By hand": no measurement set it.
-
-Tokens are estimated (`terms.token_weight`). This module imports nothing, so that the settings can read it.
-"""
+"""Every size in cutting notes, in estimated tokens, with its source ("By hand": none). It imports nothing."""
 
 from __future__ import annotations
 

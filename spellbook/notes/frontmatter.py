@@ -1,8 +1,4 @@
-"""
-Frontmatter: parse and write the YAML block at the top of a note, in bounds that hostile YAML cannot exceed. Pure.
-
-Valid values are kept even if others are faulty, and faults have a line.
-"""
+"""Frontmatter: parse and write a note's YAML within bounds; valid values and faults with their lines. Pure."""
 
 from __future__ import annotations
 
@@ -80,11 +76,7 @@ class BadHeader(ValueError):
 
 
 def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
-    """
-    Return the values of a block that `FRONTMATTER` matches, repeated keys, and invalid dates and numbers kept as texts.
-
-    Raises BadHeader.
-    """
+    """Return the values of a block, repeated keys, and invalid dates and numbers kept as texts. Raises BadHeader."""
     handler = _handler()()
     values, _ = frontmatter.parse(block, handler=handler)
     named: dict[str, Any] = {}
@@ -196,11 +188,7 @@ def _refuse_depth(events: Iterable[yaml.Event]) -> None:
 
 
 def _survey(root: yaml.Node) -> _Lines:
-    """
-    Turn every key of the tree and the LABELS into text, as written, and return the repeated keys. Raises BadHeader.
-
-    Aliases are followed each time they are used, so a value that would grow huge or endless is refused.
-    """
+    """Turn keys and LABELS into text, bounded with aliases counted; return repeated keys. Raises BadHeader."""
     repeated: dict[tuple[str, int], None] = {}  # a node with aliases is met more than once
     left, letters = _MOST_NODES, _MOST_LETTERS
     stack = [(root, 0, False)]

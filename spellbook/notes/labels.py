@@ -1,7 +1,4 @@
-"""
-Labels as callers write them: a list, one text with commas, or JSON in a text. Pure; only a tag has no commas and
-blanks.
-"""
+"""Labels as callers write them: a list, one text with commas, or JSON in a text. Pure."""
 
 from __future__ import annotations
 

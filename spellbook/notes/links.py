@@ -242,7 +242,7 @@ class Files:
     ) -> None:
         self._by_name: dict[str, list[tuple[str, str]]] = {}
         self._aliases, self._ids, self._moved = dict(aliases or {}), ids or {}, moved or {}
-        self._then = Files(self._moved) if self._moved else None
+        self._former = Files(self._moved) if self._moved else None
         # A note links to the same files again and again.
         self._followed: dict[tuple[str, str, bool], Reached | None] = {}
         for path in sorted(paths, key=lambda path: (len(path), path)):
@@ -264,16 +264,13 @@ class Files:
         return self._followed[link]
 
     def relation(self, source: str, target: str) -> Reached | None:
-        """
-        Return the note that a relation names: by id, path, former path, name, former name, or alias; None if there is
-        none.
-        """
+        """Return the note of a relation: by id, path, former path, name, former name or alias; None for none."""
         if path := self._ids.get(folded(target)):
             return Reached(path, By.ID)
         now = self.follow(source, target, False)
-        then = self._then.follow(source, target, False) if self._then else None
-        is_loose = now is None or now.by == By.ALIAS or (then and now.by == By.NAME and then.by != By.NAME)
-        return Reached(self._moved[then.path], By.MOVED) if then and is_loose else now
+        former = self._former.follow(source, target, False) if self._former else None
+        is_loose = now is None or now.by == By.ALIAS or (former and now.by == By.NAME and former.by != By.NAME)
+        return Reached(self._moved[former.path], By.MOVED) if former and is_loose else now
 
     def _reach(self, folder: str, target: str, is_markdown: bool) -> Reached | None:
         wanted = folded(target)

@@ -295,7 +295,7 @@ def decode(path: str, data: bytes) -> tuple[str, Encoding]:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         line = len(re.findall(rb"\r\n|\r|\n", data[: error.start])) + 1
-        reason = f"not UTF-8 ({_looks_like(data)})" if encoding == "utf-8" else f"broken UTF-16 ({error.reason})"
+        reason = f"not UTF-8 ({_guess_form(data)})" if encoding == "utf-8" else f"broken UTF-16 ({error.reason})"
         raise UnreadableNote(
             f"{path}, line {line}: {reason}.",
             "Save it as UTF-8; until then it is not indexed, and it was not changed.",
@@ -303,7 +303,7 @@ def decode(path: str, data: bytes) -> tuple[str, Encoding]:
         ) from error
     # Every other byte of English in UTF-16 is NUL; what a crash leaves is NUL from some point on.
     if text.count("\0") * 3 > len(text):
-        guess = _looks_like(data)
+        guess = _guess_form(data)
         hint = "Save it as UTF-8; it was not changed."
         hint = "Restore the note from a backup, or remove it." if guess == "binary" else hint
         raise UnreadableNote(f"{path}, line 1: {guess}, mostly NUL bytes.", hint, 1)
@@ -334,7 +334,7 @@ def replaced(text: str, changes: Iterable[tuple[int, int, str]]) -> str:
     return "".join(parts) + text[at:]
 
 
-def _looks_like(data: bytes) -> str:
+def _guess_form(data: bytes) -> str:
     sample = data[:65536]
     # The encoding of Korean Windows is told by what it spells: the library takes short texts for Chinese.
     korean = re.findall(r"[\uac00-\ud7a3]", sample.decode("cp949", "ignore"))

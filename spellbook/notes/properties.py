@@ -1,7 +1,4 @@
-"""
-A note's own keys in its frontmatter, and in its text Dataview's fields, check boxes and dates of Tasks; not in code.
-Pure.
-"""
+"""A note's own frontmatter keys; and in its text Dataview's fields, check boxes and dates of Tasks. Pure."""
 
 from __future__ import annotations
 
@@ -49,8 +46,8 @@ def own(meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         listed = value if isinstance(value, list) else [value]
         is_plain = all(isinstance(each, str | int | float) and each != "" for each in listed)
         if is_plain and 0 < len(listed) <= _MOST_LISTED and folded(key) not in hidden:
-            said = ", ".join(each if isinstance(each, str) else json.dumps(each) for each in listed)
-            yield key[:_MOST_LETTERS], said[:_MOST_LETTERS]
+            text = ", ".join(each if isinstance(each, str) else json.dumps(each) for each in listed)
+            yield key[:_MOST_LETTERS], text[:_MOST_LETTERS]
 
 
 def fields(note: Note) -> Iterator[tuple[int, str, object]]:

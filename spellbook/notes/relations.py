@@ -1,8 +1,4 @@
-"""
-Relations: the keys of frontmatter that name other notes, by wikilink, id or path, not in prose or web addresses. Pure.
-
-`links` resolves the names.
-"""
+"""Relations: the keys of frontmatter that name other notes, by wikilink, id or path. `links` resolves them. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-Candidates of a question: each text of it, `Question.also` too, finds chunks by meaning and by words. Only reads.
-
-Every chunk is scored under every text, absolutely, in 0..1.
-"""
+"""Candidates of a question: each of its texts finds chunks by meaning and words; each text scores all, 0..1."""
 
 from __future__ import annotations
 
@@ -218,11 +214,7 @@ class Lookup:
     def matches(
         self, chunks: Sequence[StoredChunk], written: Sequence[ChunkScripts], rows: dict[str, bytes]
     ) -> list[Match]:
-        """
-        Return the scores of the text for each of `chunks`; `written` has their scripts and languages, if they matter.
-
-        `rows` are vectors of the second encoder by key; missing ones are read and added.
-        """
+        """Return the text's scores of `chunks`; `rows`, second encoder's vectors by key, are completed."""
         loaded, index, vector = self._loaded, self._loaded.index, self.text.vector
         # A service that is down may not have a scale yet.
         scale = () if vector is None else question_scale(index.embedder)

@@ -1,8 +1,4 @@
-"""
-Duplicates and contradictions: texts that repeat each other, or differ only in numbers or a negation. Only reads.
-
-Every vector is compared with every other, a block at a time, so that memory does not grow with the vault.
-"""
+"""Duplicates and contradictions: texts that repeat each other, or differ in numbers or negation. Bounded memory."""
 
 from __future__ import annotations
 

@@ -32,11 +32,7 @@ class Recent:
 
 
 def recent(index: Index, limit: int, offset: int = 0, filter: Filter | None = None) -> Recent:
-    """
-    Return `limit` notes (1 to 100) after `offset`, newest first, then by id, the greater first. Raises InvalidInput.
-
-    Notes of other scopes and Spellbook's guides are left out as in a search.
-    """
+    """Return `limit` notes (1 to 100) after `offset`, newest first, then by id, without guides. Raises InvalidInput."""
     if not 1 <= limit <= MOST_LISTED:
         raise InvalidInput(f"limit={limit} is out of range.", f"It is 1 to {MOST_LISTED}; offset goes on from there.")
     if not 0 <= offset <= MOST_OFFSET:

@@ -1,8 +1,4 @@
-"""
-Packing: fit hits into a budget of estimated tokens, with most room for the best. Pure.
-
-A hit without room for its text becomes a pointer: its title, its size, and the id to read it by.
-"""
+"""Packing: fit hits into a token budget; one without room for its text becomes a pointer by its id. Pure."""
 
 from __future__ import annotations
 

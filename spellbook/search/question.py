@@ -185,10 +185,7 @@ class SearchOptions(TypedDict, total=False):
 
 
 def question(verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[SearchOptions]) -> Question:
-    """
-    Return the question of a verb; `find` has one phrase or several, without repeats and empty ones. Raises
-    InvalidInput.
-    """
+    """Return the question of a verb; `find` has phrases, without repeats and empty ones. Raises InvalidInput."""
     if verb not in VERBS:
         raise InvalidInput(f"There is no search verb {verb!r:.80}.", f"Use one of {', '.join(VERBS)}.")
     if match not in {"any", "all"}:

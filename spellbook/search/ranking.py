@@ -1,8 +1,4 @@
-"""
-Ranking: adjust scores of candidates, put successors above their predecessors, and choose the hits. Pure.
-
-The shares of a hit add up to its score.
-"""
+"""Ranking: adjust scores of candidates in shares that add up, put successors first, choose the hits. Pure."""
 
 from __future__ import annotations
 
@@ -260,11 +256,7 @@ def least(chunks: int) -> float:
 
 
 def related(candidates: Sequence[Candidate], chunks: int) -> list[Candidate]:
-    """
-    Return the candidates that are related to the question; none, unless one of them has enough evidence.
-
-    Without enough of its own, a candidate with a score far below the best is left out.
-    """
+    """Return candidates near the best, or with enough evidence; none, unless one of them has enough."""
     enough = least(chunks)
     evidence = [(candidate, candidate.evidence()) for candidate in candidates]
     weak = [(one, found) for one, found in evidence if found >= min(weights.WEAK, enough)]

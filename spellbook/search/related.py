@@ -158,11 +158,7 @@ def counts(stored: Links, paths: Collection[str]) -> Counter[str]:
 
 
 def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
-    """
-    Return the notes that are most related to the note at `path`, and why.
-
-    A direct link counts 1 each way; a shared target, tag, keyword or entity counts less, the more notes share it.
-    """
+    """Return the notes most related to the note at `path`: by links (1 each way), and by rare shared labels."""
     scores: dict[str, float] = defaultdict(float)
     reasons: dict[str, list[str]] = defaultdict(list)
 
@@ -393,13 +389,13 @@ def _files(stored: Links, names: Iterable[str]) -> Files:
     named = list(names)
     if not named:
         return Files((), {})
-    return Files(stored.named(named), stored.aliases(named), stored.ids(named), stored.went(named))
+    return Files(stored.named(named), stored.aliases(named), stored.ids(named), stored.moved(named))
 
 
 def _strangers(index: Index, paths: Collection[str]) -> set[str]:
     """Return the notes that come from outside."""
-    said = index.catalog.links.fields(paths, (privacy.TRUST,))
-    return {path for path, _, trust in said if trust == privacy.UNTRUSTED}
+    levels = index.catalog.links.fields(paths, (privacy.TRUST,))
+    return {path for path, _, trust in levels if trust == privacy.UNTRUSTED}
 
 
 def _visible(index: Index, titles: dict[str, tuple[str, str]], *others: Condition) -> dict[str, tuple[str, str]]:

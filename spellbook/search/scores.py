@@ -1,8 +1,4 @@
-"""
-Scores of a chunk for each text of a question, by meaning and by words, and their sum. Pure.
-
-Scores are in 0..1 and absolute: they do not depend on other candidates. Every share of a score has a name.
-"""
+"""Scores of a chunk for each text of a question, by meaning and by words: absolute, 0..1, in named shares. Pure."""
 
 from __future__ import annotations
 
@@ -45,11 +41,7 @@ class Leg(NamedTuple):
 
 
 def joined(first: float | None, second: float | None, share: float, cost: float) -> float | None:
-    """
-    Return one score by embedder and second encoder, None without both; `share` is the first's.
-
-    A text that the second does not know loses `cost` at most.
-    """
+    """Return one score by embedder (`share`) and second encoder, None without both; an unknown text loses `cost`."""
     if first is None or second is None:
         return second if first is None else first
     return max(first - cost, share * first + (1 - share) * second)
@@ -234,11 +226,7 @@ class Candidate:
 
 
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
-    """
-    Score each candidate by the weighted sum of its legs, with credit for another language, in the given order.
-
-    Of several texts the best two count, by the mean of their scores.
-    """
+    """Score candidates by the weighted sum of their legs, of the best two texts, and return them in order."""
     legs = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (weights.SEMANTIC, weights.KEYWORD)}[mode]
     fused = list(candidates)
     for candidate in fused:

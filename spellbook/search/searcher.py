@@ -279,9 +279,9 @@ def hits(question: Question, ranked: Gathering) -> list[Candidate]:
     if by_words:
         return candidates
     if ranked.time and ranked.time.is_all:
-        then = [one for one in candidates if any(reason == ranked.time.reason for reason, _ in one.changes)]
-        if then:  # else nothing is of that time, and a wrong guess must hide nothing
-            return then
+        dated = [one for one in candidates if any(reason == ranked.time.reason for reason, _ in one.changes)]
+        if dated:  # else nothing is of that time, and a wrong guess must hide nothing
+            return dated
     # Words alone cannot tell what is related to a question.
     if ranked.vector is None:
         return [one for one in candidates if one.score > 0]

@@ -1,8 +1,4 @@
-"""
-The table of contents: categories, their topics, and a summary of each, taken from its notes. It only reads.
-
-Nothing is stored for it: to rename, merge or split a topic, edit frontmatter or move files.
-"""
+"""The table of contents: categories, their topics, and a summary of each, made of notes alone. It only reads."""
 
 from __future__ import annotations
 

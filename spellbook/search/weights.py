@@ -181,7 +181,7 @@ in the words of a checkpoint, the next one of the same work has less in 9 % of t
 (12 pieces of work with 3 checkpoints each).
 """
 
-THEN = 0.15
+DATED = 0.15
 """
 Gain of a note with the date that the question names. Of 20 dated questions 6 find their note first without it, 15 with
 0.05, all with 0.1 or more (half for choosing). It only adds, and is small, so that a wrong guess hides nothing.

@@ -1,9 +1,9 @@
 """
 The time in a question, as a range of days or as "the newest", in Korean and English. Pure.
 
-Only a clear time is read: "in May" and "지난주" are, "May I" and "지난 버전" are not. Words of time are removed from the
-question, which would otherwise find notes about weeks. The date of a note is its `created`, else its `updated`, else
-the file's time. A date only adds to a score, so that a wrong guess hides nothing.
+Only a clear time is read: "in May" and "지난주" are, "May I" and "지난 버전" are not. Words of time are removed from
+the question, which would otherwise find notes about weeks. The date of a note is its `created`, else its `updated`,
+or file's time. A date only adds to a score, so that a wrong guess hides nothing.
 """
 
 from __future__ import annotations
@@ -103,15 +103,17 @@ def prefer(candidates: Sequence[Candidate], when: When, old: Mapping[str, Supers
         dated = {path: known for path, known in old.items() if known.ends is not None}
         ends = {by: None for known in dated.values() for by in known.above} | {path: dated[path].ends for path in dated}
         for candidate in candidates:
-            is_then = (low is None or low <= candidate.chunk.when) and (high is None or candidate.chunk.when <= high)
-            share, chunk = float(is_then), candidate.chunk
+            is_in_range = (low is None or low <= candidate.chunk.when) and (
+                high is None or candidate.chunk.when <= high
+            )
+            share, chunk = float(is_in_range), candidate.chunk
             # A note with a validity, or with a dated successor, counts by the share of that time in which it held.
             if not when.is_all and (chunk.path in ends or validity(chunk.meta)[2]):
                 begins, until, _ = validity(chunk.meta, chunk.created, ends.get(chunk.path))
                 start, end = low or 0.0, high or now
                 share = max(0.0, min(until, end) - max(begins, start)) / max(1.0, end - start)
             if share and (candidate.score or when.is_all):
-                candidate.add(when.reason, weights.THEN * (1.0 if None in (low, high) else share))
+                candidate.add(when.reason, weights.DATED * (1.0 if None in (low, high) else share))
     return sorted(candidates, key=lambda candidate: candidate.order)
 
 

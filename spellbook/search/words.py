@@ -105,11 +105,7 @@ class Query:
     instead: tuple[Term, ...] = ()
 
     def chosen(self, frequency: Callable[[Expression], int], total: int, most: int = _MOST_PARTS) -> Chosen:
-        """
-        Choose each term's first form that `frequency` finds in any of `total` chunks, or its last; at most 64 phrases.
-
-        The expression has the `most` rarest of them.
-        """
+        """Choose each term's first form found in `total` chunks, at most 64 phrases; ask for the `most` rarest."""
         counts: dict[Expression, int] = {}
 
         def count(part: Expression) -> int:
@@ -169,11 +165,7 @@ class WordSynonyms:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """
-    An expression (None for nothing to ask), its words, and their synonyms, which are not in it.
-
-    If it `quotes`, a chunk that does not match is no hit, whatever its meaning.
-    """
+    """An expression (None for nothing), its words, and their synonyms. If it `quotes`, a hit must match."""
 
     expression: Expression | None
     words: tuple[QueryWord, ...]
@@ -224,11 +216,7 @@ class Words:
     def _with_synonyms(
         self, matched: Mapping[int, float], listed: Sequence[int], limits: Sequence[Condition] = (), most_new: int = 0
     ) -> tuple[dict[int, float], dict[int, tuple[str, ...]]]:
-        """
-        Return the scores `matched` with those of synonyms, and the synonyms by chunk.
-
-        They are searched in the chunks `listed`, and in `most_new` others within `limits`.
-        """
+        """Return the scores `matched` with synonyms' in `listed` and `most_new` other chunks, and the synonyms."""
         scores, same = dict(matched), dict[int, tuple[str, ...]]()
         for alike in self._alike:
             idf = terms.idf(self._total, alike.chunks)
@@ -270,11 +258,7 @@ class Words:
 
 
 def words_in(loaded: LoadedIndex, words: Iterable[QueryWord], numbers: Sequence[int]) -> list[list[list[str]]]:
-    """
-    Return the words of a question that each chunk has, as people write them, in the order of `numbers`.
-
-    A word is a row, followed by its synonyms that are there. Words of most chunks are left out.
-    """
+    """Return a question's words in each chunk, with their synonyms there, as people write them; no common words."""
     rare = [word for word in dict.fromkeys(words) if 0 < word.chunks <= weights.MOST_COMMON]
     phrases = list(dict.fromkeys(phrase for word in rare for phrase in (word.part, *word.same)))
     held = dict(zip(phrases, loaded.holding(phrases, [(number, number) for number in numbers]), strict=True))

@@ -1,8 +1,4 @@
-"""
-Settings: the defaults, the vault's config.toml, the environment, and arguments, in that order.
-
-Only the vault must be known: everything derived from it is outside of it, in the state folder.
-"""
+"""Settings: defaults, the vault's config.toml, the environment, arguments, in that order. State lies outside it."""
 
 from __future__ import annotations
 
@@ -331,11 +327,7 @@ def _show(name: str) -> str:
 
 
 def find_vault(vault: str | Path | None = None) -> Path:
-    """
-    Return the real path of the vault. Raises VaultNotFound if it is not a folder.
-
-    It is the argument, else SPELLBOOK_VAULT, else the nearest parent folder with `.spellbook/`, else `~/spellbook`.
-    """
+    """Return the vault: argument, SPELLBOOK_VAULT, a parent with `.spellbook/`, `~/spellbook`. Raises VaultNotFound."""
     root = Path(paths.vault(str(vault or "")))
     if not root.is_dir():
         wrong = "the vault folder is a file" if root.exists() else "the vault folder does not exist"

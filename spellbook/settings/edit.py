@@ -38,11 +38,7 @@ def with_setting(toml: str, key: str, value: str) -> str:
 
 
 def with_categories(toml: str, rules: Mapping[str, str]) -> str:
-    """
-    Return settings in which tags and folders stand for categories; existing entries stay.
-
-    Raises InvalidInput if the settings are not TOML, or if only a person can change them safely.
-    """
+    """Return settings with tags and folders for categories; existing entries stay. Raises InvalidInput if unsafe."""
     import tomlkit
 
     text = toml.removeprefix("\ufeff")

@@ -1,8 +1,4 @@
-"""
-Environment variables of Spellbook: their names, and what may be done with each.
-
-The module that needs a variable reads it from `os.environ`. A `reindex` with nothing to do loads this module.
-"""
+"""Environment variables of Spellbook and their kinds, for modules that read `os.environ`. A `reindex` loads it."""
 
 from __future__ import annotations
 

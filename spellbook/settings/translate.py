@@ -169,11 +169,7 @@ def _read_one(text: str) -> tuple[int, str, str]:
 
 
 def _match(text: str) -> tuple[str, Sequence[str], int] | None:
-    """
-    Return the template of a message with most literal text, the values, and how many more full stops `text` has.
-
-    None without a template. A message in a message has often lost its full stop, or got one: 1 to -1.
-    """
+    """Return a message's template, its values, and how many more full stops it has (1 to -1); None without one."""
     bare = text.removesuffix(".")
     if exact := next((candidate for candidate in (text, bare, f"{bare}.") if candidate in table()), ""):
         return exact, (), len(text) - len(exact)

@@ -330,11 +330,7 @@ def storage_error(path: str, error: OSError) -> StorageError:
 
 
 def eventless(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
-    """
-    Return the type (nfs, cifs …) of a remote file system at or below `folder`, which sends no events; else "".
-
-    Read from `mounts` in the form of proc(5), on Linux; other systems count as sending events.
-    """
+    """Return the type (nfs, cifs …) of a remote file system at or below `folder`, by Linux's `mounts`; else ""."""
     place, nearest, kind = os.path.join(folder, ""), "", ""
     try:
         lines = mounts.read_text("utf-8", "surrogateescape").splitlines()

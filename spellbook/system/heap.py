@@ -24,11 +24,7 @@ def growing() -> Iterator[None]:
 
 
 def freeze() -> None:
-    """
-    Exclude all loaded objects from later garbage collections, which would delay one answer in 250 by 50 ms.
-
-    Later ones come after `_OBJECTS` objects. Python's own number is 700: a search makes ten times as many.
-    """
+    """Exclude loaded objects from garbage collections, which would delay an answer in 250 by 50 ms; collect less."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_OBJECTS)

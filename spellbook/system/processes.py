@@ -87,11 +87,7 @@ def _present(state: Path, kind: str = "*") -> tuple[Process, ...]:
 
 
 def leave_threads() -> None:
-    """
-    Wait a moment for threads that are at work, and exit at once, with 0, if one goes on.
-
-    Nothing that such a thread uses may be closed, and a library that computes in one would abort the process.
-    """
+    """Wait a moment for threads at work, and exit at once, with 0, if one goes on: closing what it uses may abort."""
     deadline = time.monotonic() + _THREADS_SECONDS
     for thread in threading.enumerate():
         is_ours = not thread.daemon or thread.name.startswith(("spellbook-", "AnyIO"))

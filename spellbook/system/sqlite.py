@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 BUSY_SECONDS = 30
 """Seconds that a write waits for another process."""
 
-HURRIED_SECONDS = 0.005
+BRIEF_SECONDS = 0.005
 """Seconds of waiting for a write that another process may do as well."""
 
 _SOME = 1_000
@@ -116,11 +116,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self, kind: str = "IMMEDIATE", patience: float = BUSY_SECONDS) -> Iterator[sqlite3.Connection]:
-        """
-        Commit everything done inside, or nothing if it raises. Within another transaction of this thread, join that.
-
-        `kind` is SQLite's: IMMEDIATE takes the write lock at once. Raises StorageError after `patience` seconds.
-        """
+        """Commit everything inside, or nothing; nested, join. Raises StorageError after `patience` seconds."""
         connection = self.connection()
         if connection.in_transaction:
             yield connection
@@ -139,7 +135,7 @@ class Database:
         """Return the bytes of the file that it no longer needs."""
         return int(self.rows("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")[0][0])
 
-    def vacuum(self, patience: float = HURRIED_SECONDS) -> None:
+    def vacuum(self, patience: float = BRIEF_SECONDS) -> None:
         """Write the file anew, without what was deleted. Raises StorageError if somebody writes, or on a full disk."""
         connection = self.connection()
         with self._translate_errors(connection), _wait_up_to(connection, patience):

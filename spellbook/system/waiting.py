@@ -15,10 +15,7 @@ _reasons: list[str] = []  # the innermost last
 
 @contextmanager
 def listening(tell: Callable[[str], None]) -> Iterator[None]:
-    """
-    Call `tell` for the first wait of the block that is longer than `AFTER`, with the innermost reason, from another
-    thread.
-    """
+    """Call `tell` from another thread for the first wait longer than `AFTER`, with the innermost reason."""
     _listeners.append(tell)
     try:
         yield

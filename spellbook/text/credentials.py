@@ -255,18 +255,18 @@ def _labelled(text: str) -> Iterator[tuple[int, int, str, str]]:
         if label.start() < end:
             continue
         for form in (_FORMS.get(str(label.lastgroup), _AFTER), _BESIDE):
-            said = re.compile(form).match(text, label.end())
-            group = "quoted" if said and said.groupdict().get("quoted") else "value"
-            value = said[group].rstrip(").]*_:!?") if said else ""
-            if said and _is_told(label, said, value, is_beside=form is _BESIDE):
-                start, end = said.start(group), said.start(group) + len(value)
+            found = re.compile(form).match(text, label.end())
+            group = "quoted" if found and found.groupdict().get("quoted") else "value"
+            value = found[group].rstrip(").]*_:!?") if found else ""
+            if found and _is_secret_of(label, found, value, is_beside=form is _BESIDE):
+                start, end = found.start(group), found.start(group) + len(value)
                 yield start, end, f"a secret after {label[0].casefold()!r}", value
                 break
 
 
-def _is_told(label: re.Match[str], said: re.Match[str], value: str, *, is_beside: bool) -> bool:
-    """Say whether what is `said` after a label, or right beside it without a verb or a sign, tells its secret."""
-    kind, parts = label.lastgroup, said.groupdict()
+def _is_secret_of(label: re.Match[str], found: re.Match[str], value: str, *, is_beside: bool) -> bool:
+    """Say whether the text `found` after a label, or right beside it without a verb or a sign, is its secret."""
+    kind, parts = label.lastgroup, found.groupdict()
     if "rest" not in parts:  # a form of its own
         return kind != "login" or (bool(_SIGN.search(value)) and _is_password(value))
     is_plain = label[0].isascii() and not parts["quoted"]

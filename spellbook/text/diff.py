@@ -144,11 +144,7 @@ def masked(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def contradiction(a: str, b: str) -> tuple[tuple[str, str], ...]:
-    """
-    Return the parts in which two texts differ, side by side, with some context.
-
-    Empty unless they differ only in numbers, units and negations: else one repeats the other, or they are unrelated.
-    """
+    """Return differing parts of two texts with context; empty unless only numbers, units and negations differ."""
     a, b = composed(a), composed(b)
     left, right = _tokens(a), _tokens(b)
     parts: list[tuple[str, str]] = []

@@ -105,11 +105,7 @@ _CODES = _WORDS.keys() | _SCRIPTS.keys()
 
 
 def written_in(text: str) -> str:
-    """
-    Return the script of the prose of `text`, with its language if clear: `hangul:ko`, `latin:en`, `latin`; "" for none.
-
-    Code and addresses do not count.
-    """
+    """Return the script of a text's prose, with its language if clear (`hangul:ko`, `latin`); "" without letters."""
     prose = _CODE.sub(" ", text[:_PROSE])
     # One syllable or sign says as much as three Latin letters; and names are written in Latin in any text.
     shares = {name: share if name == "latin" else 3 * share for name, share in terms.scripts(prose).items()}
@@ -149,11 +145,7 @@ def marked(path: str) -> tuple[str, str]:
 
 
 def marks(paths: Iterable[str]) -> dict[str, str]:
-    """
-    Return the language marks of those of `paths` that are translations of each other; "" is an original without one.
-
-    A mark alone says nothing: `go.it.md` or `it/` needs a counterpart with another mark, or without one.
-    """
+    """Return the language marks of `paths` with a translation among them; "" is an original without one."""
     groups: dict[str, dict[str, str]] = {}
     for path in paths:
         base, mark = marked(path)

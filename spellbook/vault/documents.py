@@ -36,11 +36,7 @@ class Documents(Vault):
 
 
 class _LeftOut(Ignored):
-    """
-    Paths that `.spellbookignore`, every `.gitignore`, `FOLDERS` and the place of the vault leave out.
-
-    In a repository, each `.gitignore` above the root counts too, but for the root itself: a person has named it.
-    """
+    """Paths left out by `.spellbookignore`, each `.gitignore` (also above the root), `FOLDERS` and the vault."""
 
     def __init__(self, root: Path, vault: Path) -> None:
         super().__init__(root)

@@ -39,10 +39,7 @@ class Ignored:
         return ignored is not None and leaves_out(ignored, path)
 
     def patterns(self, others: IsLeftOut | None = None) -> IsLeftOut | None:
-        """
-        Return the patterns, None if there are none; `others` count before the file's first line. Raises InvalidInput;
-        see `own`.
-        """
+        """Return the patterns, None if there are none; `others` count before the file's own. Raises InvalidInput."""
         own = self.own()
         if others:
             return partial(_first_others, others, own)
@@ -125,10 +122,6 @@ def _of_whole_paths(line: str) -> str:
 
 
 def _without_backtracking(regex: str) -> str:
-    """
-    Return a regex that matches the same paths as pathspec's `regex`, without backtracking over `*` and `**`.
-
-    For every wildcard but the last, the first match is as good as any later one. Trying all takes exponential time.
-    """
+    """Return a regex of the same paths without backtracking over `*` and `**`, which takes exponential time."""
     regex = "".join(_STAR.sub(r"(?>[^/]*?\1)", part) for part in _FOLDERS.split(regex))
     return _EARLY_FOLDERS.sub(lambda match: f"(?>{match[1].replace('+', '+?')}?{match[2]}(?=/))", regex)

@@ -78,11 +78,7 @@ _LINEAGE = """
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """
-    A file's bytes before and after (None: no file), and its mode before.
-
-    A text in place of bytes is the sha256 of a file that the journal does not keep, or a state of `inode_of`.
-    """
+    """A file's bytes before and after (None: no file; a text: sha256 or `inode_of`), and its mode before."""
 
     path: str
     before: bytes | str | None
@@ -251,7 +247,7 @@ class Journal:
         finally:
             self._here.reverts = False
 
-    def retract(self, numbers: Sequence[int]) -> None:
+    def discard(self, numbers: Sequence[int]) -> None:
         """Delete the record of changes that were not made."""
         with self._database.transaction() as connection:
             connection.executemany("DELETE FROM changes WHERE change = ?", [(number,) for number in numbers])

@@ -84,11 +84,7 @@ def walk(root: Path, ignored: IsLeftOut | None) -> Listing:
 def listed(
     root: Path, folders: list[str], hidden: list[str], faults: list[Fault]
 ) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
-    """
-    Yield `folders`, which may grow meanwhile, each with its entries; unlistable ones go to `hidden` and `faults`.
-
-    Raises VaultNotFound if the root itself cannot be listed.
-    """
+    """Yield `folders`, growing, each with its entries; others go to `hidden` and `faults`. Raises VaultNotFound."""
     while folders:
         folder = folders.pop()
         try:

@@ -46,11 +46,7 @@ BIN = re.compile(rf"(?i)(?:^|/)(?:{_OTHERS})(?:/|$)")
 
 
 def safe_name(text: str, most: int = MOST - 3) -> str:
-    """
-    Return `text` as a file name for Windows, macOS, Linux and Obsidian, at most `most` bytes of UTF-8.
-
-    Case, blanks and signs stay. A note of this name is never mistaken for a conflict copy.
-    """
+    """Return `text` as a file name for every system and Obsidian, at most `most` bytes, no conflict copy's."""
     name = _FORBIDDEN.sub("-", composed(_UNSEEN.sub("", text)))
     name = re.sub(r"\s+", " ", name.encode("utf-8", "ignore").decode())
     name = COPY.sub(lambda copy: re.sub("[.()（）_]", "-", copy[0]), name).strip(_EDGES)

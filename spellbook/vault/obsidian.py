@@ -1,8 +1,4 @@
-"""
-Obsidian's settings of a vault: files that are no notes, and names of daily notes. Only read.
-
-They match paths of the vault alone. An unusable setting has no effect; `problems` names it.
-"""
+"""Obsidian's settings of a vault: files that are no notes, and names of daily notes. Unusable ones are `problems`."""
 
 from __future__ import annotations
 

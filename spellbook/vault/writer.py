@@ -80,7 +80,7 @@ class Writer(Folder):
             yield
         except Exception:  # after an interrupt the change may have been made; as after a kill, the file shows it
             with contextlib.suppress(StorageError):
-                self.journal.retract(numbers)
+                self.journal.discard(numbers)
             raise
 
     def _expect(self, path: str, expected: str) -> bytes:
@@ -134,7 +134,7 @@ class Writer(Folder):
                     if reason is not None:
                         failed[change.path] = reason
                         with contextlib.suppress(StorageError):
-                            self.journal.retract([number])
+                            self.journal.discard([number])
                 [*pool.map(disk.sync_folder, {self._real(change.path).parent for change in changes})]
         return failed
 

@@ -34,11 +34,7 @@ def is_absent(value: object) -> bool:
 
 
 def own(given: Mapping[str, Any], takes: Set[str], verb: str) -> dict[str, Any]:
-    """
-    Return arguments by the names that a verb `takes`. Raises InvalidInput for an unknown or a repeated one.
-
-    Its message begins with the name.
-    """
+    """Return arguments by the names that a verb `takes`. Raises InvalidInput for an unknown or a repeated one."""
     arguments = {name: value for name, value in given.items() if name in takes}
     for name in given.keys() - takes - {_OF_CURSOR}:
         known = next((same for group in _SAME if name in group for same in group if same in takes), "")

@@ -116,11 +116,7 @@ class Verb:
     arguments: Mapping[str, Argument]
 
     def taken(self, function: Callable[..., Any], names: Mapping[str, str]) -> dict[str, Argument]:
-        """
-        Return the arguments that a door's function takes, by the door's names.
-
-        They are those of its parameters; with `**`, all others too. `names` maps the door's own names to the table's.
-        """
+        """Return a door's arguments by its `names` (door's: table's): its parameters, with `**` all others."""
         parameters = inspect.signature(function).parameters.values()
         own = {names.get(parameter.name, parameter.name) for parameter in parameters}
         takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
@@ -135,8 +131,8 @@ class Verb:
 
     def unlisted(self, *names: str) -> Verb:
         """Return the verb for a door that takes some arguments without listing them."""
-        told = {name: argument.but(is_listed=name not in names) for name, argument in self.arguments.items()}
-        return replace(self, arguments=told)
+        arguments = {name: argument.but(is_listed=name not in names) for name, argument in self.arguments.items()}
+        return replace(self, arguments=arguments)
 
 
 def verb(name: str, right: Right = "read", /, **arguments: Argument) -> Verb:

@@ -115,11 +115,7 @@ def extract(body: bytes, url: str = "", charset: str = "") -> dict[str, str]:
 
 
 def decoded(body: bytes, charset: str = "") -> str:
-    """
-    Return the text of a page, by its BOM, the header's `charset`, its `meta`, else by what fits.
-
-    A declared encoding is believed only if it fits: servers say UTF-8 or Latin-1 of pages in EUC-KR.
-    """
+    """Return the text of a page by its BOM, the header's `charset` or its `meta` if they fit, else by what fits."""
     for mark, name in (
         (codecs.BOM_UTF8, "utf-8"),
         (codecs.BOM_UTF16_LE, "utf-16-le"),

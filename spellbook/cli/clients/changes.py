@@ -1,8 +1,4 @@
-"""
-Changes of other programs' files: each whole or not at all, and only if the file has not changed since it was read.
-
-The file's mode and the link that leads to it stay.
-"""
+"""Changes of other programs' files: whole or not at all, and only if the file has not changed since it was read."""
 
 from __future__ import annotations
 

@@ -195,11 +195,7 @@ def entry(client: McpClient, vault: Path, scope: str, environ: Mapping[str, str]
 
 
 def address(client: McpClient, url: str, token: str = "") -> dict[str, Any]:
-    """
-    Return the entry that names the address and token of a Spellbook that is served over HTTP.
-
-    Codex takes the name of a variable instead of a token. Raises InvalidInput for an invalid address or client.
-    """
+    """Return the entry with address and token of a served Spellbook; Codex gets a variable. Raises InvalidInput."""
     if client.names.get("url") == "":
         raise InvalidInput(
             f"{client.title} reaches only servers that it starts itself, or that the internet can reach.",
@@ -223,7 +219,7 @@ def by_hand(client: McpClient, name: str, wanted: dict[str, Any]) -> str:
     command = [*(env and ["env", *env]), str(wanted.get("command")), *wanted["args"]]
     shown, fields = (json.dumps(each, ensure_ascii=False) for each in (wanted, {"name": name, **wanted}))
     parts = {"name": [name], "quoted": [shown], "command": command}
-    return client.by_hand.format(fields=fields[1:-1], **{part: shell_line(said, {}) for part, said in parts.items()})
+    return client.by_hand.format(fields=fields[1:-1], **{part: shell_line(words, {}) for part, words in parts.items()})
 
 
 def is_ours(value: object) -> bool:
@@ -241,11 +237,7 @@ def is_ours(value: object) -> bool:
 
 
 def add(file: Path, client: McpClient, name: str, wanted: Mapping[str, Any], *, force: bool = False) -> FileChange:
-    """
-    Return the change that gives `client` the entry `wanted` under `name`; one of ours is updated.
-
-    Raises InvalidInput if another server has that name, unless `force`, or if the client could not read the file.
-    """
+    """Return the change that puts our entry; a stranger's of this name stays unless `force`. Raises InvalidInput."""
     before, text = read(file, client)
     editor = _EDITORS[client.format]
     with shaped(file, client):
@@ -283,11 +275,7 @@ def _parts(wanted: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def take_out(file: Path, client: McpClient, name: str, *, force: bool = False) -> FileChange | None:
-    """
-    Return the change that removes our entry `name`; None if there is none. Raises InvalidInput as `add` does.
-
-    Where its owner only added to the file, the rest is as before, to the byte; a file made for the entry goes.
-    """
+    """Return the change that removes our entry, and a file made for it; None if there is none. Raises as `add` does."""
     before, text = read(file, client)
     editor = _EDITORS[client.format]
     with shaped(file, client):

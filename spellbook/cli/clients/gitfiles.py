@@ -36,10 +36,7 @@ def is_trash_shared(vault: Path) -> bool:
 
 
 def with_line(file: Path, line: str) -> FileChange:
-    """
-    Return the change that appends a line to one of git's files. Raises InvalidInput for a file git cannot read,
-    StorageError.
-    """
+    """Return the change that appends a line to one of git's files. Raises InvalidInput, StorageError."""
     if os.path.lexists(file) and (file.is_symlink() or not file.is_file()):
         raise InvalidInput(
             f"{file} is not a regular file, and git reads no other.", f"Add the line {line} where your rules are."

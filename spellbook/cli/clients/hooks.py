@@ -67,10 +67,7 @@ class Hook:
         return self.change.difference() + "rename from {}\nrename to {}\n".format(*moved)
 
     def make(self) -> None:
-        """
-        Make the change. Raises Conflict or StorageError; an earlier hook is then in place or aside, for the next
-        attempt.
-        """
+        """Make the change. Raises Conflict or StorageError; an earlier hook is then in place or aside."""
         file = self.change.path
         try:
             if self.aside and self.change.after is not None:

@@ -77,11 +77,7 @@ def _with(text: str) -> str:
 
 
 def take_out(folder: Path, backups: Path, *, force: bool = False) -> list[FileChange]:
-    """
-    Return the changes that remove the plugin from `folder`; the list of plugins is as it was before.
-
-    Raises InvalidInput for a file that differs from the installed one, unless `force`.
-    """
+    """Return the changes that remove the plugin. Raises InvalidInput for a file changed since, unless `force`."""
     planned = []
     file = _listing(folder)
     before, text = clients.read(file, ABOUT)

@@ -1,8 +1,4 @@
-"""
-TOML, edited as text as `jsonc` edits JSON: every other byte stays.
-
-Each result is read again: an edit that would change anything else, as in a table on one line, is Malformed.
-"""
+"""TOML, edited as text as `jsonc` edits JSON. An edit that would change anything else is Malformed."""
 
 from __future__ import annotations
 

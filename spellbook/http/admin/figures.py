@@ -183,9 +183,9 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
     if broken := len({fault.path for fault in book.index.catalog.notes.faults()}):
         message = "1 note needs fixing." if broken == 1 else f"{broken:,} notes need fixing."
         yield alert(message, broken, 0, id="faults", hint="They are listed by GET /api/status.")
-    if met := errors.get("RATE_LIMIT_EXCEEDED", 0):
-        message = f"The limit of requests was met {counted(met, 'time')} in the last hour."
-        yield alert(message, met, 0, id="rate", hint="Ask less often, or set SPELLBOOK_RATE.")
+    if refusals := errors.get("RATE_LIMIT_EXCEEDED", 0):
+        message = f"The limit of requests was met {counted(refusals, 'time')} in the last hour."
+        yield alert(message, refusals, 0, id="rate", hint="Ask less often, or set SPELLBOOK_RATE.")
 
 
 ENDPOINTS = (

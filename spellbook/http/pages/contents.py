@@ -1,8 +1,4 @@
-"""
-The table of contents: a tree of folders, and tags; and the notes of a folder, a category, a topic or a tag.
-
-The page has the first levels. A deeper one is loaded when it is unfolded; without scripts, a folder's page has it.
-"""
+"""The table of contents: a tree of folders, and tags, loaded by levels; and the notes of a folder, topic or tag."""
 
 from __future__ import annotations
 

@@ -37,10 +37,7 @@ _ADDRESS = re.compile(r"https?://[^\s\"'<>]+")
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """
-    A key of the frontmatter and its values as texts; `kind` is "date", "tags" (links to notes), "list", "link" or
-    "text".
-    """
+    """A key of the frontmatter, its values, and its `kind`: "date", "tags" (links to notes), "list", "link", "text"."""
 
     key: str
     kind: str

@@ -202,12 +202,12 @@ def _callouts(state: Any) -> None:
 
 def _box(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
     is_done = tokens[at].content in "xX"
-    look = f'class="box{" done" if is_done else ""}"'
+    attributes = f'class="box{" done" if is_done else ""}"'
     if not env["form"]:
-        return f"<span {look}>{'☑' if is_done else '☐'}</span> "
+        return f"<span {attributes}>{'☑' if is_done else '☐'}</span> "
     at, task = env["above"] + tokens[at].meta["line"], _plain_text(tokens[at].meta["task"], "")[:_MOST_NAMED]
     sent = Markup('name="at" value="{}" form="{}" aria-label="{}"').format(at, env["form"], task)
-    return f'<button {look} {sent} aria-pressed="{str(is_done).lower()}">{"☑" if is_done else "☐"}</button> '
+    return f'<button {attributes} {sent} aria-pressed="{str(is_done).lower()}">{"☑" if is_done else "☐"}</button> '
 
 
 def _picture(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
@@ -295,11 +295,7 @@ def marked(text: str, words: re.Pattern[str] | None) -> Markup:
 
 
 def excerpt(text: str, words: re.Pattern[str] | None, weigh: Weigh, heading: str = "") -> Markup:
-    """
-    Return the part of a text around the sentence that answers a question best, in bold, without a repeated `heading`.
-
-    It has most of the question's `words`, or is worth most by `weigh`.
-    """
+    """Return the text around the sentence that answers best, by `weigh` or most `words`, in bold, without `heading`."""
     body = _plain_text(text[:_MOST_EXCERPTED], heading)
 
     def worth(span: tuple[int, int]) -> tuple[int, float]:
@@ -319,9 +315,9 @@ def gist(chunk: StoredChunk) -> str:
     """Return a line or two of a note that say more than its title, "" if it has none."""
     body = _plain_text(chunk.text[: 3 * _GIST], "")
     after = body.removeprefix(" ".join(chunk.title.split()).rstrip(" .…"))
-    told = body if after[:1].isalnum() else after.lstrip(" .,;:…")
-    shown = _cut(told, _GIST)
-    return f"{shown} …" if shown != told else told
+    text = body if after[:1].isalnum() else after.lstrip(" .,;:…")
+    shown = _cut(text, _GIST)
+    return f"{shown} …" if shown != text else text
 
 
 def _cut(text: str, most: int) -> str:

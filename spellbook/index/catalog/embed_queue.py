@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from spellbook.system.errors import StorageError
-from spellbook.system.sqlite import HURRIED_SECONDS, Database
+from spellbook.system.sqlite import BRIEF_SECONDS, Database
 
 Row = tuple[str, str, str]
 """The key of a vector, the kind of label ("" for the text of a chunk), and the text."""
@@ -62,7 +62,7 @@ class Waiting:
     def ask_for(self, keys: Iterable[str]) -> None:
         """Have `keys` embedded next, if they wait. If another process is writing, nothing is done."""
         rows = [(time.time(), key) for key in keys]
-        with contextlib.suppress(StorageError), self._database.transaction(patience=HURRIED_SECONDS) as connection:
+        with contextlib.suppress(StorageError), self._database.transaction(patience=BRIEF_SECONDS) as connection:
             connection.executemany(f"UPDATE {self._table} SET asked = ? WHERE key = ?", rows)
 
     def asked_for(self) -> list[str]:

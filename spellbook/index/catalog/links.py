@@ -133,11 +133,7 @@ class Links:
         ]
 
     def superseding(self, paths: Collection[str] | None) -> list[Superseding]:
-        """
-        Return links that may supersede the notes at `paths`, or any note, and for a few steps their successors.
-
-        The links match by a name of the note; `links.Files` decides where each leads.
-        """
+        """Return possible successors of the notes at `paths`, or of any, and for some steps theirs; `Files` decides."""
         if not self._database.rows(f"SELECT 1 FROM links WHERE relation = '{SUPERSEDES}' LIMIT 1"):
             return []
         rows = self._database.rows(
@@ -232,7 +228,7 @@ class Links:
         )
         return dict(rows)
 
-    def went(self, names: Iterable[str] | None = None) -> dict[str, str]:
+    def moved(self, names: Iterable[str] | None = None) -> dict[str, str]:
         """Return the current paths of notes by their former paths, of those with one of `names`."""
         limit = "" if names is None else "WHERE name IN (SELECT value FROM json_each(:names))"
         rows = self._database.rows(

@@ -288,11 +288,7 @@ class Notes:
             connection.executemany("UPDATE vectors SET seq = ? WHERE key = ?", [(seq, key) for (key,) in back])
 
     def _settle_ids(self, connection: sqlite3.Connection, names: set[str], moved: Collection[str]) -> None:
-        """
-        Decide which note has each id of `names`: its present owner, else the shortest path, as a copy's path is longer.
-
-        A path is its own note's id. The other notes have their paths as ids.
-        """
+        """Decide which note has each id of `names`: its owner, else the shortest path; others have their paths."""
         settled: dict[int, str] = {}
         for name in sorted(names):
             rows = connection.execute(

@@ -49,7 +49,7 @@ _FORM = 3
 LATE = 60.0
 """Seconds by which a transaction may be later than the time that it wrote down. By hand: a scan writes for seconds."""
 
-LOOKED_AT = 2_000
+EF_SEARCH = 2_000
 """
 Vectors that Chroma compares with a question. Of 780,000 it then finds 93 % of the nearest; with its default of 100, 66
 %, 3 ms faster.
@@ -303,7 +303,7 @@ class Chroma:
             self.collection = self.client.get_or_create_collection(
                 COLLECTION,
                 embedding_function=None,
-                configuration={"hnsw": {"space": "cosine", "ef_search": LOOKED_AT}},
+                configuration={"hnsw": {"space": "cosine", "ef_search": EF_SEARCH}},
             )
             self._opened = (current.folder, current.epoch)
         return self.collection

@@ -16,7 +16,7 @@ from typing import Protocol
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
-from spellbook.index.vectors.chroma import LOOKED_AT, Unavailable
+from spellbook.index.vectors.chroma import EF_SEARCH, Unavailable
 from spellbook.index.vectors.matrix import Matrix
 from spellbook.models.base import Bytes, Vectors, unit
 from spellbook.system.lazy import np
@@ -167,7 +167,7 @@ class Nearest:
                 try:
                     # On a server the vectors of other vaults take places, all of which sort last here.
                     share = 1 + chroma.rows // (self._index.catalog.counts().chunks or 1)
-                    near = chroma.nearest(vector, max(most, min(most * share, LOOKED_AT)), seen)
+                    near = chroma.nearest(vector, max(most, min(most * share, EF_SEARCH)), seen)
                 except Unavailable as error:
                     reasons.append(f"searched without Chroma: {error}")
                     return _exactly(vector, ((key, blob) for key, blob, _ in vectors.since(0)), most)

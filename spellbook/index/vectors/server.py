@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS, Vectors
-from spellbook.index.vectors.chroma import LOOKED_AT, Chroma, Unavailable, batches
+from spellbook.index.vectors.chroma import EF_SEARCH, Chroma, Unavailable, batches
 from spellbook.system import disk
 from spellbook.system.lazy import np, npt
 from spellbook.text.quoting import counted
@@ -93,11 +93,7 @@ class Server:
             return list(answer["ids"][0])
 
     def fetch(self, keys: Sequence[str], width: int) -> dict[str, bytes]:
-        """
-        Return the server's vectors (float32, little endian) of `keys`, `width` numbers each. Raises Unavailable.
-
-        Others than unit vectors of that width are left out and logged.
-        """
+        """Return the server's unit vectors (float32) of `keys`, `width` numbers each. Raises Unavailable."""
         found, wrong = dict[str, bytes](), 0
         with self._asking():
             for part in _PARTS:
@@ -165,7 +161,7 @@ class Server:
                 collection = self._client().get_or_create_collection(
                     f"{self._name}-{part}",
                     embedding_function=None,
-                    configuration={"hnsw": {"space": "cosine", "ef_search": LOOKED_AT}},
+                    configuration={"hnsw": {"space": "cosine", "ef_search": EF_SEARCH}},
                 )
                 mark, rows = self._mark(part), collection.count()
                 # Another collection, or one with fewer rows, does not hold what was added to the one before.
