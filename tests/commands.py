@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from spellbook.cli import main
 from tests.helpers import PATIENCE
 
-main.list_commands(click.Context(main))  # which imports all
+main.list_commands(click.Context(main, help_option_names=["-h", "--help"]))  # which imports all
 
 
 def spellbook(*args: object, stdin: str | bytes | None = None, code: int = 0, **environment: str | None) -> Result:

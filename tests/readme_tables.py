@@ -70,9 +70,9 @@ def _tools() -> Iterable[tuple[str, ...]]:
 
 
 def _commands() -> Iterable[tuple[str, ...]]:
-    cli.list_commands(click.Context(cli))  # which imports all
+    cli.list_commands(click.Context(cli, help_option_names=["-h", "--help"]))  # which imports all
     for name, command in cli.commands.items():
-        context = click.Context(command, info_name=name)
+        context = click.Context(command, info_name=name, help_option_names=["-h", "--help"])
         usage = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
         yield " ".join(["spellbook", name, *usage]), _first_sentence(command.help or "")
 

@@ -236,28 +236,28 @@ def _kept(key: str, value: Any, findings: Findings) -> object:
         kept = labels.tags(value) if key == "tags" else labels.listed(value, "," if key == "keywords" else "")
         if isinstance(kept, Sequence) and all(isinstance(text, str) and text.strip() for text in kept):
             return list(dict.fromkeys(" ".join(str(text).split()) for text in kept))
-        wrong = f"must be a list of texts, not {value!r:.60}"
+        wrong = f"metadata.{key} must be a list of texts, not {value!r:.60}"
     elif key in TEXTS:
         most = MOST_SOURCE if key == "source" else MOST_LINE
         if isinstance(value, str) and value.strip() and len(value) <= most and not re.search(r"[\x00-\x1f]", value):
             return value.strip()
-        wrong = f"must be one line of at most {most:,} letters, not {value!r:.60}"
+        wrong = f"metadata.{key} must be one line of at most {most:,} letters, not {value!r:.60}"
     elif key in VALID:
         kept = load_value(str(value))
         if bound(str(kept)) is None:
-            wrong = f"is {value!r:.40}, which is not a date such as 2026-11-21, 2026-11 or 2026"
+            wrong = f"metadata.{key} is {value!r:.40}, which is not a date such as 2026-11-21, 2026-11 or 2026"
     elif key == "entities":
         return _entities(value, findings)
     elif key == "importance":
         kept = value.strip().lower() if isinstance(value, str) else value
         is_share = isinstance(kept, int | float) and not isinstance(kept, bool) and 0 <= kept <= 1
         if not is_share and kept not in LEVELS:
-            wrong = f"must be high, medium, low, or a number from 0 to 1, not {value!r:.40}"
+            wrong = f"metadata.{key} must be high, medium, low, or a number from 0 to 1, not {value!r:.40}"
     elif key == "pinned":
         kept = str(value).lower() in {"true", "1"}
         if not kept and str(value).lower() not in {"false", "0"}:
-            wrong = f"must be true or false, not {value!r:.40}"
-    findings.errors += [f"metadata.{key} {wrong}"] if wrong else []
+            wrong = f"metadata.{key} must be true or false, not {value!r:.40}"
+    findings.errors += [wrong] if wrong else []
     return kept
 
 
@@ -293,11 +293,15 @@ def _plain(value: object, depth: int = 0) -> bool:
 
 def _warn(text: str, meta: Mapping[str, Any], findings: Findings) -> None:
     tokens = estimate_tokens(text)
-    size = f"about {counted(tokens, 'token')}; {MIN_TOKENS} to {MAX_TOKENS} are best: "
+    size = counted(tokens, "token")
     if text and is_short(text) and fold(meta.get("category")) != "preference":
-        findings.warnings.append(f"{size}does it stand alone, with names and reasons?")
+        findings.warnings.append(
+            f"about {size}; {MIN_TOKENS} to {MAX_TOKENS} are best: does it stand alone, with names and reasons?"
+        )
     if tokens > MAX_TOKENS:
-        findings.warnings.append(f"{size}divide it where the question changes")
+        findings.warnings.append(
+            f"about {size}; {MIN_TOKENS} to {MAX_TOKENS} are best: divide it where the question changes"
+        )
     count = len(meta.get("keywords") or ())
     if count and not MIN_KEYWORDS <= count <= MAX_KEYWORDS:
         findings.warnings.append(f"{counted(count, 'keyword')}; {MIN_KEYWORDS} to {MAX_KEYWORDS} are best")

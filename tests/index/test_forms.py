@@ -165,7 +165,7 @@ def test_a_scan_that_is_killed_keeps_what_is_not_read_yet(vault, older):
 
 def test_the_file_gives_the_disk_back_what_it_freed(vault, older, monkeypatch):
     """It is written anew once where nobody waits, never while another process writes, and holds what it held."""
-    monkeypatch.setattr(catalogs, "_MUCH", 100)
+    monkeypatch.setattr(catalogs, "MUCH", 100)
     with opened(vault) as index:
         sync.scan(index)
         now = told(index)

@@ -17,7 +17,7 @@ from tests.helpers import opened
 
 def test_words_of_few_and_of_many_chunks_are_counted_and_found_alike(vault, write_note, monkeypatch):
     """Of a word that most chunks have the count and the notes that hold it are right, as of a rare one."""
-    monkeypatch.setattr(loaded, "_MOST_NUMBERED", 40)
+    monkeypatch.setattr(loaded, "MOST_NUMBERED", 40)
     # A short section would be one chunk with the next.
     write_note("a.md", "".join(f"## s{i}\n\n{'zebra ' * 60}\n\n" for i in range(50)))
     write_note("b.md", "a zebra and a heron")

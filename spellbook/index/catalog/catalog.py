@@ -51,7 +51,7 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
 }
 """Functions that the catalog adds to SQL, each with the number of its arguments."""
 
-_MUCH = 8_000_000
+MUCH = 8_000_000
 """Bytes of free space from which on it is worth writing the file anew."""
 
 
@@ -316,10 +316,10 @@ class Catalog:
         """Write the file anew, where nobody waits, if most of it is free; say whether it was done."""
         pragmas = ("page_count", "freelist_count", "page_size")
         pages, free, size = self._rows(f"SELECT * FROM {', '.join(f'pragma_{name}' for name in pragmas)}")[0]
-        if free <= pages // 2 or free * size < _MUCH:
+        if free <= pages // 2 or free * size < MUCH:
             return False
         with contextlib.suppress(StorageError, OSError):
-            if shutil.disk_usage(self.file.parent).free > 2 * (pages - free) * size + _MUCH:
+            if shutil.disk_usage(self.file.parent).free > 2 * (pages - free) * size + MUCH:
                 self._database.vacuum()
                 return True
         return False
