@@ -18,7 +18,7 @@ from spellbook.index.seal import nothing_to_do
 from spellbook.settings.translate import translated
 
 _SHORT_OF_MEMORY = ("memory", "failed to map", "start new thread", "without exception set")
-"""What the message of an error contains when memory ran out: in libraries, in threads, in Python itself."""
+"""Parts of the messages of errors that mean that memory ran out: in libraries, in threads, in Python itself."""
 
 
 def main() -> NoReturn:

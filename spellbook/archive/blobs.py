@@ -128,7 +128,6 @@ def _read(blob: Path) -> Iterator[bytes]:
 
 
 def _hash(blob: Path) -> str | None:
-    """Return the hash of a blob's content, None if it cannot be read."""
     try:
         return disk.hash_pieces(_read(blob))
     except DAMAGED:

@@ -1,9 +1,4 @@
-"""
-Export a vault to one file, as JSON for programs or as a zip for people, without holding it in memory.
-
-Both contain everything needed to restore the vault byte for byte: each file with its permissions and time, and
-empty folders. The same vault gives the same zip.
-"""
+"""Export a vault as JSON for programs or as a zip for people, a file at a time; both restore every byte."""
 
 from __future__ import annotations
 
@@ -34,7 +29,7 @@ FORMAT = "spellbook-export"
 """The name of the format, in the first line of a JSON export."""
 
 VERSION = 1
-"""Which form of that it is."""
+"""The version of that format."""
 
 _FIELDS = (
     *("title", "topic", "category", "kind", "importance", "created", "updated"),

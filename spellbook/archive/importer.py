@@ -53,7 +53,7 @@ LARGE = 100_000_000
 @dataclass(slots=True)
 class Imported:
     """
-    What an import did, or with `dry_run` would do, in paths of the vault.
+    The result of an import, or with `dry_run` the result that it would have, in paths of the vault.
 
     `unchanged` files existed already, byte for byte. `skipped` files differ from the existing ones, which stayed.
     `proposed` notes stayed, though their memories have changed since. `renamed` maps paths of the source to paths of
@@ -349,7 +349,6 @@ def _hash_at(vault: Vault, path: str) -> str | None:
 
 
 def _add(report: Imported, name: str, verdict: _Verdict) -> None:
-    """Add to a report what becomes of the file that would be called `name`."""
     if verdict.what == "unchanged":
         report.unchanged += 1
     elif verdict.what == "renamed":

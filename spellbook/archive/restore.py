@@ -54,10 +54,9 @@ class SnapshotManifest:
 @dataclass(frozen=True, slots=True)
 class Restored:
     """
-    The result of a restore: files written and unchanged.
+    Result of a restore: files `written`, `unchanged` and, as they did not exist then or stood in the way, `removed`.
 
-    `removed` were moved to the trash: files that did not exist then, and whatever was in the way. `faults` name files
-    that could not be restored; nothing was changed at their paths.
+    `faults` name files that could not be restored; nothing was changed at their paths.
     """
 
     name: str
@@ -179,10 +178,10 @@ class Over:
 
     def _ignored_at_the_time(self) -> Callable[[str], bool]:
         """Return which files were ignored when the snapshot was taken, and are therefore not in it."""
-        then = self.files.get(IGNORE_FILE)
-        if then is None:
+        rules_file = self.files.get(IGNORE_FILE)
+        if rules_file is None:
             return lambda path: False
-        patterns = patterns_of(IGNORE_FILE, b"".join(self.blobs.pieces(then.sha256, IGNORE_FILE)))
+        patterns = patterns_of(IGNORE_FILE, b"".join(self.blobs.pieces(rules_file.sha256, IGNORE_FILE)))
         return partial(leaves_out, partial(verdict, patterns))
 
     def _clear(self, path: str, *, is_folder: bool) -> None:
@@ -227,7 +226,6 @@ class Over:
 
 
 def _hash_of(vault: Folder, path: str) -> str | None:
-    """Return the hash of a file of the vault, None if it is not there."""
     try:
         return vault.hash(path)
     except (MemoryNotFound, PathOutsideVault):

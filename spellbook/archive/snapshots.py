@@ -123,8 +123,8 @@ class Snapshots:
         known = self._newest()
         before = known.files if known else {}
         faults = list(now.faults)
-        looked_ns = int(known.head.get("looked_ns", 0)) if known else 0
-        unread = {item for item in now.files if not self._is_same(item, before.get(item.path), looked_ns)}
+        scanned_ns = int(known.head.get("looked_ns", 0)) if known else 0
+        unread = {item for item in now.files if not self._is_same(item, before.get(item.path), scanned_ns)}
         needed = sum(item.stamp.size for item in unread)
         hint = "Make room, or set SPELLBOOK_DATA to a folder on another disk."
         _check_room(self.folder, needed, "a snapshot", hint)
@@ -147,12 +147,12 @@ class Snapshots:
                 progress("keeping", number, len(now.files))
         return self._write(files, now.folders, faults, stored, started_ns)
 
-    def _is_same(self, item: BackupFile, before: Kept | None, looked_ns: int) -> bool:
+    def _is_same(self, item: BackupFile, before: Kept | None, scanned_ns: int) -> bool:
         """Say whether a file's stamp shows that it need not be read: it is the same, and was old when it was seen."""
         return (
             before is not None
             and before.item.stamp == item.stamp
-            and is_settled(item.stamp, looked_ns)
+            and is_settled(item.stamp, scanned_ns)
             and self._blobs.has(before.sha256)
         )
 
@@ -269,11 +269,11 @@ class Snapshots:
         self, name: str, into: Path | None = None, progress: Progress | None = None, *, skip_damaged: bool = False
     ) -> Restored:
         """
-        Bring back the vault as it was, into an empty folder, or over the vault.
+        Bring back the vault as it was, into an empty folder, or over the vault, which `undo` takes back.
 
-        Over the vault, what did not exist then or stands in the way goes into the trash, and `undo` takes everything
-        back. With `skip_damaged` damaged files are left out and named, see `restorable`.
-        Raises InvalidInput for a folder that holds anything else, StorageError or Conflict, with nothing changed.
+        Over the vault, files that did not exist then or stand in the way go into the trash. With `skip_damaged` damaged
+        files are left out, see `restorable`. Raises InvalidInput for a folder with anything else in it, StorageError or
+        Conflict, with nothing changed.
         """
         name = self.find(name)
         with self._lock():

@@ -17,10 +17,9 @@ _AFTER = {*_BLANK, *",:]}"}
 
 def members(file: IO[bytes], name: str) -> Iterator[tuple[str, Any]]:
     """
-    Yield the members of the JSON object in `file` as key and value.
+    Yield key and value of each member of the JSON object in `file`; a list is yielded item by item, one in memory.
 
-    A value that is a list is yielded item by item. If the file holds a list, its items are yielded with the key "".
-    Only one item is held in memory. Raises InvalidInput if the file is no JSON or breaks off; `name` names the file.
+    If the file holds a list, its items have the key "". Raises InvalidInput if the file, called `name`, is no JSON.
     """
     text = _HeldText(file, name)
     if text.sign("{[") == "[":

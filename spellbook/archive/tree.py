@@ -1,7 +1,7 @@
 """
-The tree of a vault: every file that belongs to it, notes or not, and its empty folders.
+The files of a vault, notes or not, and its empty folders.
 
-Dot-folders (`.git`, `.obsidian`, `.trash`), what `.spellbookignore` lists and what lies beyond links stay out; the
+Dot-folders (`.git`, `.obsidian`, `.trash`), files that `.spellbookignore` lists and files beyond links stay out; the
 vault's own settings belong to it.
 """
 

@@ -24,7 +24,7 @@ from spellbook.text import credentials
 from spellbook.text.unicode import composed
 from spellbook.vault.vault import Vault, digest
 
-_MOST_SAID, _MOST_ANSWER, _MOST_WORDS = 4_000, 2_000, 60  # letters
+_MOST_PROMPT, _MOST_ANSWER, _MOST_WORDS = 4_000, 2_000, 60  # letters
 _MOST_SECTIONS, _MOST_BYTES = 200, 400_000  # of one note
 _KEY = re.compile(r"(?m)^<!-- \d{4}-\d\d-\d\d ([0-9a-f]{16}) -->\r?$")
 _MARKS = re.compile(r"[#\[\]<>%|`*_]+")
@@ -32,10 +32,10 @@ _MARKS = re.compile(r"[#\[\]<>%|`*_]+")
 
 def clean(exchange: Exchange) -> Exchange:
     """Take secrets and private parts out of an exchange, count them, cut its texts, and give it its key."""
-    exchange.said, removed = _cleaned(exchange.said, _MOST_SAID)
+    exchange.prompt, removed = _cleaned(exchange.prompt, _MOST_PROMPT)
     exchange.answer, more = _cleaned("" if removed else exchange.answer, _MOST_ANSWER)  # it may say it again
     exchange.removed = removed + more
-    exchange.key = sha256(f"{exchange.at.isoformat()}\n{exchange.said}".encode()).hexdigest()[:16]
+    exchange.key = sha256(f"{exchange.at.isoformat()}\n{exchange.prompt}".encode()).hexdigest()[:16]
     return exchange
 
 
@@ -49,8 +49,8 @@ def _cleaned(text: str, most: int) -> tuple[str, int]:
 
 def _section(exchange: Exchange, name: str) -> str:
     """Return the text of an exchange with the client `name`; its times are those of this machine's zone."""
-    at, words = exchange.at.astimezone(), on_one_line(_MARKS.sub(" ", exchange.said[: 4 * _MOST_WORDS]))[:_MOST_WORDS]
-    turns = (("You", exchange.said), (name, exchange.answer))
+    at, words = exchange.at.astimezone(), on_one_line(_MARKS.sub(" ", exchange.prompt[: 4 * _MOST_WORDS]))[:_MOST_WORDS]
+    turns = (("You", exchange.prompt), (name, exchange.answer))
     quoted = ((who, re.sub(r"(?m)^", "> ", text)) for who, text in turns if text)
     turned = "\n".join(f"**{who}:**\n\n{text}\n" for who, text in quoted)
     return f"## {at:%H:%M} {words}\n<!-- {at:%Y-%m-%d} {exchange.key} -->\n\n{turned}"

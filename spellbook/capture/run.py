@@ -108,11 +108,7 @@ def _folder(client: str) -> Path:
 
 
 def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
-    """
-    Write what is new in a transcript into the notes of its session, and return how many exchanges that were.
-
-    Raises OSError and SpellbookError; then a part may be written.
-    """
+    """Add a transcript's new exchanges to its session's notes; return their number. Raises OSError, SpellbookError."""
     client, real = _located(place)
     session, count, new = real.stem[-_LONG_ID:], 0, dict[str, Exchange]()
     stem, part = ledger.get("session", session) or ("", 0)
@@ -122,8 +118,8 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
         while not is_end:
             exchanges, offset, is_end = transcripts.read(file, offset, is_over=is_over)
             wanted = [notes.clean(each) for each in exchanges if _is_wanted(index, ledger, each)]
-            new |= {each.key: each for each in wanted if each.said and not ledger.get("key", each.key)}
-            if new and not (stem or len(new) > 1 or sum(len(each.said) for each in new.values()) >= _LEAST_LETTERS):
+            new |= {each.key: each for each in wanted if each.prompt and not ledger.get("key", each.key)}
+            if new and not (stem or len(new) > 1 or sum(len(each.prompt) for each in new.values()) >= _LEAST_LETTERS):
                 continue
             if new and [stem, part] != FORGOTTEN:
                 stem, part = _write(index, (client, session, stem, part), [*new.values()])
@@ -152,7 +148,7 @@ def _write(index: Index, known: tuple[str, str, str, int], new: list[Exchange]) 
     scope = credentials.masked(scopes.project(os.environ, new[0].cwd, index.config.projects), likely=True)
     stem = stem or f"{begun:%Y-%m-%d}-{safe_name(scope or client, 40)}-{number}"
     meta = {
-        **{"id": f"session-{number}", "session": session, "title": on_one_line(new[0].said)[:_MOST_TITLE]},
+        **{"id": f"session-{number}", "session": session, "title": on_one_line(new[0].prompt)[:_MOST_TITLE]},
         **{"category": "session", "type": "episodic", "importance": "low", "trust": "agent"},
         **{"privacy_scope": "private", **({"scope": scope} if scope else {}), "source": client},
         **{"created": begun, "updated": new[-1].at.astimezone()},
@@ -162,11 +158,7 @@ def _write(index: Index, known: tuple[str, str, str, int], new: list[Exchange]) 
 
 
 def forget(index: Index, session: str, project: str, since: str, *, dry_run: bool) -> list[str]:
-    """
-    Move the notes of sessions to the trash and return their paths; these sessions are never captured again.
-
-    They are those of one session (its id, or a name of its note), of a scope, or changed since a day.
-    """
+    """Move sessions' notes to the trash for good: by session, scope or day of change; return their paths."""
     index.vault.check_there()
     with contextlib.suppress(MemoryNotFound):
         session = session and str(named(index, session)[0][0].meta.get("session") or session)

@@ -41,7 +41,7 @@ _ADDED = (  # how a text begins that a client adds in the person's name
 class Exchange:
     """A person's words, their time (UTC) and folder, and the last text of the answer; `notes.clean` adds the key."""
 
-    said: str
+    prompt: str
     at: dt.datetime
     uuid: str
     cwd: str
@@ -72,7 +72,7 @@ def read(stream: BinaryIO, offset: int, *, is_over: bool) -> tuple[list[Exchange
         at = moment(entry.get("timestamp"))
         if role == "assistant" and text and current:
             found[current].answer = text
-        elif role == "user" and not (text and current and (text, "") == (found[current].said, found[current].answer)):
+        elif role == "user" and not (text and current and (text, "") == (found[current].prompt, found[current].answer)):
             current = ""  # a command, or a picture alone, has an answer of its own
             if text and at and 2000 < at.year < 2100:
                 uuid = str(entry.get("uuid") or "")
@@ -121,8 +121,8 @@ def _spoken(entry: Mapping[str, Any]) -> tuple[str, str]:
         return "user", ""
     texts = [block.get("text") for block in blocks if block.get("type") in ("text", "input_text", "output_text")]
     asked = [_OF_EDITOR.sub("", text) for text in texts if isinstance(text, str)]
-    said = [text for text in asked if not text.lstrip().startswith(_ADDED)]
-    return str(role), _without_private(cleaned("\n\n".join(said))).strip()[:_MOST_LETTERS]
+    typed = [text for text in asked if not text.lstrip().startswith(_ADDED)]
+    return str(role), _without_private(cleaned("\n\n".join(typed))).strip()[:_MOST_LETTERS]
 
 
 def _without_private(text: str) -> str:

@@ -1,8 +1,4 @@
-"""
-What every command shares: the group, errors in words, the vault, and options.
-
-Answers go to stdout, everything else to stderr.
-"""
+"""Parts that every command shares: the group, errors in words, the vault, and options."""
 
 from __future__ import annotations
 
@@ -141,9 +137,7 @@ vault_option = _remembered(
 
 def option(verb: Verb, name: str, *flags: str, **settings: Any) -> Callable[[F], F]:
     """
-    Return the option of an argument, with the default, the bounds and the help that the table has for it.
-
-    A flag is off unless it is typed: what a tool only shows at first, a person's command does.
+    Return the option of an argument, with default, bounds and help from the table; a flag is off unless it is typed.
     """
     argument = verb.arguments[name]
     number = click.IntRange(argument.least, argument.most)

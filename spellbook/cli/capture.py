@@ -56,7 +56,6 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
 
 
 def _switch(ledger: Ledger, vault: Path, action: str) -> None:
-    """Switch capture on or off, or not, and print how it is."""
     if action != "status":
         ledger.turn(action == "on", vault)
     output.say("Capture is on." if ledger.switch.get("on") else "Capture is off.")

@@ -1,8 +1,4 @@
-"""
-A tour: index the starter vault, write through a real MCP session, find, edit, and see the watcher notice.
-
-Everything happens in a temporary folder, and what is printed is what happened.
-"""
+"""A tour in a temporary folder: index, write through a real MCP session, find, edit, and see the watcher notice."""
 
 from __future__ import annotations
 

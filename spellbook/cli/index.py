@@ -215,15 +215,11 @@ def _following(book: Spellbook, progress: Progress | None) -> Progress:
 
 
 def _reindex(book: Spellbook, progress: Progress | None, *, full: bool, words_only: bool) -> Report:
-    """
-    Re-index, and let Chroma catch up in a child process that goes on alone.
-
-    Seal a vault that nothing was to be done for, so that the next time is over at a glance.
-    """
+    """Re-index, and let Chroma catch up in a child process; seal the vault if nothing was to be done."""
     from spellbook.index.vectors import follow
 
     places = str(book.config.vault), str(book.config.state)
-    seen = seal.look(*places)
+    seen = seal.stamps(*places)
     report = book.reindex(progress=_following(book, progress), full=full, words_only=words_only)
     if not replace(report, pending=0 if words_only else report.pending).is_nothing:
         follow.start(book.index)

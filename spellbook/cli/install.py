@@ -129,13 +129,13 @@ def _list(name: str, as_json: bool) -> None:
         hooks = session_hooks.settings(client, None, os.environ, Path.home()) if client in _SESSIONS else ""
         with contextlib.suppress(SpellbookError):
             is_there = bool(about.format and clients.take_out(file, about, name, force=True))
-        said = f"{about.title}: `{command}` prints what to add to {file}."
+        line = f"{about.title}: `{command}` prints what to add to {file}."
         if about.format:
-            said = f"{about.title}: `{command}` adds {name!r} to {file}."
-        said = f"{about.title}: {file} has {name!r}." if is_there else said
+            line = f"{about.title}: `{command}` adds {name!r} to {file}."
+        line = f"{about.title}: {file} has {name!r}." if is_there else line
         rows.append({"client": client, "file": str(file), "hooks": str(hooks), "has": is_there, "command": command})
         if not as_json:
-            output.say(said)
+            output.say(line)
             output.say(f"  With --hooks it also writes {hooks}.") if hooks else None
     if as_json:
         output.as_json({"clients": rows})

@@ -99,8 +99,8 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     upstream = git.ask("rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}")
     if not upstream:
         raise Conflict("This branch has no upstream.", "Name one: git push -u origin BRANCH.")
-    if not gitfiles.is_merged(vault) and not (told := book.config.state / "git-merge.told").exists():
-        told.touch()
+    if not gitfiles.is_merged(vault) and not (mark := book.config.state / "git-merge.told").exists():
+        mark.touch()
         output.say(
             "Notes that both sides change are merged line by line; spellbook install git-merge does better.", err=True
         )
@@ -174,11 +174,7 @@ class _Git:
         return changed
 
     def _in_the_way(self, upstream: str) -> list[str]:
-        """
-        Return the files here, by their paths in the repository, that git does not track and a merge would replace.
-
-        Git takes an ignored file for one that may be lost.
-        """
+        """Return the untracked or ignored files here that a merge would replace, by their paths in the repository."""
         changes = self._list(
             "diff", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=d", "-z", f"HEAD...{upstream}"
         )

@@ -1,5 +1,5 @@
 """
-Print the state of a vault: five lines for a person, and all that is known for whoever asks for it.
+Print the state of a vault: five lines for a person, or everything that is known.
 
 The five say how many notes there are, what search finds of them, what to fix, where the vault is and who has it open.
 """

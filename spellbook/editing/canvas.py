@@ -1,8 +1,4 @@
-"""
-The links of an Obsidian canvas: cards that show a file, and links in cards of text. Pure.
-
-A canvas is JSON. Only the strings whose links change are written anew; every other byte stays.
-"""
+"""The links of an Obsidian canvas, to files and in text cards. Pure; only changed links are rewritten."""
 
 from __future__ import annotations
 

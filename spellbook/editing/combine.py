@@ -1,9 +1,8 @@
 """
-Join two notes that say much the same into one, without losing a sentence.
+Join two similar notes into one, without losing a sentence. Pure.
 
-The text of the first note stays as it is. The sentences, list items and blocks that only the other note has go to the
-end of the section of the same heading. Where the two differ in numbers or in a "not", both are shown and the caller
-decides. Pure.
+The text of the first note stays. Sentences, list items and blocks that only the other note has go to the end of the
+section of the same heading. Where the two differ in numbers or in a "not", both are shown and the caller decides.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from spellbook.text.diff import contradiction
 from spellbook.text.unicode import composed
 
 Take = Literal["", "first", "other", "both"]
-"""Whose sentence stands where two contradict: that of one note, or both; "" is not decided yet, and shows both."""
+"""Which note's sentence stands where two contradict: one note's, or both; "" is not decided yet, and shows both."""
 
 _Path = tuple[str, ...]
 """A section by its heading and those above it, without case; () is above the first heading."""
@@ -112,11 +111,7 @@ class _NoteUnits:
 
 
 def join(first: Note, other: Note, take: Take = "") -> Joined:
-    """
-    Return the first note's text plus the sentences that only the other note has, each in its section.
-
-    Raises Conflict if the notes cannot be joined without changing how they read.
-    """
+    """Return the first note's text with the other's additional sentences, each in its section. Raises Conflict."""
     here, there = _page(first), _page(other)
     known = {unit.wording for unit in here.units}
     wanted = known | {unit.wording for unit in there.units}
@@ -174,9 +169,9 @@ def _inserted(
     instead: dict[tuple[int, int], str],
 ) -> str:
     """
-    Return a note's text with units in the place of others, and the `new` ones at the end of their sections.
+    Return a note's text with some units replaced, and the `new` ones at the end of their sections.
 
-    A section that only the other note has follows the one to which it belongs, if it has new text or none at all.
+    A section that only the other note has follows its parent, if it has new text or none at all.
     """
     end_of_line = newline(note.text)
     full, fresh = (
@@ -273,10 +268,10 @@ def _all_blocks(note: Note, source: Sequence[str]) -> Iterator[Block]:
 
 def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tuple[object, object]]]:
     """
-    Return what to set in the first note's frontmatter, and where the two differ and the first one's value stays.
+    Return keys to set in the first note's frontmatter, and values of both where they differ and the first one stays.
 
-    Lists and entities are united, importance is the higher, `created` the older, privacy and trust are as `privacy`
-    rules, and what the first one does not say is taken over. The other's ids, path and title stay as pointers.
+    Lists and entities are united, importance is the higher, `created` the older; privacy and trust are as `privacy`
+    rules; missing keys are added. The other's ids, path and title stay as pointers.
     """
     wanted: dict[str, object] = {}
     stays: dict[str, tuple[object, object]] = {}

@@ -1,8 +1,8 @@
 """
-Change one value or one section of a note, and leave every other byte as it is.
+Change one value or one section of a note, and no other byte. Pure.
 
-A YAML library that dumps a block loses comments, quotes and order. Here the parser only locates a value. Its
-characters are replaced and the result is parsed again. Unless it reads exactly as requested, nothing changes. Pure.
+A YAML library that dumps a block loses comments, quotes and order. So the parser only locates a value, its characters
+are replaced, and the result is parsed again: unless it reads as requested, nothing changes.
 """
 
 from __future__ import annotations
@@ -27,12 +27,7 @@ _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 
 
 def with_meta(note: Note, changes: Mapping[str, object]) -> str:
-    """
-    Return `note`'s text with the keys of `changes` set, or removed where the value is None.
-
-    Raises InvalidInput if the frontmatter has a fault, Conflict if a key cannot be changed without changing
-    something else.
-    """
+    """Return the text with the keys of `changes` set, or removed for None. Raises InvalidInput, Conflict."""
     if not note.editable:
         raise InvalidInput(f"{note.faults[-1]}.", "Mend the line first; nothing was changed.")
 
@@ -68,10 +63,10 @@ def written(note: Note, key: str) -> str:
 
 def rewrite(note: Note, chunk: Chunk, content: str) -> str:
     """
-    Return `note`'s text with `chunk`'s text replaced by `content`, and not one other character.
+    Return `note`'s text with `chunk`'s text replaced by `content`, and no other character.
 
     The heading stays unless `content` has its own; blank lines around the section stay. Raises InvalidInput if
-    `content` would swallow the text that follows (an open code fence, for example).
+    `content` would swallow the following text, as an open code fence would.
     """
     end_of_line = newline(note.text)
     source = lines(note.text[chunk.start : chunk.end])
@@ -113,11 +108,7 @@ def appended(note: Note, start: int, end: int, content: str) -> str:
 
 
 def replaced(note: Note, start: int, end: int, phrase: tuple[str, str], *, every: bool = False) -> str:
-    """
-    Return `note`'s text with the first text of `phrase` replaced by the second, from character `start` to `end`.
-
-    Raises InvalidInput if it is not there, or is there several times without `every`, or as `rewrite` does.
-    """
+    """Return the text with a `phrase` (old, new) replaced, once unless `every`. Raises InvalidInput as `rewrite`."""
     old, new = (re.sub(r"\r\n|\r|\n", newline(note.text), text) for text in phrase)
     body = note.text[start:end]
     places = [start + match.start() for match in re.finditer(re.escape(old), body)] if old else []
@@ -190,7 +181,9 @@ def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
 
 
 def _reach(note: Note, start: int, end: int, shift: int) -> int:
-    """The character up to which a note has blocks, those of `start` to `end` left out; later ones move by `shift`."""
+    """
+    Return the last character of the note's blocks, without those from `start` to `end`; later ones move by `shift`.
+    """
     if not note.blocks or note.blocks[-1].kind != REST:
         return len(note.text) + abs(shift)
     at, _ = _place_blocks(note)[-1]
@@ -198,7 +191,7 @@ def _reach(note: Note, start: int, end: int, shift: int) -> int:
 
 
 def _place_blocks(note: Note) -> list[tuple[int, Block]]:
-    """The note's blocks, each with the character of the text at which its first line begins."""
+    """Return the note's blocks, each with the character at which its first line begins."""
     offsets = [*accumulate(map(len, note.body_lines), initial=note.body_at)]
     return [(offsets[block.start], block) for block in note.blocks]
 
@@ -249,7 +242,9 @@ def _remove(text: str, key: str) -> str:
 
 
 def _line_end(header: str, at: int) -> int:
-    """Where the line of `at` ends, its end included; a literal's mark stands at the end of its last line already."""
+    """
+    Return the end of the line of `at`, its line end included; a literal's mark is at the end of its last line already.
+    """
     line = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)").match(header, at)
     return at if line is None or header[at - 1 : at] in {"\r", "\n"} else line.end()
 
@@ -271,7 +266,7 @@ def _find(root: yaml.MappingNode | None, key: str) -> tuple[yaml.Node, yaml.Node
 
 
 def _end(key: yaml.Node, value: yaml.Node) -> int:
-    """Where the value's own characters end: before comments and blank lines that a block node's mark takes in."""
+    """Return where the value's characters end: before comments and blank lines that a block node's mark includes."""
     if value.start_mark.index < key.end_mark.index:  # an alias has the marks of its anchor
         return int(key.end_mark.index)
     children = list(_children(value))
@@ -305,7 +300,7 @@ def _replace_value(header: str, key: yaml.Node, node: yaml.Node, value: object, 
 
 
 def _comments(header: str, colon: int, end: int, node: yaml.Node) -> str:
-    """The comments inside a block value that is about to become one line."""
+    """Return the comments inside a block value that is about to become one line."""
     if isinstance(node, yaml.ScalarNode) and node.style not in {"|", ">"}:
         return ""
     bounds = [colon]
@@ -328,7 +323,7 @@ def _leaves(node: yaml.Node) -> Iterator[yaml.Node]:
 
 
 def _edit_list(header: str, node: yaml.SequenceNode, old: list[object], value: list[object]) -> str | None:
-    """Take items out of a list and append to it where that is all that was asked, else None."""
+    """Remove items of a list and append to it where nothing else was asked, else None."""
     start, end = node.start_mark.index, node.end_mark.index
     if any(not (isinstance(item, yaml.ScalarNode) and start <= item.start_mark.index < end) for item in node.value):
         return None  # nested values, or an alias, which has the marks of its anchor

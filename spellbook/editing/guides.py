@@ -1,8 +1,4 @@
-"""
-The guides that `rest` returns, notes of the category system in the vault, read as lists; and the sessions it begins.
-
-A person may edit, translate or delete them. What a guide lacks comes from the packaged one.
-"""
+"""The guides that `rest` returns: notes that people may edit, completed by the packaged ones; and its sessions."""
 
 from __future__ import annotations
 
@@ -103,7 +99,7 @@ def _number(note: Note, key: str, default: int) -> int:
 
 
 def _items_of(note: Note, name: str) -> list[str]:
-    """The list items of a section, the packaged ones where the note has none."""
+    """Return the list items of a section, or of the packaged guide."""
     return _items(note, name) or _items(_original(note), name)
 
 
@@ -114,7 +110,6 @@ def _original(note: Note) -> Note:
 
 
 def _items(note: Note, name: str) -> list[str]:
-    """The list items of a section, each as one line."""
     source = note.body_lines
     inside = False
     items: list[str] = []
@@ -129,7 +124,6 @@ def _items(note: Note, name: str) -> list[str]:
 
 
 def _sections(note: Note) -> list[str]:
-    """The note's sections as they stand, without the text above the first."""
     source = note.body_lines
     starts = [block.start for block in note.blocks if block.kind == "heading" and block.level == 2]
     bounds: Sequence[int] = [*starts, len(source)]
@@ -169,7 +163,7 @@ def _require_id(session_id: str | None) -> str:
 
 
 def _guides(index: Index, language: str) -> dict[str, Note]:
-    """The vault's own guides, the packaged ones where it has none."""
+    """Return the vault's own guides, or the packaged ones."""
     notes = dict(packaged(language))
     for guide in notes:
         limits = conditions({"category": "system", "guide": guide, "language": language})

@@ -1,7 +1,4 @@
-"""
-Keywords from the text itself, for what is written without any: its identifiers and its rare names. Questions are never
-made up. Pure.
-"""
+"""Derive keywords from text without any: identifiers and rare names, never made-up questions. Pure."""
 
 from __future__ import annotations
 
@@ -37,11 +34,10 @@ _SHOUTED = frozenset({"OK", "TODO", "NOTE", "FIXME", "AND", "OR", "NOT"})
 
 def derived(text: str, tags: Sequence[str], frequency: Callable[[str], int], most_chunks: int) -> list[str]:
     """
-    Return keywords for a text: `tags`, then at most `MOST` of its identifiers and rare names.
+    Return keywords for a text: `tags`, then at most `MOST` identifiers and rare names of it, no secrets.
 
     Identifiers come first, in order: inline code, wikilinks, `useState`, `v1.2`, `GPT-4`, `config.toml`, `JWT`. Names
-    are capitalised words within sentences; a name is rare if at most `most_chunks` chunks have it, as `frequency` says,
-    and the rarest come first. What looks like a secret is none.
+    are capitalised words within sentences that at most `most_chunks` chunks have, by `frequency`, the rarest first.
     """
     text = _NOT_PROSE.sub(" ", credentials.masked(text[:_MOST_READ]))
     spans = list(literals(text))

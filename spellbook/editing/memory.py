@@ -90,11 +90,7 @@ class Memory:
 
     @cached_property
     def title(self) -> str:
-        """
-        The title of its note: the given one, else its first sentence or heading, without markup.
-
-        A title and a name are shown in many places, so no secret goes into them.
-        """
+        """Return the note's title: the given one, else its first sentence or heading, without markup and secrets."""
         given = self.given_title
         return credentials.masked(given) if given else made_title(self.text)
 
@@ -161,7 +157,7 @@ def check(
     untrusted: bool = False,
 ) -> Findings:
     """
-    Check a chunk `{"text", "metadata": {topic, keywords, …}}`; the other arguments stand in where it has none.
+    Check a chunk `{"text", "metadata": {topic, keywords, …}}`; `source` and `category` stand in for missing ones.
 
     With `labels` "derived" it may be of any length and have no keywords, and no warning asks for labels. An `untrusted`
     text comes from outside, and its note says so.
@@ -319,11 +315,7 @@ def _warn(text: str, meta: Mapping[str, Any], findings: Findings) -> None:
 
 
 def meant(index: Index, ids: object) -> list[StoredChunk]:
-    """
-    Return the first chunk of each note that ids, paths, titles or wikilinks name; a text may hold several.
-
-    Raises MemoryNotFound, and InvalidInput for what names no note, or several.
-    """
+    """Return the first chunk of each note named by ids, paths, titles or links. Raises MemoryNotFound, InvalidInput."""
     listed = labels.listed(ids or (), "")
     if not isinstance(listed, Sequence) or not all(isinstance(each, str) for each in listed):
         raise InvalidInput(f"supersedes holds {ids!r:.80}.", "It is a list of ids or titles; nothing was written.")

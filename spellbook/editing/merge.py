@@ -1,8 +1,8 @@
 """
-Merge two notes that say much the same. The other note goes to the trash with a pointer to the first.
+Merge two similar notes. The older keeps id and path; the other goes to the trash with a pointer to it.
 
-The older note keeps its id and path, and links to the other are redirected to it. Nothing is written unless `apply`
-is set, and never while the two contradict each other and `keep` is empty.
+Links to the other are redirected. Nothing is written unless `apply` is set, and never while the two contradict each
+other and `keep` is empty.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from spellbook.text.diff import unified
 from spellbook.vault.folder import digest
 
 Keep = Literal["", "a", "b", "both"]
-"""Whose sentences stand where the two contradict, by the order in which they were named."""
+"""Which note's sentences stand where the two contradict, by the order in which they were named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
     """
-    What a merge makes, or would make, of two notes.
+    The result of a merge of two notes, done or planned.
 
     `id` and `path` are of the note that stays, `gone` is the path of the other, `trash` where it lies, "" if nothing
-    was written. `added` are the sentences that only the other had. `changed` are those that contradict, in the order in
-    which the notes were named; `differs` the keys in which the other's values were not taken over, the value that stays
-    first; `linking` the notes whose links to the other are mended.
+    was written. `added` are sentences that only the other had, `changed` contradictions, in the order in which the
+    notes were named. `differs` has the keys whose first value stays although the other note's differs, `linking` the
+    notes with mended links.
     """
 
     id: str
@@ -68,8 +68,8 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
     """
     Merge the notes `a` and `b`, given by id, path, or the id of a chunk; only report unless `apply`.
 
-    Raises MemoryNotFound; InvalidInput if both are one note, or for faulty frontmatter; Conflict, with nothing
-    written, if they contradict and `keep` is empty, or if a file changes at the same moment.
+    Raises MemoryNotFound; InvalidInput if both are one note, or for faulty frontmatter; Conflict, with nothing written,
+    if they contradict and `keep` is empty, or if a file changes meanwhile.
     """
     named = [_side(index, id) for id in (a, b)]
     if named[0].chunk.path == named[1].chunk.path:

@@ -1,8 +1,8 @@
 """
-What becomes of the frontmatter of two notes that are merged, with a common version (`threeway`) or without (`combine`).
+Merge the frontmatter of two notes, with a common version (`threeway`) or without (`combine`).
 
-Lists are united. Of two times of making the older one holds, of two changes the newer one, of two importances the
-higher one. The text is as private and as untrusted as `privacy` rules. Of all else the first note's value stays. Pure.
+Lists are united. The older time of making, the newer change and the higher importance hold. The text is as private and
+as untrusted as `privacy` rules. For every other key the first note's value stays. Pure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def as_list(value: object, split: str) -> list[Any]:
 
 def unite(key: str, was: object, ours: object, theirs: object) -> Any:
     """
-    Return the items of two lists under `key`, ours first, without what one side took out of the list that `was`.
+    Return the items of two lists under `key`, ours first, without items that one side removed from the list `was`.
 
     Items are compared by name, without case. Our value is returned as it is if it has all of them.
     """
@@ -67,11 +67,7 @@ def choose(key: str, was: object, ours: Note, theirs: Note) -> Any:
 
 
 def guard(note: Note, *parts: Note) -> str:
-    """
-    Return a note's text as private as the most private of `parts`, and as untrusted as the least trusted.
-
-    Raises InvalidInput or Conflict if the frontmatter cannot be changed.
-    """
+    """Return a note's text as private and untrusted as the extreme of `parts`. Raises InvalidInput, Conflict."""
     wanted = privacy.needed(note.meta, *(part.meta for part in parts))
     return with_meta(note, wanted) if wanted else note.text
 

@@ -1,8 +1,7 @@
 """
 Move a note or a folder, and rewrite links so that every link still leads to the same file.
 
-A move is one entry of the journal: `spellbook undo` takes it back, also one that a kill cut short. Nothing is
-overwritten: no other file, and nothing that somebody saved in the meantime.
+A move is one entry of the journal: `spellbook undo` takes it back, also after a kill. Nothing is overwritten.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ VERB = "mv"
 _TO = " → "
 _LOCK = "moving.lock"
 _TRIES = 20
-"""Attempts to rewrite a note that an editor saves at the same moment."""
+"""Attempts to rewrite a note that an editor saves meanwhile."""
 _BOOKMARKS = ".obsidian/bookmarks.json"
 _NAMED = re.compile(r"""["'\[(]([^"'\[\]()|#\r\n]{1,1000})""")  # a file, perhaps, in a base or in bookmarks
 
@@ -126,10 +125,10 @@ class _MovePlan:
 
 def move(index: Index, old: str, new: str, *, dry_run: bool = False) -> Moved:
     """
-    Move the note or folder `old` (a path or a note's id) to `new` and rewrite links; `dry_run` only reports.
+    Move the note or folder `old` (a path or a note's id) to `new`, or into that folder; `dry_run` only reports.
 
-    If `new` is a folder, `old` is moved into it. Raises MemoryNotFound, InvalidInput for an impossible path, Conflict
-    if something is at `new`, and StorageError, with nothing moved.
+    Raises MemoryNotFound, InvalidInput for an impossible path, Conflict if something is at `new`, and StorageError,
+    with nothing moved.
     """
     if dry_run:
         sync.scan(index)

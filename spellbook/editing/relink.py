@@ -1,7 +1,7 @@
 """
-Rewrite links so that they lead to the same file after files were moved, and change nothing else in a note.
+Rewrite links so that they lead to the same file after files were moved, and change nothing else. Pure.
 
-Pure. Each new text is parsed again; if it does not read as planned, the links stay as they are.
+Each new text is parsed again; if it does not read as planned, the links stay as they are.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Shift:
     moved: Mapping[str, str]
 
     def now(self, path: str) -> str:
-        """Return where the file that was at `path` is."""
+        """Return where the file that was at `path` is now."""
         return self.moved.get(path, path)
 
     def wanted(self, source: str, target: str, is_markdown: bool) -> tuple[Reached, str] | None:
         """
-        Return where a link in the note that was at `source` led, and has to lead and does not; None if it is well.
+        Return the old target of a link in the note that was at `source` and the wanted new one, None if it is well.
 
         A Markdown link that was relative stays so, for other readers than Obsidian.
         """
@@ -86,10 +86,10 @@ def rewrite_links(note: Note, forms: Mapping[Link, str | None]) -> Mended:
 
 def unlink(note: Note, is_own: Callable[[Link], bool]) -> str:
     """
-    Return the text of `note` without its links to itself, which `is_own` recognises; the shown words stay as text.
+    Return `note`'s text without its links to itself, which `is_own` recognises; the shown words stay.
 
-    A link to a heading or block stays a link, with the heading or block alone. A definition leads to the top of its
-    page. A link stays if the other links would be read differently without it.
+    A link to a heading or block keeps that alone. A definition leads to the top of its page. A link stays if the other
+    links would be read differently without it.
     """
     own = [number for number, link in enumerate(find(note)) if is_own(link)]
     for number in reversed(own):

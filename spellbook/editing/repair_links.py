@@ -53,7 +53,7 @@ def broken(index: Index) -> tuple[BrokenLink, ...]:
 
 
 def _beside(index: Index) -> Iterator[Linked]:
-    """Yield the links of canvases and templates, but for excluded canvases and for what a template fills in."""
+    """Yield links of canvases and templates, without excluded canvases and a template's placeholders."""
     settings = obsidian.read(index.config.vault) if index.config.obsidian else obsidian.ObsidianSettings()
     excluded = settings.leaves_out()
     for path in index.vault.files():
@@ -109,14 +109,14 @@ def _form(link: Link, source: str, wanted: str, files: Files) -> str | None:
 
 
 class _KnownFiles:
-    """The files of a vault, and where those went that the index saw move."""
+    """The files of a vault, and the current paths of files that the index saw move."""
 
     def __init__(self, index: Index) -> None:
         catalog = index.catalog.links
         files = set(index.vault.files())
         self._formats = obsidian.read(index.config.vault).formats if index.config.obsidian else ()
         self._after = Files(files, catalog.aliases(), catalog.ids())
-        self._homes = {old: new for old, new in catalog.went().items() if new in files and old not in files}
+        self._homes = {old: new for old, new in catalog.moved().items() if new in files and old not in files}
         self._before = Files({*files, *self._homes})
         self._origins: dict[str, list[str]] = defaultdict(list)
         for old, new in self._homes.items():

@@ -41,11 +41,11 @@ _NAMELESS = "erased"
 @dataclass(frozen=True, slots=True)
 class Revision:
     """
-    A requested change of a section or a note.
+    A requested change of a section or a note: its text, its frontmatter, or both.
 
-    Text: a new `content`, or text to `append`, or a phrase to `replace` by another. The phrase must be unique unless
-    `every` is set. Frontmatter: `metadata` to set; None removes a key. `expected_hash` is the hash of the section, or
-    the file's sha256, as the caller last saw it. Text that looks like a secret is only written with `force`.
+    Text: a new `content`, text to `append`, or a phrase to `replace`, unique unless `every` is set. Frontmatter:
+    `metadata` to set; None removes a key. `expected_hash` is the hash of the section, or the file's sha256, as the
+    caller read it. Text that looks like a secret is only written with `force`.
     """
 
     content: str | None = None
@@ -63,8 +63,8 @@ class Revised:
     """
     A changed section or note: its id, its path, and the `difference` as a unified diff.
 
-    `hash` is that of the section; of a note with several, the first 16 hex digits of the file's sha256. The note's
-    `questions_to_check` may not be answered any more.
+    `hash` is that of the section; of a note with several, the first 16 hex digits of the file's sha256.
+    `questions_to_check` may have no answer any more.
     """
 
     chunk_id: str
@@ -88,12 +88,10 @@ class Erased:
 
 def revise(index: Index, id: str, revision: Revision) -> Revised:
     """
-    Change the text of one section, frontmatter keys, or both, and no other byte. `updated` is set where the note
-    has it.
+    Change the text of one section, frontmatter keys, or both, and no other byte; an existing `updated` is set.
 
-    `id` names a section, or a whole note unless `content` is given. Raises MemoryNotFound; InvalidInput for a
-    request that makes no sense, cannot be stored, or looks like a secret without `force`; Conflict, with nothing
-    written, if the section changed since.
+    `id` names a section, or a whole note unless `content` is given. Raises MemoryNotFound; InvalidInput for a senseless
+    request, unstorable text, or a secret without `force`; Conflict, with nothing written, if the section changed.
     """
     changes = _check_request(revision)
     with contextlib.suppress(MemoryNotFound, InvalidInput):  # what names no note, or one that is gone, stays as it is
@@ -217,11 +215,10 @@ def _span_of(index: Index, note: Note, chunk: StoredChunk) -> tuple[int, int]:
 
 def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> Erased:
     """
-    Erase a note (by id or path) or one chunk (by its own id). The only chunk of a note stands for the note, and with
-    `whole` each of its chunks does.
+    Erase a note (by id or path) or one chunk (by its own id); a note's only chunk, or any with `whole`, is the note.
 
-    Erased text goes to the trash unless `hard`; then no file of the state folder holds it any more, which a repeated
-    call completes after a kill. One section of a longer note is cut out, and kept in the trash as a file of its own.
+    Erased text goes to the trash unless `hard`; no file of the state folder holds it then, which a repeated call
+    completes after a kill. A section of a longer note is kept in the trash as a file.
     """
     with contextlib.ExitStack() as after:
         if hard:
@@ -268,11 +265,7 @@ def erase_topic(index: Index, topic: str, category: str | None, *, hard: bool = 
 def erase_notes(
     index: Index, stored: Sequence[StoredChunk], called: str, what: str, verb: str = "erase", *, hard: bool = False
 ) -> Erased:
-    """
-    Erase the whole notes of chunks as one change: all, or none if one was edited meanwhile (Conflict).
-
-    `called` names them in the result, `verb` and `what` in the log.
-    """
+    """Erase whole notes as one change, or none if one was edited (Conflict); `called`, `verb`, `what` describe it."""
     paths = list(dict.fromkeys(chunk.path for chunk in stored))
     with index.vault.change(verb, _NAMELESS if hard else what, for_good=hard):
         kept = _remove(index, paths, hard)
@@ -331,11 +324,7 @@ def _erase_section(index: Index, chunk: StoredChunk, what: str, hard: bool) -> s
 def _find_section(
     index: Index, note: Note, chunk: StoredChunk, expected: str | None, sha256: str, wanted: str | None = None
 ) -> Chunk:
-    """
-    Return the section that the caller means in the file as it is now.
-
-    Raises Conflict if it changed, with the difference from what it is now to the `wanted` text.
-    """
+    """Return the section as it is in the file now. Raises Conflict, with a diff to the `wanted` text, if it changed."""
     piece = next((part for part in chunks.cut(note, index.config.chunk_tokens) if part.suffix == chunk.suffix), None)
     seen = expected or hash_of(chunk.text)
     is_same = piece is not None and (
@@ -367,7 +356,7 @@ def _set_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) ->
 
 
 def _dated(value: object, old: object) -> object:
-    """Return the date that a text is, which stands in frontmatter without quotes, unless `old` is a text too."""
+    """Return a text as the date that it is, for frontmatter without quotes, unless `old` is a text too."""
     if isinstance(value, list):
         return [_dated(each, old[0] if isinstance(old, list) and old else old) for each in value]
     read = load_value(value) if isinstance(value, str) and not isinstance(old, str) else value
@@ -410,8 +399,8 @@ def due(index: Index, days: float, now: float) -> list[StoredChunk]:
     """
     Return the first chunk of each working memory that may be forgotten at `now` (seconds since 1970), oldest first.
 
-    That is a note that Spellbook wrote (it has an `id`), of `type: working`, not pinned, and neither edited nor opened
-    for so many days. The file's own time counts as an edit.
+    Such a note has an `id` and `type: working`, is not pinned, and was neither edited (by its file's time too) nor
+    opened for `days`.
     """
     notes = [*_working(index)]
     uses = index.catalog.usage.of(note.note for note in notes)
@@ -426,11 +415,7 @@ def due(index: Index, days: float, now: float) -> list[StoredChunk]:
 
 
 def forget_working(index: Index, days: float | None = None) -> Erased | None:
-    """
-    Move the working memories that are due to the trash, as one change that `undo` takes back; None if none is.
-
-    Without `days`, the setting `working_days` counts.
-    """
+    """Move due working memories to the trash, as one change; None if none is due. `days` defaults to `working_days`."""
     notes = due(index, index.config.working_days if days is None else days, time.time())
     count = counted(len(notes), "note")
     return erase_notes(index, notes, f"working memories ({count})", "working memories", "forget") if notes else None

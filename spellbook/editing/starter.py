@@ -95,10 +95,10 @@ def categories_of(root: Path) -> dict[str, tuple[str, int]]:
 
 def make(root: Path, *, with_guides: bool = False) -> tuple[list[Path], bool]:
     """
-    Make `root` a vault; return the files that were added, and whether it had no notes, or was to get guides anyhow.
+    Make `root` a vault; return the added files, and whether it had no notes or `with_guides` is set.
 
-    Existing files stay as they are. Only a folder without notes gets the guides, or one `with_guides`. Raises
-    StorageError if it cannot be written, PathOutsideVault if a link leads a folder out of it.
+    Existing files stay. Only a folder without notes gets the guides, or one `with_guides`. Raises StorageError if it
+    cannot be written, PathOutsideVault if a link leads a folder out of it.
     """
     added: list[Path] = []
     wanted = {}

@@ -1,8 +1,8 @@
 """
-Merge two changed versions of one note whose common version is known: what git's merge driver does.
+Merge two changed versions of one note with a known common version, for git's merge driver. Pure.
 
 Frontmatter is merged key by key, the text section by section and block by block. Where both sides changed the same
-place, both stay: ours in its place, theirs in a callout below that names the side. No conflict marker is written. Pure.
+place, both stay: ours in its place, theirs in a callout below that names the side. No conflict marker is written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spellbook.text.diff import changed_spans, weave, woven
 from spellbook.text.quoting import one_line
 
 _DELETED = ("{} 쪽에서는 지움", "deleted by {}")
-"""What a callout says where one side deleted a text, in Korean and in English."""
+"""Text of a callout where one side deleted a passage, in Korean and in English."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ def merge(
     """
     Return the three-way merge of a note; `base` is empty if both sides added it.
 
-    `names` are what the sides are called in callouts. If one side changed nothing, the other side's bytes are returned.
-    Raises UnreadableNote if a version is not a note.
+    `names` are the sides' names in callouts. If one side changed nothing, the other's bytes are returned. Raises
+    UnreadableNote if a version is not a note.
     """
     if theirs in (base, ours):
         return MergedNote(ours)
@@ -68,7 +68,6 @@ def merge(
 
 
 def _with_lf(note: Note) -> Note:
-    """Return a note with LF alone as its line end."""
     text = re.sub(r"\r\n?", "\n", note.text)
     return parse(note.path, text.encode()) if text != note.text or note.encoding != "utf-8" else note
 
@@ -77,7 +76,7 @@ def _with_lf(note: Note) -> Note:
 
 
 def _merge_header(base: Note, ours: Note, theirs: Note, draft: _MergeDraft) -> str:
-    """Return the merged frontmatter as text, and tell `draft` which values of theirs it does not have."""
+    """Return the merged frontmatter as text, and give `draft` the values of theirs that it lacks."""
     was, here, there = (note.text[: note.body_at] for note in (base, ours, theirs))
     if there in (was, here):
         return here
@@ -112,7 +111,7 @@ def _guard(header: str, ours: Note, theirs: Note, draft: _MergeDraft) -> str:
 
 
 def _merge_values(base: Note, ours: Note, theirs: Note) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what to set in our frontmatter, None to remove, and the values of theirs that ours go before."""
+    """Return values to set in our frontmatter, None to remove, and the values of theirs that ours override."""
     changes: dict[str, Any] = {}
     aside: dict[str, Any] = {}
     for key in dict.fromkeys([*theirs.meta, *base.meta]):

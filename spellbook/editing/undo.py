@@ -1,8 +1,7 @@
 """
-Undo a change of a tool or a command, byte for byte.
+Undo a change of a tool or a command, byte for byte; an undo can be undone.
 
-If a file was edited since, the edit stays where the two do not overlap. Where they do, nothing is undone. An undo
-is a change like any other and can be undone.
+A later edit stays where the two do not overlap. Where they do, nothing is undone.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from spellbook.vault.rules import TRASH
 from spellbook.vault.writer import is_logged
 
 _MOST_EMBEDDED = 20
-"""Notes that get their vectors at once; those of more wait for the next run."""
+"""Notes that get their vectors at once; more wait for the next run."""
 
 _PAUSE = 1800.0
 """Seconds without a change that end a session where the log names none. By hand."""
@@ -59,8 +58,8 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
     """
     Undo one entry of the log, by default the latest change that is neither undone nor an undo.
 
-    Undoing an undo repeats the change. Raises MemoryNotFound for an entry that does not exist or whose texts are not
-    kept any more; Conflict, with the difference and nothing undone, if a file was edited since in the same place.
+    Undoing an undo repeats the change. Raises MemoryNotFound for an entry that does not exist or lost its texts;
+    Conflict, with the difference and nothing undone, if a later edit overlaps.
     """
     picked = index.vault.journal.latest() if entry is None else index.vault.journal.get(entry)
     if picked is None:
@@ -93,8 +92,7 @@ def chosen(index: Index, since: str = "", now: float | None = None) -> list[Entr
     """
     Return the changes to undo, newest first: those since a time, else those of the last session.
 
-    A session is what the log names so. Without one it is a run of changes with pauses of less than half an hour. Raises
-    InvalidInput for a time that is none.
+    The log names sessions; without a name, pauses of half an hour end one. Raises InvalidInput for an invalid time.
     """
     listed = (entry for entry in index.vault.journal.entries() if entry.verb != BY_ITSELF)
     entries = [entry for entry in listed if entry.undoes is None and not entry.is_undone]
@@ -137,11 +135,7 @@ def _time_of(text: str, now: float) -> float:
 
 
 def _is_moved(index: Index, entry: Entry, old: str, new: str) -> bool:
-    """
-    Return whether what an entry moved from `old` to `new` is there; else it is back already.
-
-    Raises Conflict if something else is at `old`, MemoryNotFound if it is at neither place.
-    """
+    """Return whether a move's file is at `new`, else it is back. Raises Conflict, MemoryNotFound if at neither."""
     was, now = map(index.vault.locate, (old, new))
     is_moved, is_back = os.path.lexists(now), os.path.lexists(was)
     if is_moved and is_back and not disk.is_same_name(now, was):
@@ -156,10 +150,9 @@ def _is_moved(index: Index, entry: Entry, old: str, new: str) -> bool:
 
 def restore(index: Index, name: str) -> tuple[str, ...]:
     """
-    Restore what was erased, and return the restored paths.
+    Restore erased notes and return the restored paths; `name` is a path in the trash, or an erased id, path, topic.
 
-    `name` is a path in the trash, or what was erased: an id, a path, a topic. A section returns to its place in its
-    note. If that place has changed, it becomes a note of its own. Raises MemoryNotFound.
+    A section returns to its place in its note; if that has changed, it becomes a note. Raises MemoryNotFound.
     """
     entry, in_trash = _find_erased(index, name)
     if entry is not None:
@@ -218,16 +211,16 @@ def _plan_step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[s
     if is_lost and trace.path[-3:].lower() == ".md":
         raise _not_kept(entry)
     data = index.vault.read(at)[0] if now and not is_lost else None
-    then = None if before is None or after is None or data is None else _merge(trace.path, after, data, before)
-    if then is None:
+    earlier = None if before is None or after is None or data is None else _merge(trace.path, after, data, before)
+    if earlier is None:
         raise Conflict(
             f"{trace.path}: the file was changed since entry {entry.id} ({entry.verb} {entry.what}) in the same place.",
             "Nothing was undone; undo that change first, edit the file, or undo another entry by its number.",
             _compare(index, trace.path, (after, data), f"then/{trace.path}", f"now/{trace.path}"),
         )
-    if data is None or then == data:
+    if data is None or earlier == data:
         return None
-    return Step(trace.path, digest(data), digest(then), trace.mode, then)
+    return Step(trace.path, digest(data), digest(earlier), trace.mode, earlier)
 
 
 def _in_trash(index: Index, entry: Entry, state: str | None) -> bool:
@@ -281,14 +274,14 @@ def _decode(path: str, data: bytes | None) -> str:
 
 
 def _difference_of(index: Index, step: Step, at: str) -> str:
-    now = then = None
+    now = earlier = None
     if step.now is not None and not step.now.startswith(INODE) and is_logged(at, index.vault.locate(at)):
         now = index.vault.read(at)[0]
-    if step.then is not None:
-        then = step.text or index.vault.journal.text(step.then)
+    if step.earlier is not None:
+        earlier = step.text or index.vault.journal.text(step.earlier)
     old = f"a/{step.path}" if step.now is not None else "/dev/null"
-    new = f"b/{step.path}" if step.then is not None else "/dev/null"
-    return _compare(index, step.path, (now, then), old, new)
+    new = f"b/{step.path}" if step.earlier is not None else "/dev/null"
+    return _compare(index, step.path, (now, earlier), old, new)
 
 
 def _compare(index: Index, path: str, texts: tuple[bytes | None, bytes | None], *names: str) -> str:

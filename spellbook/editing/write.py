@@ -32,7 +32,7 @@ from spellbook.text.diff import contradiction, overturns, unified
 from spellbook.text.terms import is_short
 
 _NEAREST = 10
-"""Chunks that are looked at for each chunk of a memory. By hand."""
+"""Chunks that are compared for each chunk of a memory. By hand."""
 
 _NEAR = 0.7
 """
@@ -79,9 +79,8 @@ class Duplicate:
     """
     An existing chunk that a new text repeats.
 
-    `how` says how it was found: by equal `words` (then `score` is 1), by `meaning`, or by `labels` (topic and
-    keywords), which is only a hint. `difference` is a unified diff, `changed` the pairs of words in which the two
-    contradict, those of the chunk first.
+    `how` it was found: by equal `words` (then `score` is 1), by `meaning`, or by `labels` (topic and keywords), only a
+    hint. `difference` is a unified diff, `changed` the contradicting pairs of words, the chunk's first.
     """
 
     id: str
@@ -125,7 +124,7 @@ class WrittenNote:
 
 class ScribeOptions(TypedDict, total=False):
     """
-    What `Spellbook.scribe` takes by keyword, as `Spellbook.scribe_all` does.
+    Keyword arguments of `Spellbook.scribe` and `Spellbook.scribe_all`.
 
     `source` and `category` are for chunks whose metadata has none. `force` also writes what repeats a chunk or looks
     like a secret. `session` is the REST session to count them in. With `labels` "derived" a chunk without keywords gets
@@ -142,10 +141,7 @@ class ScribeOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Scribed:
-    """
-    The result for given chunks: notes `written`, if any; of each chunk its duplicates, its warnings, what it
-    `may_supersede`, which only a reader can tell, and the ids and titles of the notes that it names as `superseded`.
-    """
+    """Notes `written`; for each chunk duplicates, warnings, `may_supersede` candidates, and `superseded` notes."""
 
     written: tuple[WrittenNote, ...]
     duplicates: tuple[tuple[Duplicate, ...], ...]
@@ -166,11 +162,10 @@ class _NoteDraft:
 
 def scribe(index: Index, searcher: Searcher, chunks: Sequence[object], **options: Unpack[ScribeOptions]) -> Scribed:
     """
-    Store finished chunks, each as one note.
+    Store finished chunks, each as one note, after a check of all.
 
-    All are checked first. If one repeats a chunk of a note that it does not supersede, nothing is written unless
-    `force`. Raises InvalidInput for an invalid chunk, and for text that looks like a secret unless `force`;
-    MemoryNotFound if one supersedes what is not there.
+    If one repeats a chunk of a note that it does not supersede, nothing is written unless `force`. Raises InvalidInput
+    for an invalid chunk, and for a secret unless `force`; MemoryNotFound if one supersedes a missing note.
     """
     findings, memories = _checked(index, chunks, options)
     replaced = [memory.meant(index, checked.meta.get(relations.SUPERSEDES)) for checked in memories]
@@ -289,11 +284,7 @@ def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
 
 
 def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same: set[str]) -> tuple[Overturned, ...]:
-    """
-    Return the living notes whose text is about the same thing, without the chunks `same` and texts from outside.
-
-    A checkpoint or an article is overturned by its like alone.
-    """
+    """Return living notes about the same thing, for a checkpoint or an article only of its kind; none from outside."""
     old = related.standing(index, [chunk for chunk, *_ in near])
     older: dict[str, Overturned] = {}
     for chunk, _, about in near:

@@ -1,4 +1,4 @@
-"""Who asks, and what this caller may do and see."""
+"""Callers: who asks, and what they may do and see."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCOPES: tuple[Sees, ...] = ("private", "team", "public")
 @dataclass(frozen=True)
 class Caller:
     """
-    Who asks: the name of a token, or "" for a program on this machine.
+    A caller: the name of a token, or "" for a program on this machine.
 
     `sees` is the most private scope of notes that are shown: private is all of them. `by_cookie` is whether a browser
     asks that has logged in. `id` tells the token from a later one of its name.

@@ -1,8 +1,8 @@
 """
-Where everything is in a container, and which embedder its variables name.
+Places in a container, and the embedder that its variables name.
 
-Variables that other programs use too (EMBEDDING_MODEL …) are read here alone: in a shell that has them for another
-program they must not embed a vault anew, nor send it away.
+Variables that other programs use too (EMBEDDING_MODEL …) are read here alone: in another program's shell they must not
+embed a vault anew, nor send it away.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def layout(environment: Mapping[str, str] = os.environ, mounted: Path = Path(MOU
     """Return where things are. Variables that are set win. Raises InvalidInput for one that makes no sense."""
     root = Path(environment.get("SPELLBOOK_DATA") or ROOT).absolute()
     vault = Path(environment.get("SPELLBOOK_VAULT") or (mounted if mounted.is_dir() else root / "vault"))
-    embedder, said = _embedder(environment)
+    embedder, notes = _embedder(environment)
     own = {
         "SPELLBOOK_VAULT": str(vault),
         "SPELLBOOK_DATA": str(root),
@@ -58,27 +58,27 @@ def layout(environment: Mapping[str, str] = os.environ, mounted: Path = Path(MOU
         **({"SPELLBOOK_EMBEDDER": embedder} if embedder else {}),
     }
     wanted = {name: value for name, value in own.items() if not environment.get(name)}
-    return ContainerLayout(root, vault, wanted, tuple(said))
+    return ContainerLayout(root, vault, wanted, tuple(notes))
 
 
 def prepare(places: ContainerLayout) -> list[str]:
-    """Make the folders, and the vault if it is empty as `init` does. Return notes for a person. Raises StorageError."""
+    """Make the folders, and an empty vault as `init` does; return notes for a person. Raises StorageError."""
     for folder in (places.root, places.root / "state"):
         _check(folder)
-    said = [*places.notes]
+    notes = [*places.notes]
     is_read_only = places.vault.is_dir() and os.statvfs(places.vault).f_flag & os.ST_RDONLY
     if is_read_only and any(places.vault.iterdir()):
-        said.append(f"{places.vault} is mounted read-only: its notes are found, and none can be written.")
+        notes.append(f"{places.vault} is mounted read-only: its notes are found, and none can be written.")
     else:
         _check(places.vault)
         if not any(places.vault.iterdir()):
             starter.make(places.vault)
-            said.append(f"{places.vault} was empty and is a vault now.")
-    return said
+            notes.append(f"{places.vault} was empty and is a vault now.")
+    return notes
 
 
 def embedding(vault: Path) -> str:
-    """Say which embedder the vault is used with, by the variables that are set and by its settings."""
+    """Say in words which embedder the vault is used with, by the variables that are set and by its settings."""
     settings = config.load(vault)
     name = embedders.create(settings.embedder, settings.threads).name
     return f"Notes are embedded by {name}. SPELLBOOK_EMBEDDER names another embedder."
@@ -111,7 +111,7 @@ def _check(folder: Path) -> None:
 
 
 def _embedder(environment: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return the embedder that the variables name, "" if none, and which do nothing here. Raises InvalidInput."""
+    """Return the embedder that the variables name, "" if none, and ignored variables. Raises InvalidInput."""
     given = {name: value.strip() for name, value in environment.items()}
     provider, model, dimensions = (given.get(name, "") for name in _MODEL)
     unused = {"EMBEDDING_CONTEXT_LENGTH", "QDRANT_URL"}
@@ -135,7 +135,7 @@ def _embedder(environment: Mapping[str, str]) -> tuple[str, list[str]]:
     else:
         name = f"openai:{model or 'text-embedding-3-small'}"
     options = f"?dimensions={dimensions}" if dimensions and ":" in name else ""
-    said: list[str] = []
+    notes: list[str] = []
     for each in sorted(unused & {name for name, value in given.items() if value}):
-        said.append(f"{each} is not used here.")
-    return name + options, said
+        notes.append(f"{each} is not used here.")
+    return name + options, notes

@@ -1,8 +1,8 @@
 """
 MCP over HTTP: streamable HTTP at /mcp and /, and the older SSE at /sse and /messages/.
 
-Each token has an MCP server of its own over the book as it sees it, made at its first request. So a session belongs
-to the token that began it, and its number is unknown to any other.
+Each token has its own MCP server over the book as it sees it, made at its first request: a session belongs to the token
+that began it.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Doors:
 
 
 def _whole(body: bytes, receive: Receive) -> Receive:
-    """Return what gives a request whose body has arrived, and then the end of its connection."""
+    """Return a `receive` that gives a request whose body has arrived, and then the end of its connection."""
     messages: list[Message] = [{"type": "http.request", "body": body}]
 
     async def take() -> Message:

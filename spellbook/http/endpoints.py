@@ -1,9 +1,4 @@
-"""
-Endpoints of the API: the verb that each is of, the function that answers, and the route and description made of it.
-
-The table of verbs has what each takes and the right that it needs; the model that checks a request, and the OpenAPI
-document, are made of it.
-"""
+"""Endpoints of the API, each with verb and function; its model, route and description are made of the verb."""
 
 from __future__ import annotations
 
@@ -72,11 +67,10 @@ class Reply:
 @dataclass(frozen=True)
 class Endpoint:
     """
-    One method of one address.
+    One method of one address: `verb` runs in a worker thread, its docstring is the description.
 
-    `verb` runs in a worker thread with the arguments of `declared`; its docstring is the description. `names` are
-    arguments that are called otherwise here, each with the table's name. `statuses` are those of an answer, the usual
-    one first; 304 has no body.
+    `names` maps arguments renamed here to the table's names. `statuses` are those of an answer, the usual one first;
+    304 has no body.
     """
 
     method: str
@@ -187,11 +181,7 @@ def _arguments_of(endpoint: Endpoint, request: Request, body: bytes) -> BaseMode
 
 
 def checked(endpoint: Endpoint, arguments: Mapping[str, Any], *, is_json: bool = False) -> BaseModel:
-    """
-    Return an endpoint's arguments, checked. Raises InvalidFields, which names what is wrong with each field.
-
-    A query and a form are text, and `12` is a number there. In JSON only a number is one.
-    """
+    """Return an endpoint's checked arguments; only text holds numbers as `12`. Raises InvalidFields."""
     unicode.check(arguments)
     model = endpoint.model
     try:
@@ -253,7 +243,6 @@ def _no_number(name: str) -> NoReturn:
 
 
 def _decode_object(value: object) -> object:
-    """Decode an object that a query holds as JSON text."""
     if not isinstance(value, str):
         return value
     try:

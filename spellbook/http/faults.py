@@ -39,9 +39,7 @@ _log = logging.getLogger(__name__)
 
 class InvalidFields(InvalidInput):
     """
-    Fields of a request that are not valid: what is wrong with each, by name.
-
-    `kinds` says the same without any value, for the counts of errors.
+    Fields of a request that are not valid: the fault of each, by name; `kinds` has them without any value, for counts.
     """
 
     def __init__(self, fields: Mapping[str, str], kinds: str = "") -> None:

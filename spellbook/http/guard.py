@@ -1,8 +1,8 @@
 """
-Who may ask: one check before every route.
+Check every request before its route: host, origin, size, rate and token.
 
-A memory must never be read by a web page that its owner happens to visit, by a stranger in the network, or with a
-token that was given for less.
+A memory must never be read by a web page that its owner happens to visit, by a stranger in the network, or with a token
+that was given for less.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ _MOST_HEAD = 64_000
 _OPEN_SECONDS = 10.0
 _OPEN_HEAD = 16_000
 _OPEN_BYTES = 8_000
-"""The same, and most bytes of the body, of a request that needs no token. By hand: a login has 2 KB, and a browser
-sends a few KB of cookies."""
+"""The same, and most bytes of the body, of a request without a token. By hand: a login has 2 KB, with some cookies."""
 
 _MOST_PLACE = 2_000
 """Letters of an address that a login leads back to: it is sent with the login, thrice as long."""
@@ -91,11 +90,10 @@ HEADERS = {
 @dataclass(frozen=True, slots=True)
 class AccessRules:
     """
-    Whom a server lets in.
+    Rules of access: `hosts` are the names by which a server may be asked, `name` or `name:port`.
 
-    `hosts` are the names by which it may be asked, `name` or `name:port`. `is_local`: without any token, programs of
-    this machine are let in. `is_open`: everybody is (SPELLBOOK_AUTH=none). `rate` is a token's requests an hour, 0
-    without a bound.
+    `is_local` lets programs of this machine in without a token, `is_open` (SPELLBOOK_AUTH=none) everybody. `rate` is a
+    token's requests an hour, 0 without a bound.
     """
 
     hosts: tuple[str, ...] = LOOPBACK
@@ -122,7 +120,7 @@ class Guard:
     def __init__(
         self, app: ASGIApp, tokens: Tokens, rules: AccessRules, refused: Callable[[int], object] = lambda status: None
     ) -> None:
-        """`refused` is told the status of each request that is not let in."""
+        """`refused` is called with the status of each refused request."""
         self.app = app
         self._refused = refused
         self._tokens = tokens
@@ -169,11 +167,11 @@ class Guard:
             return False
 
     def _holder(self, token: str, cookie: str) -> Caller | None:
-        """Return who has a token, or else a cookie. Raises StorageError."""
+        """Return the caller with a token, or else a cookie. Raises StorageError."""
         return self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
 
     def _caller(self, scope: Scope, headers: Headers) -> Caller:
-        """Return who asks. Raises _Refused for callers and requests that are not let in."""
+        """Return the caller. Raises _Refused for callers and requests that are not let in."""
         self._check_host(headers)
         self._check_origin(scope, headers)
         path, address, is_open = scope["path"], _address(scope), _is_open(scope)
@@ -284,7 +282,6 @@ class _Bounded:
         """When each count ends, and how much it is."""
 
     def add(self, key: str) -> None:
-        """Count one more."""
         now = time.monotonic()
         if len(self._counts) >= _MOST_COUNTED and key not in self._counts:
             self._counts.clear()
@@ -373,9 +370,7 @@ class _Body:
 
 class _Sent:
     """
-    An answer on its way: it gets the headers of every answer, and is replaced if its request is refused.
-
-    One that goes on, as a stream of events does, ends when its token is no longer let in.
+    An answer on its way: it gets the headers of every answer, and is replaced or ended once its request is refused.
     """
 
     def __init__(

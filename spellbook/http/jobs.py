@@ -1,7 +1,5 @@
 """
-Long work of a server: one job at a time, which reports its progress and can be cancelled.
-
-A job runs in a thread of the server. It goes on when the page or the client that started it is gone.
+Long work of a server: one job at a time, in a thread, which reports progress, can be cancelled and outlives its page.
 """
 
 from __future__ import annotations
@@ -31,11 +29,7 @@ class Cancelled(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """
-    One piece of long work, as it is now: `done` of `total` of a `stage` ("reading", "embedding" …).
-
-    `error` has the code, message and hint of a failed job. `ended` is None while it runs.
-    """
+    """A piece of long work: `done` of `total` of a `stage`; `ended` None while it runs; `error` of a failed one."""
 
     id: str
     kind: str
@@ -59,11 +53,7 @@ class Job:
 
 
 class Jobs:
-    """
-    The jobs of one process; the verbs themselves take care of other processes.
-
-    `failed` is called for each job that fails, with its kind and error.
-    """
+    """The jobs of one process; verbs lock against other processes. `failed` gets kind and error of each failed job."""
 
     def __init__(self, failed: Callable[[str, BaseException], None] = lambda kind, error: None) -> None:
         self._failed = failed
@@ -73,11 +63,7 @@ class Jobs:
         self._cancel = threading.Event()
 
     def start(self, kind: str, work: Work) -> Job:
-        """
-        Begin a job and return at once. Raises Conflict if another one is running.
-
-        The function that `work` gets raises Cancelled once the job was cancelled; `work` must let it through.
-        """
+        """Begin a job; its progress function raises Cancelled, which `work` must let through. Raises Conflict."""
         with self._guard:
             if (other := self.running) is not None:
                 message = f"Another job is running: {other.kind} (job {other.id})."

@@ -24,9 +24,7 @@ READ_SECONDS = 30.0
 
 class TimedConnection(H11Protocol):
     """
-    Closes a connection on which no request arrives whole, or whose client does not take its answer.
-
-    Where there are too many connections, those that have waited longest for a request make room.
+    Closes a connection with an incomplete request or an answer not taken in time; full, the longest waiting makes room.
     """
 
     head_seconds = HEADER_SECONDS

@@ -42,7 +42,7 @@ class Served:
     toolsets: tuple[str, ...] = (DEFAULT,)
     started: float = field(default_factory=time.monotonic)
     log: Write | None = None
-    """Is told of each call of a tool."""
+    """Gets each call of a tool."""
     phone: str = ""
     """The address that logs a phone in, "" unless the server is open to the home network."""
 
@@ -73,7 +73,7 @@ def served_of(request: Request) -> Served:
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who asks, as the guard found out."""
+    """Return the caller that the guard found."""
     who: Caller = request.scope["spellbook.caller"]
     return who
 
@@ -110,11 +110,7 @@ async def writing(verb: Callable[..., T], *args: Any) -> T:
 
 
 async def once(queued: Queue, key: Hashable, verb: Callable[..., T], *args: Any) -> T:
-    """
-    Run a verb as `in_thread` does; whoever comes with an equal `key` before it begins gets the same result, or error.
-
-    What was written before somebody came is in the result, since it is not begun before that.
-    """
+    """Run a verb as `in_thread` does; callers with an equal `key` before it begins share its result, or error."""
 
     def begin() -> T:
         queued.pop(key, None)

@@ -1,8 +1,8 @@
 """
-The tokens that a server lets in: their names and rights, and the cookies of browsers that logged in with one.
+Tokens that a server lets in: their names and rights, and the cookies of browsers that logged in with one.
 
-A token is 256 random bits, and so is a cookie. The file keeps their SHA-256 alone: a slow hash would protect a word
-that somebody could guess, and nobody guesses these. No token is ever logged, listed or put into an error.
+A token or cookie is 256 random bits. The file keeps only their SHA-256: a slow hash would protect guessable words, and
+nobody guesses these. No token is ever logged, listed or put into an error.
 """
 
 from __future__ import annotations
@@ -71,7 +71,6 @@ class Token:
         return _digest(self.verifier)[:16]
 
     def caller(self, *, by_cookie: bool = False) -> Caller:
-        """Return who asks with it."""
         return Caller(self.name, self.may, self.sees, by_cookie, self.id)
 
 
@@ -80,11 +79,7 @@ Logins = dict[str, tuple[str, int]]
 
 
 class Tokens:
-    """
-    The tokens in a file, and the one of the environment.
-
-    Every look reads the file again if it has changed, so that a token removed by another process is refused at once.
-    """
+    """The tokens in a file, and the one of the environment; a changed file is read again, so removals hold at once."""
 
     def __init__(self, file: Path, environment: Mapping[str, str] = os.environ) -> None:
         """Raises InvalidInput for a SPELLBOOK_TOKEN that is too short."""
@@ -113,7 +108,9 @@ class Tokens:
     # -- who asks
 
     def caller(self, token: str) -> Caller | None:
-        """Return who has this token, None if nobody has. Takes as long for a wrong one. Raises StorageError."""
+        """
+        Return the caller with this token, None if nobody has it. Takes as long for a wrong one. Raises StorageError.
+        """
         holder = self._holder_of(token)
         return holder.caller() if holder else None
 
@@ -130,7 +127,7 @@ class Tokens:
         return cookie
 
     def caller_by_cookie(self, value: str) -> Caller | None:
-        """Return who has logged in with this cookie; None if it is false, too old, logged out, or its token is gone."""
+        """Return the caller with this cookie; None if it is false, too old, logged out, or its token is gone."""
         holders = {each.id: each for each in self.all()}
         id, expiry = self._read[2].get(_digest(value), ("", 0))
         return holders[id].caller(by_cookie=True) if id in holders and time.time() < expiry else None
@@ -181,9 +178,10 @@ class Tokens:
 
     def add(self, name: str, may: May | None = None, sees: Sees = "private") -> str:
         """
-        Make a token and return it, for the only time. Raises InvalidInput, StorageError.
+        Make a token and return it, for the only time; without `may` it may write if it sees all notes, others only
+        read.
 
-        Without `may` it may write if it sees all notes. One that does not may only read; see `library.limited`.
+        Raises InvalidInput, StorageError. See `library.limited`.
         """
         may = may or ("write" if sees == "private" else "read")
         if not _NAME.fullmatch(name) or name == VARIABLE:

@@ -1,1 +1,1 @@
-"""What is derived from the vault and can be deleted: the catalog, the vectors, and keeping both up to date."""
+"""The index, which is derived from the vault and can be deleted: the catalog, the vectors, and their upkeep."""

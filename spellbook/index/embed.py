@@ -48,7 +48,7 @@ _WORTH_A_REQUEST = 64
 
 _LOCK = "embed.lock"
 _PATIENCE = 2.0
-"""Seconds of waiting for the lock, after each of which it is looked whether the other process gets on."""
+"""Seconds of waiting for the lock between checks of the other process's progress."""
 
 _STUCK = 120.0
 """Seconds without progress of the process that embeds, after which this one embeds beside it. By hand."""
@@ -62,11 +62,11 @@ def embed_texts(
     stop: Callable[[], bool] = lambda: False,
 ) -> int:
     """
-    Second stage: embed what is pending, as `Waiting.in_order` has it, and return how many texts of chunks were stored.
+    Embed pending texts in the order of `Waiting.in_order`, and return how many texts of chunks were stored.
 
-    The second encoder comes first, since it is many times as quick. One process embeds at a time; texts that are edited
-    meanwhile, or found by words in any process, are its next ones. With `most`, somebody waits: then labels come last,
-    and nothing is done while another process embeds.
+    The second encoder comes first, being many times as quick. One process embeds at a time; texts edited meanwhile, or
+    found by words in any process, are next. With `most`, somebody waits: labels come last, and nothing is done while
+    another process embeds.
     """
     second, kept = index.second, index.catalog.second
     helps = second is not None and (kept.fingerprint != second.fingerprint or kept.waiting.is_there)
@@ -128,18 +128,18 @@ def _batches(index: Index, tried: set[str], most: int | None) -> Iterator[tuple[
         yield batch, total
 
 
-def embed_and_store(index: Index, rows: Sequence[Row], refused: set[str] | None = None, *, spared_days: int = 0) -> int:
+def embed_and_store(index: Index, rows: Sequence[Row], refused: set[str] | None = None, *, kept_days: int = 0) -> int:
     """
     Embed the texts of `rows`, store their vectors, and return how many are of chunks.
 
-    With `refused`, a text that the embedder refuses goes there, and the others are embedded. The vectors are kept for
-    `spared_days` even while no chunk uses them. Raises EmbeddingError if a text, or with `refused` all of them, fail.
+    `refused` gets refused texts, and the others are embedded. Vectors are kept for `kept_days` even if unused. Raises
+    EmbeddingError if a text, or with `refused` all of them, fail.
     """
     if not rows:
         return 0
     vectors = vectors_of(index, rows, refused)
-    if spared_days:
-        index.catalog.vectors.spare([key for key, _ in vectors], spared_days)
+    if kept_days:
+        index.catalog.vectors.keep_unused([key for key, _ in vectors], kept_days)
     index.catalog.vectors.add(vectors)
     labels = {key for key, label, _ in rows if label}
     return sum(key not in labels for key, _ in vectors)
@@ -163,10 +163,10 @@ def embed_second(
     stop: Callable[[], bool] = lambda: False,
 ) -> None:
     """
-    Give the texts that wait for the second encoder their vectors, or those of them that `keys` names.
+    Embed texts that wait for the second encoder, or those of them that `keys` names; at most `most`.
 
-    At most `most` if given. Without a second encoder nothing is done; if it fails, the texts stay as they are and the
-    log says so once. Texts that two processes embed at once cost milliseconds, and come out the same.
+    Without a second encoder nothing is done; if it fails, the texts keep waiting and the log says so once. Texts that
+    two processes embed at once cost milliseconds, and come out the same.
     """
     second, kept = index.second, index.catalog.second
     if second is None:
@@ -194,7 +194,7 @@ def embed_second(
 
 
 def take_shared(index: Index, stop: Callable[[], bool]) -> None:
-    """Take the vectors that a Chroma server has of the texts that wait in `index`, if they are worth a request."""
+    """Copy waiting texts' vectors from a Chroma server, if they are worth a request."""
     server, waiting = index.chroma, index.catalog.waiting.in_order()
     if isinstance(server, Server) and len(waiting) >= _WORTH_A_REQUEST:
         try:
@@ -211,7 +211,7 @@ def _copy(index: Index, waiting: Sequence[str], of: Callable[[Sequence[str]], Ma
 
 
 def copy_vectors(index: Index, source: Catalog) -> None:
-    """Take the vectors of the texts that wait in `index` from `source`, as far as that has them; embeds nothing."""
+    """Copy waiting texts' vectors from the catalog `source`, as far as it has them; embeds nothing."""
     _copy(index, index.catalog.waiting.in_order(), source.vectors.of)
     second = source.second
     if index.second is not None and second.fingerprint == index.second.fingerprint:
@@ -228,16 +228,11 @@ def second_pending(index: Index) -> int:
 
 
 _failures: set[str] = set()
-"""What this process has said of the second encoder already."""
+"""Failures of the second encoder that this process has logged already."""
 
 
 def vectors_of(index: Index, rows: Sequence[Row], refused: set[str] | None = None) -> list[tuple[str, bytes]]:
-    """
-    Embed the texts of `rows` and return key and vector, as the catalog keeps them: float32, little endian.
-
-    With `refused`, the key of a text that the embedder refuses goes there, and the others are embedded.
-    Raises EmbeddingError if a text, or with `refused` all of them, fail.
-    """
+    """Embed `rows`; return key and vector (float32). `refused` gets refused keys. Raises EmbeddingError if all fail."""
     try:
         return _vectors(index, rows)
     except EmbeddingError as failure:
@@ -262,8 +257,8 @@ def _vectors(index: Index, rows: Sequence[Row]) -> list[tuple[str, bytes]]:
     """
     Embed the texts of `rows` at once, all or none.
 
-    Keys of another embedding than the index's are left out: another process may have changed it since. Raises
-    EmbeddingError for what is no unit vector, or not as wide as the vectors that are kept.
+    Keys of another embedding than the index's are left out: another process may have changed it. Raises EmbeddingError
+    for a vector that is not a unit vector of the usual width.
     """
     fingerprint = index.embedder.fingerprint
     texts = [(key, text) for key, label, text in rows if not label and key == vector_key(fingerprint, text)]

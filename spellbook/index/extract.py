@@ -1,8 +1,8 @@
 """
-Reading: one file as the catalog keeps it, the same in every process.
+Read one file into its entry in the catalog, the same in every process.
 
-What it depends on besides the file is in `Rules`, so that whoever reads needs
-neither index nor model. A note that cannot be read is an entry with a fault.
+`Rules` has everything else that the entry depends on, so a reader needs neither index nor model. An unreadable note is
+an entry with a fault.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _MOST_LINKS = 10_000
 """Links that are indexed of a note: each of its pages resolves them all, 0.2 ms a link."""
 
 _REPEATED = 200_000
-"""Letters of its names, of its labels and of its questions that the chunks of a note repeat, beside its own length."""
+"""Letters of its names, labels and questions that the chunks of a note repeat, beside its own length."""
 
 _DEEPEST = 20
-"""Levels of a tag by each of which it is found."""
+"""Levels of a tag by which it is found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class Rules:
     """
     The rules of the index: tokens of a chunk, scopes by glob of path, and the embedding that chunk keys name.
 
-    With `sees` (team or public), notes that it does not show are left out; see `privacy`. `categories` are what tags
-    and folders stand for, `formats` how daily notes are named.
+    With `sees` (team or public), other notes are left out; see `privacy`. `categories` are for tags and folders,
+    `formats` for names of daily notes.
     """
 
     chunk_tokens: int
@@ -67,7 +67,7 @@ class Rules:
 
 
 def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None) -> FileEntry | None:
-    """Read one file as the catalog keeps it, without its note if it is as `known`; return None if it is gone."""
+    """Read one file into its entry, without its note if it is as `known`; return None if it is gone."""
     read_ns = time.time_ns()
     try:
         data, stamp = vault.read(path)
@@ -92,7 +92,7 @@ def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None)
 
 
 def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> FileEntry:
-    """Return what the catalog keeps of a note. Pure."""
+    """Return the entry of a note in the catalog. Pure."""
     labels = {name: getattr(note, name) for name in ("keywords", "tags", "aliases", "entities", "questions")}
     linking = links.find(note)
     faults = [*note.faults, *_left_out(note, {**labels, "links": linking})]
@@ -151,15 +151,15 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         for text in texts
         if text.strip()
     )
-    said, starts = islice(properties.fields(note), 20 * _MOST_LABELS), [piece.start for piece in pieces]
-    in_text = ((*pair, bisect_right(starts, at) - 1) for at, key, value in said for pair in flat(fold(key), value))
+    found, starts = islice(properties.fields(note), 20 * _MOST_LABELS), [piece.start for piece in pieces]
+    in_text = ((*pair, bisect_right(starts, at) - 1) for at, key, value in found for pair in flat(fold(key), value))
     of_note = ((*pair, -1) for pair in (*_fields(named, note.meta), *_language(note)))
     filters = frozenset((*of_note, *in_text))
     return FileEntry(note.path, stamp, read_ns, sha256, tuple(faults), columns, filters, rows, linked, labelled)
 
 
 def _says_nothing(note: Note, pieces: Sequence[chunks.Chunk]) -> bool:
-    """Return whether the first chunk of a note is empty or no more than its title; of a single one, than a heading."""
+    """Return whether a note's first chunk is empty or only its title; for a single chunk, only a heading."""
     text = pieces[0].text.strip()
     heading = note.blocks[0] if note.blocks and note.blocks[0].kind == "heading" else None
     if not text or heading is None:
@@ -169,7 +169,7 @@ def _says_nothing(note: Note, pieces: Sequence[chunks.Chunk]) -> bool:
 
 
 def folded(text: str) -> str:
-    """Return a hash that two texts share if they differ in nothing but case, blanks and marks."""
+    """Return a hash that is equal for texts that differ only in case, blanks and marks."""
     return short_hash(_MARKS.sub("", fold(text)).encode("utf-8", "surrogatepass"))
 
 

@@ -1,9 +1,4 @@
-"""
-Filters: what a search is limited to, read once and checked.
-
-A filter maps a key to a text, a list (any of them), or a range. A key that
-ends in `!` is negated. Pure; the catalog turns conditions into SQL.
-"""
+"""Filters of a search: a key with a text, a list (any of them), or a range; `!` at its end negates. Pure."""
 
 from __future__ import annotations
 
@@ -66,9 +61,7 @@ _NAMES_NOTES = frozenset({"category", "guide", "id", "path", "title", "topic"})
 
 def without_guides(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
     """
-    Return the condition that leaves the guides out of a search; nothing if one of `conditions` names certain notes.
-
-    Excluding notes, or a path such as `*`, names none. Guides are nobody's memories, and would be found before them.
+    Return the condition that excludes guides; nothing if `conditions` name notes (an exclusion, or `*`, names none).
     """
     named = any(
         one.key in _NAMES_NOTES and not one.negated and not all(value.startswith("*") for value in one.values)
@@ -79,7 +72,7 @@ def without_guides(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Unmatched:
-    """A value of a filter that no note has, as it is compared, and the values nearest to it that some note has."""
+    """A value of a filter that no note has, as it is compared, and the nearest existing values."""
 
     key: str
     value: str
@@ -112,11 +105,11 @@ def alike(value: str, among: Iterable[str], most: int = 3) -> tuple[str, ...]:
 
 def conditions(filter: Filter | None) -> tuple[Condition, ...]:
     """
-    Read a filter. Raises InvalidInput, naming the key, for a value that makes no sense.
+    Read a filter. Raises InvalidInput, naming the key, for an invalid value.
 
-    `importance` means at least; `path` is a glob; `created`, `updated` and `when` take
-    `2026-11-01`, `2026-11`, `2026-11-01..2026-11-15`, open ranges `2026-11-01..`, or
-    `{"from": …, "to": …}`; other keys take a text, a list, or such a range.
+    `importance` means at least; `path` is a glob; `created`, `updated` and `when` take `2026-11-01`, `2026-11`,
+    `2026-11-01..2026-11-15`, open ranges `2026-11-01..`, or `{"from": …, "to": …}`; other keys take a text, a list, or
+    such a range.
     """
     if filter is None:
         return ()
@@ -150,13 +143,15 @@ def fold(value: object) -> str:
 
 
 def spelled(value: str, written: object) -> str:
-    """Return a filter's value as the frontmatter of a note writes it; `written` is what is under its key there."""
+    """Return a filter's value as a note spells it; `written` is the value of its key there."""
     texts = written if isinstance(written, list) else [written]
     return next((str(text) for text in texts if fold(text) == value), value)
 
 
 def flat(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield a key of the frontmatter and what is in it as filters have them: texts, folded; of mappings `key.name`."""
+    """
+    Yield a key of the frontmatter with each of its values as filters have them: texts, folded; of mappings `key.name`.
+    """
     if len(key) > _MOST_KEY:
         return  # each value in it would be stored with the key
     if isinstance(value, str):  # most are
@@ -187,7 +182,7 @@ def instant(text: str | None) -> float | None:
 
 
 def moment(created: str | None, updated: str | None, mtime_ns: int) -> float:
-    """Return when a note is from (`when`), in seconds since 1970: `created`, else `updated`, else the file's time."""
+    """Return the time of a note (`when`), in seconds since 1970: `created`, else `updated`, else the file's time."""
     dated = instant(created)
     if dated is None:
         dated = instant(updated)
@@ -198,11 +193,11 @@ def validity(
     meta: Mapping[str, Any], created: str | None = None, ends: float | None = None
 ) -> tuple[float, float, str]:
     """
-    Return when a note begins and ends to hold (seconds since 1970, both included, infinite if open), and that in words.
+    Return when a note begins and ends to hold (seconds since 1970, inclusive, infinite if open), and that in words.
 
-    It begins with its `valid_from`, else its `created`; a file's time never counts. It ends with its `valid_until`, of
-    which the whole day, month or year counts, else right before `ends`, when the first note that supersedes it begins.
-    The catalog has the same rule in SQL, for `HELD`.
+    It begins with its `valid_from`, else its `created`; a file's time never counts. It ends with its `valid_until` (the
+    whole day, month or year), else right before `ends`, the beginning of its first successor. The catalog has the same
+    rule in SQL, for `HELD`.
     """
     begin, end = (str(meta.get(key) or "") for key in VALID)
     first, last = bound(begin), bound(end, True)
@@ -215,7 +210,7 @@ def validity(
 
 
 def as_of_moment(as_of: str, now: float) -> float:
-    """Return the end of a day, a month, a year or a time; the month and the year that are not over end `now`."""
+    """Return the end of a day, a month, a year or a time; a month or a year that is not over ends `now`."""
     first, last = (_moment("as_of", as_of, is_end) for is_end in (False, True))
     return now if len(as_of.strip()) < len("2026-3-1") and first <= now <= last else last
 
@@ -310,7 +305,9 @@ def _moment(key: str, value: object, end: bool) -> float:
 
 @lru_cache(maxsize=4_000)
 def bound(text: str, end: bool = False) -> float | None:
-    """Return where a day, a month, a year or a time begins, or its `end`, in seconds since 1970; None if it is none."""
+    """
+    Return the beginning or the `end` of a day, a month, a year or a time, in seconds since 1970; None for another text.
+    """
     text = str(text).strip()
     try:
         if len(text) > 10:
@@ -325,7 +322,7 @@ def bound(text: str, end: bool = False) -> float | None:
 
 
 def path_glob(path: str, pattern: str) -> bool:
-    """Say whether a path is one that a glob means; a folder, with or without a `/` behind it, means all it holds."""
+    """Say whether a path matches a glob; a folder, with or without `/` at its end, matches everything in it."""
     return bool(_glob(pattern).match(unicodedata.normalize("NFC", path)))
 
 

@@ -1,4 +1,4 @@
-"""An index with what a question keeps of it in memory: vectors, and how many chunks have a word."""
+"""An index with its cache for questions: vectors, and how many chunks have a word."""
 
 from __future__ import annotations
 

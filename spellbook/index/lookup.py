@@ -1,9 +1,8 @@
 """
-Look up notes and sections by the names that people and agents use: one rule for every verb. Also choose the folder of
-an agent's new note.
+Look up notes and sections by the names that people and agents use: one rule for every verb.
 
-An id or a path goes before a title, so that no note can take the place of another by its title. After it come, as for
-links, the name of a file and an alias. A name that several notes have names none of them.
+An id or a path goes before a title, so that no note can take another's place by its title. File names and aliases
+follow, as for links. A name of several notes names none. Also chooses the folder of an agent's new note.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ def named(index: Index, id: str) -> tuple[list[StoredChunk], bool]:
     """
     Return the chunks that `id` names, in order, and whether they are a whole note, else one chunk of it.
 
-    It is an id, a path (also without `.md`, or with the vault's folder), a title, the name of a file, an alias, or a
-    wikilink; and a heading after `#`. Raises MemoryNotFound, and InvalidInput, which names them, if several are meant.
+    It is an id, a path (also without `.md`, or with the vault's folder), a title, a file name, an alias, or a wikilink;
+    and a heading after `#`. Raises MemoryNotFound, and InvalidInput, which names them, if several match.
     """
     written, there = bare(index, id), ""
     marks = [at for at, letter in enumerate(written) if letter == "#"][:_MOST_MARKS]
@@ -52,11 +51,11 @@ def named(index: Index, id: str) -> tuple[list[StoredChunk], bool]:
         is_meant = fault.path.removesuffix(".md") in {written.removesuffix(".md"), written.rpartition("#")[0]}
         if (is_meant or id.startswith(f"{fault.path}/")) and index.catalog.where_is(fault.path) is None:
             raise MemoryNotFound(f"{fault}.", "The file cannot be read as a note until that is mended.")
-    said = f"There is no memory {id[:200]!r}."
+    message = f"There is no memory {id[:200]!r}."
     if there:
-        raise MemoryNotFound(said, f"Sections there: {there}.")
+        raise MemoryNotFound(message, f"Sections there: {there}.")
     hint = "Search for it: ids are in every hit; it may have been erased or renamed."
-    raise index.missing(MemoryNotFound(said, hint))
+    raise index.missing(MemoryNotFound(message, hint))
 
 
 def resolve(index: Index, id: str) -> StoredChunk:
@@ -118,10 +117,7 @@ def _ways(index: Index, name: str, is_link: bool) -> Iterator[Sequence[str]]:
 
 
 def folder_of(index: Index, category: str, topic: str, own: str = "") -> str:
-    """
-    Return the folder of an agent's note: below the one that settings choose, else the first that stands for its
-    category, else `own` or what its category is called. Raises InvalidInput for a choice that cannot hold notes.
-    """
+    """Return the folder of an agent's note: by settings, by its category, or `own`. Raises InvalidInput."""
     own, config = own or category, index.config
     chosen = composed(config.folders.get("memories", "")).removesuffix("/")
     home = "/".join(safe_parts(chosen))
@@ -148,5 +144,5 @@ def _section(chunks: Sequence[StoredChunk], id: str, heading: str) -> list[Store
 def _check_one(name: str, kind: str, ids: Sequence[str]) -> None:
     if len(ids) > 1:
         listed = ", ".join(map(exact, ids[:_MOST_NAMED])) + ", …" * (len(ids) > _MOST_NAMED)
-        said = f"{counted(len(ids), kind)} are called {name!r:.200}."
-        raise InvalidInput(said, f"Did you mean one of these? {listed}. Nothing was changed.")
+        message = f"{counted(len(ids), kind)} are called {name!r:.200}."
+        raise InvalidInput(message, f"Did you mean one of these? {listed}. Nothing was changed.")

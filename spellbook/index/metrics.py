@@ -24,7 +24,7 @@ _STEPS = 32
 """Buckets for each tenfold of time: a figure is right to 4 %."""
 
 _ONCE = -1_000
-"""The bucket of what is only counted."""
+"""The bucket of counts without a time."""
 
 CALLS = "calls"
 ERRORS = "errors"
@@ -39,7 +39,7 @@ HITS = "hits"
 MISSES = "misses"
 
 _SLOWEST = 10
-"""Slowest queries that are told."""
+"""Slowest queries that are listed."""
 
 _MOST_QUERY = 80
 """Letters that are kept of each."""
@@ -96,11 +96,7 @@ class Meter:
             return time.monotonic() - self._flushed > _FLUSH_SECONDS
 
     def searched(self, is_cached: bool | None, query: str = "", ms: float = 0.0, *, is_warm: bool = False) -> None:
-        """
-        Count a search by meaning, and whether its question's vector was cached; None is one by words alone.
-
-        Queries are kept in memory and nowhere else. A search that `is_warm` had nothing to load first.
-        """
+        """Count a search by meaning, and its cached vector (None: by words); a warm one had nothing to load."""
         self._searches.append((is_warm, ms, time.monotonic(), query[:_MOST_QUERY]))
         self.count(BY_MEANING, is_cached is not None)
         self.cached(QUERY_VECTORS, is_cached)
@@ -115,20 +111,20 @@ class Meter:
         searches = sorted(self._searches)
         counts = Counter(query for *_, query in searches)
         slowest = {query: (is_warm, ms) for is_warm, ms, _, query in searches}
-        told = sorted(slowest, key=lambda query: slowest[query])[-_SLOWEST:]
-        return sorted(((query, slowest[query][1], counts[query]) for query in told), key=lambda slow: -slow[1])
+        listed = sorted(slowest, key=lambda query: slowest[query])[-_SLOWEST:]
+        return sorted(((query, slowest[query][1], counts[query]) for query in listed), key=lambda slow: -slow[1])
 
     def cached(self, cache: str, is_hit: bool | None) -> None:
-        """Count that a cache had what was asked for, or had not; None counts nothing."""
+        """Count a hit or a miss of a cache; None counts nothing."""
         if is_hit is not None:
             self.count(f"{cache} {HITS if is_hit else MISSES}")
 
     def failed(self, verb: str, door: str, error: BaseException, *, code: str = "", message: str = "") -> None:
         """
-        Count what a verb failed with, by the door that it was called through (cli, stdio, http).
+        Count a failed verb, by the door that it was called through (cli, stdio, http).
 
-        Of the error's message only the words that are the code's own are kept, or else where it was raised; `code` and
-        `message` are for errors of libraries.
+        Only the code's own words of the error's message are kept, or else where it was raised; `code` and `message` are
+        for errors of libraries.
         """
         code = code or (error.code if isinstance(error, SpellbookError) else SpellbookError.code)
         kind, now = FailureKind(code, verb, door, message or shape_of(error)), time.time()
@@ -143,7 +139,7 @@ class Meter:
             self._failures[one.kind] = Failures(one.kind, kept.count + one.count, first, last)
 
     def flush(self) -> None:
-        """Write down what was counted; later, if another process is writing now."""
+        """Write the counts; later, if another process is writing now."""
         with self._guard:
             counts, self._counts = self._counts, Counter()
             failures, self._failures = self._failures, {}
@@ -157,7 +153,7 @@ class Meter:
                     self._merge(failures.values())
 
     def read(self, hours: int = KEPT_DAYS * 24) -> tuple[dict[str, Timing], dict[str, int]]:
-        """Return timings by verb and counts by name of the last `hours`, of all processes that wrote theirs down."""
+        """Return timings by verb and counts by name of the last `hours`, of all processes that wrote theirs."""
         self.flush()
         counts = self._usage.counts(hours)
         timings = {name: _timing(buckets) for name, buckets in sorted(counts.items()) if _ONCE not in buckets}
@@ -173,7 +169,7 @@ class Meter:
 
 
 def brief(timings: Mapping[str, Timing], totals: Mapping[str, int]) -> dict[str, Any]:
-    """Return what `Meter.read` gives as `stats` shows it: timings, calls, errors by code, and how caches did."""
+    """Return `Meter.read`'s figures as `stats` shows them: timings, calls, errors by code, and how caches did."""
     return {
         "timings": {verb: asdict(timing) for verb, timing in timings.items()},
         "calls": totals.get(CALLS, 0),
@@ -190,8 +186,8 @@ def shape_of(error: BaseException) -> str:
     """
     Return an error's message without its values: `The query has … characters; the maximum is ….`
 
-    Texts of notes and questions may stand in a message, so only what the table of messages knows is taken from it. Of
-    any other error it is the class, and the function that raised it.
+    Messages may hold texts of notes and questions, so only known words of the table are kept. Any other error is its
+    class, and the function that raised it.
     """
     if isinstance(error, SpellbookError) and (shape := translate.shape(error.message)):
         return shape

@@ -14,7 +14,7 @@ from spellbook.index import privacy, scopes
 from spellbook.index.catalog.catalog import FILE, Catalog
 from spellbook.index.catalog.tables import FORM
 from spellbook.index.filters import Condition
-from spellbook.index.seal import LOOKED
+from spellbook.index.seal import SCANNED
 from spellbook.index.vectors.chroma import Chroma, Unavailable
 from spellbook.index.vectors.server import Server, vector_index
 from spellbook.models import embedders
@@ -45,8 +45,8 @@ class Index:
     """
     The parts of a vault's index. Notes of `scope` and of `other_scopes` are found; new ones belong to `scope`.
 
-    `second` helps the embedder: None where it is not installed or turned off, or has taken the embedder's place. In an
-    index for a limited token, `sees` is team or public, and `whole` the index of all notes, which knows successors.
+    `second` helps the embedder: None if it is not installed, off, or the embedder itself. In an index for a limited
+    token, `sees` is team or public, and `whole` the index of all notes, which knows successors.
     """
 
     config: Config
@@ -77,10 +77,11 @@ class Index:
     @classmethod
     def open(cls, config: Config, models: Embedder | Index | None = None, sees: str = "") -> Index:
         """
-        Open the index of `config.vault`, made if need be, with an embedder, the models of another index, or the models
-        that `config` names. With `sees` (team or public), it has the notes of the other index that this shows.
+        Open the index of `config.vault`, made if need be, with an embedder, another index's models, or those of
+        `config`.
 
-        No model is loaded before the first text. Raises StorageError, EmbeddingError, InvalidInput.
+        With `sees` (team or public), it has the notes of that index that this shows. No model is loaded before the
+        first text. Raises StorageError, EmbeddingError, InvalidInput.
         """
         if isinstance(models, Index):
             embedder, second, reranker = models.embedder, models.second, models.reranker
@@ -108,7 +109,7 @@ class Index:
 
     @property
     def visible(self) -> tuple[Condition, ...]:
-        """What limits searches and lists to the scope."""
+        """Conditions that limit searches and lists to the scope."""
         return scopes.visible(self.scope, *self.other_scopes)
 
     def fits(self, width: int) -> None:
@@ -155,19 +156,19 @@ class Index:
         made = replace(self, config=config, embedder=embedder, second=second, reranker=reranker, _widths=set())
         return replace(made, chroma=_chroma(config, embedder))
 
-    def mark_looked(self) -> None:
-        """Record a look at the whole vault. Not in the catalog: that would wait for writers, and break a seal."""
+    def mark_scanned(self) -> None:
+        """Record a scan of the whole vault. Not in the catalog: that would wait for writers, and break a seal."""
         with contextlib.suppress(OSError):  # where it matters that the folder cannot be written, an error says so
-            (self.config.state / LOOKED).touch()
+            (self.config.state / SCANNED).touch()
 
-    def looked_at(self) -> float | None:
-        """Return when the whole vault was last looked at, in seconds since 1970; None if it never was."""
+    def scanned_at(self) -> float | None:
+        """Return when the whole vault was last scanned, in seconds since 1970; None if it never was."""
         with contextlib.suppress(OSError):
-            return (self.config.state / LOOKED).stat().st_mtime
+            return (self.config.state / SCANNED).stat().st_mtime
         return None
 
     def forget(self) -> None:
-        """Leave nothing of notes that are there no more in the state folder; copies databases. Raises StorageError."""
+        """Remove missing notes from every file of the state folder; copies databases. Raises StorageError."""
         self.vault.journal.compact()
         self.catalog.forget()
         chroma = self.chroma.locked(BUSY_SECONDS) if isinstance(self.chroma, Chroma) else contextlib.nullcontext()

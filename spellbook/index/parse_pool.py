@@ -1,8 +1,8 @@
 """
-Readers: processes that read notes while this one writes the catalog.
+Processes that read notes while this one writes the catalog.
 
 They are commands of their own: a fork beside threads may hang, and multiprocessing would run the program's main module
-again. They only open files, and if one of them fails, this process reads the rest.
+again. They only open files; if one fails, this process reads the rest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spellbook.system import processes
 from spellbook.vault.folder import Folder
 
 Piece = Mapping[str, KnownFile | None]
-"""Files to read, and what is known of them."""
+"""Files to read, and the catalog's records of them."""
 
 _COUNT = 2
 """Processes that read: more would wait for the one that writes."""

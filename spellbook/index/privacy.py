@@ -1,11 +1,11 @@
 """
-Who may see a note, and whose text it holds: the one rule for both, by the keys of its frontmatter.
+Privacy and trust of a note: one rule for each, by the keys of its frontmatter.
 
 A limited token sees the notes that say so by `privacy_scope`. A note without the key is private, and one with several
 values is shown only where each of them would be. Text is untrusted if `trust` or `source` says that it comes from
-outside; `trust: trusted`, which only a person writes, ends that. `trust: agent` is in between: a session that was
-captured, which nobody kept on purpose. Text that was made of several notes is as private as the most private of them,
-and as untrusted as the least trusted. Keys and values are compared without case.
+outside; `trust: trusted`, which only a person writes, ends that. `trust: agent` is in between: a captured session,
+which nobody kept on purpose. Text made of several notes is as private as the most private of them, and as untrusted as
+the least trusted. Keys and values are compared without case.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ SHOWN: Mapping[str, frozenset[str]] = {"team": frozenset({"team", "public"}), "p
 """For each scope that limits a token, the values of `privacy_scope` that it sees."""
 
 SCOPES = ("public", "team", "private")
-"""What a note may be, the most private last."""
+"""Scopes of a note, the most private last."""
 
 _OUTSIDE = re.compile(
     r"[^\w/]*(?:(?:https?|ftp|file|data|javascript):|www\.|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}/)|.*(?:://|\.pdf\b)"
 )
-"""An address, with or without its scheme, in brackets or behind letters that nobody sees; or a PDF."""
+"""An address, with or without its scheme, in brackets or behind invisible letters; or a PDF."""
 
 _CALLS_ITSELF = re.compile(r"""(?is)((?:^|\n)["']?trust["']?[ \t]*:(?:(?!\n[^\s-]).)*?)\btrusted\b""")
 """The key `trust`, with its further lines, up to the word `trusted`."""
@@ -75,9 +75,9 @@ def privacy_of(meta: Meta) -> str:
 
 def trust_of(meta: Meta) -> str:
     """Return which of `TRUSTS` a note's text is, by its frontmatter: the least that it says of itself."""
-    said = _values(meta, TRUST)
-    is_outside = TRUSTED not in said and any(map(_OUTSIDE.match, _values(meta, *SOURCES)))
-    return UNTRUSTED if is_outside or UNTRUSTED in said else AGENT if AGENT in said else TRUSTED
+    levels = _values(meta, TRUST)
+    is_outside = TRUSTED not in levels and any(map(_OUTSIDE.match, _values(meta, *SOURCES)))
+    return UNTRUSTED if is_outside or UNTRUSTED in levels else AGENT if AGENT in levels else TRUSTED
 
 
 def is_untrusted(meta: Meta) -> bool:
@@ -108,7 +108,7 @@ def is_guide(path: str, data: bytes) -> bool:
 
 
 def needed(meta: Meta, *parts: Meta) -> dict[str, str]:
-    """Return what the frontmatter `meta` lacks for a text that was made of notes with the frontmatter of `parts`."""
+    """Return the keys that the frontmatter `meta` lacks for a text made of notes with the frontmatter of `parts`."""
     scope = max(map(privacy_of, parts), key=SCOPES.index)
     wanted = {KEY: scope} if SCOPES.index(privacy_of(meta)) < SCOPES.index(scope) else {}
     return wanted | kept_label(meta, *parts)

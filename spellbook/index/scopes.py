@@ -2,7 +2,7 @@
 Scopes: which notes belong to one project, and which to all; and the category of a note that names none.
 
 A note's scope is in its frontmatter, else in the vault's settings for its path, else it is NAME in `scopes/NAME/`. A
-note without one, or with `shared`, is everybody's. A scope is a view and no lock: an id that is named opens any note.
+note without one, or with `shared`, is everybody's. A scope is a view, not a lock: an id opens any note.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AUTO = "auto"
 """Stands for the project that a process was started in."""
 
 SHARED = "shared"
-"""The scope of what everybody sees; also written as none."""
+"""The scope of notes for everybody; also written as none."""
 
 _FOLDER = "scopes/"
 _KEY = "scope"
@@ -62,7 +62,7 @@ def category_of(note: Note, rules: Mapping[str, str]) -> str:
 
 
 def visible(scope: str, *others: str) -> tuple[Condition, ...]:
-    """Return what limits a search to a scope, its `others` and what everybody sees; nothing if there is no scope."""
+    """Return the condition for a scope, its `others` and shared notes; nothing if there is no scope."""
     named = tuple(map(fold, (scope, *others)))
     return (Condition(_KEY, named, or_absent=True),) if scope and named[0] != SHARED else ()
 
@@ -82,7 +82,7 @@ def project_names(
 
     The first is that in `chosen` for the origin of its repository (`host/owner/name`) or its folder; else the last part
     of the origin, after the owner if another repository has that name on this machine; else the folder's. The others,
-    which are read too, are such names and those of its folders, as in earlier versions; none of another repository.
+    for reading, are such names and those of its folders, as in earlier versions; none of another repository.
     """
     if not (folder := paths.project(environment, folder)):
         return []
@@ -90,18 +90,20 @@ def project_names(
     origin = "/".join(parts).casefold()
     wanted = {fold(key): name.strip() for key, name in chosen.items()}.get(fold(origin or main))
     made = ["-".join(parts[-most:])[:60] for most in (1, 2, len(parts)) if parts]
-    free = (name for name in made if fold(name) not in {AUTO, SHARED} and _has(name, origin, main, take=True))
+    free = (name for name in made if fold(name) not in {AUTO, SHARED} and _has(name, origin, main, reserve=True))
     folders = [os.path.basename(os.path.abspath(each)) for each in (main, folder)]
     others = [name for name in (*made, *folders) if _has(name, origin, main)]
     listed = [name for name in (wanted, next(free, folders[0].removesuffix(".git")), *others) if name]
     return [name for at, name in enumerate(listed) if fold(name) not in map(fold, listed[:at])]
 
 
-def _has(name: str, origin: str, main: str, *, take: bool = False) -> bool:
-    """Say whether a name is free, or that of this origin or folder; `take` it if so. Each name taken is a file."""
+def _has(name: str, origin: str, main: str, *, reserve: bool = False) -> bool:
+    """
+    Say whether a name is free or belongs to this origin or folder; `reserve` it if so. Each reserved name is a file.
+    """
     file = Path(paths.common("projects"), f"name-{fold(name)}.txt")
     holder = _text(file).split("\n")
-    if take and holder[0] != origin and (holder == [""] or main in holder[1:]):
+    if reserve and holder[0] != origin and (holder == [""] or main in holder[1:]):
         with contextlib.suppress(OSError, StorageError):  # where nothing can be kept, names may be equal
             file.parent.mkdir(parents=True, exist_ok=True)
             with disk.replacing(file) as kept:
@@ -116,8 +118,8 @@ def repository(folder: str) -> tuple[str, list[str]]:
     """
     Return the real path of the main checkout, or the bare repository, of `folder`, and the host and path of its origin.
 
-    Without a repository it is the folder, without an origin the list is empty. A `.git` file is followed only to where
-    the folder is named in return. A user or a password in an address is left out, and an `include` ignored.
+    Without a repository it is the folder, without an origin the list is empty. A `.git` file is followed only to a
+    place that names the folder in return. A user or a password in an address is left out, and an `include` ignored.
     """
     top = os.path.realpath(paths.upwards(".git", os.path.exists, folder) or folder)
     link = os.path.join(top, ".git")

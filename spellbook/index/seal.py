@@ -1,8 +1,8 @@
 """
-The seal: what vault, settings and index looked like when a `reindex` found nothing to do.
+The seal: the state of vault, settings and index when a `reindex` found nothing to do.
 
-While all of it looks so, `reindex` says so again without opening the index: git hooks run it after every checkout.
-Any difference, and anything that cannot be looked at, is a reason to look properly.
+While nothing differs, `reindex` repeats its answer without opening the index: git hooks run it after every checkout.
+Any difference, or an unreadable file, breaks the seal.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from spellbook.settings import environment, paths
 from spellbook.settings.translate import translated
 
 FILE = "seal"
-"""The file in the folder of the index that holds what to print, as a sentence and as JSON, and what was seen."""
+"""The file in the folder of the index with the lines to print, as a sentence and as JSON, and the stamps."""
 
 WORDS = f"words.{FILE}"
 """The same of a `reindex --words-only`: then texts may wait for their vectors."""
 
-LOOKED = "looked"
-"""The file there whose time is that of the last look."""
+SCANNED = "looked"
+"""The file there whose time is that of the last scan."""
 
-_PASSING = (".lock", ".log", ".log.1", "-shm", FILE, LOOKED, "watched")
+_PASSING = (".lock", ".log", ".log.1", "-shm", FILE, SCANNED, "watched")
 """Endings of files in the folder of the index that do not tell what it holds. Empty files are left by readers."""
 
 _SHORT: tuple[list[str], ...] = ([], ["--quiet"], ["--json"])
@@ -44,7 +44,7 @@ def nothing_to_do(arguments: list[str]) -> bool:
 
 
 def answer(named: str, *, as_json: bool = False, file: str = FILE) -> str | None:
-    """Return what a `reindex` of the vault that `named` means would say; None if there is no valid seal."""
+    """Return the answer of a `reindex` of the vault that `named` means; None if there is no valid seal."""
     try:
         root = os.path.realpath(paths.vault(named))
         state = paths.state(root)
@@ -52,14 +52,14 @@ def answer(named: str, *, as_json: bool = False, file: str = FILE) -> str | None
             sentence, text, seen = kept.readline(), kept.readline(), kept.read()
     except (OSError, ValueError):
         return None
-    if not seen or seen != look(root, state):
+    if not seen or seen != stamps(root, state):
         return None
     with suppress(OSError):  # it may be of a folder that cannot be written
-        os.utime(os.path.join(state, LOOKED))
+        os.utime(os.path.join(state, SCANNED))
     return (text if as_json else sentence).decode().rstrip("\n")
 
 
-def look(root: str, state: str) -> bytes:
+def stamps(root: str, state: str) -> bytes:
     """Return the stamps of all that a `reindex` of `root`, with its index in `state`, depends on; none on an error."""
     package = os.path.dirname(os.path.dirname(__file__))
     variables = [os.environ.get(name, "") for name in environment.variables("index")]
@@ -78,8 +78,8 @@ def look(root: str, state: str) -> bytes:
 
 
 def put(root: str, state: str, seen: bytes, sentence: str, as_json: str, file: str = FILE) -> None:
-    """Seal what was `seen` before a run with nothing to do, if it still looks so, with what to print of the run."""
-    if seen and look(root, state) == seen:
+    """Seal the stamps `seen` before a run with nothing to do, if they still hold, with the run's answer."""
+    if seen and stamps(root, state) == seen:
         with suppress(OSError), open(os.path.join(state, file), "wb") as kept:  # half a seal is none
             kept.write(f"{sentence}\n{as_json}\n".encode() + seen)
 

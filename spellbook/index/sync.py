@@ -1,9 +1,9 @@
 """
 Keep the index equal to the vault.
 
-`plan` compares, `run` acts in two stages: every changed note is read and findable by words first, then texts without a
-vector are embedded. Each step is one small transaction, so that a run can be killed anywhere and the next one goes on.
-The vault is the truth: deleting the index and running again loses nothing but time.
+`plan` compares, `run` acts in two stages: changed notes are read and found by words first, then texts without a vector
+are embedded. Each step is one small transaction, so the next run continues after a kill. The vault is the truth:
+deleting the index and running again loses nothing but time.
 """
 
 from __future__ import annotations
@@ -45,17 +45,15 @@ _TICK_NS = 20_000_000
 """The same for the time that no editor can set, which systems take from a clock of at most 10 ms."""
 
 _FEW = 10
-"""Notes that may always be missing at once: fewer are deleted by hand, and a drive holds more. A judgement."""
+"""Notes that may always be missing at once: fewer are deleted by hand, and a drive holds more. By hand."""
 
 _PIECE = (250, 1_000_000)
 """
-Files and bytes that are committed at once.
-
-Fewer commits are better for the full-text index, but other processes wait for each.
+Files and bytes that are committed at once: few commits suit the full-text index, but other processes wait for each.
 """
 
 MANY = 3
-"""From so many such pieces on, reading them takes longer than to start processes that help."""
+"""Number of such pieces from which on starting processes that help is quicker."""
 
 _TRIES = 5
 """How often a file that keeps changing is read again before it is left to the next scan."""
@@ -112,11 +110,7 @@ def plan(
     full: bool = False,
     hinted: Container[str] = (),
 ) -> Plan:
-    """
-    Return the least work that brings the index up to `disk`; all is read if `full`, and files that are `hinted`.
-
-    Files under the folders `hidden`, which could not be listed, are not gone.
-    """
+    """Return the least work for `disk`: changed, `hinted` or, if `full`, all files; those in `hidden` stay."""
 
     def current(path: str, stamp: Stamp) -> bool:
         before = known.get(path)
@@ -205,14 +199,14 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
             work = Plan(left, tuple(path for path in work.gone if path in known))
         _read(index, work, listing.files, known, report, full=full, progress=progress)
     index.catalog.set_read()
-    index.mark_looked()
+    index.mark_scanned()
     if complaint:
         raise StorageError(complaint, "Nothing was forgotten. If you deleted them, run `spellbook reindex --full`.")
     return report
 
 
 def scan_paths(index: Index, paths: Sequence[str]) -> Report:
-    """First stage for `paths` alone, which somebody says have changed; waits for no other process."""
+    """First stage for changed `paths` alone; waits for no other process."""
     adopt(index)
     report = Report(scanned=len(paths))
     left = list(paths)
@@ -227,7 +221,7 @@ def scan_paths(index: Index, paths: Sequence[str]) -> Report:
 
 
 def name_rules(config: Config) -> str:
-    """Name what decides how the catalog keeps a note: where it is cut, and what its path and its tags say of it."""
+    """Name the rules by which the catalog keeps a note: where it is cut, and what its path and its tags mean."""
     decided = [daily.RULE, _formats(config), *(list(each.items()) for each in (config.scopes, config.category_rules))]
     return f"{TEMPLATE}:{config.chunk_tokens}:{digest(json.dumps(decided).encode())[:8]}"
 
@@ -237,14 +231,13 @@ def _formats(config: Config) -> daily.Formats:
 
 
 def rules(index: Index) -> Rules:
-    """Return what decides how this index keeps notes."""
     config, fingerprint = index.config, index.embedder.fingerprint
     own = config.chunk_tokens, config.scopes, fingerprint, index.sees, config.category_rules, _formats(config)
     return extract.Rules(*own)
 
 
 def adopt(index: Index) -> None:
-    """Give every chunk its key under the index's embedder, unless the vault went over to another one meanwhile."""
+    """Give every chunk its key under the index's embedder, unless another process changed it meanwhile."""
     if index.followed() is not None:
         return  # rows for the old embedder would be rejected; the next scan uses the new one
     index.catalog.vectors.adopt(index.embedder.fingerprint, lambda text: vector_key(index.embedder.fingerprint, text))

@@ -1,1 +1,1 @@
-"""A vault as Python programs and doors have it: what reads it, what changes it, and what keeps it in order."""
+"""A vault as Python programs and doors have it: reading, changing, and keeping it in order."""

@@ -1,8 +1,4 @@
-"""
-Spellbook: a vault opened with its files and its index, and all verbs on it.
-
-The command line, the MCP tools, the watcher and Python programs all use it. Verbs may be called from any thread.
-"""
+"""Spellbook: a vault opened with its files and its index, and all verbs on it, for every door and any thread."""
 
 from __future__ import annotations
 
@@ -103,15 +99,11 @@ class Spellbook(Reader):
         self.complaint = ""
         return report
 
-    def refresh(self, *, embed: bool = False, look: bool = True, whole: bool = False) -> None:
-        """
-        Scan the vault for changes, unless a watcher does so or it was done (`look`); `embed` some new texts.
-
-        With `whole` an earlier scan does not do, however lately it found no change.
-        """
+    def refresh(self, *, embed: bool = False, scans: bool = True, whole: bool = False) -> None:
+        """Scan for changes if a scan is due (or `whole` is set) and `scans` allows it; `embed` some new texts."""
         self.follow()
-        complaint = upkeep.refresh(self.index, self.last_scan, embed=embed, look=look, whole=whole)
-        self.complaint = complaint if look else self.complaint
+        complaint = upkeep.refresh(self.index, self.last_scan, embed=embed, scans=scans, whole=whole)
+        self.complaint = complaint if scans else self.complaint
 
     def follow(self) -> None:
         """Switch to the embedding model that another process has migrated the vault to, if it has."""

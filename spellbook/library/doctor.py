@@ -1,6 +1,4 @@
-"""
-Health: the state of a vault and its index, and the problems that a person should fix. Changes nothing.
-"""
+"""Health: the state of a vault and its index, and problems that a person should fix. Changes nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ _MOST_OPENED = 5
 """Notes that are listed as opened most."""
 
 _MOST_LISTED = 20
-"""Maximum number of broken links to list whose target is not known."""
+"""Maximum number of single broken links to list."""
 
 
 class Remark(str):
@@ -48,14 +46,14 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
     with catalog.reading():  # one state, so that the sums are consistent
         counts, categories, sizes = catalog.counts(), catalog.by_category(), catalog.sizes()
     timings, totals = meter.read()
-    looked_at = index.looked_at()
+    scanned_at = index.scanned_at()
     return {
         **{name: count for name, count in asdict(counts).items() if name != "second_pending"},
         "categories": {name or "(none)": chunks for name, chunks in categories.items()},
         **sizes,
         "timings": {verb: asdict(timing) for verb, timing in timings.items()},
         "day": brief(*meter.read(hours=24)),
-        "looked_at": local(looked_at) if looked_at else None,
+        "looked_at": local(scanned_at) if scanned_at else None,
         "embedded": totals.get("embedded", 0),
         "reused": totals.get("reused", 0),
         "opened": {note: use.count for note, use in catalog.usage.most(_MOST_OPENED).items()},
@@ -106,9 +104,7 @@ def chroma(index: Index) -> dict[str, Any]:
 
 def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
     """
-    Check one thing after another; yield its name, and its faults and remarks.
-
-    `complaint` is why the last scan of the vault failed.
+    Check one thing after another; yield its name, and its faults and remarks. `complaint` is why the last scan failed.
     """
     yield "vault and index", [complaint] if complaint else []
     silent = "the process that watches gives no sign of life: end it, or let it go on"

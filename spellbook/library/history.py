@@ -21,7 +21,7 @@ from spellbook.vault.rules import TRASH
 from spellbook.vault.vault import Vault
 
 _MOST_PATHS = 5
-"""Paths that a note had which git is asked for."""
+"""Former paths of a note for which git is asked."""
 
 
 class _KeptText(NamedTuple):
@@ -38,8 +38,8 @@ def versions(book: Reader, id: str, most: int = 20) -> dict[str, Any]:
     Return the versions of a note (its id or path, or a chunk's id), newest first, each with its difference.
 
     `sources` name where each is kept, the earliest first: `commit HASH`, `entry NUMBER VERB` of the journal, or `file`.
-    Of a note that is gone, the path is enough. Raises MemoryNotFound if neither git nor the journal has it,
-    InvalidInput for a number out of range, PermissionDenied for a book that does not show all notes.
+    A missing note needs its path. Raises MemoryNotFound if neither git nor the journal has it, InvalidInput for a
+    number out of range, PermissionDenied for a book that does not show all notes.
     """
     if not 1 <= most <= MOST_VERSIONS:
         raise InvalidInput(f"limit={most} is out of range.", f"It is 1 to {MOST_VERSIONS}.")
@@ -73,11 +73,7 @@ def versions(book: Reader, id: str, most: int = 20) -> dict[str, Any]:
 
 
 def _distinct(texts: Iterable[_KeptText]) -> list[dict[str, Any]]:
-    """
-    Return `texts`, oldest first, as versions, newest first.
-
-    Texts that differ in their line ends alone are one version: git keeps others than the disk.
-    """
+    """Return `texts`, oldest first, as versions, newest first; texts that differ only in line ends are one version."""
     listed: list[dict[str, Any]] = []
     before: bytes | None = None
     for at, path, source, data in texts:

@@ -1,12 +1,12 @@
 """
-The part of a vault that a token sees which is limited to team or public notes.
+The part of a vault that a token limited to team or public notes sees.
 
 Such a token gets a reader with an index of its own, which holds the notes that it may see and nothing else. So no verb,
-count, statistic or suggestion can reveal another note, whoever writes the code. The index is in the vault's state
-folder. Models are shared, and vectors are copied from the vault's index, so nothing is embedded.
+count, statistic or suggestion can reveal another note. The index is in the vault's state folder. Models are shared, and
+vectors are copied from the vault's index, so nothing is embedded.
 
-It is only read. A write would reveal hidden notes: the name of a new note may be taken by one, the journal, the trash
-and undo belong to all notes, and a move changes links in notes that are hidden.
+It is only read. A write would reveal hidden notes: the name of a new note may be in use by one, the journal, the trash
+and undo belong to all notes, and a move changes links in hidden notes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def seen_by(book: Spellbook, sees: str) -> Reader:
 
 
 def _settings(config: Config, sees: str) -> Config:
-    """Return the settings of a part of the vault, without what they say of the rest."""
+    """Return the settings of a part of the vault, without settings for the rest."""
     state = config.state / f"sees-{sees}"
     return replace(
         config,
@@ -92,12 +92,12 @@ class LimitedReader(Reader):
             f"This token only reads what is {self.sees}, as it is now.", "Use a token that sees all notes."
         )
 
-    def refresh(self, *, embed: bool = False, look: bool = True) -> None:
+    def refresh(self, *, embed: bool = False, scans: bool = True) -> None:
         """Scan the vault for changes as the whole book does, and take them over."""
-        self._whole.refresh(embed=embed, look=look)
+        self._whole.refresh(embed=embed, scans=scans)
         # The words of the complaint count all notes, or name one.
-        told = self._whole.complaint
-        self.complaint = "the vault could not be looked at" if told and told != BEING_READ else told
+        complaint = self._whole.complaint
+        self.complaint = "the vault could not be looked at" if complaint and complaint != BEING_READ else complaint
         self._catch_up()
 
     def follow(self) -> None:
@@ -119,11 +119,7 @@ class LimitedReader(Reader):
         self._own.close()
 
     def _now(self) -> tuple[object, ...]:
-        """
-        Return what changes with the vault's index, and if this reader's own was begun anew.
-
-        One of the vault that was begun anew counts from 0, and has another seq.
-        """
+        """Return the version of the vault's index, which changes if it or this reader's own is begun anew."""
         source = self._whole.index
         return id(source), source.catalog.generation, source.catalog.vectors.seq, self._own.catalog.version[0]
 

@@ -2,9 +2,9 @@
 Switch to another embedder: build its vectors beside the old ones, then switch the index.
 
 Search uses the old vectors until the new ones are complete. Every batch is stored, so an interrupted migration
-continues where it stopped. The settings name the new embedder first, then the catalog switches in one transaction: if
-the process is killed in between, the next process completes the switch, and nothing is embedded twice. The old vectors
-are kept for a month, so that switching back embeds nothing either.
+continues. The settings name the new embedder first, then the catalog switches in one transaction: after a kill in
+between the next process completes the switch, and nothing is embedded twice. The old vectors are kept for a month, so
+that switching back embeds nothing either.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.vault.folder import digest
 from spellbook.vault.vault import Vault
 
-SPARED_DAYS = 30
+KEPT_DAYS = 30
 """Days for which the previous embedder's vectors are kept, even beyond the limit of the cache. By hand."""
 
 
@@ -51,8 +51,8 @@ class Estimate:
     """
     The cost of a migration: `missing` of `texts` must be embedded, which takes `seconds` and `bytes`.
 
-    Texts are those of chunks, as everywhere; labels only take time and room. `sampled` of the missing ones were
-    embedded for the estimate.
+    Only chunks' texts count; labels also need time and room. `sampled` of the missing ones were embedded for the
+    estimate.
     """
 
     embedder: str
@@ -74,10 +74,7 @@ class Migrated:
 
 def beside(index: Index, name: str) -> Index:
     """
-    Return `index` with the embedder `name`; both share the catalog.
-
-    Raises InvalidInput for an unknown embedder, if the environment sets another
-    one, or if the vault's settings may not name it.
+    Return `index` with the embedder `name`, on the same catalog. Raises InvalidInput if it is unknown or not allowed.
     """
     named = service(name)
     decided = index.config.embedder if index.config.embedder_given else ""
@@ -93,9 +90,7 @@ def beside(index: Index, name: str) -> Index:
 
 def run(index: Index, to: str, use: Callable[[Index], None], progress: Progress | None = None) -> Migrated:
     """
-    Switch the vault of `index` to the embedder `to`; `use` gets the new index once the vault has switched.
-
-    Raises as `beside`, `alone` and `build` do.
+    Switch the vault of `index` to `to`, then call `use` with the new index. Raises as `beside`, `alone` and `build`.
     """
     with alone(index):
         aside = beside(index, to)
@@ -118,7 +113,7 @@ def estimate(aside: Index) -> Estimate:
     labels, texts = _missing(aside)
     missing = [*labels, *texts]
     total = len(aside.catalog.keys(()))
-    store = partial(embed.embed_and_store, aside, refused=set(), spared_days=SPARED_DAYS)
+    store = partial(embed.embed_and_store, aside, refused=set(), kept_days=KEPT_DAYS)
     with unhurried():
         sample = missing[: _SAMPLE + 1]
         sampled = store(sample[:1])  # loads the model
@@ -133,18 +128,14 @@ def estimate(aside: Index) -> Estimate:
 
 
 def build(aside: Index, progress: Progress | None = None) -> int:
-    """
-    Embed all texts without a vector of the new embedder, new ones included; return how many vectors were stored.
-
-    Raises EmbeddingError if it fails; the progress is kept.
-    """
+    """Embed all texts that the new embedder lacks; return their number. Raises EmbeddingError; progress stays."""
     stored = done = 0
     refused: set[str] = set()
     with unhurried():
         while missing := [row for rows in _missing(aside) for row in rows if row[0] not in refused]:
             for start in range(0, len(missing), _BATCH):
                 batch = missing[start : start + _BATCH]
-                stored += embed.embed_and_store(aside, batch, refused, spared_days=SPARED_DAYS)
+                stored += embed.embed_and_store(aside, batch, refused, kept_days=KEPT_DAYS)
                 done += len(batch)
                 if progress:
                     progress("embedding", done, max(done, len(missing)))
@@ -155,7 +146,7 @@ def switch(index: Index, aside: Index) -> None:
     """Make the embedder of `aside` the vault's, in settings and index. Raises Conflict if the settings change."""
     before = index.catalog.fingerprint
     if before == index.embedder.fingerprint != aside.embedder.fingerprint:
-        index.catalog.vectors.spare([*index.catalog.keys(()), *index.catalog.labels.keys()], SPARED_DAYS)
+        index.catalog.vectors.keep_unused([*index.catalog.keys(()), *index.catalog.labels.keys()], KEPT_DAYS)
         index.catalog.vectors.set_left(index.config.embedder)
     if not index.config.embedder_given:
         _write_setting(index.vault, "embedder", aside.config.embedder)

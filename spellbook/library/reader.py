@@ -1,8 +1,8 @@
 """
-What every reader of a vault can do: find, list, show, and say what state it is in.
+Common methods of all readers of a vault: find, list, show, and the state of the vault.
 
-There are two: `book` reads a vault with its files and also changes it, `limited` the part that a token sees. What a
-reader has no method for, it cannot do.
+There are two readers: `book` reads a vault with its files and also changes it, `limited` the part that a token sees. A
+reader without a method for something cannot do it.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class Reader:
         """Return whether nothing here can be out of date: a process watches all that is read."""
         return True
 
-    def refresh(self, *, embed: bool = False, look: bool = True) -> None:
-        """Take over what has changed, unless it was done (`look`); `embed` some new texts."""
+    def refresh(self, *, embed: bool = False, scans: bool = True) -> None:
+        """Take over changes, with a scan if one is due and `scans` is set; `embed` some new texts."""
 
     def follow(self) -> None:
         """Switch to the embedding model that another process has migrated the vault to, if it has."""
@@ -108,9 +108,9 @@ class Reader:
 
     @property
     def memories(self) -> memories.Memories:
-        """What is kept on purpose: memories, decisions and articles, as they are now. See `memories.memories`."""
+        """Memories, decisions and articles, as they are now. See `memories.memories`."""
         self.refresh()
-        ask = partial(self._ask, look=False)
+        ask = partial(self._ask, scans=False)
         return memories.Memories(self.index, self._searcher, self.meter, ask, self.denial)
 
     # -- finding
@@ -149,13 +149,13 @@ class Reader:
         verb: str,
         query: str | Sequence[str],
         match: str = "any",
-        look: bool = True,
+        scans: bool = True,
         **options: Unpack[SearchOptions],
     ) -> Answer:
         request = question.question(verb, query, match, **options)
         is_by_words = request.mode == "keyword"
         with answering(), self.meter.timed(verb) as taken:
-            self.refresh(embed=not is_by_words, look=look)
+            self.refresh(embed=not is_by_words, scans=scans)
             loaded = self._searcher
             answer = loaded.ask(request)
         self.meter.searched(answer.is_cached, request.text, taken.ms, is_warm=is_by_words in loaded.warm)
@@ -272,8 +272,8 @@ class Reader:
 
     def qualified(self, fields: Any) -> Any:
         """Return an answer's fields for JSON, first why the notes may not all be there, if anything keeps them away."""
-        is_told = self.complaint and isinstance(fields, Mapping)
-        return {"degraded": self.complaint, **fields} if is_told else fields
+        is_incomplete = self.complaint and isinstance(fields, Mapping)
+        return {"degraded": self.complaint, **fields} if is_incomplete else fields
 
     def state(self) -> question.State:
         """Return the state of the index, as answers carry it."""

@@ -1,7 +1,7 @@
 """
 Update the index before a question is answered, within a short time.
 
-One rule says whether a scan is needed. None is while a process watches the vault and has scanned it lately
+One rule decides about a scan: none is needed while a process watches the vault and has scanned it lately
 (`processes.is_watched`), or for a second after a scan that found no change.
 """
 
@@ -30,16 +30,16 @@ _EMBED_SECONDS_BESIDE = 0.1
 """The same while a process embeds all that waits: a just saved note is found, and the rest is left to that process."""
 
 _MOST_UNREAD = 200
-"""Files of a vault that was never read which a question reads itself, in .3 s; more are left to who reads them."""
+"""Files of a never-read vault which a question reads itself, in .3 s; more are left to the process that reads them."""
 
 
 @dataclass(slots=True)
 class LastScan:
     """
-    When the last scan of a vault began, if it found no change (monotonic clock), and the index's generation then.
+    The beginning of the last scan that found no change (monotonic clock), and the index's generation then.
 
-    It is believed for the seconds that the settings say. A write through any Spellbook with this index ends it at once,
-    by the generation; a file that another program saves is found when it has ended.
+    It is believed for the seconds in the settings. A write through any Spellbook with this index ends it at once, by
+    the generation; another program's change is found when it has ended.
     """
 
     began: float = -math.inf
@@ -51,14 +51,13 @@ class LastScan:
         return is_fresh and index.catalog.generation == self.generation
 
 
-def refresh(index: Index, last: LastScan, *, embed: bool, look: bool = True, whole: bool = False) -> str:
+def refresh(index: Index, last: LastScan, *, embed: bool, scans: bool = True, whole: bool = False) -> str:
     """
-    Scan the vault for changes, unless a process watches it or the `last` scan will do.
+    Scan the vault for changes, unless a process watches it or the `last` scan will do; return a complaint or "".
 
-    With `embed`, some texts without a vector are embedded, if no watcher does it. Without `look` there is no scan. What
-    needs all notes asks for the `whole` vault: then the last scan does not do, and a first one elsewhere is not left to
-    that process. Return why the scan failed, or that the first one is under way, "" if neither is so: search still
-    answers from the index as it is.
+    With `embed`, some texts without a vector are embedded, if no watcher does it. Without `scans` there is no scan.
+    With `whole` the last scan does not do, and a first one by another process is not left to it. The complaint is that
+    the scan failed, or the first one is under way: search still answers from the index as it is.
     """
     try:
         is_read = False
@@ -70,7 +69,7 @@ def refresh(index: Index, last: LastScan, *, embed: bool, look: bool = True, who
         if not (is_read or whole) and is_being_read(index):
             tell(BEING_READ)
             return BEING_READ
-        if look and (whole or not (is_read and last.is_believed(index))):
+        if scans and (whole or not (is_read and last.is_believed(index))):
             began, last.began = time.monotonic(), -math.inf
             with waiting("the notes that changed are read first"):
                 if scan(index):
@@ -93,12 +92,7 @@ def is_being_read(index: Index) -> bool:
 
 
 def scan(index: Index) -> bool:
-    """
-    Scan the vault for changes; return whether no file was read or gone. A damaged catalog is begun anew.
-
-    A file saved within the last two seconds is read, whether it has changed or not. Raises StorageError, VaultNotFound,
-    InvalidInput.
-    """
+    """Scan the vault; return whether no file was read or gone. A damaged catalog is begun anew. Raises StorageError."""
     read: list[str] = []
 
     def note(stage: str, done: int, total: int) -> None:

@@ -1,1 +1,1 @@
-"""Decisions, memories, articles and wikis: what is kept on purpose, and what an agent is told of it."""
+"""Decisions, memories, articles and wikis, which are kept on purpose, and the briefing of an agent."""

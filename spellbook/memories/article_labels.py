@@ -1,4 +1,4 @@
-"""What an article's note says of it: what the caller gives, and for what is missing, what the page says."""
+"""Labels of an article's note: those that the caller gives, and for the others the page's own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_LINE = 300  # letters of a title, an author, a keyword
 
 @dataclass(frozen=True, slots=True)
 class ArticleLabels:
-    """What the caller says of an article; what is missing is taken from the page."""
+    """Labels that the caller gives to an article; missing ones are taken from the page."""
 
     summary: str = ""
     keywords: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ def categories_of(categories: Sequence[str]) -> list[str]:
 
 
 def labels_of(metadata: object) -> ArticleLabels:
-    """Return what the caller says of an article. Raises InvalidInput."""
+    """Return the caller's labels of an article. Raises InvalidInput."""
     if metadata is None:
         return ArticleLabels()
     if not isinstance(metadata, Mapping):
@@ -95,11 +95,7 @@ def refuse_secrets(meta: Mapping[str, Any], text: str, force: bool) -> None:
 def header(
     page: ArticlePage, names: Sequence[str], labels: ArticleLabels, own: str, address: str, *, is_read: bool
 ) -> dict[str, Any]:
-    """
-    Return the frontmatter of a new article, without what `scribe` adds.
-
-    `address` is where it was saved from, and `own` the page's own. Given text is no page that `is_read`.
-    """
+    """Return the frontmatter of a new article, without `scribe`'s keys; given text is no page that `is_read`."""
     meta = {
         "title": safe.line(labels.title or page.title or (_named_by(page, address) if is_read else ""), _MOST_LINE),
         "topic": names[0],
@@ -118,7 +114,7 @@ def header(
 
 
 def _named_by(page: ArticlePage, address: str) -> str:
-    """Return what an article is called that does not say it: by the end of its address, or its file's name."""
+    """Return a name for an article without a title: the end of its address, or its file's name."""
     if page.url:
         parts = urlsplit(page.url)
         return unquote(parts.path.rstrip("/").rpartition("/")[2]) or parts.netloc

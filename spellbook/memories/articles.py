@@ -1,8 +1,4 @@
-"""
-Articles: a web page, a PDF, an HTML file or given text, kept as one note for one address, found again and asked.
-
-What a page says comes from a stranger. Its text is made safe before it is written, and its note says so.
-"""
+"""Articles: a page, PDF, HTML file or text, made safe, kept as one untrusted note for one address."""
 
 from __future__ import annotations
 
@@ -62,12 +58,12 @@ class Articles(Opened):
         step: Step | None = None,
     ) -> dict[str, Any]:
         """
-        Write the article at a web address or in a file as a note, or `text`; return its id, path and categories.
+        Write the article at a web address or in a file, or `text`, as a note; return its id, path and categories.
 
-        What was saved from the same address before gets the new categories, labels and summary, and nothing is
-        fetched. Callers over HTTP may name no file of this machine: without `files` one is refused. `step` is told the
-        progress; it may raise to end the work, before anything is written. Raises InvalidInput (no category, no article
-        text, a secret unless `force`), FetchError, PermissionDenied and StorageError.
+        An article of the same address gets the new categories, labels and summary, and nothing is fetched. Without
+        `files`, as over HTTP, no file of this machine may be named. `step` gets the progress; it may raise to end the
+        work before anything is written. Raises InvalidInput (no category, no article text, a secret unless `force`),
+        FetchError, PermissionDenied and StorageError.
         """
         names, labels, source = categories_of(categories), labels_of(metadata), source.strip()
         is_url = bool(ADDRESS.match(source))
@@ -114,11 +110,7 @@ class Articles(Opened):
         return self.index.catalog.commonest("categories", limits, _MOST_CATEGORIES)
 
     def read(self, article_id: str) -> tuple[StoredChunk, form.Article]:
-        """
-        Return the first chunk of an article, and what it says; this counts as opening.
-
-        Raises MemoryNotFound, and InvalidInput for a note that is not an article.
-        """
+        """Return an article's first chunk and content; count it as opened. Raises MemoryNotFound, InvalidInput."""
         chunk = self._article(article_id, "show(id) reads it.")
         if self.index.config.count_use:
             with contextlib.suppress(SpellbookError):  # reading works even if counting fails
@@ -129,9 +121,9 @@ class Articles(Opened):
         self, question: str, article_id: str = "", category: str = "", limit: int = 5, max_tokens: int = 2_000
     ) -> Answer:
         """
-        Return the passages that answer a question: of one article, of a category, of all, or with `ALL` of all notes.
+        Return passages that answer a question, of one article, a category, all articles, or with `ALL` all notes.
 
-        Of several notes only related passages are given; of one article the best, whatever they are.
+        Several notes give only related passages; one article gives its best, related or not.
         """
         filter: dict[str, object] | None = None if category == ALL else _filter(category)
         if article_id:
@@ -167,7 +159,7 @@ class Articles(Opened):
     def _again(
         self, chunk: StoredChunk, names: Sequence[str], labels: ArticleLabels, address: str = ""
     ) -> dict[str, Any]:
-        """Add categories, labels and another address to an article that is there; give it the summary."""
+        """Add categories, labels and another address to an existing article; give it the summary."""
         there = {key: texts(chunk.meta.get(key)) for key in ("categories", "keywords", "tags", "saved_from")}
         known = [*texts(chunk.meta.get("source")), *there["saved_from"]]
         new = {

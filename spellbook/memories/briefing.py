@@ -1,8 +1,8 @@
 """
-What an agent should know at the start of a session, without asking. It only reads.
+The briefing of an agent at the start of a session, without being asked. It only reads.
 
 Text of notes stands behind `>`. Notes whose text comes from outside are left out: nobody asked for them, and nobody
-looks at what an agent is told in the background.
+checks what an agent gets in the background.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MOST_LETTERS = 1_000
 _MOST_OF_PREFERENCE = 300
 """Letters of a preference: they are sentences. By hand."""
 _PREFERENCES: tuple[Filter, ...] = ({"category": "preference"}, {"tags": ["preference", "preferences", "선호"]})
-"""What marks a preference: its category, as the guides say, or a tag, as `remember` takes it."""
+"""Marks of a preference: its category, as the guides say, or a tag, as `remember` takes it."""
 _MOST_LAST, _MOST_READ = 80, 40
 """Tokens of the session before this one, and newest sessions by name, which begins with the date, that are read."""
 _SHARE = 0.4
@@ -53,7 +53,7 @@ _NONE = "These notes are empty so far."
 
 @dataclass(frozen=True, slots=True)
 class NewestCheckpoint:
-    """The newest checkpoint: its chunk, what it says, and the decisions since, newest first."""
+    """The newest checkpoint: its chunk, its content, and the decisions since, newest first."""
 
     chunk: StoredChunk
     content: form.Checkpoint
@@ -101,12 +101,12 @@ class LastSession:
 @dataclass(frozen=True, slots=True)
 class Briefing:
     """
-    What an agent is told at the start of a session.
+    The briefing of an agent at the start of a session.
 
     `preferences` are those that nothing supersedes, pinned ones first; `open` are decisions without an outcome that
-    nothing supersedes, `open_total` how many there are; `pinned` are the other pinned notes; all newest first. `due`
-    are the notes that are due for review. `contents` is the table of contents: category, topic and its notes. `last` is
-    the session before this one.
+    nothing supersedes, `open_total` is their number; `pinned` are the other pinned notes; all newest first. `due` are
+    the notes that are due for review. `contents` is the table of contents: category, topic and its notes. `last` is the
+    session before this one.
     """
 
     preferences: tuple[StoredChunk, ...]
@@ -120,7 +120,7 @@ class Briefing:
     last: LastSession | None = None
 
     def text(self, max_tokens: int) -> str:
-        """Return it as text of at most `max_tokens` (estimated); what matters most comes first."""
+        """Return it as text of at most `max_tokens` (estimated), the most important part first."""
         kept = [HEAD, *([_AGAIN] if self.compacted else [])]
         left = max_tokens - sum(map(_tokens, kept)) - _tokens(_KEEP)
         parts = [_preferences(self.preferences)] if self.preferences else []
@@ -174,7 +174,7 @@ class Briefing:
 
 
 def briefing(index: Index, compacted: bool = False, session: object = None) -> Briefing:
-    """Return what an agent should know at the start of its `session`, or after its conversation was `compacted`."""
+    """Return the briefing of an agent at the start of its `session`, or after its conversation was `compacted`."""
     listed = newest.living(index, _MOST_LISTED, {**form.PENDING, **TRUSTED})
     topics = index.catalog.topic_counts((*conditions(TRUSTED), NO_GUIDES, *index.visible))
     preferred, pinned = preferences(index), _newest(index, {"pinned": True})
@@ -186,7 +186,7 @@ def briefing(index: Index, compacted: bool = False, session: object = None) -> B
 
 
 def opening(index: Index, max_tokens: int) -> list[str]:
-    """Return the person's preferences and what is due for review as lines of at most `max_tokens`, for an agent."""
+    """Return the person's preferences and due reviews as lines of at most `max_tokens`, for an agent."""
     lines: list[str] = []
     for part, chunks in ((_preferences, preferences(index)), (_due, due_for_review(index))):
         lines += _fitting(part(chunks), max_tokens - sum(map(_tokens, lines))) if chunks else []
@@ -212,7 +212,7 @@ def due_for_review(index: Index) -> tuple[StoredChunk, ...]:
 
 
 def checkpoint(index: Index) -> NewestCheckpoint | None:
-    """Return the newest checkpoint that is not archived, as its file says it now; None if there is none."""
+    """Return the newest checkpoint that is not archived, as its file is now; None if there is none."""
     chunk = next(iter(_newest(index, {"category": form.CHECKPOINT, "status!": "archived"})), None)
     if chunk is None:
         return None
@@ -255,8 +255,8 @@ def named(chunk: StoredChunk) -> str:
 def _whole(chunk: StoredChunk, most: int) -> list[str]:
     """Return a note as an item of a list with its text, unless its title says all of it."""
     text = chunk.text.strip()
-    is_said = " ".join(text.split()).rstrip(".。") == chunk.title.rstrip(".。")
-    return [named(chunk), *([] if is_said else [quoted(shortened(text, most))])]
+    is_in_title = " ".join(text.split()).rstrip(".。") == chunk.title.rstrip(".。")
+    return [named(chunk), *([] if is_in_title else [quoted(shortened(text, most))])]
 
 
 def _preferences(chunks: Sequence[StoredChunk]) -> list[str]:

@@ -1,8 +1,8 @@
 """
-Claude Code's own memory: the folder of notes that it keeps about a repository. It is only read, if a person wants that.
+Claude Code's own memory: its folder of notes about a repository. It is only read, if a person wants that.
 
-The person's environment and settings say where it is, never a repository; whether it is read, the ledger of this
-machine, never a vault.
+The person's environment and settings say where it is, never a repository; the ledger of this machine says whether it is
+read, never a vault.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-Decisions with their reasons, what replaced them and how they turned out, and checkpoints of work under way.
+Decisions with reasons, successors and outcomes, and checkpoints of work under way.
 
-Each is a note, whose text `notes.decisions` composes. A decision names what it replaces; nothing guesses it: a topic
-holds many decisions side by side, and likeness does not tell a successor from a neighbour.
+Each is a note, whose text `notes.decisions` composes. A decision names the one that it replaces; nothing guesses it: a
+topic holds many decisions side by side, and likeness does not tell a successor from a neighbour.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ Score by meaning from which on a checkpoint is about the same work as an earlier
 
 _WHOLE_TOPIC = ("topic", ["topic"], ("topic",))
 _MOST_NEAR = 5
-"""Decisions that are named so."""
+"""Maximum number of such decisions."""
 _MOST_LIVING = 100
-"""Living decisions of a topic that are looked at."""
+"""Living decisions of a topic that are compared."""
 _SESSION = "session"
 """The topic of checkpoints of a vault without a scope."""
 
@@ -49,9 +49,9 @@ _SESSION = "session"
 @dataclass(frozen=True, slots=True)
 class DecisionItem:
     """
-    A decision or a checkpoint as an answer shows it; `similarity` is its score, None where nothing was asked.
+    A decision or a checkpoint as an answer shows it; `similarity` is its score, None without a question.
 
-    `superseded_by` is None, too, where the caller does not see the note that supersedes it.
+    `superseded_by` is None, too, where the caller does not see the successor.
     """
 
     chunk: StoredChunk
@@ -63,12 +63,12 @@ class DecisionItem:
 
     @property
     def outcome(self) -> str | None:
-        """The latest outcome; without one, pending, or None if it is superseded: then nobody waits for an outcome."""
+        """The latest outcome; else pending, or None if a successor makes an outcome needless."""
         return _outcome(self.chunk, is_gone=self.is_superseded)
 
     @property
     def kind(self) -> str:
-        """Which of the two it is."""
+        """Its kind, decision or checkpoint."""
         return CHECKPOINT if CHECKPOINT in _categories(self.chunk) else DECISION
 
     def as_dict(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class DecisionItem:
 
 @dataclass(frozen=True, slots=True)
 class FoundDecisions:
-    """What `find` found: `items`, and how many there are in all; `best` if they are the best, else the newest."""
+    """Result of `find`: `items`, and how many there are in all; `best` if they are the best, else the newest."""
 
     items: tuple[DecisionItem, ...]
     total: int
@@ -127,11 +127,12 @@ class Decisions(Opened):
         force: bool = False,
     ) -> dict[str, Any]:
         """
-        Write a decision as a note, and return its id, its path, what it supersedes, and living ones that are near.
+        Write a decision as a note; return its id, its path, the notes it supersedes, and living decisions that are
+        near.
 
         `supersedes` are ids or titles of any notes, or "topic" for all living decisions of its topic.
         `user_involvement` is requested, approved or rejected. It holds from `valid_from` until `valid_until`. The log
-        names the `session`. Raises InvalidInput for what no decision has and a likely secret unless `force`, and
+        names the `session`. Raises InvalidInput for an invalid label and a likely secret unless `force`, and
         MemoryNotFound.
         """
         topic = topic.strip()
@@ -199,11 +200,7 @@ class Decisions(Opened):
     def update(
         self, id: str, outcome: str = "", reason: str = "", *, supersedes: Sequence[str] | None = None
     ) -> dict[str, Any]:
-        """
-        Record an outcome of a decision, or what it supersedes, as one revision of its note.
-
-        Raises InvalidInput if it is not a decision or would supersede itself, MemoryNotFound and Conflict.
-        """
+        """Record a decision's outcome or predecessors. Raises InvalidInput, MemoryNotFound and Conflict."""
         if not outcome and not supersedes:
             raise InvalidInput("Give outcome, or supersedes, or both.", "outcome is success, partial or failed.")
         chunk = lookup.resolve(self.index, id)
@@ -250,10 +247,9 @@ class Decisions(Opened):
         min_score: float | None = None,
     ) -> FoundDecisions:
         """
-        Return decisions and checkpoints: by a question the best, one entry a note; without one the newest.
+        Return decisions and checkpoints, one entry a note: the best for a question, without one the newest.
 
-        `kind` is decision, checkpoint or all. The `outcome` pending is that of decisions without one which nothing
-        supersedes.
+        `kind` is decision, checkpoint or all. The `outcome` pending is that of living decisions without one.
         """
         filter: dict[str, Any] = {"category": [DECISION, CHECKPOINT] if kind == "all" else [kind]}
         if topic:
@@ -299,8 +295,8 @@ class Decisions(Opened):
         self, chunk: Mapping[str, Any], category: str, *, session: str, force: bool, unless: Collection[str] = ()
     ) -> WrittenNote | Duplicate:
         """
-        Write a chunk, also if it repeats another one; but if a note at one of the paths `unless` has the same words,
-        return which, and write nothing. Raises InvalidInput for what looks like a secret unless `force`.
+        Write a chunk, also if it repeats another one, unless a note at one of the paths `unless` has the same words:
+        then return that. Raises InvalidInput for a likely secret unless `force`.
         """
         done = self._scribe(chunk, category=category, session=session, force=force)
         if not done.written:

@@ -1,7 +1,5 @@
 """
-Memories: a sentence or a text that is kept as one note, found again, pinned and forgotten.
-
-Notes that a person wrote are recalled like those of agents.
+Memories: a sentence or a text that is kept as one note, found again, pinned and forgotten; also notes of a person.
 """
 
 from __future__ import annotations
@@ -74,12 +72,11 @@ class Memories(Opened):
         force: bool = False,
     ) -> dict[str, Any]:
         """
-        Write a memory and return its id; defaults are not written. What repeats another one is named instead.
+        Write a memory and return its id; defaults are not written. A memory that it would repeat is named instead.
 
-        The `topic` is else the first tag, the project or the scope; `keywords` are else taken from the text.
-        `supersedes` are ids or titles of notes that it replaces; older ones it may overturn are named. It holds from
-        `valid_from` until `valid_until`. Raises InvalidInput for a label that no memory has or a likely secret, unless
-        `force`, and MemoryNotFound.
+        `topic` defaults to the first tag, the project or the scope, `keywords` to words of the text. `supersedes` are
+        ids or titles of notes that it replaces; older ones it may overturn are named. It holds from `valid_from` until
+        `valid_until`. Raises InvalidInput for an invalid label or a likely secret, unless `force`, and MemoryNotFound.
         """
         named_tags = labels.tags(tags or ())
         meta: dict[str, Any] = {
@@ -124,10 +121,10 @@ class Memories(Opened):
         as_of: str = "",
     ) -> Answer:
         """
-        Search for memories, one hit a note.
+        Search for memories, one hit a note; `as_of` is as for `search`.
 
-        `filters` are those of a search, and type, tags, project_id, time_from and time_to; `as_of` is as for `search`.
-        Raises InvalidInput for what makes no sense.
+        `filters` are those of a search, and type, tags, project_id, time_from and time_to. Raises InvalidInput for
+        invalid ones.
         """
         options = {"also": also or (), "limit": limit, "min_score": min_score, "max_tokens": max_tokens, "as_of": as_of}
         return self.answer("search", query, filter=filter_of(filters), per_note=1, explain=explain, **options)
@@ -151,11 +148,7 @@ class Memories(Opened):
         return chunk
 
     def forget(self, memory_id: str, *, hard: bool = False) -> str:
-        """
-        Move a whole memory to the trash, and return its path there; `hard` deletes it, and returns "".
-
-        Raises InvalidInput for a person's own note, and MemoryNotFound.
-        """
+        """Move a memory to the trash, return its path there; `hard` deletes it (""). Raises as `forgettable`."""
         done = self._erase(self.forgettable(memory_id).note, hard=hard)
         return next(iter(done.trash), "")
 
@@ -172,7 +165,7 @@ def type_of(chunk: StoredChunk) -> str:
 
 
 def filter_of(filters: object) -> dict[str, Any] | None:
-    """Return the filter of a search for the `filters` of `recall`. Raises InvalidInput."""
+    """Return the search filter for the `filters` of `recall`. Raises InvalidInput."""
     if filters is None:
         return None
     if not isinstance(filters, Mapping):

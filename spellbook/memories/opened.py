@@ -1,4 +1,4 @@
-"""The index of a vault, opened and up to date, for the verbs of this room. They know nothing of who asks."""
+"""The index of a vault, opened and up to date, for the verbs of this room, whoever calls them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Opened:
     """
     The index of a vault as it is now.
 
-    `answer` answers the question of a search verb as the library does, which embeds new texts first, and counts and
-    times each question. `denial` says why nothing can be changed, None where it can.
+    `answer` answers a search verb as the library does: it embeds new texts first, and counts and times the question.
+    `denial` says why nothing can be changed, None where it can.
     """
 
     index: Index

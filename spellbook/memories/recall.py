@@ -1,8 +1,8 @@
 """
-What is surely related to a prompt, by words and titles alone: no model and no vector is loaded. It only reads.
+Find notes that are surely related to a prompt, by words and titles alone, without model or vectors. It only reads.
 
-A process that answers one prompt and ends has no time to load a model, and no answer is better than a guess. So a note
-must share several rare words with the prompt, or the prompt must contain all words of its title.
+A process that answers one prompt has no time to load a model, and no answer is better than a guess. So a note must
+share several rare words with the prompt, or the prompt must contain all words of its title.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HEADING = re.compile(r"^(#+ [^\n]*)\n\s*\n", re.M)
 _MOST_WORDS = 24
 """Rare words of a prompt that are looked for."""
 _CANDIDATES = 12
-"""Chunks that are looked at."""
+"""Chunks that are compared."""
 _RARE = 0.005
 """Share of the chunks that may have a rare word. By hand."""
 _FEW = 5
@@ -71,12 +71,7 @@ class Passage:
 
 
 def recall(index: Index, prompt: str, also: str | Sequence[str] = ()) -> tuple[Passage, ...]:
-    """
-    Return at most three passages of as many notes, best first; none if nothing is sure.
-
-    What the further texts `also` find comes after what the prompt does. Raises InvalidInput for wrong texts, and
-    StorageError.
-    """
+    """Return at most three sure passages of as many notes, those for `also` last. Raises InvalidInput, StorageError."""
     texts = [prompt]
     if also:
         texts += question("search", prompt[:_MOST_READ], also=also).also

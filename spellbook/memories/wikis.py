@@ -2,8 +2,8 @@
 Wikis: folders of Markdown beside the vault that document a code base. They are searched and never written to.
 
 Each is indexed as a vault of its own, with the models and settings of the person's vault and a state folder by its real
-path. A wiki that lies in the vault, or a folder that lies in a wiki, is a filter on the index that has it already.
-Which folders may be read comes from the person, the client or the place of the process, never from a vault's settings.
+path. A wiki in the vault, or a folder in a wiki, is a filter on that index. The person, the client or the place of the
+process decides which folders may be read, never a vault's settings.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ Book = Any
 @dataclass(frozen=True)
 class Wiki:
     """
-    The folder `root` (a real path), and the book whose index has it.
+    The folder `root` (a real path), and the book whose index has it; paths are shown below `top` and begin with `name`.
 
-    Paths are shown below `top`, the wiki that it lies in or itself, and begin with `name`.
+    `top` is the wiki that it lies in, or itself.
     """
 
     book: Book
@@ -73,7 +73,7 @@ class Wiki:
 
     @property
     def filter(self) -> Filter | None:
-        """What limits the book's verbs to this folder, None if nothing needs to."""
+        """The filter that limits the book's verbs to this folder, None if nothing needs to."""
         return {"path": glob.escape(self.within)} if self.within else None
 
     def shown(self, path: str) -> str:
@@ -96,7 +96,7 @@ class Wikis:
 
     book: Book
     beside: list[Book]
-    """What is open beside the book, and ends with it."""
+    """Books that are open beside the book, and end with it."""
     open: Callable[[Config, Index], Book]
     """Opens a folder with the models of another index."""
 
@@ -110,11 +110,7 @@ class Wikis:
         max_tokens: int = 2_000,
         explain: bool = False,
     ) -> Answer:
-        """
-        Search the wikis by meaning and by words, after a look at their folders; paths are as `Wiki.shown`.
-
-        Raises InvalidInput, PermissionDenied, VaultNotFound; see `find`.
-        """
+        """Scan and search the wikis; paths are as `Wiki.shown`. Raises as `find` does."""
         wikis = self.find(path)
         room = max(50, max_tokens // len(wikis))  # the least that search takes
         options = SearchOptions(limit=limit, min_score=min_score, max_tokens=room, explain=explain)
@@ -127,7 +123,7 @@ class Wikis:
 
     def of_claude(self, verb: str, **question: Any) -> Answer | None:
         """
-        Return the answer of a search verb from Claude Code's own memory of this project, None if it is not read.
+        Return a search verb's answer from Claude Code's memory of this project, None if it is not read.
 
         Paths are whole. The list of memories gives titles and no hits. Raises InvalidInput, VaultNotFound.
         """
@@ -142,11 +138,7 @@ class Wikis:
         return _shown(wiki, replace(answer, hits=small), titles)
 
     def index(self, path: str = "", *, full: bool = False, progress: Progress | None = None) -> dict[str, Any]:
-        """
-        Update the index of the wikis, with all embeddings; return what was done. Of several wikis the numbers are sums.
-
-        Raises as `find` does, and EmbeddingError; search by words is up to date even then.
-        """
+        """Update the index of the wikis with embeddings; return sums. Raises as `find`, and EmbeddingError."""
         started, wikis = time.monotonic(), self.find(path)
         reports = {id(book): book.reindex(full=full, progress=progress) for book in _books(wikis)}
         failed = [fault for wiki in wikis for fault in wiki.faults(reports[id(wiki.book)].failed)]
@@ -162,11 +154,11 @@ class Wikis:
         }
 
     def status(self, path: str = "") -> dict[str, Any]:
-        """Return the state of the wikis' index, without a look at the folders. Raises as `find` does."""
+        """Return the state of the wikis' index, without a scan of the folders. Raises as `find` does."""
         wikis = self.find(path)
         books = _books(wikis)
         states = [book.state() for book in books]
-        looks = [moment for book in books if (moment := book.index.looked_at()) is not None]
+        scans = [moment for book in books if (moment := book.index.scanned_at()) is not None]
         documents, sections = _counts(wikis)
         reason = "; ".join(dict.fromkeys(state.reason for state in states if state.reason))
         reranker = self.book.index.reranker
@@ -174,7 +166,7 @@ class Wikis:
             "total_documents": documents,
             "total_sections": sections,
             "pending": sum(state.pending for state in states),
-            "last_indexed": local(min(looks)) if len(looks) == len(books) else None,
+            "last_indexed": local(min(scans)) if len(scans) == len(books) else None,
             "index_size_mb": round(sum(book.index.catalog.disk_bytes() for book in books) / 1e6, 2),
             "path": _roots(wikis),
             "embedder": self.book.index.embedder.name,
@@ -189,8 +181,8 @@ class Wikis:
         Return the wiki at `path`; without one the wikis that the person named, else that of the project.
 
         A relative path is looked for in the project, beside the wikis and in the vault. All links are resolved first.
-        Raises PermissionDenied for a folder that lies in no wiki, nor in the project or the vault, or in a dot-folder
-        there; VaultNotFound if there is no such folder; InvalidInput for what is no path.
+        Raises PermissionDenied for a folder in no wiki, project or vault, or in a dot-folder there; VaultNotFound if
+        there is no such folder; InvalidInput for an invalid path.
         """
         self.book.follow()
         project = paths.project() or (os.getcwd() if os.path.isdir(FOLDERS[0]) else "")
@@ -285,7 +277,7 @@ def _readable(root: Path) -> Path:
 
 
 def _is_indexed(book: Book, root: Path) -> bool:
-    """Say whether the vault's own index has what is in `root`."""
+    """Say whether the vault's own index covers `root`."""
     vault = book.config.vault
     inside = root.relative_to(vault).as_posix() if root.is_relative_to(vault) else ""
     return inside == "." or bool(inside and _is_in(root, vault) and not book.index.vault.ignores(f"{inside}/"))

@@ -1,8 +1,4 @@
-"""
-The text of an article's note as a person reads it, and back: its summary as a callout at the top, then the text. Pure.
-
-A person may edit the note: whatever is not the callout at the top is the article.
-"""
+"""The text of an article's note, composed and read: its summary as a callout at the top, then the article. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ _CALLOUT = re.compile(r"\s*> ?\[!summary\][^\n]*\n(?P<quoted>(?:>[^\n]*(?:\n|\Z)
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """What an article's note says: its summary, "" if it has none, and the text below."""
+    """The content of an article's note: its summary, "" if it has none, and the text below."""
 
     summary: str
     text: str
@@ -32,7 +28,7 @@ def composed(summary: str, text: str) -> str:
 
 
 def read(body: str) -> Article:
-    """Return what the body of an article's note says."""
+    """Return the content of an article's note by its body."""
     if not (match := _CALLOUT.match(body)):
         return Article("", body.strip("\n"))
     lines = (line.removeprefix(">").removeprefix(" ") for line in match["quoted"].splitlines())
@@ -40,7 +36,7 @@ def read(body: str) -> Article:
 
 
 def with_summary(body: str, summary: str) -> tuple[str, str]:
-    """Return a change of an article's body that gives it a summary: text that is there once, and what replaces it."""
+    """Return a change of an article's body that gives it a summary: a unique old text, and the new one."""
     if match := _CALLOUT.match(body):
         old = match[0].strip("\n")
         return old, composed(summary, "")

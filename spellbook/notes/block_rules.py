@@ -1,8 +1,8 @@
 """
 Rules of markdown-it: plain text, lists and code as one token each, which halves the time of a note; and formulas.
 
-The parser asks a dozen rules about each paragraph and item, and makes several tokens of an item. Here only the lines
-of a block matter. A block that may hold more than plain text is left to the parser's own rules.
+The parser asks a dozen rules about each paragraph and makes several tokens of an item; here only a block's lines
+matter. Blocks with more than plain text are left to the parser's own rules.
 """
 
 from __future__ import annotations
@@ -60,11 +60,7 @@ def plain(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def math(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """
-    Parse a formula that begins a line with `$$`, up to a line that ends so, else up to the end, as Obsidian does.
-
-    One that closes on its own line, or begins within a paragraph's formula, is text with a formula.
-    """
+    """Parse a formula from a line that begins with `$$` to one that ends so, else to the end, as Obsidian does."""
     if not state.src.startswith("$$", state.bMarks[start] + state.tShift[start]) or state.is_code_block(start):
         return False
     if "$" in _line(state, start).lstrip("$") or (silent and _is_open(state, start)):

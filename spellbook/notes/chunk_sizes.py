@@ -1,8 +1,4 @@
-"""
-Every size in the cutting of notes into chunks, with its unit and its source. "By hand": no measurement set it.
-
-A token is an estimated one (`terms.token_weight`). This module imports nothing, so that the settings can read it.
-"""
+"""Every size in cutting notes, in estimated tokens, with its source ("By hand": none). It imports nothing."""
 
 from __future__ import annotations
 
@@ -10,14 +6,14 @@ from __future__ import annotations
 
 CHUNK_TOKENS = 256
 """
-The most tokens of a chunk; the setting `chunk_tokens`. The answer is within the first 1,024 tokens of results for
-0.966 of the questions; with 384 for 0.895, with 512 for 0.882 (tests/benchmarks/README.md).
+Most tokens of a chunk; the setting `chunk_tokens`. The answer is within the first 1,024 tokens of results for 0.966 of
+the questions; with 384 for 0.895, with 512 for 0.882 (tests/benchmarks/README.md).
 """
 
 OVERLAP = 48
 """
-Tokens repeated from the chunk before, where running text without a heading or keywords was cut. It helps there
-(answer within 500 tokens: .969 to .978), and hurts elsewhere (tests/benchmarks/README.md).
+Tokens repeated from the chunk before, where running text without a heading or keywords was cut: it helps there (answer
+within 500 tokens: .969 to .978), and hurts elsewhere (tests/benchmarks/README.md).
 """
 
 # -- what precedes the text in `embedded`: all of it together, so that text of 256 tokens always fits the model's 512
@@ -35,8 +31,8 @@ MOST_BEFORE = 64
 
 SECTIONS = 1_000
 """
-The sections of any note that have chunks of their own. By hand: a chunk takes about a kilobyte in the catalog, so more
-short ones would take many times the size of the note.
+Sections of any note with chunks of their own. By hand: a chunk takes about a kilobyte in the catalog, so more short
+ones would take many times the size of the note.
 """
 
 LETTERS_EACH = 400

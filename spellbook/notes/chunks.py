@@ -1,9 +1,8 @@
 """
 Chunks: a note cut at its headings, so that a search finds the part that answers.
 
-Every character of the body is in exactly one chunk: the chunks of a note, joined in order, are its body, but for an
-ellipsis in place of data that nobody reads. What a cut takes from a part (a table's header, a fence, who spoke before)
-is given back beside its text. Pure.
+Every character of the body is in exactly one chunk: joined in order, chunks are the body, but for an ellipsis in place
+of data. A table's header, a fence or a speaker that a cut parts from its text is given back beside it. Pure.
 """
 
 from __future__ import annotations
@@ -59,13 +58,12 @@ class Chunk(NamedTuple):
     """
     One section of a note, or a part of a long one.
 
-    `suffix` added to the note's id is the chunk's id: `#` and the anchor of its section, a bare `#` for what stands
-    above the first `##`, and `~2`, `~3` for later parts of one section. `heading` is the path of headings below the
-    title. `line` and `end_line` are 1-based lines of the file, the first and last with text; `start` and `end` are
-    characters of `Note.text`, and `text` has an ellipsis for each `Note.data` there. `lead` and `tail` are what must
-    stand around `text` to read it alone: the header of the table or the fences of the code that a cut went through, ""
-    mostly. `above` are the lines before its text where it is embedded: its day, titles and headings, keywords, and what
-    it follows.
+    `suffix` added to the note's id is the chunk's id: `#` and the anchor of its section, a bare `#` above the first
+    `##`, and `~2`, `~3` for later parts. `heading` is the path of headings below the title. `line` and `end_line` are
+    1-based lines of the file, the first and last with text; `start` and `end` are characters of `Note.text`, and `text`
+    has an ellipsis for each `Note.data` there. `lead` and `tail` complete `text` where a cut went through a table (its
+    header) or code (fences), "" mostly. `above` are the lines before its embedded text: its day, titles and headings,
+    keywords, and the turn or sentences before it.
     """
 
     suffix: str
@@ -82,12 +80,12 @@ class Chunk(NamedTuple):
 
     @property
     def embedded(self) -> str:
-        """The text that stands for the chunk in an embedding; see `embedded`."""
+        """The text that is embedded for the chunk; see `embedded`."""
         return embedded(self.above, self.lead, self.text, self.tail)
 
 
 def embedded(above: str, lead: str, text: str, tail: str) -> str:
-    """Return what is embedded of a chunk: it names neither its file nor any folder, so a move embeds nothing."""
+    """Return the embedded text of a chunk: it names neither its file nor any folder, so a move embeds nothing."""
     return without_folders("\n".join(filter(None, (above, _squeeze(f"{lead}{text}{tail}")))))
 
 
@@ -95,9 +93,9 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
     """
     Cut `note` at its `##` headings, and sections over `max_tokens` (estimated) where it hurts least.
 
-    A further `#` heading begins a section too. Of a note with more sections than `most_sections`, the last is all that
-    follows, cut by size alone. What fits stays whole: a subsection, a turn of a conversation, a block (code and tables
-    above all), an item, a sentence. A note always has at least one chunk.
+    A further `#` heading begins a section too. In a note with more sections than `most_sections`, the last is all the
+    rest, cut by size alone. A subsection, a turn, a block (code and tables above all), an item, a sentence stays whole
+    if it fits. A note always has at least one chunk.
     """
     text = replaced(note.text, ((*at, _NO_LINE_END.sub(" ", note.text[at[0] : at[1]])) for at in note.data))
     source = lines(text[note.body_at :]) if note.data else note.body_lines
@@ -138,10 +136,10 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
 
 def begins_with(text: str, title: str) -> bool:
     """
-    Say whether a text begins with a title as a sentence, as that of a memory does.
+    Say whether a text begins with a title as a sentence, as a memory's does.
 
-    Embedded twice, the sentence would outweigh what else the text says: of 35 questions about memories 16 instead of 19
-    had the right one first (tests/benchmarks/quality.py, agents).
+    Embedded twice, the sentence would outweigh the rest: of 35 questions about memories 16 instead of 19 had the right
+    one first (tests/benchmarks/quality.py, agents).
     """
     start, beginning = title.removesuffix("…"), " ".join(text[: 2 * len(title) + 2].split())
     ends = title.endswith(("…", ".", "!", "?")) or beginning[len(start) : len(start) + 1] in {"", ".", "。"}
@@ -149,7 +147,7 @@ def begins_with(text: str, title: str) -> bool:
 
 
 def most_sections(note: Note) -> int:
-    """Return how many sections of a note have chunks of their own, whatever is in them."""
+    """Return how many sections of a note have chunks of their own."""
     return SECTIONS + (len(note.text) - note.body_at) // LETTERS_EACH
 
 
@@ -211,7 +209,7 @@ def _paths(section: _Section, offsets: list[int], starts: list[int]) -> Iterator
 
 
 def _path(names: tuple[str, ...]) -> str:
-    """The title and the headings, those in the middle left out first."""
+    """Return the title and the headings, those in the middle left out first."""
     while len(names) > 2 and _is_long(" > ".join(names)):
         names = (names[0], *names[2:])
     path = " > ".join(names)
@@ -240,7 +238,7 @@ def _squeeze(text: str) -> str:
 
 
 class _Part(NamedTuple):
-    """Characters `start` to `end`, and what must stand around them. `is_torn`: running text was cut before it."""
+    """Characters `start` to `end`, and the text to repeat around them. `is_torn`: running text was cut before it."""
 
     start: int
     end: int
@@ -419,7 +417,7 @@ def _without_marker(line: str) -> str:
 
 
 def _join_inseparable(pieces: Iterable[Piece], most: int) -> list[Piece]:
-    """Join pieces that must not be separated, as long as what came before is at most `most` tokens."""
+    """Join pieces that must not be separated, as long as the text before is at most `most` tokens."""
     joined: list[Piece] = []
     for piece in pieces:
         last = joined[-1] if joined else piece

@@ -1,8 +1,4 @@
-"""
-The date in the name of a daily note, by the formats of Obsidian or as people write dates, and Logseq's names. Pure.
-
-What is no date of a calendar is none here: a version, a ticket or a phone number leaves a note undated.
-"""
+"""The date in the name of a daily note, by Obsidian's formats or as people write dates, and Logseq's names. Pure."""
 
 from __future__ import annotations
 
@@ -79,9 +75,7 @@ _SHORT = {"MMM", "ddd", "dd"}  # names that some languages end in a full stop
 
 def day_in(path: str, formats: Formats = ()) -> str | None:
     """
-    Return the day that the name of a note says, in ISO 8601, None if it says none.
-
-    First by the formats of the folders that it lies in, then by a date at the beginning or the end of its name.
+    Return the day in the name of a note, by its folders' formats or at its beginning or end, in ISO 8601, or None.
     """
     path = composed(path)[:-3]  # without `.md`
     name = path.rpartition("/")[2]
@@ -114,7 +108,7 @@ def page(path: str) -> str:
 
 
 def logseq_names(path: str) -> tuple[str, ...]:
-    """Return what links in a Logseq graph call a page or a day, nothing for a file elsewhere."""
+    """Return the names of a page or a day in links of a Logseq graph, nothing for a file elsewhere."""
     if title := page(path):
         return (title,)
     if not (day := day_in(path) if "journals/" in path else None):
@@ -126,7 +120,7 @@ def logseq_names(path: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=100)
 def _pattern(format: str) -> re.Pattern[str] | None:
-    """Return what matches the names of a format; None for a format without a year, or a long one."""
+    """Return a pattern of the names of a format; None for a format without a year, or a long one."""
     if len(format) > _MOST_FORMAT:
         return None
     seen: set[str] = set()
@@ -149,7 +143,7 @@ def _pieces(format: str, seen: set[str]) -> Iterator[str]:
 
 
 def _day(match: re.Match[str]) -> str | None:
-    """Return the first day of what a match names: a day, a week, a month, a quarter or a year."""
+    """Return the first day of the day, week, month, quarter or year in a match."""
     parts = {key: value for key, value in match.groupdict().items() if value}
     numbers = {key: int(digits) for key, value in parts.items() if (digits := re.sub(r"\D", "", value))}
     year = numbers["year"] if "year" in numbers else 2000 + numbers["short"]

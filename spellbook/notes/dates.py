@@ -1,8 +1,8 @@
 """
 Dates as people and other programs write them, and the one rule for which key of the frontmatter dates a note.
 
-A note is from the first of CREATED, in their order, that holds a date; else from the day in its name (`daily`), else
-from its change, which is the first of UPDATED so, else from the time of its file. Pure.
+The first date under CREATED, in their order, is a note's date; else the day in its name (`daily`), the first date under
+UPDATED, the time of its file. Pure.
 """
 
 from __future__ import annotations
@@ -121,6 +121,6 @@ def find(meta: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, str]:
 
 
 def unread(meta: Mapping[str, Any]) -> list[str]:
-    """Return the keys of `meta` that should hold a date, and hold something else."""
+    """Return the keys of `meta` that should hold a date and do not."""
     named = (key for key in meta if is_of(key, (*CREATED, *UPDATED)))
     return [key for key in named if meta[key] not in (None, "", []) and iso(meta[key]) is None]

@@ -1,8 +1,8 @@
 """
-The text of decisions and checkpoints as a person reads it, and back: reason, outcomes, steps and open files. Pure.
+The text of decisions and checkpoints, composed and read: reason, outcomes, steps and open files. Pure.
 
-A part begins with its label on a line of its own paragraph (`이유:`, `Outcome:`, …) and ends at the next label. What
-stands before the first label is the decision, or the checkpoint's summary. A note without labels is all decision.
+A part begins with its label on a line of its own paragraph (`이유:`, `Outcome:`, …) and ends at the next label. Text
+before the first label is the decision, or the checkpoint's summary; a note without labels is all decision.
 """
 
 from __future__ import annotations
@@ -31,10 +31,7 @@ RESULTS: dict[str, tuple[str, str]] = {
 """Outcomes by the value of the key `outcome`, in Korean and in English."""
 
 PENDING: dict[str, Any] = {"category": [DECISION], "outcome!": [*RESULTS], "status!": ["superseded"]}
-"""
-The filter of decisions whose outcome is awaited. What a later note supersedes is left out as well; its own frontmatter
-does not say so, but `search.newest.living` does.
-"""
+"""The filter of decisions whose outcome is awaited; `search.newest.living` leaves out those with a successor, too."""
 
 _REASON, _OUTCOME = ("이유", "Reasoning"), ("결과", "Outcome")
 _STEPS, _FILES = ("다음 할 일", "Next steps"), ("열린 파일", "Open files")
@@ -49,7 +46,7 @@ _MOST_TITLE = 120
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a decision's note says: the decision, why, and its outcomes, one line each, oldest first."""
+    """The content of a decision's note: the decision, why, and its outcomes, one line each, oldest first."""
 
     decision: str
     reasoning: str = ""
@@ -57,7 +54,7 @@ class Decision:
 
     @property
     def outcome_reason(self) -> str:
-        """Return what the latest outcome says after its date and result, "" if there is none."""
+        """Return the latest outcome without its date and result, "" if there is none."""
         if not self.outcomes:
             return ""
         words = "|".join(re.escape(word) for pair in RESULTS.values() for word in pair)
@@ -76,7 +73,7 @@ class CheckpointTask:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a checkpoint's note says: where the work stands, what comes next, and which files are open."""
+    """The content of a checkpoint's note: where the work stands, what comes next, and which files are open."""
 
     summary: str
     steps: tuple[CheckpointTask, ...] = ()
@@ -109,7 +106,7 @@ def checkpoint_text(summary: str, steps: Sequence[str] = (), files: Sequence[str
 
 
 def read_decision(body: str) -> Decision:
-    """Return what the body of a decision's note says."""
+    """Return the content of a decision's note by its body."""
     parts = dict(_parts(body))
     outcomes = tuple(item["text"].strip() for item in _items(parts.get(_OUTCOME, "")))
     texts = [text for label, text in _parts(body) if label not in {_REASON, _OUTCOME} and text]
@@ -117,7 +114,7 @@ def read_decision(body: str) -> Decision:
 
 
 def read_checkpoint(body: str) -> Checkpoint:
-    """Return what the body of a checkpoint's note says, with the boxes as a person left them."""
+    """Return the content of a checkpoint's note by its body, with the boxes as a person left them."""
     parts = dict(_parts(body))
     steps = tuple(
         CheckpointTask(item["text"].strip(), (item["box"] or " ") in "xX") for item in _items(parts.get(_STEPS, ""))
@@ -132,10 +129,10 @@ def read_checkpoint(body: str) -> Checkpoint:
 
 def with_outcome(body: str, outcome: str, reason: str, day: dt.date) -> tuple[str, str]:
     """
-    Return a change of a decision's body that records an outcome: the text that is there now, and what replaces it.
+    Return a change of a decision's body that records an outcome of RESULTS: the old text, and the new one.
 
-    `outcome` is one of RESULTS. The line comes after the outcomes that are there; without any, the old text is "", and
-    the new one is appended. If the last outcome is the same, both are equal.
+    The line comes after earlier outcomes; without any, the old text is "", and the new one is appended. If the last
+    outcome is the same, both are equal.
     """
     own = _language(body, reason)
     words = " ".join(reason.split())
@@ -147,7 +144,7 @@ def with_outcome(body: str, outcome: str, reason: str, day: dt.date) -> tuple[st
 
 
 def _parts(body: str) -> Iterator[tuple[tuple[str, str] | None, str]]:
-    """Yield each part's label, None for what stands before the first one, and its text without the label."""
+    """Yield each part's label, None for the text before the first one, and its text without the label."""
     label: tuple[str, str] | None = None
     paragraphs: list[str] = []
     for paragraph in re.split(r"\n[ \t]*\n", body.strip().replace("\r\n", "\n")):

@@ -1,9 +1,9 @@
 """
-Detect the turns of a conversation in a note, and the date of a dated note.
+Detect the turns of a conversation in a note, and the date of a dated note. Pure.
 
-Exports and pasted chats mark a turn by a heading (`## User`), a label (`Claude:`, `**나:**`), a callout, or a name
-with a time. Other labels (`Note:`, `Example:`) do not count: unless the frontmatter says that it is a conversation,
-known speakers of both sides, or names with times, must alternate through most of the note. Pure.
+Exports and pasted chats mark a turn by a heading (`## User`), a label (`Claude:`, `**나:**`), a callout, or a name with
+a time. Other labels (`Note:`, `Example:`) do not count: unless the frontmatter says that it is a conversation, known
+speakers of both sides, or names with times, must alternate through most of the note.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def turns(note: Note, source: Sequence[str]) -> tuple[Turn, ...]:
 
 
 def date_of(note: Note) -> str:
-    """Return the day that a journal, a meeting or a conversation is from, by its frontmatter; "" for any other note."""
+    """Return the day of a journal, a meeting or a conversation by its frontmatter; "" for any other note."""
     return (note.created or "")[:10] if _kinds(note.meta) & _DATED else ""
 
 

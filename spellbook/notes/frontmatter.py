@@ -1,9 +1,4 @@
-"""
-Frontmatter: parse and write the YAML block at the top of a note.
-
-Valid values are kept even if others are faulty, and faults have a line. Hostile YAML cannot hang, crash or exhaust
-memory. Pure.
-"""
+"""Frontmatter: parse and write a note's YAML within bounds; valid values and faults with their lines. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ from typing import Any
 from spellbook.system.lazy import frontmatter, yaml
 
 FRONTMATTER = re.compile(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
-"""Matches the block, a BOM before it included; group 1 is what stands between the rules."""
+"""Matches the block, a BOM before it included; group 1 is the YAML between the rules."""
 
 _PLAIN_LINK = re.compile(r"\[\[[^\[\]\"\\\x00-\x1f\x7f-\x9f\ufeff\U00010000-\U0010ffff]+\]\]")
 """A wikilink that YAML spells within double quotes as it is, without escapes."""
@@ -81,11 +76,7 @@ class BadHeader(ValueError):
 
 
 def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
-    """
-    Return the values of a block that `FRONTMATTER` matches, its repeated keys, and values that were read as text.
-
-    The latter look like a date or a number and are not valid. Raises BadHeader.
-    """
+    """Return the values of a block, repeated keys, and invalid dates and numbers kept as texts. Raises BadHeader."""
     handler = _handler()()
     values, _ = frontmatter.parse(block, handler=handler)
     named: dict[str, Any] = {}
@@ -197,12 +188,7 @@ def _refuse_depth(events: Iterable[yaml.Event]) -> None:
 
 
 def _survey(root: yaml.Node) -> _Lines:
-    """
-    Turn every key of the tree and the LABELS into text, as written, and return the repeated keys.
-
-    Aliases are followed each time they are used, so a value that would grow huge or endless is refused. Raises
-    BadHeader.
-    """
+    """Turn keys and LABELS into text, bounded with aliases counted; return repeated keys. Raises BadHeader."""
     repeated: dict[tuple[str, int], None] = {}  # a node with aliases is met more than once
     left, letters = _MOST_NODES, _MOST_LETTERS
     stack = [(root, 0, False)]
@@ -284,7 +270,7 @@ def dump(value: object, style: str | None = None) -> str:
 
 @cache
 def _dumper(style: str | None) -> type[yaml.SafeDumper]:
-    """Return what writes values with this quote for text."""
+    """Return a dumper that writes values with this quote for text."""
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, data: object) -> bool:
@@ -304,7 +290,7 @@ def _dumper(style: str | None) -> type[yaml.SafeDumper]:
 
 
 def line_at(text: str, at: int) -> int:
-    """The 1-based line of the character `at`."""
+    """Return the 1-based line of the character `at`."""
     before = text[:at]
     ends = len(re.findall(r"\r\n|\r|\n", before)) if "\r" in before else before.count("\n")
     return ends + 1

@@ -1,8 +1,8 @@
 """
-Inline content as Obsidian reads it: the text of a paragraph, a heading, an item or a cell of a table, each by itself.
+Inline content as Obsidian reads it: the text of a paragraph, a heading, an item or a cell of a table. Linear, pure.
 
 `runs` yields these texts, `marks` the links, tags and comments in one of them. Code, formulas, HTML and escaped signs
-hold none. Linear, pure.
+hold none.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BAR = re.compile(r"(?<!\\)\|")
 _EDGE = re.compile(r"[ \t>]*+(?:\[\^[^\]\s]++\]:|(?P<before>\[![^\]\r\n]++\]|[\r\n]))")
 _QUOTED = re.compile(r"(?:^|[\r\n])[ \t>]*>$")
 _MOST_BEFORE = 20
-"""Letters before a tag that are looked at: the marks of quotes and of emphasis. By hand."""
+"""Letters before a tag that are read for marks of quotes and of emphasis. By hand."""
 
 _PAIRS = {
     "*": (re.compile(r"\*(?=\S)"), re.compile(r"(?<=\S)\*")),
@@ -54,9 +54,7 @@ def runs(
     blocks: Iterable[Block], text: str, offsets: Sequence[int], is_wanted: Callable[[int, int], bool]
 ) -> Iterator[tuple[int, int]]:
     """
-    Yield the first character and the end of each inline content that is wanted, as that of its block must be, too.
-
-    The lines of the blocks begin at the characters `offsets` of `text`.
+    Yield the start and end of each wanted inline content of wanted blocks; their lines begin at `offsets` of `text`.
     """
     for block in blocks:
         if is_wanted(offsets[block.start], offsets[block.end]):

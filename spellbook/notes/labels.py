@@ -1,8 +1,4 @@
-"""
-Labels as callers write them: a list, one text with commas, or JSON in a text. Pure.
-
-In a list a keyword or a category may hold a comma. A tag holds neither commas nor blanks, so those divide or join it.
-"""
+"""Labels as callers write them: a list, one text with commas, or JSON in a text. Pure."""
 
 from __future__ import annotations
 

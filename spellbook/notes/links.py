@@ -1,9 +1,9 @@
 """
-Links between files of a vault: where they are in a note and where they lead, by Obsidian's rules.
+Links between files of a vault: where they are in a note and where they lead, by Obsidian's rules. Pure.
 
 Wikilinks and embeds, Markdown links, images, reference definitions, and wikilinks in frontmatter; not in code or
 comments. Under a key of RELATIONS an id or a path is a link too. A link knows its characters, so that only its target
-is rewritten. Pure.
+is rewritten.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from spellbook.text.unicode import composed, folded
 
 Style = Literal["wiki", "single", "double", "bare", "plain", "angle"]
 """
-How a target is spelled: in a wikilink, in a wikilink in quoted YAML, as YAML, in a Markdown link, or there between
-< and >.
+Spelling of a target: in a wikilink, in a wikilink in quoted YAML, as YAML, in a Markdown link, or there between < and
+>.
 """
 
 _DEFINITION = re.compile(
@@ -54,9 +54,9 @@ class Link:
     """
     A link to a file, in a note.
 
-    `target` is the path that it names, decoded, without `fragment` (the heading or block after it, with its `#`);
-    `start` and `end` are the characters of `Note.text` that spell the target, `line` their 1-based line. `relation` is
-    the key of RELATIONS that it stands under, "" elsewhere.
+    `target` is its path, decoded, without `fragment` (the heading or block after it, with its `#`); `start` and `end`
+    are the characters of `Note.text` that spell the target, `line` their 1-based line. `relation` is its key of
+    RELATIONS, "" elsewhere.
     """
 
     target: str
@@ -74,7 +74,7 @@ class Link:
 
 
 class By(IntEnum):
-    """How a target was understood."""
+    """The way in which a target was resolved."""
 
     RELATIVE = 1
     """From the folder of the note."""
@@ -89,12 +89,12 @@ class By(IntEnum):
     ID = 6
     """By its id: relations alone."""
     MOVED = 7
-    """By where it was: relations alone."""
+    """By a former path: relations alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The file that a link leads to, and how its target was understood."""
+    """The file that a link leads to, and how its target was resolved."""
 
     path: str
     by: By
@@ -228,9 +228,9 @@ def without_folders(text: str) -> str:
 
 class Files:
     """
-    The files that links can lead to; `aliases` maps other names of notes, folded, to their paths.
+    The files that links can lead to; `aliases` maps other names of notes, folded, to paths.
 
-    For relations, `ids` maps ids, folded, to paths, and `moved` former paths to those of today.
+    For relations, `ids` maps ids, folded, to paths, and `moved` former paths to present ones.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ class Files:
     ) -> None:
         self._by_name: dict[str, list[tuple[str, str]]] = {}
         self._aliases, self._ids, self._moved = dict(aliases or {}), ids or {}, moved or {}
-        self._then = Files(self._moved) if self._moved else None
+        self._former = Files(self._moved) if self._moved else None
         # A note links to the same files again and again.
         self._followed: dict[tuple[str, str, bool], Reached | None] = {}
         for path in sorted(paths, key=lambda path: (len(path), path)):
@@ -254,9 +254,9 @@ class Files:
         """
         Return where a link in the note `source` leads, None if nowhere.
 
-        A Markdown link, and one that begins with `./` or `../`, is relative to its note. Else a path from the vault is
-        meant, else a file of that name, or whose path ends so: one in the note's own folder or below, else the shortest
-        path. At last, aliases.
+        A Markdown link, and one that begins with `./` or `../`, is relative to its note. Other targets are a path from
+        the vault, else a file's name or the end of its path: one in the note's own folder or below, else the shortest
+        path; at last an alias.
         """
         link = (source.rpartition("/")[0], target, is_markdown)
         if link not in self._followed:
@@ -264,17 +264,13 @@ class Files:
         return self._followed[link]
 
     def relation(self, source: str, target: str) -> Reached | None:
-        """
-        Return the note that a relation in the note `source` names, None if there is none.
-
-        It names a note by its id, its path, its former path, its name or former name, or an alias, in this order.
-        """
+        """Return the note of a relation: by id, path, former path, name, former name or alias; None for none."""
         if path := self._ids.get(folded(target)):
             return Reached(path, By.ID)
         now = self.follow(source, target, False)
-        then = self._then.follow(source, target, False) if self._then else None
-        is_loose = now is None or now.by == By.ALIAS or (then and now.by == By.NAME and then.by != By.NAME)
-        return Reached(self._moved[then.path], By.MOVED) if then and is_loose else now
+        former = self._former.follow(source, target, False) if self._former else None
+        is_loose = now is None or now.by == By.ALIAS or (former and now.by == By.NAME and former.by != By.NAME)
+        return Reached(self._moved[former.path], By.MOVED) if former and is_loose else now
 
     def _reach(self, folder: str, target: str, is_markdown: bool) -> Reached | None:
         wanted = folded(target)
@@ -318,8 +314,8 @@ def retargeted(link: Link, before: Reached, source: str, wanted: str, files: Fil
     """
     Return the target by which `link`, which led to `before`, names the file `wanted` from the note `source`.
 
-    Its form is kept: the name alone, a relative path, or a path from the vault; with or without `.md`. An
-    ambiguous name becomes a full path. None if no spelling leads there.
+    Its form is kept: the name alone, a relative path, or a path from the vault; with or without `.md`. An ambiguous
+    name becomes a full path. None if no spelling leads there.
     """
     has_ending = link.target.lower().endswith(".md") or not wanted.lower().endswith(".md")
     name = wanted if has_ending else wanted[:-3]
@@ -369,9 +365,7 @@ def spelled(link: Link, written: str, target: str) -> str:
 
 def wikilink(path: str) -> str:
     """
-    Return what a relation to the note at `path` is written as: a wikilink with the full path, which Obsidian follows.
-
-    A path that no wikilink can hold is returned as it is. `frontmatter.dump` quotes either.
+    Return a relation to the note at `path`: a wikilink with the full path, or the path if no wikilink can hold it.
     """
     name = path[:-3] if path.endswith(".md") and not path[:-3].endswith(".md") else path
     match = WIKILINK.fullmatch(link := f"[[{name}]]")

@@ -42,7 +42,7 @@ class Block(NamedTuple):
 
     `start` and `end` are lines of the body, 0-based, end exclusive; `level` and `text` are a heading's, `items` the
     first lines of a list's items, `code` the lines of code, formulas and HTML inside a list or a quote, `tables` those
-    of tables, `prose` the lines of each other run of text in the block.
+    of tables, `prose` the lines of each other run of text.
     """
 
     kind: str
@@ -139,7 +139,7 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
 
 
 def heading_text(source: str) -> str:
-    """Return what a reader sees of a heading: no links, emphasis marks, comments or `{#id}`; at most 200 letters."""
+    """Return the visible text of a heading: no links, emphasis marks, comments or `{#id}`; at most 200 letters."""
     text = source[: 3 * _MOST_HEADING]
     formulas = [text[start:end] for start, end in literals(text) if text[start] == "$"]
     for formula in formulas:

@@ -1,8 +1,8 @@
 """
-A note: one Markdown file as text, metadata and blocks.
+A note: one Markdown file as text, metadata and blocks. Pure: bytes in, values out.
 
-Faulty frontmatter never prevents reading: the body is kept and the fault reported. An edit changes only the
-requested characters. Pure: bytes in, values out; no file is opened here.
+Faulty frontmatter never prevents reading: the body is kept and the fault reported. An edit changes only the requested
+characters.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spellbook.text import encoded
 from spellbook.text.unicode import composed
 
 TEMPLATE = "t2"
-"""Names the form of `Chunk.embedded`, what of a note is embedded; part of the embedding fingerprint."""
+"""Names the form of `Chunk.embedded`; part of the embedding fingerprint."""
 
 MOST_BYTES = 10_000_000
 """Larger files are reported, not read."""
@@ -48,10 +48,10 @@ _DRAWING = re.compile(r"^==⚠.*EXCALIDRAW VIEW.*|^# Excalidraw Data[ \t]*$|^(?:
 # A quick test, that begins with a letter to look for. `](#part)` is a link into the page.
 _MAY_BE_TAG = re.compile(r"#(?=[^\s#])(?<![^\W_]#)(?<!\]\(#)")
 MERGED = "merged"
-"""The key under which stand the ids and paths of notes that were merged into this one."""
+"""The key with the ids and paths of notes that were merged into this one."""
 
 LEVELS = {"low": 0.2, "medium": 0.5, "high": 0.8}
-"""What the words of `importance` stand for in 0..1."""
+"""Values in 0..1 of the words of `importance`."""
 
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
 
@@ -70,10 +70,7 @@ class Fault:
 
 class Stamp(NamedTuple):
     """
-    A file's status without opening it: bytes, nanoseconds, inode.
-
-    `ctime_ns` is when the file was last changed in any way: no editor can set it back. It is 0 where the system does
-    not know it (Windows).
+    A file's status without opening it: bytes, nanoseconds, inode; editors cannot set `ctime_ns` back (0 on Windows).
     """
 
     size: int
@@ -89,7 +86,7 @@ class Note:
 
     `text` is the whole file, BOM included, so that `encode` gives the file's bytes back; `body` begins at the character
     `body_at` and the 1-based line `body_line`, and has the lines `body_lines`. `meta` holds the frontmatter as plain
-    values, empty where it has a fault. `data` are the first characters and the ends of what nobody reads as words.
+    values, empty where it has a fault. `data` are the first characters and the ends of text that is not words.
     """
 
     path: str
@@ -146,7 +143,7 @@ class Note:
 
     @property
     def kind(self) -> str:
-        """Frontmatter `kind`, else `memory` for what Spellbook wrote and `note` for a person's."""
+        """Frontmatter `kind`, else `memory` for a note that Spellbook wrote and `note` for a person's."""
         return _one(self.meta.get("kind"))[:_MOST_NAME] or ("memory" if self.declared_id else "note")
 
     @property
@@ -298,7 +295,7 @@ def decode(path: str, data: bytes) -> tuple[str, Encoding]:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         line = len(re.findall(rb"\r\n|\r|\n", data[: error.start])) + 1
-        reason = f"not UTF-8 ({_looks_like(data)})" if encoding == "utf-8" else f"broken UTF-16 ({error.reason})"
+        reason = f"not UTF-8 ({_guess_form(data)})" if encoding == "utf-8" else f"broken UTF-16 ({error.reason})"
         raise UnreadableNote(
             f"{path}, line {line}: {reason}.",
             "Save it as UTF-8; until then it is not indexed, and it was not changed.",
@@ -306,7 +303,7 @@ def decode(path: str, data: bytes) -> tuple[str, Encoding]:
         ) from error
     # Every other byte of English in UTF-16 is NUL; what a crash leaves is NUL from some point on.
     if text.count("\0") * 3 > len(text):
-        guess = _looks_like(data)
+        guess = _guess_form(data)
         hint = "Save it as UTF-8; it was not changed."
         hint = "Restore the note from a backup, or remove it." if guess == "binary" else hint
         raise UnreadableNote(f"{path}, line 1: {guess}, mostly NUL bytes.", hint, 1)
@@ -337,7 +334,7 @@ def replaced(text: str, changes: Iterable[tuple[int, int, str]]) -> str:
     return "".join(parts) + text[at:]
 
 
-def _looks_like(data: bytes) -> str:
+def _guess_form(data: bytes) -> str:
     sample = data[:65536]
     # The encoding of Korean Windows is told by what it spells: the library takes short texts for Chinese.
     korean = re.findall(r"[\uac00-\ud7a3]", sample.decode("cp949", "ignore"))

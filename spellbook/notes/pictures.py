@@ -1,8 +1,4 @@
-"""
-Pictures that a note shows: which of its links embed one, and what kind of picture some bytes are. Pure.
-
-Only pictures without scripts are meant: an SVG can hold one, so it is none here.
-"""
+"""Pictures that a note embeds, and the kind of a picture by its bytes. Pure. An SVG is none: it can hold scripts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""
-Properties: keys of a note's own in its frontmatter; and in its text fields as Dataview reads them, check boxes, and
-dates as Tasks writes them, but for those in code, formulas and comments. Pure.
-"""
+"""A note's own frontmatter keys; and in its text Dataview's fields, check boxes and dates of Tasks. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ _DATES = "created,date,date created,created_at,updated,modified,date modified,up
 _KNOWN = {*_RULING, *_DATES.split(","), *VALID, "language", "lang", "cssclass", "cssclasses"}
 _WRITTEN = "type,source,saved_from,source_type,author,published,fetched,description,summary,confidence,user_involvement"
 _KEPT = {*_KNOWN, *_WRITTEN.split(","), "agent", "review", "source_hash"}
-"""Keys of what Spellbook writes; in a person's note some of them are the person's own."""
+"""Keys that Spellbook writes; in a person's note some of them are the person's own."""
 _MOST_OWN, _MOST_LISTED, _MOST_LETTERS = 1_000, 10, 200
 
 _DATED = {"📅": "due", "📆": "due", "🗓": "due", "⏳": "scheduled", "⌛": "scheduled", "🛫": "start"}
@@ -49,8 +46,8 @@ def own(meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         listed = value if isinstance(value, list) else [value]
         is_plain = all(isinstance(each, str | int | float) and each != "" for each in listed)
         if is_plain and 0 < len(listed) <= _MOST_LISTED and folded(key) not in hidden:
-            said = ", ".join(each if isinstance(each, str) else json.dumps(each) for each in listed)
-            yield key[:_MOST_LETTERS], said[:_MOST_LETTERS]
+            text = ", ".join(each if isinstance(each, str) else json.dumps(each) for each in listed)
+            yield key[:_MOST_LETTERS], text[:_MOST_LETTERS]
 
 
 def fields(note: Note) -> Iterator[tuple[int, str, object]]:

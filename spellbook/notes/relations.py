@@ -1,8 +1,4 @@
-"""
-Relations: the keys of frontmatter that name other notes, and how their values name one.
-
-A wikilink, an id or a path names a note; prose and web addresses do not. `links` resolves the names. Pure.
-"""
+"""Relations: the keys of frontmatter that name other notes, by wikilink, id or path. `links` resolves them. Pure."""
 
 from __future__ import annotations
 

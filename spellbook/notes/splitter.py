@@ -85,8 +85,8 @@ def line_costs(source: Sequence[str], *, code: bool) -> list[int]:
     """
     Return the cost of a split before each line; NEVER before a blank one.
 
-    In code, an unindented line after a blank one starts a unit. In lists and quotes an item does, and a line after
-    the end of a sentence.
+    In code, an unindented line after a blank one starts a unit; in lists and quotes an item, or a line after a
+    sentence's end.
     """
     bodies = [line.lstrip(" \t>") for line in source]
     edges = [len(line) - len(body) for line, body in zip(source, bodies, strict=True)]

@@ -1,8 +1,4 @@
-"""
-The candidates of a question: each text of it, `Question.also` too, finds chunks by meaning and by words.
-
-Every chunk is scored under every text. Only reads. Scores are absolute, in 0..1.
-"""
+"""Candidates of a question: each of its texts finds chunks by meaning and words; each text scores all, 0..1."""
 
 from __future__ import annotations
 
@@ -28,7 +24,7 @@ from spellbook.system.lazy import np
 from spellbook.text import languages, terms
 
 _SAMPLED = 800
-"""Letters of a chunk that its scripts are told from. By hand, for speed."""
+"""Letters of a chunk from which its scripts are detected. By hand, for speed."""
 _STEP = 4
 """A long sample is read in steps of so many letters. By hand, for speed."""
 _NAME = re.compile(r"(?<=[\w,] )[A-Z]\w*")
@@ -37,13 +33,13 @@ _CERTAIN = 1.5
 _SCRIPTS = {"latin", "hangul", "han", "thai", "arabic", "cyrillic"}
 _LANGUAGES = {"", "ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh"}
 """
-What the second encoder knows; "" is a script's only language. Asked in others, or of texts in others, it takes .02
-nDCG@10 from a vault of twelve languages.
+Languages that the second encoder knows; "" is a script's only language. Asked in others, or of texts in others, it
+takes .02 nDCG@10 from a vault of twelve languages.
 """
 _LATIN = {"latin": 1.0}
 """The scripts of most texts."""
 _REMEMBERED = 1_000
-"""Chunks whose scripts and language are kept, 300 to 600 bytes each: then their texts need not be looked at again."""
+"""Chunks whose scripts and language are kept, 300 to 600 bytes each, so that their texts need not be read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +53,11 @@ class QueryText:
 
 class Gathering:
     """
-    What the texts of a question, itself first, find in an index; `reasons` get why that may not be all.
+    Candidates that the texts of a question, itself first, find in an index.
 
-    `candidates` are all of it, best first once they are ranked. `guides` is the number of chunks left out because they
-    are of guides; all meet `limits`. `time` is what the question says of time. `is_cached` says whether its vector was.
+    `reasons` say why some may be missing. `candidates` are best first once they are ranked. `guides` is the number of
+    chunks left out because they are of guides; all meet `limits`. `time` is the time that the question names.
+    `is_cached` says whether the question's vector was cached.
     """
 
     def __init__(
@@ -154,7 +151,7 @@ class Gathering:
 
 
 class Lookup:
-    """What one text of a question finds, by chunk number, and what it says of each chunk."""
+    """Chunks that one text of a question finds, by number, with their scores."""
 
     def __init__(self, loaded: LoadedIndex, question: Question, text: QueryText, total: int, guides: int) -> None:
         self._loaded, self.text = loaded, text
@@ -187,7 +184,7 @@ class Lookup:
     def by_meaning(
         self, limits: Sequence[Condition], wanted: int, reasons: list[str], time: When | None, *, pending: bool
     ) -> list[int]:
-        """Look for the nearest chunks, notes with the nearest titles, and what stands in for texts that are pending."""
+        """Find the nearest chunks, notes with the nearest titles, and pending texts by the second encoder."""
         loaded, vector = self._loaded, self.text.vector
         if vector is None:
             return []
@@ -217,11 +214,7 @@ class Lookup:
     def matches(
         self, chunks: Sequence[StoredChunk], written: Sequence[ChunkScripts], rows: dict[str, bytes]
     ) -> list[Match]:
-        """
-        Return what the text has to do with each of `chunks`; `written` says how each is written, if that matters.
-
-        `rows` are vectors of the second encoder by key; those that are missing are read and added.
-        """
+        """Return the text's scores of `chunks`; `rows`, second encoder's vectors by key, are completed."""
         loaded, index, vector = self._loaded, self._loaded.index, self.text.vector
         # A service that is down may not have a scale yet.
         scale = () if vector is None else question_scale(index.embedder)
@@ -307,7 +300,7 @@ class TextScripts(NamedTuple):
 
 
 class ChunkScripts:
-    """The scripts that a chunk is written in, with their shares, and its language, told where it matters."""
+    """The scripts that a chunk is written in, with their shares, and its language, detected where it matters."""
 
     __slots__ = ("_is_ascii", "_language", "key", "scripts")
 
@@ -336,7 +329,7 @@ def _is_known(scripts: Mapping[str, float]) -> bool:
 
 
 def scripts_of(chunk: StoredChunk, kept: OrderedDict[int, ChunkScripts]) -> ChunkScripts:
-    """Return how a chunk is written; the last that were looked at are `kept`, by number."""
+    """Return how a chunk is written; the last results are `kept`, by number."""
     known = kept.get(chunk.number)
     # A catalog that is begun anew gives the same numbers to other texts.
     if known is None or known.key != chunk.key:

@@ -1,8 +1,4 @@
-"""
-Duplicates and contradictions: texts that repeat each other, and texts that differ only in numbers or a negation.
-
-Every vector is compared with every other, a block at a time, so that memory does not grow with the vault. Only reads.
-"""
+"""Duplicates and contradictions: texts that repeat each other, or differ in numbers or negation. Bounded memory."""
 
 from __future__ import annotations
 
@@ -71,9 +67,9 @@ class Repeated:
 @dataclass(frozen=True, slots=True)
 class ComparedChunk:
     """
-    A chunk as it is compared, without its text, to save memory: `words` is a hash of its text without the `numbers`.
+    A chunk to compare, without its text: `words` is a hash of its text without the `numbers`, `subject` its headings.
 
-    `subject` is its title and headings. `language` is that of its note's frontmatter.
+    `subject` begins with its title. `language` is that of its note's frontmatter.
     """
 
     chunk: int
@@ -86,7 +82,7 @@ class ComparedChunk:
 
     @classmethod
     def of(cls, chunk: StoredChunk, note: Note) -> ComparedChunk | None:
-        """Return what is compared of a chunk of `note`, None if it has next to no text below its headings."""
+        """Return a chunk of `note` to compare, None if it has next to no text below its headings."""
         if len([*islice(_WORD.finditer(below_headings(chunk.text)), _LEAST_WORDS)]) < _LEAST_WORDS:
             return None
         # A person's title for a note is its file's name; that of a memory is made from its text, unless it was given.
@@ -100,7 +96,7 @@ class ComparedChunk:
 
     @property
     def content(self) -> tuple[str, tuple[str, ...]]:
-        """Words and numbers, which are equal in equal texts. The numbers tell `1.5` from `15`."""
+        """Words and numbers, which are equal in equal texts. The numbers distinguish `1.5` from `15`."""
         return self.words, self.numbers
 
 
@@ -183,7 +179,7 @@ def _compare(index: Index, pieces: Sequence[ComparedChunk], progress: Progress |
     Return which of `pieces`, in reading order, repeat each other and which contradict.
 
     A pair contradicts if it is about one thing or near by its vectors, and the texts differ in numbers or negations
-    alone; it is no repeat then, and neither is a translation. Chunks without a vector are compared by their words only.
+    alone; then it is no repeat, and neither is a translation. Chunks without a vector are compared by words.
     """
     groups, languages = _Groups(len(pieces)), _Languages(index.catalog, pieces)
     doubted: dict[tuple[object, ...], tuple[int, int]] = {}
@@ -235,7 +231,7 @@ def _compare(index: Index, pieces: Sequence[ComparedChunk], progress: Progress |
 
 
 def _is_series(a: ComparedChunk, b: ComparedChunk) -> bool:
-    """Return whether both have numbers of their own, which tell things such as days or servers apart."""
+    """Return whether both have numbers of their own, which distinguish things such as days or servers."""
     return a.subject != b.subject and diff.masked(a.subject)[0] == diff.masked(b.subject)[0]
 
 

@@ -1,8 +1,4 @@
-"""
-Explain: how a question got its answer, and why a certain chunk is or is not a hit.
-
-Nothing is decided here: the search runs as always, and this reports what it did.
-"""
+"""Explain how a question got its answer, and why a chunk is or is not a hit; the search runs as always."""
 
 from __future__ import annotations
 
@@ -33,7 +29,7 @@ _MOST_SHOWN = 100
 @dataclass(frozen=True, slots=True)
 class ExplainedChunk(Place):
     """
-    What the search made of one chunk.
+    One chunk as the search scored it.
 
     `place` is its rank among the hits, None if it is no hit. `evidence` is 0..1, None for a question by words alone.
     The shares of `legs` and `adjustments` add up to `score`. The chunk contains `words` of the question and `lacks`
@@ -52,7 +48,7 @@ class ExplainedChunk(Place):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a question was answered: its words, what it says of time, the number of candidates, and a row a chunk."""
+    """How a question was answered: its words, its time, the number of candidates, and a row a chunk."""
 
     query: str
     mode: str

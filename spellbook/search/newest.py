@@ -14,7 +14,7 @@ from spellbook.settings.limits import MOST_LISTED, MOST_OFFSET
 from spellbook.system.errors import InvalidInput
 
 _MOST_REVIEWS = 1_000
-"""Review dates, and notes with one, that are looked through."""
+"""Review dates, and notes with one, that are searched."""
 
 _SHOWN = ("path", "line", "title", "heading", "text", "topic", "category", "keywords", "tags", "importance")
 
@@ -32,11 +32,7 @@ class Recent:
 
 
 def recent(index: Index, limit: int, offset: int = 0, filter: Filter | None = None) -> Recent:
-    """
-    Return `limit` notes (1 to 100) after the first `offset`, newest first; equally new ones by id, the greater first.
-
-    Notes of other scopes and Spellbook's guides are left out as in a search. Raises InvalidInput.
-    """
+    """Return `limit` notes (1 to 100) after `offset`, newest first, then by id, without guides. Raises InvalidInput."""
     if not 1 <= limit <= MOST_LISTED:
         raise InvalidInput(f"limit={limit} is out of range.", f"It is 1 to {MOST_LISTED}; offset goes on from there.")
     if not 0 <= offset <= MOST_OFFSET:
@@ -80,7 +76,7 @@ def is_due(review: object) -> bool:
 
 
 def date_of(chunk: StoredChunk) -> str:
-    """Return when a chunk's note is from in ISO 8601: as its frontmatter says it, else the file's time, local."""
+    """Return the date of a chunk's note in ISO 8601: its frontmatter's, else the file's time, local."""
     if dated := chunk.created or chunk.updated:
         return dated
     try:

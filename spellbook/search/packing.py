@@ -1,8 +1,4 @@
-"""
-Packing: fit hits into a budget of tokens, which are estimated, with most room for the best.
-
-A hit without room for its text becomes a pointer: its title, its size, and the id to read it by. Pure.
-"""
+"""Packing: fit hits into a token budget; one without room for its text becomes a pointer by its id. Pure."""
 
 from __future__ import annotations
 
@@ -61,10 +57,10 @@ def pack(hits: Sequence[Hit], max_tokens: int, weigh: Weigh, *, explain: bool = 
     """
     Return `hits` with texts that fit into `max_tokens`, their heads, reasons and line marks included.
 
-    With `explain` heads have the arithmetic of the scores. `weigh` returns the worth of sentences to the question.
-    The best hits are whole, a long one is its best excerpt, and a hit without room is a pointer: it has no text, but
-    an id to read it by. `why["text"]` is whole, excerpt, pointer, or "unnamed" if not even the pointer fits; and
-    "overturned" for a pointer to a note whose successor is a hit above it.
+    With `explain` heads have the arithmetic of the scores. `weigh` returns the worth of sentences to the question. The
+    best hits are whole, a long one is its best excerpt, and a hit without room is a pointer: no text, but an id to read
+    it by. `why["text"]` is whole, excerpt, pointer, or "unnamed" if not even the pointer fits; and "overturned" for a
+    pointer to a note whose successor is a hit above it.
     """
     wholes = [hit.chunk.whole for hit in hits]
     sizes = [_marked(text) for text in wholes]

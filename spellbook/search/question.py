@@ -1,4 +1,4 @@
-"""Questions and answers: what a search is asked, checked, and what it gives back, as plain values."""
+"""Questions and answers of a search as plain values, checked."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ VERBS: Mapping[str, Mode] = MappingProxyType({"search": "both", "memorize": "sem
 """The mode of each search verb."""
 
 ALSO = "Give the sentence you expect the note to contain, and the words of a note in another language."
-"""What further texts of a question should be."""
+"""Instruction for further texts of a question."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
     """
-    The index that answered; `reason` says why it is `degraded`, `embedding` if a process embeds what is pending.
+    The index that answered: the reason why it is `degraded`, and whether a process embeds pending texts (`embedding`).
 
     `second_pending` counts the texts that the second encoder lacks while others are pending.
     """
@@ -81,11 +81,10 @@ class Answer:
     The answer to a question: hits, best first, and the state of the index.
 
     If nothing clearly answers, there are no hits, and `closest` are the closest notes, if they are close at all, each
-    with its best passage as `text`.
-    `unmatched` are values of the filter that no note has. `found` counts the hits before the limit, at most what the
-    legs give (50 each, or four for each hit asked for). `ms` are the milliseconds that the answer took. `is_cached`
-    says whether the question's vector came from the cache, None if it was not searched by meaning. `also` are the
-    further texts that it was asked with.
+    with its best passage as `text`. `unmatched` are values of the filter that no note has. `found` counts the hits
+    before the limit, at most what the legs give (50 each, or four for each hit asked for). `ms` are the milliseconds of
+    the answer. `is_cached` says whether the question's vector came from the cache, None if it was not searched by
+    meaning. `also` are the question's further texts.
     """
 
     query: str
@@ -117,7 +116,7 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class Question:
     """
-    A search, checked. Raises InvalidInput for values that make no sense.
+    A search, checked. Raises InvalidInput for invalid values.
 
     `keywords` are phrases to match instead of the words of `text`. `limit` is 1 to 100 hits. `max_tokens`, at least 50,
     is for the whole answer. `min_score`, 0..1, is the least score of a hit; without it `ranking.related` decides, with
@@ -166,13 +165,13 @@ class Question:
 
     @property
     def has_few_sessions(self) -> bool:
-        """Whether captured sessions are to be few among the first hits: unless the filter asks for them."""
+        """Whether few of the first hits shall be captured sessions: unless the filter asks for them."""
         asked = {(one.key, value) for one in conditions(self.filter) if not one.negated for value in one.values}
         return asked.isdisjoint({("category", "session"), ("trust", "agent")})
 
 
 class SearchOptions(TypedDict, total=False):
-    """What `search`, `memorize`, `find` and `why` take by keyword; the fields of `Question` say what each means."""
+    """Keyword arguments of `search`, `memorize`, `find` and `why`; the fields of `Question` say what each means."""
 
     limit: int
     filter: Filter | None
@@ -186,11 +185,7 @@ class SearchOptions(TypedDict, total=False):
 
 
 def question(verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[SearchOptions]) -> Question:
-    """
-    Return the question of a verb; for `find`, `query` is one phrase or several. Raises InvalidInput.
-
-    Equal texts count once, and empty ones are left out.
-    """
+    """Return the question of a verb; `find` has phrases, without repeats and empty ones. Raises InvalidInput."""
     if verb not in VERBS:
         raise InvalidInput(f"There is no search verb {verb!r:.80}.", f"Use one of {', '.join(VERBS)}.")
     if match not in {"any", "all"}:

@@ -1,8 +1,4 @@
-"""
-Ranking: adjust the scores of candidates, place what supersedes a note above it, and choose the hits.
-
-The shares of a hit add up to its score. Pure.
-"""
+"""Ranking: adjust scores of candidates in shares that add up, put successors first, choose the hits. Pure."""
 
 from __future__ import annotations
 
@@ -43,9 +39,9 @@ class Hit:
     """
     A chunk that was found, its score in 0..1, and why: the shares of its legs and adjustments.
 
-    `text` is what an answer shows of the chunk, "" where it has no room for it. `backlinks` counts the notes that link
-    to its note. On the first hit of a note, `further` are chunks of it that would be hits too and are not listed, best
-    first, and `properties` its own properties on one line. `neighbours` are those that `related.neighbours` returns.
+    `text` is the shown text of the chunk, "" where an answer has no room for it. `backlinks` counts the notes that link
+    to its note. On the first hit of a note, `further` are its other chunks that would be hits, best first, and
+    `properties` its own properties on one line. `neighbours` are those that `related.neighbours` returns.
     """
 
     chunk: StoredChunk
@@ -73,13 +69,13 @@ class Hit:
 
     @property
     def importance(self) -> str | float:
-        """The importance as its note says it, "medium" if it does not."""
+        """The importance as its note spells it, "medium" without one."""
         level = self.chunk.meta.get("importance")
         return level if isinstance(level, str | int | float) and not isinstance(level, bool) else "medium"
 
     @property
     def outcome(self) -> str:
-        """How what its note decided turned out; see `outcome`."""
+        """The outcome of its note's decision; see `outcome`."""
         return outcome(self.chunk)
 
     def as_dict(self) -> dict[str, Any]:
@@ -154,7 +150,7 @@ def adjust(
 
 
 def _half_life(chunk: StoredChunk, of_types: Mapping[str, float], of_categories: Mapping[str, float]) -> float:
-    """Return a note's half-life in days: by its type, else by its category; without end where it is pinned."""
+    """Return a note's half-life in days: by its type, else by its category; infinite if it is pinned."""
     kind = chunk.meta.get("type")
     if is_session(chunk.meta):  # which ages like a working memory, pinned or not
         kind = "working"
@@ -167,7 +163,7 @@ def _half_life(chunk: StoredChunk, of_types: Mapping[str, float], of_categories:
 
 
 def outcome(chunk: StoredChunk) -> str:
-    """Return how what a chunk's note decided turned out: a key of weights.OUTCOMES, "" if it does not say."""
+    """Return the outcome of a note's decision: a key of weights.OUTCOMES, "" for none."""
     declared = chunk.meta.get("outcome")
     result = "" if declared is None else fold(declared)
     return result if result in weights.OUTCOMES else ""
@@ -193,12 +189,12 @@ def supersede(
     candidates: Sequence[Candidate], superseded: Mapping[str, Superseded], during: Sequence[float]
 ) -> list[Candidate]:
     """
-    Put what supersedes a note right above it, and return the best first, as `candidates` are.
+    Put the successors of a note right above it, and return the best first, as `candidates` are.
 
-    `superseded` maps paths of notes, those that supersede before those that they do. A successor that scores less is
-    lifted to its predecessor's score; what is superseded loses no more than puts it below. A note that says itself that
-    it holds at no time `during` the one that is asked about, or only that it is superseded, or whose successor is
-    hidden, loses a share of its score. With `during` empty all are known to hold, whatever they say.
+    `superseded` maps paths of notes, successors first. A successor with a lower score is lifted to its predecessor's
+    score; the predecessor loses just enough to stand below. A note loses a share of its score if it does not hold
+    `during` the time of the question, says itself that it is superseded, or has a hidden successor. With `during` empty
+    all are known to hold.
     """
     of_note: dict[str, list[Candidate]] = {}
     for candidate in candidates:
@@ -260,11 +256,7 @@ def least(chunks: int) -> float:
 
 
 def related(candidates: Sequence[Candidate], chunks: int) -> list[Candidate]:
-    """
-    Return the candidates that are related to the question; none, unless one of them has enough evidence.
-
-    A candidate without enough of its own is left out if its score is far below the best.
-    """
+    """Return candidates near the best, or with enough evidence; none, unless one of them has enough."""
     enough = least(chunks)
     evidence = [(candidate, candidate.evidence()) for candidate in candidates]
     weak = [(one, found) for one, found in evidence if found >= min(weights.WEAK, enough)]
@@ -278,9 +270,9 @@ def choose(candidates: Sequence[Candidate], limit: int, per_note: int = 0, few: 
     """
     Choose up to `limit` of `candidates`, best first, and up to `per_note` of one note; 0 is no bound.
 
-    If sessions shall be `few`, at most two of the first five are from captured sessions; the others wait until five are
-    chosen. From its second chunk on, a note loses score for each further place. A text that repeats a chosen one loses
-    score too. Either takes another note's place only if it is better even so.
+    With `few`, at most two of the first five are from captured sessions; the others wait until five are chosen. From
+    its second chunk on, a note loses score for each further place, and so does a text that repeats a chosen one. Either
+    takes another note's place only if it is better even so.
     """
     left = list(candidates)
     chosen: list[Candidate] = []

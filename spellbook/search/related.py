@@ -1,4 +1,4 @@
-"""Neighbours of a note: its links, its backlinks, related notes, and what supersedes it. It only reads."""
+"""Neighbours of a note: its links, its backlinks, related notes, and its successors. It only reads."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Leading:
 
 @dataclass(frozen=True, slots=True)
 class Backlink:
-    """A note that links to another one, the first lines with such a link, and the relations that these say."""
+    """A note that links to another one, the first lines with such a link, and these links' relations."""
 
     path: str
     id: str
@@ -74,9 +74,9 @@ class Related:
 @dataclass(frozen=True, slots=True)
 class Superseded:
     """
-    What supersedes a note: the paths of the notes that do.
+    The paths of the notes that supersede a note.
 
-    `by` is the path, the id and the title of the newest of them, None if it is hidden from whoever asks. `ends` is when
+    `by` is the path, the id and the title of the newest of them, None if it is hidden from the reader. `ends` is when
     the first of them begins to hold, in seconds since 1970, None if no visible one says so.
     """
 
@@ -158,11 +158,7 @@ def counts(stored: Links, paths: Collection[str]) -> Counter[str]:
 
 
 def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
-    """
-    Return the notes that are most related to the note at `path`, and why.
-
-    A direct link counts 1 each way, a shared target, tag, keyword or entity less, the more notes share it.
-    """
+    """Return the notes most related to the note at `path`: by links (1 each way), and by rare shared labels."""
     scores: dict[str, float] = defaultdict(float)
     reasons: dict[str, list[str]] = defaultdict(list)
 
@@ -207,8 +203,7 @@ class VaultGraph:
     """
     The notes of a vault and their links, the most linked first; `total` counts the notes that are left out too.
 
-    `degrees` has the number of notes that each is linked with. An edge has the places of two notes in `notes`, and a
-    relation or "link".
+    `degrees` are numbers of linked notes. An edge has the places of two notes in `notes`, and a relation or "link".
     """
 
     notes: tuple[ListedNote, ...]
@@ -260,10 +255,10 @@ def superseded(
     index: Index, paths: Collection[str], hiding: Sequence[Condition], at: float | None = None
 ) -> dict[str, Superseded]:
     """
-    Return what is superseded at a time, else now, of the notes at `paths` and of what supersedes them, which is first.
+    Return the superseded notes, at a time or now, among those at `paths` and their successors, which come first.
 
-    In a circle the newest note supersedes the others. Notes that do not meet `hiding` are not named, nor are those that
-    a part of a vault does not have, and nothing tells when they begin.
+    In a circle the newest note supersedes the others. Notes that do not meet `hiding`, or that are missing in a part of
+    a vault, are not named, and nothing tells when they begin.
     """
     known = _superseded(index.catalog, paths, hiding, time.time() if at is None else at)
     if index.whole is None:
@@ -273,7 +268,7 @@ def superseded(
 
 
 def holding(index: Index, hiding: Sequence[Condition], at: float) -> Condition:
-    """Return the condition to hold at a time (seconds since 1970), for whom notes that do not meet `hiding` are not."""
+    """Return the condition of holding at a time (seconds since 1970); notes that do not meet `hiding` are ignored."""
     known = _superseded(index.catalog, None, hiding, at)
     return Condition(HELD, tuple(path for path, each in known.items() if each.ends is not None), low=at)
 
@@ -311,7 +306,9 @@ def standing(index: Index, chunks: Collection[StoredChunk]) -> dict[str, dict[st
 
 
 def named(index: Index, id: str, as_of: str) -> list[StoredChunk]:
-    """Return what `lookup.named` does; `as_of` a date, the note of its chain that held. Raises MemoryNotFound."""
+    """
+    Return the chunks of `lookup.named`; `as_of` a date, of the note of its chain that held. Raises MemoryNotFound.
+    """
     chunks = lookup.named(index, id)[0]
     if not as_of:
         return chunks
@@ -392,13 +389,13 @@ def _files(stored: Links, names: Iterable[str]) -> Files:
     named = list(names)
     if not named:
         return Files((), {})
-    return Files(stored.named(named), stored.aliases(named), stored.ids(named), stored.went(named))
+    return Files(stored.named(named), stored.aliases(named), stored.ids(named), stored.moved(named))
 
 
 def _strangers(index: Index, paths: Collection[str]) -> set[str]:
     """Return the notes that come from outside."""
-    said = index.catalog.links.fields(paths, (privacy.TRUST,))
-    return {path for path, _, trust in said if trust == privacy.UNTRUSTED}
+    levels = index.catalog.links.fields(paths, (privacy.TRUST,))
+    return {path for path, _, trust in levels if trust == privacy.UNTRUSTED}
 
 
 def _visible(index: Index, titles: dict[str, tuple[str, str]], *others: Condition) -> dict[str, tuple[str, str]]:

@@ -1,8 +1,4 @@
-"""
-Scores: what each text of a question says of a chunk, by meaning and by words, and what that adds up to.
-
-Scores are in 0..1 and absolute: they do not depend on other candidates. Every share of a score has a name. Pure.
-"""
+"""Scores of a chunk for each text of a question, by meaning and by words: absolute, 0..1, in named shares. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ from spellbook.search.weights import Blend
 Mode = Literal["semantic", "keyword", "both"]
 
 TEXT, NOTE, TITLE, QUESTION = "text", "note", "title", "question"
-"""Names of the parts of a leg's share: what the chunk, its note, its title and a question of the note add."""
+"""Names of the parts of a leg's share: the chunk's, its note's, its title's and a question of the note's."""
 
 FOREIGN = "in another language"
 """The reason of the credit for a text in another language than the question."""
@@ -33,7 +29,7 @@ _BACKWARDS = {letter: 0x10FFFF - letter for letter in range(128)}
 
 class Leg(NamedTuple):
     """
-    What one leg says of a chunk: its rank from 1 (0 outside the leg's own best) and its score.
+    The result of one leg for a chunk: its rank from 1 (0 outside the leg's own best) and its score.
 
     `beyond` is how far the score would exceed 1 if it were not cut there. `same` has the synonyms in the chunk.
     """
@@ -45,11 +41,7 @@ class Leg(NamedTuple):
 
 
 def joined(first: float | None, second: float | None, share: float, cost: float) -> float | None:
-    """
-    Return one score of a text by the embedder and the second encoder, None where one did not read it.
-
-    `share` of it is the first's. What the second does not know costs `cost` at most.
-    """
+    """Return one score by embedder (`share`) and second encoder, None without both; an unknown text loses `cost`."""
     if first is None or second is None:
         return second if first is None else first
     return max(first - cost, share * first + (1 - share) * second)
@@ -57,8 +49,8 @@ def joined(first: float | None, second: float | None, share: float, cost: float)
 
 class OfNote(NamedTuple):
     """
-    Scores of a candidate's note: its title, the nearest of the questions it names, and its whole text by meaning; the
-    question's words that any of its chunks contains. None where it has no vector, or where there are no words.
+    Scores of a candidate's note: its title, the nearest of its questions, and its whole text by meaning; and the share
+    of the question's words in any of its chunks. None without a vector, or without words.
     """
 
     title: float | None = None
@@ -74,7 +66,7 @@ NOTHING = OfNote()
 @dataclass(slots=True)
 class Match:
     """
-    What one `text` of a question says of a chunk.
+    The scores of a chunk for one `text` of a question.
 
     `foreign`, 0..1, is how much of the chunk is in another script or language than the text: that part cannot contain
     the text's words. `second` is its score by the second encoder, None without one. `expected` is the share, 0..1 by
@@ -91,9 +83,10 @@ class Match:
 
     def meaning(self, blend: Blend = weights.SCORE) -> Parts:
         """
-        Return the score by meaning as its parts: the text, its note's title or a question of it, the whole note.
+        Return the score by meaning as its parts: the text, its note's title or question, the whole note; none without
+        vectors.
 
-        Where one of them has no vector, the others count in its place; no parts if none has one.
+        Where one of them has no vector, the others count in its place.
         """
         title, question, whole, _ = self.note
         first = self.semantic.score if self.semantic else None
@@ -154,9 +147,9 @@ class Candidate:
     """
     A chunk that may become a hit; `score` is the sum of the shares of `legs` and `adjustments`.
 
-    `matches` say what each text of the question has to do with it, the question itself first. `fused` are the weights
-    of its legs, and `changes` the reasons and shares of its adjustments. `superseded` says what supersedes its note, if
-    anything does, and `replaces` has the paths of what its note supersedes.
+    `matches` are its scores for each text of the question, the question itself first. `fused` are the weights of its
+    legs, and `changes` the reasons and shares of its adjustments. `superseded` has its note's successors, if any, and
+    `replaces` the paths of its predecessors.
     """
 
     chunk: StoredChunk
@@ -233,11 +226,7 @@ class Candidate:
 
 
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
-    """
-    Score each candidate by the weighted sum of its legs, with credit for another language; return them as they come.
-
-    Of several texts the best two count, by the mean of their scores.
-    """
+    """Score candidates by the weighted sum of their legs, of the best two texts, and return them in order."""
     legs = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (weights.SEMANTIC, weights.KEYWORD)}[mode]
     fused = list(candidates)
     for candidate in fused:

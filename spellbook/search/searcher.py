@@ -1,8 +1,8 @@
 """
 Search: filter, retrieve by meaning and by words, fuse, rerank, adjust, choose, pack.
 
-Filters cut before retrieval. Scores are absolute, so that each leg and each
-adjustment has a share in them, and the shares add up to the score.
+Filters cut before retrieval. Scores are absolute: each leg and each adjustment has a share, and the shares add up to
+the score.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MOST_ALIKE = 20
 _REMEMBERED = 256
 """Questions whose vectors are cached."""
 _HIDING = frozenset({"scope", "privacy_scope"})
-"""Keys of a filter that say what somebody may see, not what they look for."""
+"""Keys of a filter that limit what somebody may see, rather than search."""
 _RERANK_SECONDS = 2.0
 """Patience with a reranker."""
 _RERANK_LETTERS = 2_000
@@ -66,7 +66,7 @@ class Searcher:
         """Whether questions by words, and others, were asked before: the first of a kind has to load something."""
 
     def ask(self, question: Question) -> Answer:
-        """Answer a question. Raises InvalidInput for a filter that makes no sense."""
+        """Answer a question. Raises InvalidInput for an invalid filter."""
         ranked = self.rank(question)
         passed = hits(question, ranked)
         notes = Counter(hit.chunk.path for hit in passed)
@@ -168,14 +168,14 @@ class Searcher:
     # -- the stages
 
     def _time(self, question: Question) -> when.When | None:
-        """Return what a question says of time; it is not read for words alone, nor beside `as_of` or such a filter."""
+        """Return the time in a question, unless it is asked by words alone, with `as_of` or such a filter."""
         is_dated = question.as_of or any(key.strip().rstrip("!") in DATES for key in question.filter or ())
         if question.mode == "keyword" or is_dated:
             return None
         return when.read(question.text, dt.datetime.fromtimestamp(self._clock()).date())
 
     def _read(self, text: str, meant: str, mode: Mode, reasons: list[str]) -> QueryText:
-        """Return a text with the vectors of what is meant; without them if it is asked by words, or the model fails."""
+        """Return a text with the vectors of `meant`; without them for words alone, or if the model fails."""
         if mode == "keyword":
             return QueryText(text)
         with self._guard:
@@ -279,9 +279,9 @@ def hits(question: Question, ranked: Gathering) -> list[Candidate]:
     if by_words:
         return candidates
     if ranked.time and ranked.time.is_all:
-        then = [one for one in candidates if any(reason == ranked.time.reason for reason, _ in one.changes)]
-        if then:  # else nothing is of that time, and a wrong guess must hide nothing
-            return then
+        dated = [one for one in candidates if any(reason == ranked.time.reason for reason, _ in one.changes)]
+        if dated:  # else nothing is of that time, and a wrong guess must hide nothing
+            return dated
     # Words alone cannot tell what is related to a question.
     if ranked.vector is None:
         return [one for one in candidates if one.score > 0]
@@ -289,7 +289,9 @@ def hits(question: Question, ranked: Gathering) -> list[Candidate]:
 
 
 def compared(question: Question, ranked: Gathering) -> int:
-    """Return among how many chunks the best candidate was found: where a filter leaves few, all are candidates."""
+    """
+    Return the number of chunks of which the best candidate is the best: where a filter leaves few, all are candidates.
+    """
     count, is_narrowed = len(ranked.candidates), question.filter or question.as_of
     return count if is_narrowed and count < weights.POOL else ranked.counts.chunks - ranked.guides
 

@@ -1,8 +1,8 @@
 """
 Synonyms, from Spellbook's own table and the vault's `.spellbook/synonyms.yaml`.
 
-A file is a YAML list of rows. A row is a list of words that mean the same. A vault may come from anybody: what is read
-of its file is bounded, and what makes no sense is a fault with its line. The other rows still count.
+A file is a YAML list of rows. A row is a list of words that mean the same. A vault may come from anybody: the file is
+bounded, and an invalid row is a fault with its line. The other rows still count.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def of(vault: Path) -> Table:
 
 
 def faults(vault: Path) -> list[Fault]:
-    """Return what is wrong with a vault's own synonyms."""
+    """Return the faults in a vault's own synonyms."""
     file, stamp = _file_of(vault)
     return [Fault(f"{MARKER}/{NAME}", line, reason) for line, reason in _read_file(file)[1]] if stamp else []
 
@@ -119,7 +119,7 @@ def _fault(words: list[str]) -> str:
 
 
 def _file_of(vault: Path) -> tuple[Path, Stamp | None]:
-    """Return the place of a vault's synonyms and what tells that they changed, None if there are none."""
+    """Return the place of a vault's synonyms and their file's stamp, None if there are none."""
     file = vault / MARKER / NAME
     try:
         stat = file.stat()

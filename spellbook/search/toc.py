@@ -1,9 +1,4 @@
-"""
-The table of contents: categories, their topics, and a line of what each is about, taken from its notes.
-
-Nothing is stored for it: topics come from frontmatter and folders. To rename,
-merge or split a topic, edit frontmatter or move files. It only reads.
-"""
+"""The table of contents: categories, their topics, and a summary of each, made of notes alone. It only reads."""
 
 from __future__ import annotations
 
@@ -162,7 +157,7 @@ def about(index: Index, topic: Topic) -> TopicSummary:
 
 
 def descriptions(index: Index, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return what categories are about, by their folded names; `settings` override what notes say."""
+    """Return the descriptions of categories, by their folded names; `settings` override those of notes."""
     described: dict[str, str] = {}
     for path in sorted(index.catalog.among(index.catalog.links.named([links.key(DESCRIBES)]), index.visible)):
         if chunks := index.catalog.at(path):

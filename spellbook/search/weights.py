@@ -1,8 +1,8 @@
 """
 Every number that ranking uses, with the measurement that set it.
 
-"Benchmarks" is tests/benchmarks/README.md, the section on numbers measured elsewhere. "By hand" means that no
-measurement set the number: it was chosen so that the effect is small beside a leg's share, and tests hold the effect.
+"Benchmarks" is tests/benchmarks/README.md, the section on numbers measured elsewhere. "By hand": no measurement set the
+number; its effect is small beside a leg's share, and tests hold the effect.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ POOL_OF_SEVERAL = 12
 
 WORDS, WORDS_OF_FURTHER = 64, 4
 """
-Most words that a question is asked by, and the rarest ones that each further text is, for speed: a question of three
-texts takes 2.1 times one alone, and with more words finds no more (React's documentation, half for choosing).
+Most words that a question is asked by, and the rarest ones of each further text, for speed: a question of three texts
+takes 2.1 times one alone, and with more words finds no more (React's documentation, half for choosing).
 """
 
 CANDIDATES_A_HIT = 4
@@ -31,8 +31,8 @@ CANDIDATES_A_HIT = 4
 
 SYNONYM = 0.8
 """
-What a synonym is worth beside the word itself. Loose questions over React's documentation have an MRR of .332, with 0.5
-of .325 (half for choosing); over memories .720 with either, .715 without synonyms.
+Worth of a synonym beside the word itself. Loose questions over React's documentation have an MRR of .332, with 0.5 of
+.325 (half for choosing); over memories .720 with either, .715 without synonyms.
 """
 
 RARE_SYNONYM = 500
@@ -49,11 +49,11 @@ Weights of the legs in `search`. Average nDCG@10 over nine question sets is 0.84
 
 class Blend(NamedTuple):
     """
-    How the parts of a score by meaning are put together; see `text_scores.Match.meaning`.
+    How the parts of a score by meaning are put together; see `scores.Match.meaning`.
 
-    `first` is the embedder's share where a second encoder reads a text too; what the second one does not know costs a
-    text `unknown_cost` at most. The title's score replaces `titled` of the text's at a price of `title_cost`, if that
-    is more. The whole note, the mean of its chunks by the embedder, has the share `whole`.
+    `first` is the embedder's share where a second encoder reads a text too; a text that the second does not know loses
+    `unknown_cost` at most. The title's score replaces `titled` of the text's at a price of `title_cost`, if that is
+    more. The whole note, the mean of its chunks by the embedder, has the share `whole`.
     """
 
     first: float
@@ -65,24 +65,24 @@ class Blend(NamedTuple):
 
 SCORE = Blend(first=0.6, unknown_cost=0.2, titled=0.45, title_cost=0.05, whole=0.05)
 """
-What scores by meaning are made of. Of 120 draws of these numbers none was better by more than .02 on the half for
-choosing, or at all on the other. With `title_cost` 0.05 loose questions over memories find their note first in .66 of
-the cases, with 0.08 in .60 (half for choosing).
+Parts of scores by meaning. Of 120 draws of these numbers none was better by more than .02 on the half for choosing, or
+at all on the other. With `title_cost` 0.05 loose questions over memories find their note first in .66 of the cases,
+with 0.08 in .60 (half for choosing).
 """
 
 EVIDENCE = SCORE._replace(unknown_cost=0.0)
 """
-The same where the question is whether there is an answer at all. The second encoder may confirm what the embedder
-says, but not deny it: that would keep out .03 of the answers in one language, and .1 across languages.
+The same for the question whether there is an answer at all. The second encoder may confirm the embedder, but not deny:
+that would keep out .03 of the answers in one language, and .1 across languages.
 """
 
 UNKNOWN_LABEL_COST = 0.2
-"""What a title or a question that the second encoder does not know costs at most, in scores and as evidence."""
+"""Most that a title or a question that the second encoder does not know costs, in scores and as evidence."""
 
 QUESTION_COST = 0.05
 """
-What a question that a note names costs as its text. With it, a memory is found by its own questions; without the cost
-it would outrank texts that say it.
+Cost of finding a text by a question that its note names. With it, a memory is found by its own questions; without the
+cost it would outrank texts that say it.
 """
 
 SAME_QUESTION = 0.95
@@ -95,7 +95,7 @@ difference: MRR .330 and .327 over React's documentation, in English .48 and .45
 """
 
 MOST_COMMON = 4_000
-"""Chunks in which a word may be, to be looked for in whole notes. More say little, and take longer to read."""
+"""Chunks in which a word may be, to be searched in whole notes. More say little, and take longer to read."""
 
 CREDITED = 0.8
 """
@@ -143,36 +143,35 @@ FADED = 0.15
 """Largest share of a score that age takes. By hand."""
 
 IMPORTANCE = 0.04
-"""What importance adds or takes for each 1.0 above or below 0.5, so 0.02 at most. By hand."""
+"""Gain or loss for each 1.0 of importance above or below 0.5, so 0.02 at most. By hand."""
 
 PINNED = 0.05
-"""What a pin adds. By hand."""
+"""Gain of a pinned note. By hand."""
 
 SESSION = "from a session, not kept on purpose"
-"""The label of a session that was captured, and the reason of what it loses."""
+"""The label of a captured session, and the reason of its loss."""
 
 SESSION_LOSS = 0.15
 """Share of its score that a session loses. Beside 200 of them .45 of memories come first (.43 alone), with 0.05 .42."""
 
 OPENED = 0.01
-"""What use adds for each doubling of the times a note was opened. By hand."""
+"""Gain for each doubling of the times a note was opened. By hand."""
 
 MOST_OPENED = 0.03
-"""The most that use adds. By hand."""
+"""Most gain by use. By hand."""
 
 FORGOTTEN_DAYS = 90.0
-"""Half-life, in days, of what use adds. By hand."""
+"""Half-life, in days, of the gain by use. By hand."""
 
 OUTCOMES: Mapping[str, float] = MappingProxyType({"success": 0.03, "partial": 0.0, "failed": -0.05})
 """
-What the outcome of a decision adds. By hand: as much as use adds at most, and less than a leg's share, so that what
-failed is still found by whoever is about to do it again.
+Gain by a decision's outcome. By hand: as much as use adds at most, and less than a leg's share, so that a failed
+decision is still found by someone about to do it again.
 """
 
 SUPERSEDED = 0.4
 """
-Share of its score that a note loses which only says of itself that it is superseded, or whose successor is hidden. By
-hand.
+Share of its score that a note loses if it only says itself that it is superseded, or its successor is hidden. By hand.
 """
 
 OTHER_WORK = 0.4
@@ -182,17 +181,16 @@ in the words of a checkpoint, the next one of the same work has less in 9 % of t
 (12 pieces of work with 3 checkpoints each).
 """
 
-THEN = 0.15
+DATED = 0.15
 """
-What a date adds that the question says. Of 20 dated questions 6 find their note first without it, 15 with 0.05,
-all with 0.1 or more (half for choosing). It only adds, and is small, so that a wrong guess hides nothing.
+Gain of a note with the date that the question names. Of 20 dated questions 6 find their note first without it, 15 with
+0.05, all with 0.1 or more (half for choosing). It only adds, and is small, so that a wrong guess hides nothing.
 """
 
 NEWEST, NEWEST_AMONG = 0.12, 0.1
 """
-Where the newest is asked for, what the newest of the best adds, half of it for the next, and so on; the best are those
-whose scores are at most so far below the first. By hand: from 0.05 on, and among 0.1 to 0.2, the dated questions are
-answered alike.
+Gain of the newest of the best where the newest is asked for, half of it for the next, and so on; the best have scores
+at most so far below the first. By hand: from 0.05 on, and among 0.1 to 0.2, the dated questions are answered alike.
 """
 
 # -- choose
@@ -202,7 +200,7 @@ FREE_PLACES = 1
 
 CROWDED, MOST_CROWDED = 0.03, 0.12
 """
-What each further hit of one note costs more than the one before, and the most it costs. The title lifts all chunks of
+Cost of each further hit of one note above that of the hit before, and the most it costs. The title lifts all chunks of
 its note together. Korean headings that look for Korean sections have an nDCG@10 of .446, with 0.10 of .431; loose
 questions find as many answers among five.
 """
@@ -211,17 +209,17 @@ MOST_SESSIONS, FIRST_HITS = 2, 5
 """Most hits from captured sessions among so many first hits, unless they are asked for. By hand."""
 
 REPEATED = 0.12
-"""What a text costs that repeats an earlier hit. By hand."""
+"""Cost of a text that repeats an earlier hit. By hand."""
 
 # -- is there an answer at all
 
 FEW, FEW_TENFOLD = 0.28, 0.18
 MANY, MANY_TENFOLD = 0.4725, 0.0125
 """
-Evidence that the best hit needs among one chunk, and what each tenfold of chunks adds, in small and in large vaults.
+Evidence that the best hit needs among one chunk, and its growth with each tenfold of chunks.
 
-What 7 % of the questions off topic reach grows with the chunks. In vaults of three notes a constant 0.5 kept .77 of the
-answers (1 % off topic), this .92 (8 %). See benchmarks, where it is `least`.
+The evidence that 7 % of the questions off topic reach grows with the chunks. In vaults of three notes a constant 0.5
+kept .77 of the answers (1 % off topic), this .92 (8 %). See benchmarks, where it is `least`.
 """
 
 WEAK = 0.3
@@ -232,20 +230,20 @@ FAR_BELOW = 0.6
 
 CONFIRMING, EXPECTED = 0.2, 0.6
 """
-How much words confirm or deny what meaning says, and which share of the question's known words an answer should hold.
-Of loose questions over memories .69 have an answer among five sure hits with 0.2, .57 with 0.4 (half for choosing).
-Scores alone let 7 to 28 % of the questions off topic find something; with words 6 to 14 %, at the price of 1 % of the
+How much words confirm or deny the meaning, and which share of the question's known words an answer should hold. Of
+loose questions over memories .69 have an answer among five sure hits with 0.2, .57 with 0.4 (half for choosing). Scores
+alone let 7 to 28 % of the questions off topic find something; with words 6 to 14 %, at the price of 1 % of the
 questions that have an answer (benchmarks).
 """
 
 ACROSS = 0.03
 """
-What a text in another language gains as evidence: the same answer is nearer to a question in its own. With it as many
+Gain of a text in another language as evidence: the same answer is nearer to a question in its own. With it as many
 answers across languages are sure as without the query adapter (.90 of XQuAD's, Chinese to English).
 """
 
 BY_WORDS_ALONE = 0.5 / 0.6
-"""What a score by words is worth as evidence without meaning: 0.6 by words is as sure as 0.5. By hand."""
+"""Evidence of a score by words without meaning: 0.6 by words is as sure as 0.5. By hand."""
 
 CLOSEST = 3
 """Most notes that are shown where nothing clearly answers. By hand."""

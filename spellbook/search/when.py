@@ -1,9 +1,9 @@
 """
-Time: what a question says of when, as a range of days or as "the newest", in Korean and English.
+The time in a question, as a range of days or as "the newest", in Korean and English. Pure.
 
-Only what clearly is a time is read: "in May" and "지난주" are, "May I" and "지난 버전" are not. The words of time are
-taken out of the question, which else would find notes about weeks. The date of a note is its `created`, else its
-`updated`, else the file's time. A date adds to a score and never takes away, so that a wrong guess hides nothing. Pure.
+Only a clear time is read: "in May" and "지난주" are, "May I" and "지난 버전" are not. Words of time are removed from
+the question, which would otherwise find notes about weeks. The date of a note is its `created`, else its `updated`,
+or file's time. A date only adds to a score, so that a wrong guess hides nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class When:
 
     @property
     def reason(self) -> str:
-        """Say in one line what a note was preferred for."""
+        """Return in one line the reason why a note was preferred."""
         if self.newest:
             return f"newest: {self.words}"
         if self.first is None:
@@ -59,7 +59,7 @@ class When:
 
 
 def read(text: str, today: dt.date) -> When | None:
-    """Return what a question asked on `today` says of time, None if it says nothing or contradicts itself."""
+    """Return the time in a question asked on `today`, None if it names none or contradicts itself."""
     quoted = [match.span() for match in _QUOTED.finditer(text)]
     spans: list[Span] = []
     named: list[tuple[str, Days]] = []
@@ -91,7 +91,7 @@ def read(text: str, today: dt.date) -> When | None:
 
 
 def prefer(candidates: Sequence[Candidate], when: When, old: Mapping[str, Superseded], now: float) -> list[Candidate]:
-    """Add to the scores of the candidates whose notes are of the time that the question says; return the best first."""
+    """Add to the scores of notes from the time that the question names; return the best first."""
     if when.newest:
         best = max((candidate.score for candidate in candidates), default=0.0)
         near = [one for one in candidates if one.score and one.score >= best - weights.NEWEST_AMONG]
@@ -103,15 +103,17 @@ def prefer(candidates: Sequence[Candidate], when: When, old: Mapping[str, Supers
         dated = {path: known for path, known in old.items() if known.ends is not None}
         ends = {by: None for known in dated.values() for by in known.above} | {path: dated[path].ends for path in dated}
         for candidate in candidates:
-            is_then = (low is None or low <= candidate.chunk.when) and (high is None or candidate.chunk.when <= high)
-            share, chunk = float(is_then), candidate.chunk
+            is_in_range = (low is None or low <= candidate.chunk.when) and (
+                high is None or candidate.chunk.when <= high
+            )
+            share, chunk = float(is_in_range), candidate.chunk
             # A note with a validity, or with a dated successor, counts by the share of that time in which it held.
             if not when.is_all and (chunk.path in ends or validity(chunk.meta)[2]):
                 begins, until, _ = validity(chunk.meta, chunk.created, ends.get(chunk.path))
                 start, end = low or 0.0, high or now
                 share = max(0.0, min(until, end) - max(begins, start)) / max(1.0, end - start)
             if share and (candidate.score or when.is_all):
-                candidate.add(when.reason, weights.THEN * (1.0 if None in (low, high) else share))
+                candidate.add(when.reason, weights.DATED * (1.0 if None in (low, high) else share))
     return sorted(candidates, key=lambda candidate: candidate.order)
 
 
@@ -324,7 +326,7 @@ def _is_all(text: str, spans: Sequence[Span]) -> bool:
 
 
 def _without(text: str, spans: Sequence[Span]) -> str:
-    """Return the text without these spans; the text itself if nothing that can be asked for is left."""
+    """Return the text without these spans; the text itself if no word to search for is left."""
     left = text
     for start, end in sorted(spans, reverse=True):
         left = f"{left[:start]} {left[end:]}"

@@ -1,8 +1,8 @@
 """
-Words: what the index is asked for by the words of a question, the chunks that have them, and their scores.
+Words: the index's terms for a question's words, the chunks that have them, and their scores.
 
-The index has words as they are written. All rules for matching are here, so that a better rule needs no new index.
-Each word is asked for in the most exact form that the vault has. Scores are bm25 over the sum of the words' idf, 0..1.
+The index has words as they are written. All rules for matching are here, so that a better rule needs no new index. Each
+word is asked for in the most exact form that the vault has. Scores are bm25 over the sum of the words' idf, 0..1.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ _VIETNAMESE = re.compile("[ơưƠƯ\u1ea0-\u1ef9]")
 @dataclass(frozen=True, slots=True)
 class Term:
     """
-    One word or name: its `forms`, the most exact first, each one or more phrases.
-
-    `same` are its synonyms, and `word` is what they are synonyms of.
+    One word or name: its `forms`, the most exact first, each one or more phrases; `same` are the synonyms of `word`.
     """
 
     forms: tuple[tuple[Phrase, ...], ...]
@@ -67,7 +65,8 @@ class QueryWord:
     """
     A word or phrase of a question, the number of chunks that contain it, and its weight (the idf of bm25).
 
-    `same` are its synonyms. If the vault has these only, `part` is the first of them, and `word` is what was asked.
+    `same` are its synonyms. If the vault has only these, `part` is the first of them, and `word` the word in the
+    question.
     """
 
     part: Phrase
@@ -83,7 +82,7 @@ class QueryWord:
 
     @property
     def expression(self) -> Expression:
-        """Return what finds the word or a synonym."""
+        """Return the expression that finds the word or a synonym."""
         return AnyOf((self.part, *self.same)) if self.same else self.part
 
     def as_dict(self) -> dict[str, Any]:
@@ -94,10 +93,10 @@ class QueryWord:
 @dataclass(frozen=True, slots=True)
 class Query:
     """
-    What to ask the index for: any or `all` of `terms`, and always every phrase of `required`.
+    A query of the index by words: any or `all` of `terms`, and always every phrase of `required`.
 
-    If the vault has a quoted phrase nowhere, such as a film's title in another language, `instead` is asked for, if
-    the question has more than quotes.
+    If the vault has a quoted phrase nowhere, such as a film's title in another language, `instead` is asked for, if the
+    question has more than quotes.
     """
 
     terms: tuple[Term, ...] = ()
@@ -106,11 +105,7 @@ class Query:
     instead: tuple[Term, ...] = ()
 
     def chosen(self, frequency: Callable[[Expression], int], total: int, most: int = _MOST_PARTS) -> Chosen:
-        """
-        Choose each term's first form that `frequency` finds in any of `total` chunks, or its last; at most 64 phrases.
-
-        The expression has the `most` rarest of them.
-        """
+        """Choose each term's first form found in `total` chunks, at most 64 phrases; ask for the `most` rarest."""
         counts: dict[Expression, int] = {}
 
         def count(part: Expression) -> int:
@@ -170,11 +165,7 @@ class WordSynonyms:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """
-    An expression (None if there is nothing to ask for), its words, and their synonyms, which are not in it.
-
-    If it `quotes`, a chunk that does not match is no hit, whatever its meaning.
-    """
+    """An expression (None for nothing), its words, and their synonyms. If it `quotes`, a hit must match."""
 
     expression: Expression | None
     words: tuple[QueryWord, ...]
@@ -183,7 +174,7 @@ class Chosen:
 
 
 class Words:
-    """What a query finds: `legs` by chunk number. Of more than `most_words` words the rarest are looked for."""
+    """Result of a query: `legs` by chunk number. Of more than `most_words` words the rarest are looked for."""
 
     def __init__(
         self, loaded: LoadedIndex, query: Query, total: int, guides: int = 0, most_words: int = _MOST_PARTS
@@ -225,11 +216,7 @@ class Words:
     def _with_synonyms(
         self, matched: Mapping[int, float], listed: Sequence[int], limits: Sequence[Condition] = (), most_new: int = 0
     ) -> tuple[dict[int, float], dict[int, tuple[str, ...]]]:
-        """
-        Return the scores `matched` with what synonyms are worth, and the synonyms by chunk.
-
-        They are looked for in the chunks `listed`, and in `most_new` others within `limits`.
-        """
+        """Return the scores `matched` with synonyms' in `listed` and `most_new` other chunks, and the synonyms."""
         scores, same = dict(matched), dict[int, tuple[str, ...]]()
         for alike in self._alike:
             idf = terms.idf(self._total, alike.chunks)
@@ -271,11 +258,7 @@ class Words:
 
 
 def words_in(loaded: LoadedIndex, words: Iterable[QueryWord], numbers: Sequence[int]) -> list[list[list[str]]]:
-    """
-    Return which of a question's words each chunk has, as people write them, in the order of `numbers`.
-
-    A word is a row, followed by those of its synonyms that are there. What is in most chunks is left out.
-    """
+    """Return a question's words in each chunk, with their synonyms there, as people write them; no common words."""
     rare = [word for word in dict.fromkeys(words) if 0 < word.chunks <= weights.MOST_COMMON]
     phrases = list(dict.fromkeys(phrase for word in rare for phrase in (word.part, *word.same)))
     held = dict(zip(phrases, loaded.holding(phrases, [(number, number) for number in numbers]), strict=True))

@@ -1,1 +1,1 @@
-"""What a person sets: the settings of a vault, the environment, where things are, the language of messages."""
+"""Settings of a person: of a vault, the environment, places, and the language of messages."""

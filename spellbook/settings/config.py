@@ -1,8 +1,4 @@
-"""
-Settings: the defaults, the vault's config.toml, the environment, and arguments, in that order.
-
-Only the vault must be known. All that is derived from it is outside of it, in the state folder.
-"""
+"""Settings: defaults, the vault's config.toml, the environment, arguments, in that order. State lies outside it."""
 
 from __future__ import annotations
 
@@ -61,7 +57,7 @@ _ADDRESS = re.compile(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """
-    What the config.toml of a vault may set.
+    Settings in the config.toml of a vault.
 
     `chunk_tokens`: the most tokens of a chunk, estimated.
     `cache_mb`: the most megabytes of vectors on disk, including those in use.
@@ -144,7 +140,7 @@ class Config(Settings):
 
     @property
     def category_rules(self) -> Mapping[str, str]:
-        """What `categories` say of tags (`#decision`) and of folders and globs (`Projects/`, `adr/*.md`)."""
+        """Rules of `categories` for tags (`#decision`) and for folders and globs (`Projects/`, `adr/*.md`)."""
         return {name: text for name, text in self.categories.items() if is_category_rule(name)}
 
     @property
@@ -192,8 +188,8 @@ def load(
     """
     Return the settings for `vault`, or for the vault that `find_vault` finds.
 
-    Raises VaultNotFound if the folder is not there, InvalidInput if config.toml is not TOML, holds a key or a value it
-    cannot hold, or names a service beyond this machine.
+    Raises VaultNotFound, and InvalidInput if config.toml is not TOML, has an invalid key or value, or names a service
+    beyond this machine.
     """
     root = find_vault(vault)
     file = root / MARKER / "config.toml"
@@ -240,8 +236,8 @@ def service(name: str) -> Service | None:
     """
     Parse `KIND:MODEL[?OPTION=VALUE&…][@URL]`; return None if `name` is not a service.
 
-    Without an address, `ollama` is at OLLAMA_HOST and `openai` at api.openai.com. Raises InvalidInput for a name or an
-    address that is not valid. The message does not repeat an address that holds a password.
+    Without an address, `ollama` is at OLLAMA_HOST and `openai` at api.openai.com. Raises InvalidInput for an invalid
+    name or address. The message does not repeat an address with a password.
     """
     kind = _KIND.match(name)
     if kind is None:
@@ -267,7 +263,7 @@ def service(name: str) -> Service | None:
 
 
 def either(variable: str, one: str, other: str) -> str:
-    """Return which of two words a variable of the environment says, "" for neither. Raises InvalidInput."""
+    """Return which of two words a variable of the environment has, "" for neither. Raises InvalidInput."""
     value = os.environ.get(variable, "").strip().lower()
     if value not in {"", one, other}:
         raise InvalidInput(f"{variable}={value!r:.80} is neither {one} nor {other}.", "Write one, or unset it.")
@@ -331,12 +327,7 @@ def _show(name: str) -> str:
 
 
 def find_vault(vault: str | Path | None = None) -> Path:
-    """
-    Return the real path of the vault.
-
-    It is the argument, else SPELLBOOK_VAULT, else the nearest parent folder with `.spellbook/`, else `~/spellbook`.
-    Raises VaultNotFound if it is not a folder.
-    """
+    """Return the vault: argument, SPELLBOOK_VAULT, a parent with `.spellbook/`, `~/spellbook`. Raises VaultNotFound."""
     root = Path(paths.vault(str(vault or "")))
     if not root.is_dir():
         wrong = "the vault folder is a file" if root.exists() else "the vault folder does not exist"

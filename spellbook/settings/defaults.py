@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 HOST, PORT = "127.0.0.1", 17950
-"""Where `spellbook serve` listens."""
+"""Address on which `spellbook serve` listens."""
 
 ADDRESS = f"http://{HOST}:{PORT}"
-"""Where clients on this machine ask it."""
+"""Address that clients on this machine ask."""
 
 JOURNAL_MB, JOURNAL_DAYS = 100, 90
-"""How much `spellbook undo` can take back."""
+"""Bounds of `spellbook undo`."""

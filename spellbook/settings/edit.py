@@ -1,6 +1,4 @@
-"""
-Set or remove a setting at the top of a vault's config.toml, or add to `[categories]`; every other byte stays as it is.
-"""
+"""Set or remove a setting at the top of a vault's config.toml, or add to `[categories]`; every other byte stays."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ _CATEGORIES = re.compile(r"^[ \t]*\[[ \t]*categories[ \t]*\][ \t]*(?:#.*)?(?:\r?
 
 def with_setting(toml: str, key: str, value: str) -> str:
     """
-    Return settings in which `key` is `value`; if that is empty, the line is removed, and Spellbook's own choice holds.
-
-    Raises InvalidInput if the settings are not TOML.
+    Return settings with `key` set to `value`, or without it if that is empty. Raises InvalidInput if they are no TOML.
     """
     import tomlkit
 
@@ -42,11 +38,7 @@ def with_setting(toml: str, key: str, value: str) -> str:
 
 
 def with_categories(toml: str, rules: Mapping[str, str]) -> str:
-    """
-    Return settings in which tags and folders stand for categories; what is set already stays.
-
-    Raises InvalidInput if the settings are not TOML, or if only a person can change them safely.
-    """
+    """Return settings with tags and folders for categories; existing entries stay. Raises InvalidInput if unsafe."""
     import tomlkit
 
     text = toml.removeprefix("\ufeff")

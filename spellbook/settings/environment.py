@@ -1,8 +1,4 @@
-"""
-The environment variables that Spellbook reads: their names, and what may be done with each.
-
-The module that needs a variable reads it itself, with `os.environ`. A `reindex` with nothing to do loads this module.
-"""
+"""Environment variables of Spellbook and their kinds, for modules that read `os.environ`. A `reindex` loads it."""
 
 from __future__ import annotations
 
@@ -43,8 +39,8 @@ VARIABLES = {
 Each variable with its kinds.
 
 `folder`, `folders` (with the separator of PATH between them) and `entry`: `spellbook install` copies it into a client's
-settings, since the server that the client starts does not see this shell. `index`: a change of it makes `reindex` look
-at the vault. `secret`: never written into a file.
+settings, since the server that the client starts does not see this shell. `index`: a change of it breaks the seal of
+`reindex`. `secret`: never written into a file.
 """
 
 

@@ -1,5 +1,5 @@
 """
-What a caller may hand in, for all doors: tools, the API, the command line, imports and fetched pages.
+Bounds on arguments, for all doors: tools, the API, the command line, imports and fetched pages.
 
 More is refused, with a message that names the bound. Bounds of arguments that no room checks by itself are in `verbs`,
 the largest note is `notes.note.MOST_BYTES`, and an HTTP request is bounded in `http/guard.py`.

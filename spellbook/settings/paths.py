@@ -1,8 +1,4 @@
-"""
-Where things are: the vault, the folder of its index, the folder of its snapshots.
-
-This module uses plain strings: a `reindex` with nothing to do loads it and little else.
-"""
+"""Folders: the vault, its index, its snapshots. Plain strings: a `reindex` with nothing to do loads little else."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ OBSIDIAN = tuple(
         "plugins/periodic-notes/data.json",
     )
 )
-"""What is read of Obsidian's settings in a vault; see `vault/obsidian.py`."""
+"""Files of Obsidian's settings in a vault that are read; see `vault/obsidian.py`."""
 
 _PLAIN = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-")
 
@@ -67,7 +63,7 @@ def snapshots(root: str) -> str:
 
 
 def common(name: str) -> str:
-    """Return the folder `name` for what is of all vaults of this machine: in SPELLBOOK_DATA, or the system's folder."""
+    """Return the folder `name` that all vaults of this machine share: in SPELLBOOK_DATA, or the system's folder."""
     return os.path.join(os.path.abspath(os.path.expanduser(os.environ.get("SPELLBOOK_DATA") or _default("data"))), name)
 
 

@@ -1,15 +1,14 @@
 """
-Say messages in the person's language: English as the code has them, or Korean by the table `ko.toml`.
+Translate messages: English as the code has them, or Korean by the table `ko.toml`.
 
 A template of the table is an English message in which each value is a slot: `{0}`, `{1}` … A message is compared with
 the templates, and its values are put into the Korean one. It is text, since many come from the catalog, from another
 process, from a server elsewhere or from click.
 
 A slot may have a kind in the English, so that no value is taken for a part of the message: `{0:n}` is a number, `{0:c}`
-a count, `{0:w}` a word, `{0:q}` what `repr` gives. In the Korean, `{0:t}` translates a value that is itself a message,
-or several in a row; `{0:을}` adds the particle that fits how the value is read, `{0:t을}` does both. What no template
-matches stays English.
-The table is read only when the language is Korean.
+a count, `{0:w}` a word, `{0:q}` a `repr`. In the Korean, `{0:t}` translates a value that is itself a message, or
+several in a row; `{0:을}` adds the particle that fits how the value is read, `{0:t을}` does both. A message without a
+template stays English. The table is read only when the language is Korean.
 """
 
 from __future__ import annotations
@@ -42,18 +41,18 @@ _KINDS = {
     r"""'(?:[^'\\]|\\.){30,}|"[^"]{30,}|[\[{(].{30,}?""",
 }
 """
-What a value looks like: any text, such before `: `, a message or nothing; a number, or one with its rank; a count, as
-`3 notes`; a word; what `repr` gives, whole or cut.
+Patterns of values: any text, such before `: `, a message or nothing; a number, or one with its rank; a count, as `3
+notes`; a word; a `repr`, whole or cut.
 """
 
 _PREFIX = "spellbook: "
 
 _SEPARATORS = (("; ", "; "), (" and ", ", "), (", ", ", "), (r"(?<=[.?!]) +(?![a-z])", " "))
-"""What stands between messages in a row, and between their translations."""
+"""Separators of messages in a row, and of their translations."""
 
 
 def language() -> str:
-    """Return "ko" or "en": what SPELLBOOK_LANG says, else the language of the system."""
+    """Return "ko" or "en": the value of SPELLBOOK_LANG, else the language of the system."""
     code = next((value for name in VARIABLES if (value := os.environ.get(name))), "")
     if not code and sys.platform == "win32":
         import locale
@@ -77,11 +76,7 @@ def _mac_language(settings: str) -> str:
 
 
 def translated(text: str, to: str = "") -> str:
-    """
-    Return a message of one or more lines in the person's language, or in `to` ("ko" or "en").
-
-    One that is not in the table stays as it is.
-    """
+    """Return a message of one or more lines in the person's language, or in `to` ("ko" or "en"); unknown ones stay."""
     return text if (to or language()) == "en" else "\n".join(map(_translate_line, text.split("\n")))
 
 
@@ -108,7 +103,7 @@ def _templates() -> list[tuple[list[str], str]]:
 
 @cache
 def _pattern(english: str) -> re.Pattern[str]:
-    """Return what a message by this template looks like, with a group for each slot."""
+    """Return a pattern of the messages of this template, with a group for each slot."""
     messages = {slot for slot, how in _SLOT.findall(table()[english]) if how.startswith("t")}
     first, *rest = _SLOT.split(english)
     regex = re.escape(first)
@@ -161,7 +156,7 @@ def _read_list(text: str, separator: str, between: str) -> tuple[int, str]:
 
 
 def _read_one(text: str) -> tuple[int, str, str]:
-    """Return what `_read` does, of one message, and the literal text of its template."""
+    """Return the result of `_read` for one message, and the literal text of its template."""
     match = _match(text)
     if not match:
         return 0, text, ""
@@ -174,11 +169,7 @@ def _read_one(text: str) -> tuple[int, str, str]:
 
 
 def _match(text: str) -> tuple[str, Sequence[str], int] | None:
-    """
-    Return the template of a message with most literal text, and the values; None if there is none.
-
-    A message in a message has often lost its full stop, or got one: with it how many more `text` has, 1 to -1.
-    """
+    """Return a message's template, its values, and how many more full stops it has (1 to -1); None without one."""
     bare = text.removesuffix(".")
     if exact := next((candidate for candidate in (text, bare, f"{bare}.") if candidate in table()), ""):
         return exact, (), len(text) - len(exact)

@@ -157,10 +157,10 @@ def is_same_name(one: Path, other: Path) -> bool:
 
 def swap(source: Path, target: Path, is_expected: Callable[[Path], bool]) -> bool:
     """
-    Replace `target` by the file `source` if `is_expected` holds for it, and return whether it was replaced.
+    Replace `target` by the file `source` if `is_expected` holds for it; return whether it was replaced. Raises OSError.
 
-    Where the system can exchange two files, `source` is the old file afterwards, and is checked once more: what an
-    editor saved meanwhile is put back at `target`. Raises OSError.
+    Where the system can exchange two files, `source` is the old file afterwards, and is checked once more: a file that
+    an editor saved meanwhile is put back at `target`.
     """
     ours, done = os.lstat(source).st_ino, is_expected(target)
     if done and renames.exchange(target, source):
@@ -236,7 +236,7 @@ def ignores_case(folder: Path) -> bool:
 
 
 def pieces_of(file: SupportsRead[bytes], size: int = 1 << 20) -> Iterator[bytes]:
-    """Yield what is left of an open file in pieces of `size` bytes."""
+    """Yield the rest of an open file in pieces of `size` bytes."""
     while piece := file.read(size):
         yield piece
 
@@ -324,17 +324,13 @@ def explain_errors(path: str) -> Iterator[None]:
 
 
 def storage_error(path: str, error: OSError) -> StorageError:
-    """Return what a disk's error means to a person."""
+    """Return a disk's error in words for a person."""
     reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
     return StorageError(f"{path}: {reason}.", "Nothing was written; mend that and try again.")
 
 
 def eventless(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
-    """
-    Return the type (nfs, cifs …) of a remote file system at or below `folder`, which sends no events; else "".
-
-    Read from `mounts` in the form of proc(5). Only Linux has it; other systems count as sending events.
-    """
+    """Return the type (nfs, cifs …) of a remote file system at or below `folder`, by Linux's `mounts`; else ""."""
     place, nearest, kind = os.path.join(folder, ""), "", ""
     try:
         lines = mounts.read_text("utf-8", "surrogateescape").splitlines()

@@ -1,8 +1,8 @@
 """
-Read a table of somebody else's SQLite file, which may be hostile, damaged, or in use.
+Read a table of another program's SQLite file, which may be hostile, damaged, or in use.
 
-A copy is read, so that nothing is written beside the file and no lock of its owner is taken. Nothing that is stored in
-it is run: no view, trigger, function or virtual table.
+A copy is read, so nothing is written beside the file and no lock of its owner is taken. No view, trigger, function or
+virtual table in it is run.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _MOST_VALUE = 20_000_000
 @contextmanager
 def opened_table(place: Path, table: str, columns: Sequence[str]) -> Iterator[Iterator[dict[str, Any]] | None]:
     """
-    Yield the rows of a table as mappings of those of `columns` that it has; None if there is none with the first two.
+    Yield the rows of a table as mappings of those `columns` that it has; None if it lacks the first two.
 
-    Changes that are still in the file's write-ahead log are read too. Raises InvalidInput for a file that is too large
-    or damaged, also while rows are taken.
+    Changes in the file's write-ahead log are read too. Raises InvalidInput for a file that is too large or damaged,
+    also while rows are read.
     """
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / "copy.db"

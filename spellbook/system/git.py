@@ -1,9 +1,9 @@
 """
-Reading the versions of a file from a git repository, with nothing but git.
+Read the versions of a file from a git repository, with nothing but git.
 
-The repository may be somebody else's. So nothing of it runs (no hook, filter, pager or signature check), nothing is
-fetched, nothing is written or checked out, and each call is bounded in time and bytes. Variables and settings of git
-that would change what it reads are left out.
+The repository may be a stranger's: nothing of it runs (no hook, filter, pager or signature check), nothing is fetched,
+written or checked out, and each call is bounded in time and bytes. Variables and settings of git that would change the
+result are left out.
 """
 
 from __future__ import annotations
@@ -122,7 +122,6 @@ class Repository:
         )
 
     def _output(self, *arguments: str) -> bytes | None:
-        """Return what git prints, None if it fails."""
         code, out = self._start(arguments, MOST_LISTED)
         return out if code == 0 else None
 
@@ -186,8 +185,8 @@ def _has_own_objects(top: Path, place: Path, common: Path, tree: str) -> bool:
     """
     Say whether the repository at `place` is that of the working tree `top`, and has its objects itself.
 
-    Whoever hands a folder over could otherwise let its `.git` lead to any repository on this machine. `common` is what
-    working trees of one repository share, `tree` its setting core.worktree, "" without one.
+    A stranger's `.git` could otherwise lead to any repository on this machine. Working trees of one repository share
+    `common`; `tree` is its setting core.worktree, "" without one.
     """
     marker, real = top / ".git", os.path.realpath
     if real(place) != real(common) and (place.parent.name != "worktrees" or real(place.parents[1]) != real(common)):

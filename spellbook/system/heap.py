@@ -7,7 +7,7 @@ import gc
 from collections.abc import Iterator
 
 _OBJECTS = 20_000
-"""Objects that are made and not deleted before a server looks for garbage: those of a few searches, some megabytes."""
+"""Objects made and not deleted before a server collects garbage: those of a few searches, some megabytes."""
 
 
 @contextlib.contextmanager
@@ -24,11 +24,7 @@ def growing() -> Iterator[None]:
 
 
 def freeze() -> None:
-    """
-    Exclude all that is loaded from later garbage collections, which would delay one answer in 250 by 50 ms.
-
-    Later ones come after `_OBJECTS` objects. Python's own number is 700: a search makes ten times as many.
-    """
+    """Exclude loaded objects from garbage collections, which would delay an answer in 250 by 50 ms; collect less."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_OBJECTS)

@@ -1,10 +1,10 @@
 """
 Libraries that take long to import, each imported at the first use of one of its names.
 
-A module that uses one imports it from here, at its top. A process would otherwise wait for libraries that it may never
-use: 15 ms for yaml, 25 ms for charset_normalizer, 30 ms for markdown_it, 60 ms for numpy, 90 ms for httpx. The command
-line starts in 80 ms, and `spellbook --help`, a `reindex` with nothing to do and the first answer of `spellbook mcp`
-use none of them.
+Modules import them from here, at their top. Otherwise a process would wait for libraries that it may never use: 15 ms
+for yaml, 25 ms for charset_normalizer, 30 ms for markdown_it, 60 ms for numpy, 90 ms for httpx. The command line starts
+in 80 ms, and `spellbook --help`, a `reindex` with nothing to do and the first answer of `spellbook mcp` use none of
+them.
 """
 
 from __future__ import annotations

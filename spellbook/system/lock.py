@@ -11,7 +11,7 @@ from typing import Protocol
 from spellbook.system.waiting import waiting
 
 _POLL = 0.05
-"""Seconds between looks at a lock that another process holds: filelock's own default."""
+"""Seconds between attempts on a lock that another process holds: filelock's own default."""
 
 
 class Held(Protocol):

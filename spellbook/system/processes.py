@@ -87,11 +87,7 @@ def _present(state: Path, kind: str = "*") -> tuple[Process, ...]:
 
 
 def leave_threads() -> None:
-    """
-    Wait a moment for threads that are at work, and exit at once, with 0, if one goes on.
-
-    What such a thread uses must not be closed under it, and a library that computes in one would abort the process.
-    """
+    """Wait a moment for threads at work, and exit at once, with 0, if one goes on: closing what it uses may abort."""
     deadline = time.monotonic() + _THREADS_SECONDS
     for thread in threading.enumerate():
         is_ours = not thread.daemon or thread.name.startswith(("spellbook-", "AnyIO"))
@@ -117,7 +113,7 @@ def is_elected(state: Path) -> bool:
 
 
 def announce(state: Path, unseen: str | None) -> None:
-    """Say, as the process that watches, that it has scanned the vault and does not see `unseen`; None takes it back."""
+    """Announce, as the process that watches, a scan of the vault and its `unseen` folders; None withdraws it."""
     with contextlib.suppress(OSError):
         if unseen is None:
             (state / WATCHED).unlink(missing_ok=True)
@@ -127,7 +123,7 @@ def announce(state: Path, unseen: str | None) -> None:
 
 
 def keep_watched(state: Path) -> None:
-    """Let what was announced be believed on, during a long scan."""
+    """Renew the announcement during a long scan."""
     with contextlib.suppress(OSError):
         os.utime(state / WATCHED)
 
@@ -150,7 +146,7 @@ def is_silent(state: Path) -> bool:
 
 
 def _announced(state: Path) -> int | None:
-    """Return the size of what a process has announced as the watching one; None if that is too long ago."""
+    """Return the size of the watching process's announcement; None if it is too old."""
     with contextlib.suppress(OSError):
         file = os.stat(state / WATCHED)
         # If the clock was set back, that counts as long ago.
@@ -178,8 +174,8 @@ def child(module: str, variables: Mapping[str, str] | None = None, *, alone: boo
     """
     Start a Python that imports what this one can and runs `serve` of a module, which reads stdin and writes stdout.
 
-    One that is `alone` has no streams, and outlives this process. Ctrl-C in a terminal goes to every process of it, and
-    is meant for the parent. Raises OSError.
+    An `alone` child has no streams, and outlives this process. A terminal sends Ctrl-C to every process of it, though
+    it is meant for the parent. Raises OSError.
     """
     # DETACHED_PROCESS and CREATE_NEW_PROCESS_GROUP, or CREATE_NO_WINDOW, which `subprocess` names on Windows alone.
     flags, stream = (0x0000_0208, subprocess.DEVNULL) if alone else (0x0800_0000, subprocess.PIPE)
@@ -190,7 +186,7 @@ def child(module: str, variables: Mapping[str, str] | None = None, *, alone: boo
 
 
 def read_stdin(most: int, seconds: float) -> bytes:
-    """Return what stdin holds, up to `most` bytes; nothing from a terminal, or if nobody ends it within `seconds`."""
+    """Return up to `most` bytes of stdin; nothing from a terminal, or if nobody ends it within `seconds`."""
     parts: list[bytes] = []
     if os.isatty(0):
         return b""

@@ -1,8 +1,4 @@
-"""
-Two kinds of rename that Python's `os` lacks: exchange two files, and rename only if the name is free.
-
-Each is atomic. They return False where the system or the disk does not support them; callers then use a fallback.
-"""
+"""Two atomic renames that Python's `os` lacks: exchange, and only to a free name; False where unsupported."""
 
 from __future__ import annotations
 

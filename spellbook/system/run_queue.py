@@ -15,7 +15,7 @@ _MOST_LOGGED = 200_000
 """Bytes of the log before a new one is begun."""
 
 _POLL_SECONDS = 0.25
-"""Seconds between looks at the lock of the run that goes on."""
+"""Seconds between attempts to get the lock of the current run."""
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 """
 One SQLite file shared by many processes and threads: connections, transactions, forms, recovery.
 
-A damaged file is set aside and a new one begun, by every process that has it open. Its content is derived from the
-vault and returns with the next scan.
+Every process that has it open sets a damaged file aside and begins a new one. Its content is derived from the vault and
+returns with the next scan.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 BUSY_SECONDS = 30
 """Seconds that a write waits for another process."""
 
-HURRIED_SECONDS = 0.005
-"""Seconds that a write waits which another process may as well do."""
+BRIEF_SECONDS = 0.005
+"""Seconds of waiting for a write that another process may do as well."""
 
 _SOME = 1_000
 """Rows of a long answer that are loaded at a time."""
@@ -56,8 +56,8 @@ class Database:
     """
     The SQLite file `file` in the form of this number, with SQL `functions` as `name: (arguments, function)`.
 
-    `build` makes the tables in an empty file (form 0), or of those of an older form, in one transaction: if it fails,
-    or is killed, the file is as before. The rest is for messages.
+    `build` makes the tables in an empty file (form 0), or from those of an older form, in one transaction: a failure or
+    a kill leaves the file as before. `what` and `loss` are for messages.
     """
 
     def __init__(
@@ -116,12 +116,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self, kind: str = "IMMEDIATE", patience: float = BUSY_SECONDS) -> Iterator[sqlite3.Connection]:
-        """
-        Commit everything done inside, or nothing if it raises. Within another transaction of this thread, join that.
-
-        `kind` is SQLite's: IMMEDIATE takes the write lock at once. Raises StorageError if another process holds it for
-        `patience` seconds.
-        """
+        """Commit everything inside, or nothing; nested, join. Raises StorageError after `patience` seconds."""
         connection = self.connection()
         if connection.in_transaction:
             yield connection
@@ -140,7 +135,7 @@ class Database:
         """Return the bytes of the file that it no longer needs."""
         return int(self.rows("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")[0][0])
 
-    def vacuum(self, patience: float = HURRIED_SECONDS) -> None:
+    def vacuum(self, patience: float = BRIEF_SECONDS) -> None:
         """Write the file anew, without what was deleted. Raises StorageError if somebody writes, or on a full disk."""
         connection = self.connection()
         with self._translate_errors(connection), _wait_up_to(connection, patience):
@@ -260,14 +255,14 @@ class Database:
 
     @contextlib.contextmanager
     def _translate_errors(self, connection: _Connection | None) -> Iterator[None]:
-        """Say what a SQLite error means to a person, and remember a file that is damaged."""
+        """Raise a SQLite error in words for a person, and remember a damaged file."""
         try:
             yield
         except sqlite3.DatabaseError as error:
             raise self._translated(error, connection) from error
 
     def _translated(self, error: sqlite3.DatabaseError, connection: _Connection | None) -> StorageError:
-        """Return what an error means to a person; raise it where the file is another version's by now."""
+        """Return an error in words for a person; raise it where the file is another version's by now."""
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
             if connection is not None:

@@ -15,7 +15,7 @@ _reasons: list[str] = []  # the innermost last
 
 @contextmanager
 def listening(tell: Callable[[str], None]) -> Iterator[None]:
-    """Tell the first wait of the block that is longer than `AFTER`, by the innermost reason, from another thread."""
+    """Call `tell` from another thread for the first wait longer than `AFTER`, with the innermost reason."""
     _listeners.append(tell)
     try:
         yield
@@ -41,7 +41,7 @@ def waiting(reason: str) -> Iterator[None]:
 
 
 def tell(reason: str) -> None:
-    """Tell at once what an answer does not wait for."""
+    """Report at once what an answer does not wait for."""
     if _listeners:
         _listeners.pop()(reason)
 

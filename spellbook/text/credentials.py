@@ -1,9 +1,9 @@
 """
-Credentials: what in a text looks like a key, a password or a resident's number, which a note should not hold.
+Credentials: find keys, passwords and resident's numbers in a text, which a note should not hold. Pure.
 
 The prefixes are those that the issuers publish, as the rules of gitleaks and detect-secrets list them. The library
-detect-secrets knows fewer of them, and only English labels. Placeholders of documentation are no secrets. Pure; every
-pattern takes time in proportion to the text.
+detect-secrets knows fewer of them, and only English labels. Placeholders of documentation are no secrets. Every pattern
+takes time in proportion to the text.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _KEYS: tuple[tuple[str, str, str], ...] = (
     *(("an API key", prefix, r"(?=(?:[A-Za-z_=-]{0,99}\d){2})[\w=-]{28,300}") for prefix in _OTHER_PREFIXES),
     ("a JSON Web Token", "eyJ", r"[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}"),
 )
-"""Kinds of keys: how each begins, and what follows, as a pattern."""
+"""Kinds of keys: the beginning of each, and a pattern of the rest."""
 
 _PRIVATE = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LETTERS = 4_000
@@ -93,7 +93,7 @@ _LABELS = {
     "login": r"(?<![a-z])(?:log-?in|router|nas|account|admin\w{0,10}|root|user(?:name)?|id)(?![a-z])"
     "|계정|아이디|로그인|공유기|관리자",
 }
-"""Words before a secret, by the form of what follows; the first that fits counts."""
+"""Words before a secret, by the form of the secret; the first that fits counts."""
 
 _LABEL = "|".join(f"(?P<{kind}>{label})" for kind, label in _LABELS.items())
 _CLOSING = r"""s?["'`\])*_”’]{0,4}(?:[ \t]{0,4}\([^()\n]{0,40}\))?"""
@@ -120,7 +120,7 @@ _FORMS = {
     "phrase": rf"[^\n]{{0,40}}?(?:[:=→]|is\b|은|는)(?P<value>(?:{_EACH}){{12,24}})(?!\w)",
     "login": rf"[^\n/]{{0,30}}?[/:][ \t]{{0,2}}(?P<value>{_WORD}{{6,100}})",
 }
-"""How a secret reads that has a form of its own."""
+"""Patterns of secrets that have a form of their own."""
 
 _SIGN = re.compile("[A-Za-z0-9][!@#$%^&*+=~?]+[A-Za-z0-9]")
 _NUMBER = re.compile(r"\d{4,12}[#*]?")
@@ -157,7 +157,7 @@ _LEAST_OF_PASSWORD, _LEAST_OF_KEY, _LONG, _DIFFERENT = 6, 8, 12, 5
 
 
 def find(text: str) -> list[Secret]:
-    """Return what in `text` looks like a secret, in order, each place once."""
+    """Return the likely secrets in `text`, in order, each place once."""
     secrets: list[Secret] = []
     text, end, line = composed(text), 0, 1
     for start, stop, kind, value in sorted(_candidates(text), key=lambda candidate: (candidate[0], -candidate[1])):
@@ -169,7 +169,7 @@ def find(text: str) -> list[Secret]:
 
 
 def masked(text: str, *, likely: bool = False) -> str:
-    """Return `text` with `…` in place of what looks like a secret; if `likely`, of whatever has the place of one."""
+    """Return `text` with `…` for each likely secret; with `likely`, for everything in the place of one."""
     kept: list[str] = []
     text, at = composed(text), 0
     places = {(start, stop) for start, stop, *_ in _candidates(text)}
@@ -187,7 +187,7 @@ _MOST_TAG = 300  # letters
 
 
 def in_note(text: str, meta: Mapping[str, Any]) -> list[str]:
-    """Say, a sentence each, what in a text and in its frontmatter looks like a secret."""
+    """Return a sentence for each likely secret in a text and its frontmatter."""
     held = [(key, secret) for key, value in meta.items() for part in _texts(value) for secret in find(f"{key}: {part}")]
     return [
         *(f"line {secret.line} of the text looks like it holds {secret.kind}" for secret in find(text)),
@@ -196,7 +196,7 @@ def in_note(text: str, meta: Mapping[str, Any]) -> list[str]:
 
 
 def new(before: str, after: str) -> list[Secret]:
-    """Return what looks like a secret in `after` and was not in `before`."""
+    """Return the likely secrets in `after` that were not in `before`."""
     secrets = find(after) if after != before else []
     known = {secret.value for secret in find(before)} if secrets else set()
     return [secret for secret in secrets if secret.value not in known]
@@ -255,18 +255,18 @@ def _labelled(text: str) -> Iterator[tuple[int, int, str, str]]:
         if label.start() < end:
             continue
         for form in (_FORMS.get(str(label.lastgroup), _AFTER), _BESIDE):
-            said = re.compile(form).match(text, label.end())
-            group = "quoted" if said and said.groupdict().get("quoted") else "value"
-            value = said[group].rstrip(").]*_:!?") if said else ""
-            if said and _is_told(label, said, value, is_beside=form is _BESIDE):
-                start, end = said.start(group), said.start(group) + len(value)
+            found = re.compile(form).match(text, label.end())
+            group = "quoted" if found and found.groupdict().get("quoted") else "value"
+            value = found[group].rstrip(").]*_:!?") if found else ""
+            if found and _is_secret_of(label, found, value, is_beside=form is _BESIDE):
+                start, end = found.start(group), found.start(group) + len(value)
                 yield start, end, f"a secret after {label[0].casefold()!r}", value
                 break
 
 
-def _is_told(label: re.Match[str], said: re.Match[str], value: str, *, is_beside: bool) -> bool:
-    """Say whether what is `said` after a label, or right beside it without a verb or a sign, tells its secret."""
-    kind, parts = label.lastgroup, said.groupdict()
+def _is_secret_of(label: re.Match[str], found: re.Match[str], value: str, *, is_beside: bool) -> bool:
+    """Say whether the text `found` after a label, or right beside it without a verb or a sign, is its secret."""
+    kind, parts = label.lastgroup, found.groupdict()
     if "rest" not in parts:  # a form of its own
         return kind != "login" or (bool(_SIGN.search(value)) and _is_password(value))
     is_plain = label[0].isascii() and not parts["quoted"]

@@ -1,8 +1,8 @@
 """
-Differences between two texts that say nearly the same.
+Differences between two texts that say nearly the same. Pure.
 
 Numbers with units, and negations, turn a repetition into a contradiction, and embeddings do not see them. Words are
-compared as written, in Korean and English. Pure.
+compared as written, in Korean and English.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def unified(before: str, after: str, a: str = "there", b: str = "new") -> str:
 
 
 def changed_spans(old: Sequence[str], new: Sequence[str]) -> list[Span]:
-    """Return where two sequences differ, in order; of long ones with much between both ends that are equal as one."""
+    """Return where two sequences differ, in order; long ones with much in between are compared only at their ends."""
     length = min(len(old), len(new))
     head = next((n for n in range(length) if old[n] != new[n]), length)
     tail = next((n for n in range(length - head) if old[-1 - n] != new[-1 - n]), length - head)
@@ -73,8 +73,8 @@ def weave(
     """
     Yield the parts of three sequences that belong together, in order; together they are the whole sequences.
 
-    Changes of the two sides are one part if they overlap, or if both insert at one place; with `touching` also if they
-    follow each other.
+    Changes of both sides are one part if they overlap, or insert at one place; with `touching` also if they are
+    adjacent.
     """
     spans = sorted(
         (*span, side) for side, changed in enumerate((ours, theirs)) for span in changed_spans(base, changed)
@@ -110,9 +110,7 @@ def woven(
     touching: bool = False,
 ) -> str | None:
     """
-    Return the merge of three texts in parts. `both` says what stands where both sides changed one place.
-
-    None if `both` says None of a place.
+    Return the merge of three texts in parts, `both` merging places that both sides changed; None if it returns None.
     """
     merged: list[str] = []
     for a, b, c in weave(base, ours, theirs, touching=touching):
@@ -146,11 +144,7 @@ def masked(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def contradiction(a: str, b: str) -> tuple[tuple[str, str], ...]:
-    """
-    Return the parts in which two texts differ, side by side with a few words around them.
-
-    Empty unless they differ only in numbers, units and negations: else one repeats the other, or they are unrelated.
-    """
+    """Return differing parts of two texts with context; empty unless only numbers, units and negations differ."""
     a, b = composed(a), composed(b)
     left, right = _tokens(a), _tokens(b)
     parts: list[tuple[str, str]] = []
@@ -170,7 +164,7 @@ def contradiction(a: str, b: str) -> tuple[tuple[str, str], ...]:
 
 
 def overturns(new: str, old: str) -> bool:
-    """Say whether a text that means nearly the same says otherwise: another number each, or a negation."""
+    """Say whether a text that means nearly the same contradicts: by another number each, or a negation."""
     numbers, before = (set(_QUANTITY.findall(composed(text))) for text in (new, old))
     return bool(numbers - before and before - numbers) or bool(contradiction(old, new))
 

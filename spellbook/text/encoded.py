@@ -1,6 +1,5 @@
 """
-Data in a text: base64 and other long runs of encoded letters, and `data:` addresses. Nobody reads it, so it is neither
-searched nor shown. Linear, pure.
+Data in a text: base64 and other long encoded runs, and `data:` addresses, which are neither searched nor shown. Pure.
 """
 
 from __future__ import annotations

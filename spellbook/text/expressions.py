@@ -1,7 +1,5 @@
 """
-What the words of a question ask of an index, as a tree: phrases, and what combines them.
-
-`str` gives it in the query language of FTS5, which people also read. Pure.
+Words of a question as a tree for an index: phrases, and what combines them. `str` gives it in FTS5's query language.
 """
 
 from __future__ import annotations

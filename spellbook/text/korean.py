@@ -1,6 +1,4 @@
-"""
-The stem of a Korean word, by a list of the most frequent particles and endings; the particle that fits a value. Pure.
-"""
+"""The stem of a Korean word, by a list of frequent particles and endings, and the particle that fits a value. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ _CLOSED_NAMES = frozenset("013678LMNR")
 """Digits and capital letters whose names end with a consonant: 일, 엘."""
 
 _READ_RIEUL = re.compile(r"le?$|[178LR]$")
-"""Those that end with ㄹ, after which 으로 is 로."""
+"""Readings that end with ㄹ, after which 으로 is 로."""
 
 _ASIDE = re.compile(r"(?<=\S)\s*(?:\([^()]*\)|\[[^][]*\])$")
 

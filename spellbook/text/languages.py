@@ -1,9 +1,9 @@
 """
-Detect the language of a text by its commonest words, where its script does not tell.
+Detect the language of a text by its commonest words, where its script does not tell. Pure.
 
 It decides whether a note can contain a question's words, and by which `language` a note is found, so a wrong guess
 costs more than none: unclear text gives "". A detector of 100 languages (py3langid) knows one question in seven more,
-but takes 108 MB and half a second to start. Pure.
+but takes 108 MB and half a second to start.
 
 `of_note` names the language of .974 of 2,880 paragraphs in twelve languages (XQuAD) and .998 of what it names is right
 (least: Russian .84, Spanish .94). Of React's 449 Korean and English pages it names .987, code and all, and none
@@ -105,11 +105,7 @@ _CODES = _WORDS.keys() | _SCRIPTS.keys()
 
 
 def written_in(text: str) -> str:
-    """
-    Return the script of the prose of `text`, with its language where that is clear: `hangul:ko`, `latin:en`, `latin`.
-
-    "" if it has no letters; code and addresses do not count.
-    """
+    """Return the script of a text's prose, with its language if clear (`hangul:ko`, `latin`); "" without letters."""
     prose = _CODE.sub(" ", text[:_PROSE])
     # One syllable or sign says as much as three Latin letters; and names are written in Latin in any text.
     shares = {name: share if name == "latin" else 3 * share for name, share in terms.scripts(prose).items()}
@@ -149,11 +145,7 @@ def marked(path: str) -> tuple[str, str]:
 
 
 def marks(paths: Iterable[str]) -> dict[str, str]:
-    """
-    Return the language marks of those of `paths` that are translations of each other; "" is an original without one.
-
-    A mark alone says nothing: `go.it.md` or `it/` has to have a counterpart with another mark, or without one.
-    """
+    """Return the language marks of `paths` with a translation among them; "" is an original without one."""
     groups: dict[str, dict[str, str]] = {}
     for path in paths:
         base, mark = marked(path)
@@ -163,7 +155,7 @@ def marks(paths: Iterable[str]) -> dict[str, str]:
 
 
 def differ(a: str, b: str) -> bool:
-    """Say whether two languages, as `written_in` says them, are surely not the same."""
+    """Say whether two languages, as `written_in` returns them, are surely different."""
     return bool(a and b) and not (a.startswith(b) or b.startswith(a))
 
 

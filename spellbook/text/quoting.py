@@ -1,8 +1,8 @@
 """
-Quote text of notes inside Spellbook's answers, so that the two cannot be confused.
+Quote text of notes inside Spellbook's answers, so that the two cannot be confused. Pure.
 
 A line that begins with `>` is a note's text, and every line of a note's text does. A note's title, path, id and topic
-appear within a line of ours: on one line, bounded, and as a JSON string where they could look like other fields. Pure.
+appear within a line of ours: on one line, bounded, and as a JSON string where they could look like other fields.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ person does not see (Unicode's tags); not tab and line feed.
 """
 
 _IN_NAMES = re.compile(f"[{_CONTROLS}\xad\u180e\u200b\u200e\u200f\u2060-\u2064\u3164\ufeff\uffa0]")
-"""Also the letters that a name looks the same without; joiners stay, which scripts and emoji need."""
+"""Also invisible letters in names; joiners stay, which scripts and emoji need."""
 
 _FIELDS = re.compile(r'["\[\]]|\b(?:id|hash|why|index)\s*:|:\d+\)', re.I)
 """Text that a name must not hold where other fields stand beside it."""
@@ -31,7 +31,7 @@ _PLAIN = re.compile(r'[^\s"\[\](){}:,\\]+(?: [^\s"\[\](){}:,\\]+)*')
 
 
 def plain(text: str) -> str:
-    """Return the text of a note, without what would command a terminal."""
+    """Return the text of a note, without letters that command a terminal."""
     return _CONTROL.sub(_escaped, text)
 
 

@@ -11,4 +11,4 @@ when where which who whom whose why will with would you your
 대해 위한 위해 통해 뭐야 뭔가요 알려줘 알려주세요
 """
 STOP_WORDS = frozenset(_LIST.split())
-"""Words, in lower case, that say nothing about what a question asks for. It asks for them if it has no others."""
+"""Words, in lower case, that do not narrow a question, unless it has no others."""

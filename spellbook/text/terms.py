@@ -1,11 +1,10 @@
 """
-Text to keyword terms, for the full-text index and for the questions asked of it.
+Turn text into keyword terms, by one rule for the full-text index and for questions.
 
-One rule for both sides, so that every word of a text finds that text. Runs of Hangul, Han and Kana, which are written
-without spaces or with endings glued on, become overlapping pairs of letters, Thai pairs of its clusters (a consonant
-with its vowels and tones). Different spellings become one: NFC, wide and half-wide letters, Arabic vowel
-signs. Everything else is left to the index's own tokeniser (words, stemmed). So `도커` finds `도커를`, and a phrase
-of pairs finds the run and nothing else.
+Every word of a text finds that text. Runs of Hangul, Han and Kana, which are written without spaces or with endings
+glued on, become overlapping pairs of letters, Thai pairs of its clusters (a consonant with its vowels and tones).
+Different spellings become one: NFC, wide and half-wide letters, Arabic vowel signs. Everything else is left to the
+index's own tokeniser (words, stemmed). So `도커` finds `도커를`, and a phrase of pairs finds the run and nothing else.
 """
 
 from __future__ import annotations
@@ -105,8 +104,8 @@ def parts(text: str) -> str:
     """
     Return the additional words by which identifiers in `text` are found, each once.
 
-    `useState` by `use state`, `v1.2.3` by `1.2.3`. `C++`, `C#` and `.env`,
-    whose marks are no part of a word, are `cplusplus`, `csharp` and `dotenv`.
+    `useState` by `use state`, `v1.2.3` by `1.2.3`. `C++`, `C#` and `.env`, whose marks are in no word, are `cplusplus`,
+    `csharp` and `dotenv`.
     """
     return " ".join(dict.fromkeys(filter(None, map(part, IDENTIFIER.finditer(text)))))
 
@@ -132,7 +131,7 @@ def terms(text: str) -> list[str]:
 
 
 def phrase(text: str) -> Phrase:
-    """Return what finds `text` as one phrase, empty if it holds no term; of a longer text the first 64 words."""
+    """Return the phrase that finds `text`, empty if it holds no term; of a longer text the first 64 words."""
     text = text.strip()
     if marked := marked_name(text):
         return in_a_row(marked)
@@ -146,7 +145,7 @@ def marked_name(text: str) -> str:
 
 
 def in_a_row(*listed: str) -> Phrase:
-    """Return what finds these words in a row. A single letter of CJK at the end finds all pairs that begin with it."""
+    """Return the phrase of these words in a row. A single last letter of CJK finds all pairs that begin with it."""
     return Phrase(listed, bool(listed and _LONE.fullmatch(listed[-1])))
 
 
@@ -201,11 +200,11 @@ def estimate_tokens(text: str) -> int:
 
 def token_weight(text: str) -> float:
     """
-    Return the estimate of `estimate_tokens` before it is rounded, so that parts may be added up.
+    Return the estimate of `estimate_tokens` unrounded, so that parts may be added up.
 
     Linear in the UTF-8 bytes of ASCII letters, digits, punctuation and all other letters; fitted on 700 Korean and
-    English pieces of technical notes, where 90 % fall within 8 % of the tokeniser of multilingual-e5. Needs no model,
-    so that chunks do not depend on one.
+    English pieces of technical notes, where 90 % fall within 8 % of the tokeniser of multilingual-e5. It needs no
+    model, so that chunks do not depend on one.
     """
     data = text.encode("utf-8", "surrogatepass")
     others = data.translate(None, _LETTERS)

@@ -1,10 +1,8 @@
 """
-Unicode: what a text may hold, and the forms in which texts are compared.
+Unicode: validity of texts from outside, and the forms in which texts are compared.
 
-Text from outside is checked to be valid by one rule for tools, commands and Python programs.
-
-Half of a character (an unpaired surrogate, which JSON can spell, or a byte of an argument that is not UTF-8) is in no
-file and no index, so a call that holds one is refused instead of being answered with nothing.
+One rule checks texts of tools, commands and Python programs: half of a character (an unpaired surrogate, which JSON can
+spell, or a byte of an argument that is not UTF-8) is in no file and no index, so a call that holds one is refused.
 """
 
 from __future__ import annotations

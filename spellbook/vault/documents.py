@@ -12,13 +12,13 @@ from spellbook.vault.listing import IsLeftOut
 from spellbook.vault.vault import Vault
 
 FOLDERS = frozenset({"node_modules", "vendor", "dist", "build", "target"})
-"""Folders that are left out, wherever they are: dependencies, and what is built from the sources."""
+"""Folders that are left out, wherever they are: dependencies, and builds of the sources."""
 
 _Chain = tuple[tuple[str, str, Patterns], ...]
 """
-The patterns that hold in a folder, nearest first.
+The patterns that hold in a folder, nearest first: each with its file's folder, `` or `a/b/`, and the path to the root.
 
-Each has the folder of its file, `` or `a/b/`, and what leads from a folder above the root to the root, `` or `docs/`.
+The path leads from a folder above the root to it, `` or `docs/`.
 """
 
 
@@ -36,11 +36,7 @@ class Documents(Vault):
 
 
 class _LeftOut(Ignored):
-    """
-    What `.spellbookignore`, every `.gitignore`, `FOLDERS` and the place of the vault leave out.
-
-    In a repository, each `.gitignore` above the root counts too, but for the root itself: a person has named it.
-    """
+    """Paths left out by `.spellbookignore`, each `.gitignore` (also above the root), `FOLDERS` and the vault."""
 
     def __init__(self, root: Path, vault: Path) -> None:
         super().__init__(root)
@@ -48,7 +44,7 @@ class _LeftOut(Ignored):
         self._vault = f"{vault.relative_to(root).as_posix()}/" if vault != root and vault.is_relative_to(root) else ""
 
     def patterns(self, others: IsLeftOut | None = None) -> IsLeftOut:
-        """Return what is left out as the files are now, without `others`. Raises InvalidInput if one cannot be read."""
+        """Return the patterns as the files are now, without `others`. Raises InvalidInput for an unreadable file."""
         own = self.own()
 
         @cache

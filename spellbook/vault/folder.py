@@ -1,4 +1,4 @@
-"""The folder of notes: everything that only reads it."""
+"""The folder of notes, for reading only."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Folder:
     """
     Read access to the files below `root`, an existing real path. Only `sweep` deletes: old temporary files.
 
-    `known` says how many notes of it the index knows. With `obsidian`, what Obsidian's settings leave out is no note.
+    The index knows `known` notes. With `obsidian`, Obsidian's settings leave files out.
     """
 
     def __init__(self, root: Path, known: Callable[[], int] = lambda: 0, *, obsidian: bool = False) -> None:
@@ -138,7 +138,7 @@ class Folder:
                     os.unlink(self.root / path)
 
     def is_note(self, path: str) -> bool:
-        """Say whether a file at `path` would be read as a note, by its name and what settings leave out alone."""
+        """Say whether a file at `path` would be read as a note, by its name and the patterns alone."""
         is_note = names.is_note(path) and not listing.is_beside(self.root, path)
         return is_note and not self._ignored.leaves_out(path, self._others())
 
@@ -246,7 +246,7 @@ class Folder:
 
     def admitted(self, path: str) -> Path:
         """
-        Return the real path to write for `path`, when the path comes from an import, a restore or an undo.
+        Return the real path to write for a `path` of an import, a restore or an undo.
 
         Raises PathOutsideVault for a path that leaves the vault, passes a linked folder, or is not part of a vault
         (`rules`).

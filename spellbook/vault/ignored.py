@@ -23,7 +23,7 @@ _FOLDERS = re.compile(r"(\(\?:\.\+/\)\?|\(\?:/\.\+\)\?)")
 _EARLY_FOLDERS = re.compile(_FOLDERS.pattern + r"(.*?)(?=\(\?:/\.\+\)\?)")
 
 Patterns = tuple[tuple[re.Pattern[str], bool], ...]
-"""Lines of a .gitignore in order: a regex of whole paths, and whether it leaves them out or takes them in again."""
+"""Lines of a .gitignore in order: a regex of whole paths, and whether it excludes or includes them."""
 
 
 class Ignored:
@@ -39,11 +39,7 @@ class Ignored:
         return ignored is not None and leaves_out(ignored, path)
 
     def patterns(self, others: IsLeftOut | None = None) -> IsLeftOut | None:
-        """
-        Return what is left out, None if there is nothing. Raises InvalidInput; see `own`.
-
-        What `others` leave out counts as patterns before the first line of the file, which can take it in again.
-        """
+        """Return the patterns, None if there are none; `others` count before the file's own. Raises InvalidInput."""
         own = self.own()
         if others:
             return partial(_first_others, others, own)
@@ -101,14 +97,14 @@ def verdict(patterns: Patterns, path: str) -> bool | None:
     """
     Say whether the last pattern that names `path` itself leaves it out; None if none does. A folder's path ends in `/`.
 
-    For a caller that asks for the folders above first, as git does. pathspec's GitIgnoreSpec answers for all of a path
-    at once, and gives patterns of folders less weight: of `*` and `!*/` it leaves out every folder, git none.
+    The caller asks for the folders above first, as git does. pathspec's GitIgnoreSpec answers for a whole path at once,
+    and gives patterns of folders less weight: with `*` and `!*/` it leaves out every folder, git none.
     """
     return next((is_left_out for regex, is_left_out in reversed(patterns) if regex.fullmatch(path)), None)
 
 
 def _first_others(others: IsLeftOut, patterns: Patterns | None, path: str) -> bool | None:
-    """Say as `verdict` does what `others` and then the patterns say."""
+    """Return `verdict` for `others` and then the patterns."""
     own = verdict(patterns, path) if patterns else None
     if own is not None or not others(path):
         return own
@@ -126,11 +122,6 @@ def _of_whole_paths(line: str) -> str:
 
 
 def _without_backtracking(regex: str) -> str:
-    """
-    Return a regex that matches the same paths as pathspec's `regex`, without backtracking over `*` and `**`.
-
-    For every wildcard but the last, the first match is as good as any later
-    one. Trying all of them takes exponential time in the number of wildcards.
-    """
+    """Return a regex of the same paths without backtracking over `*` and `**`, which takes exponential time."""
     regex = "".join(_STAR.sub(r"(?>[^/]*?\1)", part) for part in _FOLDERS.split(regex))
     return _EARLY_FOLDERS.sub(lambda match: f"(?>{match[1].replace('+', '+?')}?{match[2]}(?=/))", regex)

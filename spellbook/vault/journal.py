@@ -1,8 +1,8 @@
 """
-The journal: what each change replaced and wrote, so that it can be undone.
+The journal: the old and new states of each change, for undo.
 
 It is a database in the state folder, bounded by bytes and age. Losing it loses no note. A change is recorded before it
-is made. After a kill the journal knows both states, and the file shows which of them is current.
+is made: after a kill the journal knows both states, and the file shows which of them is current.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FROM_0_2_0 = "UPDATE changes SET links = NULL;"
 """The step from form 3, the one of 0.2.0: a move no longer records the links that it rewrote."""
 
 INODE = "inode:"
-"""How the state begins of what is only moved."""
+"""The beginning of the state of a file that is only moved."""
 
 BY_ITSELF = "capture"
 """The verb of entries that nobody asked for. An undo takes such an entry back only by its number."""
@@ -78,11 +78,7 @@ _LINEAGE = """
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """
-    A file's bytes before and after (None: no file), and its mode before.
-
-    A text in place of bytes is their sha256, of a file that the journal does not keep, or what `inode_of` returns.
-    """
+    """A file's bytes before and after (None: no file; a text: sha256 or `inode_of`), and its mode before."""
 
     path: str
     before: bytes | str | None
@@ -92,7 +88,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A recorded change: sha256 of texts, which `Journal.text` returns while they are kept, or what `inode_of` does."""
+    """A recorded change: sha256 of texts, which `Journal.text` returns while they are kept, or states of `inode_of`."""
 
     path: str
     before: str | None
@@ -108,7 +104,7 @@ class Trace:
 @dataclass(frozen=True, slots=True)
 class Entry:
     """
-    What one command or tool changed; `at` is in seconds since 1970.
+    The changes of one command or tool; `at` is in seconds since 1970.
 
     `traces` has one item a file, from its first state to its last. `undoes` is the entry that this one undid.
     `is_whole` is false while the command runs, and for good if it was killed. `session` is the client's, "" for none.
@@ -200,7 +196,9 @@ class Journal:
             self._here.draft = None
 
     def note(self, changes: Sequence[Change]) -> list[int]:
-        """Record changes before they are made, in the open entry. Return numbers for `retract`. Raises StorageError."""
+        """
+        Record changes before they are made, in the open entry; return their numbers for `discard`. Raises StorageError.
+        """
         draft = self._here.draft
         if draft is None:
             with self.entry("change"):
@@ -241,9 +239,7 @@ class Journal:
     @contextlib.contextmanager
     def reverting(self) -> Iterator[None]:
         """
-        Inside, this thread reverts what it recorded, even if the journal cannot be written, as on a full disk.
-
-        The reverted change is on record already, and the file shows that it was not made.
+        Let this thread revert what it recorded, even if the journal cannot be written: the old states are on record.
         """
         self._here.reverts = True
         try:
@@ -251,7 +247,7 @@ class Journal:
         finally:
             self._here.reverts = False
 
-    def retract(self, numbers: Sequence[int]) -> None:
+    def discard(self, numbers: Sequence[int]) -> None:
         """Delete the record of changes that were not made."""
         with self._database.transaction() as connection:
             connection.executemany("DELETE FROM changes WHERE change = ?", [(number,) for number in numbers])
@@ -304,7 +300,7 @@ class Journal:
         connection.execute(f"{sql} (SELECT entry FROM changes WHERE path = :label)", values)
 
     def compact(self) -> None:
-        """Write the file anew, so that nothing is left of deleted texts. Raises StorageError."""
+        """Write the file anew, without deleted texts. Raises StorageError."""
         self._database.vacuum(BUSY_SECONDS)
 
     # -- reading
@@ -428,7 +424,7 @@ def _build(connection: Any, form: int) -> None:
 
 
 def inode_of(place: Path) -> str:
-    """Return what stands for a file, a folder or a link that is only moved, whatever is in it."""
+    """Return the state of a file, a folder or a link that is only moved, whatever is in it."""
     return f"{INODE}{os.lstat(place).st_ino}"
 
 

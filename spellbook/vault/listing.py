@@ -25,8 +25,8 @@ class Listing:
     One walk over the vault.
 
     `files` by path; `faults` of files that could not be examined; `hidden` are folders that could not be listed, so
-    their files do not count as deleted; `litter` are temporary files that a killed process left; `left_out` names
-    linked folders, and the first of the conflict copies.
+    their files do not count as deleted; `litter` are temporary files of killed processes; `left_out` names linked
+    folders, and the first of the conflict copies.
     """
 
     files: dict[str, Stamp]
@@ -44,8 +44,8 @@ def walk(root: Path, ignored: IsLeftOut | None) -> Listing:
     """
     List every note file of the vault at `root` by its path there.
 
-    Dot-folders, links to folders, bins, what is `ignored` and conflict copies are left out. A note that iCloud holds
-    back has the stamp of its placeholder. Raises VaultNotFound if the root itself cannot be listed.
+    Dot-folders, links to folders, bins, `ignored` paths and conflict copies are left out. A note that iCloud holds back
+    has the stamp of its placeholder. Raises VaultNotFound if the root itself cannot be listed.
     """
     files: dict[str, Stamp] = {}
     faults: list[Fault] = []
@@ -84,11 +84,7 @@ def walk(root: Path, ignored: IsLeftOut | None) -> Listing:
 def listed(
     root: Path, folders: list[str], hidden: list[str], faults: list[Fault]
 ) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
-    """
-    Yield `folders`, which may grow meanwhile, each with its entries; add those that cannot be listed to the others.
-
-    Raises VaultNotFound if the root itself cannot be listed.
-    """
+    """Yield `folders`, growing, each with its entries; others go to `hidden` and `faults`. Raises VaultNotFound."""
     while folders:
         folder = folders.pop()
         try:

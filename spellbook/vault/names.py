@@ -1,4 +1,4 @@
-"""Names of files: what is a note by its name, and what every system accepts. Pure."""
+"""Names of files: notes by name, and names that every system accepts. Pure."""
 
 from __future__ import annotations
 
@@ -42,15 +42,11 @@ COPY = re.compile(
 _MARK = re.compile(r"[.(（~_]")  # a quick check first: every copy's name has one of these, most names have none
 _OTHERS = r"[#@]recycle|\$recycle\.bin|@eadir|__macosx|thumbs\.db|desktop\.ini|logseq/(?:bak|version-files)"
 BIN = re.compile(rf"(?i)(?:^|/)(?:{_OTHERS})(?:/|$)")
-"""Finds a folder, or a file, of what other programs deleted, backed up, or keep for themselves."""
+"""Finds a folder, or a file, that other programs deleted, backed up, or keep for themselves."""
 
 
 def safe_name(text: str, most: int = MOST - 3) -> str:
-    """
-    Return `text` as a file name that Windows, macOS, Linux and Obsidian accept, at most `most` bytes of UTF-8.
-
-    Case, blanks and signs stay as they are written. A note of this name is never taken for a conflict copy.
-    """
+    """Return `text` as a file name for every system and Obsidian, at most `most` bytes, no conflict copy's."""
     name = _FORBIDDEN.sub("-", composed(_UNSEEN.sub("", text)))
     name = re.sub(r"\s+", " ", name.encode("utf-8", "ignore").decode())
     name = COPY.sub(lambda copy: re.sub("[.()（）_]", "-", copy[0]), name).strip(_EDGES)

@@ -1,8 +1,4 @@
-"""
-Obsidian's settings of a vault: files that are no notes, and names of daily notes.
-
-They match paths of the vault alone. A setting that cannot be used has no effect; `problems` names it. Only read.
-"""
+"""Obsidian's settings of a vault: files that are no notes, and names of daily notes. Unusable ones are `problems`."""
 
 from __future__ import annotations
 
@@ -40,11 +36,9 @@ _PERIODS = {
 @dataclass(frozen=True, slots=True)
 class ObsidianSettings:
     """
-    The settings as they were when they were read.
+    The settings when they were read: paths below `prefixes` (small letters) or matching `expressions` are no notes.
 
-    Paths that begin with one of `prefixes`, in small letters, are no notes, nor are those that one of `expressions`
-    matches; `templates` are the prefixes of templates. `formats` are the folders of daily notes with the formats of
-    their names.
+    `templates` are the prefixes of templates. `formats` are the folders of daily notes with the formats of their names.
     """
 
     prefixes: tuple[str, ...] = ()
@@ -54,7 +48,9 @@ class ObsidianSettings:
     templates: tuple[str, ...] = ()
 
     def leaves_out(self) -> IsLeftOut | None:
-        """Return what says whether a path is no note, None if none is left out. A folder's path ends in `/`."""
+        """
+        Return a function that says whether a path is no note, None if none is left out. A folder's path ends in `/`.
+        """
         if not (self.prefixes or self.expressions):
             return None
 
@@ -77,7 +73,7 @@ class Obsidian:
         self._leaves_out: IsLeftOut | None = None
 
     def patterns(self) -> IsLeftOut | None:
-        """Return what the files leave out now, None if nothing."""
+        """Return the patterns of the files now, None for none."""
         seen = tuple(map(_stamp, self._files))
         if seen != self._seen:
             self._leaves_out = read(self._root).leaves_out() if any(seen) else None
@@ -86,7 +82,7 @@ class Obsidian:
 
 
 def read(root: Path) -> ObsidianSettings:
-    """Read the settings of the vault at `root`; what cannot be read, or is not used, is a problem and no error."""
+    """Read the settings of the vault at `root`; an unreadable or unused one is a problem and no error."""
     reasons: list[str] = []
     files = {name: _load(root, name, reasons) for name in OBSIDIAN}
     prefixes: list[str] = []

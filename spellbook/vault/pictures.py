@@ -1,8 +1,8 @@
 """
 Pictures of the vault, for notes that show them. They are only read.
 
-A picture is shown in a note that embeds exactly this file, and that whoever asks may see. It lies in the vault by
-itself: no link leads to it, no folder on its way is hidden or ignored. What it is, its first bytes say.
+A picture is shown in a visible note that embeds exactly this file. It lies in the vault by itself: no link leads to it,
+no folder above it is hidden or ignored. Its first bytes decide its type.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def read(vault: Folder, note: str, path: str) -> Picture:
     """
     Return the picture at `path`, which the note at the path `note` embeds.
 
-    Raises MemoryNotFound if it embeds no such file, UnreadableNote for what is no picture or too large, and what
-    `embedded` does.
+    Raises MemoryNotFound if it embeds no such file, UnreadableNote for another type or a large file, and as `embedded`
+    does.
     """
     folder = vault.attachments
     if folder is None or not path or path not in embedded(vault, note).values():

@@ -1,9 +1,4 @@
-"""
-Take changes back: give files the states that they had, as the journal recorded them.
-
-The journal keeps the texts of notes. Other files that a change replaced or removed lie in the trash, and come back from
-there.
-"""
+"""Reverse changes: notes by the journal's texts, other replaced or removed files from the trash."""
 
 from __future__ import annotations
 
@@ -32,13 +27,13 @@ class Step:
 
     path: str
     now: str | None
-    then: str | None
+    earlier: str | None
     mode: int
     text: bytes | None = None
 
 
 def states(vault: Folder, path: str) -> set[str]:
-    """Return the states by which a trace may name what is at `path`, none if there is nothing."""
+    """Return the states that a trace may name for the file at `path`, none if there is nothing."""
     place = vault.root.joinpath(*path.split("/"))
     found: set[str] = set()
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -53,13 +48,13 @@ def revert(vault: Writer, steps: Sequence[Step], *, hard: bool = False) -> None:
     """
     Make the steps. A file that only moved goes back with its times. Raises Conflict, StorageError.
 
-    Other files than notes that a change added go to the trash. With `hard` they are deleted, and errors are logged:
-    the change failed.
+    Added files other than notes go to the trash. With `hard` they are deleted, and errors are logged: the change
+    failed.
     """
     trash = Trash(vault)
-    going = [step for step in steps if step.then is None]
-    coming = [step for step in steps if step.then is not None]
-    wanted = {step.then for step in coming}
+    going = [step for step in steps if step.earlier is None]
+    coming = [step for step in steps if step.earlier is not None]
+    wanted = {step.earlier for step in coming}
     aside: set[str] = set()
     sources = [(step.now, step.path) for step in going if step.now in wanted]
     homes = {step.path for step in coming}
@@ -71,9 +66,9 @@ def revert(vault: Writer, steps: Sequence[Step], *, hard: bool = False) -> None:
             _remove(trash, step, hard=hard)
     moves = {state for state, _ in sources}
     # Files that move first: they may stand where others come back.
-    for step in sorted(coming, key=lambda step: (step.now is not None, step.then not in moves)):
+    for step in sorted(coming, key=lambda step: (step.now is not None, step.earlier not in moves)):
         with _logged(hard):
-            other = next((other for other in coming if other.now == step.then), None)
+            other = next((other for other in coming if other.now == step.earlier), None)
             if other is None or step.now is not None:
                 is_gone = step.path in aside
                 _bring_back(trash, replace(step, now=None) if is_gone else step, sources, hard=hard)
@@ -91,7 +86,7 @@ def revert(vault: Writer, steps: Sequence[Step], *, hard: bool = False) -> None:
 
 @contextlib.contextmanager
 def _logged(is_failure: bool) -> Iterator[None]:
-    """Log errors when a change that failed is taken back, whose own error is raised; else raise them."""
+    """Log errors of reverting a failed change, whose own error is raised; else raise them."""
     try:
         yield
     except (SpellbookError, OSError) as error:
@@ -121,14 +116,14 @@ def _remove_empty(place: Path) -> None:
 
 
 def _bring_back(trash: Trash, step: Step, sources: list[tuple[str | None, str]], *, hard: bool) -> None:
-    vault, then = trash.vault, step.then or ""
-    source = next((path for state, path in sources if state == then), None) if step.text is None else None
-    if source is not None and (step.now is None or then.startswith(INODE)):
+    vault, earlier = trash.vault, step.earlier or ""
+    source = next((path for state, path in sources if state == earlier), None) if step.text is None else None
+    if source is not None and (step.now is None or earlier.startswith(INODE)):
         _remove(trash, step, hard=hard)
         _remove_empty(vault.root.joinpath(*step.path.split("/")))
-        vault.move(source, step.path, then)
-        sources.remove((then, source))
-    elif (text := step.text or vault.journal.text(then)) is not None:
+        vault.move(source, step.path, earlier)
+        sources.remove((earlier, source))
+    elif (text := step.text or vault.journal.text(earlier)) is not None:
         vault.put(step.path, text, step.now, step.mode)
         if step.now is not None:
             with contextlib.suppress(OSError):

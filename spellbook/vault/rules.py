@@ -1,8 +1,8 @@
 """
-Which paths belong to a vault, and which an import, a restore or an undo may write.
+Rules for paths: which belong to a vault, and which an import, a restore or an undo may write. Pure.
 
 These are the files that a walk reads, and the vault's own settings. Dot-folders contain programs (`.git/hooks`,
-Obsidian's plugins, tasks of VS Code), so nothing is written into one, under any name that a disk accepts for it. Pure.
+Obsidian's plugins, tasks of VS Code), so nothing is written into one, under any name that a disk accepts for it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ TRASH = ".trash"
 
 SETTINGS = frozenset({IGNORE_FILE, f"{MARKER}/config.toml", f"{MARKER}/queries.yaml", f"{MARKER}/synonyms.yaml"})
 """
-All that belongs to a vault beside its notes and their files; nothing else in `.spellbook/` does.
-
-`queries.yaml` is a person's, and is not read. Vaults, snapshots and exports of 0.2.0 have it.
+Everything else that belongs to a vault; nothing else in `.spellbook/` does. `queries.yaml`, which 0.2.0 has, is not
+read.
 """
 
 _UNSEEN = re.compile("[\u00ad\u034f\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")

@@ -1,5 +1,5 @@
 """
-The part of a vault that a limited token sees, as if it were a vault of its own. It is only read.
+The part of a vault that a limited token sees, as a vault of its own. It is only read.
 
 The vault's index lists the files; the content of each is checked again when it is read. Other notes, attachments, the
 trash and the journal are not there. Code that lists or opens files by itself finds nothing: `root` does not exist.
@@ -21,7 +21,7 @@ class Shown(Vault):
     """
     The notes of the folder `lies_in` that `listed` returns, with their stamps, as of the last `walk`.
 
-    `is_shown` is asked for the path and the bytes of each that is read. `state` holds an empty journal.
+    `is_shown` gets the path and the bytes of each note that is read. `state` holds an empty journal.
     """
 
     is_only_read = True

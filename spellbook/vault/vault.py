@@ -95,8 +95,8 @@ class Vault(Writer):
         """
         Write a new note `<folder>/<name>.md` and return its path in the vault.
 
-        Characters that file systems refuse are replaced, and a number is added to a name that is taken. Raises as
-        `check_new` does, and StorageError if the disk fails.
+        Characters that file systems refuse are replaced, and a number is added to a used name. Raises as `check_new`
+        does, and StorageError.
         """
         self.check_new(folder, name)
         return self.write_numbered(names.safe_parts(folder), name, data)

@@ -1,8 +1,8 @@
 """
-The changes of single files, each of which leaves the old file or the new one, complete, even after a crash.
+Changes of single files: each leaves the complete old or new file, even after a crash.
 
 There is one writer at a time, and each change is recorded in the journal before it is made. A file that another program
-changed in the meantime is never overwritten.
+changed meanwhile is never overwritten.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _AT_ONCE = 16
 """Files written in parallel: 25 times as fast as one by one, measured with an fsync for each."""
 
 _SAVE_SECONDS = 0.3
-"""How old an empty file is at least that is replaced."""
+"""Least age of an empty file that is replaced."""
 
 
 class Writer(Folder):
@@ -80,7 +80,7 @@ class Writer(Folder):
             yield
         except Exception:  # after an interrupt the change may have been made; as after a kill, the file shows it
             with contextlib.suppress(StorageError):
-                self.journal.retract(numbers)
+                self.journal.discard(numbers)
             raise
 
     def _expect(self, path: str, expected: str) -> bytes:
@@ -91,7 +91,7 @@ class Writer(Folder):
         return data
 
     def read_for_log(self, path: str, expected: str) -> bytes | str:
-        """Return a note's bytes, or `expected` for what the journal does not keep. Raises Conflict."""
+        """Return a note's bytes, or `expected` for a file that the journal does not keep. Raises Conflict."""
         if expected.startswith(INODE):
             now = inode_of(self.root.joinpath(*path.split("/")))
         elif is_logged(path, self.locate(path)):
@@ -113,8 +113,8 @@ class Writer(Folder):
         """
         Replace the bytes of many notes, in parallel; return the error of each path that could not be written.
 
-        `texts` has for each path the new bytes and the `digest` of the present ones; where that differs, the error is
-        a Conflict and the file stays as it is.
+        `texts` has for each path the new bytes and the `digest` of the present ones; another present digest is a
+        Conflict.
         """
         from concurrent.futures import ThreadPoolExecutor
 
@@ -134,7 +134,7 @@ class Writer(Folder):
                     if reason is not None:
                         failed[change.path] = reason
                         with contextlib.suppress(StorageError):
-                            self.journal.retract([number])
+                            self.journal.discard([number])
                 [*pool.map(disk.sync_folder, {self._real(change.path).parent for change in changes})]
         return failed
 
@@ -181,9 +181,9 @@ class Writer(Folder):
         Write a file of any kind and size to exactly this path, which must be free, or have the hash `expected`.
 
         Raises PathOutsideVault for a path that is not `admitted`, and Conflict if something else is there. Permissions
-        are restricted by `rules`. Neither applies to the vault's `own` files, on their way to or from the trash.
-        If `pieces` raises, nothing is written. The journal keeps the texts of notes, and of other files only hashes.
-        Without `sync`, the caller syncs the folder after placing many files.
+        are restricted by `rules`. Neither applies to the vault's `own` files, on their way to or from the trash. If
+        `pieces` raises, nothing is written. The journal keeps the texts of notes, and of other files only hashes.
+        Without `sync`, the caller syncs the folder after many files.
         """
         place = Path(os.path.realpath(self.locate(path, known=True))) if own else self.admitted(path)
         with self.exclusive(), disk.explain_errors(path):
@@ -236,7 +236,9 @@ class Writer(Folder):
     # -- moving and deleting
 
     def move(self, path: str, to: str, expected: str) -> None:
-        """Move what has this state (see `Trace`). Raises Conflict, nothing done, if it changed or `to` is taken."""
+        """
+        Move the file with this state (see `Trace`). Raises Conflict, nothing done, if it changed or `to` is in use.
+        """
         source = self.root.joinpath(*path.split("/")) if expected.startswith(INODE) else self.locate(path)
         self.locate(to)
         self.check_target(to)

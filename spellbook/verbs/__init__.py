@@ -1,1 +1,1 @@
-"""The verbs as every door offers them: what each takes, with defaults, bounds and help, its right and its result."""
+"""The verbs for every door: the arguments of each, with defaults, bounds and help, its right and its result."""

@@ -1,4 +1,4 @@
-"""The verbs of whoever runs a server: figures, errors, upkeep and caches. They are offered over HTTP alone."""
+"""The verbs of a server's administrator: figures, errors, upkeep and caches. They are offered over HTTP alone."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from spellbook.verbs.declare import choice, flag, needed, number, share, text, t
 
 MOST_DAYS = 36_500
 RANGES = {"1h": 1, "24h": 24, "7d": 168, "30d": 720}
-"""The times that figures are of, in hours."""
+"""Periods of figures, in hours."""
 
 ENOUGH = 20
-"""Of fewer calls, a share that failed says nothing, and neither does a percentile of their times. By hand."""
+"""Fewer calls give no share of failures and no percentile of times. By hand."""
 
 _RANGE = choice("Of which time.", " ".join(RANGES), "24h")
 _CACHE = choice("Which cache.", "search embedding all", "all")

@@ -20,7 +20,7 @@ _SAME = (
     ("limit", "top_k", "max_results"),
     ("source", "url"),
 )
-"""Names of one argument. Ours is `id`; sets of tools that were described elsewhere list their own."""
+"""Names of one argument. Ours is `id`; toolsets that were described elsewhere list their own."""
 
 _OF_CURSOR = "random_string"
 """The argument that Cursor sends to a tool without arguments."""
@@ -34,11 +34,7 @@ def is_absent(value: object) -> bool:
 
 
 def own(given: Mapping[str, Any], takes: Set[str], verb: str) -> dict[str, Any]:
-    """
-    Return arguments by the names that a verb `takes`, of which each has several.
-
-    Raises InvalidInput, which begins with the name, for one that is unknown, or names an argument a second time.
-    """
+    """Return arguments by the names that a verb `takes`. Raises InvalidInput for an unknown or a repeated one."""
     arguments = {name: value for name, value in given.items() if name in takes}
     for name in given.keys() - takes - {_OF_CURSOR}:
         known = next((same for group in _SAME if name in group for same in group if same in takes), "")

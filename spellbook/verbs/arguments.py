@@ -1,8 +1,4 @@
-"""
-Arguments that several verbs share: their defaults, bounds and help, for all doors.
-
-A bound that a room checks for programs in Python too has its name in `settings.limits`.
-"""
+"""Arguments that several verbs share: defaults, bounds and help, for all doors; see also `settings.limits`."""
 
 from __future__ import annotations
 

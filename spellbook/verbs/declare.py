@@ -1,8 +1,8 @@
 """
 The form in which a verb is declared, once for every door.
 
-It is plain, so that the command line loads nothing for it. The server makes pydantic's types of it
-(`server.arguments`), the command line its options (`cli.app.option`).
+It is plain, so that the command line loads nothing for it: the server makes pydantic's types of it, the command line
+its options (`cli.app.option`).
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ MOST_LETTERS = 200_000
 @dataclass(frozen=True, slots=True)
 class Argument:
     """
-    One argument of a verb: its kind, what it is for, its default and its bounds.
+    One argument of a verb: its kind, its purpose (`about`), its default and its bounds.
 
     `least` and `most` bound a number, `most` the letters of a text, of each text of a list, or of an object as JSON;
     `items` the texts of a list, `apart` the pattern that divides one text given for it. `of_tools` is another `most`
-    for what a model gives. `typed` is the help on the command line, where the form differs. `schema` is the JSON Schema
-    of an object beyond its type. What `is_asked` is listed as required, and the verb says what to do without it. What
-    is not `is_listed` is taken, and not told to models.
+    for a model's text. `typed` is the help on the command line, where the form differs. `schema` is the JSON Schema of
+    an object beyond its type. An `is_asked` argument is listed as required, and the verb says what to do without it. An
+    argument that is not `is_listed` is accepted, but models do not see it.
     """
 
     kind: Kind
@@ -65,7 +65,7 @@ class Argument:
 
 
 def text(about: str, most: int = 2_000, default: str | None = "", **more: Any) -> Argument:
-    """Return a text that may be left out; with the default None an empty text is one that was given."""
+    """Return an optional text; with the default None an empty text counts as given."""
     return Argument("text", about, default, most=most, **more)
 
 
@@ -75,7 +75,7 @@ def needed(about: str, most: int = MOST_ID, **more: Any) -> Argument:
 
 
 def texts(about: str, most: int = 1_000, items: int = 100, default: Any = None, **more: Any) -> Argument:
-    """Return a list of texts that may be left out."""
+    """Return an optional list of texts."""
     return Argument("texts", about, default, most=most, items=items, **more)
 
 
@@ -85,7 +85,7 @@ def number(about: str, default: int | None, least: int, most: int) -> Argument:
 
 
 def share(about: str, **more: Any) -> Argument:
-    """Return a number that need not be whole and may be left out, from 0 to 1 if nothing else is said."""
+    """Return an optional number, from 0 to 1 by default."""
     return Argument("share", about, **{"default": None, **more})
 
 
@@ -109,23 +109,14 @@ def mapping(
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """
-    A verb: its name, the right that it needs, and its arguments.
-
-    Most are named as the method of `Spellbook` that they are.
-    """
+    """A verb: its name, mostly that of its method of `Spellbook`, the right that it needs, and its arguments."""
 
     name: str
     right: Right
     arguments: Mapping[str, Argument]
 
     def taken(self, function: Callable[..., Any], names: Mapping[str, str]) -> dict[str, Argument]:
-        """
-        Return the arguments that a door's function takes, by the door's names.
-
-        They are those of its parameters; with `**`, all that it does not name are among them. `names` has the names of
-        the door that differ, each with the table's.
-        """
+        """Return a door's arguments by its `names` (door's: table's): its parameters, with `**` all others."""
         parameters = inspect.signature(function).parameters.values()
         own = {names.get(parameter.name, parameter.name) for parameter in parameters}
         takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
@@ -140,8 +131,8 @@ class Verb:
 
     def unlisted(self, *names: str) -> Verb:
         """Return the verb for a door that takes some arguments without listing them."""
-        told = {name: argument.but(is_listed=name not in names) for name, argument in self.arguments.items()}
-        return replace(self, arguments=told)
+        arguments = {name: argument.but(is_listed=name not in names) for name, argument in self.arguments.items()}
+        return replace(self, arguments=arguments)
 
 
 def verb(name: str, right: Right = "read", /, **arguments: Argument) -> Verb:

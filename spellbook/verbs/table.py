@@ -1,8 +1,4 @@
-"""
-The verbs of a vault and what they take. No door states a bound, a default or a help of its own for these.
-
-A bound that a room checks for programs in Python too has its name in `settings.limits`.
-"""
+"""The verbs of a vault and what they take. No door states a bound, a default or a help of its own for these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server does beside answering: watch the vault, and load the model once somebody asks."""
+"""Background work of a server: watch the vault, and load the model once somebody asks."""
 
 from __future__ import annotations
 

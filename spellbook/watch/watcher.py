@@ -43,7 +43,7 @@ QUIET = 0.3
 MOST_WAIT = 2.0
 """Seconds for which a stream of events can put that off."""
 
-FULL_LOOK = processes.BELIEVED / 2
+FULL_SCAN = processes.BELIEVED / 2
 """Seconds between scans of everything, whatever the events were."""
 
 AGAIN = 2.0
@@ -55,13 +55,13 @@ SETTLE_AFTER = 1.5
 SNAPSHOT_AFTER = 120.0
 """Seconds until a process that watches first checks whether the day's snapshot is there."""
 
-SNAPSHOT_LOOK = 1800.0
+SNAPSHOT_CHECK = 1800.0
 """Seconds between such checks."""
 
 RELEASE_AFTER = 600.0
 """Seconds without a question or a new vector before the memory for them is freed."""
 
-RELEASE_LOOK = 60.0
+RELEASE_CHECK = 60.0
 """Seconds between checks of this."""
 
 _MOST_NAMED = 3
@@ -153,7 +153,7 @@ class Watcher:
         try:
             self._observe()
             self._hints.everything()  # observe first, scan second: nothing falls between
-            next_full = time.monotonic() + FULL_LOOK
+            next_full = time.monotonic() + FULL_SCAN
             missed: list[str] = []
             while not self._stopping.is_set():
                 self._hints.wake.wait(1.0)
@@ -169,7 +169,7 @@ class Watcher:
                     missed = [] if is_well else [*dict.fromkeys(paths)]
                     if full or not is_well:
                         # Without events, scan as often as costs no more than some per cent of a processor.
-                        wait = FULL_LOOK if self._announce(is_well) else max(AGAIN, 20 * self._scan_seconds)
+                        wait = FULL_SCAN if self._announce(is_well) else max(AGAIN, 20 * self._scan_seconds)
                         next_full = time.monotonic() + wait
                     self.begun.set()
         finally:
@@ -272,7 +272,7 @@ class Watcher:
         """Take the day's snapshot, if this process watches; after a kill, the next one uses what it left."""
         wait, config = SNAPSHOT_AFTER, self._book.config
         while (config.snapshots or config.forget_working) and not self._stopping.wait(wait):
-            wait = SNAPSHOT_LOOK
+            wait = SNAPSHOT_CHECK
             with self._reporting("keep"):
                 if self._is_elected and config.snapshots and self._book.snapshots.is_due():
                     self._book.snapshots.create()
@@ -281,9 +281,9 @@ class Watcher:
 
     def _rest(self) -> None:
         """Keep a process small that is not asked: several clients may hold one open all day."""
-        while not self._stopping.wait(RELEASE_LOOK):
+        while not self._stopping.wait(RELEASE_CHECK):
             # Where nobody asks, the model is there for a saved note alone, which loads it again in .3 s.
-            unused = RELEASE_AFTER if self._book.loaded else RELEASE_LOOK
+            unused = RELEASE_AFTER if self._book.loaded else RELEASE_CHECK
             self._book.release(time.monotonic() - unused)
 
     @contextlib.contextmanager
@@ -325,7 +325,7 @@ class Watcher:
                     observer.stop()
         else:
             self._observer = observer
-        self._next_try = time.monotonic() + max(FULL_LOOK, 20 * (time.monotonic() - started))
+        self._next_try = time.monotonic() + max(FULL_SCAN, 20 * (time.monotonic() - started))
 
     def _refuse(self, place: str, error: OSError) -> None:
         """Note that a folder cannot be watched; called from whichever thread tried."""
@@ -357,7 +357,7 @@ class Watcher:
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
-    """What tells a folder from another one of the same name; None if there is none."""
+    """Return the identity of a folder, which differs from another one of the same name; None if there is none."""
     try:
         status = os.stat(folder)
     except OSError:

@@ -296,7 +296,7 @@ def test_prune_killed(vault):
 def test_whoever_watches_takes_one_a_day(vault, monkeypatch):
     """Of several processes with the vault open, one takes one snapshot a day; none where `snapshots = false`."""
     monkeypatch.setattr(watcher, "SNAPSHOT_AFTER", 0.01)
-    monkeypatch.setattr(watcher, "SNAPSHOT_LOOK", 0.02)
+    monkeypatch.setattr(watcher, "SNAPSHOT_CHECK", 0.02)
     grow(vault, {"a.md": b"a"})
     with (
         books.open(vault, embedder="hash") as one,

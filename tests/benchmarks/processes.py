@@ -28,7 +28,7 @@ from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.library.book import Spellbook
 from spellbook.mcp.names import TOOLSETS
-from spellbook.watch.watcher import FULL_LOOK, QUIET, RELEASE_LOOK, SETTLE_AFTER
+from spellbook.watch.watcher import FULL_SCAN, QUIET, RELEASE_CHECK, SETTLE_AFTER
 from tests.benchmarks.children import Server
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes
@@ -186,10 +186,10 @@ def watching(bench: Bench) -> Iterator[Figure]:
         yield Figure("watcher: saved note in Chroma", followed, most=5)
         time.sleep(6)  # Chroma and the cache catch up
         used, started = processor(child.pid), time.perf_counter()
-        time.sleep(2 * FULL_LOOK)
+        time.sleep(2 * FULL_SCAN)
         idle = (processor(child.pid) - used) / (time.perf_counter() - started)
         yield Figure("watcher: idle CPU", idle * 100, "%", most=0.5)
-        time.sleep(2 * RELEASE_LOOK - 2 * FULL_LOOK)
+        time.sleep(2 * RELEASE_CHECK - 2 * FULL_SCAN)
         after = resident(child.pid)
         also = f"{before:.0f} MB before the first save"
         yield Figure("watcher: memory two minutes after saves", after, "MB", most=before + 10, also=also)

@@ -16,7 +16,7 @@ def read(data: bytes, offset: int = 0, *, is_over: bool = True) -> list[Exchange
 
 
 def pairs(data: bytes, **options: bool) -> list[tuple[str, str]]:
-    return [(each.said, each.answer) for each in read(data, **options)]
+    return [(each.prompt, each.answer) for each in read(data, **options)]
 
 
 def blocks(*texts: str, **more: object) -> list[object]:
@@ -168,7 +168,7 @@ def test_a_part_at_a_time() -> None:
         first, offset, is_end = transcripts.read(io.BytesIO(data[:cut]), 0, is_over=False)
         rest, end, _ = transcripts.read(io.BytesIO(data), offset, is_over=True)
         assert is_end
-        assert [(each.said, each.answer) for each in (*first, *rest)] == [ROTATE, DEPLOY, BILLING]
+        assert [(each.prompt, each.answer) for each in (*first, *rest)] == [ROTATE, DEPLOY, BILLING]
         assert end == len(data)
 
 

@@ -86,7 +86,7 @@ def test_chroma_catches_up_and_finds(begun, tmp_path):
     store.rows += as_rows(block[30:], 30)
     assert (chroma.catch_up(store, 100), chroma.seq) == (5, 40)
     assert chroma.nearest(block[35], 40) == [f"k{i}" for i in np.argsort(-(block @ block[35]))]
-    assert chroma.collection.configuration_json["hnsw"]["ef_search"] == chromas.LOOKED_AT
+    assert chroma.collection.configuration_json["hnsw"]["ef_search"] == chromas.EF_SEARCH
 
 
 def test_chroma_catches_up_a_little_at_a_time(begun, monkeypatch):

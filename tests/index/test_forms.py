@@ -38,7 +38,7 @@ def older(vault, write_note, tmp_path):
         catalog, now = index.catalog, time.time()
         catalog.usage.opened(["a"])
         catalog.sessions.begin("one", 3600, "ko")
-        catalog.vectors.spare(sorted({key for key, _ in catalog.vectors.changes(0)})[:1], 3)
+        catalog.vectors.keep_unused(sorted({key for key, _ in catalog.vectors.changes(0)})[:1], 3)
         catalog.vectors.set_left("another")
         catalog.usage.add({("search", 32): 5}, [Failures(FailureKind("X", "show", "cli", "no"), 1, now, now)])
         catalog.usage.resolve(catalog.usage.failures()[0].kind.id, "me", "done")

@@ -203,21 +203,21 @@ def test_both_doors_count_their_errors(vault: Path, book: Spellbook) -> None:
 
 
 def test_the_last_look_at_the_folder_is_known(vault: Path, write_note: Write) -> None:
-    """`looked_at` is when the whole folder was last looked at, by a search, or by a reindex with nothing to do."""
+    """`scanned_at` is when the whole folder was last looked at, by a search, or by a reindex with nothing to do."""
     write_note("a.md", "The copper harbour.", age=100)
     with books.open(vault, embedder="hash") as book:
-        assert book.index.looked_at() is None
+        assert book.index.scanned_at() is None
         book.find("copper")
         first = book.stats()["looked_at"]
         assert abs(dt.datetime.fromisoformat(first).timestamp() - time.time()) < 60
-        os.utime(book.config.state / seal.LOOKED, (1, 1))
+        os.utime(book.config.state / seal.SCANNED, (1, 1))
         watched(book)
         book.find("copper")  # a watcher's vault is not looked at again
         assert book.stats()["looked_at"][:4] in {"1969", "1970"}
     for _ in range(3):
-        os.utime(book.config.state / seal.LOOKED, (1, 1))
+        os.utime(book.config.state / seal.SCANNED, (1, 1))
         CliRunner().invoke(main, ["--vault", str(vault), "reindex"])
-        assert book.index.looked_at() != 1
+        assert book.index.scanned_at() != 1
 
 
 def test_a_count_never_disturbs() -> None:

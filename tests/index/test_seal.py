@@ -238,12 +238,12 @@ def test_a_reindex_with_nothing_to_do_writes_nothing(sealed, monkeypatch):
     """A no-op reindex changes no byte of the index; it lists each folder once and opens no note."""
     catalog = state(sealed) / "catalog.db"
     before = catalog.stat().st_mtime_ns, catalog.read_bytes()
-    seen = seal.look(str(sealed), str(state(sealed)))
+    seen = seal.stamps(str(sealed), str(state(sealed)))
     run("--vault", sealed, "reindex")
     for options in ([], ["--json"], ["--quiet"]):
         reindex(sealed, *options)
     assert (catalog.stat().st_mtime_ns, catalog.read_bytes()) == before
-    assert seal.look(str(sealed), str(state(sealed))) == seen
+    assert seal.stamps(str(sealed), str(state(sealed))) == seen
     listed, scandir = [], os.scandir
 
     def noted(place):
@@ -251,9 +251,9 @@ def test_a_reindex_with_nothing_to_do_writes_nothing(sealed, monkeypatch):
         return scandir(place)
 
     monkeypatch.setattr(os, "scandir", noted)
-    for look in (lambda: seal.answer(str(sealed)), Vault(sealed, state(sealed)).walk):
+    for stamps in (lambda: seal.answer(str(sealed)), Vault(sealed, state(sealed)).walk):
         listed.clear()
-        look()
+        stamps()
         own = sorted(place.rstrip("/") for place in listed if place.startswith(str(sealed)))
         assert own == [str(sealed / folder).rstrip("/") for folder in ("", "deep", "deep/er")]
 

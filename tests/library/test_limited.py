@@ -639,12 +639,12 @@ def test_notes_are_scanned_when_notes_changed(vault: Path, write_note: Write) ->
     with books.open(vault, embedder="hash") as book:
         book.refresh()
         team = limited.seen_by(book, "team")
-        scanned = [team.index.looked_at()]
+        scanned = [team.index.scanned_at()]
         book.reindex()
         assert team.state().pending == 0
-        scanned.append(team.index.looked_at())
+        scanned.append(team.index.scanned_at())
         book.scribe({"text": "The quay is swept on Mondays.", "metadata": {"topic": "quay"}}, labels="derived")
-        scanned.append(team.index.looked_at())
+        scanned.append(team.index.scanned_at())
     assert scanned[0] == scanned[1] < scanned[2]
 
 

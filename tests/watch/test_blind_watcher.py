@@ -29,7 +29,7 @@ from pathlib import Path
 from spellbook.library import book
 from spellbook.watch import watcher
 
-watcher.FULL_LOOK = float(sys.argv[2])
+watcher.FULL_SCAN = float(sys.argv[2])
 with book.open(sys.argv[1], embedder="hash") as opened, watcher.Watcher(opened):
     for line in sys.stdin:  # raised from inside: only there is the limit this process's own
         name, number = line.split()

@@ -184,7 +184,7 @@ def test_what_was_asked_lately_stays(book, write_note):
 def test_a_watcher_lets_go(book, write_note, monkeypatch):
     """Any process releases its memory, whether or not it watches."""
     monkeypatch.setattr(watcher, "RELEASE_AFTER", 0.0)
-    monkeypatch.setattr(watcher, "RELEASE_LOOK", 0.01)
+    monkeypatch.setattr(watcher, "RELEASE_CHECK", 0.01)
     write_note("a.md", "text")
     book.search("text")
     with watcher.Watcher(book):
@@ -193,7 +193,7 @@ def test_a_watcher_lets_go(book, write_note, monkeypatch):
 
 def test_where_nobody_asks_the_model_goes_with_the_next_look(book, write_note, monkeypatch):
     """What was loaded to embed a saved note goes soon where nobody asks, and stays where somebody asked lately."""
-    monkeypatch.setattr(watcher, "RELEASE_LOOK", 0.01)
+    monkeypatch.setattr(watcher, "RELEASE_CHECK", 0.01)
     write_note("a.md", "text")
     book.search("text")
     local, _ = made()

@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Callback with
 @pytest.fixture(autouse=True)
 def _no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found is found by its event: the next look at everything is hours away."""
-    monkeypatch.setattr(watch, "FULL_LOOK", 10_000.0)
+    monkeypatch.setattr(watch, "FULL_SCAN", 10_000.0)
 
 
 @contextmanager
@@ -242,7 +242,7 @@ def test_everything_is_looked_at(book: Spellbook, vault: Path, monkeypatch: pyte
     note(unseen)
     (vault / "link.md").symlink_to(unseen)
     if cause == "now and then":
-        monkeypatch.setattr(watch, "FULL_LOOK", 0.5)
+        monkeypatch.setattr(watch, "FULL_SCAN", 0.5)
     with watching(book):
         note(unseen, "orchard")
         if cause == "the kernel drops events":

@@ -15,10 +15,10 @@ UNTOUCHED = "Nothing was imported."
 @dataclass(slots=True)
 class Incoming:
     """
-    A file as a source has it; its `pieces` are to be taken before the next file.
+    A file as a source has it; read its `pieces` before the next file.
 
-    `id` names a note that may have been moved or renamed since it was imported before; `category` is that of the note.
-    `sha256` is the hash of the file that it was made of, which the note keeps as `source_hash`.
+    `id` names a note that may have been moved since an earlier import; `category` is the note's. `sha256` is the hash
+    of the original, which the note keeps as `source_hash`.
     """
 
     path: str

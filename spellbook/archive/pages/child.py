@@ -50,10 +50,10 @@ def parse(
     **about: str,
 ) -> dict[str, str]:
     """
-    Return what a parser makes of `body`: `html.extract`, `pdf.extract` or `safe.safe`, by `kind`.
+    Return what `html.extract`, `pdf.extract` or `safe.safe` makes of `body`, by `kind`; `about` goes to the parser.
 
-    `what` names it in messages, `about` goes to the parser. `alive` is called now and then; if it raises, the child is
-    killed. Raises InvalidInput or FetchError as the parser does, and InvalidInput if it needs more than it may.
+    `what` names it in messages. `alive` is called now and then; if it raises, the child is killed. Raises InvalidInput
+    or FetchError as the parser does, and InvalidInput if it needs too much.
     """
     seconds = seconds or SECONDS[kind]
     about |= {"what": what} if kind == "pdf" else {}

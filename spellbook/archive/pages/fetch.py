@@ -47,10 +47,9 @@ _HEADERS = {
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """
-    What a server sent.
+    The answer of a server: `url` is where the redirects ended, `content_type` is `text/html` or `application/pdf`.
 
-    `url` is where the redirects ended, `content_type` is `text/html` or `application/pdf`, `charset` what the header
-    says of the encoding ("" if nothing), `canonical` the address that the header names as the page's own ("").
+    `charset` is the header's encoding, `canonical` the address that the header names as the page's own; "" for none.
     """
 
     body: bytes = field(repr=False)

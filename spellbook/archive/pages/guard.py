@@ -45,10 +45,10 @@ _ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})
 
 def public(address: str, port: int = 80) -> bool:
     """
-    Say whether an IP address is one of the public Internet, and the port one of web servers.
+    Say whether an IP address is public, and the port one of web servers.
 
     IPv6 is refused outside of global unicast, and where it can carry an IPv4 address. Whole networks need NAT64: there
-    the IPv4 address decides. `is_global` of the standard library misses those, and multicast.
+    the IPv4 address decides. `is_global` of the standard library misses these cases, and multicast.
     """
     ip = ipaddress.ip_address(address)
     if ip in _NAT64:

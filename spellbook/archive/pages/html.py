@@ -57,9 +57,9 @@ _ARTICLE = re.compile(r"(?i)(?:article|posting|report|page|review)$")
 
 def extract(body: bytes, url: str = "", charset: str = "") -> dict[str, str]:
     """
-    Return `title`, `markdown`, `author`, `published` (YYYY-MM-DD), `description`, `canonical` and `site` of a page.
+    Return `title`, `markdown`, `author`, `published` (YYYY-MM-DD), `description`, `canonical` and `site`, "" for none.
 
-    What is not known is "". Raises FetchError if there is no article.
+    Raises FetchError if there is no article.
     """
     import trafilatura
     from lxml import html
@@ -115,11 +115,7 @@ def extract(body: bytes, url: str = "", charset: str = "") -> dict[str, str]:
 
 
 def decoded(body: bytes, charset: str = "") -> str:
-    """
-    Return the text of a page, by its BOM, the header's `charset`, its `meta`, else by what fits.
-
-    A declared encoding is believed only if it fits: servers say UTF-8 or Latin-1 of pages in EUC-KR.
-    """
+    """Return the text of a page by its BOM, the header's `charset` or its `meta` if they fit, else by what fits."""
     for mark, name in (
         (codecs.BOM_UTF8, "utf-8"),
         (codecs.BOM_UTF16_LE, "utf-16-le"),
@@ -255,7 +251,6 @@ def _text(text: str | None) -> str:
 
 
 def _blocks(element: Any, url: str) -> Iterator[str]:
-    """Yield the blocks in an element; addresses in it are relative to `url`."""
     run = [_text(element.text)]
     for child in element:
         is_block = child.tag in _BLOCKS or (child.tag == "code" and _is_code_block(child))
@@ -272,7 +267,6 @@ def _blocks(element: Any, url: str) -> Iterator[str]:
 
 
 def _block(element: Any, url: str) -> Iterator[str]:
-    """Yield an element that is a block, as one or several."""
     if element.tag == "head":
         level = re.sub(r"\D", "", element.get("rend") or "") or "2"
         title = _line(element, url)
@@ -318,7 +312,7 @@ def _table(element: Any, url: str) -> Iterator[str]:
 
 
 def _within(element: Any, url: str) -> str:
-    """Return the content of an element within a line."""
+    """Return the content of an element inline."""
     return "".join([_text(element.text), *(_inline(child, url) + _text(child.tail) for child in element)])
 
 
@@ -348,6 +342,5 @@ def _inline(element: Any, url: str) -> str:
 
 
 def _is_code_block(code: Any) -> bool:
-    """Say whether code stands by itself, not in a line."""
     is_alone = code.getparent().tag in {"body", "main", "div", "quote"}
     return "\n" in "".join(code.itertext()).strip() or is_alone

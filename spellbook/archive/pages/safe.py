@@ -71,10 +71,10 @@ _ENTITY = re.compile(r"&(?=#?\w+;)")
 
 def safe(text: str) -> str:
     """
-    Return Markdown `text` as Markdown that runs and loads nothing, ended by a line feed ("" for nothing).
+    Return Markdown that runs and loads nothing, ended by a line feed ("" for nothing); safe text stays as it is.
 
-    Its own frontmatter is left out, and what lies in more than 100 lists and quotes. Safe text stays as it is. Hostile
-    text can take long and much memory: run it within limits (`child`).
+    Frontmatter is left out, and text in more than 100 lists and quotes. Hostile text can take long and much memory: run
+    it within limits (`child`).
     """
     text = _without_header(visible(text)).strip("\n")
     tokens = _parser().parse(text)
@@ -263,7 +263,6 @@ class PlainText(str):
 
 
 def _inline(tokens: Sequence[Token], label: str, line_end: str) -> str:
-    """Return a run of text as Markdown."""
     parts: list[str] = []
     opened: list[tuple[int, str]] = []  # where each open link begins, and its address
     for token in tokens:
@@ -301,9 +300,9 @@ def _inline(tokens: Sequence[Token], label: str, line_end: str) -> str:
 
 def join_parts(parts: Sequence[str], begins_line: bool = True) -> str:
     """
-    Return Markdown of `parts`, which are Markdown but for those that are `PlainText`.
+    Return Markdown of `parts`, which are Markdown unless they are `PlainText`.
 
-    Whether a character is harmless depends on its neighbours, so runs of plain text are escaped as a whole. With
+    Runs of plain text are escaped as a whole, since a character's neighbours decide whether it is harmless. With
     `begins_line`, the text must not start a list or a heading.
     """
     done = ""

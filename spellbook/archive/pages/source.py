@@ -1,5 +1,5 @@
 """
-Read a web page, an HTML file or a PDF as a `ArticlePage` of safe Markdown.
+Read a web page, an HTML file or a PDF as an `ArticlePage` of safe Markdown.
 
 A source that an agent names is read only if it is a public page, or a file that is plainly a document: else an agent
 could be talked into saving keys and settings.
@@ -46,11 +46,10 @@ class ArticlePage:
 
 def read(source: str, text: str = "", alive: Callable[[], object] | None = None) -> ArticlePage:
     """
-    Return the article at a web address, or in a file. With `text`, that is the article, and nothing is opened.
+    Return the article at a web address, or in a file; with `text`, that is the article, and nothing is opened.
 
-    `alive` is called while a page is parsed, and may raise to end that.
-    Raises InvalidInput (no such file, encrypted, damaged, without text, no extra), PermissionDenied (not public, no
-    document) and FetchError (nothing useful came).
+    `alive` is called while a page is parsed, and may raise to end that. Raises InvalidInput (no such file, encrypted,
+    damaged, without text, no extra), PermissionDenied (not public, no document), FetchError.
     """
     is_url = bool(_ADDRESS.match(source.strip()))
     url = fetch.checked(source.strip()) if is_url else ""

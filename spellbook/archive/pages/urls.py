@@ -34,9 +34,7 @@ def quiet(url: str) -> str:
 
 def canonical(url: str, named: str) -> str:
     """
-    Return the address that a page at `url` names as its own, normalized, or "" if it may not.
-
-    It must be of the same site, or a page could pass for that of another. Many sites name their front page.
+    Return the address that a page at `url` names as its own, normalized; "" unless it is another page of the same site.
     """
     try:
         here, there = urlsplit(url), urlsplit(named)

@@ -1,9 +1,4 @@
-"""
-Changes of files that are not Spellbook's own.
-
-Each is made whole or not at all, only if the file is still what was looked
-at, and keeps the file's mode and the link that leads to it.
-"""
+"""Changes of other programs' files: whole or not at all, and only if the file has not changed since it was read."""
 
 from __future__ import annotations
 
@@ -44,12 +39,7 @@ class FileChange:
         return unified(before, after, old, new) + "\n"
 
     def make(self) -> None:
-        """
-        Make the change.
-
-        Raises Conflict if the file is no longer what it was, StorageError if
-        it cannot be written; nothing has happened then.
-        """
+        """Make the change. Raises Conflict if the file changed meanwhile, StorageError; nothing has happened then."""
         place = Path(os.path.realpath(self.path))  # a link stays one: what it leads to is changed
         try:
             if self.after is None:
@@ -113,7 +103,6 @@ def backups(path: Path) -> Iterator[bytes]:
 
 
 def _mode(path: Path) -> int | None:
-    """Return the mode of a file, None if there is none."""
     with contextlib.suppress(FileNotFoundError):
         return stat.S_IMODE(path.stat().st_mode)
     return None

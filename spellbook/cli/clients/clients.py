@@ -1,8 +1,8 @@
 """
 MCP clients: where each keeps its settings, and Spellbook's entry in them.
 
-An entry is added and taken out as text, so that everything else in the file
-stays as its owner wrote it. What carries our name and is not ours is not touched.
+An entry is added and removed as text: everything else in the file stays as its owner wrote it. An entry with our name
+that is not ours is not touched.
 """
 
 from __future__ import annotations
@@ -195,12 +195,7 @@ def entry(client: McpClient, vault: Path, scope: str, environ: Mapping[str, str]
 
 
 def address(client: McpClient, url: str, token: str = "") -> dict[str, Any]:
-    """
-    Return the entry that names the address of a Spellbook that is served over HTTP, and the token for it.
-
-    Codex takes the name of a variable instead of a token. Raises InvalidInput for an address that is none, and for a
-    client that takes none.
-    """
+    """Return the entry with address and token of a served Spellbook; Codex gets a variable. Raises InvalidInput."""
     if client.names.get("url") == "":
         raise InvalidInput(
             f"{client.title} reaches only servers that it starts itself, or that the internet can reach.",
@@ -224,7 +219,7 @@ def by_hand(client: McpClient, name: str, wanted: dict[str, Any]) -> str:
     command = [*(env and ["env", *env]), str(wanted.get("command")), *wanted["args"]]
     shown, fields = (json.dumps(each, ensure_ascii=False) for each in (wanted, {"name": name, **wanted}))
     parts = {"name": [name], "quoted": [shown], "command": command}
-    return client.by_hand.format(fields=fields[1:-1], **{part: shell_line(said, {}) for part, said in parts.items()})
+    return client.by_hand.format(fields=fields[1:-1], **{part: shell_line(words, {}) for part, words in parts.items()})
 
 
 def is_ours(value: object) -> bool:
@@ -242,12 +237,7 @@ def is_ours(value: object) -> bool:
 
 
 def add(file: Path, client: McpClient, name: str, wanted: Mapping[str, Any], *, force: bool = False) -> FileChange:
-    """
-    Return the change that tells `client` of the entry `wanted`, under `name`.
-
-    An entry of ours is brought up to date where it differs. Raises InvalidInput if another server has that name, unless
-    `force`, or if the file is not what the client reads.
-    """
+    """Return the change that puts our entry; a stranger's of this name stays unless `force`. Raises InvalidInput."""
     before, text = read(file, client)
     editor = _EDITORS[client.format]
     with shaped(file, client):
@@ -276,7 +266,7 @@ def _place(file: Path, client: McpClient, name: str, text: str) -> tuple[str, ..
 
 
 def _parts(wanted: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield what an entry says one by one, so that what its owner added to it, and to its environment, stays."""
+    """Yield each leaf of our entry with its path, so that keys the user added are left alone."""
     for name, value in wanted.items():
         if isinstance(value, dict):
             yield from (((name, *path), part) for path, part in _parts(value))
@@ -285,12 +275,7 @@ def _parts(wanted: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def take_out(file: Path, client: McpClient, name: str, *, force: bool = False) -> FileChange | None:
-    """
-    Return the change that takes our entry `name` out again; None if there is none.
-
-    What has only been added to since is as it was before, to the byte; a file
-    that was made for the entry alone goes. Raises InvalidInput as `add` does.
-    """
+    """Return the change that removes our entry, and a file made for it; None if there is none. Raises as `add` does."""
     before, text = read(file, client)
     editor = _EDITORS[client.format]
     with shaped(file, client):
@@ -329,10 +314,10 @@ def without_ours(
     backups: Sequence[Path] = (),
 ) -> FileChange:
     """
-    Return the change that takes what is ours out of the file.
+    Return the change that removes our part of the file.
 
-    An earlier text, from which adding what is ours leads to the text that the file has, is given back; that text may be
-    none: then the file was made for ours alone, and goes. If no earlier text does, ours is `cut`.
+    If adding our part to an earlier text gives the present one, the earlier text is restored; where that is none, the
+    file was made for our part and goes. Otherwise our part is `cut`.
     """
     earlier: list[str] = []
     for data in (data for place in (*backups, file) for data in changes.backups(place)):

@@ -1,8 +1,7 @@
 """
-Lines in a vault's `.gitignore` and `.gitattributes`, and the merge driver in the repository's settings.
+Lines in a vault's `.gitignore` and `.gitattributes`, and the merge driver in the repository's settings, on request.
 
-Nothing is written unless somebody asks for it. The lines may be committed: where somebody has not installed the driver,
-git merges notes as any other text.
+The lines may be committed: where the driver is not installed, git merges notes as any other text.
 """
 
 from __future__ import annotations
@@ -37,11 +36,7 @@ def is_trash_shared(vault: Path) -> bool:
 
 
 def with_line(file: Path, line: str) -> FileChange:
-    """
-    Return what adds a line at the end of one of git's files, every byte before as it is.
-
-    Raises InvalidInput where that is no file that git reads, StorageError if it cannot be read.
-    """
+    """Return the change that appends a line to one of git's files. Raises InvalidInput, StorageError."""
     if os.path.lexists(file) and (file.is_symlink() or not file.is_file()):
         raise InvalidInput(
             f"{file} is not a regular file, and git reads no other.", f"Add the line {line} where your rules are."
@@ -53,7 +48,7 @@ def with_line(file: Path, line: str) -> FileChange:
 
 
 def merging(vault: Path, *, is_wanted: bool) -> FileChange | None:
-    """Return what adds the line for notes, or takes it out; None if nothing is to be done."""
+    """Return the change that adds the line for notes, or removes it; None if nothing is to be done."""
     file = vault / ATTRIBUTES
     rows = (before := changes.read(file) or b"").splitlines(keepends=True)
     others = [row for row in rows if row.strip() != NOTES.encode()]

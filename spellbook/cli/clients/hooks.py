@@ -67,12 +67,7 @@ class Hook:
         return self.change.difference() + "rename from {}\nrename to {}\n".format(*moved)
 
     def make(self) -> None:
-        """
-        Make the change.
-
-        Raises Conflict or StorageError; a hook that was there is then where it
-        was, or aside, from where the next attempt takes it up.
-        """
+        """Make the change. Raises Conflict or StorageError; an earlier hook is then in place or aside."""
         file = self.change.path
         try:
             if self.aside and self.change.after is not None:
@@ -120,7 +115,9 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return this process's environment without what names another repository, as git sets it for hooks."""
+    """
+    Return this process's environment without the variables that name another repository, as git sets them for hooks.
+    """
     return {
         name: value
         for name, value in os.environ.items()
@@ -152,7 +149,7 @@ def _begin(vault: Path) -> str:
 
 
 def add(hooks: Path, name: str, vault: Path, lines: bytes) -> Hook | None:
-    """Return what puts `lines` into the hook `name`; None if they are there."""
+    """Return the change that puts `lines` into the hook `name`; None if they are there."""
     file, aside = hooks / name, hooks / ASIDE / name
     before = changes.read(file)
     added = b"\n" + lines
@@ -175,7 +172,7 @@ def add(hooks: Path, name: str, vault: Path, lines: bytes) -> Hook | None:
 
 
 def take_out(hooks: Path, name: str, vault: Path) -> Hook | None:
-    """Return what takes the lines for `vault` out of the hook `name` again; None if they are not in it."""
+    """Return the change that removes the lines for `vault` from the hook `name`; None if they are not in it."""
     file, aside = hooks / name, hooks / ASIDE / name
     before = changes.read(file)
     span = _span(before, vault) if before else None
@@ -190,7 +187,7 @@ def take_out(hooks: Path, name: str, vault: Path) -> Hook | None:
 
 
 def _span(data: bytes, vault: Path) -> tuple[int, int] | None:
-    """Where the lines for `vault` stand, the newline before them included."""
+    """Return where the lines for `vault` stand, with the newline before them."""
     start = data.find(b"\n" + os.fsencode(_begin(vault)) + b"\n")
     end = data.find(_END.encode(), start)
     return None if start < 0 or end < 0 else (start, end + len(_END))

@@ -129,11 +129,10 @@ def get(text: str, path: Path) -> Any:
 
 def put(text: str, path: Path, data: Any) -> str:
     """
-    Return `text` with `data` at `path` and nothing else changed.
+    Return `text` with `data` at `path` and no other change; an equal value stays as it is written.
 
-    Objects that are not there yet are made; an item whose number is past the end of its list is added to it; what says
-    so already is left as it is written. Raises Malformed if the text is no JSON, or if something on the way is no
-    object and no list.
+    Missing objects are made; an item with a number past the end of its list is appended. Raises Malformed if the text
+    is no JSON, or if something on the path is neither object nor list.
     """
     if is_blank(text):
         mark, blank = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
@@ -211,7 +210,7 @@ def _newline(text: str) -> str:
 
 
 def _unit(text: str) -> str:
-    """How far the text indents, by its first line that does."""
+    """Return the indentation of the first indented line."""
     first = _INDENTED.search(text)
     return first[1] if first else "  "
 

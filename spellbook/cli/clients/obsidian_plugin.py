@@ -1,7 +1,5 @@
 """
-The plugin for Obsidian: its files in the vault's `.obsidian/plugins/spellbook/`, and its name in the list of plugins.
-
-What is there and is not as it was installed is never deleted unasked.
+The plugin for Obsidian: files in `.obsidian/plugins/spellbook/` and a name in the list of plugins; edited files stay.
 """
 
 from __future__ import annotations
@@ -41,10 +39,10 @@ def home(vault: Path) -> Path:
 
 def add(folder: Path, url: str, default: str, *, force: bool = False) -> list[FileChange]:
     """
-    Return the changes that install the plugin in `folder`, or bring it up to date.
+    Return the changes that install or update the plugin in `folder`.
 
-    It asks the address `url`; if that is "", the one that it asked before, else `default`. Raises InvalidInput if
-    another plugin is there, unless `force`, and for an address that the plugin does not ask.
+    It asks the address `url`; if that is "", its earlier address, else `default`. Raises InvalidInput if another plugin
+    is there, unless `force`, and for an address that the plugin cannot ask.
     """
 
     def asking(text: str) -> str:
@@ -79,11 +77,7 @@ def _with(text: str) -> str:
 
 
 def take_out(folder: Path, backups: Path, *, force: bool = False) -> list[FileChange]:
-    """
-    Return the changes that take the plugin out of `folder` again; a list that was only added to is as it was before.
-
-    Raises InvalidInput for a file that is not as this Spellbook installs it, unless `force`.
-    """
+    """Return the changes that remove the plugin. Raises InvalidInput for a file changed since, unless `force`."""
     planned = []
     file = _listing(folder)
     before, text = clients.read(file, ABOUT)

@@ -1,9 +1,8 @@
 """
-The hooks of an agent's sessions: what is run when, and how that is put into a client's settings and taken out again.
+Hooks of an agent's sessions: which command runs when, and how a client's settings get and lose it.
 
-Each command gets a group of its own, behind those that are there. It ends with a mark, a comment for the shell, by
-which it is found again; whatever has no such mark is not touched. Codex trusts a hook by its text: a line that changes
-does not run until its person trusts it again.
+Each command gets a group behind the existing ones. Its line ends with a mark, a shell comment, by which it is found
+again; other hooks stay. Codex trusts a hook by its text: a changed line does not run until its person trusts it again.
 """
 
 from __future__ import annotations
@@ -86,9 +85,10 @@ def add(file: Path, name: str, wanted: Groups) -> FileChange:
 
 def take_out(file: Path, name: str) -> FileChange | None:
     """
-    Return the change that takes the hooks of `name` out again; None if there are none.
+    Return the change that removes the hooks of `name`, None if there are none. Raises InvalidInput as `clients.add`
+    does.
 
-    What has only been added to since is as it was before, to the byte. Raises InvalidInput as `clients.add` does.
+    Where its owner only added to the file, the rest is as before, to the byte.
     """
     before, text = clients.read(file, _JSON)
     with clients.shaped(file, _JSON):

@@ -1,8 +1,4 @@
-"""
-TOML, edited as text as `jsonc` edits JSON: what an edit does not name keeps its every byte, and comments stay.
-
-Each result is read again: an edit that would change anything else is Malformed, as where a table stands in one line.
-"""
+"""TOML, edited as text as `jsonc` edits JSON. An edit that would change anything else is Malformed."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _SLOW_MS = 500.0
 """Milliseconds from which on the 95th percentile of searches is slow."""
 
 _MOST_FAILING = 0.05
-"""Share of calls that may fail. What the caller did wrong, as a note's name that does not exist, does not count."""
+"""Share of calls that may fail. Errors of the caller, such as the name of a missing note, do not count."""
 
 _LEAST_FREE = 500_000_000
 """Bytes of the disk that should be free."""
@@ -123,7 +123,7 @@ def resolve(call: Call, errorId: str, resolvedBy: str, reason: str) -> dict[str,
 
 
 def alerts(call: Call) -> dict[str, Any]:
-    """What needs attention now, each with its next step. `since` is when a look at the alerts first met it."""
+    """Return what needs attention now, each with its next step. `since` is when the alerts first showed it."""
     call.book.refresh()
     listed = list(_alerts(call))
     known, now = call.served.noticed, time.time()
@@ -183,9 +183,9 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
     if broken := len({fault.path for fault in book.index.catalog.notes.faults()}):
         message = "1 note needs fixing." if broken == 1 else f"{broken:,} notes need fixing."
         yield alert(message, broken, 0, id="faults", hint="They are listed by GET /api/status.")
-    if met := errors.get("RATE_LIMIT_EXCEEDED", 0):
-        message = f"The limit of requests was met {counted(met, 'time')} in the last hour."
-        yield alert(message, met, 0, id="rate", hint="Ask less often, or set SPELLBOOK_RATE.")
+    if refusals := errors.get("RATE_LIMIT_EXCEEDED", 0):
+        message = f"The limit of requests was met {counted(refusals, 'time')} in the last hour."
+        yield alert(message, refusals, 0, id="rate", hint="Ask less often, or set SPELLBOOK_RATE.")
 
 
 ENDPOINTS = (

@@ -21,7 +21,7 @@ _MUCH_FREE = 10_000_000
 """Bytes that are worth a vacuum."""
 
 _MOST_LINKS = 100
-"""Broken links that stand alone and are listed."""
+"""Maximum number of single broken links to list."""
 
 _WAIT = 10.0
 """Seconds that a request waits for its job before it is answered 202."""
@@ -63,7 +63,7 @@ def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[st
 
 
 def _recommend(free: int) -> list[dict[str, str]]:
-    """Return advice that makes the file smaller; what slows searches is among the alerts."""
+    """Return advice that makes the file smaller; slow searches are among the alerts."""
     if free <= _MUCH_FREE:
         return []
     advice = {"type": "table", "priority": "low", "description": 'The file has free pages: run the action "vacuum".'}

@@ -1,4 +1,4 @@
-"""Whether the server and its vault are there: /health, for everybody. What is here: /."""
+"""Routes /health, whether the server and its vault are there, for everybody, and /, the addresses of this server."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from spellbook.system.errors import InvalidInput
 from spellbook.verbs import table
 
 _MOST_ENTRIES = 20
-_LOOKED_BACK = 50
+_LATEST = 50
 """Latest entries that are searched for one just made: other processes may have added some since."""
 
 
@@ -73,7 +73,7 @@ def entries(book: Reader, most: int, path: str = "") -> list[dict[str, Any]]:
 
 def entry_of(book: Reader, verb: str, path: str = "") -> int | None:
     """Return the latest entry of the journal by a verb, about the file at `path` if one is given; None if none is."""
-    entries = (each for each in book.log(_LOOKED_BACK) if each.verb == verb)
+    entries = (each for each in book.log(_LATEST) if each.verb == verb)
     return next((each.id for each in entries if not path or path in {trace.path for trace in each.traces}), None)
 
 

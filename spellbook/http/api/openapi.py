@@ -105,7 +105,7 @@ def _id() -> dict[str, Any]:
 
 
 class _PlainSchema(GenerateJsonSchema):
-    """JSON Schema without the titles that pydantic makes of names."""
+    """JSON Schema without pydantic's titles of names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False

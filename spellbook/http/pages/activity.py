@@ -1,4 +1,4 @@
-"""The page of changes: the log by day and session, with undo, and what lies in the trash."""
+"""The page of changes: the log by day and session, with undo, and the trash."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spellbook.system.errors import MemoryNotFound, SpellbookError
 _ENTRIES = 50
 """Entries of a page."""
 
-_MOST_LOOKED_AT = 1_000
+_MOST_SEARCHED = 1_000
 """Entries that a day or a session is looked for in."""
 
 _MOST_TRASH = 50
@@ -43,7 +43,7 @@ def activity(shown: View) -> Response:
     """List changes by day, of one day or one session if the address names them."""
     session, day = shown.query.get("session", ""), shown.query.get("day", "")
     offset = 0 if session or day else shown.number("offset", 0)
-    most = _MOST_LOOKED_AT if session or day else min(offset + _ENTRIES + 1, _MOST_LOOKED_AT)
+    most = _MOST_SEARCHED if session or day else min(offset + _ENTRIES + 1, _MOST_SEARCHED)
     reply = shown.ask(changes.log, limit=most)
     entries = reply["entries"]
     chosen = [
@@ -57,7 +57,7 @@ def activity(shown: View) -> Response:
     return shown.page(
         "activity.html",
         reply=reply,
-        days=list(_days(chosen[: _MOST_LOOKED_AT if session or day else _ENTRIES])),
+        days=list(_days(chosen[: _MOST_SEARCHED if session or day else _ENTRIES])),
         sessions=list(dict.fromkeys(entry["session"] for entry in entries if "session" in entry)),
         session=session,
         day=day,

@@ -1,8 +1,4 @@
-"""
-The table of contents: a tree of folders, and tags; and the notes of a folder, a category, a topic or a tag.
-
-The page shows the first levels. A deeper one is asked for when it is unfolded; without scripts, a folder's page has it.
-"""
+"""The table of contents: a tree of folders, and tags, loaded by levels; and the notes of a folder, topic or tag."""
 
 from __future__ import annotations
 
@@ -33,21 +29,21 @@ _FEW = 3
 
 _TAGS = 40
 _MOST_TAGS = 400
-"""Tags that are listed, and those that are kept folded below or narrowed by the filter."""
+"""Tags that are listed, and tags that are folded below or narrowed by the filter."""
 
 _LABELS = {"topic": "topic", "category": "category", "tag": "tags"}
 """Keys by which a page lists notes: their names in the address, and in a filter."""
 
 ROOT = "/"
-"""The name, in an address, of what is in no folder."""
+"""The name, in an address, of files in no folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """
-    A folder or tag: the number of its notes, the page that lists them, and the `rows` in it.
+    A folder or tag: the number of its notes, its page, and the `rows` in it; `more` are left out.
 
-    It `is_folded` where they do not come with this page, but with its own. `more` are rows that are left out.
+    It `is_folded` where its rows do not come with this page, but with its own.
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""The first page: a box that asks and keeps, notes of agents, what is due and open; and what a browser installs."""
+"""
+The first page: a box that asks and keeps, notes of agents, due reviews and open decisions; and the browser's manifest.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from spellbook.notes.decisions import DECISION
 from spellbook.search import presentation
 
 _NEWEST, _PENDING, _REVIEWS, _KEPT = 8, 5, 5, 12
-_LOOKED_THROUGH = 100
+_MOST_SEARCHED = 100
 """Newest notes among which those of agents are looked for."""
 
 _SEEN = "seen"
@@ -31,7 +33,7 @@ _SEEN = "seen"
 def home(shown: View) -> Response:
     """A box that asks and keeps, notes of agents, reviews that are due, open decisions, and the newest notes."""
     due = shown.ask(memory.reviews, due=True)["reviews"] if shown.may("admin") else []
-    state, recent = shown.book.state(), shown.book.recent(_LOOKED_THROUGH).notes
+    state, recent = shown.book.state(), shown.book.recent(_MOST_SEARCHED).notes
     seen = Ledger(str(shown.book.config.vault)).all(_SEEN)
     agents = [chunk for chunk in recent if presentation.author(chunk)[0] == "agent" and chunk.note not in seen]
     today = [chunk for chunk in agents if chunk.day == str(dt.date.today())]
@@ -67,7 +69,7 @@ def keep(shown: View) -> Response:
 
 
 def manifest(shown: View) -> Response:
-    """What a browser needs to put the pages on a home screen, and to share texts and addresses to a new note."""
+    """Return what a browser needs to put the pages on a home screen, and to share texts and addresses to a new note."""
     say = shown.say
     icon = {"src": "/static/spellbook.svg", "type": "image/svg+xml", "sizes": "any", "purpose": "any"}
     places = [("/new", say("New note"))] * shown.may("write") + [("/search", say("Search"))]

@@ -25,12 +25,10 @@ def _form(request: Request, to: str, status: int = 200, message: str = "") -> HT
 
 
 async def page(request: Request) -> Response:
-    """Ask for a token."""
     return _form(request, view.local(request.query_params.get("to", "/")))
 
 
 async def enter(request: Request) -> Response:
-    """Take a token, and give a cookie for it."""
     try:
         fields = dict(parse_qsl((await request.body()).decode(), max_num_fields=10))
     except ValueError:

@@ -40,10 +40,9 @@ _RECENT = 8
 @dataclass(frozen=True, slots=True)
 class ShownSection:
     """
-    A section of a note as it stands in the file, without blank lines around it.
+    A section of a note as it stands in the file, without blank lines around it; or the whole note with its own id.
 
-    `id` is that of its first chunk, and `hash` that chunk's, "" if the section is cut into several. The whole note is
-    one, too, with its own id.
+    `id` is that of its first chunk, and `hash` that chunk's, "" if the section is cut into several.
     """
 
     id: str
@@ -144,7 +143,6 @@ def _kept(source: str) -> dict[str, str]:
 
 
 def _sections(reply: Mapping[str, Any]) -> Iterator[ShownSection]:
-    """Yield the sections of a note."""
     lines = markdown.lines(reply["text"])
     for _, group in groupby(reply["chunks"], lambda each: each["id"].rpartition("#")[2].partition("~")[0]):
         chunks = tuple(group)

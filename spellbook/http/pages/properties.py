@@ -37,11 +37,7 @@ _ADDRESS = re.compile(r"https?://[^\s\"'<>]+")
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """
-    A key of the frontmatter and its values as texts.
-
-    `kind` says how they are shown: as "date", "tags", which lead to notes with the same one, "list", "link" or "text".
-    """
+    """A key of the frontmatter, its values, and its `kind`: "date", "tags" (links to notes), "list", "link", "text"."""
 
     key: str
     kind: str
@@ -76,7 +72,7 @@ def date(day: dt.date, phrase: Callable[..., str]) -> str:
 
 
 def ago(chunk: StoredChunk, phrase: Callable[..., str], count: Callable[[int, str], str]) -> str:
-    """Return when a note is from, as people say it: "3 minutes ago", "yesterday", or the day."""
+    """Return a note's time as people say it: "3 minutes ago", "yesterday", or the day."""
     minutes = int(time.time() - chunk.when) // 60
     if len(newest.date_of(chunk)) > len("2026-01-01") and 0 <= minutes < 1440:
         number = count(minutes, "minute") if minutes < 60 else count(minutes // 60, "hour")

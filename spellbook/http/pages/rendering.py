@@ -1,8 +1,8 @@
 """
-Text of notes as HTML that runs nothing, and loads nothing but pictures of the vault.
+Text of notes as HTML that runs nothing, and loads nothing but pictures of the vault: Markdown without HTML, cleaned.
 
-Markdown without HTML, then cleaned once more. Other pictures are only named: one from another host would tell a
-stranger who reads. Links lead to notes of the vault, or to other places without saying where from.
+Other pictures are only named: one from another host would tell a stranger who reads. Links lead to notes of the vault,
+or to other places without a referrer.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ Show = Callable[[str], tuple[str, str]]
 """Returns the address of the picture that a target names, or "" and why it is not shown."""
 
 IMAGES = "/image/"
-"""What the address of every picture begins with."""
+"""The beginning of the address of every picture."""
 
 _MOST_NAMED = 300
 """Letters of the name or address of a picture that is not shown."""
@@ -92,10 +92,10 @@ _WIDTH = re.compile(r"(?:^|\|)\s*(\d{1,4})(?:x\d{1,4})?\s*$")
 
 def rendered(text: str, reach: Reach, show: Show, title: str = "", form: str = "") -> Markup:
     """
-    Return a section's Markdown as HTML; `reach` finds the notes that it links to, and `show` its pictures.
+    Return a section's Markdown as HTML; `reach` finds linked notes, and `show` pictures.
 
-    A first heading that repeats the `title` above it is left out. With the id of a `form`, each box of a task is a
-    button that sends it with the number of the box's line, `at`.
+    A first heading that repeats the `title` is left out. With the id of a `form`, each box of a task is a button that
+    sends it with its line, `at`.
     """
     import nh3
 
@@ -132,9 +132,7 @@ def _own_pictures(tag: str, name: str, value: str) -> str | None:
 
 def pictures(known: Mapping[str, str], address: Callable[[str], str], phrase: Callable[[str], str]) -> Show:
     """
-    Return how pictures are shown: `known` has the paths of those that a note embeds, by their targets.
-
-    `phrase` translates the reason why one is not shown.
+    Return how pictures are shown; `known` has the paths of a note's pictures by target, `phrase` translates reasons.
     """
     addresses = {_plain(target): address(path) for target, path in known.items() if path}
 
@@ -204,12 +202,12 @@ def _callouts(state: Any) -> None:
 
 def _box(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
     is_done = tokens[at].content in "xX"
-    look = f'class="box{" done" if is_done else ""}"'
+    attributes = f'class="box{" done" if is_done else ""}"'
     if not env["form"]:
-        return f"<span {look}>{'☑' if is_done else '☐'}</span> "
+        return f"<span {attributes}>{'☑' if is_done else '☐'}</span> "
     at, task = env["above"] + tokens[at].meta["line"], _plain_text(tokens[at].meta["task"], "")[:_MOST_NAMED]
     sent = Markup('name="at" value="{}" form="{}" aria-label="{}"').format(at, env["form"], task)
-    return f'<button {look} {sent} aria-pressed="{str(is_done).lower()}">{"☑" if is_done else "☐"}</button> '
+    return f'<button {attributes} {sent} aria-pressed="{str(is_done).lower()}">{"☑" if is_done else "☐"}</button> '
 
 
 def _picture(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
@@ -262,8 +260,8 @@ def found_words(query: str, others: Iterable[str] = ()) -> re.Pattern[str] | Non
     """
     Return a pattern of a question's words as a text may have them, None if it has none.
 
-    Korean words are found with any particle, others of four letters or more with any ending. `others` are what stood
-    for them in what was found, such as synonyms; one of several words is found with anything between these.
+    Korean words match with any particle, others of four letters or more with any ending. `others` are words that stood
+    for them, such as synonyms; anything may stand between several words.
     """
     words = terms.runs(query)[:_MOST_WORDS]
     telling = [word for word in words if word.lower() not in STOP_WORDS] or words
@@ -276,7 +274,7 @@ def found_words(query: str, others: Iterable[str] = ()) -> re.Pattern[str] | Non
 
 
 def _forms(words: Sequence[str], most: int) -> str:
-    """Return what finds words in a row, the last one with an ending of at most so many letters."""
+    """Return a pattern of words in a row, the last one with an ending of at most so many letters."""
     last = words[-1]
     if _HANGUL.search(last):
         ending = rf"[^\W_가-힣]{{0,{_MOST_ENDING}}}"
@@ -297,11 +295,7 @@ def marked(text: str, words: re.Pattern[str] | None) -> Markup:
 
 
 def excerpt(text: str, words: re.Pattern[str] | None, weigh: Weigh, heading: str = "") -> Markup:
-    """
-    Return the part of a text around the sentence that answers a question best, which is bold.
-
-    It has most of the question's `words`, or is worth most by `weigh`. The heading shown above is left out.
-    """
+    """Return the text around the sentence that answers best, by `weigh` or most `words`, in bold, without `heading`."""
     body = _plain_text(text[:_MOST_EXCERPTED], heading)
 
     def worth(span: tuple[int, int]) -> tuple[int, float]:
@@ -321,9 +315,9 @@ def gist(chunk: StoredChunk) -> str:
     """Return a line or two of a note that say more than its title, "" if it has none."""
     body = _plain_text(chunk.text[: 3 * _GIST], "")
     after = body.removeprefix(" ".join(chunk.title.split()).rstrip(" .…"))
-    told = body if after[:1].isalnum() else after.lstrip(" .,;:…")
-    shown = _cut(told, _GIST)
-    return f"{shown} …" if shown != told else told
+    text = body if after[:1].isalnum() else after.lstrip(" .,;:…")
+    shown = _cut(text, _GIST)
+    return f"{shown} …" if shown != text else text
 
 
 def _cut(text: str, most: int) -> str:

@@ -55,7 +55,7 @@ def search(shown: View) -> Response:
         is_more = answer.found > offset + _HITS <= MOST_HITS - _HITS
         values |= {
             "answer": answer,
-            "listed": [told(hit, wanted["q"]) for hit in found[offset:]],
+            "listed": [explained(hit, wanted["q"]) for hit in found[offset:]],
             "more": more if is_more and not is_brief else "",
             "most_sections": _MOST_SECTIONS,
             "excerpt": lambda hit: rendering.excerpt(hit.text, words, weigh, hit.heading),
@@ -74,7 +74,7 @@ def search(shown: View) -> Response:
     return shown.page("search.html", **values)
 
 
-def told(hit: Hit, query: str) -> Hit:
+def explained(hit: Hit, query: str) -> Hit:
     """Return a hit without the reason that it is in another language if the question has letters of its script."""
     is_foreign = terms.scripts(query).keys().isdisjoint(terms.scripts(hit.chunk.text))
     left = [one for one in hit.why.get("adjustments", ()) if is_foreign or one["reason"] != FOREIGN]

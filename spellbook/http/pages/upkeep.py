@@ -72,7 +72,7 @@ def settings(shown: View, made: str = "") -> Response:
     )
 
 
-def look(shown: View) -> Response:
+def appearance(shown: View) -> Response:
     """Keep the language or the colours that a person chose in this browser; "" goes by the browser again."""
     answer = shown.back(to="/settings")
     for what in {"lang", "theme"} & shown.form.keys():
@@ -107,7 +107,7 @@ ROUTES = [
     view.page("/upkeep", health),
     view.page("/links", links),
     view.page("/settings", settings),
-    view.action("/look", look, "read"),
+    view.action("/look", appearance, "read"),
     view.action("/do/token", add_token, "admin"),
     view.action("/do/revoke", revoke, "admin"),
     view.action("/do/capture", capture, "admin"),

@@ -1,5 +1,5 @@
 """
-What every page is made with: the request, the API's verbs, the templates, and the language of the browser.
+The basis of every page: the request, the API's verbs, the templates, and the language of the browser.
 
 A page asks the same verbs as /api and /admin, with the same checks and rights. An action is a form's POST to /do/…,
 which says what to do and goes back to a page; with a cookie it needs the value that only our own pages know.
@@ -100,7 +100,7 @@ class View(Call):
 
     @property
     def has_sessions(self) -> bool:
-        """Whether the vault has captured sessions, or they are captured on this machine."""
+        """Whether the vault has captured sessions, or capture is on here."""
         is_on = Ledger(str(self.book.config.vault)).switch.get("on", False)
         return is_on or not self.book.index.catalog.unmatched((ON_PURPOSE,), self.book.index.visible)
 
@@ -128,7 +128,7 @@ class View(Call):
 
     @property
     def csrf(self) -> str:
-        """What a form must send back, "" where no cookie is needed."""
+        """Return the value that a form must send back, "" where no cookie is needed."""
         return Tokens.csrf(self.request.cookies[COOKIE]) if self.caller.by_cookie else ""
 
     def back(self, verb: str = "", path: str = "", to: str = "") -> Response:
@@ -179,7 +179,7 @@ def _route(method: str, path: str, handler: Handler, right: May, thread: Callabl
 
 
 def asking(verb: Callable[..., Any]) -> Handler:
-    """Return what asks a verb of the API, without arguments, and goes back to the page."""
+    """Return a handler that asks a verb of the API, without arguments, and goes back to the page."""
 
     @wraps(verb)
     def ask(shown: View) -> Response:

@@ -1,8 +1,4 @@
-"""
-The page that writes a note, with the checks for duplicates and secrets that a note of an agent meets.
-
-Whatever is refused comes back with the text that was typed. What another app shares only fills the form.
-"""
+"""The page that writes a note, with the checks of an agent's note; a refused text comes back as it was typed."""
 
 from __future__ import annotations
 
@@ -93,7 +89,7 @@ def write(shown: View) -> Response:
 
 
 def _digest(typed: Mapping[str, str]) -> str:
-    """Return what names a text as it was typed: a browser sends its lines with CRLF."""
+    """Return the hash of a typed text: a browser sends its lines with CRLF."""
     return digest_of("\0".join(" ".join(typed[name].split()) for name in _FIELDS), 16)
 
 

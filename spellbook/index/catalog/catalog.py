@@ -1,8 +1,8 @@
 """
 The catalog: files, notes, chunks, words and vectors in one SQLite file; the only SQL.
 
-It is derived from the vault and safe to delete. Many processes share it: each change is one `BEGIN IMMEDIATE`
-transaction that raises the generation, and nothing slow happens inside one.
+It is derived from the vault and safe to delete. Processes share it: each change is one `BEGIN IMMEDIATE` transaction
+that raises the generation, and nothing slow happens inside one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the conditions of a filter mean in SQL, on the table notes."""
+"""Conditions of a filter as SQL on the table notes."""
 
 from __future__ import annotations
 
@@ -50,11 +50,7 @@ def _unknown(key: str, present: Iterable[str]) -> InvalidInput:
 
 
 def in_sql(database: Database, conditions: Sequence[Condition], chunks: bool = False) -> tuple[str, dict[str, object]]:
-    """
-    Return `conditions` as SQL, and its values. Raises InvalidInput for an unknown key, or for too many.
-
-    A field in the text counts for its note, or where `chunks` are asked for, for its chunk.
-    """
+    """Return `conditions` as SQL, of `chunks` or else notes, and its values. Raises InvalidInput for unknown keys."""
     if len(conditions) > MOST_KEYS:
         raise InvalidInput(f"The filter has {len(conditions)} keys.", f"{MOST_KEYS} are the most.")
     clauses: list[str] = ["1"]
@@ -82,10 +78,10 @@ def _condition(database: Database, condition: Condition, name: str, values: dict
         return f"category = 'system' AND note IN ({guides})"
     if bounds:
         has_value = " AND ".join(f"instant(upper(value)) {bound}" for bound in bounds)
-    said = f"FROM fields WHERE key = :{name} AND {has_value}"
-    has = f"note IN (SELECT note {said})"
+    rows = f"FROM fields WHERE key = :{name} AND {has_value}"
+    has = f"note IN (SELECT note {rows})"
     if chunks:
-        has = f"note IN (SELECT note {said} AND ordinal < 0) OR (note, ordinal) IN (SELECT note, ordinal {said})"
+        has = f"note IN (SELECT note {rows} AND ordinal < 0) OR (note, ordinal) IN (SELECT note, ordinal {rows})"
     if bounds and key in _COLUMNS:
         return f"coalesce({' AND '.join(f'{_COLUMNS[key]} {bound}' for bound in bounds)}, 0) OR {has}"
     is_there = database.rows("SELECT 1 FROM fields WHERE key = ? LIMIT 1", (key,))
@@ -97,11 +93,7 @@ def _condition(database: Database, condition: Condition, name: str, values: dict
 def unmatched(
     database: Database, wanted: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
 ) -> tuple[Unmatched, ...]:
-    """
-    Return the values of `wanted` that no note has among those that meet `visible`, with the nearest that one has.
-
-    That is a look into the index a value. Globs of paths are compared with every path, and only if `paths` says so.
-    """
+    """Return values of `wanted` that no visible note has, with the nearest ones; globs only with `paths` (slow)."""
     missing = [
         (condition.key, value)
         for condition in wanted

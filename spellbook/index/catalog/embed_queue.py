@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from spellbook.system.errors import StorageError
-from spellbook.system.sqlite import HURRIED_SECONDS, Database
+from spellbook.system.sqlite import BRIEF_SECONDS, Database
 
 Row = tuple[str, str, str]
 """The key of a vector, the kind of label ("" for the text of a chunk), and the text."""
@@ -29,9 +29,9 @@ class Waiting:
         """
         Return the vector keys that have no vector yet, likely questions' answers first.
 
-        First the texts that searches found by words, those of the latest search first. Then the labels of notes, which
-        are short and name all their texts, titles before questions. Then the texts edited last; a note with nine links
-        to it counts as ten times as young. With `labels_last` the labels come last.
+        Texts that searches found by words come first, those of the latest search before others. Labels of notes follow,
+        which are short and name all their texts, titles before questions. Then the texts edited last; a note with nine
+        links to it counts as ten times as young. With `labels_last` the labels come last.
         """
         texts, labels = self._texts(), self._labels()
         return [*texts, *labels] if labels_last else list(dict.fromkeys([*self.asked_for(), *labels, *texts]))
@@ -62,7 +62,7 @@ class Waiting:
     def ask_for(self, keys: Iterable[str]) -> None:
         """Have `keys` embedded next, if they wait. If another process is writing, nothing is done."""
         rows = [(time.time(), key) for key in keys]
-        with contextlib.suppress(StorageError), self._database.transaction(patience=HURRIED_SECONDS) as connection:
+        with contextlib.suppress(StorageError), self._database.transaction(patience=BRIEF_SECONDS) as connection:
             connection.executemany(f"UPDATE {self._table} SET asked = ? WHERE key = ?", rows)
 
     def asked_for(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What notes link to, as written, and where files went; where a link leads is for `links.Files` to say."""
+"""Links of notes as written, and where files were moved; `links.Files` decides where a link leads."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from spellbook.notes.relations import SUPERSEDES
 from spellbook.system.sqlite import Database
 
 LABELS = ("tags", "keywords", "entities")
-"""The keys of `fields` whose values relate two notes that share one: `search/related.py` weighs them."""
+"""Keys of `fields` that relate two notes with an equal value: `search/related.py` weighs them."""
 
 _STEPS = 5
-"""Steps, from a note to the note that supersedes it, that are followed. By hand: a row of such notes may be long."""
+"""Steps, from a note to the note that supersedes it, that are followed. By hand: a chain of such notes may be long."""
 
 _MOST_BETWEEN = 20
-"""
-Notes that are looked at beside those asked for and the notes that supersede these. By hand: each takes some 20 µs.
-"""
+"""Most notes read beside the given ones and their successors. By hand: each takes some 20 µs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class Links:
         connection.executemany("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def leaving(self, paths: Sequence[str]) -> list[Leaving]:
-        """Return what the catalog knows of notes that are about to be removed."""
+        """Return the hashes and ids of notes that are about to be removed."""
         rows = self._database.rows(
             """
             SELECT path, id, sha256, declared FROM files JOIN notes USING (path)
@@ -135,11 +133,7 @@ class Links:
         ]
 
     def superseding(self, paths: Collection[str] | None) -> list[Superseding]:
-        """
-        Return what may supersede the notes at `paths`, what may supersede that, and so on for a few steps; or any note.
-
-        May: the links were found by a name of the note; where each leads is for `links.Files` to say.
-        """
+        """Return possible successors of the notes at `paths`, or of any, and for some steps theirs; `Files` decides."""
         if not self._database.rows(f"SELECT 1 FROM links WHERE relation = '{SUPERSEDES}' LIMIT 1"):
             return []
         rows = self._database.rows(
@@ -215,7 +209,7 @@ class Links:
         return self._fields("value IN (SELECT value FROM json_each(?))", keys, values)
 
     def fields(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
-        """Return what notes say under these keys of their frontmatter, folded, as (path, key, value)."""
+        """Return the values, folded, of notes under these keys of their frontmatter, as (path, key, value)."""
         return self._fields("ordinal < 0 AND path IN (SELECT value FROM json_each(?))", keys, paths)
 
     def _fields(self, where: str, keys: Iterable[str], listed: Iterable[str]) -> list[tuple[str, str, str]]:
@@ -234,7 +228,7 @@ class Links:
         )
         return dict(rows)
 
-    def went(self, names: Iterable[str] | None = None) -> dict[str, str]:
+    def moved(self, names: Iterable[str] | None = None) -> dict[str, str]:
         """Return the current paths of notes by their former paths, of those with one of `names`."""
         limit = "" if names is None else "WHERE name IN (SELECT value FROM json_each(:names))"
         rows = self._database.rows(

@@ -52,7 +52,7 @@ class Notes:
         self._links = links
 
     def known(self, paths: Sequence[str] | None = None) -> dict[str, KnownFile]:
-        """Return what the catalog remembers of every file, or of `paths`."""
+        """Return the catalog's record of every file, or of `paths`."""
         sql = "SELECT path, read_ns, sha256, size, mtime_ns, inode, ctime_ns FROM files"
         if paths is not None:
             sql += " WHERE path IN (SELECT value FROM json_each(:paths))"
@@ -107,10 +107,10 @@ class Notes:
         """
         Store `entries` and remove `gone`; return the paths that were stored and removed.
 
-        `now` tells a file's stamp: one that changed since it was read, or came back, is left for the next run, so that
-        of two processes the one with the older bytes yields. Entries cut for another embedding than the catalog's are
-        left too. Ids that fall free go to `moved` first, the paths to which notes were moved. An entry that cannot be
-        stored becomes a fault.
+        `now` returns a file's stamp: a file that changed since it was read, or came back, is left for the next run, so
+        that of two processes the one with the older bytes yields. Entries cut for another embedding than the catalog's
+        are left too. Ids that fall free go first to `moved`, paths of moved notes. An entry that cannot be stored
+        becomes a fault.
         """
         entries, gone = list(entries), list(gone)
         try:
@@ -228,7 +228,7 @@ class Notes:
             connection.execute(f"DELETE FROM {table} WHERE {_AMONG}", values)
 
     def _replace_notes(self, connection: sqlite3.Connection, entries: Sequence[FileEntry]) -> set[str]:
-        """Replace notes by what was read; return the ids whose owner may change."""
+        """Replace notes by their entries; return the ids whose owner may change."""
         affected = self._forget(connection, [entry.path for entry in entries if entry.note is None])
         numbered: list[tuple[int, FileEntry]] = []
         stored = _stored(connection, [entry.path for entry in entries])
@@ -288,12 +288,7 @@ class Notes:
             connection.executemany("UPDATE vectors SET seq = ? WHERE key = ?", [(seq, key) for (key,) in back])
 
     def _settle_ids(self, connection: sqlite3.Connection, names: set[str], moved: Collection[str]) -> None:
-        """
-        Decide which note has each id of `names`.
-
-        A path is its own note's id. A declared id stays with the note that has it, or else goes to the shortest path,
-        because a copy's path is longer. The other notes have their paths as ids.
-        """
+        """Decide which note has each id of `names`: its owner, else the shortest path; others have their paths."""
         settled: dict[int, str] = {}
         for name in sorted(names):
             rows = connection.execute(

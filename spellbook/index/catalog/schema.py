@@ -21,22 +21,22 @@ _READ = 2_000
 """Size of the cache of parsed lists and mappings: the chunks of a note share theirs, and notes are read again."""
 
 _SHOWN = 64
-"""Texts of chunks that are kept as they are read: an answer shows few, and looks at each several times."""
+"""Texts of chunks that are kept after reading: an answer shows few, and reads each several times."""
 
 TITLE = "title"
 QUESTION = "question"
 """Kinds of labels."""
 
 NO_TEXT = ""
-"""The key of a chunk that says nothing, or a title alone. It has no vector; only properties of its note find it."""
+"""The key of a chunk that is empty, or a title alone. It has no vector; only properties of its note find it."""
 
 
 class ChunkRow(NamedTuple):
     """
     A chunk to be stored: its columns in the catalog, and last its columns in the full-text index.
 
-    `text` is packed, see `text_bytes`; `above` are the lines above it where it is embedded, see `chunks.Chunk`;
-    `same` is the hash of its folded text.
+    `text` is packed, see `text_bytes`; `above` are the lines above it where it is embedded, see `chunks.Chunk`; `same`
+    is the hash of its folded text.
     """
 
     suffix: str
@@ -55,7 +55,7 @@ class ChunkRow(NamedTuple):
 
 
 class LabelRow(NamedTuple):
-    """What names a whole note: its title, or a question that it answers, as `kind` says; it has a vector of its own."""
+    """A name for a whole note: its title, or a question that it answers, as `kind` says; it has a vector of its own."""
 
     kind: str
     text: str
@@ -63,7 +63,7 @@ class LabelRow(NamedTuple):
 
 
 class LinkRow(NamedTuple):
-    """A link to be stored: its target, the `links.key` that finds its file, and the relation that it says, if any."""
+    """A link to be stored: its target, the `links.key` that finds its file, and its relation, if any."""
 
     name: str
     target: str
@@ -89,7 +89,7 @@ class FileEntry(NamedTuple):
 
 
 class KnownFile(NamedTuple):
-    """What the catalog knows of a file."""
+    """A file as the catalog knows it."""
 
     stamp: Stamp
     read_ns: int
@@ -112,8 +112,8 @@ class StoredChunk(NamedTuple):
     A chunk as the catalog has it, with its note's labels; `number` is its row.
 
     `line` and `end_line` count from 1. `lead` and `tail` are the table header or code fence that the text was cut from.
-    `importance` is 0..1; `created` and `updated` are ISO 8601. `packed` is the text, as a catalog may hold it: of most
-    chunks that a search reads the text is never looked at.
+    `importance` is 0..1; `created` and `updated` are ISO 8601. `packed` is the deflated text: most chunks that a search
+    reads never need it.
     """
 
     number: int
@@ -150,12 +150,12 @@ class StoredChunk(NamedTuple):
 
     @property
     def suffix(self) -> str:
-        """What is added to the note's id to name this chunk; see `chunks.Chunk`."""
+        """The end of the chunk's id, behind the note's id; see `chunks.Chunk`."""
         return self.id[len(self.note) :]
 
     @property
     def hash(self) -> str:
-        """The hash of its text, by which a caller proves which version it has read."""
+        """The hash of its text, which proves the version that a caller has read."""
         return hash_of(self.text)
 
     @property
@@ -165,13 +165,13 @@ class StoredChunk(NamedTuple):
 
     @property
     def source(self) -> str:
-        """Where its note says that the text comes from, "" if it does not say."""
+        """The source that its note names, "" for none."""
         source = self.meta.get("source")
         return ", ".join(map(str, source)) if isinstance(source, list) else str(source or "")
 
     @property
     def when(self) -> float:
-        """When its note is from, in seconds since 1970; see `filters.moment`."""
+        """The time of its note, in seconds since 1970; see `filters.moment`."""
         return moment(self.created, self.updated, self.mtime_ns)
 
     @property

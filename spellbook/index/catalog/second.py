@@ -1,7 +1,5 @@
 """
-The vectors of the second encoder, under the same keys as those of the embedder.
-
-Its vectors are small and quickly made, so that a new vault is found by meaning long before the embedder is done.
+Vectors of the second encoder, under the embedder's keys: small and quick, so a new vault is soon found by meaning.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ class Second:
         self.waiting = Waiting(database, "second_pending")
 
     def adopt(self, fingerprint: str) -> None:
-        """Keep vectors of the encoder `fingerprint` from now on; those of another one are deleted."""
+        """Keep vectors of the encoder `fingerprint` from now on, and delete others."""
         if self.fingerprint == fingerprint:
             return
         with self._database.transaction() as connection:
@@ -43,7 +41,7 @@ class Second:
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint of the encoder whose vectors these are, "" before the first."""
+        """The fingerprint of the encoder of these vectors, "" before the first."""
         return str(self._meta.get("second") or "")
 
     def pending(self, encoder: SecondEncoder | None) -> int | None:
@@ -52,7 +50,7 @@ class Second:
         return self._meta.counts().second_pending if counted else None
 
     def add(self, fingerprint: str, rows: Iterable[tuple[str, bytes]]) -> None:
-        """Store vectors (int8) by key, unless another process went over to another encoder than `fingerprint`."""
+        """Store vectors (int8) by key, unless another process changed the encoder from `fingerprint`."""
         with self._database.transaction() as connection:
             if self.fingerprint == fingerprint:
                 connection.executemany("INSERT OR IGNORE INTO second (key, vector) VALUES (?, ?)", rows)

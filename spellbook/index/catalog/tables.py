@@ -1,9 +1,9 @@
 """
-The catalog's tables, as they are now, and what becomes of a catalog of an older form.
+The catalog's tables, and how a catalog of an older form becomes one of this form.
 
-Notes say again what they said: a scan fills the tables anew. What they do not say, and what took long to make, is
-carried over: vectors by the keys of their texts, so nothing is embedded again, and what people and agents did. All of
-it is one transaction, so that a kill leaves the old catalog or the new one.
+Everything derived from notes is rebuilt by a scan. Other rows, and those that took long to make, are carried over:
+vectors by the keys of their texts, so nothing is embedded again, and actions of people and agents. All of it is one
+transaction: a kill leaves the old catalog or the new one.
 """
 
 from __future__ import annotations
@@ -169,8 +169,8 @@ def _waits(table: str, pending: str, vectors: str, when: str = "", moved: str = 
     """
     Return the triggers by which the texts of `table` wait in `pending` until they are in `vectors`.
 
-    Of chunks, `ADDED` does what follows an insertion, by the batch: with a trigger, SQLite would keep a journal of the
-    pages that each row changes, which takes longer than the row.
+    After an insertion of chunks, `ADDED` runs once a batch: for a trigger, SQLite would keep a journal of each row's
+    pages, which is slow.
     """
     when, label = f"WHEN {when}" if when else "", "new.kind" if table == "labels" else "''"
     add = f"""
@@ -213,13 +213,13 @@ ADDED = (
         AND {_USED} AND NOT EXISTS (SELECT 1 FROM second WHERE second.key = chunks.key)
     """,
 )
-"""What is done after chunks were added, those after the number `last`."""
+"""Statements to run after chunks with numbers above `last` were added."""
 
 _CARRIED = ("meta", "vectors", "spared", "second", "moves", "uses", "sessions", "counters", "errors", "resolved")
-"""The tables that are carried over, as they are: 0.2.0, the first version that was published, kept them so."""
+"""Tables that are carried over as they are: 0.2.0, the first published version, had them in this form."""
 
 _ANEW = ("notes", "chunks", "pending", "second_pending", "catalog", "looked", "read_as", "unseen")
-"""The keys of `meta` that are not carried over: what is in a catalog, its name, and how the vault was looked at."""
+"""Keys of `meta` that are not carried over: the catalog's contents, its name, and the last scan."""
 
 
 def build(connection: sqlite3.Connection, form: int) -> None:

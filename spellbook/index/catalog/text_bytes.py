@@ -1,6 +1,4 @@
-"""
-Texts as the catalog stores them: deflated. Of what is embedded of a chunk only the lines above its text are stored.
-"""
+"""Texts as the catalog stores them: deflated. Of a chunk's embedded text only the lines above its text are stored."""
 
 from __future__ import annotations
 
@@ -42,4 +40,4 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "unpacked": (1, unpacked),
     "embedded_text": (4, _embedded_text),
 }
-"""The same for SQL; `embedded_text(above, lead, text, tail)` is what is embedded of a chunk, from its columns."""
+"""The same for SQL; `embedded_text(above, lead, text, tail)` is the embedded text of a chunk, from its columns."""

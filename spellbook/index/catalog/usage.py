@@ -1,4 +1,4 @@
-"""Counts that the vault cannot say again: how often notes were opened, how long verbs took, and their errors."""
+"""Counts that the vault cannot restore: how often notes were opened, how long verbs took, and their errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Use:
 
 
 class FailureKind(NamedTuple):
-    """What equal errors have in common; `message` has no values in it, so no text of notes or questions."""
+    """The part that equal errors have in common; `message` has no values in it, so no text of notes or questions."""
 
     code: str
     verb: str
@@ -137,7 +137,7 @@ class Usage:
         return counts
 
     def failures(self, hours: int = KEPT_DAYS * 24) -> list[Failures]:
-        """Return the errors of which one was in the last `hours`, the latest first."""
+        """Return the errors that occurred in the last `hours`, the latest first."""
         rows = self._database.rows(
             "SELECT code, verb, door, message, count, first, last FROM errors WHERE last > ? ORDER BY last DESC, id",
             (time.time() - hours * _HOUR,),
@@ -158,7 +158,7 @@ class Usage:
             return moved.rowcount > 0
 
     def resolved(self, hours: int = KEPT_DAYS * 24) -> list[dict[str, object]]:
-        """Return the resolved errors of which one was in the last `hours`, as JSON shows them, latest first."""
+        """Return the resolved errors that occurred in the last `hours`, as JSON shows them, latest first."""
         rows = self._database.rows(
             "SELECT code, verb, door, message, count, first, last, at, by, reason FROM resolved "
             "WHERE last > ? ORDER BY at DESC",

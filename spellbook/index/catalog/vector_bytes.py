@@ -1,9 +1,9 @@
 """
 Vectors as the catalog stores them: 12 bits a number, and read back as unit vectors of float32, little endian.
 
-Only the direction is stored, so the numbers are whole: the largest of a vector is 2,047 or -2,047. With
-multilingual-e5-small a cosine differs by 0.00002 (root mean square), a hundredth of the distance between two neighbours
-in a top ten. With 8 bits it would be 0.0004, and every second top ten would change its order.
+Only the direction is stored: a vector's largest number is 2,047 or -2,047. With multilingual-e5-small a cosine differs
+by 0.00002 (root mean square), a hundredth of the distance between two neighbours in a top ten. With 8 bits it would be
+0.0004, and every second top ten would change its order.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from spellbook.system.sqlite import Database
 OF_CHUNKS = "EXISTS (SELECT 1 FROM chunks WHERE chunks.key = vectors.key)"
 OF_LABELS = "EXISTS (SELECT 1 FROM labels WHERE labels.key = vectors.key)"
 IN_USE = f"({OF_CHUNKS} OR {OF_LABELS})"
-_SPARED = "EXISTS (SELECT 1 FROM spared WHERE spared.key = vectors.key AND until >= ?)"
+_IS_KEPT = "EXISTS (SELECT 1 FROM spared WHERE spared.key = vectors.key AND until >= ?)"
 
 _LEFT = "left"
 """The key in `meta` of the name of the previous embedder."""
@@ -128,7 +128,7 @@ class Vectors:
         sql = "SELECT key, vector, seq FROM vectors WHERE key IN (SELECT value FROM json_each(?))"
         return {key: vector for key, vector, _ in self._read(sql, json.dumps(list(keys)))} if keys else {}
 
-    def spare(self, keys: Iterable[str], days: int) -> None:
+    def keep_unused(self, keys: Iterable[str], days: int) -> None:
         """Keep the vectors of `keys` for so many days, even unused: a migration to another embedder may lead back."""
         now = int(time.time())
         with self._database.transaction() as connection:
@@ -165,7 +165,7 @@ class Vectors:
             return connection.execute(
                 f"""
                 DELETE FROM vectors WHERE key IN (
-                    SELECT key FROM vectors WHERE NOT {IN_USE} AND NOT {_SPARED} ORDER BY used, seq LIMIT ?
+                    SELECT key FROM vectors WHERE NOT {IN_USE} AND NOT {_IS_KEPT} ORDER BY used, seq LIMIT ?
                 )
                 """,
                 (int(time.time()), surplus),

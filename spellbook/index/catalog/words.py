@@ -1,8 +1,8 @@
 """
-The full-text index: it holds no text of its own, its words are made from chunks and notes by the view `worded`.
+The full-text index, without a text of its own: the view `worded` makes its words from chunks and notes.
 
-FTS5 must be given the very words of a row to delete it. A checksum of them is stored with each chunk. If it shows that
-the rules have made other words since, the whole index is built anew, so no word outlives its chunk.
+FTS5 needs the very words of a row to delete it, so a checksum of them is stored with each chunk. If the rules have
+changed the words since, the whole index is built anew.
 """
 
 from __future__ import annotations

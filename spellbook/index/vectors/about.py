@@ -35,8 +35,7 @@ class NoteCosines(NamedTuple):
     """
     Cosines of a question with a note: of its whole text (a unit mean), and of its labels: kind, key, cosine.
 
-    None is what has no vector. `first` to `last` are the numbers of the note's chunks, of a very long note the first
-    ones.
+    None means no vector. `first` to `last` are the numbers of the note's chunks, of a very long note the first ones.
     """
 
     first: int
@@ -81,7 +80,7 @@ class NoteVectors:
         return [number for some in best.values() for _, number in sorted(some)[:EACH]]
 
     def of(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, NoteCosines]:
-        """Return what a question's unit vector and the notes of `chunks` have to do with each other, by path."""
+        """Return the cosines of a question's unit vector with the notes of `chunks`, by path."""
         firsts = {chunk.path: chunk.number - chunk.ordinal for chunk in chunks}
         notes = self._of(firsts)
         if vector is None:

@@ -1,9 +1,8 @@
 """
 Chroma: an approximate index over the catalog's vectors, which any Chroma client can read from a copy.
 
-Chroma is never the only copy and never trusted further than its lock. Every
-operation holds one lock, reads included, and reopens the client if another
-process wrote since. At the first error the folder is given up and built anew.
+Chroma is never the only copy and never trusted further than its lock. Every operation, reads included, holds one lock
+and reopens the client if another process wrote since. At the first error the folder is built anew.
 """
 
 from __future__ import annotations
@@ -39,22 +38,21 @@ _WAIT = 30.0
 """Seconds that a writer waits for it: every holder releases it after a batch, which takes less than a second."""
 
 _POLL = 0.01
-"""Seconds between looks at the lock while another process holds it: a question has ten in all."""
+"""Seconds between attempts to get the lock while another process holds it: a question has ten in all."""
 
 TRIES = 5
 """Times that `chroma.json` is replaced while others read it, on Windows, within `_PATIENCE`."""
 
 _FORM = 3
-"""How a collection is made: one that was made otherwise is built anew."""
+"""The version of a collection; one of another version is built anew."""
 
 LATE = 60.0
 """Seconds by which a transaction may be later than the time that it wrote down. By hand: a scan writes for seconds."""
 
-LOOKED_AT = 2_000
+EF_SEARCH = 2_000
 """
-Vectors that Chroma looks at for a question.
-
-Of 780,000 vectors it then finds 93 in 100 of the nearest. With its default of 100 it finds only 66, 3 ms faster.
+Vectors that Chroma compares with a question. Of 780,000 it then finds 93 % of the nearest; with its default of 100, 66
+%, 3 ms faster.
 """
 
 
@@ -73,10 +71,10 @@ def batches(changes: Sequence[tuple[str, int]], size: int) -> Iterator[tuple[lis
 @dataclass(frozen=True, slots=True)
 class _Current:
     """
-    The index as `chroma.json` has it: its folder, of which embedding, and what of the catalog it holds.
+    The index as `chroma.json` has it: its folder, its embedding, and the part of the catalog that it holds.
 
     `seq` is the last vector taken in. The metadata are as of `change`, the last change of the notes in `catalog`, which
-    was at `at`, in seconds since 1970. `epoch` counts writes, `dropped` the rows that were deleted.
+    was at `at`, in seconds since 1970. `epoch` counts writes, `dropped` the deleted rows.
     """
 
     folder: str = ""
@@ -95,8 +93,8 @@ class Chroma:
     """
     The Chroma index under `state`, of the embedding `fingerprint`; other processes may use the same one.
 
-    A row's id is the key of a vector, which all chunks with the same text share. Its metadata name the first of
-    these chunks by path: `id`, `path`, `heading`, `category`, `topic`. There are no documents.
+    A row's id is a vector's key, which all chunks with the same text share. Its metadata name the first of these chunks
+    by path: `id`, `path`, `heading`, `category`, `topic`. There are no documents.
     """
 
     def __init__(self, state: Path, fingerprint: str) -> None:
@@ -305,7 +303,7 @@ class Chroma:
             self.collection = self.client.get_or_create_collection(
                 COLLECTION,
                 embedding_function=None,
-                configuration={"hnsw": {"space": "cosine", "ef_search": LOOKED_AT}},
+                configuration={"hnsw": {"space": "cosine", "ef_search": EF_SEARCH}},
             )
             self._opened = (current.folder, current.epoch)
         return self.collection

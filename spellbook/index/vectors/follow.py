@@ -1,8 +1,8 @@
 """
 Keep Chroma up to the catalog: when it is due, and by whom.
 
-A child process does it, so that nobody waits for Chroma and no process that lives long holds it in memory. The child
-goes on after a parent that ends, and ends when nothing is missing.
+A child process does it, so that nobody waits for Chroma and no long-lived process holds it in memory. The child
+outlives its parent, and ends when nothing is missing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_BEHIND = 500
 """Vectors that Chroma may lack in a vault where it answers, until a command stays to add them itself."""
 
 MOST_WAIT = 30.0
-"""Seconds that changes in quick succession put it off: a child costs a second of processor time, so 3 % of one."""
+"""Seconds that changes in quick succession postpone it: a child costs a second of processor time, so 3 % of one."""
 
 RETRY_AFTER = 600.0
 """Seconds until the next child after one that failed. By hand."""
@@ -47,10 +47,10 @@ _SOON = 0.8
 
 _LOCK = "chroma-follow.lock"
 _PATIENCE = 5.0
-"""Seconds that a child waits for the one before, which may be past its last look and about to end. By hand."""
+"""Seconds that a child waits for the one before, which may be about to end. By hand."""
 
 _POLL = 0.1
-"""Seconds between looks at whether the child is done. By hand."""
+"""Seconds between checks whether the child is done. By hand."""
 
 
 def behind(index: Index) -> int:
@@ -80,10 +80,11 @@ def is_due(index: Index) -> bool:
 
 def catch_up(catalog: Catalog, chroma: Chroma | Server, seconds: float = math.inf, *, patience: float = 0) -> bool:
     """
-    Add to Chroma what it has not seen, for so many seconds or little longer, then bring its metadata up to the catalog.
+    Add missing vectors to Chroma, for so many seconds or little longer, then update its metadata; return if that is
+    all.
 
-    Returns whether that is all. Does nothing if another process holds the lock for longer than `patience` seconds, or
-    before the whole vault was read. Raises Unavailable.
+    Does nothing if another process holds the lock for longer than `patience` seconds, or before the whole vault was
+    read. Raises Unavailable.
     """
     with held(chroma.state / _LOCK, patience) as is_ours:
         if not (is_ours and catalog.is_read):

@@ -11,16 +11,15 @@ Row = tuple[str, bytes, int]
 """Key, vector as float32 bytes, seq."""
 
 _BATCH = 1_000
-"""Rows that are taken in at a time: one copy of 1.5 MB, however many there are."""
+"""Rows that are taken in at a time: one copy of 1.5 MB."""
 
 
 class Matrix:
     """
     Vectors in memory, one row a key, grown by difference; exact cosine search over them.
 
-    `seq` is the last change taken in. Rows of keys that went out of use stay;
-    the caller drops them from results. The first row says how wide all are.
-    One thread may add while others search.
+    `seq` is the last change taken in. Rows of unused keys stay; the caller drops them from results. The first row
+    decides the width. One thread may add while others search.
     """
 
     def __init__(self) -> None:

@@ -1,11 +1,8 @@
 """
-The chunks nearest to a vector: exactly, from a matrix in memory, as long as the vault is small enough.
+The chunks nearest to a vector: exactly, from a matrix in memory, or by Chroma in a larger vault.
 
-In a larger one Chroma says what is near. Vectors that Chroma lacks are read from the catalog and compared exactly, a
-block at a time; if these are many, the answer says so.
-
-Whatever answers, only chunks that are there and meet a filter count, and as
-many of them come back as there are.
+Vectors that Chroma lacks are read from the catalog and compared exactly, a block at a time; if these are many, the
+answer says so. Either way only existing chunks that meet a filter count, and all of them do.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from typing import Protocol
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
-from spellbook.index.vectors.chroma import LOOKED_AT, Unavailable
+from spellbook.index.vectors.chroma import EF_SEARCH, Unavailable
 from spellbook.index.vectors.matrix import Matrix
 from spellbook.models.base import Bytes, Vectors, unit
 from spellbook.system.lazy import np
@@ -39,7 +36,8 @@ class Find(Protocol):
 
 
 _OVERFETCH = 8
-"""How many times the wanted number is asked for, before the keys that meet a filter are listed and searched alone."""
+"""Factor by which more keys are asked for than wanted, before the keys that meet a filter are listed and searched
+alone."""
 
 BLOCK = 10_000
 """Stored vectors that are compared at a time: 15 MB."""
@@ -61,10 +59,10 @@ class StandIn:
 
     def nearest(self, question: Bytes, limit: int, keys: Sequence[str] | None = None) -> list[tuple[str, float]]:
         """
-        Return the `limit` keys nearest to a question with their cosines, among `keys` if given, nearest first.
+        Return the `limit` keys nearest to a question's int8 vector (width,) with cosines, nearest first, among `keys`
+        if given.
 
-        `question` is the question's vector by the second encoder, int8 (width,). Some keys may have been embedded or
-        gone out of use since: the caller drops them.
+        Some keys may have been embedded or gone out of use since: the caller drops them.
         """
         return self._refresh().nearest(unit(question), limit, keys)
 
@@ -169,7 +167,7 @@ class Nearest:
                 try:
                     # On a server the vectors of other vaults take places, all of which sort last here.
                     share = 1 + chroma.rows // (self._index.catalog.counts().chunks or 1)
-                    near = chroma.nearest(vector, max(most, min(most * share, LOOKED_AT)), seen)
+                    near = chroma.nearest(vector, max(most, min(most * share, EF_SEARCH)), seen)
                 except Unavailable as error:
                     reasons.append(f"searched without Chroma: {error}")
                     return _exactly(vector, ((key, blob) for key, blob, _ in vectors.since(0)), most)

@@ -1,8 +1,8 @@
 """
-Vectors on a Chroma server, which several machines share: each adds the ones it made and takes the ones it lacks.
+Vectors on a Chroma server, which several machines share: each adds the ones it made and copies the ones it lacks.
 
-The key of a vector names its embedding and its text, so one machine embeds a text for all. The server is told keys and
-vectors and nothing else. Nothing is ever deleted there, since another machine or vault may use it.
+The key of a vector names its embedding and its text, so one machine embeds a text for all. The server gets only keys
+and vectors. Nothing is ever deleted there, since another machine or vault may use it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS, Vectors
-from spellbook.index.vectors.chroma import LOOKED_AT, Chroma, Unavailable, batches
+from spellbook.index.vectors.chroma import EF_SEARCH, Chroma, Unavailable, batches
 from spellbook.system import disk
 from spellbook.system.lazy import np, npt
 from spellbook.text.quoting import counted
@@ -42,7 +42,9 @@ _PARTS = {"texts": OF_CHUNKS, "labels": OF_LABELS}
 
 
 class _Extent(NamedTuple):
-    """How far a catalog is in the collection `id`: its vectors up to `seq` are there, and were among `rows` in all."""
+    """
+    The extent of a catalog in the collection `id`: its vectors up to `seq` are there, and were among `rows` in all.
+    """
 
     id: str = ""
     seq: int = 0
@@ -59,7 +61,7 @@ class Server:
     The vectors of the embedding `fingerprint` on the Chroma server at `place`, for any number of threads.
 
     `place` is `https://host:port`, with `?tenant=…&database=…` for Chroma Cloud; `token` is sent along. A file under
-    `state` says how far the catalog's vectors are there.
+    `state` has the extent of the catalog's vectors there.
     """
 
     def __init__(self, state: Path, fingerprint: str, place: str, token: str = "") -> None:
@@ -91,11 +93,7 @@ class Server:
             return list(answer["ids"][0])
 
     def fetch(self, keys: Sequence[str], width: int) -> dict[str, bytes]:
-        """
-        Return the vectors (float32, little endian) of those of `keys` that the server has, each `width` numbers.
-
-        One that is no unit vector of that width is left out, and the log says so. Raises Unavailable.
-        """
+        """Return the server's unit vectors (float32) of `keys`, `width` numbers each. Raises Unavailable."""
         found, wrong = dict[str, bytes](), 0
         with self._asking():
             for part in _PARTS:
@@ -114,7 +112,7 @@ class Server:
         return found
 
     def is_current(self, source: Vectors, version: object) -> bool:
-        """Say whether the server has all vectors of the catalog; it is told nothing of notes and their `version`."""
+        """Say whether the server has all vectors of the catalog; it knows nothing of notes and their `version`."""
         return not any(source.changes(self._mark(part).seq, 1, which) for part, which in _PARTS.items())
 
     def catch_up(self, source: Vectors, most: int, seconds: float = math.inf) -> int:
@@ -157,13 +155,13 @@ class Server:
             raise Unavailable(str(error) or type(error).__name__) from error
 
     def _collection(self, part: str) -> Any:
-        """Return a collection, made if need be; what `_mark` says is of this one then."""
+        """Return a collection, made if need be; `_mark` is of this one from then on."""
         with self._guard:
             if part not in self._collections:
                 collection = self._client().get_or_create_collection(
                     f"{self._name}-{part}",
                     embedding_function=None,
-                    configuration={"hnsw": {"space": "cosine", "ef_search": LOOKED_AT}},
+                    configuration={"hnsw": {"space": "cosine", "ef_search": EF_SEARCH}},
                 )
                 mark, rows = self._mark(part), collection.count()
                 # Another collection, or one with fewer rows, does not hold what was added to the one before.

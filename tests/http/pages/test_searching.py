@@ -107,7 +107,11 @@ def test_another_language_is_told_only_of_another_script(book, write_note):
     asked = "what is the name of the pilot who was there?"
     (hit,) = book.search(asked, min_score=0.0).hits
     korean = replace(hit, chunk=hit.chunk._replace(packed="항구는 북쪽에서 오는 배에 열려 있다."))
-    for shown, is_told in ((hit, True), (searching.told(hit, asked), False), (searching.told(korean, asked), True)):
+    for shown, is_told in (
+        (hit, True),
+        (searching.explained(hit, asked), False),
+        (searching.explained(korean, asked), True),
+    ):
         assert any(FOREIGN in reason for reason in presentation.reasons(shown)) is is_told
 
 
