@@ -71,7 +71,7 @@ CONSTANTS = {
 WITH_OR = ("Did you mean {0} or {1}?", "Did you mean {0} or {1}? {2}", "{0}; did you mean {1} or {2}?")
 """Messages with two suggestions, which the code joins by `or`."""
 
-LISTS = {"errors", "reasons", "warnings", "said", "parts", "half", "secrets"}
+LISTS = {"errors", "reasons", "warnings", "notes", "parts", "half", "secrets"}
 """Lists of sentences."""
 
 PLACED = {
