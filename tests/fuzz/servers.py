@@ -10,6 +10,7 @@ import os
 import queue
 import subprocess
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +24,17 @@ class Gone(Exception):
 
 class Server:
     """
-    `spellbook mcp` as a child process, in a process group of its own.
+    `spellbook mcp` as a child process, in a process group of its own, or another `program`.
 
     `said` holds lines on its stdout that are no protocol messages: there must be none.
     """
 
-    def __init__(self, vault: Path, *toolsets: str) -> None:
+    def __init__(self, vault: Path, *toolsets: str, program: Sequence[str] = ()) -> None:
         self.said: list[str] = []
         self._count = 0
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.process = subprocess.Popen(
-            [*command(vault), "--toolsets", ",".join(toolsets or ("core", "desk", "backup"))],
+            program or [*command(vault), "--toolsets", ",".join(toolsets or ("core", "desk", "backup"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

