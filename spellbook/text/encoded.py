@@ -36,8 +36,8 @@ def spans(text: str, first: int = 0) -> list[tuple[int, int]]:
             # Rules of dashes, repeated letters and numbers are text.
             if match and len(match[0]) >= _LEAST and re.search("[0-9]", match[0]) and re.search("[A-Za-z]", match[0]):
                 found.append(match.span())
-                for _ in match[0].split()[1:]:
-                    next(words, None)
+            for _ in match[0].split()[1:] if match else ():  # else each of its lines would be read again from here
+                next(words, None)
     return found
 
 

@@ -375,6 +375,7 @@ def test_slug(heading, anchor):
 
 SIZE = 80_000
 HOSTILE = {
+    "lines of one letter": ("a" * 79 + "\n") * 5_000,
     "backtick runs": "#a " + "".join("`" * i + "x" for i in range(1, 400)),
     "one line": "a" * SIZE,
     "many lists": "- a\n\nb\n\n" * (SIZE // 8),
