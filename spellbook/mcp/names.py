@@ -29,7 +29,7 @@ TOOLSETS = {name: tuple(tools.split()) for name, tools in _ROWS.items()}
 Toolsets, each with its tools in the order in which they are listed; a tool of several sets is the same in each.
 
 `spellbook` are those of the product's first description, `zyflow` those of `wiki` under other names. `articles_search`
-is listed as `search` where `core` is off. `server.instructions` says which tool is for what.
+is listed as `search` where `core` is off. `mcp.instructions` says which tool is for what.
 """
 
 
