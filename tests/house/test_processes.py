@@ -72,9 +72,8 @@ class Stage:
         assert not self.failed
 
     def sentence(self) -> str:
-        """A sentence that was never written before."""
-        words = random.choices(["orchard", "harbor", "granite", "copper", "meadow"], k=30)
-        return f"sentence{next(self.numbers)}x {' '.join(words)}."
+        """A sentence that was never written before, of words that hardly another one has."""
+        return f"sentence{next(self.numbers)}x {' '.join(f'word{random.randrange(10_000)}x' for _ in range(30))}."
 
     def path(self, below: str = "", ends: str = ".md") -> str:
         """The path of some note in a folder; a folder that disappears is skipped."""
@@ -110,7 +109,7 @@ class Stage:
             [
                 (["scribe", "-", "--topic", "cli", "-k", "a", "-k", "b", "-k", "c", "--force"], True),
                 (["import", str(source), "--on-conflict", random.choice(["overwrite", "rename"])], True),
-                (["find", "orchard", "--json"], False),
+                (["find", "sentence1x", "--json"], False),
                 (["reindex", "--quiet"], False),
                 (["undo"], False),
                 (["snapshot"], False),
