@@ -7,7 +7,6 @@ kind. Until the calibration is learnt, there are none.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import threading
 import zipfile
@@ -49,53 +48,45 @@ class Calibrated:
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (width,)."""
         vector = self.raw.embed_query(text)  # first: a service that is down is the error to report
-        return self._fitting_calibration(vector).query.apply(vector)
+        return self._load(len(vector)).query.apply(vector)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of questions, shape (n, width)."""
         vectors = embed_queries(self.raw, texts)
-        return self._fitting_calibration(vectors).query.apply_all(vectors)
+        return self._load(vectors.shape[1]).query.apply_all(vectors)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, width)."""
         vectors = self.raw.embed_passages(texts)
-        return self._fitting_calibration(vectors).passage.apply_all(vectors)
+        return self._load(vectors.shape[1]).passage.apply_all(vectors)
 
     def describe(self) -> str:
-        """Return what the embedder itself says."""
+        """Return the embedder's own description."""
         return self.raw.describe()
 
-    def _fitting_calibration(self, vectors: Vectors) -> Calibration:
-        learnt = self._load()
-        width, learnt_width = vectors.shape[-1], len(learnt.query.shift)
-        if width != learnt_width:
+    def _load(self, width: int = 0) -> Calibration:
+        """Return the calibration, read or learnt at its first use. Raises EmbeddingError if it is of another width."""
+        with self._learning:
+            learnt = self._calibration = self._calibration or self._read() or self._learn()
+        if width not in {0, len(learnt.query.shift)}:
             raise EmbeddingError(
-                f"{self.name} now gives vectors of {width} numbers; those of this index have {learnt_width}: "
-                f"its model changed.",
+                f"{self.name} now gives vectors of {width} numbers; those of this index have "
+                f"{len(learnt.query.shift)}: its model changed.",
                 f"Go back to the old model, or delete {self.folder.parent} and run `spellbook reindex`: "
                 f"the notes stay as they are.",
             )
         return learnt
-
-    def _load(self) -> Calibration:
-        """Return the calibration, which is read or learnt at its first use. Raises EmbeddingError."""
-        with self._learning:
-            if self._calibration is None:
-                self._calibration = self._read() or self._learn()
-            return self._calibration
 
     @property
     def _file(self) -> Path:
         return self.folder / f"{hashlib.sha256(self.fingerprint.encode()).hexdigest()[:16]}.npz"
 
     def _read(self) -> Calibration | None:
-        # A damaged file is learnt again, with the same result from the same model.
-        with (
-            contextlib.suppress(OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile),
-            self._file.open("rb") as file,
-        ):
-            return Calibration.load(file)
-        return None
+        try:
+            with self._file.open("rb") as file:
+                return Calibration.load(file)
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
+            return None  # a damaged file is learnt again, with the same result from the same model
 
     def _learn(self) -> Calibration:
         if not is_unhurried():

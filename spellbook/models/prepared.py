@@ -19,7 +19,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from spellbook.models import file_cache
 from spellbook.system import disk
 from spellbook.system.lock import held
 from spellbook.system.waiting import waiting
@@ -97,20 +96,22 @@ def checked(folder: Path) -> PreparedManifest | None:
     """
     Return the manifest of `folder` if every file is as it was made; None if it has to be made.
 
-    A file that has not changed since is read once a week.
+    The files are read if one is newer than the manifest, and once a week.
     """
     manifest = read(folder)
     if manifest is None:
         return None
     try:
-        is_old = time.time() - (folder / MANIFEST).stat().st_mtime > _WEEK
-        sum_of = disk.hash_of if is_old else file_cache.sum_of
-        is_whole = all(sum_of(folder / name) == known for name, known in manifest.sums.items())
+        checked_at = (folder / MANIFEST).stat().st_mtime
+        is_old = time.time() - checked_at > _WEEK
+        must_read = is_old or max((folder / name).stat().st_mtime for name in (MANIFEST, *manifest.sums)) > checked_at
+        if must_read and any(disk.hash_of(folder / name) != known for name, known in manifest.sums.items()):
+            return None
     except OSError:
-        is_whole = False
-    if not is_whole or (is_old and manifest.refused):  # a refusal may have been by chance
         return None
-    if is_old:
+    if is_old and manifest.refused:  # a refusal may have been by chance
+        return None
+    if must_read:
         with contextlib.suppress(OSError):
             os.utime(folder / MANIFEST)
     return manifest

@@ -86,8 +86,6 @@ LATE_OWN = {
     "__init__.py": "`import spellbook` loads nothing",
     "__main__.py": "a `reindex` with nothing to do does not load the command line",
     "cli/": "a command loads what it needs, `spellbook --help` nothing",
-    "models/e5/e5.py": "a search by words needs nothing that makes the graph",
-    "models/embedders.py": "one model of many is used",
 }
 """Modules and folders whose functions may import modules of the package, each with the reason."""
 

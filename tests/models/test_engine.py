@@ -287,7 +287,15 @@ def test_questions_without_end_leave_embedding_some_time(monkeypatch):
     assert len(waited) == 1
 
 
-def test_a_load_that_fails_beside_a_question_is_tried_once():
+@pytest.fixture
+def server():
+    """The mark of a server in this process."""
+    base.servers.add("a server")
+    yield
+    base.servers.discard("a server")
+
+
+def test_a_load_that_fails_beside_a_question_is_tried_once(server):
     """The question of a server has the error of the thread that loaded the model for it."""
     tried = []
 
@@ -295,62 +303,20 @@ def test_a_load_that_fails_beside_a_question_is_tried_once():
         tried.append(1)
         raise OSError("no such model")
 
-    server = object()
-    base.servers.add(server)
-    try:
-        with pytest.raises(EmbeddingError, match="no such model"):
-            LocalEngine("test", load, "").query("when")
-    finally:
-        base.servers.discard(server)
+    with pytest.raises(EmbeddingError, match="no such model"):
+        LocalEngine("test", load, "").query("when")
     assert len(tried) == 1
 
 
-def test_a_question_waits_for_no_preparation_and_the_background_does(tmp_path):
+def test_a_question_of_a_server_waits_for_no_preparation(tmp_path, server):
     """
-    While a thread prepares a model, a question with an engine that is not loaded fails at once, one that is loaded
-    answers, and whoever does not wait for an answer waits for the engine.
+    A server's first question has another thread prepare the model, and fails at once while it does. Meanwhile an engine
+    that is loaded answers, and who does not wait for an answer waits for the engine. A command prepares it itself.
     """
-
-    begun, may_end = threading.Event(), threading.Event()
-
-    def make(folder):
-        begun.set()
-        assert may_end.wait(PATIENCE)
-        return "made"
-
-    def load():
-        folders.ready(tmp_path / "model", make)
-        return Fake(), ""
-
-    local, other = LocalEngine("test", load, ""), LocalEngine("other", lambda: (Fake(), ""), "")
-
-    def patiently():
-        with base.unhurried():
-            return local.query("lighthouse")
-
-    other.engine()
-    with ThreadPoolExecutor(1) as pool:
-        waits = pool.submit(patiently)
-        assert begun.wait(PATIENCE)
-        for _ in range(2):
-            with pytest.raises(EmbeddingError, match="being prepared"):
-                local.query("lighthouse")
-        assert len(other.query("lighthouse")) == 384
-        assert not waits.done()
-        may_end.set()
-        assert len(waits.result(PATIENCE)) == 384
-    assert len(local.query("lighthouse")) == 384
-    assert not folders.is_making()
-
-
-def test_a_question_of_a_server_prepares_no_model_itself(tmp_path):
-    """A server's first question has another thread prepare the model, and is told so at once; a command prepares it."""
-    begun, may_end = threading.Event(), threading.Event()
-    threads = []
+    may_end, threads = threading.Event(), []
 
     def make(folder):
         threads.append(threading.current_thread())
-        begun.set()
         assert may_end.wait(PATIENCE)
         return "made"
 
@@ -361,18 +327,24 @@ def test_a_question_of_a_server_prepares_no_model_itself(tmp_path):
 
         return LocalEngine(name, load, "")
 
-    served = engine("served")
-    base.servers.add("a server")
-    try:
-        with pytest.raises(EmbeddingError, match="being prepared"):
-            served.query("lighthouse")
-    finally:
-        base.servers.discard("a server")
-    assert begun.wait(PATIENCE)
-    may_end.set()
-    threads[0].join(PATIENCE)
-    assert threads[0] is not threading.current_thread()
+    def patiently():
+        with base.unhurried():
+            return served.query("lighthouse")
+
+    served, other = engine("served"), LocalEngine("other", lambda: (Fake(), ""), "")
+    other.engine()
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(2):
+            with pytest.raises(EmbeddingError, match="being prepared"):
+                served.query("lighthouse")
+        assert len(other.query("lighthouse")) == 384
+        waits = pool.submit(patiently)
+        assert not waits.done()
+        may_end.set()
+        assert len(waits.result(PATIENCE)) == 384
     assert len(served.query("lighthouse")) == 384
+    assert threads[0] is not threading.current_thread()
+    base.servers.discard("a server")
     assert len(engine("alone").query("lighthouse")) == 384
     assert threads[1] is threading.current_thread()
 

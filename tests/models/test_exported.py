@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -11,7 +10,7 @@ import sys
 import pytest
 
 from spellbook.library import book as books
-from spellbook.models import embedders, file_cache, places
+from spellbook.models import embedders, places
 from spellbook.models.e5 import engine, verify
 from spellbook.models.e5.e5 import E5
 from spellbook.models.exported import ExportedE5
@@ -55,31 +54,6 @@ def test_a_vault_of_another_model_opens_and_says_the_way_on(vault, write_note, n
 
 
 # -- files
-
-
-def test_a_start_reads_no_weights_again(tmp_path, monkeypatch):
-    """
-    The checksum of a file with unchanged size and time comes from the cache, unless it was written within the clock's
-    tick: a second write would keep both.
-    """
-    monkeypatch.setenv("SPELLBOOK_CACHE", str(tmp_path / "cache"))
-    file = tmp_path / "weights"
-    file.write_bytes(b"one")
-    os.utime(file, (1_000_000_000, 1_000_000_000))
-    first = file_cache.sum_of(file)
-    file.write_bytes(b"two")
-    os.utime(file, (1_000_000_000, 1_000_000_000))
-    assert file_cache.sum_of(file) == first
-    os.utime(file, (1_000_000_001, 1_000_000_001))
-    second = file_cache.sum_of(file)
-    assert second != first
-    (tmp_path / "cache" / "models" / "known.json").write_text("{", "utf-8")
-    assert file_cache.sum_of(file) == second
-    file.write_bytes(b"one")
-    stamp, third = file.stat(), file_cache.sum_of(file)
-    file.write_bytes(b"two")
-    os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    assert file_cache.sum_of(file) != third
 
 
 @pytest.mark.parametrize("file", ["model", "tokenizer"])
@@ -160,12 +134,9 @@ def test_other_weights_of_its_size_are_refused(exported, tmp_path, monkeypatch):
         file.seek(int(data.stat().st_size * 0.95))
         file.write(b"!" * 2_000_000)
     monkeypatch.setenv("SPELLBOOK_MODELS", str(tmp_path))
-    monkeypatch.setenv("SPELLBOOK_CACHE", str(tmp_path / "cache"))
-    for _ in range(2):
-        with pytest.raises(EmbeddingError, match="does not give the vectors of") as caught:
-            embedders.create(NAME).embed_passages(["x"])
-        assert "model remove" in caught.value.hint
-    assert list(json.loads((tmp_path / "cache" / "models" / "known.json").read_text("utf-8"))["e5"].values()) == [False]
+    with pytest.raises(EmbeddingError, match="does not give the vectors of") as caught:
+        embedders.create(NAME).embed_passages(["x"])
+    assert "model remove" in caught.value.hint
 
 
 @pytest.mark.model

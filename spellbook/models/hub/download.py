@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from spellbook import __version__
 from spellbook.models import places
@@ -69,21 +70,18 @@ def pull(progress: Progress | None = None) -> tuple[store.Pulled, bool]:
     """
     if here := store.find():
         return here, False
-    folder, source = places.pulled() / store.MODEL, f"{_hub()}/{store.REPOSITORY}"
+    hub = (os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
+    folder, source = places.pulled() / store.MODEL, f"{hub}/{store.REPOSITORY}"
     headers = {"User-Agent": f"spellbook/{__version__}"}
     try:
         # The hub sends on to where it keeps large files; checksums come from the hub itself.
         with locked(folder), connect(source, source, headers, follow_redirects=True, timeout=_TIMEOUT) as http:
-            return _download(http, _list(http, source), folder, source, progress), True
+            return _download(http, _list(http, hub, source), folder, source, progress), True
     except OSError as error:
         raise StorageError(
             f"{error.filename or folder} cannot be written ({error.strerror or error}).",
             "Make room there, or set SPELLBOOK_MODELS.",
         ) from error
-
-
-def _hub() -> str:
-    return (os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
 
 
 def _download(
@@ -116,11 +114,17 @@ def _download(
     return model
 
 
-def _list(http: httpx.Client, source: str) -> list[_RemoteFile]:
+def _list(http: httpx.Client, hub: str, source: str) -> list[_RemoteFile]:
     """Return the files of the repository `source` that the model needs, the small one first."""
-    url = f"{_hub()}/api/models/{store.REPOSITORY}/tree/main?recursive=true"
+    url = f"{hub}/api/models/{store.REPOSITORY}/tree/main?recursive=true"
     try:
-        entries = {str(entry["path"]): entry for entry in _get(http, url, source).json() if entry["type"] == "file"}
+        response = http.get(url)
+        if response.status_code != 200:
+            _refuse(response, source)
+        entries = {str(entry["path"]): entry for entry in response.json()}
+    except (httpx.HTTPError, httpx.InvalidURL, _Broken) as error:
+        hint = "Is this machine online? Its folder may also be copied from another machine: see docs/models.md."
+        raise EmbeddingError(f"{source} cannot be reached ({error}).", hint) from error
     except (ValueError, KeyError, TypeError) as error:
         raise EmbeddingError(f"{url} is not a list of files.", _IS_HUB) from error
     if missing := [path for path in (store.TOKENIZER, store.GRAPH) if path not in entries]:
@@ -132,47 +136,40 @@ def _list(http: httpx.Client, source: str) -> list[_RemoteFile]:
             for path, facts in large.items()
         ]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise EmbeddingError(
-            f"{source} does not say how long its files are, or what their checksums.", _IS_HUB
-        ) from error
+        message = f"{source} does not say how long its files are, or what their checksums."
+        raise EmbeddingError(message, _IS_HUB) from error
 
 
 # -- one file
 
 
 def _fetch(http: httpx.Client, part: _RemoteFile, file: Path, report: Callable[[int], None]) -> None:
-    """Download `part` to `file`, resuming `file`.part. Raises EmbeddingError, OSError."""
-    if _is_whole(file, part):
-        report(part.size)
-        return
-    unfinished = file.with_name(f"{file.name}.part")
-    unfinished.parent.mkdir(parents=True, exist_ok=True)
-    fresh = not _size(unfinished)
+    """Download `part` to `file`, resuming what is there. Raises EmbeddingError, OSError."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    resumes = _size(file) > 0
     for left in reversed(range(_TRIES)):
         try:
-            _stream(http, part, unfinished, report)
+            _stream(http, part, file, report)
         except _Broken as broken:
             if not left:
                 hint = "Try again later; what is here already is kept."
                 raise EmbeddingError(f"{part.url} cannot be fetched ({broken}).", hint) from broken
             time.sleep(PAUSE)
             continue
-        if _is_whole(unfinished, part):
-            unfinished.rename(file)
+        if _size(file) == part.size and disk.hash_of(file) == part.sha256:
+            report(part.size)
             return
-        unfinished.unlink(missing_ok=True)
-        if fresh:
-            raise EmbeddingError(
-                f"{part.url} is not what its size and checksum say.",
-                "Nothing of it was kept. Try again later.",
-            )
-        fresh = True  # what was here already may be of another version of the file
+        file.unlink(missing_ok=True)
+        if not resumes:
+            hint = "Nothing of it was kept. Try again later."
+            raise EmbeddingError(f"{part.url} is not what its size and checksum say.", hint)
+        resumes = False  # what was here already may be of another version of the file
 
 
-def _stream(http: httpx.Client, part: _RemoteFile, unfinished: Path, report: Callable[[int], None]) -> None:
-    """Append the missing bytes to `unfinished`. Raises _Broken, EmbeddingError, OSError."""
-    begun = _size(unfinished)
-    if begun >= part.size > 0:
+def _stream(http: httpx.Client, part: _RemoteFile, file: Path, report: Callable[[int], None]) -> None:
+    """Append the missing bytes to `file`. Raises _Broken, EmbeddingError, OSError."""
+    begun = _size(file)
+    if begun >= part.size:
         return
     headers = {"Range": f"bytes={begun}-"} if begun else {}
     try:
@@ -181,52 +178,28 @@ def _stream(http: httpx.Client, part: _RemoteFile, unfinished: Path, report: Cal
                 return
             if response.status_code not in {200, 206}:
                 _refuse(response, part.url)
-            covers = response.headers.get("content-range", "")
-            goes_on = response.status_code == 206 and covers.startswith(f"bytes {begun}-")
+            goes_on = response.headers.get("content-range", "").startswith(f"bytes {begun}-")
             here = begun if goes_on else 0
-            with unfinished.open("ab" if goes_on else "wb") as data:
+            with file.open("ab" if goes_on else "wb") as data:
                 for chunk in response.iter_raw():
                     here += len(chunk)
                     if here > part.size:
                         return
                     data.write(chunk)
                     report(here)
-                data.flush()
-                os.fsync(data.fileno())
-            if here < part.size and not response.headers.keys() & {"content-length", "transfer-encoding"}:
-                raise _Broken("it ended early")  # httpx raises this itself where the answer names its length
+            disk.fsync(file)
     except httpx.HTTPError as error:
         raise _Broken(str(error) or type(error).__name__) from error
 
 
-def _get(http: httpx.Client, url: str, what: str) -> httpx.Response:
-    """Return a small answer. Raises EmbeddingError."""
-    try:
-        response = http.get(url)
-        if response.status_code != 200:
-            _refuse(response, what)
-    except (httpx.HTTPError, httpx.InvalidURL, _Broken) as error:
-        hint = "Is this machine online? Its folder may also be copied from another machine: see docs/models.md."
-        raise EmbeddingError(f"{what} cannot be reached ({error}).", hint) from error
-    return response
-
-
-def _refuse(response: httpx.Response, what: str) -> None:
+def _refuse(response: httpx.Response, what: str) -> NoReturn:
     """Raise the error that an answer without content stands for: _Broken if another try may succeed."""
     status = response.status_code
-    if status in {408, 416, 429} or status >= 500:
+    if status in {408, 429} or status >= 500:
         raise _Broken(f"HTTP {status}")
     if status in {401, 403}:  # which the hub also says of what does not exist
-        raise EmbeddingError(
-            f"{what} does not exist, or wants an account (HTTP {status}).",
-            _IS_HUB,
-        )
+        raise EmbeddingError(f"{what} does not exist, or wants an account (HTTP {status}).", _IS_HUB)
     raise EmbeddingError(f"{what} is not there (HTTP {status}).", _IS_HUB)
-
-
-def _is_whole(file: Path, part: _RemoteFile) -> bool:
-    """Say whether `file` is all of `part`, to the last bit."""
-    return file.is_file() and _size(file) == part.size and disk.hash_of(file) == part.sha256
 
 
 def _size(file: Path) -> int:

@@ -6,14 +6,13 @@ The downloaded model: a folder in the user's data folder, complete or absent.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from spellbook.models import file_cache, places
+from spellbook.models import places
 from spellbook.system.errors import InvalidInput, StorageError
 
 MODEL = "multilingual-e5-small"
@@ -57,11 +56,6 @@ class Pulled:
         except OSError:
             return False
 
-    def digest(self) -> str:
-        """Return a hash of what its files hold now. Raises OSError."""
-        sums = [file_cache.sum_of(self.folder / path) for path in sorted(self.files)]
-        return hashlib.sha256(json.dumps(sums).encode()).hexdigest()
-
 
 def find() -> Pulled | None:
     """Return the model; None if it is missing or incomplete."""
@@ -87,12 +81,8 @@ def remove() -> int:
     if here is None and not rest.exists():
         raise InvalidInput(f"No model was downloaded to {folder.parent}.", "Nothing was deleted.")
     try:
-        # Renamed first: a half-deleted folder must not look like a model.
         if here:
-            gone = folder.with_name(f".{MODEL}.gone")
-            shutil.rmtree(gone, ignore_errors=True)  # left by a killed process
-            folder.rename(gone)
-            shutil.rmtree(gone)
+            shutil.rmtree(folder)
         shutil.rmtree(rest, ignore_errors=True)
     except OSError as error:
         raise StorageError(

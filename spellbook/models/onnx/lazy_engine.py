@@ -30,14 +30,15 @@ AT_ONCE = 0.04
 """Seconds that threads embed before they look for a question: one text of e5, a dozen of the encoder."""
 
 _POLL = 0.1
-"""Seconds between looks of a question at whether the engine is loaded or, which takes seconds, prepared. By hand."""
+"""Seconds between checks of a question whether its engine is loaded or, which takes seconds, prepared. By hand."""
 
-_counting = threading.Lock()
+_guard = threading.Lock()
+"""Held while users of an engine are counted, or the list of engines is read."""
 
 
 def _fork() -> None:
-    global _counting
-    _counting = threading.Lock()  # another thread of the parent may have held it
+    global _guard
+    _guard = threading.Lock()  # another thread of the parent may have held it
     questions.clear()
 
 
@@ -46,13 +47,14 @@ if sys.platform != "win32":
 
 
 @dataclass(slots=True)
-class _Loaded(Generic[E]):
-    """An engine, its description, its current number of users, and the time of its last use."""
+class _State(Generic[E]):
+    """An engine in one process, its description, its current number of users, and the time of its last use."""
 
-    engine: E
-    description: str
+    engine: E | None = None
+    description: str = ""
     users: int = 0
-    used: float = field(default_factory=time.monotonic)
+    used: float = 0.0
+    loading: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -68,40 +70,42 @@ class LocalEngine(Generic[E]):
     hint: str
     threads: int = 2
     # By process: after a fork nothing of the parent's is used, since another thread may have been in the midst of it.
-    _engines: dict[int, _Loaded[E]] = field(default_factory=dict, repr=False)
-    _loading: dict[int, threading.Lock] = field(default_factory=dict, repr=False)
+    _states: dict[int, _State[E]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        with _counting:
+        with _guard:
             _all.add(self)
+
+    @property
+    def _state(self) -> _State[E]:
+        return self._states.setdefault(os.getpid(), _State())
 
     @property
     def description(self) -> str:
         """The engine's description; "" while none is loaded."""
-        loaded = self._engines.get(os.getpid())
-        return loaded.description if loaded else ""
+        return self._state.description
 
     def engine(self) -> E:
         """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""
-        with self._engine() as engine:
+        with self._using() as engine:
             return engine
 
     def release(self, before: float) -> bool:
         """Forget the engine if it is idle since `before`, a time of the monotonic clock; say whether this was done."""
-        with _counting:
-            loaded = self._engines.get(os.getpid())
-            if loaded is None or loaded.users or loaded.used > before:
+        with _guard:
+            state = self._state
+            if state.engine is None or state.users or state.used > before:
                 return False
-            del self._engines[os.getpid()]
+            state.engine, state.description = None, ""
             return True
 
     def query(self: LocalEngine[E5Engine], text: str) -> Vectors:
         """
         Return the unit vector of a question, shape (width,).
 
-        Raises EmbeddingError, at once if somebody waits while a model is prepared: then words can answer.
+        Raises EmbeddingError, in a server at once if somebody waits while a model is prepared: then words can answer.
         """
-        with self._engine(is_patient=is_unhurried()) as engine, self._errors("failed"):
+        with self._using(is_patient=is_unhurried()) as engine, self._errors("failed"):
             return engine.query(clean(text))
 
     def passages(self: LocalEngine[E5Engine], texts: Sequence[str], *, is_patient: bool = True) -> list[Vectors]:
@@ -120,7 +124,7 @@ class LocalEngine(Generic[E]):
                 rested = time.monotonic()
             return engine.passage(clean(text))
 
-        with self._engine(is_patient=is_patient) as engine, self._errors("failed"):
+        with self._using(is_patient=is_patient) as engine, self._errors("failed"):
             if len(texts) == 1:
                 return [vector(texts[0])]
             from concurrent.futures import ThreadPoolExecutor
@@ -133,59 +137,44 @@ class LocalEngine(Generic[E]):
             return [vectors[i] for i in range(len(texts))]
 
     @contextlib.contextmanager
-    def _engine(self, *, is_patient: bool = True) -> Iterator[E]:
-        """Yield the engine, which is not released meanwhile. If not `is_patient`, no preparation is waited for."""
-        loaded = self._take()
-        if loaded is None and servers and not is_patient:
+    def _using(self, *, is_patient: bool = True) -> Iterator[E]:
+        """Yield the engine, which is not released meanwhile. Unless `is_patient`, a server prepares it beside this."""
+        state = self._state
+        if servers and not is_patient and state.engine is None:
             self._load_beside()
-            loaded = self._take()
-        if loaded is None:
-            lock = self._loading.setdefault(os.getpid(), threading.Lock())
-            while (not is_patient and is_making()) or not lock.acquire(timeout=-1 if is_patient else _POLL):
-                if not is_patient and is_making():
-                    raise _preparing()
-            try:
-                with self._errors("cannot be loaded"):
-                    loaded = self._take() or _Loaded(*self.load(), users=1)
-                    self._engines[os.getpid()] = loaded
-            finally:
-                lock.release()
+        with _guard:
+            state.users += 1
         try:
-            yield loaded.engine
+            with state.loading, self._errors("cannot be loaded"):
+                if state.engine is None:
+                    state.engine, state.description = self.load()
+                engine = state.engine
+            yield engine
         finally:
-            with _counting:
-                loaded.users -= 1
-                loaded.used = time.monotonic()
+            with _guard:
+                state.users -= 1
+                state.used = time.monotonic()
 
     def _load_beside(self) -> None:
-        """Load the engine in another thread, and wait unless it is prepared there first. Raises EmbeddingError."""
+        """Load the engine in another thread. Raises EmbeddingError if that fails, or while a model is prepared."""
         failed: list[EmbeddingError] = []
 
         def load() -> None:
             try:
-                with self._engine():
-                    pass
+                self.engine()
             except EmbeddingError as error:
                 failed.append(error)
 
-        if is_making():
-            raise _preparing()
         thread = threading.Thread(target=load, name="spellbook-loading", daemon=True)
-        thread.start()
-        while thread.is_alive():
-            if is_making():
-                raise _preparing()
+        while not is_making():
+            if thread.ident is None:
+                thread.start()
             thread.join(_POLL)
-        if failed:
-            raise failed[0]
-
-    def _take(self) -> _Loaded[E] | None:
-        """Return the engine with one user more; None if it is not loaded."""
-        with _counting:
-            loaded = self._engines.get(os.getpid())
-            if loaded:
-                loaded.users += 1
-            return loaded
+            if not thread.is_alive():
+                if failed:
+                    raise failed[0]
+                return
+        raise EmbeddingError("A model is being prepared, once on this machine.", "Ask again in a moment.")
 
     @contextlib.contextmanager
     def _errors(self, what: str) -> Iterator[None]:
@@ -196,16 +185,12 @@ class LocalEngine(Generic[E]):
             raise EmbeddingError(f"The embedder {self.name} {what} ({error}).", self.hint) from error
 
 
-def _preparing() -> EmbeddingError:
-    return EmbeddingError("A model is being prepared, once on this machine.", "Ask again in a moment.")
-
-
 _all: weakref.WeakSet[LocalEngine[Any]] = weakref.WeakSet()
 
 
 def release(before: float) -> bool:
     """Release the engine of every `LocalEngine` that is idle since `before`; return whether there was one."""
-    with _counting:
+    with _guard:
         engines = tuple(_all)
     return any([engine.release(before) for engine in engines])
 
