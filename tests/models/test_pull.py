@@ -17,10 +17,11 @@ from click.testing import CliRunner
 
 from spellbook.cli import main
 from spellbook.library import book as books
-from spellbook.models import embedders, places
+from spellbook.models import embedders
+from spellbook.models import hub as models
+from spellbook.models import prepared as places
 from spellbook.models.e5.e5 import FINGERPRINT
 from spellbook.models.exported import Absent
-from spellbook.models.hub import download, store
 from spellbook.system.errors import EmbeddingError, StorageError
 from tests.folders import e5
 from tests.helpers import finished, held, python
@@ -137,7 +138,7 @@ def hub(tmp_path, monkeypatch):
     (folder / "onnx" / "model.onnx_data").write_bytes(os.urandom(200_000))
     served = Hub(folder)
     monkeypatch.setenv("HF_ENDPOINT", served.url)
-    monkeypatch.setattr(download, "PAUSE", 0.001)
+    monkeypatch.setattr(models, "PAUSE", 0.001)
     yield served
     served.shutdown()
     served.server_close()
@@ -156,7 +157,7 @@ def fetched(hub):
 def test_a_model_is_pulled(hub):
     """The files that ONNX Runtime needs are downloaded, through redirects, and nothing else."""
     seen = []
-    found, was_fetched = download.pull(progress=lambda done, total: seen.append((done, total)))
+    found, was_fetched = models.pull(progress=lambda done, total: seen.append((done, total)))
     assert was_fetched
     assert set(found.files) == NEEDED
     assert held(found.folder).keys() == NEEDED | {"manifest.json"}
@@ -164,29 +165,29 @@ def test_a_model_is_pulled(hub):
         data == (hub.folder / name).read_bytes() for name, data in held(found.folder).items() if name != "manifest.json"
     )
     assert (seen[-1], sorted(seen)) == ((found.size, found.size), seen)
-    assert store.listed()
+    assert models.listed()
     assert sorted(places.pulled().glob(".*.part")) == []
     assert {embedders.create(f"onnx:{name}").fingerprint for name in (NAME, REPOSITORY)} == {FINGERPRINT}
 
 
 def test_what_is_here_is_not_fetched_again(hub, monkeypatch):
     """A complete model causes no request, of another mirror neither; a missing file is downloaded again."""
-    found, _ = download.pull()
+    found, _ = models.pull()
     hub.asked.clear()
     for mirror in ("http://127.0.0.1:9", hub.url):
         monkeypatch.setenv("HF_ENDPOINT", mirror)
-        assert download.pull() == (found, False)
+        assert models.pull() == (found, False)
     assert hub.asked == []
     (found.folder / "tokenizer.json").unlink()
-    assert download.pull()[1]
-    assert store.find()
+    assert models.pull()[1]
+    assert models.find()
 
 
 @pytest.mark.parametrize("ranges", [True, False])
 def test_a_cut_connection_is_resumed(hub, ranges):
     """After two interruptions the download continues where it was, or, of a server that cannot, with the whole file."""
     hub.ranges, hub.cut = ranges, [70_000, 50_000]
-    found, _ = download.pull()
+    found, _ = models.pull()
     assert held(found.folder)["onnx/model.onnx_data"] == (hub.folder / "onnx" / "model.onnx_data").read_bytes()
     asked = [range for path, range in hub.asked if path == "/stored/onnx/model.onnx_data"]
     assert not ranges or asked == ["", "bytes=70000-", "bytes=120000-"]
@@ -197,26 +198,26 @@ def test_a_pull_that_failed_is_resumed_by_the_next(hub):
     hub.cut = [150_000]
     hub.status = {"onnx/model.onnx": 503}
     with pytest.raises(EmbeddingError, match="HTTP 503") as caught:
-        download.pull()
+        models.pull()
     assert "kept" in caught.value.hint
-    assert store.listed() is None
+    assert models.listed() is None
     assert isinstance(embedders.create(f"onnx:{NAME}"), Absent)
     hub.status = {}
     fetched(hub)
-    download.pull()
+    models.pull()
     assert set(fetched(hub)) == {"onnx/model.onnx"}
 
 
 def test_a_killed_pull_is_resumed_by_the_next(hub):
     """A killed pull leaves no model, and its files are not downloaded again."""
-    code = "import sys, os; from spellbook.models.hub import download; download.pull(progress=lambda done, total: done > 150_000 and os._exit(9))"
+    code = "import sys, os; from spellbook.models import hub; hub.pull(progress=lambda done, total: done > 150_000 and os._exit(9))"
     child = python(code)
     child.communicate()
     assert child.returncode == 9
-    assert store.listed() is None
-    kept = sum(map(len, held(store.staging()).values()))
+    assert models.listed() is None
+    kept = sum(map(len, held(models.staging()).values()))
     hub.asked.clear()
-    found, _ = download.pull()
+    found, _ = models.pull()
     [begun] = [int(range[6:-1]) for path, range in hub.asked if path == "/stored/onnx/model.onnx_data"]
     assert 0 < begun <= kept
     assert held(found.folder)["onnx/model.onnx_data"] == (hub.folder / "onnx" / "model.onnx_data").read_bytes()
@@ -227,10 +228,10 @@ def test_another_version_of_a_file_is_not_glued_to_the_first(hub):
     data = hub.folder / "onnx" / "model.onnx_data"
     hub.cut = [70_000] + [0] * 9
     with pytest.raises(EmbeddingError, match="cannot be fetched"):
-        download.pull()
+        models.pull()
     hub.cut = []
     data.write_bytes(os.urandom(180_000))
-    found, _ = download.pull()
+    found, _ = models.pull()
     assert held(found.folder)["onnx/model.onnx_data"] == data.read_bytes()
 
 
@@ -242,20 +243,20 @@ def test_what_is_not_what_was_announced_is_refused(hub, name, wrong):
     other = data[:-1] + bytes([data[-1] ^ 1])
     hub.replaced[name] = {"other": other, "longer": data + b"!" * 300_000, "shorter": data[:-10]}[wrong]
     with pytest.raises(EmbeddingError, match=name.replace(".", r"\.")) as caught:
-        download.pull()
+        models.pull()
     assert caught.value.hint
-    assert store.listed() is None
-    assert name not in held(store.staging())
+    assert models.listed() is None
+    assert name not in held(models.staging())
 
 
 def test_another_repository_is_refused(hub):
     """A list without the graph, or without checksums, is refused, and nothing is downloaded."""
     (hub.folder / "tokenizer.json").write_bytes(b"{}")  # so short that the hub says no SHA-256 of it
     with pytest.raises(EmbeddingError, match="does not say"):
-        download.pull()
+        models.pull()
     shutil.rmtree(hub.folder / "onnx")
     with pytest.raises(EmbeddingError, match=r"lacks the file onnx/model\.onnx"):
-        download.pull()
+        models.pull()
     assert fetched(hub) == []
 
 
@@ -273,16 +274,16 @@ def test_a_hub_that_refuses(hub, status, match):
     """A refusal, or a redirect without end, is reported with the repository's address, and no other host is asked."""
     hub.status, hub.loops = {"/tree/main": status}, status == 302
     with pytest.raises(EmbeddingError, match=match) as caught:
-        download.pull()
+        models.pull()
     assert REPOSITORY in caught.value.message
 
 
 def test_a_folder_that_cannot_be_written(hub, monkeypatch, tmp_path):
-    """A folder that cannot be written is named before the download."""
+    """A folder that cannot be written is named before the models."""
     (tmp_path / "file").write_text("", "utf-8")
     monkeypatch.setenv("SPELLBOOK_MODELS", str(tmp_path / "file" / "models"))
     with pytest.raises(StorageError, match="cannot be written") as caught:
-        download.pull()
+        models.pull()
     assert "SPELLBOOK_MODELS" in caught.value.hint
     assert hub.asked == []
 
@@ -293,15 +294,15 @@ def test_offline(monkeypatch):
         free.bind(("127.0.0.1", 0))
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{free.getsockname()[1]}")
         with pytest.raises(EmbeddingError, match="cannot be reached") as caught:
-            download.pull()
+            models.pull()
     assert "copied" in caught.value.hint
 
 
 def test_two_pulls_of_one_model(hub):
     """A second pull of the same model is refused while the first runs."""
     told = pytest.raises(StorageError, match="Another process")
-    with download.locked(places.pulled() / NAME), ThreadPoolExecutor(1) as other, told:
-        other.submit(download.pull).result()  # in this thread, the lock would be its own
+    with models.locked(places.pulled() / NAME), ThreadPoolExecutor(1) as other, told:
+        other.submit(models.pull).result()  # in this thread, the lock would be its own
 
 
 # -- the command line
@@ -331,7 +332,7 @@ def test_the_commands(hub):
     for name in ("", "../hub", f"{NAME}x"):
         assert (run("remove", name).exit_code, hub.folder.exists()) == (2, True)
     assert run("remove", NAME).exit_code == 0
-    assert (store.listed(), [path for path in places.pulled().iterdir() if path.is_dir()]) == (None, [])
+    assert (models.listed(), [path for path in places.pulled().iterdir() if path.is_dir()]) == (None, [])
     again = run("remove", NAME)
     assert (again.exit_code, "No model" in again.output) == (2, True)
 

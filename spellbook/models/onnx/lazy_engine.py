@@ -1,7 +1,8 @@
 """
-An engine that is loaded at the first text, used by several threads, and never across a fork.
+An engine that is loaded at the first text, used by several threads, and never across a fork; and ONNX Runtime for it.
 
-It takes tens of megabytes, which `release` frees when it is idle; the next text loads it again.
+It takes tens of megabytes, which `release` frees when it is idle; the next text loads it again. ONNX Runtime has no
+output, telemetry or threads of its own here: callers that want parallelism use several threads.
 """
 
 from __future__ import annotations
@@ -12,16 +13,14 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import Any, Protocol
 
 from spellbook.models.base import Vectors, clean, give_way, is_unhurried, questions, servers
-from spellbook.models.e5.engine import E5Engine
 from spellbook.models.prepared import is_making
 from spellbook.system.errors import EmbeddingError
-
-E = TypeVar("E", bound="E5Engine", covariant=True)
 
 _NICE = 10
 """Niceness of the threads that embed while nobody waits."""
@@ -46,11 +45,25 @@ if sys.platform != "win32":
     os.register_at_fork(after_in_child=_fork)
 
 
+class Engine(Protocol):
+    """
+    Weights that embed cleaned texts, from any number of threads.
+
+    The methods raise RuntimeError, OSError or MemoryError when they fail.
+    """
+
+    def query(self, text: str) -> Vectors:
+        """Return the unit vector of a question, shape (width,)."""
+
+    def passage(self, text: str) -> Vectors:
+        """Return the unit vector of a text, shape (width,)."""
+
+
 @dataclass(slots=True)
-class _State(Generic[E]):
+class _State:
     """An engine in one process, its description, its current number of users, and the time of its last use."""
 
-    engine: E | None = None
+    engine: Engine | None = None
     description: str = ""
     users: int = 0
     used: float = 0.0
@@ -58,7 +71,7 @@ class _State(Generic[E]):
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
-class LocalEngine(Generic[E]):
+class LocalEngine:
     """
     The engine that `load` returns, with its description; `name` and `hint` are for the message of a failure.
 
@@ -66,18 +79,18 @@ class LocalEngine(Generic[E]):
     """
 
     name: str
-    load: Callable[[], tuple[E, str]]
+    load: Callable[[], tuple[Engine, str]]
     hint: str
     threads: int = 2
     # By process: after a fork nothing of the parent's is used, since another thread may have been in the midst of it.
-    _states: dict[int, _State[E]] = field(default_factory=dict, repr=False)
+    _states: dict[int, _State] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         with _guard:
             _all.add(self)
 
     @property
-    def _state(self) -> _State[E]:
+    def _state(self) -> _State:
         return self._states.setdefault(os.getpid(), _State())
 
     @property
@@ -85,7 +98,7 @@ class LocalEngine(Generic[E]):
         """The engine's description; "" while none is loaded."""
         return self._state.description
 
-    def engine(self) -> E:
+    def engine(self) -> Engine:
         """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""
         with self._using() as engine:
             return engine
@@ -99,7 +112,7 @@ class LocalEngine(Generic[E]):
             state.engine, state.description = None, ""
             return True
 
-    def query(self: LocalEngine[E5Engine], text: str) -> Vectors:
+    def query(self, text: str) -> Vectors:
         """
         Return the unit vector of a question, shape (width,).
 
@@ -108,7 +121,7 @@ class LocalEngine(Generic[E]):
         with self._using(is_patient=is_unhurried()) as engine, self._errors("failed"):
             return engine.query(clean(text))
 
-    def passages(self: LocalEngine[E5Engine], texts: Sequence[str], *, is_patient: bool = True) -> list[Vectors]:
+    def passages(self, texts: Sequence[str], *, is_patient: bool = True) -> list[Vectors]:
         """
         Return the unit vector of each text, shape (width,). Raises EmbeddingError, as `query` does if not `is_patient`.
 
@@ -137,7 +150,7 @@ class LocalEngine(Generic[E]):
             return [vectors[i] for i in range(len(texts))]
 
     @contextlib.contextmanager
-    def _using(self, *, is_patient: bool = True) -> Iterator[E]:
+    def _using(self, *, is_patient: bool = True) -> Iterator[Engine]:
         """Yield the engine, which is not released meanwhile. Unless `is_patient`, a server prepares it beside this."""
         state = self._state
         if servers and not is_patient and state.engine is None:
@@ -185,7 +198,7 @@ class LocalEngine(Generic[E]):
             raise EmbeddingError(f"The embedder {self.name} {what} ({error}).", self.hint) from error
 
 
-_all: weakref.WeakSet[LocalEngine[Any]] = weakref.WeakSet()
+_all: weakref.WeakSet[LocalEngine] = weakref.WeakSet()
 
 
 def release(before: float) -> bool:
@@ -200,3 +213,33 @@ def step_back() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+
+
+class OnnxSession:
+    """A graph in memory; any number of threads may run it at once."""
+
+    def __init__(self, file: Path) -> None:
+        """Load `file`. Raises ImportError without onnxruntime, RuntimeError for a graph that it cannot run."""
+        # Read at the import: without it, a file of its telemetry stays in the folder for temporary files.
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+        import onnxruntime
+
+        onnxruntime.disable_telemetry_events()
+        onnxruntime.set_default_logger_severity(4)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        options.enable_mem_pattern = False  # it takes a fifth more memory, for a pattern of each length of text
+        try:
+            self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its errors have no other class in common
+            raise RuntimeError(f"onnxruntime {onnxruntime.__version__} cannot load {file.name}: {error}") from error
+        self.inputs: tuple[str, ...] = tuple(array.name for array in self._session.get_inputs())
+        """Names of the input arrays."""
+
+    def __call__(self, inputs: Mapping[str, Any]) -> Any:
+        """Return the first output for arrays by their names. Raises RuntimeError."""
+        try:
+            return self._session.run(None, inputs)[0]
+        except Exception as error:
+            raise RuntimeError(f"onnxruntime failed: {error}") from error

@@ -2,23 +2,30 @@
 Embedders run by a service that answers as OpenAI does, or by Ollama.
 
 Every vector comes from the model that the fingerprint names, never from another one in its place. Vectors are
-normalised here, and their count, their width and their numbers are checked.
+normalised here, and their count, their width and their numbers are checked. A service's calibration is learnt once and
+kept. All vectors are calibrated, so that those of an index are always of one kind; until it is learnt, there are none.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+import threading
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
-from spellbook.models.base import Scale, Vectors, clean, is_unhurried
-from spellbook.models.families import FAMILIES, prefixes
+from spellbook.models.base import Embedder, Scale, Vectors, clean, embed_queries, is_unhurried
+from spellbook.models.calibration import VERSION, Calibration, calibrate
 from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, NoSuchPath, Patience, ServiceClient, TooLong
 from spellbook.notes.note import TEMPLATE
 from spellbook.settings.config import Service
-from spellbook.system.errors import InvalidInput
+from spellbook.system import disk
+from spellbook.system.errors import EmbeddingError, InvalidInput
 from spellbook.system.lazy import np
 from spellbook.text.quoting import counted
 
@@ -36,7 +43,6 @@ _MOST_LETTERS = 32_000
 
 _SHORTEST = 100
 """Letters below which a text that the service finds too long is not cut again."""
-
 
 _KINDS = {
     "ollama": (
@@ -60,6 +66,25 @@ _KINDS = {
     ),
 }
 """By kind of service, its name for people, how to start it, where it embeds, and its options."""
+
+_SENTENCE = "Represent this sentence for searching relevant passages: "
+_INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
+
+FAMILIES: Mapping[str, tuple[str, str, str]] = {
+    "nomic": (r"nomic-embed-text", "search_query: ", "search_document: "),
+    "gemma": (r"embedding-?gemma", "task: search result | query: ", "title: none | text: "),
+    "qwen3": (r"qwen3-embedding", _INSTRUCT, ""),
+    "mxbai": (r"mxbai-embed", _SENTENCE, ""),
+    "arctic2": (r"arctic-embed(?:2|.*v2)", "query: ", ""),
+    "arctic": (r"arctic-embed", _SENTENCE, ""),
+    "bge-zh": (r"bge-(?:small|base|large)-zh", "为这个句子生成表示以用于检索相关文章：", ""),
+    "bge-m3": (r"bge-m3", "", ""),
+    "bge": (r"bge-(?:small|base|large)", _SENTENCE, ""),
+    "gte": (r"gte-multilingual", "", ""),
+    "e5-instruct": (r"(?<![a-z0-9])e5-.*(?:instruct|mistral)", f"{_INSTRUCT} ", ""),
+    "e5": (r"(?<![a-z0-9])e5(?![a-z0-9])", "query: ", "passage: "),
+}
+"""By family, a pattern in the names of its models, and what comes before a question and before a passage."""
 
 
 class ServiceEmbedder:
@@ -218,3 +243,95 @@ def _prefixes(service: Service) -> tuple[str, str]:
     if name not in {None, "none", *FAMILIES}:
         raise InvalidInput(f"prefix={name!r:.80} makes no sense.", f"It is none, {', '.join(FAMILIES)}.")
     return prefixes(service.model) if name is None else FAMILIES.get(name, ("", "", ""))[1:]
+
+
+def prefixes(model: str) -> tuple[str, str]:
+    """Return the prefixes of the first family that has a model of this name; of any other model, none."""
+    found = (rest for pattern, *rest in FAMILIES.values() if re.search(pattern, model.lower()))
+    query, passage = next(found, ("", ""))
+    return query, passage
+
+
+@dataclass(slots=True)
+class Calibrated:
+    """`raw` as calibrated; `folder` keeps what was learnt of each model."""
+
+    raw: Embedder
+    folder: Path
+    _calibration: Calibration | None = None
+    _learning: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def name(self) -> str:
+        """The embedder's own name."""
+        return self.raw.name
+
+    @property
+    def fingerprint(self) -> str:
+        """The embedder's own, and how it was calibrated."""
+        return f"{self.raw.fingerprint}:{VERSION}"
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of its cosines. Raises EmbeddingError before it could be learnt."""
+        return self._load().scale
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return the unit vector of a question, shape (width,)."""
+        vector = self.raw.embed_query(text)  # first: a service that is down is the error to report
+        return self._load(len(vector)).query.apply(vector)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Return the unit vectors of questions, shape (n, width)."""
+        vectors = embed_queries(self.raw, texts)
+        return self._load(vectors.shape[1]).query.apply_all(vectors)
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Return the unit vectors of texts, shape (n, width)."""
+        vectors = self.raw.embed_passages(texts)
+        return self._load(vectors.shape[1]).passage.apply_all(vectors)
+
+    def describe(self) -> str:
+        """Return the embedder's own description."""
+        return self.raw.describe()
+
+    def _load(self, width: int = 0) -> Calibration:
+        """Return the calibration, read or learnt at its first use. Raises EmbeddingError if it is of another width."""
+        with self._learning:
+            learnt = self._calibration = self._calibration or self._read() or self._learn()
+        if width not in {0, len(learnt.query.shift)}:
+            raise EmbeddingError(
+                f"{self.name} now gives vectors of {width} numbers; those of this index have "
+                f"{len(learnt.query.shift)}: its model changed.",
+                f"Go back to the old model, or delete {self.folder.parent} and run `spellbook reindex`: "
+                f"the notes stay as they are.",
+            )
+        return learnt
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / f"{sha256(self.fingerprint.encode()).hexdigest()[:16]}.npz"
+
+    def _read(self) -> Calibration | None:
+        try:
+            with self._file.open("rb") as file:
+                return Calibration.load(file)
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
+            return None  # a damaged file is learnt again, with the same result from the same model
+
+    def _learn(self) -> Calibration:
+        if not is_unhurried():
+            raise EmbeddingError(
+                f"{self.name} is not calibrated yet, which takes a minute.", "Run `spellbook reindex` once."
+            )
+        learnt = calibrate(partial(embed_queries, self.raw), self.raw.embed_passages)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with disk.replacing(self._file) as target:
+                learnt.save(target)
+            with self._file.open("rb") as file:
+                return Calibration.load(file)  # as every later process reads it, to the last bit
+        except OSError as error:
+            raise EmbeddingError(
+                f"{self._file} cannot be written ({error.strerror}).", "Make room there, or let it be written."
+            ) from error

