@@ -60,7 +60,7 @@ class Engine(Protocol):
 
 
 @dataclass(slots=True)
-class _State:
+class _EngineState:
     """An engine in one process, its description, its current number of users, and the time of its last use."""
 
     engine: Engine | None = None
@@ -83,15 +83,15 @@ class LocalEngine:
     hint: str
     threads: int = 2
     # By process: after a fork nothing of the parent's is used, since another thread may have been in the midst of it.
-    _states: dict[int, _State] = field(default_factory=dict, repr=False)
+    _states: dict[int, _EngineState] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         with _guard:
             _all.add(self)
 
     @property
-    def _state(self) -> _State:
-        return self._states.setdefault(os.getpid(), _State())
+    def _state(self) -> _EngineState:
+        return self._states.setdefault(os.getpid(), _EngineState())
 
     @property
     def description(self) -> str:
