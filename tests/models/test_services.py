@@ -1,132 +1,37 @@
-"""Embedding and reranking services: their protocols, and a vault whose service fails."""
+"""Embedding and reranking services: their protocols and failures."""
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import itertools
-import json
 import logging
-import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
-from collections.abc import Callable
-from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
 
-from spellbook.library import book as books
 from spellbook.models import base, embedders
 from spellbook.models.hash import HashEmbedder
 from spellbook.notes.note import TEMPLATE
-from spellbook.settings import config
 from spellbook.system.errors import AuthenticationError, EmbeddingError, InvalidInput, RateLimited
 from tests.helpers import PATIENCE, until
+from tests.models.speaking import (
+    as_base64,
+    jina,
+    llamacpp_alone,
+    llamacpp_in_lists,
+    logits,
+    nowhere,
+    ollama,
+    openai,
+    tei,
+)
 
 KEY = "sk-very-secret-0123456789"
 TEXTS = ["the lighthouse keeper", "도커 컴포즈 설정", "a third text"]
-
-
-class Speaking(ThreadingHTTPServer):
-    """A service on a loopback port that gives prepared answers and records requests."""
-
-    daemon_threads = True
-
-    def __init__(self, answer: Callable[..., object]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.answer = answer
-        self.asked: list[tuple[str, dict[str, object], dict[str, str]]] = []
-        self.over = threading.Event()
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
-
-    @property
-    def bodies(self):
-        return [body for _, body, _ in self.asked]
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Whoever asked may have gone away."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Speaking
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.server.asked.append((self.path, body, {name.lower(): value for name, value in self.headers.items()}))
-        given = self.server.answer(self.path, body)
-        status, headers, content = given if isinstance(given, tuple) else (200, {}, given)
-        data = content if isinstance(content, bytes) else json.dumps(content).encode()
-        self.send_response(status)
-        for name, value in {"content-type": "application/json", "content-length": str(len(data)), **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture(autouse=True)
-def _plain_environment(monkeypatch):
-    """Hide proxies of whoever runs the tests."""
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-
-
-@pytest.fixture
-def serve():
-    servers = []
-
-    def start(answer):
-        servers.append(Speaking(answer))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.over.set()
-        server.shutdown()
-        server.server_close()
-
-
-def vectors(texts):
-    """Vectors that are not of length one, as many services return."""
-    return (HashEmbedder().embed_passages(texts) * 3).tolist()
-
-
-def ollama(path, body):
-    return {"model": body["model"], "embeddings": vectors(body["input"])}
-
-
-def openai(path, body):
-    items = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(vectors(body["input"]))]
-    return {"object": "list", "data": items[::-1], "model": body["model"]}
-
-
-def llamacpp_alone(path, body):
-    """A llama.cpp that has its own address only."""
-    return (404, {}, {}) if path != "/embedding" else {"embedding": vectors([body["content"]])[0]}
-
-
-def llamacpp_in_lists(path, body):
-    return (404, {}, {}) if path != "/embedding" else [{"index": 0, "embedding": vectors([body["content"]])}]
-
-
-def as_base64(path, body):
-    rows = np.array(vectors(body["input"]), dtype="<f4")
-    return {"data": [{"index": i, "embedding": base64.b64encode(row.tobytes()).decode()} for i, row in enumerate(rows)]}
-
-
-def nowhere():
-    """An address where nothing listens."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        return f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
 # -- the protocols
@@ -501,82 +406,7 @@ def test_names_that_make_no_sense_are_refused():
     assert embedders.reranker("") is None
 
 
-# -- a vault whose service is down
-
-
-def test_a_vault_without_its_service_is_searched_by_words(vault, write_note, serve, monkeypatch):
-    """Without its service notes stay pending and words find them; when it is back they are embedded."""
-    server = serve(ollama)
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:nomic-embed-text@{server.url}")
-    write_note("a.md", "the lighthouse keeper")
-    write_note("b.md", "something else")
-    with books.open(vault) as book:
-        assert book.reindex(words_only=True).pending == 2
-        assert not server.asked
-        server.answer = lambda path, body: (401, {}, {})
-        with pytest.raises(AuthenticationError):
-            book.reindex()
-        found = book.search("lighthouse")
-        assert [hit.path for hit in found.hits] == ["a.md"]
-        assert (found.index.degraded, found.index.pending) == (True, 2)
-        assert "by words only: Ollama at" in found.index.reason
-        labels = {"topic": "keys", "category": "knowledge", "keywords": ["keys"], "questions": ["Who has the keys?"]}
-        scribed = book.scribe({"text": "## Keys\nThe harbour master rotates them every spring.", "metadata": labels})
-        assert (len(scribed.written), book.state().pending) == (1, 3)
-        server.answer = ollama
-        assert book.reindex().embedded == 3
-        found = book.search("lighthouse", min_score=0)
-        assert (found.hits[0].path, found.index.degraded, found.index.pending) == ("a.md", False, 0)
-        assert all(body["model"] == "nomic-embed-text" for body in server.bodies)
-
-
-def test_a_dead_service_does_not_hold_up_a_search(vault, write_note, monkeypatch):
-    """If nothing listens, searches are answered by words; reindex ends with what to do."""
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:nomic-embed-text@{nowhere()}")
-    write_note("a.md", "the lighthouse keeper")
-    with books.open(vault) as book:
-        assert book.search("lighthouse").index.degraded
-        assert [hit.path for hit in book.search("keeper").hits] == ["a.md"]
-        with pytest.raises(EmbeddingError, match=r"Ollama at \S+ \(nomic-embed-text\) cannot be reached") as caught:
-            book.reindex()
-    assert "ollama serve" in caught.value.hint
-
-
-def test_another_model_under_the_old_name_is_found_out(vault, write_note, serve, monkeypatch):
-    """If the service's vectors have another width, a later process stores none and says why."""
-    server = serve(lambda path, body: {"embeddings": [row[:width] for row in vectors(body["input"])]})
-    width = 256
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:m@{server.url}")
-    write_note("a.md", "the lighthouse keeper is called Lena")
-    with books.open(vault) as book:
-        assert book.reindex().embedded == 1
-    width = 200
-    write_note("b.md", "the harbour master is called Ole and has a dog")
-    with books.open(vault) as book:
-        with pytest.raises(EmbeddingError, match="vectors of 200 numbers; those of this index have 256"):
-            book.reindex()
-        assert book.state().pending == 1
-        found = book.search("lighthouse")
-        assert ([hit.path for hit in found.hits], found.index.degraded) == (["a.md"], True)
-        assert "its model changed" in found.index.reason
-        width = 256
-    with books.open(vault) as book:
-        assert book.reindex().embedded == 1
-
-
 # -- rerankers
-
-
-def tei(path, body):
-    return [{"index": i, "score": 1 / (i + 1)} for i in reversed(range(len(body["texts"])))]
-
-
-def jina(path, body):
-    return {"results": [{"index": i, "relevance_score": 1 / (i + 1)} for i in reversed(range(len(body["documents"])))]}
-
-
-def logits(path, body):
-    return {"results": [{"index": i, "relevance_score": 4.0 - 4 * i} for i in range(len(body["documents"]))]}
 
 
 def test_each_reranker_is_asked_as_it_wants(serve):
@@ -609,13 +439,3 @@ def test_a_reranker_that_fails_scores_nothing(serve):
         server = serve(lambda path, body, answer=answer: answer)
         with pytest.raises(EmbeddingError, match=match):
             embedders.reranker(f"tei@{server.url}").rerank("q", TEXTS, 2.0)
-
-
-def test_an_index_has_the_reranker_that_is_configured(vault, monkeypatch):
-    """SPELLBOOK_RERANKER sets the index's reranker; by default there is none."""
-    with books.open(vault, embedder="hash") as book:
-        assert book.index.reranker is None
-    monkeypatch.setenv("SPELLBOOK_RERANKER", "tei:bge@http://127.0.0.1:1")
-    with books.open(vault, embedder="hash") as book:
-        assert book.index.reranker.name == "tei:bge"
-        assert config.load(vault).reranker == "tei:bge@http://127.0.0.1:1"
