@@ -9,11 +9,11 @@ import pytest
 from onnx import TensorProto, helper
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
+from spellbook.models import hub
 from spellbook.models.e5 import weights
-from spellbook.models.hub import store
 from spellbook.system import disk
 
-FILES = (store.TOKENIZER, store.GRAPH, store.DATA)
+FILES = (hub.TOKENIZER, hub.GRAPH, hub.DATA)
 
 
 def e5(folder: Path, prepared: Path) -> Path:
@@ -60,5 +60,5 @@ def e5(folder: Path, prepared: Path) -> Path:
     tokenizer.add_special_tokens([first, last])
     tokenizer.save(str(folder / "tokenizer.json"))
     files = {path: (file.stat().st_size, disk.hash_of(file)) for path in FILES if (file := folder / path).is_file()}
-    (folder / store.MANIFEST).write_text(store.Pulled(folder, "a test", files).manifest(), "utf-8")
+    (folder / hub.MANIFEST).write_text(hub.Pulled(folder, "a test", files).manifest(), "utf-8")
     return folder

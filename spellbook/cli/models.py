@@ -108,22 +108,21 @@ def pull(name: str) -> None:
     \b
     spellbook model pull multilingual-e5-small
     """
-    from spellbook.models import embedders
-    from spellbook.models.hub import download, store
+    from spellbook.models import embedders, hub
 
-    if name not in store.NAMES:
-        hint = f"Only {store.MODEL} is one. Serve any other with Ollama, llama.cpp or TEI: see docs/models.md."
+    if name not in hub.NAMES:
+        hint = f"Only {hub.MODEL} is one. Serve any other with Ollama, llama.cpp or TEI: see docs/models.md."
         raise InvalidInput(f"There is no model {name!r:.80} to download.", hint)
     with progress_bar.bar(hidden=not sys.stderr.isatty()) as progress:
-        pulled, fetched = download.pull(partial(progress, name) if progress else None)
+        pulled, fetched = hub.pull(partial(progress, name) if progress else None)
     what = "was downloaded" if fetched else "is already downloaded; nothing was fetched"
-    output.say(f"{store.MODEL} {what}: {pulled.folder} ({pulled.size / 1e6:,.0f} MB).")
+    output.say(f"{hub.MODEL} {what}: {pulled.folder} ({pulled.size / 1e6:,.0f} MB).")
     try:
-        width = len(embedders.create(f"onnx:{store.MODEL}").embed_query("Spellbook"))
+        width = len(embedders.create(f"onnx:{hub.MODEL}").embed_query("Spellbook"))
     except EmbeddingError as error:
         raise EmbeddingError(f"It was downloaded, but cannot be used yet: {error.message}", error.hint) from error
     output.say(
-        f"Its vectors have {width} dimensions. To use it: SPELLBOOK_EMBEDDER=onnx:{store.MODEL}, "
+        f"Its vectors have {width} dimensions. To use it: SPELLBOOK_EMBEDDER=onnx:{hub.MODEL}, "
         "then `spellbook reindex`."
     )
 
@@ -132,14 +131,13 @@ def pull(name: str) -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List the models that are here, and the one that can be downloaded."""
-    from spellbook.models import embedders
-    from spellbook.models.hub import store
+    from spellbook.models import embedders, hub
 
-    here, installed = store.listed(), embedders.installed()
-    known = {} if store.find() else {store.MODEL: store.ABOUT}
+    here, installed = hub.listed(), embedders.installed()
+    known = {} if hub.find() else {hub.MODEL: hub.ABOUT}
     if as_json:
         keys = {"folder": "folder", "source": "source", "bytes": "size", "whole": "is_whole"}
-        pulled = [{"name": store.MODEL, **{key: getattr(here, field) for key, field in keys.items()}}] if here else []
+        pulled = [{"name": hub.MODEL, **{key: getattr(here, field) for key, field in keys.items()}}] if here else []
         output.as_json({"here": pulled, "installed": list(installed), "known": known})
         return
     if installed:
@@ -147,21 +145,21 @@ def list_(as_json: bool) -> None:
     if here:
         broken = "" if here.is_whole else "; files are missing: remove it and download it again"
         details = translated(f"{here.size / 1e6:,.0f} MB, from {one_line(here.source)}{broken}")
-        click.echo(f"{click.style(store.MODEL, bold=True)}  {details}")
+        click.echo(f"{click.style(hub.MODEL, bold=True)}  {details}")
     else:
         output.say("No model is downloaded yet.")
     if known:
         output.say("To download:")
-        click.echo(f"  {store.MODEL}  {translated(store.ABOUT)}")
+        click.echo(f"  {hub.MODEL}  {translated(hub.ABOUT)}")
 
 
 @model.command()
 @click.argument("name")
 def remove(name: str) -> None:
     """Delete the model NAME and any partial download; its vectors stay in the index."""
-    from spellbook.models.hub import store
+    from spellbook.models import hub
 
-    if name not in store.NAMES:
-        raise InvalidInput(f"There is no model {name!r:.80} to delete.", f"Only {store.MODEL} is one.")
-    size = store.remove()
-    output.say(f"{store.MODEL} was deleted ({size / 1e6:,.0f} MB).")
+    if name not in hub.NAMES:
+        raise InvalidInput(f"There is no model {name!r:.80} to delete.", f"Only {hub.MODEL} is one.")
+    size = hub.remove()
+    output.say(f"{hub.MODEL} was deleted ({size / 1e6:,.0f} MB).")

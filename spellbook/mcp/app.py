@@ -7,6 +7,7 @@ A toolset's module is imported only if the toolset is asked for.
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import signal
 import sys
@@ -19,11 +20,22 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
-from anyio.abc import TaskStatus
+from anyio.abc import ObjectReceiveStream, TaskStatus
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import GetPromptResult, InputRequiredResult, Tool
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp.types import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    ErrorData,
+    GetPromptResult,
+    InputRequiredResult,
+    JSONRPCError,
+    JSONRPCRequest,
+    Tool,
+)
 from pydantic import ValidationError
 
 from spellbook import __version__
@@ -31,7 +43,7 @@ from spellbook.editing.memory import AGENT
 from spellbook.index.metrics import CALLS, Meter
 from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
-from spellbook.mcp import debug_log, instructions, layouts, stdio
+from spellbook.mcp import debug_log, instructions, layouts
 from spellbook.mcp.arguments import lean
 from spellbook.mcp.base import TOOLS
 from spellbook.mcp.names import DEFAULT, Names, agent_of, toolsets_of, way_on
@@ -126,10 +138,12 @@ class _McpServer(MCPServer):
         tools = {tool.name: tool for tool in await super().list_tools() if self.may_write or _only_reads(tool)}
         self.names.answer()
         named = [(name, tools.get(self.names.called(name))) for name in self.names.listed]
-        return [_told(name, tool) for name, tool in named if tool]
+        return [_as_listed(name, tool) for name, tool in named if tool]
 
     async def run_stdio_async(self) -> None:
-        await stdio.serve(self._lowlevel_server)
+        async with stdio_server() as (read, write):
+            server = self._lowlevel_server
+            await server.run(_Answering(read, write), write, server.create_initialization_options())
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
@@ -202,13 +216,72 @@ class _McpServer(MCPServer):
             await anyio.to_thread.run_sync(partial(self.meter.failed, verb, self.door, error, **known))
 
 
-def _told(name: str, tool: Tool) -> Tool:
+def _as_listed(name: str, tool: Tool) -> Tool:
     about = {"input_schema": lean(tool.input_schema), "description": way_on(tool.description or "")}
     return tool.model_copy(update={"name": name, **about})
 
 
 def _only_reads(tool: Any) -> bool:
     return bool(tool.annotations and tool.annotations.read_only_hint)
+
+
+class _Answering(ObjectReceiveStream[SessionMessage | Exception]):
+    """The messages of `read`. A request that the SDK cannot parse is answered with an error on `write`, not ignored."""
+
+    def __init__(self, read: Any, write: Any) -> None:
+        self._read = read
+        self._write = write
+
+    @property
+    def last_context(self) -> Any:
+        """The context in which the last message was sent."""
+        return self._read.last_context
+
+    async def receive(self) -> SessionMessage | Exception:
+        while True:
+            item = await self._read.receive()
+            message = _request(item) if isinstance(item, ValidationError) else None
+            if isinstance(message, JSONRPCError):
+                await self._write.send(SessionMessage(message))
+            else:
+                return SessionMessage(message) if message else item
+
+    async def aclose(self) -> None:
+        await self._read.aclose()
+
+
+def _request(error: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
+    """
+    Return a line that the SDK refused as a request, whose arguments the tool refuses by name, or as an error.
+
+    None for what nobody waits for an answer to, or whose sender cannot be told apart.
+    """
+    try:
+        sent = json.loads(error.errors()[0]["input"])
+    except (ValueError, TypeError, RecursionError):
+        return None
+    id, method = (sent.get("id"), sent.get("method")) if isinstance(sent, dict) else (None, None)
+    if type(id) not in (int, str) or not isinstance(method, str):
+        return None
+    params = sent.get("params")
+    arguments = params.pop("arguments", None) if isinstance(params, dict) else None
+    try:
+        unicode.check({**sent, "jsonrpc": "2.0"})
+    except InvalidInput as refusal:
+        whole = id if not isinstance(id, str) or unicode.is_whole(id) else None
+        return _error(whole, INVALID_PARAMS, str(refusal))
+    if method == "tools/call" and isinstance(arguments, dict) and all(map(unicode.is_whole, arguments)):
+        params["arguments"] = arguments
+        return JSONRPCRequest.model_construct(jsonrpc="2.0", id=id, method=method, params=params)
+    try:
+        unicode.check(arguments, "params.arguments")
+    except InvalidInput as refusal:
+        return _error(id, INVALID_PARAMS, str(refusal))
+    return _error(id, INVALID_REQUEST, "This is not a request of the protocol: see its jsonrpc, id, method and params.")
+
+
+def _error(id: int | str | None, code: int, message: str) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=code, message=message))
 
 
 def run_stdio(mcp: MCPServer) -> None:

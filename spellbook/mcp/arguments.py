@@ -156,9 +156,9 @@ def lean(schema: dict[str, Any]) -> dict[str, Any]:
     if either:
         kept["anyOf"] = [lean(each) for each in either]
     if isinstance(schema.get("properties"), dict):
-        told = {name: lean(each) for name, each in schema["properties"].items() if each.get("told", True)}
-        kept["properties"] = told
-        if asked := [name for name, each in told.items() if each.pop("asked", False)]:
+        shown = {name: lean(each) for name, each in schema["properties"].items() if each.get("told", True)}
+        kept["properties"] = shown
+        if asked := [name for name, each in shown.items() if each.pop("asked", False)]:
             kept["required"] = [*kept.get("required", ()), *asked]
     if isinstance(schema.get("items"), dict):
         kept["items"] = lean(schema["items"])

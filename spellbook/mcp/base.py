@@ -68,19 +68,19 @@ def threaded(tool: Callable[P, str], book: Reader, *, computes: bool = False) ->
 
 def _as_text(error: SpellbookError) -> str:
     """Return an error as one line, in the language of SPELLBOOK_LANG; a difference is quoted as a note's text."""
-    said = [text for text in (error.message, way_on(error.hint)) if text]
-    line = one_line(f"{error.code}: {' '.join(map(translated, said) if 'SPELLBOOK_LANG' in os.environ else said)}")
+    parts = [text for text in (error.message, way_on(error.hint)) if text]
+    line = one_line(f"{error.code}: {' '.join(map(translated, parts) if 'SPELLBOOK_LANG' in os.environ else parts)}")
     difference = quoted(error.difference) if isinstance(error, Conflict) else ""
     return "\n".join(filter(None, (line, difference)))
 
 
 def _qualified(answer: str, book: Reader) -> str:
-    """Return an answer that says first why not all notes are there."""
+    """Return an answer that begins with the reason why notes are missing."""
     try:
-        told = json.loads(answer)
+        fields = json.loads(answer)
     except ValueError:
         return f"DEGRADED: {flat(book.complaint)}\n{answer}"
-    return json_of([*map(book.qualified, told)] if isinstance(told, list) else book.qualified(told))
+    return json_of([*map(book.qualified, fields)] if isinstance(fields, list) else book.qualified(fields))
 
 
 def tool(
@@ -146,16 +146,16 @@ def reporter(ctx: Context) -> Callable[[str, int, int], None]:
     It ends the job if the client has cancelled it. The numbers that the client gets only grow, as the protocol wants:
     a stage that counts from the start again is added to those before it.
     """
-    before, last, stage_then, sent = 0, -1, "", 0.0
+    before, last, last_stage, sent = 0, -1, "", 0.0
 
     def progress(stage: str, done: int, total: int) -> None:
-        nonlocal before, last, stage_then, sent
+        nonlocal before, last, last_stage, sent
         anyio.from_thread.check_cancelled()
-        if stage != stage_then and before + done <= last:
+        if stage != last_stage and before + done <= last:
             before = last
         now = time.monotonic()
-        if before + done > last and (stage != stage_then or now - sent >= _BETWEEN):
-            last, stage_then, sent = before + done, stage, now
+        if before + done > last and (stage != last_stage or now - sent >= _BETWEEN):
+            last, last_stage, sent = before + done, stage, now
             anyio.from_thread.run(ctx.report_progress, last, before + total, stage)
 
     return progress

@@ -17,7 +17,7 @@ _MOST_SHOWN = 200
 
 
 class Confirm(BaseModel):
-    """What the person answers."""
+    """The answer of the person."""
 
     really: bool = Field(description="Yes, delete it.")
 

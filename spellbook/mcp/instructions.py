@@ -1,5 +1,5 @@
 """
-What an agent reads of the server at the start: which tool is for which wish, for the toolsets that are on.
+The instructions that an agent reads at the start: which tool is for which wish, for the toolsets that are on.
 
 A line names only tools that are there; of several ways the first that is there is named. For `core` they are five
 sentences.
@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 _MEMORY = "Spellbook is the person's long-term memory, Markdown notes that they own{}."
 _STARTS = (("core", "get_index()"), ("spellbook", "get_index()"), ("decisions", "mama_checkpoint()"))
-"""What is called at the start of a session, by toolset."""
+"""The call at the start of a session, by toolset."""
 
 Ways = tuple[tuple[str, str], ...]
 

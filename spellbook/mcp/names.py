@@ -32,7 +32,6 @@ Toolsets, each with its tools in the order in which they are listed; a tool of s
 is listed as `search` where `core` is off. `mcp.instructions` says which tool is for what.
 """
 
-
 _OF_NO_AGENT = {"ai", "cli", "client", "mcp", "server", "vscode"}
 """Words in the name of a client that do not name its agent."""
 
@@ -56,7 +55,7 @@ def way_on(text: str) -> str:
     commands = {each: f"{tool}()" for each, tool in _OF_COMMAND.items() if tool in listed}
     text = re.sub(r"`spellbook [^`]*`", lambda each: commands.get(each[0], f"{each[0]} (for the person)"), text)
     sentences = re.findall(r"(?s).+?(?:(?<=\.)\s+|$)", text)
-    return "".join(said for said in sentences if {*_TOOL.findall(said)} <= listed).rstrip()
+    return "".join(each for each in sentences if {*_TOOL.findall(each)} <= listed).rstrip()
 
 
 def agent_of(context: Any) -> str:

@@ -362,12 +362,12 @@ def _names(categories: Sequence[Category], room: int) -> tuple[list[str], bool]:
     least = [min(cost, tokens_of([_names_line(each, 0)])) for cost, each in zip(whole, categories, strict=True)]
     sums = list(accumulate(least, initial=_MORE_TOKENS))
     shown = len(categories) if sums[-1] - _MORE_TOKENS <= room else max(0, sum(cost <= room for cost in sums) - 1)
-    spare = room - sum(least[:shown]) - _MORE_TOKENS * (shown < len(categories))
+    left = room - sum(least[:shown]) - _MORE_TOKENS * (shown < len(categories))
     lines = [""] * shown
     # Categories that need the least come first; the others get what they leave.
     for number, at in enumerate(sorted(range(shown), key=lambda at: whole[at] - least[at])):
-        lines[at] = _fit_names(categories[at], least[at] + spare // (shown - number))
-        spare -= tokens_of([lines[at]]) - least[at]
+        lines[at] = _fit_names(categories[at], least[at] + left // (shown - number))
+        left -= tokens_of([lines[at]]) - least[at]
     if shown < len(categories):
         lines.append(f"\n… {len(categories) - shown} smaller categories: search, or get_index with a larger max_tokens")
     return lines, lines == [_names_line(each, len(each.topics)) for each in categories]

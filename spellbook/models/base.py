@@ -28,18 +28,17 @@ _MOST_LETTERS = 2_000
 Scale = tuple[tuple[float, float], ...]
 """Points (cosine, score), rising, between which a score is drawn linearly."""
 
-
 PUT_OFF = 0.25
-"""Seconds that a question may put off a text that nobody waits for, so that many questions do not end the embedding."""
+"""Seconds for which a question delays the embedding of a text in the background; many questions do not stop it."""
 
 _POLL = 0.005
-"""Seconds between looks at whether a question is being answered. By hand."""
+"""Seconds between checks whether a question is being answered. (Chosen by hand.)"""
 
 questions: set[object] = set()
 """One for each question that is being answered in this process."""
 
 servers: set[object] = set()
-"""One for each server of this process. It goes on after an answer, so a model can be prepared beside its questions."""
+"""One for each server of this process: it goes on after an answer, so a model can be prepared beside its questions."""
 
 _unhurried: ContextVar[bool] = ContextVar("unhurried", default=False)
 
@@ -49,7 +48,7 @@ class Encoder(Protocol):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its name for people."""
 
     @property
     def fingerprint(self) -> str:
@@ -64,7 +63,7 @@ class Encoder(Protocol):
 
 
 class Embedder(Encoder, Protocol):
-    """What sync and search need of a model. Its width is known from its vectors only."""
+    """A model as sync and search use it. Its width is known from its vectors only."""
 
     def embed_query(self, text: str) -> Vectors:
         """Return one unit vector, shape (width,). Raises EmbeddingError."""
@@ -74,7 +73,7 @@ class Embedder(Encoder, Protocol):
 
 
 class SecondEncoder(Encoder, Protocol):
-    """What sync and search need of a small, quick encoder that helps the embedder."""
+    """A small, quick encoder that helps the embedder."""
 
     def vectors(self, texts: Sequence[str], query: bool = False) -> Bytes:
         """
@@ -85,7 +84,7 @@ class SecondEncoder(Encoder, Protocol):
 
 
 class Reranker(Protocol):
-    """What search needs of a model that reads a question and a text together."""
+    """A model that reads a question and a text together."""
 
     name: str
 
@@ -131,7 +130,7 @@ def is_unhurried() -> bool:
 
 @contextlib.contextmanager
 def answering() -> Iterator[None]:
-    """Within this context a question is being answered, and what nobody waits for gives way."""
+    """Within this context a question is being answered, and background embedding gives way."""
     questions.add(mark := object())
     try:
         yield

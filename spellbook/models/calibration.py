@@ -58,7 +58,7 @@ _SCORES = (0.0, 0.5, 0.7, 0.95, 1.0)
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
     """
-    What calibration removes from the vectors of questions, or of passages.
+    The part that calibration removes from the vectors of questions, or of passages.
 
     `basis` holds directions, shape (k, dim). `shift` has the shape (dim,).
     """
@@ -81,10 +81,8 @@ class Side:
         """
         Learn from parallel corpora, each the vectors of the same texts by language, shape (n, dim).
 
-        What a corpus is about cancels: only the differences between its
-        languages count. Further corpora add the strongest directions that the
-        ones before them lack. The mean is that of the corpora's means, so that
-        neither long texts nor short ones are the rule.
+        Only the differences between the languages of a corpus count. Further corpora add the strongest directions that
+        the ones before them lack. The mean is that of the corpora's means.
         """
         basis = np.empty((0, next(iter(corpus.values())).shape[1]))
         centres = []

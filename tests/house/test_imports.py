@@ -86,8 +86,6 @@ LATE_OWN = {
     "__init__.py": "`import spellbook` loads nothing",
     "__main__.py": "a `reindex` with nothing to do does not load the command line",
     "cli/": "a command loads what it needs, `spellbook --help` nothing",
-    "models/e5/e5.py": "a search by words needs nothing that makes the graph",
-    "models/embedders.py": "one model of many is used",
 }
 """Modules and folders whose functions may import modules of the package, each with the reason."""
 
@@ -105,7 +103,7 @@ def test_imports_stand_at_the_top() -> None:
 
 TOO_LONG = {
     *("archive/test_export_import.py", "cli/test_install.py", "editing/test_moves.py", "index/test_sync.py"),
-    *("library/test_limited.py", "memories/test_wikis.py", "models/test_engine.py", "models/test_services.py"),
+    *("library/test_limited.py", "memories/test_wikis.py"),
     "vault/test_vault.py",
 }
 """Tests that are still longer."""

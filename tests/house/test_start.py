@@ -10,8 +10,8 @@ from filelock import FileLock
 import spellbook
 from spellbook.index.vectors import follow
 from spellbook.models import embedders
-from spellbook.models.calibrated import Calibrated
 from spellbook.models.e5.e5 import E5
+from spellbook.models.services.embed import Calibrated
 from spellbook.system.sqlite import Database
 from tests.helpers import finished, python
 

@@ -21,7 +21,7 @@ from spellbook.cli import main
 from spellbook.cli.serve import container_option
 from spellbook.http import container
 from spellbook.library import book as books
-from spellbook.models import places
+from spellbook.models import prepared
 from spellbook.settings import config
 from spellbook.system.errors import InvalidInput
 from tests.helpers import PATIENCE, finished, held, python
@@ -198,12 +198,12 @@ except StorageError as error:
 
 def test_a_model_that_came_with_the_installation(tmp_path, monkeypatch):
     """A prepared model of the image is used, which may be read-only; without a whole one the cache has it."""
-    monkeypatch.setattr(places, "SHIPPED", tmp_path)
+    monkeypatch.setattr(prepared, "SHIPPED", tmp_path)
     shipped = tmp_path / "models" / "m"
     shipped.mkdir(parents=True)
-    assert places.prepared("m") == places.cache() / "models" / "m"
+    assert prepared.place("m") == prepared.cache() / "models" / "m"
     (shipped / "manifest.json").write_text("{}")
-    assert places.prepared("m") == shipped
+    assert prepared.place("m") == shipped
 
 
 # -- files of the image

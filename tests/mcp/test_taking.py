@@ -294,17 +294,17 @@ def test_erasing_a_topic_shows_first_what_goes(book: Spellbook, vault: Path, wri
     talk(book, conversation)
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
-def test_pointers_count_in_the_budget_of_a_topic(book: Spellbook, write_note: Write, form: str) -> None:
+def test_pointers_count_in_the_budget_of_a_topic(book: Spellbook, write_note: Write) -> None:
     """An answer with many pointers is within max_tokens, and says how many chunks did not fit."""
     for number in range(60):
-        write_note(
-            f"topics/of/boats/{number}.md", "A boat is blue. " * 30, title=f"The boat number {number}", topic="boats"
-        )
-    text = talk(book, lambda agent: agent.call("get_topic", topic_id="boats", max_tokens=600, format=form))
-    assert estimate_tokens(text) <= 600
-    assert "A boat is blue." in text
-    assert json.loads(text)["left_out"] if form == "json" else "did not fit" in text
+        name = f"The boat number {number}"
+        write_note(f"topics/of/boats/{number}.md", "A boat is blue. " * 30, title=name, topic="boats")
+    for form in ("text", "json"):
+        asked = {"topic_id": "boats", "max_tokens": 600, "format": form}
+        text = talk(book, lambda agent, asked=asked: agent.call("get_topic", **asked))
+        assert estimate_tokens(text) <= 600
+        assert "A boat is blue." in text
+        assert json.loads(text)["left_out"] if form == "json" else "did not fit" in text
 
 
 # -- ways on

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from mcp import Client
 
+from spellbook.library import book as books
 from spellbook.library.book import Spellbook
+from spellbook.mcp import debug_log
 from spellbook.mcp.app import build
 from spellbook.mcp.base import TOOLS
 from spellbook.mcp.names import DEFAULT, TOOLSETS
+from tests.commands import spellbook
 from tests.helpers import Write
 from tests.mcp.agent import Agent, talk
 
@@ -128,3 +135,78 @@ def test_arguments_that_are_not_listed_are_taken(
         await agent.call(tool, **unlisted)
 
     talk(book, conversation)
+
+
+# -- the session of a write, and the debug log
+
+
+HARBOUR = {"text": "The harbour opens at six.", "metadata": {"topic": "harbour", "keywords": ["harbour"]}}
+
+
+def test_a_session_is_named_by_what_it_wrote(book: Spellbook, vault: Path) -> None:
+    """
+    The entry of a `scribe` names its session, in the tool, the command and in JSON; other entries name none. The session
+    survives a restart and keeps counting.
+    """
+
+    async def conversation(agent: Agent) -> Any:
+        session = (await agent.json("rest"))["session_id"]
+        path = (await agent.json("scribe", chunk=HARBOUR, session_id=session))["path"]
+        await agent.call("revise", chunk_id=path, append="And closes at ten.")
+        return session, (await agent.json("log"))["entries"]
+
+    session, entries = talk(book, conversation, toolsets=["core", "desk"])
+    assert [(each["verb"], each.get("session")) for each in entries] == [("revise", None), ("scribe", session)]
+    assert [each.session for each in book.log()] == ["", session]
+    with books.open(vault, embedder="hash") as other:
+        assert talk(other, lambda agent: agent.json("rest_end", session_id=session))["scribed_count"] == 1
+    told = json.loads(spellbook("--vault", vault, "log", "--json").stdout)["entries"]
+    assert [each.get("session") for each in told] == [None, session]
+    revised, scribed = spellbook("--vault", vault, "log").stdout.splitlines()
+    assert (session in revised, scribed.endswith(session)) == (False, True)
+
+
+def test_a_refusal_is_korean_where_the_person_says_so(book: Spellbook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPELLBOOK_LANG decides, not the system's language: without it errors are English, as descriptions are."""
+    monkeypatch.setenv("LANG", "ko_KR.UTF-8")
+    monkeypatch.delenv("SPELLBOOK_LANG", raising=False)
+    refused = partial(talk, book, lambda agent: agent.refused("rest_end", session_id="nothing"))
+    assert "is not a REST session of this vault" in refused()
+    monkeypatch.setenv("SPELLBOOK_LANG", "ko")
+    assert "이 보관함의 REST 세션이 아닙니다" in refused()
+
+
+def test_the_debug_log(book: Spellbook, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    It is written by the option or by the variable. One line a call, failed ones with their code, unknown tools without
+    their name; and no words of either side. Beyond a megabyte it becomes the one log before.
+    """
+    for value, is_wanted in (("", False), ("0", False), ("1", True)):
+        monkeypatch.setenv("SPELLBOOK_DEBUG_LOG", value)
+        assert debug_log.wanted() is is_wanted
+        assert debug_log.wanted(True)
+    write_note("a.md", "A secret harbor.")
+    log = debug_log.opened(book.config.state, "stdio")
+
+    async def calls() -> None:
+        async with Client(build(book, live=False, log=log)) as client:
+            await client.call_tool("find", {"keywords": ["secret"]})
+            await client.call_tool("show", {"id": "secret.md"})
+            await client.call_tool("find", {"keywords": "secret", "limit": "secret"})
+            await client.call_tool("secret", {})
+
+    anyio.run(calls)
+    text = (book.config.state / debug_log.FILE).read_text("utf-8")
+    rows = [json.loads(line) for line in text.splitlines()]
+    assert [row["tool"] for row in rows] == ["find", "show", "find", ""]
+    assert [row.get("error") for row in rows][:3] == [None, "MEMORY_NOT_FOUND", "INVALID_INPUT"]
+    assert set(rows[0]) == {"time", "door", "tool", "letters", "tokens", "ms"}
+    assert rows[0]["letters"] > rows[0]["tokens"] > 10
+    assert rows[0]["door"] == "stdio"
+    assert "secret" not in text
+    assert "harbor" not in text
+    for _ in range(12_000):
+        log("find", 1.0, "x" * 500, "")
+    sizes = sorted(file.stat().st_size for file in book.config.state.glob(f"{debug_log.FILE}*"))
+    assert len(sizes) == 2
+    assert sizes[-1] <= 1_001_000

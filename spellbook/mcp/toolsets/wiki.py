@@ -69,8 +69,8 @@ def of_claude(book: Reader, verb: str, question: Mapping[str, Any]) -> tuple[lis
         return [], f"\n\n{claude.LABEL} was not searched: {flat(error.message)}"
     if answer is None or not answer.hits:
         return [], ""
-    told = f"\n\n{claude.LABEL}, which is changed there alone:\n{render.answer(answer, _layout())}"
-    return [*map(_fields, render.fence_texts(answer).hits)], told
+    text = f"\n\n{claude.LABEL}, which is changed there alone:\n{render.answer(answer, _layout())}"
+    return [*map(_fields, render.fence_texts(answer).hits)], text
 
 
 def _fields(hit: Hit) -> dict[str, Any]:

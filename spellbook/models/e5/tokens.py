@@ -14,10 +14,14 @@ import json
 import re
 from array import array
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
-from spellbook.models.e5.weights import Bytes, Vocabulary
-from spellbook.system.lazy import np
+from spellbook.system.lazy import np, npt
+
+Floats: TypeAlias = "npt.NDArray[np.float32]"
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 
 _BLANK = "▁"
 """How pieces write the blank in front of a word."""
@@ -44,6 +48,18 @@ The sum of 512 pieces is below 2^14, where an addition is rounded by at most .00
 _NONE: dict[str, int] = {}
 _LONGER = -1
 """Stands for a piece where only longer ones begin so."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vocabulary:
+    """Pieces by their ids, the log probability of each, and what a character is replaced with before anything else."""
+
+    pieces: list[str]
+    scores: Floats
+    replaced: dict[int, str]
+    unknown: int
+    first: int
+    last: int
 
 
 class E5Tokeniser:

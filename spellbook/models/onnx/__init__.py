@@ -1,1 +1,1 @@
-"""What loads, runs and releases ONNX graphs, by onnxruntime."""
+"""ONNX graphs: written, loaded, run and released, by onnxruntime."""

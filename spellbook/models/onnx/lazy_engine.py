@@ -1,7 +1,8 @@
 """
-An engine that is loaded at the first text, used by several threads, and never across a fork.
+An engine that is loaded at the first text, used by several threads, and never across a fork; and ONNX Runtime for it.
 
-It takes tens of megabytes, which `release` frees when it is idle; the next text loads it again.
+It takes tens of megabytes, which `release` frees when it is idle; the next text loads it again. ONNX Runtime has no
+output, telemetry or threads of its own here: callers that want parallelism use several threads.
 """
 
 from __future__ import annotations
@@ -12,16 +13,14 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import Any, Protocol
 
 from spellbook.models.base import Vectors, clean, give_way, is_unhurried, questions, servers
-from spellbook.models.e5.engine import E5Engine
 from spellbook.models.prepared import is_making
 from spellbook.system.errors import EmbeddingError
-
-E = TypeVar("E", bound="E5Engine", covariant=True)
 
 _NICE = 10
 """Niceness of the threads that embed while nobody waits."""
@@ -30,14 +29,15 @@ AT_ONCE = 0.04
 """Seconds that threads embed before they look for a question: one text of e5, a dozen of the encoder."""
 
 _POLL = 0.1
-"""Seconds between looks of a question at whether the engine is loaded or, which takes seconds, prepared. By hand."""
+"""Seconds between checks of a question whether its engine is loaded or, which takes seconds, prepared. By hand."""
 
-_counting = threading.Lock()
+_guard = threading.Lock()
+"""Held while users of an engine are counted, or the list of engines is read."""
 
 
 def _fork() -> None:
-    global _counting
-    _counting = threading.Lock()  # another thread of the parent may have held it
+    global _guard
+    _guard = threading.Lock()  # another thread of the parent may have held it
     questions.clear()
 
 
@@ -45,18 +45,33 @@ if sys.platform != "win32":
     os.register_at_fork(after_in_child=_fork)
 
 
-@dataclass(slots=True)
-class _Loaded(Generic[E]):
-    """An engine, its description, its current number of users, and the time of its last use."""
+class Engine(Protocol):
+    """
+    Weights that embed cleaned texts, from any number of threads.
 
-    engine: E
-    description: str
+    The methods raise RuntimeError, OSError or MemoryError when they fail.
+    """
+
+    def query(self, text: str) -> Vectors:
+        """Return the unit vector of a question, shape (width,)."""
+
+    def passage(self, text: str) -> Vectors:
+        """Return the unit vector of a text, shape (width,)."""
+
+
+@dataclass(slots=True)
+class _EngineState:
+    """An engine in one process, its description, its current number of users, and the time of its last use."""
+
+    engine: Engine | None = None
+    description: str = ""
     users: int = 0
-    used: float = field(default_factory=time.monotonic)
+    used: float = 0.0
+    loading: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
-class LocalEngine(Generic[E]):
+class LocalEngine:
     """
     The engine that `load` returns, with its description; `name` and `hint` are for the message of a failure.
 
@@ -64,47 +79,49 @@ class LocalEngine(Generic[E]):
     """
 
     name: str
-    load: Callable[[], tuple[E, str]]
+    load: Callable[[], tuple[Engine, str]]
     hint: str
     threads: int = 2
     # By process: after a fork nothing of the parent's is used, since another thread may have been in the midst of it.
-    _engines: dict[int, _Loaded[E]] = field(default_factory=dict, repr=False)
-    _loading: dict[int, threading.Lock] = field(default_factory=dict, repr=False)
+    _states: dict[int, _EngineState] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        with _counting:
+        with _guard:
             _all.add(self)
+
+    @property
+    def _state(self) -> _EngineState:
+        return self._states.setdefault(os.getpid(), _EngineState())
 
     @property
     def description(self) -> str:
         """The engine's description; "" while none is loaded."""
-        loaded = self._engines.get(os.getpid())
-        return loaded.description if loaded else ""
+        return self._state.description
 
-    def engine(self) -> E:
+    def engine(self) -> Engine:
         """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""
-        with self._engine() as engine:
+        with self._using() as engine:
             return engine
 
     def release(self, before: float) -> bool:
         """Forget the engine if it is idle since `before`, a time of the monotonic clock; say whether this was done."""
-        with _counting:
-            loaded = self._engines.get(os.getpid())
-            if loaded is None or loaded.users or loaded.used > before:
+        with _guard:
+            state = self._state
+            if state.engine is None or state.users or state.used > before:
                 return False
-            del self._engines[os.getpid()]
+            state.engine, state.description = None, ""
             return True
 
-    def query(self: LocalEngine[E5Engine], text: str) -> Vectors:
+    def query(self, text: str) -> Vectors:
         """
         Return the unit vector of a question, shape (width,).
 
-        Raises EmbeddingError, at once if somebody waits while a model is prepared: then words can answer.
+        Raises EmbeddingError, in a server at once if somebody waits while a model is prepared: then words can answer.
         """
-        with self._engine(is_patient=is_unhurried()) as engine, self._errors("failed"):
+        with self._using(is_patient=is_unhurried()) as engine, self._errors("failed"):
             return engine.query(clean(text))
 
-    def passages(self: LocalEngine[E5Engine], texts: Sequence[str], *, is_patient: bool = True) -> list[Vectors]:
+    def passages(self, texts: Sequence[str], *, is_patient: bool = True) -> list[Vectors]:
         """
         Return the unit vector of each text, shape (width,). Raises EmbeddingError, as `query` does if not `is_patient`.
 
@@ -120,7 +137,7 @@ class LocalEngine(Generic[E]):
                 rested = time.monotonic()
             return engine.passage(clean(text))
 
-        with self._engine(is_patient=is_patient) as engine, self._errors("failed"):
+        with self._using(is_patient=is_patient) as engine, self._errors("failed"):
             if len(texts) == 1:
                 return [vector(texts[0])]
             from concurrent.futures import ThreadPoolExecutor
@@ -133,59 +150,44 @@ class LocalEngine(Generic[E]):
             return [vectors[i] for i in range(len(texts))]
 
     @contextlib.contextmanager
-    def _engine(self, *, is_patient: bool = True) -> Iterator[E]:
-        """Yield the engine, which is not released meanwhile. If not `is_patient`, no preparation is waited for."""
-        loaded = self._take()
-        if loaded is None and servers and not is_patient:
+    def _using(self, *, is_patient: bool = True) -> Iterator[Engine]:
+        """Yield the engine, which is not released meanwhile. Unless `is_patient`, a server prepares it beside this."""
+        state = self._state
+        if servers and not is_patient and state.engine is None:
             self._load_beside()
-            loaded = self._take()
-        if loaded is None:
-            lock = self._loading.setdefault(os.getpid(), threading.Lock())
-            while (not is_patient and is_making()) or not lock.acquire(timeout=-1 if is_patient else _POLL):
-                if not is_patient and is_making():
-                    raise _preparing()
-            try:
-                with self._errors("cannot be loaded"):
-                    loaded = self._take() or _Loaded(*self.load(), users=1)
-                    self._engines[os.getpid()] = loaded
-            finally:
-                lock.release()
+        with _guard:
+            state.users += 1
         try:
-            yield loaded.engine
+            with state.loading, self._errors("cannot be loaded"):
+                if state.engine is None:
+                    state.engine, state.description = self.load()
+                engine = state.engine
+            yield engine
         finally:
-            with _counting:
-                loaded.users -= 1
-                loaded.used = time.monotonic()
+            with _guard:
+                state.users -= 1
+                state.used = time.monotonic()
 
     def _load_beside(self) -> None:
-        """Load the engine in another thread, and wait unless it is prepared there first. Raises EmbeddingError."""
+        """Load the engine in another thread. Raises EmbeddingError if that fails, or while a model is prepared."""
         failed: list[EmbeddingError] = []
 
         def load() -> None:
             try:
-                with self._engine():
-                    pass
+                self.engine()
             except EmbeddingError as error:
                 failed.append(error)
 
-        if is_making():
-            raise _preparing()
         thread = threading.Thread(target=load, name="spellbook-loading", daemon=True)
-        thread.start()
-        while thread.is_alive():
-            if is_making():
-                raise _preparing()
+        while not is_making():
+            if thread.ident is None:
+                thread.start()
             thread.join(_POLL)
-        if failed:
-            raise failed[0]
-
-    def _take(self) -> _Loaded[E] | None:
-        """Return the engine with one user more; None if it is not loaded."""
-        with _counting:
-            loaded = self._engines.get(os.getpid())
-            if loaded:
-                loaded.users += 1
-            return loaded
+            if not thread.is_alive():
+                if failed:
+                    raise failed[0]
+                return
+        raise EmbeddingError("A model is being prepared, once on this machine.", "Ask again in a moment.")
 
     @contextlib.contextmanager
     def _errors(self, what: str) -> Iterator[None]:
@@ -196,16 +198,12 @@ class LocalEngine(Generic[E]):
             raise EmbeddingError(f"The embedder {self.name} {what} ({error}).", self.hint) from error
 
 
-def _preparing() -> EmbeddingError:
-    return EmbeddingError("A model is being prepared, once on this machine.", "Ask again in a moment.")
-
-
-_all: weakref.WeakSet[LocalEngine[Any]] = weakref.WeakSet()
+_all: weakref.WeakSet[LocalEngine] = weakref.WeakSet()
 
 
 def release(before: float) -> bool:
     """Release the engine of every `LocalEngine` that is idle since `before`; return whether there was one."""
-    with _counting:
+    with _guard:
         engines = tuple(_all)
     return any([engine.release(before) for engine in engines])
 
@@ -215,3 +213,33 @@ def step_back() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+
+
+class OnnxSession:
+    """A graph in memory; any number of threads may run it at once."""
+
+    def __init__(self, file: Path) -> None:
+        """Load `file`. Raises ImportError without onnxruntime, RuntimeError for a graph that it cannot run."""
+        # Read at the import: without it, a file of its telemetry stays in the folder for temporary files.
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+        import onnxruntime
+
+        onnxruntime.disable_telemetry_events()
+        onnxruntime.set_default_logger_severity(4)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        options.enable_mem_pattern = False  # it takes a fifth more memory, for a pattern of each length of text
+        try:
+            self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its errors have no other class in common
+            raise RuntimeError(f"onnxruntime {onnxruntime.__version__} cannot load {file.name}: {error}") from error
+        self.inputs: tuple[str, ...] = tuple(array.name for array in self._session.get_inputs())
+        """Names of the input arrays."""
+
+    def __call__(self, inputs: Mapping[str, Any]) -> Any:
+        """Return the first output for arrays by their names. Raises RuntimeError."""
+        try:
+            return self._session.run(None, inputs)[0]
+        except Exception as error:
+            raise RuntimeError(f"onnxruntime failed: {error}") from error

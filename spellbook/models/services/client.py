@@ -7,10 +7,8 @@ configured address only, and never appears in a message.
 
 from __future__ import annotations
 
-import email.utils
 import json
 import os
-import random
 import re
 import threading
 import time
@@ -44,32 +42,26 @@ class TooLong(EmbeddingError):
     """The service takes no text of that length, or not so many at once."""
 
 
+class NoSuchPath(EmbeddingError):
+    """The service does not know the address that was asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """
-    How long one request may take: `connect` and `total` in seconds, with `tries` and the pauses between them.
+    """How long one request may take: `connect` and `total` in seconds, with `tries` and the pauses between them."""
 
-    `rank` is higher the longer the caller can wait. After a failure, requests of the same rank or a lower one fail at
-    once for a while.
-    """
-
-    rank: int
     connect: float
     total: float
     tries: int
 
 
-class NoSuchPath(EmbeddingError):
-    """The service does not know the address that was asked."""
-
-
-PASSAGES = Patience(0, 1.0, 4.0, 2)
+PASSAGES = Patience(1.0, 4.0, 2)
 """Somebody waits for new texts to be embedded."""
 
-QUERY = Patience(1, 1.0, 4.0, 3)
+QUERY = Patience(1.0, 4.0, 3)
 """Somebody waits for an answer."""
 
-UNHURRIED = Patience(2, 5.0, 180.0, 5)
+UNHURRIED = Patience(5.0, 180.0, 5)
 """Nobody waits; a large model may be loaded first."""
 
 
@@ -88,29 +80,36 @@ class ServiceClient:
         self._guard = threading.Lock()
         self._http: httpx.Client | None = None
         self._key = ""
-        self._paused: list[tuple[float, EmbeddingError | None]] = [(0.0, None)] * 3
+        self._pauses: dict[bool, tuple[float, EmbeddingError]] = {}
+        """Until when, and after which failure, nothing is asked: for questions (False), for passages (True)."""
 
     def post(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
-        """Return the JSON that answers `body`. Raises TooLong, AuthenticationError, RateLimited, EmbeddingError."""
-        paused, failure = self._paused[patience.rank]
-        if failure and (rest := paused - time.monotonic()) > 0:
+        """
+        Return the JSON that answers `body`. Raises TooLong, AuthenticationError, RateLimited, EmbeddingError.
+
+        For a while after a failure it is asked by UNHURRIED alone, whose success ends the pause.
+        """
+        until, failure = self._pauses.get(patience is PASSAGES, (0.0, None))
+        if failure and patience is not UNHURRIED and (rest := until - time.monotonic()) > 0:
             raise type(failure)(f"{failure.message.rstrip('.')}; it is asked again in {rest:.0f} s.", failure.hint)
         data = json.dumps(body, ensure_ascii=False).encode()
         until = time.monotonic() + patience.total
-        tried = 0
-        while True:
-            tried += 1
+        for tried in range(1, patience.tries + 1):
             try:
                 answer = self._once(path, data, patience, until)
                 break
             except _Passing as passing:
-                pause = passing.after or _BACKOFF * 2 ** (tried - 1) * random.uniform(0.5, 1.0)
+                pause = passing.after or _BACKOFF * 2 ** (tried - 1)
                 if tried == patience.tries or time.monotonic() + pause >= until or passing.spent:
-                    self._pause(patience, passing)
+                    again = time.monotonic() + min(max(passing.after, _PAUSE), _MOST_PAUSE)
+                    self._pauses[True] = again, passing.failure
+                    # A timeout of long texts does not mean that a question would time out.
+                    if patience is not PASSAGES or not passing.spent:
+                        self._pauses[False] = again, passing.failure
                     raise passing.failure from passing.__cause__
                 time.sleep(pause)
         if patience is UNHURRIED:
-            self._paused = [(0.0, None)] * 3
+            self._pauses.clear()
         return answer
 
     def refuse(self, what: str, hint: str = "") -> NoReturn:
@@ -139,8 +138,7 @@ class ServiceClient:
             raise _Passing(EmbeddingError(f"{self.who} {waited}.", self._start), spent=True) from error
         except httpx.TransportError as error:
             raise _Passing(EmbeddingError(f"{self.who} broke off ({self._clean(str(error))}).", self._start)) from error
-        # The environment names an invalid proxy, or the address an invalid host.
-        except (httpx.InvalidURL, OSError, ValueError, ImportError) as error:
+        except (httpx.InvalidURL, OSError, ValueError) as error:  # the address names an invalid host
             reason = self._clean(str(error))
             raise EmbeddingError(f"{self.who} cannot be asked ({reason}).", "Check its address.") from error
         return self._read(path, response, bytes(content))
@@ -161,7 +159,8 @@ class ServiceClient:
             name = " or ".join(self._keys)
             refusal = f"{self.who} refuses the key" if self._key else f"{self.who} wants a key"
             raise AuthenticationError(f"{refusal} (HTTP {status}).", f"Put the right key into {name} and start again.")
-        after = _seconds(response.headers.get("retry-after", ""))
+        retry_after = response.headers.get("retry-after", "")
+        after = float(retry_after) if re.fullmatch(r"[0-9]{1,9}", retry_after) else 0.0
         if status == 429:
             limited = RateLimited(f"{self.who} wants to be asked less often{because}.", "Wait, or raise its limit.")
             raise _Passing(limited, after)
@@ -179,12 +178,6 @@ class ServiceClient:
             raise NoSuchPath(f"{self.who} has no {path}: HTTP {status}{because}.", is_right)
         pooling = "Start it with `--pooling mean`, or as the model wants it."
         self.refuse(f"refuses: HTTP {status}{because}", pooling if reason.startswith("Pooling type") else "")
-
-    def _pause(self, patience: Patience, passing: _Passing) -> None:
-        # A timeout of long texts does not mean that a question would time out.
-        rank = patience.rank if passing.spent else max(patience.rank, QUERY.rank)
-        until = time.monotonic() + min(max(passing.after, _PAUSE), _MOST_PAUSE)
-        self._paused = [(until, passing.failure) if i <= rank else old for i, old in enumerate(self._paused)]
 
     def _connect(self) -> httpx.Client:
         with self._guard:
@@ -240,13 +233,3 @@ def _key(names: tuple[str, ...]) -> str:
                 raise AuthenticationError(f"{name} holds a blank or a letter that no key has.", "Copy the key again.")
             return key
     return ""
-
-
-def _seconds(after: str) -> float:
-    """Return what a Retry-After header asks for, in seconds or as a date; 0 if nothing that makes sense."""
-    try:
-        if after.strip().isdigit():
-            return float(after)
-        return max(0.0, email.utils.parsedate_to_datetime(after).timestamp() - time.time())
-    except (ValueError, TypeError, OverflowError):
-        return 0.0

@@ -2,24 +2,30 @@
 Embedders run by a service that answers as OpenAI does, or by Ollama.
 
 Every vector comes from the model that the fingerprint names, never from another one in its place. Vectors are
-normalised here, and their count, their width and their numbers are checked.
+normalised here, and their count, their width and their numbers are checked. A service's calibration is learnt once and
+kept. All vectors are calibrated, so that those of an index are always of one kind; until it is learnt, there are none.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import threading
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
-from spellbook.models.base import Scale, Vectors, clean, is_unhurried
-from spellbook.models.families import FAMILIES, Family, family
+from spellbook.models.base import Embedder, Scale, Vectors, clean, embed_queries, is_unhurried
+from spellbook.models.calibration import VERSION, Calibration, calibrate
 from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, NoSuchPath, Patience, ServiceClient, TooLong
 from spellbook.notes.note import TEMPLATE
 from spellbook.settings.config import Service
-from spellbook.system.errors import InvalidInput
+from spellbook.system import disk
+from spellbook.system.errors import EmbeddingError, InvalidInput
 from spellbook.system.lazy import np
 from spellbook.text.quoting import counted
 
@@ -38,37 +44,47 @@ _MOST_LETTERS = 32_000
 _SHORTEST = 100
 """Letters below which a text that the service finds too long is not cut again."""
 
-
-@dataclass(frozen=True, slots=True)
-class _ServiceKind:
-    """A kind of service: what people call it, how to start it, where it embeds, and its options besides `prefix`."""
-
-    title: str
-    start: str
-    path: str
-    options: frozenset[str] = frozenset()
-
-
 _KINDS = {
-    "ollama": _ServiceKind(
+    "ollama": (
         "Ollama",
         "Start it with `ollama serve`; until it answers, notes are found by words.",
         # `/v1/embeddings` reads no `keep_alive`: https://github.com/ollama/ollama/issues/11458
         "/api/embed",
-        frozenset({"dimensions"}),
+        {"dimensions", "prefix"},
     ),
-    "openai": _ServiceKind(
+    "openai": (
         "The embedding service",
         "Start it, or check the address; until it answers, notes are found by words.",
         "/embeddings",
-        frozenset({"dimensions", "input_type"}),
+        {"dimensions", "input_type", "prefix"},
     ),
-    "llamacpp": _ServiceKind(
+    "llamacpp": (
         "llama.cpp",
         "Start it with `llama-server --embeddings`; until it answers, notes are found by words.",
         "/v1/embeddings",
+        {"prefix"},
     ),
 }
+"""By kind of service, its name for people, how to start it, where it embeds, and its options."""
+
+_SENTENCE = "Represent this sentence for searching relevant passages: "
+_INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
+
+FAMILIES: Mapping[str, tuple[str, str, str]] = {
+    "nomic": (r"nomic-embed-text", "search_query: ", "search_document: "),
+    "gemma": (r"embedding-?gemma", "task: search result | query: ", "title: none | text: "),
+    "qwen3": (r"qwen3-embedding", _INSTRUCT, ""),
+    "mxbai": (r"mxbai-embed", _SENTENCE, ""),
+    "arctic2": (r"arctic-embed(?:2|.*v2)", "query: ", ""),
+    "arctic": (r"arctic-embed", _SENTENCE, ""),
+    "bge-zh": (r"bge-(?:small|base|large)-zh", "为这个句子生成表示以用于检索相关文章：", ""),
+    "bge-m3": (r"bge-m3", "", ""),
+    "bge": (r"bge-(?:small|base|large)", _SENTENCE, ""),
+    "gte": (r"gte-multilingual", "", ""),
+    "e5-instruct": (r"(?<![a-z0-9])e5-.*(?:instruct|mistral)", f"{_INSTRUCT} ", ""),
+    "e5": (r"(?<![a-z0-9])e5(?![a-z0-9])", "query: ", "passage: "),
+}
+"""By family, a pattern in the names of its models, and what comes before a question and before a passage."""
 
 
 class ServiceEmbedder:
@@ -85,10 +101,8 @@ class ServiceEmbedder:
     scale: Scale = ((0.0, 0.0), (1.0, 1.0))
 
     def __init__(self, service: Service) -> None:
-        kind = _KINDS[service.kind]
+        title, start, self._path, options = _KINDS[service.kind]
         self._service = service
-        self._path = kind.path
-        options = kind.options | {"prefix"}
         if unknown := service.options.keys() - options:
             known = ", ".join(sorted(options))
             raise InvalidInput(f"{service.kind} has no option {min(unknown)!r:.80}.", f"Options are {known}.")
@@ -108,7 +122,7 @@ class ServiceEmbedder:
         # OpenAI's own key is set in many environments: nobody but OpenAI gets it.
         is_openai = service.kind == "openai" and service.url.lower().startswith("https://api.openai.com/")
         keys = (KEY, "OPENAI_API_KEY") if is_openai else (KEY,)
-        self._client = ServiceClient(service, kind.title, kind.start, keys)
+        self._client = ServiceClient(service, title, start, keys)
         self._width = self._dimensions
 
     def embed_query(self, text: str) -> Vectors:
@@ -131,53 +145,45 @@ class ServiceEmbedder:
 
     def _many(self, texts: Sequence[str], before: str, side: str) -> Vectors:
         patience = UNHURRIED if is_unhurried() else PASSAGES
-        blocks = [self._unit(self._rows(batch, side, patience)) for batch in self._batches(texts, before)]
-        return np.concatenate(blocks) if blocks else np.empty((0, 0), dtype=np.float32)
-
-    def _batches(self, texts: Sequence[str], before: str) -> Iterator[list[str]]:
-        batch: list[str] = []
+        batches: list[list[str]] = []
         for text in texts:
             whole = before + clean(text)
-            if batch and (len(batch) >= _MOST_TEXTS or sum(map(len, batch)) + len(whole) > _MOST_LETTERS):
-                yield batch
-                batch = []
-            batch.append(whole)
-        if batch:
-            yield batch
+            last = batches[-1] if batches else []
+            if last and len(last) < _MOST_TEXTS and sum(map(len, last)) + len(whole) <= _MOST_LETTERS:
+                last.append(whole)
+            else:
+                batches.append([whole])
+        blocks = [self._unit(self._rows(batch, side, patience)) for batch in batches]
+        return np.concatenate(blocks) if blocks else np.empty((0, 0), dtype=np.float32)
 
     def _rows(self, texts: Sequence[str], side: str, patience: Patience) -> list[Any]:
-        """Ask for the vectors of `texts`; what is too much at once is split, what is too long by itself is cut."""
-        if self._path == _ONE and len(texts) > 1:
+        """Ask for the vectors of `texts`; too many at once are split, a text that is too long by itself is cut."""
+        path = self._path
+        if path == _ONE and len(texts) > 1:
             return [row for text in texts for row in self._rows([text], side, patience)]
         body = {"model": self._service.model, "input": texts, **self._fields}
         if self._type:
             body["input_type"] = side
-        if self._path == _ONE:
+        if path == _ONE:
             body = {"content": texts[0]}
         try:
-            answer = self._client.post(self._path, body, patience)
+            answer = self._client.post(path, body, patience)
         except NoSuchPath:
-            if self._service.kind != "llamacpp" or self._path == _ONE:
+            if self._service.kind != "llamacpp" or path == _ONE:
                 raise
             self._path = _ONE
             return self._rows(texts, side, patience)
         except TooLong:
             if len(texts) > 1:
                 middle = len(texts) // 2
-                halves = (texts[:middle], texts[middle:])
-                return [row for half in halves for row in self._rows(half, side, patience)]
+                return self._rows(texts[:middle], side, patience) + self._rows(texts[middle:], side, patience)
             if len(texts[0]) < _SHORTEST:
                 raise
             return self._rows([texts[0][: len(texts[0]) * 2 // 3]], side, patience)
         try:
-            if self._path == _ONE:
-                rows = [_one(answer)]
-            else:
-                rows = list(answer["embeddings"]) if self._service.kind == "ollama" else _in_order(answer["data"])
+            rows = _given(answer)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError):
-            self._client.refuse(
-                "answered something else than embeddings", f"Does {self._service.url}{self._path} embed?"
-            )
+            self._client.refuse("answered something else than embeddings", f"Does {self._service.url}{path} embed?")
         if len(rows) != len(texts):
             self._client.refuse(f"gave {counted(len(rows), 'vector')} for {counted(len(texts), 'text')}")
         return rows
@@ -187,9 +193,9 @@ class ServiceEmbedder:
             block = np.array([_numbers(row) for row in rows], dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
             self._client.refuse("gave what is not a vector, or vectors of several lengths")
-        if block.ndim != 2 or not block.shape[1]:
+        width = block.shape[1] if block.ndim == 2 else 0
+        if not width:
             self._client.refuse("gave what is not a vector")
-        width = block.shape[1]
         if self._dimensions and width != self._dimensions:
             self._client.refuse(
                 f"gave vectors of {width} numbers, not {self._dimensions}",
@@ -202,21 +208,20 @@ class ServiceEmbedder:
         if not np.isfinite(most).all() or not most.all():
             self._client.refuse("gave a vector with no direction (zeros, or what is not a number)")
         self._width = width
-        scaled = block / most
-        unit: Vectors = (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)
+        block /= most
+        unit: Vectors = (block / np.linalg.norm(block, axis=1, keepdims=True)).astype(np.float32)
         return unit
 
 
-def _in_order(items: Any) -> list[Any]:
-    # They may come in any order, and each once.
-    rows = {item.get("index", place): item["embedding"] for place, item in enumerate(items)}
-    return [rows[i] for i in range(len(items))]
-
-
-def _one(answer: Any) -> Any:
-    """Return the vector of llama.cpp's own answer; newer versions put it into lists."""
+def _given(answer: Any) -> list[Any]:
+    """Return the vectors of an answer: of Ollama, of OpenAI in any order, or of llama.cpp, one in up to two lists."""
+    if "embeddings" in answer:
+        return list(answer["embeddings"])
+    if "data" in answer:
+        rows = {item.get("index", place): item["embedding"] for place, item in enumerate(answer["data"])}
+        return [rows[i] for i in range(len(answer["data"]))]
     row = (answer[0] if isinstance(answer, list) else answer)["embedding"]
-    return row[0] if isinstance(row[0], list) else row
+    return [row[0] if isinstance(row[0], list) else row]
 
 
 def _numbers(row: Any) -> list[float] | np.ndarray[Any, Any]:
@@ -237,5 +242,96 @@ def _prefixes(service: Service) -> tuple[str, str]:
     name = service.options.get("prefix")
     if name not in {None, "none", *FAMILIES}:
         raise InvalidInput(f"prefix={name!r:.80} makes no sense.", f"It is none, {', '.join(FAMILIES)}.")
-    kin = family(service.model) if name is None else FAMILIES.get(name, Family())
-    return kin.query, kin.passage
+    return prefixes(service.model) if name is None else FAMILIES.get(name, ("", "", ""))[1:]
+
+
+def prefixes(model: str) -> tuple[str, str]:
+    """Return the prefixes of the first family that has a model of this name; of any other model, none."""
+    found = (rest for pattern, *rest in FAMILIES.values() if re.search(pattern, model.lower()))
+    query, passage = next(found, ("", ""))
+    return query, passage
+
+
+@dataclass(slots=True)
+class Calibrated:
+    """`raw` as calibrated; `folder` keeps what was learnt of each model."""
+
+    raw: Embedder
+    folder: Path
+    _calibration: Calibration | None = None
+    _learning: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def name(self) -> str:
+        """The embedder's own name."""
+        return self.raw.name
+
+    @property
+    def fingerprint(self) -> str:
+        """The embedder's own, and how it was calibrated."""
+        return f"{self.raw.fingerprint}:{VERSION}"
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of its cosines. Raises EmbeddingError before it could be learnt."""
+        return self._load().scale
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return the unit vector of a question, shape (width,)."""
+        vector = self.raw.embed_query(text)  # first: a service that is down is the error to report
+        return self._load(len(vector)).query.apply(vector)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Return the unit vectors of questions, shape (n, width)."""
+        vectors = embed_queries(self.raw, texts)
+        return self._load(vectors.shape[1]).query.apply_all(vectors)
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Return the unit vectors of texts, shape (n, width)."""
+        vectors = self.raw.embed_passages(texts)
+        return self._load(vectors.shape[1]).passage.apply_all(vectors)
+
+    def describe(self) -> str:
+        """Return the embedder's own description."""
+        return self.raw.describe()
+
+    def _load(self, width: int = 0) -> Calibration:
+        """Return the calibration, read or learnt at its first use. Raises EmbeddingError if it is of another width."""
+        with self._learning:
+            learnt = self._calibration = self._calibration or self._read() or self._learn()
+        if width not in {0, len(learnt.query.shift)}:
+            raise EmbeddingError(
+                f"{self.name} now gives vectors of {width} numbers; those of this index have "
+                f"{len(learnt.query.shift)}: its model changed.",
+                f"Go back to the old model, or delete {self.folder.parent} and run `spellbook reindex`: "
+                f"the notes stay as they are.",
+            )
+        return learnt
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / f"{sha256(self.fingerprint.encode()).hexdigest()[:16]}.npz"
+
+    def _read(self) -> Calibration | None:
+        try:
+            with self._file.open("rb") as file:
+                return Calibration.load(file)
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
+            return None  # a damaged file is learnt again, with the same result from the same model
+
+    def _learn(self) -> Calibration:
+        if not is_unhurried():
+            raise EmbeddingError(
+                f"{self.name} is not calibrated yet, which takes a minute.", "Run `spellbook reindex` once."
+            )
+        learnt = calibrate(partial(embed_queries, self.raw), self.raw.embed_passages)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with disk.replacing(self._file) as target:
+                learnt.save(target)
+            with self._file.open("rb") as file:
+                return Calibration.load(file)  # as every later process reads it, to the last bit
+        except OSError as error:
+            raise EmbeddingError(
+                f"{self._file} cannot be written ({error.strerror}).", "Make room there, or let it be written."
+            ) from error

@@ -41,7 +41,7 @@ class ServiceReranker:
             body |= {"texts": [clean(text) for text in texts], "raw_scores": False, "truncate": True}
         else:
             body |= {"model": self._service.model, "documents": [clean(text) for text in texts]}
-        answer = self._client.post("/rerank", body, Patience(QUERY.rank, min(QUERY.connect, seconds), seconds, 2))
+        answer = self._client.post("/rerank", body, Patience(min(QUERY.connect, seconds), seconds, 2))
         try:
             scores = _scores(answer, len(texts))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):

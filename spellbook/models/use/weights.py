@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from spellbook.models import file_cache
-from spellbook.models.e5.weights import Vocabulary
+from spellbook.models.e5.tokens import Vocabulary
+from spellbook.system import disk
 from spellbook.system.lazy import np, npt
 
 Array: TypeAlias = "npt.NDArray[Any]"
@@ -53,7 +53,7 @@ def find() -> Path | None:
 def check(folder: Path) -> None:
     """Raise ValueError if `folder` holds other weights than the known ones, OSError if they cannot be read."""
     for name, known in SUMS.items():
-        if (digest := file_cache.sum_of(folder / name)) != known:
+        if (digest := disk.hash_of(folder / name)) != known:
             raise ValueError(
                 f"{folder / name} is not that of {WHEEL} 0.2.1: its SHA-256 is {digest[:12]}…, not {known[:12]}…"
             )

@@ -1,0 +1,101 @@
+"""Services on a loopback port: embedders and rerankers that give prepared answers."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+
+from spellbook.models.hash import HashEmbedder
+
+
+class Speaking(ThreadingHTTPServer):
+    """A service on a loopback port that gives prepared answers and records requests."""
+
+    daemon_threads = True
+
+    def __init__(self, answer: Callable[..., object]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answer = answer
+        self.asked: list[tuple[str, dict[str, object], dict[str, str]]] = []
+        self.over = threading.Event()
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+
+    @property
+    def bodies(self):
+        return [body for _, body, _ in self.asked]
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Whoever asked may have gone away."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Speaking
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.asked.append((self.path, body, {name.lower(): value for name, value in self.headers.items()}))
+        given = self.server.answer(self.path, body)
+        status, headers, content = given if isinstance(given, tuple) else (200, {}, given)
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.send_response(status)
+        for name, value in {"content-type": "application/json", "content-length": str(len(data)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def vectors(texts):
+    """Vectors that are not of length one, as many services return."""
+    return (HashEmbedder().embed_passages(texts) * 3).tolist()
+
+
+def ollama(path, body):
+    return {"model": body["model"], "embeddings": vectors(body["input"])}
+
+
+def openai(path, body):
+    items = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(vectors(body["input"]))]
+    return {"object": "list", "data": items[::-1], "model": body["model"]}
+
+
+def llamacpp_alone(path, body):
+    """A llama.cpp that has its own address only."""
+    return (404, {}, {}) if path != "/embedding" else {"embedding": vectors([body["content"]])[0]}
+
+
+def llamacpp_in_lists(path, body):
+    return (404, {}, {}) if path != "/embedding" else [{"index": 0, "embedding": vectors([body["content"]])}]
+
+
+def as_base64(path, body):
+    rows = np.array(vectors(body["input"]), dtype="<f4")
+    return {"data": [{"index": i, "embedding": base64.b64encode(row.tobytes()).decode()} for i, row in enumerate(rows)]}
+
+
+def nowhere():
+    """An address where nothing listens."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        return f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def tei(path, body):
+    return [{"index": i, "score": 1 / (i + 1)} for i in reversed(range(len(body["texts"])))]
+
+
+def jina(path, body):
+    return {"results": [{"index": i, "relevance_score": 1 / (i + 1)} for i in reversed(range(len(body["documents"])))]}
+
+
+def logits(path, body):
+    return {"results": [{"index": i, "relevance_score": 4.0 - 4 * i} for i in range(len(body["documents"]))]}
