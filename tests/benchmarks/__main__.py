@@ -18,23 +18,10 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from tests.benchmarks.children import apart
-from tests.benchmarks.sizes import Sizes
-from tests.benchmarks.table import Failure, Figure, table
+from tests.benchmarks.table import HEAD, Failure, Figure, Sizes
+from tests.benchmarks.timing import apart
 
-PARTS = (
-    "stages",
-    "processes",
-    "hooks",
-    "queries",
-    "shared",
-    "growth",
-    "archives",
-    "pages",
-    "load",
-    "minute",
-    "large",
-)
+PARTS = ("stages", "processes", "queries", "growth", "archives", "pages", "load", "minute", "large")
 """Modules of this package that have `figures(folder, sizes)`."""
 
 
@@ -55,7 +42,7 @@ def main() -> None:
         except KeyboardInterrupt:
             rows.append(Failure("remaining parts", "interrupted"))
     print(f"{_machine()}; load {load} before and {_load()} after {time.monotonic() - started:,.0f} s.\n")
-    print("\n".join(table(rows)))
+    print("\n".join([HEAD, *(row.row for row in rows)]))
 
 
 def measured(parts: Sequence[str], sizes: Sizes, place: Path) -> Iterator[Figure | Failure]:
@@ -71,36 +58,20 @@ def measured(parts: Sequence[str], sizes: Sizes, place: Path) -> Iterator[Figure
 
 def _arguments() -> argparse.Namespace:
     usual = Sizes()
-    parser = argparse.ArgumentParser(
-        prog="make bench", description="Run the benchmarks and print one table of figures and aims."
-    )
-    parser.add_argument(
-        "--only",
-        type=_parts,
-        default=PARTS,
-        metavar="PART,…",
-        help=f"parts to run, of {', '.join(PARTS)}; default: all",
-    )
-    parser.add_argument("--notes", type=int, default=usual.notes, help="notes in the indexed vault (%(default)s)")
-    parser.add_argument("--chunks", type=int, default=usual.chunks, help="chunks in the searched vault (%(default)s)")
-    parser.add_argument(
-        "--growth",
-        type=int,
-        nargs="+",
-        default=usual.growth,
-        metavar="NOTES",
-        help="vault sizes to compare; default: 1000 10000",
-    )
-    parser.add_argument(
-        "--rounds",
-        type=int,
-        default=usual.rounds,
-        help="queries and edits of the memory test; 0 skips it (%(default)s)",
-    )
-    parser.add_argument(
-        "--seconds", type=float, default=usual.seconds, help="seconds for which many clients ask (%(default)s)"
-    )
-    parser.add_argument("--large", type=int, default=usual.large, help="notes in the large vault (%(default)s)")
+    parser = argparse.ArgumentParser(prog="make bench", description="Print one table of figures and aims.")
+    parts = f"parts to run, of {', '.join(PARTS)}; default: all"
+    parser.add_argument("--only", type=_parts, default=PARTS, metavar="PART,…", help=parts)
+    for name, about in {
+        "notes": "notes in the indexed vault",
+        "chunks": "chunks in the searched vault",
+        "rounds": "queries and edits of the memory test; 0 skips it",
+        "seconds": "seconds for which many clients ask",
+        "large": "notes in the large vault",
+    }.items():
+        default = getattr(usual, name)
+        parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{about} (%(default)s)")
+    compared = "vault sizes to compare; default: 1000 10000"
+    parser.add_argument("--growth", type=int, nargs="+", default=usual.growth, metavar="NOTES", help=compared)
     return parser.parse_args()
 
 

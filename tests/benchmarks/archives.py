@@ -8,11 +8,9 @@ from pathlib import Path
 
 import spellbook
 from spellbook.library.book import Spellbook
-from tests.benchmarks.children import apart
 from tests.benchmarks.generated import Writer, write
-from tests.benchmarks.sizes import Sizes
-from tests.benchmarks.table import Figure
-from tests.benchmarks.timing import peak, seconds
+from tests.benchmarks.table import Figure, Sizes
+from tests.benchmarks.timing import apart, peak, seconds
 
 _PART = 3
 """The vault has 1/3 of the notes of the other parts."""

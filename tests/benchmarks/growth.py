@@ -17,12 +17,9 @@ from pathlib import Path
 from spellbook.index import embed, sync
 from spellbook.library.book import Spellbook
 from spellbook.models.hash import HashEmbedder
-from tests.benchmarks.children import apart
 from tests.benchmarks.generated import Writer, write
-from tests.benchmarks.queries import opened
-from tests.benchmarks.sizes import Sizes
-from tests.benchmarks.table import Figure, Ratio
-from tests.benchmarks.timing import resident, seconds, share, still
+from tests.benchmarks.table import Figure, Ratio, Sizes
+from tests.benchmarks.timing import apart, opened, resident, seconds, share, still
 
 _QUESTIONS, _EDITS, _WARM = 300, 60, 20
 _WHOLE = ("scan", "embedding, hashed vectors", "scan, nothing changed", "index size")
@@ -68,7 +65,7 @@ def measured(folder: Path, notes: int) -> Iterator[Figure]:
     written = write(folder / "vault", range(notes), writer)
     with opened(folder, HashEmbedder(dim=384)) as book:
         for name, action in zip(_WHOLE, (sync.scan, embed.embed_texts, sync.scan), strict=False):
-            yield Figure(name, seconds(lambda action=action: action(book.index)))  # type: ignore[misc]
+            yield Figure(name, seconds(lambda action=action: action(book.index)))
         also = f"{written / 1e6:,.0f} MB of notes, {book.index.catalog.counts().chunks:,} chunks; {resident():.0f} MB memory"
         size = book.index.catalog.sizes()["bytes"]
         yield Figure(_WHOLE[3], size / 1e6, "MB", also=also)
@@ -83,7 +80,7 @@ def _asked(book: Spellbook, writer: Writer) -> Iterator[Figure]:
         taken: list[float] = []
         for number in range(-_WARM, _QUESTIONS):
             query = writer.words(number) if name == "find" else f"{writer.question(number)}{' ' * (name == 'search')}"
-            taken.append(seconds(lambda name=name, query=query: getattr(book, name)(query)))  # type: ignore[misc]
+            taken.append(seconds(lambda name=name, query=query: getattr(book, name)(query)))
         half, most, all_but = (share(taken[_WARM:], part) for part in (0.5, 0.95, 0.99))
         yield Figure(f"`{name}`", half, also=f"p95 {most * 1000:.1f} ms, p99 {all_but * 1000:.1f} ms")
 
@@ -94,7 +91,7 @@ def _edited(book: Spellbook, writer: Writer, notes: int) -> Iterator[Figure]:
     for number in range(-_WARM, _EDITS):
         path = edit(book, writer, number * 7 % notes, number)
         steps: dict[str, Callable[[], object]] = {
-            "one edit, words indexed": lambda path=path: sync.scan_paths(book.index, [path]),  # type: ignore[misc]
+            "one edit, words indexed": lambda path=path: sync.scan_paths(book.index, [path]),
             "one edit, embedded": lambda: embed.embed_texts(book.index),
             _FIRST: lambda: book.memorize("a harbor"),
         }

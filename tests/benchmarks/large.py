@@ -16,11 +16,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.benchmarks.children import Server
 from tests.benchmarks.generated import Writer, write
-from tests.benchmarks.processes import Bench, make_vectors_up, until
-from tests.benchmarks.sizes import Sizes
-from tests.benchmarks.table import Figure
+from tests.benchmarks.processes import Bench, Timed, make_vectors_up, until
+from tests.benchmarks.table import Figure, Sizes
 from tests.benchmarks.timing import medians, peak, resident, seconds, share, still
 
 _QUESTIONS, _WARM = 100, 10
@@ -79,8 +77,8 @@ def asked_without_vectors(bench: Bench) -> Iterator[Figure]:
         yield from _asked("`search` without vectors", 0.2, lambda number: book.search(writer.question(number)))
 
 
-def _asked(name: str, most: float, ask) -> Iterator[Figure]:  # type: ignore[no-untyped-def]
-    taken = [seconds(lambda number=number: ask(number)) for number in range(-_WARM, _QUESTIONS)][_WARM:]  # type: ignore[misc]
+def _asked(name: str, most: float, ask) -> Iterator[Figure]:
+    taken = [seconds(lambda number=number: ask(number)) for number in range(-_WARM, _QUESTIONS)][_WARM:]
     yield Figure(f"{name}, p50", statistics.median(taken), most=most, also=f"p95 {share(taken, 0.95) * 1000:.0f} ms")
 
 
@@ -90,20 +88,20 @@ def served(bench: Bench, when: str) -> Iterator[Figure]:
     command = [*bench.spellbook, "mcp"]
     for _ in range(_STARTS):
         started = time.perf_counter()
-        with Server(command, bench.variables, bench.vault) as server:
-            server.call("find", keywords=["invoice"])
+        with Timed(command, bench.variables) as server:
+            server.done("find", keywords=["invoice"])
             firsts.append(time.perf_counter() - started)
     yield Figure(f"server {when}: start to first answer", statistics.median(firsts), most=1)
-    with Server(command, bench.variables, bench.vault) as server:
-        server.call("search", query="a harbor")
+    with Timed(command, bench.variables) as server:
+        server.done("search", query="a harbor")
         yield from _asked(
             f"`search` {when}",
             0.1 if when == "with all vectors" else 0.2,
-            lambda number: server.call("search", query=writer.question(number)),
+            lambda number: server.done("search", query=writer.question(number)),
         )
-        yield from _asked(f"`find` {when}", 0.05, lambda number: server.call("find", keywords=writer.words(number)))
-        also = f"at most {peak(server.pid):,.0f} MB"
-        yield Figure(f"memory of the server {when}", resident(server.pid), "MB", most=1_000, also=also)
+        yield from _asked(f"`find` {when}", 0.05, lambda number: server.done("find", keywords=writer.words(number)))
+        also = f"at most {peak(server.process.pid):,.0f} MB"
+        yield Figure(f"memory of the server {when}", resident(server.process.pid), "MB", most=1_000, also=also)
 
 
 def changed(bench: Bench, notes: int) -> Iterator[Figure]:
@@ -111,8 +109,8 @@ def changed(bench: Bench, notes: int) -> Iterator[Figure]:
     writer, count = Writer(), min(_CHANGED, notes // 2)
     paths = [bench.vault / writer.note(number * (notes // count))[0] for number in range(count)]
     texts = [f"{path.read_text('utf-8')}\n{_WORD} {number}\n" for number, path in enumerate(paths)]
-    with Server([*bench.spellbook, "mcp"], bench.variables, bench.vault) as server, bench.book() as book:
-        server.call("find", keywords=["invoice"])
+    with Timed([*bench.spellbook, "mcp"], bench.variables) as server, bench.book() as book:
+        server.done("find", keywords=["invoice"])
         until(book.is_watched)
         place = f"file:{book.index.catalog.file}?mode=ro"
         with contextlib.closing(sqlite3.connect(place, uri=True, isolation_level=None)) as connection:

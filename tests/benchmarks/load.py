@@ -18,8 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from spellbook.http.tokens import Tokens
 from spellbook.library import book as books
 from tests.benchmarks.generated import Writer, write
-from tests.benchmarks.sizes import Sizes
-from tests.benchmarks.table import Figure, Ratio
+from tests.benchmarks.table import Figure, Ratio, Sizes
 from tests.benchmarks.timing import peak, processor, share
 
 CLIENTS = 200

@@ -14,11 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spellbook.index.catalog.catalog import FILE
-from tests.benchmarks.children import Server
 from tests.benchmarks.generated import Writer, write
-from tests.benchmarks.processes import Bench
-from tests.benchmarks.sizes import Sizes
-from tests.benchmarks.table import Figure
+from tests.benchmarks.processes import Bench, Timed
+from tests.benchmarks.table import Figure, Sizes
 from tests.benchmarks.timing import peak, processor, share
 
 _EVERY = 0.25
@@ -33,21 +31,21 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
     found: dict[str, tuple[float, float]] = {}
     waits: dict[str, list[float]] = {"until all words are found": [], "until all is found by meaning": [], "then": []}
     started = time.monotonic()
-    with Server([*bench.spellbook, "mcp"], bench.variables, bench.vault) as server:
+    with Timed([*bench.spellbook, "mcp"], bench.variables) as server:
         for number in range(int(_MOST / _EVERY)):
             asked = time.monotonic()
             if number % 2:
-                server.call("find", keywords=writer.words(number))
+                server.done("find", keywords=writer.words(number))
             else:
-                server.call("search", query=writer.question(number))
+                server.done("search", query=writer.question(number))
             waits[list(waits)[len(found)]].append(time.monotonic() - asked)
             done = _done(folder)
             for stage in list(waits)[len(found) : done]:
-                found[stage] = time.monotonic() - started, processor(server.pid)
+                found[stage] = time.monotonic() - started, processor(server.process.pid)
             if done == 2 and time.monotonic() > started + found["until all is found by meaning"][0] + _LATER:
                 break
             time.sleep(max(0.0, asked + _EVERY - time.monotonic()))
-        memory = peak(server.pid)
+        memory = peak(server.process.pid)
     vault = f"{sizes.notes:,} notes, {megabytes:.0f} MB"
     for stage, aim in zip(waits, (15.0, 60.0), strict=False):
         seconds, spent = found[stage]

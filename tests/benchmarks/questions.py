@@ -22,7 +22,7 @@ import yaml
 from spellbook.editing import memory
 
 QUALITY = Path(__file__).parents[1] / "quality"
-CHOOSING, REPORTING = HALVES = ("choosing", "reporting")
+HALVES = ("choosing", "reporting")
 _ANCHORED = re.compile(r"(#{1,6}) +(.*?)\s*\{/\*\s*(.*?)\s*\*/\}")
 
 
@@ -53,8 +53,11 @@ class Loose:
 
 def loose(name: str) -> list[Loose]:
     """Read the questions of `tests/quality/loose-NAME.yaml`."""
-    rows = yaml.safe_load((QUALITY / f"loose-{name}.yaml").read_text("utf-8"))
-    return _loose(rows)
+    return _loose(_read(f"loose-{name}"))
+
+
+def _read(name: str) -> Any:
+    return yaml.safe_load((QUALITY / f"{name}.yaml").read_text("utf-8"))
 
 
 def _loose(rows: Iterable[Mapping[str, Any]], ending: str = "") -> list[Loose]:
@@ -62,6 +65,41 @@ def _loose(rows: Iterable[Mapping[str, Any]], ending: str = "") -> list[Loose]:
     return [
         Loose(row["question"], row["language"], row["half"], tuple(f"{id}{ending}" for id in row["accept"]))
         for row in rows
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Helped:
+    """
+    A question as agents ask it, with the texts that a language model guessed which saw nothing but the question.
+
+    `wrong` are the guesses for another question; `accept` are the places that answer it.
+    """
+
+    text: str
+    half: str
+    also: tuple[str, ...]
+    wrong: tuple[str, ...]
+    accept: frozenset[str] = frozenset()
+
+
+_ANOTHER = 7
+"""So many places on in the list is the question whose guess serves as a wrong one. By hand."""
+
+
+def helped(name: str, halves: Mapping[str, str], accept: Mapping[str, frozenset[str]]) -> list[Helped]:
+    """
+    Return the questions of `tests/quality/also-NAME.yaml`, with the half of each and the places that answer it.
+
+    Beside each question stand the sentence that an agent expects in the note, and words of a note in the other language.
+    """
+    rows = _read(f"also-{name}")
+    also = [tuple(row["also"]) for row in rows]
+    others = [also[(i + _ANOTHER) % len(also)] for i in range(len(also))]
+    texts = [row["question"] for row in rows]
+    return [
+        Helped(text, halves.get(text, HALVES[1]), own, other, accept.get(text, frozenset()))
+        for text, own, other in zip(texts, also, others, strict=True)
     ]
 
 
@@ -99,9 +137,8 @@ def _sections(path: str, text: str) -> dict[str, Place]:
 @lru_cache(maxsize=1)
 def memories() -> dict[str, tuple[str, str]]:
     """Return the memories of `tests/quality/memories.yaml` as `scribe` writes them: path and text of a note, by its id."""
-    rows: list[dict[str, Any]] = yaml.safe_load((QUALITY / "memories.yaml").read_text("utf-8"))
     notes = {}
-    for row in rows:
+    for row in _read("memories"):
         meta = {key: value for key, value in row.items() if key not in {"id", "when", "text"}}
         found = memory.check({"text": row["text"], "metadata": meta})
         if found.memory is None or found.secrets:
@@ -113,10 +150,6 @@ def memories() -> dict[str, tuple[str, str]]:
 
 
 _CHATTER = (
-    (
-        "The build fails since this morning, can you look at the log?",
-        "A dependency moved. I pinned it and it is green.",
-    ),
     ("이 함수 이름이 헷갈려. 더 나은 이름 있을까?", "`load_rows`로 바꾸고 부르는 곳도 모두 고쳤습니다."),
     ("Write a test for the empty list, please.", "Added one; it fails before the change and passes after it."),
     ("방금 고친 것 커밋하고 설명도 짧게 써 줘.", "커밋했습니다. 설명은 한 줄입니다."),
@@ -130,7 +163,7 @@ def captured(count: int = 200, seed: int = 11) -> dict[str, str]:
     Return `count` captured sessions of today by path, about the memories of `memories`: each begins with what one of
     them is about, as people ask, with its first sentence as the answer, and goes on with other work.
     """
-    rows: list[dict[str, Any]] = yaml.safe_load((QUALITY / "memories.yaml").read_text("utf-8"))
+    rows = _read("memories")
     chance, today = random.Random(seed), dt.date.today()
     notes = {}
     for number in range(count):
@@ -160,7 +193,7 @@ class Dated:
 
 def dated() -> Dated:
     """Read `tests/quality/dated.yaml`."""
-    given = yaml.safe_load((QUALITY / "dated.yaml").read_text("utf-8"))
+    given = _read("dated")
     notes = {
         f"{row['id']}.md": f"---\ntitle: '{row['title']}'\ncreated: {row['when']}\n---\n\n{row['text']}\n"
         for row in given["notes"]
@@ -170,28 +203,21 @@ def dated() -> Dated:
 
 def validity() -> Dated:
     """Read `tests/quality/validity.yaml`: facts that changed, a note for each state, and questions for one state each."""
-    given = yaml.safe_load((QUALITY / "validity.yaml").read_text("utf-8"))
+    given = _read("validity")
     notes, questions = {}, []
     for fact in given["facts"]:
         for number, state in enumerate(fact["states"], 1):
             head = "".join(f"{key}: {value}\n" for key, value in state.items() if key != "text")
             notes[f"{fact['id']}-{number}.md"] = f"---\n{head}---\n\n{state['text']}\n"
-        questions += [
-            Loose(
-                row["question"],
-                row["language"],
-                fact["half"],
-                (f"{fact['id']}-{row['state']}.md",),
-                row.get("as_of", ""),
-            )
-            for row in fact["questions"]
-        ]
+        for row in fact["questions"]:
+            right = (f"{fact['id']}-{row['state']}.md",)
+            questions.append(Loose(row["question"], row["language"], fact["half"], right, row.get("as_of", "")))
     return Dated(dt.date.fromisoformat(given["today"]), notes, questions)
 
 
 def sessions() -> Dated:
     """Read `tests/quality/sessions.yaml`: dated conversations, a note each, and who said what when."""
-    given = yaml.safe_load((QUALITY / "sessions.yaml").read_text("utf-8"))
+    given = _read("sessions")
     notes = {}
     for row in given["sessions"]:
         turns = "\n\n".join(f"{turn['who']}: {turn['text']}" for turn in row["turns"])

@@ -26,8 +26,7 @@ from spellbook.models.base import clean, unhurried
 from spellbook.models.e5.e5 import E5
 from spellbook.models.onnx.lazy_engine import step_back
 from tests.benchmarks.generated import Writer, write
-from tests.benchmarks.sizes import Sizes
-from tests.benchmarks.table import Figure, Ratio
+from tests.benchmarks.table import Figure, Ratio, Sizes
 from tests.benchmarks.timing import seconds
 
 _CHANGED = 300
@@ -105,7 +104,7 @@ def _vectors(folder: Path) -> Iterator[Figure]:
             words += seconds(lambda: sync.scan(index))
             texts = [clean(text) for text in index.catalog.vectors.embedded(index.catalog.waiting.in_order())]
             with ThreadPoolExecutor(embedder.threads, initializer=step_back) as pool:
-                raw += seconds(lambda pool=pool, texts=texts: list(pool.map(engine.passage, texts)))  # type: ignore[misc]
+                raw += seconds(lambda pool=pool, texts=texts: list(pool.map(engine.passage, texts)))
             with unhurried():
                 index.embedder.embed_passages(texts[:1])  # loads the model
             if index.second:

@@ -1,17 +1,35 @@
-"""The rows of the benchmark table: a figure, its aim, its ratio to a baseline of the same run, and whether it met the aim."""
+"""The sizes of the measured vaults, and the rows of the table: a figure, its aim, and its ratio to a baseline of the same run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 HEAD = "| figure | aim | measured | ratio | met |\n| --- | --- | --- | --- | --- |"
+_MET = {True: "yes", False: "**no**", None: ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """
+    Sizes for all parts. The aims apply to these defaults.
+
+    `notes` of the indexed vault, `chunks` of the searched vault, `growth`: notes of each compared vault, `rounds`: queries and
+    edits of the memory test, `seconds` for which many clients ask, `large`: notes of the large vault, enough for more chunks
+    than are searched exactly.
+    """
+
+    notes: int = 6_000
+    chunks: int = 20_000
+    growth: tuple[int, ...] = (1_000, 10_000)
+    rounds: int = 1_000
+    seconds: float = 60.0
+    large: int = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A figure divided by a baseline of the same run, named `of`; NaN where the system reports no value."""
+    """A figure divided by a baseline of the same run, named `of`; NaN, where the system reports no value, meets no aim."""
 
     value: float
     of: str
@@ -24,11 +42,6 @@ class Ratio:
         if self.most < math.inf:
             return f"≤ {self.most:g} × {self.of}"
         return f"≥ {self.least:g} × {self.of}" if self.least > -math.inf else ""
-
-    @property
-    def met(self) -> bool:
-        """Whether the value is within its bounds; NaN never is."""
-        return self.least <= self.value <= self.most
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,31 +61,19 @@ class Figure:
     least: float = -math.inf
 
     @property
-    def aim(self) -> str:
-        """The aims as text; empty without any."""
-        return "; ".join(
-            filter(
-                None,
-                (
-                    self.ratio.aim if self.ratio else "",
-                    f"≤ {told(self.most, self.unit)}" if self.most < math.inf else "",
-                    f"≥ {told(self.least, self.unit)}" if self.least > -math.inf else "",
-                ),
-            )
-        )
-
-    @property
-    def met(self) -> bool | None:
-        """Whether all aims are met; None without an aim."""
-        within = self.least <= self.value <= self.most and (self.ratio is None or self.ratio.met)
-        return within if self.aim else None
-
-    @property
     def row(self) -> str:
-        """The row as Markdown."""
+        """The row as Markdown; whether the aims are met stands in the last column, nothing without an aim."""
+        ratio = self.ratio or Ratio(0, "")
+        aims = [
+            ratio.aim,
+            f"≤ {told(self.most, self.unit)}" if self.most < math.inf else "",
+            f"≥ {told(self.least, self.unit)}" if self.least > -math.inf else "",
+        ]
+        aim = "; ".join(filter(None, aims))
+        is_met = self.least <= self.value <= self.most and ratio.least <= ratio.value <= ratio.most
         measured = "; ".join(filter(None, (told(self.value, self.unit), self.also)))
-        ratio = f"{self.ratio.value:.2f}" + ("" if self.ratio.aim else f" × {self.ratio.of}") if self.ratio else ""
-        return f"| {self.name} | {self.aim} | {measured} | {ratio} | {_MET[self.met]} |"
+        compared = f"{ratio.value:.2f}" + ("" if ratio.aim else f" × {ratio.of}") if self.ratio else ""
+        return f"| {self.name} | {aim} | {measured} | {compared} | {_MET[is_met if aim else None]} |"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +87,6 @@ class Failure:
     def row(self) -> str:
         """The row as Markdown."""
         return f"| {self.name} | | failed: {self.why} | | no |"
-
-
-_MET = {True: "yes", False: "**no**", None: ""}
-
-
-def table(rows: Iterable[Figure | Failure]) -> Iterator[str]:
-    """Return the lines of the table."""
-    yield HEAD
-    yield from (row.row for row in rows)
 
 
 def told(value: float, unit: str) -> str:

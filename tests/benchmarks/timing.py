@@ -1,15 +1,20 @@
-"""Timing, and the memory and CPU time of processes."""
+"""Timing, the memory and CPU time of processes, and measurements in a process of their own."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
+import multiprocessing
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from spellbook.library.book import Spellbook
+from spellbook.settings import config
 from spellbook.system import processes
 from tests.helpers import watched
 
@@ -33,7 +38,7 @@ def medians(
     taken: dict[str, list[float]] = {name: [] for name in actions}
     for number, (name, action) in itertools.product(range(-1, rounds), actions.items()):
         before()
-        took = seconds(lambda action=action, number=number: action(number))  # type: ignore[misc]
+        took = seconds(lambda action=action, number=number: action(number))
         if number >= 0:
             taken[name].append(took)
     return {name: statistics.median(times) for name, times in taken.items()}
@@ -73,3 +78,37 @@ def still(book: Spellbook) -> None:
     """Let no question scan the vault, however long the benchmark takes."""
     processes.BELIEVED = math.inf
     watched(book)
+
+
+def opened(folder: Path, embedder: Any) -> Spellbook:
+    """Open the vault in `folder` with an embedder."""
+    (folder / "vault").mkdir(parents=True, exist_ok=True)
+    return Spellbook(config.load(folder / "vault", state=folder / "state"), embedder)
+
+
+def apart(measure: Callable[..., Iterable[Any]], *given: Any) -> Iterator[Any]:
+    """
+    Run `measure` in a new process and yield its results as they arrive; the processes share no memory.
+
+    Raises RuntimeError if the process fails; its traceback is on stderr.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    here, there = spawn.Pipe(duplex=False)
+    child = spawn.Process(target=_send, args=(there, measure, given))
+    child.start()
+    there.close()
+    try:
+        with contextlib.suppress(EOFError):
+            while True:
+                yield here.recv()
+        child.join()
+        if child.exitcode:
+            raise RuntimeError(f"the process ended with {child.exitcode}")
+    finally:
+        child.terminate()
+        child.join()
+
+
+def _send(there: Connection, measure: Callable[..., Iterable[Any]], given: Sequence[Any]) -> None:
+    for each in measure(*given):
+        there.send(each)

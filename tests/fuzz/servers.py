@@ -10,7 +10,7 @@ import os
 import queue
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,9 @@ class Server:
     `said` holds lines on its stdout that are no protocol messages: there must be none.
     """
 
-    def __init__(self, vault: Path, *toolsets: str, program: Sequence[str] = ()) -> None:
+    def __init__(
+        self, vault: Path, *toolsets: str, program: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    ) -> None:
         self.said: list[str] = []
         self._count = 0
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -38,7 +40,7 @@ class Server:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
+            env=environment or {**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
             start_new_session=True,
         )
         self.errors: list[str] = []

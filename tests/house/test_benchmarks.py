@@ -14,11 +14,10 @@ import pytest
 
 from spellbook.notes.note import parse
 from tests.benchmarks.__main__ import measured
-from tests.benchmarks.children import apart
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.public import keep, main, read
-from tests.benchmarks.sizes import Sizes
-from tests.benchmarks.table import Failure, Figure, Ratio, told
+from tests.benchmarks.table import Failure, Figure, Ratio, Sizes, told
+from tests.benchmarks.timing import apart
 
 
 @pytest.mark.parametrize(

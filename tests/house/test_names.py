@@ -35,8 +35,6 @@ LATER = ("cli/output.py", "search/presentation.py")
 """Rooms and files whose names and docstrings are still to be mended."""
 KEPT = {"look_seconds"}
 """Names with a retired word that people use already: a setting."""
-OF_PYTHON = {"_exit", "_replace", "_asdict", "_fields", "_make"}
-"""Names of Python's own that begin with an underscore and are public: of `os` and of named tuples."""
 
 
 def _modules() -> Iterator[Path]:
@@ -48,14 +46,8 @@ def _modules() -> Iterator[Path]:
 
 def _strings(tree: ast.AST) -> Iterator[ast.Constant]:
     """Yield the docstrings of modules, classes and functions, and those below attributes and constants."""
-    for node in ast.walk(tree):
-        for each in getattr(node, "body", ()) if isinstance(getattr(node, "body", ()), list) else ():
-            if (
-                isinstance(each, ast.Expr)
-                and isinstance(each.value, ast.Constant)
-                and isinstance(each.value.value, str)
-            ):
-                yield each.value
+    values = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    yield from (each for each in values if isinstance(each, ast.Constant) and isinstance(each.value, str))
 
 
 def _names(tree: ast.AST) -> Iterator[tuple[int, str]]:

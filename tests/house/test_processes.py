@@ -24,10 +24,10 @@ from typing import Any
 import pytest
 
 import spellbook
+from tests.commands import git, git_alone  # noqa: F401
 from tests.editor import MANNERS
 from tests.fuzz.servers import Gone, Server
 from tests.helpers import PATIENCE, until
-from tests.repositories import git
 from tests.scratch import assert_equal_to_scratch
 from tests.trees import everything, grow
 
@@ -277,22 +277,21 @@ def test_nothing_acknowledged_is_lost(vault: Path, tmp_path: Path, monkeypatch: 
     print(f"{len(stage.said)} sentences kept; {dict(stage.done)}")
 
 
-@pytest.mark.parametrize("exact_most", [20_000, 1], ids=["exact", "chroma"])
-def test_every_process_finds_every_write(
-    vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exact_most: int
-) -> None:
+def test_every_process_finds_every_write(vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    Two servers, a loop of `reindex` and an editor work at once: every acknowledged write is found by every process, the
-    index equals one from scratch, and no file holds what nobody wrote.
+    Two servers, a loop of `reindex` and an editor work at once: every acknowledged write is found by every process, by
+    exact search and, from some chunks on, by Chroma; the index equals one from scratch, and no file holds what nobody wrote.
     """
     stage = Stage(vault, monkeypatch)
-    grow(vault, {".spellbook/config.toml": f"exact_most = {exact_most}\n".encode()})
+    grow(vault, {".spellbook/config.toml": b"exact_most = 10\n"})
     agents = [Caller(stage) for _ in range(2)]
 
     def reindexes() -> None:
         assert stage.command("reindex", "--json")
 
-    stage.run(SECONDS / 2, *(agent.writes_and_finds for agent in agents), stage.saves, reindexes)
+    with spellbook.open(vault) as book:
+        while book.index.catalog.counts().chunks <= 10:  # on a slow machine more than once
+            stage.run(SECONDS / 2, *(agent.writes_and_finds for agent in agents), stage.saves, reindexes)
     until(agents[0].is_quiet)
     written = {path: text for agent in agents for path, (_, text) in agent.known.items()}
     for agent in agents:
