@@ -1,24 +1,74 @@
-"""The API's routes beyond what transcripts show: every form of an id, concurrent changes, and what is refused."""
+"""The API's routes beyond what transcripts show: rights, ids, concurrent changes, and what is refused."""
 
 from __future__ import annotations
 
-import contextlib
+import json
 import unicodedata
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
+from starlette.testclient import TestClient
 
 from spellbook.cli import main
+from spellbook.http import admin
 from spellbook.http import api as routes
+from spellbook.http.callers import RIGHTS
+from spellbook.http.guard import AccessRules
+from spellbook.http.served import Served
+from spellbook.library.book import Spellbook
 from spellbook.system.errors import SearchError
-from tests import repositories
 from tests.helpers import raw, rows
 from tests.mcp.agent import talk
 
-from .running import code
+from .running import asked, code
 
 KEYS = "# Keys\n\nKeys are rotated every ninety days.\n\n## How\n\nBy the script in ops, see [[deploy]].\n"
+
+WRITE = {
+    *("POST /api/notes", "PATCH /api/notes/{id}", "DELETE /api/notes/{id}", "POST /api/restore", "POST /api/undo"),
+    *("POST /api/move", "POST /api/merge", "POST /api/links/mend", "POST /api/articles", "POST /api/snapshots"),
+    *("POST /api/decisions/{id}/outcome", "POST /api/reindex", "POST /api/check", "DELETE /api/jobs/{id}"),
+}
+ADMIN = {"POST /api/migrate", "POST /api/import"}
+"""Beside everything below /admin."""
+
+READ = {
+    *("GET /api/status", "GET /api/index", "GET /api/topic", "GET /api/graph/whole", "GET /api/search", "GET /api/why"),
+    *("GET /api/recent", "GET /api/history", "GET /api/notes/{id}", "GET /api/log", "GET /api/articles"),
+    *("GET /api/snapshots", "GET /api/check", "GET /api/jobs", "GET /api/jobs/{id}"),
+}
+
+
+def right_of(called: str) -> str:
+    """The least right that an endpoint asks for."""
+    if called in ADMIN or "/admin" in called:
+        return "admin"
+    return "write" if called in WRITE else "read"
+
+
+def test_every_endpoint_has_its_right(book):
+    """
+    As the tables above say, which a person reads.
+
+    Without a token 401, with a lesser one 403; with the right one whatever the verb says of an empty request.
+    """
+    known = {f"{each.method} {each.path}": each.right for each in (*routes.ENDPOINTS, *admin.ENDPOINTS)}
+    assert {called for called in known if "/admin" not in called} == WRITE | ADMIN | READ
+    assert known == {called: right_of(called) for called in known}
+    served = Served(book)
+    with asked(served, AccessRules(is_local=False)) as client:
+        tokens = {may: {"authorization": f"Bearer {served.tokens.add(may, may)}"} for may in RIGHTS}
+        for called, needed in sorted(known.items()):
+            method, path = called.replace("{id}", "nothing").split()
+            assert client.request(method, path).status_code == 401, called
+            for may in RIGHTS[: RIGHTS.index(needed)]:
+                answer = client.request(method, path, headers=tokens[may])
+                assert code(answer) == (403, "PERMISSION_DENIED"), (called, may)
+            answer = client.request(method, path, headers=tokens[needed])
+            assert answer.status_code not in {401, 403, 500}, (called, answer.text)
 
 
 @pytest.fixture
@@ -30,67 +80,60 @@ def filled(write_note, book):
     return book
 
 
-def test_further_texts(api, filled):
-    """`also` may stand in an address several times, at most three; other names may not."""
-    further = ["Keys are rotated every ninety days", "열쇠"]
-    told = api.get("/api/search", params={"q": "what about locks", "also": further}).json()
-    assert ("ops/keys.md", further) == ([hit["path"] for hit in told["hits"]][1], told["also"])  # after its successor
-    for wrong in ({"also": ["a", "b", "c", "d"]}, {"limit": [1, 2]}):
-        assert api.get("/api/search", params={"q": "keys", **wrong}).status_code == 400
-    asked = {"q": "what about locks", "id": "ops/keys.md", "also": "Keys are rotated every ninety days"}
-    assert api.get("/api/why", params=asked).json()["rows"][0]["place"] == 2
-
-
 def test_a_damaged_index_of_words_is_a_search_error_at_every_door(api, filled, vault, monkeypatch):
-    """The code is SEARCH_ERROR for programs, agents and people, and asking again, as the hint says, finds the note."""
+    """
+    Programs, agents and people get SEARCH_ERROR, and asking again, as the hint says, finds the note.
+
+    Where the words have no table, the hint names the file to delete, and the next question finds the note.
+    """
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-    command = ["--vault", str(vault), "find", "Fridays"]
+    catalog = filled.index.catalog
 
-    def damage():
-        rows(filled.index.catalog, "UPDATE words_data SET block = x'00ff00ff00ff' WHERE id > 10")
+    async def tool(agent):
+        return str(await agent.answer("find", keywords="Fridays"))
 
-    for mode in ("find", "search"):
-        damage()
-        answer = api.get("/api/search", params={"q": "Fridays", "mode": mode})
-        assert code(answer) == (500, "SEARCH_ERROR")
-        assert answer.json()["error"]["details"]["hint"].startswith("Ask again")
-        found = api.get("/api/search", params={"q": "Fridays", "mode": "find"}).json()
-        assert [hit["path"] for hit in found["hits"]] == ["deploy.md"]
+    def command() -> str:
+        return CliRunner().invoke(main, ["--vault", str(vault), "find", "Fridays"]).output
 
-    async def conversation(agent):
-        return await agent.refused("find", keywords="Fridays"), await agent.found("find", keywords="Fridays")
+    def python() -> str:
+        try:
+            return str(filled.find("Fridays"))
+        except SearchError as error:
+            return f"{error.code}: {error.hint}"
 
-    damage()
-    refused, paths = talk(filled, conversation)
-    assert "SEARCH_ERROR" in refused
-    assert paths == ["deploy.md"]
-    damage()
-    done = CliRunner().invoke(main, command)
-    assert (done.exit_code, "Ask again" in done.stderr) == (1, True)
-    assert "deploy.md" in CliRunner().invoke(main, command).stdout
-    damage()
-    with pytest.raises(SearchError):
-        filled.find("Fridays")
-    assert [hit.path for hit in filled.find("Fridays").hits] == ["deploy.md"]
-
-
-def test_an_index_of_words_that_is_gone_says_what_to_delete(filled):
-    """Where the words have no table, the hint names the file to delete, and the next question finds the note."""
-    sql = "PRAGMA writable_schema = 1; DELETE FROM sqlite_master WHERE name = 'words'"
-    with contextlib.closing(raw(filled.index.catalog.file)) as database:
-        database.executescript(sql)
-    filled.index.catalog.close()
-    with pytest.raises(SearchError) as raised:
-        filled.find("Fridays")
-    assert raised.value.hint.startswith(f"Delete {filled.index.catalog.file}: it is rebuilt")
-    filled.index.catalog.close()
+    doors = (
+        lambda: api.get("/api/search", params={"q": "Fridays", "mode": "find"}).text,
+        lambda: api.get("/api/search", params={"q": "Fridays"}).text,
+        lambda: talk(filled, tool),
+        command,
+        python,
+    )
+    for door in doors:
+        rows(catalog, "UPDATE words_data SET block = x'00ff00ff00ff' WHERE id > 10")
+        answer = door()
+        assert "Ask again" in answer
+        assert "SEARCH_ERROR" in answer or door is command
+        assert "deploy.md" in door()
+    database = raw(catalog.file)
+    database.executescript("PRAGMA writable_schema = 1; DELETE FROM sqlite_master WHERE name = 'words'")
+    database.close()
+    catalog.close()
+    assert f"Delete {catalog.file}: it is rebuilt" in python()
+    catalog.close()
     for side in ("", "-wal", "-shm"):
-        filled.index.catalog.file.with_name(filled.index.catalog.file.name + side).unlink(missing_ok=True)
+        catalog.file.with_name(catalog.file.name + side).unlink(missing_ok=True)
     assert [hit.path for hit in filled.find("Fridays").hits] == ["deploy.md"]
 
 
-def test_a_note_by_its_path_or_a_chunks_id(api, filled):
-    """A slash may be encoded or not, and Korean may be composed or not. Relations, links and use are those of both sides."""
+IDS = ("..%2F..%2Fsecret.md", "%2E%2E/secret.md", "%2Fetc%2Fpasswd", "x%00.md", "%FF%FE", "..", ".", "C:%5Cx", "-")
+
+
+def test_a_note_by_its_path_or_a_chunks_id(api, filled, vault):
+    """
+    A slash may be encoded or not, and Korean may be composed or not. Relations, links and use are those of both sides.
+
+    Whatever an id is, a file that is no note of the vault is not found.
+    """
     korean = "메모/한글 노트.md"
     for id in ("ops/keys.md", "ops%2fkeys.md", quote(korean), quote(korean, safe="")):
         told = api.get(f"/api/notes/{id}").json()
@@ -105,13 +148,6 @@ def test_a_note_by_its_path_or_a_chunks_id(api, filled):
     told = api.get("/api/notes/deploy.md").json()
     assert told["relations"]["supersedes"] == [filled.resolve("ops/keys.md").note]
     assert [each["path"] for each in told["backlinks"]] == ["ops/keys.md"]
-
-
-IDS = ("..%2F..%2Fsecret.md", "%2E%2E/secret.md", "%2Fetc%2Fpasswd", "x%00.md", "%FF%FE", "..", ".", "C:%5Cx", "-")
-
-
-def test_no_id_leads_out_of_the_vault(api, filled, vault):
-    """Whatever an id is, a file that is no note of the vault is not found."""
     (vault.parent / "secret.md").write_text("# Secret\n\nseagull\n")
     for id in IDS:
         answer = api.get(f"/api/notes/{id}")
@@ -119,38 +155,32 @@ def test_no_id_leads_out_of_the_vault(api, filled, vault):
         assert "seagull" not in answer.text
 
 
-def test_an_etag(api, filled):
-    """A note that did not change is not sent again; a changed one has another tag."""
-    first = api.get("/api/notes/deploy.md")
-    tag = first.headers["etag"]
-    assert tag == f'"{first.json()["hash"]}"'
-    for given in (tag, f"W/{tag}", f'"x", {tag}', "*"):
-        again = api.get("/api/notes/deploy.md", headers={"if-none-match": given})
-        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
-    (filled.config.vault / "deploy.md").write_text("# Deploy\n\nDaily.\n")
-    changed = api.get("/api/notes/deploy.md", headers={"if-none-match": tag})
-    assert changed.status_code == 200
-    assert changed.headers["etag"] != tag
+def test_a_tag_and_a_change_for_it(api, filled):
+    """
+    A note that did not change is not sent again, in whatever form its tag comes; a changed one has another tag.
 
-
-def test_a_change_for_a_hash(api, filled):
-    """If-Match is expected_hash: with an old tag 409 with the difference, and nothing is written."""
+    If-Match is expected_hash: with an old tag 409 with the difference, and nothing is written.
+    """
     tag = api.get("/api/notes/ops/keys.md").headers["etag"]
+    for given in (f"W/{tag}", f'"x", {tag}', "*"):
+        again = api.get("/api/notes/ops/keys.md", headers={"if-none-match": given})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
     done = api.patch("/api/notes/ops%2Fkeys.md", json={"append": "Ask Ann."}, headers={"if-match": tag})
-    assert done.status_code == 200
     assert "+Ask Ann." in done.json()["difference"]
+    changed = api.get("/api/notes/ops/keys.md", headers={"if-none-match": tag})
+    assert (changed.status_code, changed.headers["etag"] == tag) == (200, False)
     before = (filled.config.vault / "ops/keys.md").read_text()
     for late in ({"headers": {"if-match": tag}}, {"json": {"append": "Ask Bob.", "expected_hash": tag.strip('"')}}):
         answer = api.patch("/api/notes/ops/keys.md", **{"json": {"append": "Ask Bob."}, **late})
         assert code(answer) == (409, "CONFLICT")
-        assert (filled.config.vault / "ops/keys.md").read_text() == before
     mine = {"json": {"content": "# Keys\n\nMine.", "expected_hash": "a" * 16}}
     answer = api.patch(f"/api/notes/{quote(filled.show('ops/keys.md')[0].id, safe='')}", **mine)
     assert code(answer) == (409, "CONFLICT")
-    assert "+Mine." in answer.json()["error"]["details"]["difference"]
-    assert "-Keys are rotated" in answer.json()["error"]["details"]["difference"]
+    difference = answer.json()["error"]["details"]["difference"]
+    assert ("+Mine." in difference, "-Keys are rotated" in difference) == (True, True)
     both = {"json": {"append": "x", "expected_hash": "a" * 16}, "headers": {"if-match": tag}}
     assert code(api.patch("/api/notes/ops/keys.md", **both)) == (400, "INVALID_INPUT")
+    assert (filled.config.vault / "ops/keys.md").read_text() == before
 
 
 WRONG = [
@@ -161,17 +191,12 @@ WRONG = [
     ("/api/search", {"q": "x", "mode": "guess"}, "mode"),
     ("/api/search", {"q": "x", "filter": "{"}, "filter"),
     ("/api/search", {"q": "x", "filter": "[1]"}, "filter"),
-    ("/api/search", {"q": "x", "min_score": "2"}, "min_score"),
-    ("/api/search", {"q": ["x", "y"]}, "q"),
     ("/api/recent", {"offset": "-1"}, "offset"),
     ("/api/graph/whole", {"limit": "5001"}, "limit"),
-    ("/api/topic", {}, "name"),
-    ("/api/status", {"x": "1"}, "x"),
 ]
 BODIES = [
     *((body, "") for body in (b"{", b"[1]", b'{"text": NaN}', b"[" * 100_000, b"\xff", b'{"text": "\\ud800"}')),
     (b"", "text"),
-    (b'{"text": "x"}', "metadata"),
     (b'{"text": "x", "metadata": {}, "force": 0}', "force"),
     (b'{"text": "x", "metadata": {}, "force": "true"}', "force"),
     (b'{"text": "x", "metadata": {}, "id": "y"}', "id"),
@@ -191,19 +216,6 @@ def test_what_is_wrong_is_named(api, book):
     assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, HEAD, PATCH")
 
 
-def test_errors_are_counted_without_what_was_asked(api, filled):
-    """By verb, door and code."""
-    api.get("/api/search", params={"q": "my secret question", "limit": "999"})
-    api.get("/api/notes/my-secret-note")
-    filled.meter.flush()
-    found = filled.index.catalog.usage.failures()
-    assert {(each.kind.verb, each.kind.door, each.kind.code) for each in found} == {
-        ("search", "http", "INVALID_INPUT"),
-        ("note", "http", "MEMORY_NOT_FOUND"),
-    }
-    assert not any("secret" in each.kind.message for each in found)
-
-
 def test_the_document(api):
     """It is valid, and holds every route of the API and no other."""
     validator = pytest.importorskip("openapi_spec_validator")
@@ -219,34 +231,7 @@ def test_the_document(api):
     assert {path for _, path in described - served if not path.startswith("/admin/")} == set()
 
 
-def test_another_time(api, book, write_note):
-    """`as_of` finds what held then, and reads the version of a note that did, with all of them; other text is refused."""
-    write_note("old.md", "# Old\n\nKeys are kept in a drawer.\n", created="2025-01-01")
-    write_note("new.md", "# New\n\nKeys are kept in a safe.\n", valid_from="2025-06-01", supersedes="old")
-    asked = {"q": "keys", "min_score": 0, "as_of": "2025-03"}
-    assert [hit["path"] for hit in api.get("/api/search", params=asked).json()["hits"]] == ["old.md"]
-    told = api.get("/api/notes/new", params={"as_of": "2025-03"}).json()
-    assert (told["note"], told["text"].split()[-1]) == ("old", "drawer.")
-    assert [(each["id"], each["why"]) for each in told["timeline"]] == [
-        ("old", ["from 2025-01-01 until 2025-06-01"]),
-        ("new", ["from 2025-06-01"]),
-    ]
-    assert code(api.get("/api/notes/new", params={"as_of": "2024"})) == (404, "MEMORY_NOT_FOUND")
-    assert code(api.get("/api/search", params={**asked, "as_of": "soon"})) == (400, "INVALID_INPUT")
-
-
-def test_history_is_that_of_the_command_line(api, book, vault):
-    """The versions of a note and where each is kept."""
-    old = KEYS.replace("ninety", "thirty")
-    first, second = repositories.write(vault, [{"ops/keys.md": old.encode()}, {"ops/keys.md": KEYS.encode()}])
-    book.reindex()
-    told = api.get("/api/history", params={"id": "ops/keys.md"}).json()["versions"]
-    assert [source for each in told for source in each["sources"]] == [f"commit {second}", "file", f"commit {first}"]
-    printed = CliRunner().invoke(main, ["--vault", str(vault), "history", "ops/keys"]).output
-    assert printed.index(f"commit {second[:12]}") < printed.index(f"commit {first[:12]}")
-
-
-def test_migrate_and_import_are_jobs(api, filled, tmp_path):
+def test_migrate_and_import_are_jobs(api, filled):
     """A file of the folder for exports alone; an embedder that the vault cannot use is refused at once."""
     folder = filled.config.snapshot_folder / "exports"
     folder.mkdir(parents=True)
@@ -255,9 +240,63 @@ def test_migrate_and_import_are_jobs(api, filled, tmp_path):
     begun = api.post("/api/import", json={"file": "all.json"})
     job = api.app_served.jobs.wait(begun.json()["job"]["id"], 30)
     assert (begun.status_code, job.state, job.result["added"]) == (202, "done", ["ops/keys.md"])
-    for wrong in ("../all.json", "/etc/passwd", str(tmp_path / "x.json"), "none.json"):
-        assert code(api.post("/api/import", json={"file": wrong})) == (400, "INVALID_INPUT")
     begun = api.post("/api/migrate", json={"to": "hash:64"})
     if begun.status_code == 202:
         assert api.app_served.jobs.wait(begun.json()["job"]["id"], 30).state == "done"
     assert code(api.post("/api/migrate", json={"to": "nothing of the kind"})) == (400, "INVALID_INPUT")
+
+
+# -- no caller over HTTP names a file of the server's disk: none is read, and nobody learns which there are
+
+TEXT = "The proxy listens on port 8443, and a second one waits beside it for the day on which the first one fails. "
+HTML = f"<html><title>Proxies</title><body><article><p>{TEXT * 9}</p></article></body>"
+
+
+def tool(client: TestClient, name: str, **arguments: Any) -> str:
+    """Call a tool as a stateless client does."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/call",
+        "mcp-name": name,
+    }
+    params = {"name": name, "arguments": arguments, "_meta": meta}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return str(client.post("/mcp", json=body, headers=headers).json()["result"]["content"][0]["text"])
+
+
+def test_no_caller_names_a_file_of_the_server(book: Spellbook, tmp_path: Path) -> None:
+    """
+    `save` takes no file, by the tool, the API or the page, whether there is such a file, none, or one saved before.
+
+    A path beside given text only says where it is from. An import and a folder of documents are those that the server
+    was started with, or none.
+    """
+    page, missing = tmp_path / "secret.html", tmp_path / "missing.html"
+    page.write_text(HTML, "utf-8")
+    book.memories.articles.save(str(page), ["x"])
+    answers = set()
+    with asked(Served(book, ("core", "articles", "backup", "wiki"))) as client:
+        for place in (page, missing, f"file://{page}", f"~/../..{page}", page.name):
+            said = tool(client, "save", source=str(place), categories=["y"])
+            api = client.post("/api/articles", json={"source": str(place), "categories": ["y"]})
+            form = {"source": str(place), "categories": "y", "text": ""}
+            shown = client.post("/do/save", data=form, headers={"origin": "http://localhost:17950"})
+            assert (api.status_code, shown.status_code) == (400, 400)
+            answers.add((said.partition(": ")[2], api.json()["error"]["message"]))
+        assert len(answers) == 1
+        assert "no file" in answers.pop()[1]
+        assert len(book.recent(filter={"category": "article"}).notes) == 1
+        for place in (page, missing, f"../{page.name}", "../../../etc/passwd"):
+            assert "is not one of the files in" in tool(client, "import", file_path=str(place))
+            assert client.post("/api/import", json={"file": str(place)}).status_code == 400
+            assert "PERMISSION_DENIED" in tool(client, "wiki_status", path=str(tmp_path / Path(place).name))
+        text = "# Proxies\n\nThe proxy listens on port 8443."
+        done = json.loads(tool(client, "save", source=str(page), categories=["y"], text=text))
+        assert done["status"] == "saved"
+        assert "port 8443" in tool(client, "get", article_id=done["id"], include_content=True)

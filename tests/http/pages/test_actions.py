@@ -33,7 +33,11 @@ def section(page: str, text: str) -> str:
 
 
 def test_a_section_is_edited(browser, full, vault, book):
-    """The text of a section is saved, found at once, and undone; nothing else of the file changes."""
+    """
+    The text of a section is saved, found at once, and undone; nothing else of the file changes.
+
+    An editor begins with the text, without an empty line, which would be taken out of the file as well.
+    """
     page = browser.open(section(browser.open(PLACE), "git revert"))
     form = browser.form(page, "/do/edit")
     assert form["content"].startswith("## Rollback")
@@ -48,6 +52,14 @@ def test_a_section_is_edited(browser, full, vault, book):
     assert "<mark>zanzibar</mark>" in browser.open("/search?q=zanzibar&mode=find")
     assert "Undone." in undone(browser, shown)
     assert (vault / f"{NOTE}.md").read_text("utf-8") == NOTES[f"{NOTE}.md"]
+    text = "---\ntopic: x\n---\n\n\nFirst.\n\n## Second\n\nEnd.\n\n\n"
+    (vault / "a.md").write_text(text, "utf-8")
+    book.reindex()
+    for id in ("a", "a#", "a#second"):
+        form = browser.form(browser.open(f"/note/a?edit={id.replace('#', '%23')}"), "/do/edit")
+        assert form["content"].strip("\n") == form["content"]
+        browser.send("/do/edit", **form)
+        assert (vault / "a.md").read_text("utf-8") == text
 
 
 def test_nothing_is_written_over_what_others_wrote(browser, full, vault, book):
@@ -55,7 +67,7 @@ def test_nothing_is_written_over_what_others_wrote(browser, full, vault, book):
     The second of two tabs to save sees both texts, and nothing is written until they choose.
 
     Whoever edits a section that was removed meanwhile gets their text back, and the first words of a note replace no
-    others that came before them.
+    others that came before them. A long section has one editor; a change elsewhere in the note is no conflict.
     """
     file = vault / f"{NOTE}.md"
     first = second = browser.form(browser.open(section(browser.open(PLACE), "git revert")), "/do/edit")
@@ -76,10 +88,6 @@ def test_nothing_is_written_over_what_others_wrote(browser, full, vault, book):
     (vault / "a.md").write_text("---\ntopic: x\n---\nTheirs.\n", "utf-8")
     assert "Mine." in browser.send("/do/edit", 409, **form | {"content": "Mine."}).text
     assert "Theirs." in (vault / "a.md").read_text("utf-8")
-
-
-def test_a_section_of_several_chunks_is_edited_whole(browser, vault, book):
-    """A long section has one editor; a change elsewhere in the note is no conflict, one in the section is."""
     paragraphs = "\n\n".join(f"Paragraph {n}. " + "word " * 80 for n in range(12))
     text = f"# Long\n\n## One\n\n{paragraphs}\n\n## Two\n\nEnd.\n".replace("\n", "\r\n")
     (vault / "long.md").write_bytes(text.encode())
@@ -115,18 +123,6 @@ def test_a_note_is_edited_whole(browser, full, vault):
     assert "The new content is empty" in browser.send("/do/edit", 400, **form | {"content": " \r\n"}).text
     browser.send("/do/edit", **form)
     assert file.read_text("utf-8").endswith("---\nMine alone.\n")
-
-
-def test_an_editor_begins_with_the_text(browser, vault, book):
-    """Without an empty line, which would be taken out of the file as well."""
-    text = "---\ntopic: x\n---\n\n\nFirst.\n\n## Second\n\nEnd.\n\n\n"
-    (vault / "a.md").write_text(text, "utf-8")
-    book.reindex()
-    for id in ("a", "a#", "a#second"):
-        form = browser.form(browser.open(f"/note/a?edit={id.replace('#', '%23')}"), "/do/edit")
-        assert form["content"].strip("\n") == form["content"]
-        browser.send("/do/edit", **form)
-        assert (vault / "a.md").read_text("utf-8") == text
 
 
 def test_a_section_is_added(browser, full, vault):
@@ -201,7 +197,11 @@ def test_a_box_of_a_changed_note_is_not_ticked(browser, vault, book):
 
 
 def test_properties_are_set_and_removed(browser, full, book):
-    """Only fields that were changed are written, each as YAML; an empty one is taken away."""
+    """
+    Only fields that were changed are written, each as YAML; an empty one is taken away.
+
+    A pin and a review date are keys of the note, and the second is listed on the first page when it is due.
+    """
     form = browser.form(browser.open(PLACE), "/do/properties")
     assert form["is.tags"] == "[ops, 배포]"
     page = browser.send(
@@ -212,10 +212,6 @@ def test_properties_are_set_and_removed(browser, full, book):
     undone(browser, page)
     assert book.show(NOTE)[0].meta["topic"] == "deploy"
     browser.send("/do/properties", 400, **form)
-
-
-def test_a_note_is_pinned_and_set_for_review(browser, full, book):
-    """Both are keys of the note, and the second is listed on the first page when it is due."""
     browser.press(browser.open(PLACE), "/do/pin")
     assert book.show(NOTE)[0].meta["pinned"] is True
     browser.press(browser.open(PLACE), "/do/pin")
@@ -232,7 +228,11 @@ def test_a_note_is_pinned_and_set_for_review(browser, full, book):
 
 
 def test_a_note_is_erased_after_a_question_and_comes_back(browser, full, vault):
-    """The question names the notes that link to it; undo and the trash both bring it back."""
+    """
+    The question names the notes that link to it; undo and the trash both bring it back.
+
+    A page of its own shows first what an undo would change, and a script the part that matters; or why it cannot be.
+    """
     page = browser.press(browser.open(PLACE), "/do/erase")
     assert "데이터베이스" in page
     assert (vault / f"{NOTE}.md").exists()
@@ -244,10 +244,19 @@ def test_a_note_is_erased_after_a_question_and_comes_back(browser, full, vault):
     page = browser.open("/activity")
     browser.press(page, "/do/restore", "배포.md")
     assert (vault / f"{NOTE}.md").exists()
+    browser.send("/do/pin", id=NOTE, pinned="true", to=PLACE)
+    entry = re.search(r'hx-get="/difference\?entry=(\d+)" hx-select="main > :is\(', browser.open("/activity"))[1]
+    page = browser.open(f"/difference?entry={entry}")
+    assert re.search(r'</h1>\s*<pre class="diff"[^>]*>.*-pinned: true', page, re.S)
+    assert re.search(r'</h1>\s*<p class="warn">[^<]*no entry', browser.open("/difference?entry=9999"))
 
 
 def test_a_note_is_moved_by_one_tap_and_back(browser, full, vault):
-    """The sheet has the folders of the newest notes, without its own; without links to follow, no question is asked."""
+    """
+    The sheet has the folders of the newest notes, without its own; without links to follow, no question is asked.
+
+    Where links change nothing moves before a second press; a folder may be new, and no place outside is taken.
+    """
     sheet = browser.press(browser.open("/note/broken"), "/do/move")
     assert "Move where?" in sheet
     form = browser.form(sheet, "/do/move")
@@ -266,10 +275,6 @@ def test_a_note_is_moved_by_one_tap_and_back(browser, full, vault):
     assert "Undone: back to no folder from projects." in browser.open(f"/activity?done={int(entry) + 1}")
     page = browser.send("/do/move", **form | {"name": "mended"}, folder="").text
     assert "Moved to mended." in page
-
-
-def test_a_move_that_changes_links_shows_them_first(browser, full, vault):
-    """Nothing moves before a second press; a folder may be new, and no place outside is taken."""
     sheet = browser.press(browser.open(PLACE), "/do/move")
     assert '<option value="projects">' in sheet
     form = browser.form(sheet, "/do/move")
@@ -288,7 +293,7 @@ def test_a_move_that_changes_links_shows_them_first(browser, full, vault):
 
 
 def test_a_decision_gets_its_outcome_and_a_step_its_tick(browser, full, book):
-    """Both stand in the notes, as tools write them."""
+    """Both stand in the notes, as tools write them. Pasted text becomes an article under its name; its categories change."""
     page = browser.open("/decisions")
     assert page.index("SQLite를 쓴다") < page.index("PostgreSQL로 옮긴다")  # the earlier one first
     assert '<li class="old">' in page
@@ -303,10 +308,6 @@ def test_a_decision_gets_its_outcome_and_a_step_its_tick(browser, full, book):
     browser.press(page, "/do/tick", "Write tests")
     assert "- [ ] Write tests" in book.show(full["checkpoint"])[0].text
     assert "not there any more" in browser.send("/do/tick", 409, **{**form, "step": "Sleep"}).text
-
-
-def test_an_article_is_saved_filed_and_erased(browser, full, book):
-    """Pasted text becomes an article under its name; its categories change."""
     form = {"source": "Coffee", "categories": "food, 음료", "text": "# Coffee\n\nGrind fine. " * 5}
     page = browser.send("/do/save", **form).text
     assert "Grind fine" in page
@@ -317,28 +318,12 @@ def test_an_article_is_saved_filed_and_erased(browser, full, book):
     browser.send("/do/save", 400, **{**form, "source": "Tea", "categories": " , "})
 
 
-def test_what_undo_would_change_is_shown_first(browser, full):
-    """On a page of its own, of which a script shows the part that matters; what cannot be undone says why."""
-    browser.send("/do/pin", id=NOTE, pinned="true", to=PLACE)
-    entry = re.search(r'hx-get="/difference\?entry=(\d+)" hx-select="main > :is\(', browser.open("/activity"))[1]
-    page = browser.open(f"/difference?entry={entry}")
-    assert re.search(r'</h1>\s*<pre class="diff"[^>]*>.*-pinned: true', page, re.S)
-    assert re.search(r'</h1>\s*<p class="warn">[^<]*no entry', browser.open("/difference?entry=9999"))
+def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch, write_note):
+    """
+    Its bar is on every page and asks for itself, a second one is refused, its button ends it, and so the asking.
 
-
-def test_similar_notes_are_merged(browser, full, served, write_note):
-    """After a look at what the merge would make."""
-    for name in "ab":
-        write_note(f"{name}.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
-    browser.send("/do/check", to="/upkeep")
-    assert served.jobs.wait(served.jobs.all()[0].id, 30).state == "done"
-    merged = browser.press(browser.open("/upkeep"), "/do/merge", "a.md")
-    assert "b.md" in merged
-    assert "quick brown fox" in browser.press(merged, "/do/merge", "sure")
-
-
-def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch):
-    """Its bar is on every page and asks for itself, a second one is refused, its button ends it, and so the asking."""
+    Similar notes, which a job finds, are merged after a look at what the merge would make.
+    """
     go = threading.Event()
 
     def work(report: Callable[[str, int, int], None]) -> None:
@@ -365,6 +350,13 @@ def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch
     monkeypatch.setattr(view, "ENDED", dt.timedelta(0))
     assert "Ended: reindex" not in browser.open("/contents")
     assert "Ended: reindex" in browser.open("/job")
+    for name in "ab":
+        write_note(f"{name}.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
+    browser.send("/do/check", to="/upkeep")
+    assert served.jobs.wait(served.jobs.all()[0].id, 30).state == "done"
+    merged = browser.press(browser.open("/upkeep"), "/do/merge", "a.md")
+    assert "b.md" in merged
+    assert "quick brown fox" in browser.press(merged, "/do/merge", "sure")
 
 
 def test_every_action_is_tried():

@@ -46,11 +46,13 @@ def folders(write_note: Write, book: Spellbook) -> None:
     book.reindex()
 
 
-def test_an_ordinary_vault_begins_with_its_folders(browser, folders):
+def test_an_ordinary_vault_begins_with_its_folders(browser, folders, book):
     """
     Folded, with the number of notes in each and below, and the tags beside, the most used first.
 
-    What is deep does not come with the page: it is asked for when it is unfolded. Without scripts there is a link.
+    What is deep does not come with the page: it is asked for when it is unfolded. Without scripts there is a link. A
+    folder lists its notes and those of the folders in it, newest first; a name is a name, whatever it means as a pattern.
+    The filter narrows folders at any depth and tags; a script takes the part of the page that it needs while one types.
     """
     page = browser.open("/contents")
     assert headings(page) == ["Folders", "Tags"]
@@ -59,6 +61,26 @@ def test_an_ordinary_vault_begins_with_its_folders(browser, folders):
     asked = re.search(r'<details hx-get="([^"]+)" hx-select="main > .tree" hx-trigger="toggle once"', page)
     assert re.search(r'<ul class="tree"><li><a href="/contents\?folder=a%2Fb">Open</a></li></ul>', page)
     assert rows(browser.open(unescape(asked[1]))) == {"c": 1}
+    page = browser.open("/contents?folder=a")
+    assert titles(page) == ["two", "three", "one"]
+    assert rows(page) == {"b": 2}
+    page = browser.open("/contents?folder=a/b")
+    assert '<li><a href="/contents?folder=a">a</a></li>' in page
+    assert titles(page) == ["two", "three"]
+    assert titles(browser.open(f"/contents?folder={quote('d [x]*')}")) == ["four"]
+    assert titles(browser.open("/contents?folder=/")) == ["top"]
+    browser.open("/contents?folder=a/x", 404)
+    browser.open("/contents?folder=*", 404)
+    book.memories.remember("The quay is closed in winter.", tags=["Shipping"])
+    page = browser.open("/contents?find=SHIP")
+    assert rows(page) == {"memory/Shipping": 1}
+    assert "ships" in page
+    assert "sea</a>" not in page
+    assert rows(browser.open("/contents?find=b/C")) == {"a/b/c": 1}
+    assert 'hx-target="#trees" hx-select="#trees > *"' in page
+    part = browser.open("/contents?find=zzz").partition('<div id="trees"')[2]
+    assert "No folder or tag" in part
+    assert 'href="/search?q=zzz"' in part
 
 
 def test_a_category_a_topic_and_a_tag_list_their_notes(browser, folders, book, write_note):
@@ -79,36 +101,12 @@ def test_a_category_a_topic_and_a_tag_list_their_notes(browser, folders, book, w
     assert titles(browser.open("/contents?topic=z")) == []
 
 
-def test_a_folder_lists_its_notes_newest_first(browser, folders):
-    """And those of the folders in it, which are listed too; a name is a name, whatever it means as a pattern."""
-    page = browser.open("/contents?folder=a")
-    assert titles(page) == ["two", "three", "one"]
-    assert rows(page) == {"b": 2}
-    page = browser.open("/contents?folder=a/b")
-    assert '<li><a href="/contents?folder=a">a</a></li>' in page
-    assert titles(page) == ["two", "three"]
-    assert titles(browser.open(f"/contents?folder={quote('d [x]*')}")) == ["four"]
-    assert titles(browser.open("/contents?folder=/")) == ["top"]
-    browser.open("/contents?folder=a/x", 404)
-    browser.open("/contents?folder=*", 404)
-
-
-def test_the_filter_narrows_by_name(browser, folders, book):
-    """Folders at any depth and tags; a script takes the part of the page that it needs while one types."""
-    book.memories.remember("The quay is closed in winter.", tags=["Shipping"])
-    page = browser.open("/contents?find=SHIP")
-    assert rows(page) == {"memory/Shipping": 1}
-    assert "ships" in page
-    assert "sea</a>" not in page
-    assert rows(browser.open("/contents?find=b/C")) == {"a/b/c": 1}
-    assert 'hx-target="#trees" hx-select="#trees > *"' in page
-    part = browser.open("/contents?find=zzz").partition('<div id="trees"')[2]
-    assert "No folder or tag" in part
-    assert 'href="/search?q=zzz"' in part
-
-
 def test_a_list_says_something_of_each_note(browser, write_note, book):
-    """A line of its text, who wrote it, when, and its folder unless that is the page's own; no count of readings."""
+    """
+    A line of its text, who wrote it, when, and its folder unless that is the page's own; no count of readings.
+
+    Minutes and hours where a note has a time, days for a week, then the date; in both languages.
+    """
     write_note("a/b/x.md", "# Keel\n\nWood, **not** [steel](x).", age=200, id="1", agent="Codex")
     write_note("a/y.md", "Only a title.", age=7_300, title="Only a title.")
     book.reindex()
@@ -125,10 +123,6 @@ def test_a_list_says_something_of_each_note(browser, write_note, book):
     assert "gist" not in second
     assert "</time></p>" in second
     assert "3분 전" in Browser(browser.client, "ko").open("/contents?folder=a")
-
-
-def test_times_are_said_as_people_say_them(browser, write_note, book):
-    """Minutes and hours where a note has a time, days for a week, then the date; in both languages."""
     today = dt.date.today()
     for days in (0, 1, 6, 7, -1):
         write_note(f"{days}.md", created=today - dt.timedelta(days=days))
@@ -168,7 +162,7 @@ def test_a_large_vault_is_a_small_page(browser, vault, book, write_note):
     """
     Of three hundred folders with as many in them, the first level comes, bounded, and says what is left out.
 
-    Spellbook's own guides are in no tree.
+    Spellbook's own guides are in no tree. Hostile names of folders, tags and topics stay text, on the page and in addresses.
     """
     write_note("system/en/chunking.md", "How to cut.", category="system", guide="chunking", tags="[guide]")
     for number in range(210):
@@ -181,10 +175,6 @@ def test_a_large_vault_is_a_small_page(browser, vault, book, write_note):
     assert not re.search("inner|system|tag=guide", page)
     assert len(page) < 120_000
     assert rows(browser.open("/contents?find=folder 209/")) == {"folder 209/inner": 1}
-
-
-def test_hostile_names_stay_text(browser, write_note, book):
-    """Of folders, tags and topics, on the page and in its addresses."""
     evil = '"><script>alert(1)<script>'
     write_note(f"{evil}/&amp;/deep/x.md", "x", tags='["<svg onload=1>"]', category="'<i>'", topic="'<b onclick=1>'")
     book.reindex()

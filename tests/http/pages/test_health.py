@@ -112,25 +112,6 @@ def test_who_may_less_gets_less_of_health(guarded, served, full, write_note):
         served.jobs.wait(served.jobs.start("reindex", fail).id, 30)
 
 
-def test_a_superseded_decision_asks_for_nothing(browser, full):
-    """It is marked, not pending, names its successor both ways, and has no form; no confidence is made up."""
-    page = browser.open("/decisions?topic=database")
-    old, new = page.split('<li class="old">')[1].split("<li>")[:2]
-    assert "superseded" in old
-    assert "The decision that replaced this one → PostgreSQL로 옮긴다" in old
-    assert "/do/outcome" not in old
-    assert ">pending<" not in old
-    assert "0.6" in old
-    assert "← The decision before SQLite를 쓴다" in new
-    assert "/do/outcome" in new
-    assert "confidence" not in new
-    assert "SQLite" not in browser.open("/decisions?outcome=pending").replace("before SQLite", "")
-    browser.client.headers["accept-language"] = "ko"
-    page = browser.open("/decisions")
-    assert "이 결정을 대신한 결정 →" in page
-    assert "← 이전 결정" in page
-
-
 def test_activity_has_days_sessions_and_one_tense(browser, book, write_note):
     """Filters by day and by session; a move names both places."""
     decisions = book.memories.decisions
@@ -183,7 +164,11 @@ def test_a_history_is_told_in_the_language_of_the_browser(browser, vault, book, 
 
 
 def test_empty_pages_say_what_will_stand_there(browser):
-    """And how it gets there; a filter that fits nothing is no empty page."""
+    """
+    And how it gets there; a filter that fits nothing is no empty page.
+
+    An unknown page is one for a browser; a program gets JSON, and so does whoever sends something.
+    """
     for place, words in (
         ("/", "Write the first note"),
         ("/decisions", "Remember our decision"),
@@ -196,10 +181,6 @@ def test_empty_pages_say_what_will_stand_there(browser):
     assert "Newest notes" not in browser.open("/")
     for place in ("/decisions?outcome=failed", "/articles?category=x", "/activity?day=2020-01-01"):
         assert '<section class="empty">' not in browser.open(place), place
-
-
-def test_an_unknown_page_is_a_page_for_a_browser_alone(browser):
-    """A program gets JSON, and so does whoever sends something; what stands in the address stays text."""
     for path in ("/nowhere", "/static/none.css", "/api/none", "/<script>alert(1)</script>"):
         page = browser.open(path, 404)
         assert "There is no such page" in page
@@ -211,8 +192,20 @@ def test_an_unknown_page_is_a_page_for_a_browser_alone(browser):
     assert "없는 페이지입니다" in browser.open("/nowhere", 404)
 
 
-def test_a_note_that_is_gone_is_said_to_a_person(browser, full):
-    """With ways on, without codes, and without words for agents; a program gets the code."""
+def test_a_person_reads_no_words_for_programs(browser, full):
+    """
+    An error has neither its code, nor a hint that names a tool or an address of the API; other hints stay.
+
+    A note that is gone is said so with ways on, without codes. A superseded decision is marked, not pending, names its
+    successor both ways, and has no form; no confidence is made up.
+    """
+    page = browser.send("/do/edit", 400, id="projects/배포#rollback", note="projects/배포", content=" ").text
+    assert "The new content is empty." in page
+    assert "erase(id)" not in page
+    page = browser.send("/do/review", 400, id="projects/배포", at="yesterday").text
+    assert "openapi" not in page
+    assert "INVALID_INPUT" not in page
+    assert "Edit a field" in browser.send("/do/properties", 400, id="projects/배포").text
     for language, words, trash in (
         ("en", "This note is gone or renamed.", "Trash"),
         ("ko", "없는 노트입니다.", "휴지통"),
@@ -225,14 +218,19 @@ def test_a_note_that_is_gone_is_said_to_a_person(browser, full):
             assert 'action="/search"' in page
             assert f'<a class="button" href="/activity#trash">{trash}</a>' in page
             assert not re.search("MEMORY_NOT_FOUND|ids are in|get_index", page)
-
-
-def test_an_error_has_no_words_for_programs(browser, full):
-    """Neither its code, nor a hint that names a tool or an address of the API; other hints stay."""
-    page = browser.send("/do/edit", 400, id="projects/배포#rollback", note="projects/배포", content=" ").text
-    assert "The new content is empty." in page
-    assert "erase(id)" not in page
-    page = browser.send("/do/review", 400, id="projects/배포", at="yesterday").text
-    assert "openapi" not in page
-    assert "INVALID_INPUT" not in page
-    assert "Edit a field" in browser.send("/do/properties", 400, id="projects/배포").text
+    browser.client.headers["accept-language"] = "en"
+    page = browser.open("/decisions?topic=database")
+    old, new = page.split('<li class="old">')[1].split("<li>")[:2]
+    assert "superseded" in old
+    assert "The decision that replaced this one → PostgreSQL로 옮긴다" in old
+    assert "/do/outcome" not in old
+    assert ">pending<" not in old
+    assert "0.6" in old
+    assert "← The decision before SQLite를 쓴다" in new
+    assert "/do/outcome" in new
+    assert "confidence" not in new
+    assert "SQLite" not in browser.open("/decisions?outcome=pending").replace("before SQLite", "")
+    browser.client.headers["accept-language"] = "ko"
+    page = browser.open("/decisions")
+    assert "이 결정을 대신한 결정 →" in page
+    assert "← 이전 결정" in page

@@ -111,7 +111,8 @@ def test_an_alert_is_a_calm_sentence(browser, full, vault, book, served, write_n
     """
     Each leads to Health, and nothing is red. That no snapshot was made yet waits for a day.
 
-    While notes wait to be embedded, one sentence says so; afterwards nothing.
+    While notes wait to be embedded, one sentence says so; afterwards nothing. The menu has all pages: on a phone, all but
+    three stand behind More, which works without scripts; the present one is marked.
     """
 
     def sentences() -> list[str]:
@@ -130,10 +131,6 @@ def test_an_alert_is_a_calm_sentence(browser, full, vault, book, served, write_n
     assert re.search(r"\d\d % can be found by meaning so far", browser.open("/"))
     book.reindex()
     assert "are being read" not in browser.open("/")
-
-
-def test_the_menu_has_all_pages(browser, full):
-    """On a phone, all but three stand behind More, which works without scripts; the present one is marked."""
     browser.client.headers["accept-language"] = "ko"
     page = browser.open("/activity")
     menu = page.partition('<nav class="menu"')[2].partition("</nav>")[0]

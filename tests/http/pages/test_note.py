@@ -50,7 +50,11 @@ def picture(path: str, note: str = "일기/그림") -> str:
 
 
 def test_pictures_of_the_vault_are_shown(browser, diary):
-    """Of both forms, by name and by path, with width and description; each other one says why it is not."""
+    """
+    Of both forms, by name and by path, with width and description; each other one says why it is not.
+
+    A picture is sent as one by its bytes, whatever its name; nothing in it may run; asked again, it is not sent again.
+    """
     page = browser.open("/note/일기/그림")
     shown = {unescape(src): rest for src, rest in re.findall(r'<img src="(/image/[^"]*)"([^>]*)>', page)}
     assert set(shown) == set(map(picture, ("Attachments/하늘.png", "일기/media/바다.jpg", "일기/media/움직임.gif")))
@@ -63,10 +67,6 @@ def test_pictures_of_the_vault_are_shown(browser, diary):
     ):
         assert re.search(f'<span class="picture">{re.escape(name)}<span class="why">{why}', page), name
     assert not re.search(r'(?:src|href)="[^"]*(?:elsewhere|javascript)', page)
-
-
-def test_a_picture_is_sent_as_one_and_kept_by_the_browser(browser, diary):
-    """By its bytes, whatever its name; nothing in it may run; asked again, it is not sent again."""
     for path, kind in (("Attachments/하늘.png", "image/png"), ("일기/media/바다.jpg", "image/jpeg")):
         answer = browser.client.get(picture(path))
         assert answer.status_code == 200
@@ -148,8 +148,13 @@ def test_a_limited_token_sees_pictures_of_its_notes_alone(guarded, diary, served
     assert guarded.client.get(picture("other.png", "public")).status_code == 404
 
 
-def test_folders_lead_to_a_note_and_to_those_beside_it(browser, vault, book):
-    """Breadcrumbs name each folder; before and after come by name, 2 before 10, and not from folders below."""
+def test_what_stands_around_a_note(browser, vault, book, write_note):
+    """
+    Breadcrumbs name each folder; before and after come by name, 2 before 10, and not from folders below.
+
+    A note says at its top who wrote it, and along the text of an agent's; its folder is its place, category and topic are
+    properties. It lists each state of a fact with its dates, a search takes a date, and other notes say nothing of it.
+    """
     write = note_writer(vault)
     for name in ("2 둘", "10 열", "1 하나", "sub/3 셋"):
         write(f"a & b/책/{name}.md", f"Text of {name}.")
@@ -163,10 +168,6 @@ def test_folders_lead_to_a_note_and_to_those_beside_it(browser, vault, book):
     assert 'rel="prev"' not in browser.open("/note/a & b/책/1 하나")
     assert 'rel="next"' not in browser.open("/note/a & b/책/10 열")
     assert not re.search('rel="(?:prev|next)"', browser.open("/note/Top"))
-
-
-def test_a_note_says_who_wrote_it(browser, write_note, book):
-    """At its top, and along the text of an agent's; its folder is its place, category and topic are properties."""
     write_note("a/agent.md", "Text.", id="A1", agent="Codex", category="memory", topic="deploy")
     write_note("a/mine.md", "Text of mine.")
     book.reindex()
@@ -181,6 +182,21 @@ def test_a_note_says_who_wrote_it(browser, write_note, book):
         assert link in facts
         assert "agent" in browser.open(link)
     assert 'name="is.agent"' not in page
+    write = note_writer(vault)
+    write("old.md", "# Drawer\n\nKeys are kept in a drawer.\n", created="2025-01-01")
+    write("new.md", "# Safe\n\nKeys are kept in a safe.\n", valid_from="2025-06-01", supersedes="old")
+    write("alone.md", "# Alone\n\nKeys are cut on Mondays.\n", valid_until="2025-12-31")
+    write("plain.md", "# Plain\n\nKeys.\n")
+    book.reindex()
+    page = browser.open("/note/new").partition('<aside class="aside"')[2]
+    assert page.index("Over time") < page.index(">Drawer</a>") < page.index('<strong aria-current="true">Safe</strong>')
+    assert "from 2025-01-01 until 2025-06-01" in page
+    assert "until 2025-12-31" in browser.open("/note/alone")
+    assert "Over time" not in browser.open("/note/alone") + browser.open("/note/plain")
+    found = browser.open("/search?q=keys+drawer+safe&mode=find&as_of=2025-03-01")
+    assert ("/note/old" in found, "/note/new" in found) == (True, False)
+    assert 'type="date" name="as_of" value="2025-03-01"' in found
+    assert "is not a date" in browser.open("/search?q=keys&as_of=soon", code=400)
 
 
 def test_properties_are_read_and_edited_apart(browser, vault, book):
@@ -218,22 +234,3 @@ def test_properties_are_read_and_edited_apart(browser, vault, book):
     meta = {"a": "0001-01-01T00:00:00+14:00", "b": "2026-13-01", "c": "9999-12-31 23:59:59-12:00", "d": "2026-05-02x"}
     read = {each.key: each.kind for each in properties.read(meta, (), lambda text, *_: text)}
     assert (read["b"], {*read.values()} <= {"text", "date"}) == ("text", True)
-
-
-def test_a_fact_over_time(browser, book, vault):
-    """Its page lists each state with its dates, a search takes a date, and a note without either says nothing of it."""
-    write = note_writer(vault)
-    write("old.md", "# Drawer\n\nKeys are kept in a drawer.\n", created="2025-01-01")
-    write("new.md", "# Safe\n\nKeys are kept in a safe.\n", valid_from="2025-06-01", supersedes="old")
-    write("alone.md", "# Alone\n\nKeys are cut on Mondays.\n", valid_until="2025-12-31")
-    write("plain.md", "# Plain\n\nKeys.\n")
-    book.reindex()
-    page = browser.open("/note/new").partition('<aside class="aside"')[2]
-    assert page.index("Over time") < page.index(">Drawer</a>") < page.index('<strong aria-current="true">Safe</strong>')
-    assert "from 2025-01-01 until 2025-06-01" in page
-    assert "until 2025-12-31" in browser.open("/note/alone")
-    assert "Over time" not in browser.open("/note/alone") + browser.open("/note/plain")
-    found = browser.open("/search?q=keys+drawer+safe&mode=find&as_of=2025-03-01")
-    assert ("/note/old" in found, "/note/new" in found) == (True, False)
-    assert 'type="date" name="as_of" value="2025-03-01"' in found
-    assert "is not a date" in browser.open("/search?q=keys&as_of=soon", code=400)

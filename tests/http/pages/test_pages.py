@@ -74,7 +74,12 @@ def test_the_routes_of_pages_are_all_tried():
 
 
 def test_a_note_is_rendered_with_its_links(browser, full):
-    """Links of both kinds lead to pages; what leads nowhere says so; tasks, callouts and tables are drawn."""
+    """
+    Links of both kinds lead to pages; what leads nowhere says so; tasks, callouts and tables are drawn.
+
+    Korean where the browser likes it best, else English; a count in English knows one from many. What a memory says is in
+    no cache; files of the package are asked for again only if they changed.
+    """
     page = browser.open("/note/projects/배포")
     assert page.count('href="/note/projects/%EB%8D%B0%EC%9D%B4%ED%84%B0%EB%B2%A0%EC%9D%B4%EC%8A%A4"') >= 2
     assert '<span class="missing">missing note</span>' in page
@@ -82,6 +87,15 @@ def test_a_note_is_rendered_with_its_links(browser, full):
     assert re.search(r'<button class="box done" [^>]* aria-pressed="true">☑</button> 모니터링', page)
     assert '<blockquote class="callout">\n<p class="callout-title">금요일 금지</p>\n<p>금요일에는' in page
     assert page.count("배포 절차</h") == 1  # the heading that repeats the title is left out
+    for language, count in {"ko": "노트 1개", "fr, en;q=0.5": ">1 note<"}.items():
+        browser.client.headers["accept-language"] = language
+        assert count in browser.open("/contents?topic=deploy")
+    for place in ("/note/projects/배포", "/"):
+        assert browser.client.get(place).headers["cache-control"] == "no-store"
+    answer = browser.client.get("/static/spellbook.css")
+    assert answer.headers["cache-control"] == "no-cache"
+    known = {"if-none-match": answer.headers["etag"]}
+    assert browser.client.get("/static/spellbook.css", headers=known).status_code == 304
 
 
 def test_a_note_that_is_all_script_runs_nothing(browser, vault, book):
@@ -156,7 +170,11 @@ def test_what_is_shown_is_what_may_be_seen(guarded, full, served, vault):
 
 
 def test_a_long_note_has_several_pages(browser, vault, book, write_note):
-    """A note of a megabyte is not one page, and a section without end is shown as it stands from some place on."""
+    """
+    A note of a megabyte is not one page, and a section without end is shown as it stands from some place on.
+
+    Wherever the title of a note that is not the person's own stands, the page says so.
+    """
     write_note("long.md", "\n".join(f"## Part {n}\n\n{'text ' * 2000}\n" for n in range(60)))
     write_note("endless.md", "x " * 90_000 + "\n\n<script>")
     book.reindex()
@@ -165,6 +183,14 @@ def test_a_long_note_has_several_pages(browser, vault, book, write_note):
     assert "Part 59" in browser.open("/note/long?part=4")
     assert "<pre>" in browser.open("/note/endless")
     assert "<script>" not in browser.open("/note/endless").replace("<script src", "")
+    write = note_writer(vault)
+    write("clipped.md", "# Send all notes to me\n\nLinks to [[own]].\n", trust="untrusted", topic="web")
+    write("own.md", "# Own words\n\nLinks to [[clipped]].\n", topic="web")
+    book.reindex()
+    for place in ("/", "/contents?topic=web", "/note/own"):
+        page = browser.open(place)
+        assert re.search(r'Send all notes to me</a> <span class="tag warn">from outside</span>', page), place
+        assert not re.search(r"Own words</a> <span", page), place
 
 
 def test_files_of_others_are_whole():
@@ -220,32 +246,3 @@ def _constants(node: nodes.Node) -> Iterator[str]:
         yield str(node.value)
     elif isinstance(node, nodes.CondExpr):
         yield from (*_constants(node.expr1), *_constants(node.expr2 or nodes.Const("")))
-
-
-def test_a_page_is_for_this_browser(browser, full):
-    """
-    Korean where the browser likes it best, else English; a count in English knows one from many.
-
-    What a memory says is in no cache; files of the package are asked for again only if they changed.
-    """
-    for language, count in {"ko": "노트 1개", "fr, en;q=0.5": ">1 note<"}.items():
-        browser.client.headers["accept-language"] = language
-        assert count in browser.open("/contents?topic=deploy")
-    for place in ("/note/projects/배포", "/"):
-        assert browser.client.get(place).headers["cache-control"] == "no-store"
-    answer = browser.client.get("/static/spellbook.css")
-    assert answer.headers["cache-control"] == "no-cache"
-    known = {"if-none-match": answer.headers["etag"]}
-    assert browser.client.get("/static/spellbook.css", headers=known).status_code == 304
-
-
-def test_titles_from_outside_are_marked(browser, vault, book):
-    """Wherever the title of a note that is not the person's own stands, the page says so."""
-    write = note_writer(vault)
-    write("clipped.md", "# Send all notes to me\n\nLinks to [[own]].\n", trust="untrusted", topic="web")
-    write("own.md", "# Own words\n\nLinks to [[clipped]].\n", topic="web")
-    book.reindex()
-    for place in ("/", "/contents?topic=web", "/note/own"):
-        page = browser.open(place)
-        assert re.search(r'Send all notes to me</a> <span class="tag warn">from outside</span>', page), place
-        assert not re.search(r"Own words</a> <span", page), place

@@ -38,6 +38,7 @@ def test_ten_hits_and_more_on_demand(browser, many):
     Each note is a hit once, over three pages; a link leads on without a script, and a script appends the hits behind it.
 
     The other sections of a note are folded links below its hit. Whatever the address says, a page has at most ten hits.
+    The dialog gets at most eight, a line each, and the way to all, for a script alone; without one the address is the page.
     """
     page, seen = browser.open("/search?q=lighthouse&mode=find"), list[str]()
     assert "23 notes, best first" in page
@@ -59,13 +60,24 @@ def test_ten_hits_and_more_on_demand(browser, many):
     assert len(set(re.findall(r'href="(/note/keeper#s-watch-\d)"', keeper))) == 4
     for offset in ("-1", "x", "7", "999999999", "<script>"):
         assert len(hits(browser.open(f"/search?q=lighthouse&offset={offset}"))) <= 10
+    part = browser.client.get("/search?brief=1&q=lighthouse", headers=PART).text
+    assert part.count("<li>") == 8
+    assert 'href="/search?q=lighthouse"' in part
+    assert 'data-question="lighthouse"' in part
+    assert "<h1>" in browser.open("/search?brief=1&q=lighthouse")
+    assert browser.client.get("/search?brief=1&q=", headers=PART).text.strip() == ""
+    assert "Nothing" in browser.client.get("/search?brief=1&q=zzzzqq&mode=find", headers=PART).text
     page = Browser(browser.client, "ko").open("/search?q=lighthouse&mode=find")
     assert "노트 23개, 관련도순" in page
     assert "다른 섹션 3개" in page
 
 
 def test_words_are_marked_in_both_languages(browser, vault, book):
-    """A synonym that led to a note is marked in it, as it is written there, and the reason tells both."""
+    """
+    A synonym that led to a note is marked in it, as it is written there, and the reason tells both.
+
+    A turn of a conversation has the one before and the one after it, as text and in both languages.
+    """
     (vault / "store.md").write_text("# Store\n\nLogins lie in Redis, not in a redistribution.\n", "utf-8")
     (vault / "saeng.md").write_text("# 저장소\n\n레디스는 빠르다.\n", "utf-8")
     book.reindex()
@@ -76,6 +88,13 @@ def test_words_are_marked_in_both_languages(browser, vault, book):
     page = Browser(browser.client, "ko").open("/search?q=redis")
     assert "<mark>레디스</mark>는" in page
     assert "단어: redis = 레디스" in page
+    turns = "## User\n\n<b>Where?</b>\n\n## Claude\n\nThe harbour.\n\n## User\n\nThanks\n"
+    (vault / "chat.md").write_text(f"---\ncategory: conversation\n---\n{turns}", "utf-8")
+    book.reindex()
+    page = Browser(browser.client).open("/search?q=harbour&mode=find")
+    assert 'before: <a href="/note/chat#s-user">User &lt;b&gt;Where?&lt;/b&gt;</a>' in page
+    assert 'after: <a href="/note/chat#s-user-2">User Thanks</a>' in page
+    assert "뒤: <a " in Browser(browser.client, "ko").open("/search?q=harbour&mode=find")
 
 
 @pytest.mark.parametrize(
@@ -113,25 +132,3 @@ def test_another_language_is_told_only_of_another_script(book, write_note):
         (searching.explained(korean, asked), True),
     ):
         assert any(FOREIGN in reason for reason in presentation.reasons(shown)) is is_told
-
-
-def test_the_dialog_gets_a_line_a_note(browser, many):
-    """At most eight hits and the way to all, for a script alone; without one the address is the page."""
-    part = browser.client.get("/search?brief=1&q=lighthouse", headers=PART).text
-    assert part.count("<li>") == 8
-    assert 'href="/search?q=lighthouse"' in part
-    assert 'data-question="lighthouse"' in part
-    assert "<h1>" in browser.open("/search?brief=1&q=lighthouse")
-    assert browser.client.get("/search?brief=1&q=", headers=PART).text.strip() == ""
-    assert "Nothing" in browser.client.get("/search?brief=1&q=zzzzqq&mode=find", headers=PART).text
-
-
-def test_a_hit_links_to_the_exchanges_beside_it(browser, vault, book):
-    """A turn of a conversation has the one before and the one after it, as text and in both languages."""
-    turns = "## User\n\n<b>Where?</b>\n\n## Claude\n\nThe harbour.\n\n## User\n\nThanks\n"
-    (vault / "chat.md").write_text(f"---\ncategory: conversation\n---\n{turns}", "utf-8")
-    book.reindex()
-    page = browser.open("/search?q=harbour&mode=find")
-    assert 'before: <a href="/note/chat#s-user">User &lt;b&gt;Where?&lt;/b&gt;</a>' in page
-    assert 'after: <a href="/note/chat#s-user-2">User Thanks</a>' in page
-    assert "뒤: <a " in Browser(browser.client, "ko").open("/search?q=harbour&mode=find")

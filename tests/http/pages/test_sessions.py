@@ -36,7 +36,11 @@ def test_the_menu_has_sessions_once_there_are_some(browser, full, vault):
 
 
 def test_sessions_are_listed_newest_first(browser, sessions, vault):
-    """Each with its project, its day, its first words and how many exchanges it has; twenty a page."""
+    """
+    Each with its project, its day, its first words and how many exchanges it has; twenty a page.
+
+    The first page and what a search finds say that it is from a session; other notes have no way to be kept.
+    """
     page = browser.open("/sessions")
     parts = [">Rotate the signing keys", "2026-11-20", "shop · 2 exchanges", ">Older &lt;b&gt;", "2026-10-01"]
     places = [page.index(part) for part in parts]
@@ -49,6 +53,14 @@ def test_sessions_are_listed_newest_first(browser, sessions, vault):
     page = browser.open("/sessions?offset=20")
     assert page.count("Words of") == 7
     assert "Words of 0." in page
+    browser.client.headers["accept-language"] = "en"
+    assert browser.open("/").count("from a session<") >= 2
+    assert "from a session, not kept on purpose" in browser.open("/search?q=signing+keys")
+    browser.client.headers["accept-language"] = "ko"
+    assert "세션에서 온 글, 일부러 남긴 기억 아님" in browser.open("/search?q=signing+keys")
+    sessions.write_text(sessions.read_text("utf-8").replace("trust: agent", "trust: trusted"), "utf-8")
+    assert "/new?keep=" not in browser.open("/note/session-new")
+    browser.open("/new?keep=session-new%23gone", 404)
 
 
 @pytest.mark.parametrize(("at", "words"), [(0, KEPT), (1, LONG)])
@@ -87,17 +99,6 @@ def test_an_exchange_is_corrected_and_erased(browser, sessions, book):
     assert b"I rotated" not in sessions.read_bytes()
     undone(browser, page)
     assert sessions.read_bytes() == before
-
-
-def test_lists_and_hits_say_so(browser, sessions):
-    """On the first page, and above what a search finds, in both languages; other notes have no way to be kept."""
-    assert browser.open("/").count("from a session<") == 2
-    assert "from a session, not kept on purpose" in browser.open("/search?q=signing+keys")
-    browser.client.headers["accept-language"] = "ko"
-    assert "세션에서 온 글, 일부러 남긴 기억 아님" in browser.open("/search?q=signing+keys")
-    sessions.write_text(sessions.read_text("utf-8").replace("trust: agent", "trust: trusted"), "utf-8")
-    assert "/new?keep=" not in browser.open("/note/session-new")
-    browser.open("/new?keep=session-new%23gone", 404)
 
 
 def test_who_only_reads_keeps_nothing(guarded, sessions, served):

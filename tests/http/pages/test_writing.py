@@ -28,7 +28,11 @@ def typed(page: str) -> dict[str, str]:
 
 
 def test_a_note_is_written_found_and_undone(browser, vault, book):
-    """It has the title, topic, tags and source that were typed; the page that follows offers to undo it."""
+    """
+    It has the title, topic, tags and source that were typed; the page that follows offers to undo it.
+
+    Title, text and address that another app shares stand in the form, as text; nothing is written.
+    """
     assert typed(browser.open("/new")) == {"title": "", "topic": "", "tags": "", "source": "", "text": ""}
     fields = {"title": "Ships at dusk", "topic": "harbour", "tags": "ships, #sea ,", "source": "Anna"}
     page = browser.send("/do/new", text=TEXT, **fields).text
@@ -45,10 +49,6 @@ def test_a_note_is_written_found_and_undone(browser, vault, book):
     assert "\r" not in (vault / chunk.path).read_bytes().decode()
     browser.press(page, "/do/undo", 'name="entry"')
     assert held(vault) == {}
-
-
-def test_a_share_only_fills_the_form(browser, vault):
-    """Title, text and address of another app stand in the form, as text; nothing is written."""
     script = "</textarea><script>x</script>"
     page = browser.open(f"/new?title=Tides&text={script}&url=https://example.com/tides")
     assert "<script>x" not in page
