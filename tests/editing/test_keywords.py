@@ -98,17 +98,3 @@ def test_given_keywords_stay_and_none_may_be_found(book, vault):
     first, second = book.scribe_all([given, none], labels="derived").written
     assert parse("", (vault / first.path).read_bytes()).keywords == ("model",)
     assert "keywords" not in parse("", (vault / second.path).read_bytes()).meta
-
-
-@pytest.mark.parametrize(
-    ("value", "kept"), [(True, True), ("true", True), ("false", False), ("yes", None), (1.5, None)]
-)
-def test_pinned_is_true_or_false(book, vault, value, kept):
-    """`pinned` is kept as a YAML boolean, also where a client sends text."""
-    chunk = {"text": "that was all", "metadata": {"topic": "t", "keywords": ["a"], "pinned": value}}
-    if kept is None:
-        with pytest.raises(InvalidInput, match="pinned must be true or false"):
-            book.scribe(chunk)
-    else:
-        [written] = book.scribe(chunk).written
-        assert parse("", (vault / written.path).read_bytes()).meta["pinned"] is kept

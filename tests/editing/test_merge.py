@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from spellbook.editing.combine import ChangedPair, join, metadata
+from spellbook.editing.combine import join, metadata
 from spellbook.notes.note import parse
 from spellbook.search.duplicates import DUPLICATE
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
@@ -116,22 +116,6 @@ def test_no_sentence_is_lost(first, other, end_of_line, take):
 
 
 # -- what contradicts
-
-
-@pytest.mark.parametrize(
-    ("take", "expected"),
-    [
-        ("", "Up. It takes 3 ms. Down.\n\nIt takes 5 ms.\n"),
-        ("both", "Up. It takes 3 ms. Down.\n\nIt takes 5 ms.\n"),
-        ("first", "Up. It takes 3 ms. Down.\n"),
-        ("other", "Up. It takes 5 ms. Down.\n"),
-    ],
-)
-def test_who_asks_decides_between_numbers(take, expected):
-    """Differing numbers are shown side by side, and the caller keeps one, the other, or both."""
-    done = join(note("Up. It takes 3 ms. Down.\n"), note("Up. It takes 5 ms. Down."), take)
-    parts = (("It takes 3 ms", "It takes 5 ms"),)
-    assert (done.text, done.changed) == (expected, (ChangedPair("It takes 3 ms.", "It takes 5 ms.", parts),))
 
 
 @pytest.mark.parametrize(

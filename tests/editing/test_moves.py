@@ -172,40 +172,6 @@ def test_canvases_templates_and_excluded_notes_follow(book: Spellbook, vault: Pa
     assert not [text for text in (*told, *(each.difference for each in done.changed)) if "secret" in text]
 
 
-@pytest.mark.parametrize("how", ["failing", "read-only"])
-def test_a_canvas_that_cannot_be_written_is_named(
-    book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
-    """The note is moved all the same, and the canvas stays as it was."""
-    write_note("A.md", "a")
-    write_note("b/x.canvas", '{"nodes": [{"file": "A.md"}]}')
-    written = disk.written
-
-    def refusing(folder: Path, *rest: Any) -> Any:
-        if folder.name == "b":
-            raise PermissionError(13, "Permission denied")
-        return written(folder, *rest)
-
-    if how == "failing":
-        monkeypatch.setattr(disk, "written", refusing)
-    else:
-        (vault / "b/x.canvas").chmod(0o444)
-    done = book.move("A.md", "B.md")
-    assert ([fault.path for fault in done.left], done.changed) == (["b/x.canvas"], ())
-    assert '"A.md"' in (vault / "b/x.canvas").read_text()
-    assert (vault / "B.md").exists()
-
-
-def test_a_link_that_would_lead_elsewhere_is_mended(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """If a note takes a name that others have, existing links keep their targets, in this and other notes."""
-    write_note("x/plan.md", "x")
-    write_note("log.md", "[[plan]] [[idea]]")
-    write_note("deep/down/idea.md", "[[plan]]")
-    book.move("deep/down/idea.md", "plan")
-    assert (vault / "log.md").read_text() == "[[x/plan]] [[plan]]"
-    assert leads(vault) == {("log.md", 0): "x/plan.md", ("log.md", 1): "plan.md", ("plan.md", 0): "x/plan.md"}
-
-
 def test_nothing_is_written_over(book: Spellbook, vault: Path, write_note: Write) -> None:
     """A move onto an existing file, or one that makes no sense, is refused; a preview changes nothing."""
     write_note("a.md", "[[b]]")

@@ -113,14 +113,6 @@ def test_a_memory_is_kept_while_the_embedder_is_down(vault, tmp_path):
         assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
 
-def test_a_session_counts_what_it_wrote(book):
-    """A REST session knows how many chunks it wrote."""
-    session = book.rest()[0].id
-    book.scribe(CHUNK, session=session)
-    book.scribe(CHUNK, session=session)
-    assert (book.require_session(f" {session} ").scribed, book.rest_end(session).scribed) == (1, 1)
-
-
 # -- revise
 
 
@@ -135,28 +127,6 @@ def test_a_revised_section_leaves_every_other_byte(book, harbour):
     assert book.search("new words in two lines").hits[0].id == "harbour#two"
     assert book.find("second").hits == ()
     assert book.index.catalog.counts().pending == 0
-
-
-def test_revised_metadata_leaves_every_other_byte(book, harbour):
-    """An existing key is changed in place, a new one is added, None removes one; a text may be revised with them."""
-    book.revise("harbour", metadata={"topic": "port", "importance": "low"})
-    assert harbour.read_bytes().decode() == NOTE.replace("topic: sea\r\n", "topic: port\r\nimportance: low\r\n")
-    book.revise("harbour.md", metadata={"topic": None, "importance": None})
-    assert harbour.read_bytes().decode() == NOTE.replace("topic: sea\r\n", "")
-    book.revise("harbour#one", "changed", {"title": "Port"})
-    expected = NOTE.replace("topic: sea\r\n", "").replace("title:   'Harbour'", "title: 'Port'")
-    assert harbour.read_bytes().decode() == expected.replace("first", "changed")
-
-
-def test_a_memory_knows_when_it_was_revised(book, vault):
-    """A revision changes `updated`; `created` and the id stay."""
-    [written] = book.scribe(CHUNK).written
-    file = vault / written.path
-    file.write_text(re.sub(r"(created|updated): .*", r"\1: 2020-01-01T00:00:00+00:00", file.read_text()))
-    book.revise(written.chunk_id, TEXT + " Or sooner.")
-    note = parse("x.md", file.read_bytes())
-    assert note.meta["created"].year == 2020 < note.meta["updated"].year
-    assert note.declared_id == written.chunk_id
 
 
 def test_a_change_in_another_section_is_kept(book, harbour):

@@ -142,33 +142,6 @@ def test_a_known_address_keeps_what_it_is_given(book, vault, site):
     assert len(held(vault)) == 2
 
 
-def test_a_korean_page_in_euc_kr(book, site):
-    """Also where the server names another encoding; it is found by its words."""
-    site.add("/old", (PAGE % ("euc-kr", "")).encode("euc-kr"), content_type="text/html; charset=utf-8")
-    done = book.memories.articles.save(site.url("/old"), ["뉴스"])
-    assert done["title"] == "9.81파크, 중력으로 달리는 테마파크"
-    (hit,) = tool(book, "articles_search", query="주행 횟수로 돈을", format="json")
-    assert (hit["id"], hit["author"], hit["published"]) == (done["id"], "홍길동", "2026-03-14")
-    assert "돈을 번다" in hit["excerpt"]
-
-
-def test_files(book, vault, tmp_path):
-    """A PDF by its path: pages are sections, the note is untrusted, its address is no web address."""
-    lines = ["The proxy listens on port 8443 for all of its many clients.", "Keys are rotated every Monday."] * 4
-    (tmp_path / "guide.pdf").write_bytes(
-        pdf([lines, lines], title="The proxy guide", author="Ada", created="D:20260314")
-    )
-    done = tool(book, "save", source=str(tmp_path / "guide.pdf"), categories=["manuals"])
-    assert done["status"] == "saved", done
-    told = tool(book, "get", article_id=done["id"])
-    assert (told["source_type"], told["url"], told["author"]) == ("pdf", None, "Ada")
-    assert told["source"] == str(tmp_path / "guide.pdf")
-    assert told["untrusted"] is True
-    assert told["content_preview"].startswith("## p. 1\n\nThe proxy listens")
-    assert "## p. 2" in (vault / done["path"]).read_text("utf-8")
-    assert tool(book, "save", source=str(tmp_path / "guide.pdf"), categories=["manuals"])["status"] == "exists"
-
-
 HOSTILE = """<h2>Steps [[secret note]] #pwned</h2><p>Read ![[keys]] and [[keys|this]]. #tag %%hidden%% `$= dv.current()` <%
 tp.file.delete() %> ^block</p><script>alert(1)</script><img src=x onerror=alert(1)><a href="javascript:alert(1)">click</a>
 <a href="obsidian://open?vault=x">open</a><pre><code class="language-dataviewjs">dv.pages()</code></pre><pre><code
@@ -313,20 +286,6 @@ def test_ask_cites(book, write_note):
     assert "My proxy" in {each["title"] for each in everywhere["sources"]}
 
 
-def test_nothing_but_articles(book, vault, write_note):
-    """A deleted article comes back by undo; no other note is deleted or read as one."""
-    done = save(book, 1)
-    write_note("own.md", "# My proxy\n\nMy own proxy listens on port 9000.")
-    assert tool(book, "delete", article_id=done["id"]) == {"deleted": True, "trash": f".trash/{done['path']}"}
-    assert not (vault / done["path"]).exists()
-    book.undo()
-    assert (vault / done["path"]).exists()
-    assert "is not an article" in tool(book, "delete", article_id="own.md")
-    assert "is not an article" in tool(book, "get", article_id="own.md")
-    assert "MEMORY_NOT_FOUND" in tool(book, "delete", article_id="nowhere")
-    assert (vault / "own.md").exists()
-
-
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"categories": []}, "INVALID_INPUT"),
     ({"categories": ["x" * 61]}, "INVALID_INPUT"),
@@ -357,18 +316,6 @@ def test_what_cannot_be_saved(book, vault):
     talk(book, script, toolsets=("core", "articles"))
     assert not held(vault)
     assert not book.log()
-
-
-def test_a_save_that_is_ended_writes_nothing(book, vault):
-    """The progress may end it until the last moment."""
-
-    def step(stage: str, done: int, total: int) -> None:
-        if stage == "writing":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        book.memories.articles.save("https://example.com/a", ["x"], None, "The proxy listens on port 8443.", step=step)
-    assert not held(vault)
 
 
 def test_save_reports_progress_and_is_cancelled(book, vault, site):

@@ -78,15 +78,6 @@ def test_a_memory_is_a_note_without_what_was_not_said(book, vault):
     assert (meta["topic"], meta["keywords"], meta["importance"], "questions" in meta) == ("port", ["pier"], 0, False)
 
 
-def test_what_is_remembered_already_is_said(book, vault):
-    """The same words are not written again; force writes."""
-    one = tool(book, "remember", content="The kettle is loud.")
-    again = tool(book, "remember", content="The kettle is loud.")
-    assert (again["status"], again["memory_id"]) == ("exists", one["memory_id"])
-    assert len(list(vault.rglob("memory/**/*.md"))) == 1
-    assert "path" in tool(book, "remember", content="The kettle is loud.", force=True)
-
-
 def test_recall_finds_memories_and_notes_of_people(book, write_note):
     """One item a note, by type, tags, project and time; a note without a type counts as semantic."""
     one = tool(book, "remember", content="The kettle on deck three is loud.", type="working", tags=["kettle"])
