@@ -84,30 +84,6 @@ def test_undo_restores_every_byte(actions):
             assert told(book.index) == from_scratch(vault, Path(folder, "fresh"))
 
 
-def test_undo_goes_back_step_by_step(book, harbour):
-    """
-    Repeated, undo reverts the change before; an undo is undone by its number; at the end nothing is left. A dry run
-    returns the difference and changes neither files nor log.
-    """
-    states = [harbour.read_bytes()]
-    for text in ("a", "b", "c"):
-        book.revise("harbour#two", text)
-        states.append(harbour.read_bytes())
-    shown = book.undo(dry_run=True).difference
-    assert ("-c" in shown, "+b" in shown, harbour.read_bytes(), len(book.log())) == (True, True, states[3], 3)
-    for state in reversed(states[:-1]):
-        book.undo()
-        assert harbour.read_bytes() == state
-    with pytest.raises(MemoryNotFound, match="nothing to undo"):
-        book.undo()
-    book.undo(6)
-    assert (harbour.read_bytes(), [(each.id, each.state) for each in book.log()]) == (
-        states[1],
-        [(7, ""), (6, "undone"), (5, ""), (4, ""), (3, "undone"), (2, "undone"), (1, "")],
-    )
-    assert book.undo().entry.id == 1
-
-
 def test_what_was_undone_is_found_again(book, harbour):
     """After undo the index is up to date at once; a file in the trash is moved back, with its times, not written anew."""
     before = harbour.stat()
