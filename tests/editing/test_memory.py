@@ -57,6 +57,8 @@ BAD = [
     ("importance", "often", "importance must be"),
     ("importance", 2, "importance must be"),
     ("importance", True, "importance must be"),
+    ("pinned", "yes", "pinned must be true or false"),
+    ("pinned", 1.5, "pinned must be true or false"),
     ("other", object(), "YAML cannot keep"),
     ("other", {"a": {1: 2}}, "YAML cannot keep"),
     ("other", 10**5000, "YAML cannot keep"),
@@ -134,7 +136,7 @@ def test_a_good_sentence_is_long_enough(text, category, is_good):
 def test_defaults_and_forms():
     """
     The caller's defaults are used only for missing metadata. The old names `question_this_answers` and `topic_id` work;
-    a single text is a list of one; repetitions are dropped; in a revision None removes the key. Windows line endings
+    a single text is a list of one; repetitions are dropped; `pinned` is kept as a YAML boolean; in a revision None removes the key. Windows line endings
     become those of the note.
     """
     for meta, kept in (
@@ -149,8 +151,8 @@ def test_defaults_and_forms():
         assert "\r" not in found.memory.note("x", NOW)
     findings = Findings()
     given = {"topic_id": "t", "question_this_answers": "Why?", "keywords": [" a  b ", "a b"], "importance": None}
-    meta = metadata(given, findings)
-    assert meta == {"topic": "t", "questions": ["Why?"], "keywords": ["a b"], "importance": None}
+    meta = metadata({**given, "pinned": "true"}, findings)
+    assert meta == {"topic": "t", "questions": ["Why?"], "keywords": ["a b"], "importance": None, "pinned": True}
     assert findings.errors == []
 
 

@@ -206,7 +206,7 @@ def test_the_older_note_stays_and_the_other_points_to_it(book, vault, pair, a, b
 
 def test_contradictions_are_never_merged_silently(book, vault, write_note):
     """Nothing is written until the caller says which note is right, in the order in which they were named."""
-    write_note("old.md", "It takes 3 ms.\n", created=OLD)
+    write_note("old.md", "Up. It takes 3 ms. Down.\n", created=OLD)
     write_note("new.md", "It takes 5 ms.\n", created=NEW)
     before = tree(vault)
     [changed] = book.merge("new", "old").changed
@@ -216,7 +216,8 @@ def test_contradictions_are_never_merged_silently(book, vault, write_note):
         book.merge("new", "old", apply=True)
     assert caught.value.difference == "a: It takes 5 ms.\nb: It takes 3 ms."
     assert tree(vault) == before
-    for keep, said in (("a", "It takes 5 ms."), ("b", "It takes 3 ms."), ("both", "It takes 3 ms.\n\nIt takes 5 ms.")):
+    kept = "Up. It takes {} ms. Down."
+    for keep, said in (("a", kept.format(5)), ("b", kept.format(3)), ("both", f"{kept.format(3)}\n\nIt takes 5 ms.")):
         book.merge("new", "old", keep=keep, apply=True)
         assert parse("old.md", (vault / "old.md").read_bytes()).body.strip() == said
         book.undo()

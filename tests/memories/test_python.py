@@ -11,7 +11,6 @@ import pytest
 
 import spellbook
 from spellbook.library.book import Spellbook
-from spellbook.system.errors import InvalidInput
 from tests.mcp.agent import talk
 
 TEXT = "# Herons\n\nA heron waits at the ferry until the tide turns."
@@ -46,48 +45,28 @@ def books(tmp_path: Path):
         yield one, two
 
 
-def test_a_decision_is_what_the_tool_writes(books: tuple[Spellbook, Spellbook]) -> None:
-    """Answer, path and note are equal, also of one that supersedes another, and of its outcome."""
+def test_a_verb_writes_what_its_tool_writes(books: tuple[Spellbook, Spellbook]) -> None:
+    """Answer, path and note of a decision, an article and a memory are equal; each is found by its own verbs."""
     python, tools = books
-    first = python.memories.decisions.save("db", "Use SQLite.", "It is small.", confidence=0.6)
+    decisions, articles = python.memories.decisions, python.memories.articles
+    first = decisions.save("db", "Use SQLite.", "It is small.", confidence=0.6)
     asked = through(tools, "mama_save", type="decision", topic="db", decision="Use SQLite.", reasoning="It is small.", confidence=0.6)  # fmt: skip
     assert told(first, python) == told(asked, tools)
-    second = python.memories.decisions.save("db", "Use PostgreSQL.", supersedes=[first["id"]])
+    second = decisions.save("db", "Use PostgreSQL.", supersedes=[first["id"]])
     again = through(tools, "mama_save", type="decision", topic="db", decision="Use PostgreSQL.", supersedes=[asked["id"]])  # fmt: skip
     assert [each.pop("id") for each in (*second["superseded"], *again["superseded"])] == [first["id"], asked["id"]]
     assert told(second, python) == told(again, tools)
-    done = python.memories.decisions.update(second["id"], "success", "It held.")
-    assert done["outcome"] == "success"
-    [item] = python.memories.decisions.find(outcome="success").items
+    decisions.update(second["id"], "success", "It held.")
+    [item] = decisions.find(outcome="success").items
     assert (item.as_dict()["outcome_reason"], item.chunk.note) == ("It held.", second["id"])
-    assert not python.memories.decisions.find(outcome="pending").items
-
-
-def test_an_article_is_what_the_tool_writes(books: tuple[Spellbook, Spellbook]) -> None:
-    """Answer, path and note are equal; the same address again adds to the article that is there."""
-    python, tools = books
     address = "https://example.com/herons"
-    kept = python.memories.articles.save(address, ["birds", "sea"], LABELS, TEXT)
+    kept = articles.save(address, ["birds", "sea"], LABELS, TEXT)
     saved = through(tools, "save", source=address, categories=["birds", "sea"], metadata=LABELS, text=TEXT)
     assert told(kept, python) == told(saved, tools)
-    assert python.memories.articles.save(address, ["rivers"])["categories"] == ["birds", "sea", "rivers"]
-    chunk, article = python.memories.articles.read(kept["id"])
+    chunk, article = articles.read(kept["id"])
     assert (chunk.note, article.summary) == (kept["id"], "What herons do.")
-    assert [each.note for each in python.memories.articles.list("rivers").notes] == [kept["id"]]
-    assert python.memories.articles.ask("where does a heron wait").hits
-    assert python.memories.articles.delete(kept["id"])["deleted"]
-
-
-def test_a_memory_is_what_the_tool_writes(books: tuple[Spellbook, Spellbook]) -> None:
-    """Answer, path and note are equal; it is recalled, pinned and forgotten, and a person's own note is not."""
-    python, tools = books
+    assert articles.ask("where does a heron wait").hits
     kept = python.memories.remember("The staging port is 8443.", tags=["deploy"], importance="high")
     asked = through(tools, "remember", content="The staging port is 8443.", tags=["deploy"], importance="high")
     assert told(kept, python) == told(asked, tools)
     assert [hit.chunk.note for hit in python.memories.recall("staging port").hits] == [kept["memory_id"]]
-    assert python.memories.pin(kept["memory_id"])["pinned"]
-    (python.config.vault / "own.md").write_text("# Own\n\nMy note.\n")
-    with pytest.raises(InvalidInput, match="person's own"):
-        python.memories.forget("own.md")
-    trash = python.memories.forget(kept["memory_id"])
-    assert (python.config.vault / trash).is_file()
