@@ -308,7 +308,7 @@ def test_links_to_what_was_merged_lead_on(book, vault, write_note):
 
 
 def test_no_note_links_to_itself_after_a_merge(book, vault, write_note):
-    """Links between the two notes become text or a link to the heading; all other links keep their targets."""
+    """Links between the two notes become text, or lead to the heading or the top of the note; all other links keep their targets."""
     write_note(
         "old.md",
         "Old says [[new]], ![[n/new|the new]], [[new#One|one]], [[new#Two]] and [a `x` [b]](n/new.md 'T').\n\n[![p](n/new.md)](<n/new.md>)\n",
@@ -328,8 +328,8 @@ def test_no_note_links_to_itself_after_a_merge(book, vault, write_note):
     assert parse("old.md", text.encode()).meta["up"] == "new"
     assert parse("old.md", text.encode()).meta["down"] == ["old", "[[c]]"]
     assert parse("old.md", text.encode()).body == (
-        "Old says new, the new, [[#One|one]], [[#Two]] and a `x` [b].\n\np\n\n"
-        "New says [o](#x), o, NEW, [[c]] and [k].\n\n| a |\n|---|\n| x |\n\n[k]: # 'K'\n"
+        "Old says new, the new, [[#One|one]], [[#Two]] and [a `x` [b]](# 'T').\n\n[![p](#)](<#>)\n\n"
+        "New says [o](#x), [o](#), NEW, [[c]] and [k].\n\n| a |\n|---|\n| x |\n\n[k]: # 'K'\n"
     )
     assert {to for (path, _), to in leads(vault).items() if path == "old.md"} == {"c.md"}
     assert (vault / "c.md").read_text() == "[[old]] [[old|it]]\n"
