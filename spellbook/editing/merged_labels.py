@@ -1,5 +1,5 @@
 """
-Merge the frontmatter of two notes, with a common version (`threeway`) or without (`combine`).
+Merge the frontmatter of two notes, with a common version (`threeway`) or without (`merge`).
 
 Lists are united. The older time of making, the newer change and the higher importance hold. The text is as private and
 as untrusted as `privacy` rules. For every other key the first note's value stays. Pure.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from spellbook.editing.combine import join, metadata
+from spellbook.editing.merge import join, metadata
 from spellbook.notes.note import parse
 from spellbook.search.duplicates import DUPLICATE
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound

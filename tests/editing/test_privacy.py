@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from spellbook.editing import combine, edits, threeway
+from spellbook.editing import edits, merge, threeway
 from spellbook.index import privacy
 from spellbook.notes.note import parse
 from spellbook.search.presentation import is_outside
@@ -112,10 +112,10 @@ def test_many_pairs_through_both_merges():
         base, ours, theirs = (author.note(shared) for _ in range(3))
         check(threeway.merge("a.md", base if seed % 2 else b"", ours, theirs).data, ours, theirs)
         first, other = parse("a.md", ours), parse("b.md", theirs)
-        text = combine.join(first, other, "both").text
+        text = merge.join(first, other, "both").text
         with contextlib.suppress(InvalidInput):  # faulty frontmatter is not written into
             merged = parse("a.md", first.encode(text))
-            check(merged.encode(edits.with_meta(merged, combine.metadata(first, other)[0])), ours, theirs)
+            check(merged.encode(edits.with_meta(merged, merge.metadata(first, other)[0])), ours, theirs)
 
 
 def test_the_driver_mends_what_it_cannot_edit(vault):
