@@ -253,7 +253,7 @@ def chunk(text, **labels):
 
 
 def test_a_repetition_in_other_numbers_names_them(book, vault):
-    """A repetition in other numbers is written and names what it may supersede; in the same ones it is refused."""
+    """A repetition in other numbers is written and names what it may supersede, but for what is superseded; in the same ones it is refused."""
     book.scribe(chunk(CRANE.format(3)))
     done = book.scribe(chunk(CRANE.format(5)))
     [older] = done.may_supersede[0]
@@ -261,6 +261,8 @@ def test_a_repetition_in_other_numbers_names_them(book, vault):
     assert older.score >= DUPLICATE
     [same] = book.validate(chunk(CRANE.format(3).replace("The crane", "THE CRANE").replace(".", "!")))[1]
     assert (same.how, same.score, same.changed) == ("words", 1.0, ())
+    book.revise(done.written[0].chunk_id, metadata={"supersedes": older.id})
+    assert older.path not in {each.path for each in book.scribe(chunk(CRANE.format(7))).may_supersede[0]}
 
 
 @pytest.mark.parametrize(
