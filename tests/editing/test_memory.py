@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.editing import keywords
-from spellbook.editing.memory import Findings, Memory, check, metadata
+from spellbook.editing.memory import Findings, Memory, check, derived_keywords, metadata
 from spellbook.notes.note import parse
 from spellbook.system.errors import InvalidInput
 from tests.helpers import leads
@@ -312,21 +311,21 @@ ENGLISH = (
 )  # fmt: skip
 def test_derived(text, tags, expected):
     """Tags come first, then identifiers in order, then names; at most eight are added."""
-    assert keywords.derived(text, tags, lambda _: 0, 20) == expected
+    assert derived_keywords(text, tags, lambda _: 0, 20) == expected
 
 
 def test_a_name_that_many_notes_have_is_no_keyword():
     """Common names are left out, and the rarest of the others comes first."""
     counts = {'"Anna"': 3, '"Lantern"': 21, '"Bob"': 0}
     text = "Then Anna gave it to Lantern, and Bob took it."
-    assert keywords.derived(text, [], lambda phrase: counts[phrase], 20) == ["Bob", "Anna"]
+    assert derived_keywords(text, [], lambda phrase: counts[phrase], 20) == ["Bob", "Anna"]
 
 
 @pytest.mark.parametrize("part", ["`", "[[", "a.b-", "Ab ", "```\n", "A-b/", "~~~ ", "https://", "[[a|", "[[a]", "`` "])
 def test_any_text_is_read_in_no_time(part):
     """Texts made to be slow are read in a second of CPU time or so."""
     began = time.process_time()
-    keywords.derived(part * (1_000_000 // len(part)), [], lambda _: 0, 20)
+    derived_keywords(part * (1_000_000 // len(part)), [], lambda _: 0, 20)
     assert time.process_time() - began < 10
 
 
