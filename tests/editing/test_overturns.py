@@ -67,7 +67,3 @@ def test_what_is_not_about_the_same_is_not_asked_about(vault, write_note):
         for text, named in NEARLY.items():
             done = book.memories.remember(text, force=True)
             assert [each["title"] for each in done.get("may_supersede", ())] == named, text
-
-
-OLD = "The staging database listens on port 5433 of the machine alder, and the backup is taken at noon every day."
-NEW = OLD.replace("5433", "6543")
