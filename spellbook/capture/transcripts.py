@@ -39,7 +39,7 @@ _ADDED = (  # how a text begins that a client adds in the person's name
 
 @dataclass(slots=True)
 class Exchange:
-    """A person's words, their time (UTC) and folder, and the last text of the answer; `notes.clean` adds the key."""
+    """A person's words, their time (UTC) and folder, and the last text of the answer; `run` adds the key."""
 
     prompt: str
     at: dt.datetime

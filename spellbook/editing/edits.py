@@ -324,40 +324,28 @@ def _leaves(node: yaml.Node) -> Iterator[yaml.Node]:
 
 def _edit_list(header: str, node: yaml.SequenceNode, old: list[object], value: list[object]) -> str | None:
     """Remove items of a list and append to it where nothing else was asked, else None."""
-    start, end = node.start_mark.index, node.end_mark.index
-    if any(not (isinstance(item, yaml.ScalarNode) and start <= item.start_mark.index < end) for item in node.value):
+    items, first, end = node.value, node.start_mark.index, node.end_mark.index
+    if any(not (isinstance(item, yaml.ScalarNode) and first <= item.start_mark.index < end) for item in items):
         return None  # nested values, or an alias, which has the marks of its anchor
     kept: list[int] = []
     for i, item in enumerate(old):
         if len(kept) < len(value) and same(item, value[len(kept)]):
             kept.append(i)
-    added = value[len(kept) :]
     if not kept:
         return None
-    stay = set(kept)
-    items = node.value
-    cuts: list[tuple[int, int, str]] = []  # replaced from the back, so that marks stay true
-    for i in range(len(items)):
-        if i in stay:
-            continue
-        if not node.flow_style:
-            start = _line_start(header, items[i].start_mark.index)
-            if i == 0 and header[start : items[i].start_mark.index].strip() != "-":
-                return None  # the first item shares its line with something
-            cuts.append((start, _line_end(header, items[i].end_mark.index), ""))
-        elif i < kept[-1]:
-            cuts.append((items[i].start_mark.index, items[i + 1].start_mark.index, ""))
-    last = items[kept[-1]]
-    if node.flow_style and last is not items[-1]:
-        cuts.append((last.end_mark.index, items[-1].end_mark.index, ""))
-    if added and node.flow_style:
-        cuts.append((last.end_mark.index, last.end_mark.index, "".join(f", {dump([item])[1:-1]}" for item in added)))
-    elif added and getattr(last, "style", None) in {"|", ">"}:
+    added, last = value[len(kept) :], items[kept[-1]]
+    if node.flow_style:
+        bounds = [*(item.start_mark.index for item in items), items[-1].end_mark.index]
+        text = "".join(header[bounds[i] : bounds[i + 1]] for i in kept[:-1])
+        text += header[last.start_mark.index : last.end_mark.index]
+        text += "".join(f", {dump([item])[1:-1]}" for item in added)
+        return header[: bounds[0]] + text + header[bounds[-1] :]
+    starts = [_line_start(header, item.start_mark.index) for item in items]
+    ends = [_line_end(header, item.end_mark.index) for item in items]
+    is_shared = header[starts[0] : items[0].start_mark.index].strip() != "-"  # the first item's line has more
+    if (is_shared and kept[0]) or (added and last.style in {"|", ">"}):
         return None
-    elif added:
-        line = _line_start(header, last.start_mark.index)
-        rest = re.compile(r"[^\r\n]*").match(header, last.end_mark.index)
-        at = rest.end() if rest else last.end_mark.index
-        indent = header[line : last.start_mark.index]
-        cuts.append((at, at, "".join(f"{newline(header)}{indent}{dump(item)}" for item in added)))
+    cuts = [(start, stop, "") for i, (start, stop) in enumerate(zip(starts, ends, strict=True)) if i not in kept]
+    indent, at = header[starts[kept[-1]] : last.start_mark.index], ends[kept[-1]]
+    cuts.append((at, at, "".join(f"{indent}{dump(item)}{newline(header)}" for item in added)))
     return links.replaced(header, sorted(cuts))

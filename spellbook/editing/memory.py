@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,11 +20,11 @@ from spellbook.notes import labels, links
 from spellbook.notes.dates import VALID
 from spellbook.notes.decisions import title as first_sentence
 from spellbook.notes.frontmatter import compose, known_key, load_value
-from spellbook.notes.markdown import heading_text, lines
+from spellbook.notes.markdown import heading_text, lines, literals
 from spellbook.notes.note import LEVELS, MOST_BYTES, blocks
 from spellbook.settings.limits import MOST_LINE, MOST_SOURCE
 from spellbook.system.errors import InvalidInput, MemoryNotFound
-from spellbook.text import credentials
+from spellbook.text import credentials, terms
 from spellbook.text.quoting import counted, flat
 from spellbook.text.stop_words import STOP_WORDS
 from spellbook.text.terms import estimate_tokens, is_short
@@ -59,7 +60,7 @@ _KEY = re.compile(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f][^:#\x00-\x1f]{0,79}")
 """A key that frontmatter can hold."""
 
 Labels = Literal["given", "derived"]
-"""The source of a memory's labels: its writer, or `editing.keywords`, from its tags and its text."""
+"""The source of a memory's labels: its writer, or `derived_keywords`, from its tags and its text."""
 
 LISTS = ("keywords", "questions", "tags")
 """Keys that hold texts."""
@@ -340,3 +341,86 @@ def replacing(chunks: Sequence[StoredChunk]) -> dict[str, Any]:
 def named(chunk: StoredChunk) -> dict[str, Any]:
     """Return a note's id and title, as an answer names it."""
     return {"id": chunk.note, "title": flat(chunk.title)}
+
+
+# -- keywords of a text without any: identifiers and rare names, never made-up questions
+
+_MOST_DERIVED = 8
+"""Identifiers and names that become keywords. By hand: keywords are embedded with the text."""
+
+_MOST_OF_TEXT = 20_000
+"""Letters of a text that are read."""
+_MOST_LETTERS = 60
+"""Letters of a keyword."""
+_MOST_COUNTED = 40
+"""Names of a text that are looked up in the vault, which takes a query each."""
+
+_NOT_PROSE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)|https?://\S+", re.S | re.M)
+_WIKILINK = re.compile(r"!?\[\[([^\[\]|#^\n]{1,200})[^\[\]\n]{0,200}\]\]")
+_LATIN = "A-Za-z\u00c0-\u024f"
+_TOKEN = re.compile(rf"(?<![{_LATIN}0-9_.])\.?[{_LATIN}][{_LATIN}0-9_]*(?:[-./][{_LATIN}0-9_]+)*(?:\+\+|#)?")
+_HUMP = re.compile(r"[a-z0-9][A-Z]")
+_FILE = re.compile(rf"(?:[{_LATIN}0-9_-]{{2,}}/)*[{_LATIN}0-9_-]{{2,}}\.[A-Za-z]{{1,5}}|\.[a-z]{{2,}}")
+_NAME = re.compile(rf"[{_LATIN}]{{2,}}(?:-[{_LATIN}]+)*")
+_OPENS = frozenset(".!?:;•*>|\"'“‘([-#")
+_CJK = re.compile(f"[{terms.HANGUL}{terms.HAN_KANA}]")
+_DATES = frozenset({*calendar.day_name, *calendar.month_name})
+_SHOUTED = frozenset({"OK", "TODO", "NOTE", "FIXME", "AND", "OR", "NOT"})
+
+
+def derived_keywords(text: str, tags: Sequence[str], frequency: Callable[[str], int], most_chunks: int) -> list[str]:
+    """
+    Return keywords for a text: `tags`, then at most `_MOST_DERIVED` identifiers and rare names of it, no secrets.
+
+    Identifiers come first, in order: inline code, wikilinks, `useState`, `v1.2`, `GPT-4`, `config.toml`, `JWT`. Names
+    are capitalised words within sentences that at most `most_chunks` chunks have, by `frequency`, the rarest first.
+    """
+    text = _NOT_PROSE.sub(" ", credentials.masked(text[:_MOST_OF_TEXT]))
+    spans = list(literals(text))
+    candidates = [(start, text[start:end].strip("` ")) for start, end in spans]
+    for start, end in reversed(spans):
+        text = text[:start] + " " * (end - start) + text[end:]
+    candidates += [(link.start(), link[1].rpartition("/")[2].strip()) for link in _WIKILINK.finditer(text)]
+    text = _WIKILINK.sub(lambda link: " " * len(link[0]), text)
+    is_shouted = sum(map(str.isupper, text)) > sum(map(str.islower, text)) and not _CJK.search(text)
+    candidates += [(token.start(), token[0]) for token in _TOKEN.finditer(text) if _is_identifier(token[0], is_shouted)]
+    identifiers = dict.fromkeys(word for _, word in sorted(candidates) if _is_keyword(word))
+    known = {word.casefold() for word in (*tags, *identifiers)}
+    names = [name for name in dict.fromkeys(_names(text)) if name.casefold() not in known][:_MOST_COUNTED]
+    counts = {name: frequency(str(terms.phrase(name))) for name in names}
+    rare = sorted((name for name in names if counts[name] <= most_chunks), key=lambda name: counts[name])
+    return list(dict.fromkeys([*tags, *[*(word for word in identifiers if word not in tags), *rare][:_MOST_DERIVED]]))
+
+
+def _is_keyword(text: str) -> bool:
+    return len(text) <= _MOST_LETTERS and "\n" not in text and any(map(str.isalpha, text))
+
+
+def _is_identifier(token: str, is_shouted: bool) -> bool:
+    if token.endswith(("++", "#")) or "_" in token.strip("_") or _FILE.fullmatch(token):
+        return True
+    if _HUMP.search(token) or any(map(str.isdigit, token)):
+        return len(token) > 1
+    return token.isupper() and len(token) > 1 and not is_shouted and token not in _SHOUTED
+
+
+def _names(text: str) -> list[str]:
+    """Return the capitalised words within sentences, those that follow each other as one name, in order."""
+    names: list[str] = []
+    for line in text.split("\n"):
+        if line.lstrip().startswith("#"):
+            continue  # words of headings are often capitalised
+        # Where letters have no case, a capitalised word is a name wherever it stands.
+        is_cjk = bool(_CJK.search(line))
+        last = -2
+        for word in _NAME.finditer(line):
+            before = line[: word.start()].rstrip()
+            is_first = not before or before[-1] in _OPENS
+            if not (word[0][0].isupper() and word[0][1:].islower()) or (is_first and not is_cjk) or word[0] in _DATES:
+                continue
+            if last == word.start() - 1 and line[last] == " " and names[-1].count(" ") < 2:
+                names[-1] += f" {word[0]}"
+            else:
+                names.append(word[0])
+            last = word.end()
+    return names

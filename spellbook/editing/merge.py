@@ -1,34 +1,127 @@
 """
-Merge two similar notes. The older keeps id and path; the other goes to the trash with a pointer to it.
+Merge two similar notes, without losing a sentence. The older keeps id and path; the other goes to the trash.
 
-Links to the other are redirected. Nothing is written unless `apply` is set, and never while the two contradict each
-other and `keep` is empty.
+The text of the first note stays. Sentences, list items and blocks that only the other note has go to the end of the
+section of the same heading, and links to the other are redirected. Where the two differ in numbers or in a "not", both
+are shown, and nothing is written while `keep` is empty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate, chain, pairwise
 from typing import Literal
 
-from spellbook.editing import combine, edits
-from spellbook.editing.combine import ChangedPair
+from spellbook.editing import edits
 from spellbook.editing.moves import Relinking
 from spellbook.editing.relink import Shift, mend, unlink
 from spellbook.editing.revise import date_of_change, embed_note
-from spellbook.index import sync
+from spellbook.editing.threeway import LISTS, as_list, unite
+from spellbook.index import privacy, sync
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import fold, instant
 from spellbook.index.lookup import resolve
 from spellbook.index.opened import Index
-from spellbook.notes.links import Files, Link, key
-from spellbook.notes.note import Note, parse
+from spellbook.notes import links
+from spellbook.notes.frontmatter import load_value
+from spellbook.notes.links import Files, Link
+from spellbook.notes.note import MERGED, Block, Note, lines, newline, parse, replaced
+from spellbook.notes.splitter import sentences
 from spellbook.system.errors import Conflict, InvalidInput
-from spellbook.text.diff import unified
+from spellbook.text.diff import contradiction, unified
+from spellbook.text.unicode import composed
 from spellbook.vault.folder import digest
 
 Keep = Literal["", "a", "b", "both"]
 """Which note's sentences stand where the two contradict, by the order in which they were named."""
+
+Take = Literal["", "first", "other", "both"]
+"""Which note's sentence stands where two contradict: one note's, or both; "" is not decided yet, and shows both."""
+
+_Path = tuple[str, ...]
+"""A section by its heading and those above it, without case; () is above the first heading."""
+
+_OWN = {*LISTS, "importance", "id", "created", "updated", "modified", "title", MERGED}
+_MARKER = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
+_TEXT_BELOW = re.compile(r"[ \t]*(?:\r\n|\r|\n)[ \t]*[^\s]")
+_EDGES = " .。!?！？"
+_ENDED = re.compile(r"[.!?…。！？:;][\"'”’»)\]*_]*$")
+
+_COMMON = 200
+"""A word that more units hold says nothing about which two belong together."""
+
+_LEAST_ALIKE = 0.5
+"""Share of the shorter unit's words that two units must have in common to be compared. By hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedPair:
+    """Two sentences that contradict each other; `parts` are the pairs of words in which they differ."""
+
+    first: str
+    other: str
+    parts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The text of the joined note, the sentences `added` to the first note, and the contradictions (`changed`)."""
+
+    text: str
+    added: tuple[str, ...]
+    changed: tuple[ChangedPair, ...]
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """A sentence, an item of a list, or a whole block, from character `start` to `end` of a note's text."""
+
+    start: int
+    end: int
+    text: str
+    kind: Literal["sentence", "item", "block"]
+    block: int
+    section: _Path
+
+    @property
+    def bare(self) -> str:
+        """Its text without the mark of an item."""
+        return _MARKER.sub("", self.text, count=1) if self.kind == "item" else self.text
+
+    @cached_property
+    def wording(self) -> str:
+        """Its text to compare: without case, line breaks and the mark at its end; of code, to the letter."""
+        text = composed(self.bare)
+        if self.kind == "block":
+            return "\n".join(line.rstrip() for line in lines(text))
+        return " ".join(text.casefold().split()).strip(_EDGES)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The words of its wording."""
+        return frozenset(self.wording.split())
+
+
+@dataclass(slots=True)
+class _NoteUnits:
+    """A note as units in order, the end of each block, the last block of each section, and the headings as written."""
+
+    units: list[_Unit] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    last: dict[_Path, int] = field(default_factory=dict)
+    headings: dict[_Path, str] = field(default_factory=dict)
+
+    def end_below(self, path: _Path) -> int:
+        """Return the last block of a section with its subsections, else of the nearest section above it."""
+        for depth in range(len(path), 0, -1):
+            if below := [block for section, block in self.last.items() if section[:depth] == path[:depth]]:
+                return max(below)
+        return len(self.ends) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +169,15 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
         raise InvalidInput(f"{a!r:.200} and {b!r:.200} are one note, {named[0].chunk.path}.", "Name two notes.")
     first, other = sorted(named, key=lambda side: side.since)
     swapped = first is not named[0]
-    take: dict[Keep, combine.Take] = {"a": "other" if swapped else "first", "b": "first" if swapped else "other"}
+    take: dict[Keep, Take] = {"a": "other" if swapped else "first", "b": "first" if swapped else "other"}
     shift = _plan_shift(index, first.note, other.note)
     here, there = (_unlink(side.note, shift, first.chunk.path) for side in (first, other))
     here = _mend_links(here, first.chunk.path, shift)
     # Read as if it lay where the first does, so that its relative links lead where they led.
     there = _mend_links(parse(first.chunk.path, there.encode()), other.chunk.path, shift)
-    joined = combine.join(here, there, take.get(keep, "both" if keep else ""))
+    joined = join(here, there, take.get(keep, "both" if keep else ""))
     linking = _plan_linking(index, first.chunk.path, other.chunk.path, shift)
-    wanted, differs = combine.metadata(here, parse(other.chunk.path, there.encode()))
+    wanted, differs = metadata(here, parse(other.chunk.path, there.encode()))
     text = edits.with_meta(parse(here.path, here.encode(joined.text)), {**wanted, **date_of_change(here)})
     done = Merged(
         id=first.chunk.note,
@@ -130,7 +223,7 @@ def _plan_shift(index: Index, first: Note, other: Note) -> Shift:
     """Return where links lead before and after the merge. `first` then has the text of `other` and all its names."""
     files, aliases = index.vault.files(), index.catalog.links.aliases()
     named = {name: first.path if path == other.path else path for name, path in aliases.items()}
-    for name in combine.metadata(first, other)[0].get("aliases", ()):  # type: ignore[attr-defined]
+    for name in metadata(first, other)[0].get("aliases", ()):  # type: ignore[attr-defined]
         named.setdefault(fold(name), first.path)
     return Shift(
         Files(files, aliases), Files((path for path in files if path != other.path), named), {other.path: first.path}
@@ -156,7 +249,7 @@ def _unlink(note: Note, shift: Shift, home: str) -> Note:
 def _plan_linking(index: Index, first: str, other: str, shift: Shift) -> Relinking:
     """Plan the other notes that link to the one at `other`."""
     planned = Relinking(index.vault)
-    for path in {link.source for link in index.catalog.links.to({key(other)})} - {first, other}:
+    for path in {link.source for link in index.catalog.links.to({links.key(other)})} - {first, other}:
         planned.plan(path, path, lambda note: mend(note, note.path, shift))
     return planned
 
@@ -171,3 +264,195 @@ def _point_to(note: Note, id: str) -> str:
         return edits.with_meta(note, {"merged_into": id})
     except (Conflict, InvalidInput):
         return note.text
+
+
+# -- texts
+
+
+def join(first: Note, other: Note, take: Take = "") -> Joined:
+    """Return the first note's text with the other's additional sentences, each in its section. Raises Conflict."""
+    here, there = _page(first), _page(other)
+    known = {unit.wording for unit in here.units}
+    wanted = known | {unit.wording for unit in there.units}
+    holding: dict[str, list[_Unit]] = defaultdict(list)
+    for unit in here.units:
+        for word in unit.words:
+            holding[word].append(unit)
+    new: dict[_Path, list[_Unit]] = defaultdict(list)
+    instead: dict[tuple[int, int], str] = {}
+    added: list[str] = []
+    changed: list[ChangedPair] = []
+    for unit in there.units:
+        if unit.wording in known:
+            continue
+        holders = (holding[word] for word in unit.words if 0 < len(holding[word]) <= _COMMON)
+        contrary, parts = _contrary(unit, {near.start: near for near in chain(*holders)})
+        if contrary:
+            changed.append(ChangedPair(contrary.bare, unit.bare, parts))
+            if take == "first":
+                wanted.discard(unit.wording)
+                continue
+        known.add(unit.wording)
+        added.append(unit.bare)
+        if contrary and take == "other" and (place := (contrary.start, contrary.end)) not in instead:
+            instead[place] = contrary.text.removesuffix(contrary.bare) + unit.bare
+            wanted.discard(contrary.wording)
+        else:
+            new[unit.section].append(unit)
+    text = _inserted(first, here, there, new, instead)
+    after = parse(first.path, first.encode(text))
+    if after.body_at != first.body_at or not wanted <= {unit.wording for unit in _page(after).units}:
+        raise Conflict(
+            f"{first.path}: the two notes cannot be joined so that both still read as they did.",
+            "Close every code fence and HTML comment in them, or join them by hand; nothing was changed.",
+        )
+    return Joined(text, tuple(added), tuple(changed))
+
+
+def _contrary(unit: _Unit, near: Mapping[int, _Unit]) -> tuple[_Unit | None, tuple[tuple[str, str], ...]]:
+    """Return the unit near to `unit`, by its start, that it contradicts with the fewest differences, and these."""
+    best: tuple[_Unit | None, tuple[tuple[str, str], ...]] = (None, ())
+    for _, candidate in sorted(near.items()):
+        if len(unit.words & candidate.words) >= max(1, _LEAST_ALIKE * min(len(unit.words), len(candidate.words))):
+            parts = contradiction(candidate.bare, unit.bare)
+            if parts and (best[0] is None or len(parts) < len(best[1])):
+                best = candidate, parts
+    return best
+
+
+def _inserted(
+    note: Note,
+    here: _NoteUnits,
+    there: _NoteUnits,
+    new: dict[_Path, list[_Unit]],
+    instead: dict[tuple[int, int], str],
+) -> str:
+    """
+    Return a note's text with some units replaced, and the `new` ones at the end of their sections.
+
+    A section that only the other note has follows its parent, if it has new text or none at all.
+    """
+    end_of_line = newline(note.text)
+    full, fresh = (
+        {section[:depth] for section in sections for depth in range(1, len(section) + 1)}
+        for sections in ([unit.section for unit in there.units], [*new])
+    )
+    inserted: dict[int, list[str]] = defaultdict(list)
+    for path in ((), *there.headings):
+        is_missing = bool(path) and path not in here.headings
+        texts = [there.headings[path]] if is_missing and (path in fresh or path not in full) else []
+        texts += [_joined_units(new[path])] if path in new else []
+        if texts:
+            block = here.last[path] if path in here.last else here.end_below(path) if path else -1
+            inserted[block].append("\n\n".join(texts))
+    changes = [(start, end, text) for (start, end), text in instead.items()]
+    above = ""
+    for block, texts in inserted.items():
+        text = re.sub(r"\r\n|\r|\n", end_of_line, "\n\n".join(texts))
+        if block < 0:
+            above = text
+            continue
+        at = here.ends[block]
+        # A block that follows without a blank line would run into the new text.
+        gap = end_of_line if _TEXT_BELOW.match(note.text, at) else ""
+        changes.append((at, at, f"{end_of_line * 2}{text}{gap}"))
+    result = replaced(note.text, sorted(changes))
+    if above:
+        rest = result[note.body_at :].lstrip("\r\n")
+        at = len(result) - len(rest)
+        result = result[:at] + above + end_of_line * (2 if rest.strip() else 1) + rest
+    return result
+
+
+def _joined_units(units: Sequence[_Unit]) -> str:
+    """Return units as blocks; units from one block of the other note stay one block."""
+    text = units[0].text
+    for before, unit in pairwise(units):
+        is_same = before.block == unit.block
+        is_prose = unit.kind == "sentence" and _ENDED.search(before.text)
+        text += "\n" if is_same and unit.kind == "item" else " " if is_same and is_prose else "\n\n"
+        text += unit.text
+    return text
+
+
+def _page(note: Note) -> _NoteUnits:
+    source = note.body_lines
+    offsets = [*accumulate(map(len, source), initial=note.body_at)]
+    page = _NoteUnits()
+    stack: list[tuple[int, str]] = []
+    has_title = False
+    for block in _all_blocks(note, source):
+        start = offsets[block.start]
+        text = note.text[start : offsets[block.end]].rstrip()
+        if block.kind == "heading" and block.level == 1 and not stack and not has_title:
+            has_title = True
+        elif block.kind == "heading":
+            stack = [pair for pair in stack if pair[0] < block.level] + [(block.level, fold(block.text))]
+            page.headings.setdefault(tuple(name for _, name in stack), text)
+        path = tuple(name for _, name in stack)
+        number = len(page.ends)
+        page.ends.append(start + len(text))
+        page.last[path] = number
+        items = [offsets[line] - start for line in block.items]
+        page.units += (
+            _Unit(start + a, start + b, text[a:b], kind, number, path) for a, b, kind in _spans(block, text, items)
+        )
+    return page
+
+
+def _spans(
+    block: Block, text: str, items: Sequence[int]
+) -> Iterator[tuple[int, int, Literal["sentence", "item", "block"]]]:
+    """Yield where the units of a block stand in its text, whose items begin at `items`."""
+    if block.kind == "paragraph":
+        yield from ((a, b, "sentence") for a, b in sentences(text))
+    elif block.kind.endswith("_list"):
+        for a, b in zip(items, [*items[1:], len(text)], strict=True):
+            yield a, a + len(text[a:b].rstrip()), "item"
+    elif block.kind not in {"heading", "hr"}:
+        yield 0, len(text), "block"
+
+
+def _all_blocks(note: Note, source: Sequence[str]) -> Iterator[Block]:
+    """Yield the note's blocks, and as blocks the lines that are in none: definitions of links."""
+    at = 0
+    for block in (*note.blocks, Block("", len(source), len(source))):
+        written = [i for i in range(at, block.start) if source[i].strip()]
+        if written:
+            yield Block("references", written[0], written[-1] + 1)
+        if block.end > block.start:
+            yield block
+        at = max(at, block.end)
+
+
+def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tuple[object, object]]]:
+    """
+    Return keys to set in the first note's frontmatter, and values of both where they differ and the first one stays.
+
+    Lists and entities are united, importance is the higher, `created` the older; privacy and trust are as `privacy`
+    rules; missing keys are added. The other's ids, path and title stay as pointers.
+    """
+    wanted: dict[str, object] = {}
+    stays: dict[str, tuple[object, object]] = {}
+    theirs = dict(other.meta)
+    if other.own_title and fold(other.own_title) != fold(first.title):
+        theirs["aliases"] = [*as_list(theirs.get("aliases"), LISTS["aliases"]), other.own_title]
+    for key in LISTS:
+        if (both := unite(key, None, first.meta.get(key), theirs.get(key))) is not first.meta.get(key):
+            wanted[key] = both
+    if "importance" in other.meta and other.importance > first.importance:
+        wanted["importance"] = other.meta["importance"]
+    if (instant(other.created) or math.inf) < (instant(first.created) or math.inf):
+        wanted["created"] = load_value(str(other.created))
+    for key, value in theirs.items():
+        if key in _OWN or fold(key) in privacy.RULED:
+            continue
+        if key not in first.meta:
+            wanted[key] = value
+        elif first.meta[key] != value:
+            stays[key] = first.meta[key], value
+    wanted |= privacy.needed({**first.meta, **wanted}, first.meta, other.meta)
+    names = [*filter(None, [other.declared_id]), other.path.removesuffix(".md"), *other.merged]
+    if new := [name for name in dict.fromkeys(names) if name not in first.merged]:
+        wanted[MERGED] = [*first.merged, *new]
+    return wanted, stays

@@ -12,8 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spellbook.editing.canvas import mend_cards
-from spellbook.editing.relink import Mended, Shift, mend
+from spellbook.editing.relink import Mended, Shift, mend, mend_cards
 from spellbook.index import sync
 from spellbook.index.lookup import bare, named
 from spellbook.index.opened import Index

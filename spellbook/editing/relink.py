@@ -1,24 +1,25 @@
 """
 Rewrite links so that they lead to the same file after files were moved, and change nothing else. Pure.
 
+Links are those of notes, and those of Obsidian's canvases, to files and in text cards.
 Each new text is parsed again; if it does not read as planned, the links stay as they are.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from spellbook.notes.links import By, Files, Link, Reached, find, replaced, retargeted, spelled
+from spellbook.notes.links import By, Files, Link, Reached, destination, find, replaced, retargeted, spelled
 from spellbook.notes.note import Note, parse
+from spellbook.system.errors import UnreadableNote
+from spellbook.text.unicode import is_whole
 
 _WIKI_END = re.compile(r"[ \t]*(?:\\?\|(?P<shown>[^\r\n]*?))?\]\]")
-_INLINE_END = re.compile(
-    r"""(?:\?[^\s>)]*)?>?(?:\s+(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?\s*\)"""
-)
-_BRACKET = re.compile(r"\\.|[\[\]]", re.S)
-_MOST_LABEL = 1_000  # letters of a link's words, and before them in its paragraph
+# A quote within a string of JSON has a backslash in front of it, a key has none.
+_VALUE = re.compile(r'(?<!\\)"(file|background|text)"\s*:\s*("(?:[^"\\]|\\.)*+")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,8 @@ def unlink(note: Note, is_own: Callable[[Link], bool]) -> str:
     """
     Return `note`'s text without its links to itself, which `is_own` recognises; the shown words stay.
 
-    A link to a heading or block keeps that alone. A definition leads to the top of its page. A link stays if the other
-    links would be read differently without it.
+    A link to a heading or block keeps that alone. A Markdown link leads to the top of its page. A link stays if the
+    other links would be read differently without it.
     """
     own = [number for number, link in enumerate(find(note)) if is_own(link)]
     for number in reversed(own):
@@ -107,27 +108,40 @@ def _removal_of(text: str, link: Link) -> tuple[int, int, str]:
         is_bare = link.style == "bare"
         ends = (link.start, link.end) if is_bare else (text.rindex("[[", 0, link.start), text.index("]]", link.end) + 2)
         return *ends, ""
-    if not link.is_markdown:
-        end = _WIKI_END.match(text, link.end)
-        if end is None or link.fragment:
-            return link.start, link.end, ""
-        start = text.rindex("[[", 0, link.start)
-        return start - (text[start - 1 : start] == "!"), end.end(), end["shown"] or text[link.start : link.end]
-    label, end = _label(text, link.start), _INLINE_END.match(text, link.end)
-    if label is None or end is None or link.fragment:
-        return link.start, link.end, "" if link.fragment else "#"
-    start = label[0] - 1
-    return start - (text[start - 1 : start] == "!"), end.end(), text[slice(*label)]
+    end = _WIKI_END.match(text, link.end)
+    if link.is_markdown or link.fragment or end is None:
+        return link.start, link.end, "#" if link.is_markdown and not link.fragment else ""
+    start = text.rindex("[[", 0, link.start)
+    return start - (text[start - 1 : start] == "!"), end.end(), end["shown"] or text[link.start : link.end]
 
 
-def _label(text: str, at: int) -> tuple[int, int] | None:
-    """Return where the words between `[` and `](` stand, before the destination at `at`; None for a definition."""
-    close = text.rfind("](", max(0, at - _MOST_LABEL), at)
-    if close < 0 or text[close + 2 : at].strip(" \t\r\n<"):
-        return None
-    depth, block = 0, max(text.rfind("\n\n", 0, close), close - _MOST_LABEL, 0)
-    for bracket in reversed([match for match in _BRACKET.finditer(text, block, close + 1) if len(match[0]) == 1]):
-        depth += 1 if bracket[0] == "]" else -1
-        if depth == 0:
-            return bracket.end(), close
-    return None
+# -- canvases
+
+
+def cards(path: str, text: str) -> Iterator[tuple[re.Match[str], int, Note]]:
+    """Yield the texts and files of a canvas, each with its line and as a note. Raises UnreadableNote if not JSON."""
+    try:
+        json.loads(text.lstrip("\ufeff").strip() or "null")
+    except (ValueError, RecursionError) as error:
+        raise UnreadableNote("it is not valid JSON; its links are as they were") from error
+    line, at = 1, 0
+    for match in _VALUE.finditer(text):
+        line, at = line + text.count("\n", at, match.start()), match.start()
+        value = json.loads(match[2])
+        if is_whole(value) and (match[1] != "text" or "[" in value):
+            markdown = value if match[1] == "text" else f"[file]({destination(f'/{value}')})"
+            yield match, line, parse(path, markdown.encode())
+
+
+def mend_cards(path: str, text: str, mend: Callable[[Note], Mended]) -> Mended:
+    """Rewrite the links of a canvas as `mend` does those of a note; raise as `cards` does."""
+    changes, left, count = [], [], 0
+    for match, line, note in cards(path, text):
+        done = mend(note)
+        left += [replace(link, line=line) for link in done.left]
+        count += done.count
+        if done.count:
+            is_text = match[1] == "text"
+            new = done.text if is_text else find(parse(path, done.text.encode()))[0].target[1:]
+            changes.append((*match.span(2), json.dumps(new, ensure_ascii="\\u" in match[2])))
+    return Mended(replaced(text, changes), count, tuple(left))

@@ -3,6 +3,9 @@ Merge two changed versions of one note with a known common version, for git's me
 
 Frontmatter is merged key by key, the text section by section and block by block. Where both sides changed the same
 place, both stay: ours in its place, theirs in a callout below that names the side. No conflict marker is written.
+
+Of labels, lists are united. The older time of making, the newer change and the higher importance hold. The text is as
+private and as untrusted as `privacy` rules. For every other key our value stays.
 """
 
 from __future__ import annotations
@@ -14,17 +17,26 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
-from spellbook.editing import merged_labels
 from spellbook.editing.edits import same, with_meta
 from spellbook.index import privacy
-from spellbook.index.filters import fold
+from spellbook.index.filters import fold, instant
 from spellbook.notes.chunks import tops
 from spellbook.notes.frontmatter import compose, dump
 from spellbook.notes.note import MERGED, Note, blocks, lines, newline, parse
+from spellbook.notes.relations import RELATIONS
 from spellbook.notes.splitter import sentences
 from spellbook.system.errors import Conflict, InvalidInput
 from spellbook.text.diff import changed_spans, weave, woven
 from spellbook.text.quoting import one_line
+
+LISTS = {
+    **{"keywords": r",", "questions": r"\n", "tags": r"[,\s]+", "aliases": r",", "entities": r","},
+    **dict.fromkeys(RELATIONS, r"\n"),
+}
+"""Keys that hold lists, each with what stands between the items of one that is written as a text."""
+
+RULED = {"id", "created", "date", "updated", "modified", "importance", *LISTS, *privacy.RULED}
+"""Keys for which a rule chooses one value or unites both, so that the other value need not be shown."""
 
 _DELETED = ("{} 쪽에서는 지움", "deleted by {}")
 """Text of a callout where one side deleted a passage, in Korean and in English."""
@@ -103,7 +115,7 @@ def _guard(header: str, ours: Note, theirs: Note, draft: _MergeDraft) -> str:
     """Return the merged frontmatter, as private as the more private side and as untrusted as the less trusted one."""
     note = parse(ours.path, header.encode())
     try:
-        return merged_labels.guard(note, ours, theirs)
+        return guard(note, ours, theirs)
     except (Conflict, InvalidInput):  # it has a fault: what can be read of it is written anew
         draft.put_header_above(0, header)
         wanted = privacy.needed(note.meta, ours.meta, theirs.meta)
@@ -121,15 +133,64 @@ def _merge_values(base: Note, ours: Note, theirs: Note) -> tuple[dict[str, Any],
         if same(here, was) or here is None:
             changes[key] = there
         elif there is not None:
-            value = merged_labels.choose(key, was, ours, theirs)
+            value = choose(key, was, ours, theirs)
             if not same(value, here):
                 changes[key] = value
-            elif key not in merged_labels.RULED and not (isinstance(here, list) and isinstance(there, list)):
+            elif key not in RULED and not (isinstance(here, list) and isinstance(there, list)):
                 aside[key] = there
     ids = [note.declared_id for note in (ours, theirs)]
     if all(ids) and ids[0] != ids[1]:
         changes[MERGED] = list(dict.fromkeys([*ours.merged, *theirs.merged, str(ids[1])]))
     return changes, aside
+
+
+def as_list(value: object, split: str) -> list[Any]:
+    """Return the items of a list, of a text with `split` between them, or of a single value."""
+    if isinstance(value, str):
+        return [part.strip() for part in re.split(split, value) if part.strip()]
+    return [] if value is None else list(value) if isinstance(value, list) else [value]
+
+
+def unite(key: str, was: object, ours: object, theirs: object) -> Any:
+    """
+    Return the items of two lists under `key`, ours first, without items that one side removed from the list `was`.
+
+    Items are compared by name, without case. Our value is returned as it is if it has all of them.
+    """
+    before, here, there = (
+        {_name(item): item for item in reversed(as_list(value, LISTS.get(key, r"\n"))) if item != ""}
+        for value in (was, ours, theirs)
+    )
+    gone = before.keys() - (here.keys() & there.keys())
+    new = {name: item for name, item in reversed(there.items()) if name not in here.keys() | gone}
+    if not new and not gone & here.keys():
+        return ours
+    kept = [item for item in as_list(ours, LISTS.get(key, r"\n")) if _name(item) not in gone]
+    return [*kept, *new.values()]
+
+
+def choose(key: str, was: object, ours: Note, theirs: Note) -> Any:
+    """Return the value of a key that both notes have, and that `was` before; ours where no rule holds."""
+    here, there = ours.meta[key], theirs.meta[key]
+    if key in LISTS or (isinstance(here, list) and isinstance(there, list)):
+        return unite(key, was, here, there)
+    if key == "importance":
+        return here if ours.importance >= theirs.importance else there
+    times = [instant(str(value)) for value in (here, there)]
+    if key in {"created", "date", "updated", "modified"} and None not in times:
+        is_ours = times[0] == times[1] or (times[0] < times[1]) is (key in {"created", "date"})  # type: ignore[operator]
+        return here if is_ours else there
+    return here
+
+
+def guard(note: Note, *parts: Note) -> str:
+    """Return a note's text as private and untrusted as the extreme of `parts`. Raises InvalidInput, Conflict."""
+    wanted = privacy.needed(note.meta, *(part.meta for part in parts))
+    return with_meta(note, wanted) if wanted else note.text
+
+
+def _name(item: object) -> str:
+    return fold(item["name"] if isinstance(item, Mapping) and "name" in item else item)
 
 
 # -- text

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from spellbook.editing import edits, merged_labels, moves
+from spellbook.editing import edits, moves, threeway
 from spellbook.editing.revise import embed_note
 from spellbook.index import sync
 from spellbook.index.filters import instant
@@ -261,7 +261,7 @@ def _merge(path: str, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
         return None
     note = parse(path, notes[0].encode(text))
     try:
-        return note.encode(merged_labels.guard(note, *notes[1:]))
+        return note.encode(threeway.guard(note, *notes[1:]))
     except (Conflict, InvalidInput):
         return None
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
-from spellbook.editing import keywords, memory
+from spellbook.editing import memory
 from spellbook.editing.memory import Findings, Labels, Memory
 from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.embed_queue import Row
@@ -238,7 +238,7 @@ def _label(index: Index, checked: Memory) -> Memory:
     first = list(checked.meta.get("tags") or ())
     if checked.meta["category"] == DECISION:
         first += filter(None, map(str.strip, re.split(r"[:/]", checked.meta["topic"])))
-    words = keywords.derived(checked.text, first, index.catalog.frequency, rare)
+    words = memory.derived_keywords(checked.text, first, index.catalog.frequency, rare)
     return replace(checked, meta={**checked.meta, **({"keywords": words} if words else {})})
 
 

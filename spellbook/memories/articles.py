@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import glob
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
-from spellbook.archive.pages import fetch, safe, urls
+from spellbook.archive.pages import fetch, html, safe, urls
 from spellbook.archive.pages import source as pages
+from spellbook.archive.pages.source import ArticlePage
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions, fold
-from spellbook.memories.article_labels import ArticleLabels, categories_of, header, labels_of, refuse_secrets
 from spellbook.memories.opened import Opened
 from spellbook.notes import articles as form
+from spellbook.notes import labels as written
 from spellbook.notes.articles import CATEGORY
 from spellbook.notes.labels import texts
 from spellbook.search import newest
@@ -26,6 +31,7 @@ from spellbook.search.question import Answer
 from spellbook.settings.limits import MOST_URL
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, SpellbookError, StorageError
+from spellbook.text import credentials
 from spellbook.text.quoting import exact, flat, one_line
 from spellbook.text.unicode import door
 
@@ -40,6 +46,24 @@ _PATIENCE = 60.0
 """Seconds to wait for another program that saves an article."""
 _MOST_CATEGORIES = 50
 """Categories that are listed."""
+_KEYS = ("summary", "keywords", "tags", "title", "author", "published")
+_MOST_NAMES = 10  # categories of an article
+_MOST_NAME = 60  # letters of a category
+_MOST_LABELS = 50  # keywords, and tags
+_MOST_SUMMARY = 2_000  # letters
+_MOST_LINE = 300  # letters of a title, an author, a keyword
+
+
+@dataclass(frozen=True, slots=True)
+class ArticleLabels:
+    """Labels that the caller gives to an article; missing ones are taken from the page."""
+
+    summary: str = ""
+    keywords: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    title: str = ""
+    author: str = ""
+    published: str = ""
 
 
 @door()
@@ -65,12 +89,12 @@ class Articles(Opened):
         work before anything is written. Raises InvalidInput (no category, no article text, a secret unless `force`),
         FetchError, PermissionDenied and StorageError.
         """
-        names, labels, source = categories_of(categories), labels_of(metadata), source.strip()
+        names, labels, source = _categories_of(categories), _labels_of(metadata), source.strip()
         is_url = bool(ADDRESS.match(source))
         is_one = is_url or not text  # one address or file, one article
         address = _address(source, is_url=is_url, is_text=bool(text), files=files)
         own_words = {"source": source, "summary": labels.summary, "keywords": labels.keywords, "tags": labels.tags}
-        refuse_secrets(own_words, "", force)
+        _refuse_secrets(own_words, "", force)
         if is_one and (there := self._saved_from(address)):
             return self._again(there, names, labels)
         reading = partial(step, f"reading {one_line(address)}", 0, 2) if step else None
@@ -82,9 +106,9 @@ class Articles(Opened):
         if step:
             step("writing", 1, 2)
         own = (page.canonical or urls.normalized(page.url)) if is_url else address
-        meta = header(page, names, labels, own, address, is_read=not text)
+        meta = _header(page, names, labels, own, address, is_read=not text)
         # Whoever knows its address can read it: a key in a page of the public web is no secret of the person's.
-        refuse_secrets({**meta, "summary": labels.summary}, "" if is_url and not text else page.markdown, force)
+        _refuse_secrets({**meta, "summary": labels.summary}, "" if is_url and not text else page.markdown, force)
         chunk = {"text": form.composed(safe.safe(labels.summary), page.markdown), "metadata": meta}
         busy = StorageError("Another program is saving an article.", "Try again in a moment; nothing was written.")
         # Of two that save one address at the same time, the second finds what the first has written.
@@ -208,3 +232,89 @@ def _filter(category: str) -> dict[str, object]:
 def _united(there: Sequence[str], new: Sequence[str]) -> list[str]:
     known = {fold(label) for label in there}
     return [*there, *(label for label in new if fold(label) not in known)]
+
+
+# -- labels
+
+
+def _categories_of(categories: Sequence[str]) -> list[str]:
+    """Return the categories of an article. Raises InvalidInput if there are none, or too many."""
+    given = written.listed(categories)
+    lines = filter(None, (safe.line(category, 1_000) for category in reversed(given)))
+    names = list({fold(name): name for name in lines}.values())[::-1]
+    wrong = next((name for name in names if len(name) > _MOST_NAME), "")
+    if not 1 <= len(names) <= _MOST_NAMES or wrong:
+        what = f"The category {wrong[:_MOST_NAME]!r}… is too long." if wrong else f"There are {len(names)} categories."
+        raise InvalidInput(what, f"Give 1 to {_MOST_NAMES}, of at most {_MOST_NAME} letters; nothing was written.")
+    return names
+
+
+def _labels_of(metadata: object) -> ArticleLabels:
+    """Return the caller's labels of an article. Raises InvalidInput."""
+    if metadata is None:
+        return ArticleLabels()
+    if not isinstance(metadata, Mapping):
+        raise InvalidInput("metadata must be an object.", f"Its keys are {', '.join(_KEYS)}.")
+    if unknown := [str(key) for key in metadata if key not in _KEYS]:
+        named = f"metadata.{one_line(unknown[0][:60])} is not a key of an article."
+        raise InvalidInput(named, f"Keys are {', '.join(_KEYS)}; nothing was written.")
+    labels: dict[str, Any] = {}
+    for key, value in metadata.items():
+        if key in {"keywords", "tags"}:
+            listed = (written.tags if key == "tags" else written.listed)(value or ())
+            if not isinstance(listed, Sequence) or not all(isinstance(word, str) for word in listed):
+                raise InvalidInput(f"metadata.{key} must be a list of texts.", 'For example ["theme park", "9.81"].')
+            words = [safe.line(word, _MOST_LINE) for word in listed]
+            labels[key] = tuple(dict.fromkeys(filter(None, words)))
+            if len(labels[key]) > _MOST_LABELS:
+                raise InvalidInput(f"metadata.{key} has {len(labels[key]):,} entries.", f"Give at most {_MOST_LABELS}.")
+        else:
+            text, is_summary = str(value or ""), key == "summary"
+            labels[key] = text.strip() if is_summary else " ".join(text.split())
+            most = _MOST_SUMMARY if is_summary else _MOST_LINE
+            if len(labels[key]) > most:
+                raise InvalidInput(f"metadata.{key} has {len(labels[key]):,} letters.", f"Give at most {most:,}.")
+    if labels.get("published") and not _day(labels["published"]):
+        raise InvalidInput(f"metadata.published is not a date: {labels['published']!r:.40}.", "For example 2026-03-14.")
+    return ArticleLabels(**labels)
+
+
+def _day(text: str) -> dt.date | None:
+    with contextlib.suppress(ValueError):
+        return dt.date.fromisoformat(html.day(text))
+    return None
+
+
+def _refuse_secrets(meta: Mapping[str, Any], text: str, force: bool) -> None:
+    """Raise InvalidInput if a page's address, its labels or given text look like a secret, unless `force`."""
+    if not force and (secrets := credentials.in_note(text, meta)):
+        raise InvalidInput(f"{'; '.join(secrets)}.", credentials.HINT)
+
+
+def _header(
+    page: ArticlePage, names: Sequence[str], labels: ArticleLabels, own: str, address: str, *, is_read: bool
+) -> dict[str, Any]:
+    """Return the frontmatter of a new article, without `scribe`'s keys; given text is no page that `is_read`."""
+    meta = {
+        "title": safe.line(labels.title or page.title or (_named_by(page, address) if is_read else ""), _MOST_LINE),
+        "topic": names[0],
+        "categories": [*names],
+        "keywords": [*labels.keywords],
+        "tags": [*labels.tags],
+        "source": own,
+        "saved_from": address if address != own else None,
+        "source_type": page.source_type,
+        "author": safe.line(labels.author or page.author, _MOST_LINE),
+        "published": _day(labels.published or page.published),
+        "fetched": dt.datetime.now().astimezone().replace(microsecond=0) if is_read else None,
+        "description": safe.line(page.description, _MOST_LINE),
+    }
+    return {key: value for key, value in meta.items() if value}
+
+
+def _named_by(page: ArticlePage, address: str) -> str:
+    """Return a name for an article without a title: the end of its address, or its file's name."""
+    if page.url:
+        parts = urlsplit(page.url)
+        return unquote(parts.path.rstrip("/").rpartition("/")[2]) or parts.netloc
+    return Path(address).stem if page.source_type in {"pdf", "html"} else ""

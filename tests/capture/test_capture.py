@@ -167,13 +167,6 @@ def test_twice_is_nothing(captured: Capture, vault: Path) -> None:
     assert asked({"": after}) == [ROTATE[0], DEPLOY[0], BILLING[0]]
 
 
-def test_an_open_session_keeps_its_last_exchange(captured: Capture) -> None:
-    """While a session goes on, its last exchange waits for the last text of its answer."""
-    begun = [*talk(ROTATE, DEPLOY), said("And now?", 5), answered("Let me look.")]
-    assert asked(captured(*begun, is_over=False)) == [ROTATE[0], DEPLOY[0]]
-    assert "> So it is.\n" in "".join(captured(*begun, answered("So it is.")).values())
-
-
 def test_a_fork_brings_what_is_new(captured: Capture, home: Path) -> None:
     """A fork has the old exchanges with other uuids: its note has only the new ones."""
     captured(*talk(ROTATE, DEPLOY))

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from spellbook.cli import progress_bar
 from spellbook.library import book as books
 from spellbook.system.errors import SpellbookError
 from tests.commands import spellbook_in
@@ -78,3 +79,19 @@ def test_what_is_no_folder_for_notes_is_refused(vault):
         with pytest.raises(SpellbookError, match=r"folders\.memories|inside the vault"):
             written(vault, f'[folders]\nmemories = "{folder}"\n')
     assert not [*vault.rglob("*.md"), *(vault.parent / "elsewhere").iterdir()]
+
+
+def test_commands_say_what_they_do(vault, write_note, monkeypatch):
+    """
+    In a long reindex without a terminal a line comes now and then on stderr, none in a short run, with --quiet or
+    --json. With the first token this machine's own dashboard asks for one, and `token add` says so; not with a second.
+    """
+    write_note("a.md", "# A\n\ntext", age=100)
+    assert spellbook_in(vault, "reindex").stderr == ""
+    monkeypatch.setattr(progress_bar, "EVERY", 0.0)
+    shown = spellbook_in(vault, "reindex", "--full")
+    assert ("reading: 1 of 1 so far" in shown.stderr, "so far" in shown.stdout) == (True, False)
+    assert spellbook_in(vault, "reindex", "--full", "--quiet").output == ""
+    json.loads(spellbook_in(vault, "reindex", "--full", "--json").output)
+    assert "dashboard" in spellbook_in(vault, "token", "add", "phone").stderr
+    assert "dashboard" not in spellbook_in(vault, "token", "add", "laptop").stderr

@@ -1,16 +1,19 @@
-"""Checking a memory: a valid one is kept as given, and an invalid one gets an error."""
+"""Checking a memory: a valid one is kept as given, an invalid one gets an error; its title, file name and keywords."""
 
 from __future__ import annotations
 
 import datetime as dt
+import time
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.editing.memory import Findings, check, metadata
+from spellbook.editing.memory import Findings, Memory, check, derived_keywords, metadata
 from spellbook.notes.note import parse
+from spellbook.system.errors import InvalidInput
+from tests.helpers import leads
 
 META = {"topic": "infra", "keywords": ["Docker", "Compose", "YAML"], "questions": ["How?"]}
 NOW = dt.datetime(2026, 11, 21, 20, 15, 0, 123, tzinfo=dt.timezone(dt.timedelta(hours=9)))
@@ -57,6 +60,8 @@ BAD = [
     ("importance", "often", "importance must be"),
     ("importance", 2, "importance must be"),
     ("importance", True, "importance must be"),
+    ("pinned", "yes", "pinned must be true or false"),
+    ("pinned", 1.5, "pinned must be true or false"),
     ("other", object(), "YAML cannot keep"),
     ("other", {"a": {1: 2}}, "YAML cannot keep"),
     ("other", 10**5000, "YAML cannot keep"),
@@ -134,7 +139,7 @@ def test_a_good_sentence_is_long_enough(text, category, is_good):
 def test_defaults_and_forms():
     """
     The caller's defaults are used only for missing metadata. The old names `question_this_answers` and `topic_id` work;
-    a single text is a list of one; repetitions are dropped; in a revision None removes the key. Windows line endings
+    a single text is a list of one; repetitions are dropped; `pinned` is kept as a YAML boolean; in a revision None removes the key. Windows line endings
     become those of the note.
     """
     for meta, kept in (
@@ -149,8 +154,8 @@ def test_defaults_and_forms():
         assert "\r" not in found.memory.note("x", NOW)
     findings = Findings()
     given = {"topic_id": "t", "question_this_answers": "Why?", "keywords": [" a  b ", "a b"], "importance": None}
-    meta = metadata(given, findings)
-    assert meta == {"topic": "t", "questions": ["Why?"], "keywords": ["a b"], "importance": None}
+    meta = metadata({**given, "pinned": "true"}, findings)
+    assert meta == {"topic": "t", "questions": ["Why?"], "keywords": ["a b"], "importance": None, "pinned": True}
     assert findings.errors == []
 
 
@@ -175,3 +180,188 @@ def test_whatever_is_accepted_is_read_back(extra, text):
         assert note.faults == ()
         assert {key: note.meta.get(key) for key in found.memory.meta} == found.memory.meta
         assert note.body.strip("\n") == found.memory.text
+
+
+# -- title and file name
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "name"),
+    [
+        ("Intro.\n\n# The *Keys* of [Ann](a.md)", None, "The Keys of Ann"),
+        ("```sh\n# no heading\n```\n\n## Yes", None, "Yes"),
+        ("just some words, and more of them than eight words", None, "just-some-words-more"),
+        ("---", None, ""),
+        ("# " + "long " * 50, None, "long long long long"),
+        ("x", "Vec<T> isn't C++", "Vec<T> isn't C++"),
+        ("x", 'Decision: why? "[draft]" of #3 | plan', "Decision why draft of"),
+        ("x", "TCP/IP at 18:30", "TCP/IP at"),
+        ("x", "여권 갱신은 2027년 3월까지 구청에서", "여권 갱신은 구청에서"),
+        ("x", "wifi pw = bluewhale99!", "wifi pw"),
+        ("x", "2026-11-26", ""),
+        ("x", "harbour " * 30, "harbour harbour harbour harbour"),
+    ],
+)
+def test_name(text, title, name):
+    """
+    Four words of a given title, else of the first heading or sentence, name the file: markup, digits, codes and secrets
+    are left out, case and signs within a word stay.
+    """
+    assert Memory(text, {"title": title} if title else {}).name == name
+
+
+SECRET = "ghp_" + "".join("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ0123456789"[i * 7 % 46] for i in range(36))
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "name"),
+    [
+        (
+            "프로젝트에서 TypeScript를 도입하기로 결정했다. 이유는 셋이다.",
+            "프로젝트에서 TypeScript를 도입하기로 결정했다",
+            "프로젝트에서-TypeScript를-도입하기로-결정했다",
+        ),
+        ("닭 모델은 복셀 16×16으로 만든다", "닭 모델은 복셀 16×16으로 만든다", "닭-모델은-복셀-만든다"),
+        (
+            "We deploy on Tuesdays, never on Fridays -\nat 14:00. And more.",
+            "We deploy on Tuesdays, never on Fridays - at 14:00",
+            "deploy-Tuesdays-never-Fridays",
+        ),
+        ("- [ ] buy **milk** and [[shop/Bread|bread]]\n- [ ] tea", "buy milk and bread", "buy-milk-bread"),
+        ("> [!note] Hello\n> harbour", "Hello harbour", "Hello-harbour"),
+        ("<!-- seen by nobody -->\nHello `harbour`", "Hello harbour", "Hello-harbour"),
+        ("```py\nprint(1)\n```", "print(1)", ""),
+        ("## Keys\n\nThey rotate.", "Keys", "Keys"),
+        ("Don't ask. Ever.", "Don't ask", "Dont-ask"),
+        (f"The key is {SECRET} here", "The key is …", "key"),
+        ("배포 키는 AKIAIOSFODNN7EXAMPLE 이다", "배포 키는 AKIAIOSFODNN7EXAMPLE 이다", "배포-키는-이다"),
+        ("고객은 900101-1234567 번이다", "고객은 …", "고객은"),
+        ("word " * 80, ("word " * 23).strip() + "…", "word-word-word-word"),
+        ("가" * 200, "가" * 119 + "…", "가" * 119),
+        ("!!!", "!!!", ""),
+        ("여권 갱신은 2027년 3월까지 한다", "여권 갱신은 2027년 3월까지 한다", "여권-갱신은"),
+        ("The wifi password is Orchid-7731-sky", "The wifi password is …", "wifi-password"),
+    ],
+)
+def test_without_a_title(text, title, name):
+    """The first sentence is the title; a few of its words, without signs and secrets, name the file, Korean as Korean."""
+    memory = Memory(text, {"topic": "t", "category": "c"})
+    assert (memory.title, memory.name) == (title, name)
+    assert all(word in text for word in name.split("-") if word != "Dont")
+
+
+def test_the_title_is_in_the_note(book, vault, write_note):
+    """
+    It stands in the frontmatter, and stays when the note is moved; a note with a heading of its own has no second. A
+    wikilink with the path of a note that was just written leads to it, whatever its title holds.
+    """
+    sentence = "Deploys are on Tuesdays, never on Fridays."
+    [done] = book.scribe({"text": sentence, "metadata": {"topic": "t", "keywords": ["deploy"]}}).written
+    assert book.show(done.chunk_id)[0].title == sentence.rstrip(".")
+    assert "title: Deploys are on Tuesdays, never on Fridays" in (vault / done.path).read_text("utf-8")
+    book.move(done.path, "elsewhere/release.md")
+    assert book.show(done.chunk_id)[0].title == sentence.rstrip(".")
+    [headed] = book.scribe({"text": "# Own\n\nText.", "metadata": {"topic": "own", "keywords": ["own"]}}).written
+    assert "title:" not in (vault / headed.path).read_text("utf-8")
+    titles = ["18:30 [draft] of #3", "a^b|c", "왜 16×16인가?", "100% & more"]
+    for number, title in enumerate(titles):
+        meta = {"topic": "t", "keywords": ["a"], "title": title}
+        [written] = book.scribe({"text": f"Text of its own, number {number}.", "metadata": meta}).written
+        write_note(f"{number}.md", f"See [[{written.path.removesuffix('.md')}]].")
+        assert leads(vault)[f"{number}.md", 0] == written.path
+        assert book.around(written.path).backlinks[0].path == f"{number}.md"
+    names = sorted(path.name for path in (vault / "knowledge/t").iterdir())
+    assert names == ["a-b-c.md", "draft of.md", "more.md", "왜.md"]
+
+
+# -- keywords
+
+
+ENGLISH = (
+    "On Monday Anna Kim moved the Lantern team to `pnpm install`, because npm10 broke GPT-4, README.md and "
+    "[[ops/Keys|the keys]]. See https://x.example/CamelCase and e.g. this and/or that."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "tags", "expected"),
+    [
+        pytest.param(
+            "프로젝트에서 TypeScript를 도입하기로 결정했다.",
+            ["typescript", "decision"],
+            ["typescript", "decision", "TypeScript"],
+            id="after the tags",
+        ),
+        pytest.param(
+            ENGLISH,
+            [],
+            ["pnpm install", "npm10", "GPT-4", "README.md", "Keys", "Anna Kim", "Lantern"],
+            id="identifiers, then names",
+        ),
+        pytest.param("Anna가 Blender에서 만든다.", [], ["Anna", "Blender"], id="names begin a Korean sentence"),
+        pytest.param("Yesterday it rained. Then we left.", [], [], id="no name because it begins a sentence"),
+        pytest.param("WE SHOUT ALL THE TIME", [], [], id="shouting"),
+        pytest.param("## A Heading In Title Case\n\nplain text", [], [], id="headings"),
+        pytest.param("```py\nfooBar()\n```\n\nplain text", [], [], id="code blocks"),
+        pytest.param("snake_case, C++, C#, v1.2.3, .env, useState, JWT", [], ["snake_case", "C++", "C#", "v1.2.3", ".env", "useState", "JWT"], id="kinds"),
+        pytest.param(" ".join(f"`name{i}`" for i in range(20)), ["t"], ["t", *(f"name{i}" for i in range(8))], id="at most eight"),
+        pytest.param("I asked `anna`, and then Anna and Bob.", ["bob"], ["bob", "anna"], id="no name twice"),
+        pytest.param("닭 모델은 복셀 32×32로 만든다", [], [], id="nothing to take"),
+    ],
+)  # fmt: skip
+def test_derived(text, tags, expected):
+    """Tags come first, then identifiers in order, then names; at most eight are added."""
+    assert derived_keywords(text, tags, lambda _: 0, 20) == expected
+
+
+def test_a_name_that_many_notes_have_is_no_keyword():
+    """Common names are left out, and the rarest of the others comes first."""
+    counts = {'"Anna"': 3, '"Lantern"': 21, '"Bob"': 0}
+    text = "Then Anna gave it to Lantern, and Bob took it."
+    assert derived_keywords(text, [], lambda phrase: counts[phrase], 20) == ["Bob", "Anna"]
+
+
+@pytest.mark.parametrize("part", ["`", "[[", "a.b-", "Ab ", "```\n", "A-b/", "~~~ ", "https://", "[[a|", "[[a]", "`` "])
+def test_any_text_is_read_in_no_time(part):
+    """Texts made to be slow are read in a second of CPU time or so."""
+    began = time.process_time()
+    derived_keywords(part * (1_000_000 // len(part)), [], lambda _: 0, 20)
+    assert time.process_time() - began < 10
+
+
+def test_a_memory_without_labels(book, vault):
+    """With derived labels keywords may be missing: they come from tags and text, and no question is made up."""
+    text = "Mina moved the staging database to port 5433 with PostgreSQL."
+    done = book.scribe({"text": text, "metadata": {"topic": "inbox", "tags": ["ops"]}}, labels="derived")
+    [written], [warnings] = done.written, done.warnings
+    note = parse(written.path, (vault / written.path).read_bytes())
+    assert (note.keywords, note.questions, note.tags, warnings) == (("ops", "PostgreSQL"), (), ("ops",), ())
+    assert written.path == "knowledge/inbox/Mina-moved-staging-database.md"
+    assert [hit.path for hit in book.find("PostgreSQL").hits] == [written.path]
+
+
+def test_a_secret_is_no_keyword_and_no_name(book, vault):
+    """A secret that is written by force stands in the text alone: neither labels nor the file's name show it."""
+    secret = "h4Kz9QwLm2XvT7"
+    for text in (f"token: {secret} for useState", f"# token: {secret}\n\nplain", f"**password** is {secret}, JWT"):
+        [written] = book.scribe({"text": text, "metadata": {"topic": "t"}}, labels="derived", force=True).written
+        note = parse("", (vault / written.path).read_bytes())
+        assert secret in note.body
+        assert secret.lower() not in f"{written.path} {note.meta} {book.log()[0].what}".lower()
+
+
+def test_given_keywords_stay_and_none_may_be_found(book, vault):
+    """
+    Keywords that were given are not changed, and a text without any gets no empty list. Without `labels` a chunk without
+    keywords is refused, and so is an unknown value.
+    """
+    given = {"text": "We use GPT-4 here.", "metadata": {"topic": "t", "keywords": ["model"]}}
+    none = {"text": "that was all", "metadata": {"topic": "t"}}
+    with pytest.raises(InvalidInput, match=r"keywords is missing"):
+        book.scribe(none)
+    with pytest.raises(InvalidInput, match=r"labels is 'guessed'.*given, derived"):
+        book.scribe(none, labels="guessed")
+    assert not [*vault.rglob("*.md")]
+    first, second = book.scribe_all([given, none], labels="derived").written
+    assert parse("", (vault / first.path).read_bytes()).keywords == ("model",)
+    assert "keywords" not in parse("", (vault / second.path).read_bytes()).meta

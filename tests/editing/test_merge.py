@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from spellbook.editing.combine import ChangedPair, join, metadata
+from spellbook.editing.merge import join, metadata
 from spellbook.notes.note import parse
 from spellbook.search.duplicates import DUPLICATE
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
@@ -119,22 +119,6 @@ def test_no_sentence_is_lost(first, other, end_of_line, take):
 
 
 @pytest.mark.parametrize(
-    ("take", "expected"),
-    [
-        ("", "Up. It takes 3 ms. Down.\n\nIt takes 5 ms.\n"),
-        ("both", "Up. It takes 3 ms. Down.\n\nIt takes 5 ms.\n"),
-        ("first", "Up. It takes 3 ms. Down.\n"),
-        ("other", "Up. It takes 5 ms. Down.\n"),
-    ],
-)
-def test_who_asks_decides_between_numbers(take, expected):
-    """Differing numbers are shown side by side, and the caller keeps one, the other, or both."""
-    done = join(note("Up. It takes 3 ms. Down.\n"), note("Up. It takes 5 ms. Down."), take)
-    parts = (("It takes 3 ms", "It takes 5 ms"),)
-    assert (done.text, done.changed) == (expected, (ChangedPair("It takes 3 ms.", "It takes 5 ms.", parts),))
-
-
-@pytest.mark.parametrize(
     ("first", "other", "both"),
     [
         ("- We deploy on Friday.", "We do not deploy on Friday.", "- We do not deploy on Friday."),
@@ -222,7 +206,7 @@ def test_the_older_note_stays_and_the_other_points_to_it(book, vault, pair, a, b
 
 def test_contradictions_are_never_merged_silently(book, vault, write_note):
     """Nothing is written until the caller says which note is right, in the order in which they were named."""
-    write_note("old.md", "It takes 3 ms.\n", created=OLD)
+    write_note("old.md", "Up. It takes 3 ms. Down.\n", created=OLD)
     write_note("new.md", "It takes 5 ms.\n", created=NEW)
     before = tree(vault)
     [changed] = book.merge("new", "old").changed
@@ -232,7 +216,8 @@ def test_contradictions_are_never_merged_silently(book, vault, write_note):
         book.merge("new", "old", apply=True)
     assert caught.value.difference == "a: It takes 5 ms.\nb: It takes 3 ms."
     assert tree(vault) == before
-    for keep, said in (("a", "It takes 5 ms."), ("b", "It takes 3 ms."), ("both", "It takes 3 ms.\n\nIt takes 5 ms.")):
+    kept = "Up. It takes {} ms. Down."
+    for keep, said in (("a", kept.format(5)), ("b", kept.format(3)), ("both", f"{kept.format(3)}\n\nIt takes 5 ms.")):
         book.merge("new", "old", keep=keep, apply=True)
         assert parse("old.md", (vault / "old.md").read_bytes()).body.strip() == said
         book.undo()
@@ -268,7 +253,7 @@ def chunk(text, **labels):
 
 
 def test_a_repetition_in_other_numbers_names_them(book, vault):
-    """A repetition in other numbers is written and names what it may supersede; in the same ones it is refused."""
+    """A repetition in other numbers is written and names what it may supersede, but for what is superseded; in the same ones it is refused."""
     book.scribe(chunk(CRANE.format(3)))
     done = book.scribe(chunk(CRANE.format(5)))
     [older] = done.may_supersede[0]
@@ -276,6 +261,8 @@ def test_a_repetition_in_other_numbers_names_them(book, vault):
     assert older.score >= DUPLICATE
     [same] = book.validate(chunk(CRANE.format(3).replace("The crane", "THE CRANE").replace(".", "!")))[1]
     assert (same.how, same.score, same.changed) == ("words", 1.0, ())
+    book.revise(done.written[0].chunk_id, metadata={"supersedes": older.id})
+    assert older.path not in {each.path for each in book.scribe(chunk(CRANE.format(7))).may_supersede[0]}
 
 
 @pytest.mark.parametrize(
@@ -323,7 +310,7 @@ def test_links_to_what_was_merged_lead_on(book, vault, write_note):
 
 
 def test_no_note_links_to_itself_after_a_merge(book, vault, write_note):
-    """Links between the two notes become text or a link to the heading; all other links keep their targets."""
+    """Links between the two notes become text, or lead to the heading or the top of the note; all other links keep their targets."""
     write_note(
         "old.md",
         "Old says [[new]], ![[n/new|the new]], [[new#One|one]], [[new#Two]] and [a `x` [b]](n/new.md 'T').\n\n[![p](n/new.md)](<n/new.md>)\n",
@@ -343,8 +330,8 @@ def test_no_note_links_to_itself_after_a_merge(book, vault, write_note):
     assert parse("old.md", text.encode()).meta["up"] == "new"
     assert parse("old.md", text.encode()).meta["down"] == ["old", "[[c]]"]
     assert parse("old.md", text.encode()).body == (
-        "Old says new, the new, [[#One|one]], [[#Two]] and a `x` [b].\n\np\n\n"
-        "New says [o](#x), o, NEW, [[c]] and [k].\n\n| a |\n|---|\n| x |\n\n[k]: # 'K'\n"
+        "Old says new, the new, [[#One|one]], [[#Two]] and [a `x` [b]](# 'T').\n\n[![p](#)](<#>)\n\n"
+        "New says [o](#x), [o](#), NEW, [[c]] and [k].\n\n| a |\n|---|\n| x |\n\n[k]: # 'K'\n"
     )
     assert {to for (path, _), to in leads(vault).items() if path == "old.md"} == {"c.md"}
     assert (vault / "c.md").read_text() == "[[old]] [[old|it]]\n"

@@ -9,8 +9,6 @@ import yaml
 
 import spellbook
 from tests.benchmarks.questions import QUALITY
-from tests.commands import spellbook_in
-from tests.mcp.agent import talk
 
 
 def remember(book, text):
@@ -69,26 +67,3 @@ def test_what_is_not_about_the_same_is_not_asked_about(vault, write_note):
         for text, named in NEARLY.items():
             done = book.memories.remember(text, force=True)
             assert [each["title"] for each in done.get("may_supersede", ())] == named, text
-
-
-OLD = "The staging database listens on port 5433 of the machine alder, and the backup is taken at noon every day."
-NEW = OLD.replace("5433", "6543")
-
-
-def test_doors(book, vault):
-    """`scribe` names it in its answer and on the command line, with what to do; a superseded one is not named again."""
-    labels = {"metadata": {"topic": "ops", "keywords": ["staging", "port", "backup"]}}
-    [old] = book.scribe({"text": OLD, **labels}).written
-
-    async def asked(agent):
-        session = (await agent.json("rest"))["session_id"]
-        return await agent.json("scribe", chunk={"text": NEW, **labels}, session_id=session)
-
-    done = talk(book, asked)
-    assert ([each["path"] for each in done["may_supersede"]], done["status"]) == ([old.path], "success")
-    assert "supersedes" in done["hint"]
-    book.revise(done["chunk_id"], metadata={"supersedes": old.chunk_id})
-    third = book.scribe({"text": NEW.replace("6543", "7654"), **labels})
-    assert old.path not in {each.path for each in third.may_supersede[0]}
-    said = spellbook_in(vault, "add", OLD.replace("5433", "8888"), "-t", "ops")
-    assert "is about the same: does it still hold?" in said.stderr

@@ -8,9 +8,8 @@ import re
 
 import pytest
 
-from spellbook.editing import combine, edits, threeway
+from spellbook.editing import edits, merge, threeway
 from spellbook.index import privacy
-from spellbook.library import limited
 from spellbook.notes.note import parse
 from spellbook.search.presentation import is_outside
 from spellbook.system.errors import InvalidInput
@@ -113,35 +112,10 @@ def test_many_pairs_through_both_merges():
         base, ours, theirs = (author.note(shared) for _ in range(3))
         check(threeway.merge("a.md", base if seed % 2 else b"", ours, theirs).data, ours, theirs)
         first, other = parse("a.md", ours), parse("b.md", theirs)
-        text = combine.join(first, other, "both").text
+        text = merge.join(first, other, "both").text
         with contextlib.suppress(InvalidInput):  # faulty frontmatter is not written into
             merged = parse("a.md", first.encode(text))
-            check(merged.encode(edits.with_meta(merged, combine.metadata(first, other)[0])), ours, theirs)
-
-
-def test_what_a_limited_token_finds_after_merges(book, vault):
-    """The verb that all doors use, asked for by the books of limited tokens before and after."""
-    author = Author(1)
-    pairs = [(author.note([]), author.note([])) for _ in range(30)]
-    for number, pair in enumerate(pairs):
-        for name, data in zip("ab", pair, strict=True):
-            (vault / f"{number}{name}.md").write_bytes(data)
-    book.reindex()
-    before = {
-        sees: {each.path for each in limited.seen_by(book, sees).recent(100).notes} for sees in ("team", "public")
-    }
-    assert all(before.values())
-    merged = 0
-    for number, pair in enumerate(pairs):
-        with contextlib.suppress(InvalidInput):
-            done = book.merge(f"{number}a", f"{number}b", keep="both", apply=True)
-            check((vault / done.path).read_bytes(), *pair)
-            merged += 1
-    assert merged > 20
-    for sees, paths in before.items():
-        for chunk in limited.seen_by(book, sees).recent(100).notes:
-            both = {f"{chunk.path[:-4]}{name}.md" for name in "ab"}
-            assert both <= paths or all((vault / path).exists() for path in both), chunk.path
+            check(merged.encode(edits.with_meta(merged, merge.metadata(first, other)[0])), ours, theirs)
 
 
 def test_the_driver_mends_what_it_cannot_edit(vault):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spellbook.editing.edits import appended, replaced
 from spellbook.notes.note import parse
-from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
+from spellbook.system.errors import Conflict, InvalidInput
 from spellbook.vault.folder import digest
 from tests.editing.conftest import NOTE
 
@@ -83,20 +83,6 @@ def test_a_phrase_is_replaced_where_it_stands(book, harbour):
         book.revise("harbour", replace=("Harbour", "Port"))
 
 
-def test_a_phrase_must_be_the_only_one(book, vault, write_note):
-    """
-    If a phrase occurs several times nothing is replaced, and the error gives count and lines; `every` replaces all.
-    """
-    file = write_note("a.md", "# A\n\ntea and tea\n\n## B\n\ntea\n")
-    with pytest.raises(InvalidInput, match="there 3 times, in lines 3, 3, 7"):
-        book.revise("a.md", replace=("tea", "coffee"))
-    assert file.read_text() == "# A\n\ntea and tea\n\n## B\n\ntea\n"
-    book.revise("a#b", replace=("tea", "coffee"))
-    assert file.read_text() == "# A\n\ntea and tea\n\n## B\n\ncoffee\n"
-    book.revise("a.md", replace=("tea", ""), every=True)
-    assert file.read_text() == "# A\n\n and \n\n## B\n\ncoffee\n"
-
-
 BODIES = st.text(alphabet="ab가 \n\r#-`", max_size=60)
 
 
@@ -160,13 +146,6 @@ def test_every_answer_has_the_hash_that_revise_expects(book, harbour):
     assert text(harbour) == NOTE.replace("second", "second\r\n\r\nless") + "\r\n\r\nx\r\n\r\ny"
 
 
-def test_a_dry_run_shows_and_writes_nothing(book, harbour):
-    """A dry run returns the same difference and writes nothing."""
-    shown = book.revise("harbour#two", "new", {"topic": "port"}, dry_run=True)
-    assert (text(harbour), book.log()) == (NOTE, [])
-    assert book.revise("harbour#two", "new", {"topic": "port"}).difference == shown.difference
-
-
 # -- updated
 
 
@@ -216,13 +195,6 @@ def test_a_changed_value_is_written_as_its_readers_take_it(book, write_note, bef
     file = write_note("a.md", f"---\n{before}\n---\ntext\n")
     book.revise("a", metadata=asked)
     assert file.read_text() == f"---\n{after}\n---\ntext\n"
-
-
-def test_an_unknown_id(book, harbour):
-    """An unknown id is MEMORY_NOT_FOUND, and nothing is written."""
-    with pytest.raises(MemoryNotFound):
-        book.revise("harbour#nine", append="x")
-    assert text(harbour) == NOTE
 
 
 def test_a_made_title_follows_the_text(book, write_note):

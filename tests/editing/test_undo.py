@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spellbook.editing import undo as undoing
 from spellbook.editing.edits import merged
 from spellbook.index.vectors import follow
 from spellbook.library import book as books
 from spellbook.library.limited import seen_by
-from spellbook.system.errors import Conflict, MemoryNotFound, SpellbookError, StorageError
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, StorageError
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Change, Journal
 from tests.editing.conftest import NOTE
@@ -83,30 +84,6 @@ def test_undo_restores_every_byte(actions):
             assert told(book.index) == from_scratch(vault, Path(folder, "fresh"))
 
 
-def test_undo_goes_back_step_by_step(book, harbour):
-    """
-    Repeated, undo reverts the change before; an undo is undone by its number; at the end nothing is left. A dry run
-    returns the difference and changes neither files nor log.
-    """
-    states = [harbour.read_bytes()]
-    for text in ("a", "b", "c"):
-        book.revise("harbour#two", text)
-        states.append(harbour.read_bytes())
-    shown = book.undo(dry_run=True).difference
-    assert ("-c" in shown, "+b" in shown, harbour.read_bytes(), len(book.log())) == (True, True, states[3], 3)
-    for state in reversed(states[:-1]):
-        book.undo()
-        assert harbour.read_bytes() == state
-    with pytest.raises(MemoryNotFound, match="nothing to undo"):
-        book.undo()
-    book.undo(6)
-    assert (harbour.read_bytes(), [(each.id, each.state) for each in book.log()]) == (
-        states[1],
-        [(7, ""), (6, "undone"), (5, ""), (4, ""), (3, "undone"), (2, "undone"), (1, "")],
-    )
-    assert book.undo().entry.id == 1
-
-
 def test_what_was_undone_is_found_again(book, harbour):
     """After undo the index is up to date at once; a file in the trash is moved back, with its times, not written anew."""
     before = harbour.stat()
@@ -154,64 +131,39 @@ def test_an_edit_in_the_same_place_is_a_conflict(book, harbour, vault, change, e
     assert [entry.id for entry in book.log()] == [1]
 
 
-def test_a_new_memory_that_was_edited_is_not_taken_away(book, vault):
-    """Undoing a scribe removes only its own text, and keeps what was added since."""
-    [written] = book.scribe(CHUNK).written
-    file = vault / written.path
-    file.write_text(file.read_text() + "\nby hand\n")
-    with pytest.raises(Conflict, match=r"changed since entry 1 \(scribe "):
-        book.undo()
-    assert file.exists()
-
-
 def test_all_files_are_undone_or_none(book, vault, write_note):
-    """If one file of a topic cannot be restored, the others stay as they are."""
+    """
+    If one file of a topic cannot be restored, the others stay as they are. A change of many files that fails leaves
+    every file as it was and no log entry. A move never overwrites, and moves no file that has other bytes.
+    """
     for i in range(3):
         write_note(f"t/{i}.md", f"text {i}", topic="old")
     book.erase_topic("old")
-    write_note("t/1.md", "another one")
+    another = write_note("t/1.md", "another one")
     before = tree(vault)
     with pytest.raises(Conflict):
         book.undo()
     assert tree(vault) == before
-    (vault / "t/1.md").unlink()
+    another.unlink()
     book.undo()
-    assert sorted(tree(vault)) == ["t/0.md", "t/1.md", "t/2.md"]
-
-
-def test_what_failed_half_way_is_taken_back(book, vault, write_note):
-    """A change of many files that fails leaves every file as it was and no log entry."""
-    write_note("a.md", "one")
-    before = tree(vault)
+    assert sorted(before := tree(vault)) == ["t/0.md", "t/1.md", "t/2.md"]
+    notes, was = book.index.vault, digest((vault / "t/0.md").read_bytes())
 
     def fail():
-        with book.index.vault.change("mv", "all"):
-            book.index.vault.write("a.md", b"two", digest(b"one"))
-            book.index.vault.create("t", "new", b"new")
-            book.index.vault.move("a.md", "deep/b.md", digest(b"two"))
+        with notes.change("mv", "all"):
+            notes.write("t/0.md", b"two", was)
+            notes.create("t", "new", b"new")
+            notes.move("t/0.md", "deep/b.md", digest(b"two"))
             raise StorageError("The disk is full.")
 
-    with pytest.raises(StorageError):
-        fail()
-    assert tree(vault) == before
-    assert book.log() == []
-
-
-def test_a_file_moves_to_a_free_place_in_the_vault(book, vault, write_note):
-    """`Vault.move` never overwrites, never leaves the vault, and moves no file that has other bytes."""
-    write_note("a.md", "one")
-    write_note("b.md", "two")
-    before = tree(vault)
-    for to, data, error in (
-        ("b.md", b"one", Conflict),
-        ("../b.md", b"one", SpellbookError),
-        ("c.md", b"something else", Conflict),
+    for failing, error in (
+        (fail, StorageError),
+        (lambda: notes.move("t/0.md", "t/1.md", was), Conflict),
+        (lambda: notes.move("t/0.md", "c.md", digest(b"something else")), Conflict),
     ):
         with pytest.raises(error):
-            book.index.vault.move("a.md", to, digest(data))
-    assert tree(vault) == before
-    book.index.vault.move("a.md", "deep/c.md", digest(b"one"))
-    assert (vault / "deep/c.md").read_text() == "one"
+            failing()
+        assert (tree(vault), len(book.log())) == (before, 2)
 
 
 @settings(max_examples=60)
@@ -225,19 +177,97 @@ def test_a_three_way_merge_is_right_or_refused(base, ours, theirs):
     assert merged(base, ours, theirs) == merged(base, theirs, ours)
 
 
-@pytest.mark.parametrize("by_hand", [False, True])
-def test_what_was_moved_since_is_not_said_to_be_undone(book, vault, by_hand):
-    """If the note was moved since, undo is refused with its new path until the move is undone."""
-    path = book.scribe(CHUNK).written[0].path
-    [entry] = book.log()
-    move = (vault / path).rename if by_hand else lambda _: book.move(path, "elsewhere.md")
-    move(vault / "elsewhere.md")
+def test_what_was_moved_or_edited_since_is_not_undone(book, vault):
+    """
+    Undoing a scribe takes no text away that was added since. If the note was moved since, undo is refused with its new
+    path until the move is undone.
+    """
+    file = vault / book.scribe(CHUNK).written[0].path
+    before = file.read_text()
+    file.write_text(f"{before}\nby hand\n")
+    with pytest.raises(Conflict, match=r"changed since entry 1 \(scribe "):
+        book.undo()
+    file.write_text(before)
+    file.rename(vault / "elsewhere.md")
     with pytest.raises(Conflict, match=r"was moved since, to elsewhere\.md"):
-        book.undo(entry.id)
+        book.undo(1)
     assert not book.log()[-1].is_undone
-    (vault / "elsewhere.md").rename(vault / path) if by_hand else book.undo()
-    book.undo(entry.id)
+    (vault / "elsewhere.md").rename(file)
+    book.undo(1)
     assert not files(vault)
+
+
+# -- several changes
+
+
+@pytest.fixture
+def crane(book, write_note):
+    """A note that was changed three times, and one that was moved."""
+    place = write_note("crane.md", "# Crane\n\nfirst\n", age=100)
+    write_note("quay.md", "# Quay\n\nlong\n", age=100)
+    for text in ("second", "third", "fourth"):
+        book.revise("crane", replace=(place.read_text().split("\n")[2], text))
+    book.move("quay.md", "deep/quay.md")
+    return place
+
+
+def test_all_of_a_session_are_undone(book, crane, vault):
+    """
+    They are undone newest first, and found again; a second time there is nothing left. If one cannot be undone, what
+    was undone before it is put back, byte for byte, and the error says why. Moves on top of each other are undone too.
+    """
+    assert [entry.id for entry in book.undo_all(dry_run=True)] == [4, 3, 2, 1]
+    text = crane.read_text()
+    crane.write_text("# Crane\n\nedited in an editor\n")
+    before = tree(vault)
+    with pytest.raises(Conflict, match="changed since entry 3"):
+        book.undo_all()
+    assert tree(vault) == before
+    crane.write_text(text)
+    assert [entry.id for entry in book.undo_all()] == [4, 3, 2, 1], "as if nothing had been tried"
+    assert (crane.read_text(), (vault / "quay.md").exists()) == ("# Crane\n\nfirst\n", True)
+    assert book.find("first").hits
+    assert book.undo_all() == []
+    before = tree(vault)
+    book.move("quay.md", "b/quay.md")
+    book.move("b", "c")
+    book.revise("c/quay", replace=("long", "short"))
+    assert len(book.undo_all("1h")) == 3
+    assert tree(vault) == before
+
+
+def test_since_a_time(book, crane):
+    """
+    A span counts back from now; a time is as ISO 8601 writes it. Another text is an error, which shows how to write
+    it; without a time the last session counts.
+    """
+    (newest, *_) = book.log(1)
+    for since, seconds in (("10m", 600), ("2h", 7_200), ("3d", 259_200)):
+        assert len(undoing.chosen(book.index, since, newest.at + seconds - 60)) == 4
+        assert not undoing.chosen(book.index, since, newest.at + seconds + 1)
+    assert len(undoing.chosen(book.index, "2020-01-01")) == len(undoing.chosen(book.index, "")) == 4
+    assert not undoing.chosen(book.index, "2099-01-01 10:00")
+    for wrong in ("soon", "10", "-5m", "10 weeks", "99999999d", "2026-02-30", "m"):
+        with pytest.raises(InvalidInput, match="is not a time"):
+            undoing.chosen(book.index, wrong)
+
+
+def test_a_session_is_what_the_log_names_so(book, crane, monkeypatch):
+    """
+    A session of a client is undone without what others changed meanwhile. Where the log names none, half an hour
+    without a change ends it.
+    """
+    book.memories.decisions.save("crane", "We lift at noon", session="agent-1")
+    book.revise("crane", replace=("fourth", "fifth"))
+    book.memories.decisions.save("quay", "The quay is closed", session="agent-1")
+    assert [entry.session for entry in book.undo_all(dry_run=True)] == ["agent-1", "agent-1"]
+    book.undo_all()
+    assert "fifth" in crane.read_text()
+    assert [entry.id for entry in book.undo_all(dry_run=True)][-1] == 1, "then the run of changes without one"
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 3_600)
+    book.revise("crane", replace=("fifth", "sixth"))
+    assert [entry.what for entry in book.undo_all(dry_run=True)] == ["crane"]
 
 
 # -- for good
@@ -363,16 +393,16 @@ def test_a_section_goes_back_into_its_note(book, harbour, vault):
     assert (vault / "harbour two.md").read_bytes() == b"## Two\r\n\r\nsecond\r\n\r\n"
 
 
-@pytest.mark.parametrize("name", ["t/1.md", "t/1", ".trash/t/1.md"])
-def test_one_note_of_an_erased_topic_comes_back(book, vault, write_note, name):
-    """One note of an erased topic can be restored alone; the topic's name restores the rest."""
+def test_one_note_of_an_erased_topic_comes_back(book, vault, write_note):
+    """One note of an erased topic can be restored alone, by each of its names; the topic's name restores the rest."""
     for i in range(3):
         write_note(f"t/{i}.md", f"text {i}", topic="old")
-    book.erase_topic("old")
-    assert book.restore(name) == ("t/1.md",)
-    assert sorted(tree(vault)) == [".trash/t/0.md", ".trash/t/2.md", "t/1.md"]
-    assert set(book.restore("old")) >= {"t/0.md", "t/2.md"}
-    assert sorted(tree(vault)) == ["t/0.md", "t/1.md", "t/2.md"]
+    for name in ("t/1.md", "t/1", ".trash/t/1.md"):
+        book.erase_topic("old")
+        assert book.restore(name) == ("t/1.md",)
+        assert sorted(tree(vault)) == [".trash/t/0.md", ".trash/t/2.md", "t/1.md"]
+        assert set(book.restore("old")) >= {"t/0.md", "t/2.md"}
+        assert sorted(tree(vault)) == ["t/0.md", "t/1.md", "t/2.md"]
     assert [hit.path for hit in book.find("text 2").hits][:1] == ["t/2.md"]
 
 
@@ -425,16 +455,3 @@ def test_the_journal_stays_within_its_bytes(tmp_path):
     assert ([entry.traces[0].path for entry in journal.entries()], journal.text(digest(big))) == (["small.md"], None)
     assert sum(file.stat().st_size for file in tmp_path.glob("journal.db")) < 2_500_000
     journal.close()
-
-
-def test_entries_are_one_a_command(book, harbour):
-    """A batch is one entry, a change without effect is none, and each entry names verb, object and files."""
-    book.scribe_all([CHUNK, {**CHUNK, "text": "Another thought about zebras."}])
-    book.revise("harbour#two", "second")
-    book.erase_topic("infra")
-    log = [entry.as_dict() for entry in book.log()]
-    assert [(each["verb"], each["what"], len(each["files"])) for each in log] == [
-        ("erase", "infra", 4),
-        ("scribe", "2 memories", 2),
-    ]
-    assert {each["change"] for each in log[1]["files"]} == {"added"}

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import random
 import re
 import stat
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from spellbook.editing import revise, write
+from spellbook.editing import memory, revise, write
 from spellbook.editing.revise import Revision
 from spellbook.index import sync
 from spellbook.library import book as books
-from spellbook.notes.note import parse
+from spellbook.notes.note import MOST_BYTES, parse
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
 from tests.editing.conftest import NOTE
 from tests.helpers import Failing, finished, from_scratch, opened, python, told, watched
+from tests.mcp.agent import talk
 
 TEXT = "The lighthouse keeper rotates the keys every Monday, so that a lost key is of no use after a week."
 META = {
@@ -113,14 +116,6 @@ def test_a_memory_is_kept_while_the_embedder_is_down(vault, tmp_path):
         assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
 
-def test_a_session_counts_what_it_wrote(book):
-    """A REST session knows how many chunks it wrote."""
-    session = book.rest()[0].id
-    book.scribe(CHUNK, session=session)
-    book.scribe(CHUNK, session=session)
-    assert (book.require_session(f" {session} ").scribed, book.rest_end(session).scribed) == (1, 1)
-
-
 # -- revise
 
 
@@ -135,28 +130,6 @@ def test_a_revised_section_leaves_every_other_byte(book, harbour):
     assert book.search("new words in two lines").hits[0].id == "harbour#two"
     assert book.find("second").hits == ()
     assert book.index.catalog.counts().pending == 0
-
-
-def test_revised_metadata_leaves_every_other_byte(book, harbour):
-    """An existing key is changed in place, a new one is added, None removes one; a text may be revised with them."""
-    book.revise("harbour", metadata={"topic": "port", "importance": "low"})
-    assert harbour.read_bytes().decode() == NOTE.replace("topic: sea\r\n", "topic: port\r\nimportance: low\r\n")
-    book.revise("harbour.md", metadata={"topic": None, "importance": None})
-    assert harbour.read_bytes().decode() == NOTE.replace("topic: sea\r\n", "")
-    book.revise("harbour#one", "changed", {"title": "Port"})
-    expected = NOTE.replace("topic: sea\r\n", "").replace("title:   'Harbour'", "title: 'Port'")
-    assert harbour.read_bytes().decode() == expected.replace("first", "changed")
-
-
-def test_a_memory_knows_when_it_was_revised(book, vault):
-    """A revision changes `updated`; `created` and the id stay."""
-    [written] = book.scribe(CHUNK).written
-    file = vault / written.path
-    file.write_text(re.sub(r"(created|updated): .*", r"\1: 2020-01-01T00:00:00+00:00", file.read_text()))
-    book.revise(written.chunk_id, TEXT + " Or sooner.")
-    note = parse("x.md", file.read_bytes())
-    assert note.meta["created"].year == 2020 < note.meta["updated"].year
-    assert note.declared_id == written.chunk_id
 
 
 def test_a_change_in_another_section_is_kept(book, harbour):
@@ -327,3 +300,100 @@ def test_duplicates_are_compared_by_their_text(vault, tags):
         assert (done.written, [each.how for each in done.duplicates[0]]) == ((), ["meaning"])
         other = {"text": "사용자는 아침 회의를 싫어한다.", "metadata": {**meta, "tags": tags, "title": "화면"}}
         assert book.scribe(other, labels="derived").written
+
+
+# -- long texts
+
+
+LONG = "The tide comes in at six and goes out again at noon. " * 4_000
+LABELS = {"topic": "tides", "keywords": ["tide"]}
+
+
+def test_a_program_may_write_what_a_tool_may_not(book, vault):
+    """A text of over 200,000 letters is written whole and found; the rest of its vectors are left to the next run."""
+    text = "\n\n".join(
+        f"## Day {day}\n\nOn day {day} the tide came in at {day % 24}:00. {'x' * 600}" for day in range(320)
+    )
+    assert len(text) > 200_000
+    [written] = book.scribe({"text": text, "metadata": LABELS}).written
+    assert (vault / written.path).read_text("utf-8").endswith(f"{text}\n")
+    assert written.pending
+    assert book.find("day 319").hits[0].path == written.path
+    assert book.reindex().embedded > 0
+    assert book.state().pending == 0
+
+
+@pytest.mark.parametrize(("size", "fits"), [(MOST_BYTES - 900, True), (MOST_BYTES - 10, False)])
+def test_the_bound_is_that_of_the_whole_note(size, fits):
+    """With its frontmatter a note has at most as many bytes as are read; letters count by their bytes."""
+    text = "가" * (size // 3)
+    found = memory.check({"text": text, "metadata": {"topic": "t", "keywords": ["a"]}})
+    assert bool(found.memory) == fits
+    assert any("10,000,000 are the most: divide it" in error for error in found.errors) != fits
+
+
+@pytest.mark.parametrize("tool", ["scribe", "scribe_chunk", "revise"])
+def test_tools_take_200_000_letters(book, vault, write_note, tool):
+    """Each tool that writes refuses a longer text and writes nothing."""
+    file = write_note("a.md", "# A\n\ntext\n")
+    before = file.read_bytes()
+
+    async def conversation(agent):
+        if tool == "revise":
+            return await agent.refused("revise", chunk_id="a", content=LONG)
+        session = (await agent.json("rest"))["session_id"]
+        chunk = {"text": LONG, "metadata": LABELS}
+        checked = await agent.json("scribe_validate", chunk=chunk)
+        assert (checked["valid"], len(checked["errors"])) == (False, 1)
+        given = [{**chunk, "text": "It is short."}, chunk] if tool == "scribe_chunk" else chunk
+        return await agent.refused(tool, chunk=given, session_id=session)
+
+    said = talk(book, conversation)
+    assert "INVALID_INPUT" in said
+    assert "200,000" in said.replace("200000", "200,000")
+    assert file.read_bytes() == before
+    assert [*vault.rglob("*.md")] == [file]
+
+
+# -- old working memories
+
+
+DAY = 86_400.0
+OLD = {"id": "01OLD", "type": "working", "created": "2026-01-01T00:00:00+00:00"}
+
+
+def test_only_untouched_working_memories_of_spellbook_are_forgotten(book, vault, write_note):
+    """Not what is pinned, of another type, edited, opened lately, or written by a person; all in one change. They come back by undo, or by name."""
+    aged = 30 * DAY
+    due = [write_note(f"old{number}.md", "text\n", age=aged, **{**OLD, "id": f"01OLD{number}"}) for number in (1, 2)]
+    for name, meta, age in (
+        ("pinned", {"pinned": True}, aged),
+        ("episodic", {"type": "episodic"}, aged),
+        ("dated", {"updated": "2999-01-01"}, aged),
+        ("edited", {}, 0),
+        ("opened", {}, aged),
+    ):
+        write_note(f"{name}.md", "text\n", age=age, **{**OLD, "id": f"01{name.upper()}", **meta})
+    write_note("own.md", "text\n", age=aged, type="working")
+    book.show("opened.md")
+    bytes_of = {file: file.read_bytes() for file in due}
+    done = book.forget_working()
+    assert done is not None
+    assert sorted(done.trash) == [".trash/old1.md", ".trash/old2.md"]
+    assert not any(file.exists() for file in due)
+    assert (book.log(1)[0].verb, book.forget_working()) == ("forget", None)
+    book.undo()
+    assert {file: file.read_bytes() for file in due} == bytes_of
+    book.forget_working()
+    assert [book.restore(file.name) for file in due] == [(file.name,) for file in due]
+
+
+@pytest.mark.parametrize("days", [0, 40])
+def test_days_count_from_the_last_touch(book, vault, write_note, days):
+    """The limit is what was asked for."""
+    write_note("old.md", "text\n", age=30 * DAY, **OLD)
+    book.reindex()
+    assert bool(revise.due(book.index, days, time.time())) is (days == 0)
+    os.utime(vault / "old.md")
+    book.reindex()
+    assert not revise.due(book.index, 1, time.time())

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.editing import combine, edits
+from spellbook.editing import edits, merge
 from spellbook.index import extract
 from spellbook.index.catalog.text_bytes import unpacked
 from spellbook.library.book import Spellbook
@@ -224,7 +224,7 @@ def test_merging_does_not_take_the_square() -> None:
 
     def join(text: str) -> object:
         half = text.index("\n\n", len(text) // 2)
-        return combine.join(
+        return merge.join(
             note(text),
             note(f"{text[:half]}\n\nSomething else altogether.\n\n{text[half:].replace('rotated', 'changed')}", "b.md"),
         )
