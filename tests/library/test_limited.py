@@ -301,28 +301,23 @@ def test_the_whole_book_tells_of_it(whole: Spellbook) -> None:
 
 
 def test_no_other_verb_is_there(team: Reader, whole: Spellbook) -> None:
-    """A verb that writes, or that reads more than notes, does not exist; the whole book is refused."""
+    """
+    A verb that writes, or that reads more than notes, does not exist; the whole book is refused. A verb of memories,
+    decisions or articles that writes is refused in words that name no note; nothing changes. An id, path or topic of a
+    hidden note gets the very words that an unknown one gets.
+    """
     others = public(Spellbook) - public(Reader)
     assert {"scribe", "erase", "move", "undo", "export", "reindex", "doctor", "wikis"} <= others
     assert [name for name in others if hasattr(team, name)] == []
     with pytest.raises(PermissionDenied, match="only reads what is team"):
         _ = team.whole
     assert whole.whole is whole
-
-
-@pytest.mark.parametrize("verb", KEPT)
-def test_what_is_kept_is_not_changed(whole: Spellbook, team: Reader, verb: str) -> None:
-    """A verb of memories, decisions or articles that writes is refused in words that name no note; nothing changes."""
     before = held(whole.config.vault)
-    for text in ("zqid", "team/crane.md"):
+    for change, text in itertools.product(KEPT.values(), ("zqid", "team/crane.md")):
         with pytest.raises(PermissionDenied) as raised:
-            KEPT[verb](team, text)
+            change(team, text)
         assert not leaks(raised.value)
     assert held(whole.config.vault) == before
-
-
-def test_a_hidden_note_is_like_one_that_never_was(team: Reader) -> None:
-    """An id, path or topic of a hidden note gets the very words that an unknown one gets."""
     verbs = [CASES[name][0] for name in ("show", "resolve", "around", "alike", "topic", "topics_of")]
     for case, text in itertools.product(verbs, ASKED[:-1]):
         unknown = text.replace("zq", "zx")
@@ -332,7 +327,10 @@ def test_a_hidden_note_is_like_one_that_never_was(team: Reader) -> None:
 
 
 def test_the_vault_of_a_limited_book_has_no_other_file(team: Reader, whole: Spellbook) -> None:
-    """No file but those of shown notes can be listed or read, by whatever path; the catalog has no row of others."""
+    """
+    No file but those of shown notes can be listed or read, by whatever path; the catalog has no row of others. A process
+    that reads notes for a limited index looks at each file itself: it may have changed since.
+    """
     vault = team.index.vault
     mine = {"team/crane.md", "team/quay.md", "team/deep/er/plan.md", "team/article.md", "team/step.md"}
     assert set(vault.walk().files) == set(vault.files()) == mine
@@ -347,11 +345,7 @@ def test_the_vault_of_a_limited_book_has_no_other_file(team: Reader, whole: Spel
     told = b" ".join(part for path, file in held(whole.config.vault).items() for part in (path.encode(), file))
     hidden = set(CANARY.findall(told.decode("latin-1")))
     assert not [word for word in hidden if word.encode() in data], "its index was never told of them"
-
-
-def test_processes_that_help_to_read_leave_hidden_notes_out(team: Reader) -> None:
-    """A process that reads notes for a limited index looks at each file itself: it may have changed since."""
-    with Readers(team.index.vault, sync.rules(team.index)) as readers:
+    with Readers(vault, sync.rules(team.index)) as readers:
         [found] = readers.read([dict.fromkeys(["zqfolder/zqpath.md", "team/crane.md", "zqfolder/list.md"])])
     assert [entry.path for entry in found] == ["team/crane.md"]
 
@@ -474,11 +468,10 @@ def test_it_is_as_if_nothing_else_were_there(tmp_path: Path, seed: int) -> None:
     random, vault, alone = Random(seed), tmp_path / "vault", tmp_path / "alone"
     notes(random, vault)
     sees = random.choice(["team", "public"])
-    for file in list(vault.rglob("*.md")):
-        if privacy.shows(sees, file.name, file.read_bytes()):
-            target = alone / file.relative_to(vault)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(file, target)
+    shutil.copytree(vault, alone)
+    for file in alone.rglob("*.md"):
+        if not privacy.shows(sees, file.name, file.read_bytes()):
+            file.unlink()
     (vault / ".spellbook").mkdir()
     (vault / ".spellbook" / "synonyms.yaml").write_text("- [harbour, anchor]\n- [tide, mast]\n")
     (vault / ".spellbook" / "config.toml").write_text('[categories]\ndecision = "What was decided."\n')
@@ -535,7 +528,12 @@ def paths(book: Reader, query: str = "harbour") -> set[str]:
 
 
 def test_what_becomes_private_is_gone_at_once(vault: Path, write_note: Write, book: Spellbook) -> None:
-    """A scope that is changed, in any way, holds for the next answer, also of verbs that look at no file."""
+    """
+    A scope that is changed, in any way, holds for the next answer, also of verbs that look at no file. A note that went
+    private since the index read it is neither read from its file nor taken into the index.
+
+    A shown note that a hidden one supersedes says so, and no more; one that a shown note supersedes names it.
+    """
     write_note("a.md", "The harbour.", privacy_scope="team", age=9)
     write_note("b.md", "The harbour and [[a]].", privacy_scope="public", age=9)
     write_note("c.md", "The harbour too.", age=9)
@@ -547,18 +545,7 @@ def test_what_becomes_private_is_gone_at_once(vault: Path, write_note: Write, bo
     assert (paths(team), paths(everyone)) == ({"a.md"}, set())
     write_note("c.md", "The harbour too.", privacy_scope="Team ")
     assert paths(team) == {"a.md", "c.md"}
-    (vault / "a.md").unlink()
-    assert paths(team) == {"c.md"}
-    write_note("c.md", "The harbour too.")
-    book.refresh()
-    assert team.state().notes == 0
-    assert book.state().notes == 2
-
-
-def test_what_a_file_says_now_counts(vault: Path, write_note: Write, book: Spellbook) -> None:
-    """A note that went private since the index read it is neither read from its file nor taken into the index."""
-    write_note("a.md", "The harbour.", privacy_scope="team", age=9)
-    team = limited.seen_by(book, "team")
+    (vault / "c.md").unlink()
     assert paths(team) == {"a.md"}
     write_note("a.md", "The harbour is zqsecret.")
     with pytest.raises(MemoryNotFound):
@@ -569,28 +556,35 @@ def test_what_a_file_says_now_counts(vault: Path, write_note: Write, book: Spell
     assert not leaks(team.index.catalog.at("a.md"))
     book.refresh()
     assert team.index.catalog.at("a.md") == []
-
-
-def test_a_hidden_successor_is_told_without_its_name(book: Spellbook, write_note: Write) -> None:
-    """A shown note that a hidden one supersedes says so, and no more; one that a shown note supersedes names it."""
+    assert (team.state().notes, book.state().notes) == (0, 2)
     write_note("old.md", "The harbour is small.", privacy_scope="team")
     write_note("mid.md", "The harbour grew.", privacy_scope="team", supersedes='"[[old]]"')
     write_note("zqnew.md", "The harbour closed.", supersedes='"[[mid]]"')
-    found = {hit.path: hit.why.get("superseded_by") for hit in limited.seen_by(book, "team").search("harbour").hits}
+    found = {hit.path: hit.why.get("superseded_by") for hit in team.search("harbour").hits}
     assert (found["mid.md"], found["old.md"]["path"]) == ({}, "mid.md")
 
 
 def test_what_is_wrong_with_the_vault_is_told_without_counts(vault: Path, write_note: Write) -> None:
-    """While most notes are missing, a limited token learns that answers may be old, not how many notes there were."""
+    """
+    While most notes are missing, a limited token learns that answers may be old, not how many notes there were. What
+    embeds a text has a limited book take over its vector, and scan nothing; a change of a note does.
+    """
     write_note("a.md", "The harbour.", privacy_scope="team", age=9)
     for number in range(23):
         write_note(f"p{number}.md", "The quay.", age=9)
     with books.open(vault, embedder="hash") as book:
-        book.reindex()
+        book.refresh()
         team = limited.seen_by(book, "team")
+        scanned = [team.index.scanned_at()]
+        book.reindex()
+        assert team.state().pending == 0
+        scanned.append(team.index.scanned_at())
+        book.scribe({"text": "The quay is swept on Mondays.", "metadata": {"topic": "quay"}}, labels="derived")
+        scanned.append(team.index.scanned_at())
+        assert scanned[0] == scanned[1] < scanned[2]
         for number in range(23):
             (vault / f"p{number}.md").unlink()
-        assert "23 of 24 notes" in book.search("harbour").index.reason
+        assert "23 of 25 notes" in book.search("harbour").index.reason
         told = team.search("harbour")
         assert told.index.degraded
         assert not re.search(r"\d", told.index.reason)
@@ -598,7 +592,10 @@ def test_what_is_wrong_with_the_vault_is_told_without_counts(vault: Path, write_
 
 
 def test_a_caller_gets_the_book_of_what_it_sees(whole: Spellbook) -> None:
-    """Tokens that see the same share a book, which is closed with the whole one; only private sees all."""
+    """
+    Tokens that see the same share a book, which is closed with the whole one; only private sees all. A limited reader
+    whose own index is lost makes it again at the next question, though nothing changed in the vault.
+    """
     served = Served(whole)
     shown = {sees: served.book_of(Caller("a", "read", sees)) for sees in SCOPES}
     assert shown["private"] is whole
@@ -607,6 +604,11 @@ def test_a_caller_gets_the_book_of_what_it_sees(whole: Spellbook) -> None:
     assert counts == sorted(counts, reverse=True)
     assert counts[1:] == [5, 1]
     assert all(book in whole.beside for book in (shown["team"], shown["public"]))
+    before = [hit.path for hit in shown["team"].search("harbour").hits]
+    assert before
+    for file in shown["team"].config.state.glob("catalog.db*"):
+        file.unlink()
+    assert [hit.path for hit in shown["team"].search("harbour").hits] == before
 
 
 def test_vectors_are_copied_and_models_shared(vault: Path, write_note: Write) -> None:
@@ -626,41 +628,15 @@ def test_vectors_are_copied_and_models_shared(vault: Path, write_note: Write) ->
             assert (small.taken() > 2) is (embedder is one)
             assert (team.state().pending, team.index.catalog.waiting.in_order()) == (0, [])
             assert (team.index.embedder, team.index.second) == (embedder, small)
-            assert stored(team.index) == {"A title", "Where?", *team.index.catalog.vectors.embedded(keys(team))}
+            assert stored(team.index) == {
+                "A title",
+                "Where?",
+                *team.index.catalog.vectors.embedded(team.index.catalog.keys(())),
+            }
             assert paths(team) == {"a.md"}
             assert (one.texts, other.texts) == ([], [])
             assert {said for said, is_asked in small.log if not is_asked} == set()
             small.taken()
-
-
-def test_notes_are_scanned_when_notes_changed(vault: Path, write_note: Write) -> None:
-    """What embeds a text has a limited book take over its vector, and scan nothing; a change of a note does."""
-    write_note("a.md", "The harbour.", privacy_scope="team")
-    with books.open(vault, embedder="hash") as book:
-        book.refresh()
-        team = limited.seen_by(book, "team")
-        scanned = [team.index.scanned_at()]
-        book.reindex()
-        assert team.state().pending == 0
-        scanned.append(team.index.scanned_at())
-        book.scribe({"text": "The quay is swept on Mondays.", "metadata": {"topic": "quay"}}, labels="derived")
-        scanned.append(team.index.scanned_at())
-    assert scanned[0] == scanned[1] < scanned[2]
-
-
-def keys(book: Reader) -> list[str]:
-    return book.index.catalog.keys(())
-
-
-def test_a_limited_reader_whose_own_index_is_lost_makes_it_again(whole: Spellbook) -> None:
-    """At the next question, though nothing changed in the vault."""
-    team = limited.seen_by(whole, "team")
-    before = [hit.path for hit in team.search("harbour").hits]
-    assert before
-    file = team.index.catalog.file
-    for side in ("", "-wal", "-shm"):
-        file.with_name(file.name + side).unlink(missing_ok=True)
-    assert [hit.path for hit in team.search("harbour").hits] == before
 
 
 @pytest.mark.slow
