@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import shutil
 import sqlite3
+import tracemalloc
+import weakref
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from spellbook.index import embed, sync
+from spellbook.index import embed, loaded, sync
+from spellbook.index.catalog import words
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.tables import FORM
-from spellbook.index.catalog.text_bytes import packed
-from spellbook.index.filters import conditions
+from spellbook.index.loaded import LoadedIndex
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from spellbook.settings import config
-from spellbook.system.errors import InvalidInput, RestExpired, RestInvalid, StorageError
-from tests.helpers import Counting, Small, finished, from_scratch, note_writer, opened, python, rows, told
-
-
-def in_many_ways(vault, index, embed):
-    """Write, embed, repeat, edit, move and remove notes, and yield after each look at the vault."""
-    for step in (
-        {"a": "## One\n\nsame\n\n## Two\n\nother"},
-        {"b": "## One\n\nsame"},
-        None,
-        {"c": "## One\n\nsame\n\n## Three\n\nnew"},
-        {"a": "## Two\n\nchanged", "d": "## One\n\nsame", "b": "", "c": ""},
-    ):
-        for name, text in (step or {}).items():
-            (vault / f"{name}.md").write_text(text)
-            if not text:
-                (vault / f"{name}.md").unlink()
-        sync.scan(index)
-        if step is None:
-            embed()
-        yield
+from spellbook.system.errors import RestExpired, RestInvalid, StorageError
+from spellbook.text.terms import phrase
+from tests.helpers import Counting, Small, finished, from_scratch, opened, python, raw, rows, told
+from tests.scratch import assert_equal_to_scratch
 
 
 @pytest.fixture
@@ -46,26 +34,23 @@ def state(tmp_path):
     return folder
 
 
-@pytest.fixture
-def catalog(state):
-    opened = Catalog.open(state)
-    yield opened
-    opened.close()
-
-
-# -- schema
-
-
 def test_an_empty_folder_becomes_a_catalog_and_stays_one(state):
-    """The tables are made once; opening again changes nothing. A newer catalog is refused, and no byte changes."""
+    """
+    The tables are made once; opening again changes nothing. A newer catalog is refused, and no byte changes. A damage
+    mark for a file that was replaced since is ignored.
+    """
     for _ in range(2):
+        (state / "catalog.broken").write_text("12345")
         catalog = Catalog.open(state)
         assert rows(catalog, "PRAGMA user_version") == [(FORM,)]
         assert rows(catalog, "PRAGMA journal_mode") == [("wal",)]
         assert (catalog.generation, catalog.verify()) == (0, [])
+        rows(catalog, "INSERT OR IGNORE INTO meta VALUES ('kept', 1)")
         catalog.close()
-    with contextlib.closing(sqlite3.connect(state / "catalog.db")) as raw:
-        raw.execute("PRAGMA user_version = 99")
+    assert rows(catalog, "SELECT value FROM meta WHERE key = 'kept'") == [(1,)]
+    assert not (state / "catalog.broken").exists()
+    with contextlib.closing(sqlite3.connect(state / "catalog.db")) as file:
+        file.execute("PRAGMA user_version = 99")
     before = (state / "catalog.db").read_bytes()
     with pytest.raises(StorageError, match="newer Spellbook") as caught:
         Catalog.open(state)
@@ -76,25 +61,37 @@ def test_an_empty_folder_becomes_a_catalog_and_stays_one(state):
     assert "SPELLBOOK_STATE" in caught.value.hint
 
 
+def assert_counted(index):
+    """Assert that the counters of a catalog are what counting all rows gives, for both encoders."""
+    counts = index.catalog.counts()
+    counted = "SELECT (SELECT count(*) FROM notes), (SELECT count(*) FROM chunks)"
+    assert rows(index.catalog, counted) == [(counts.notes, counts.chunks)]
+    for pending, waiting, vectors in (
+        (counts.pending, index.catalog.waiting, "vectors"),
+        (counts.second_pending, index.catalog.second.waiting, "second"),
+    ):
+        sql = "SELECT count(DISTINCT key) FROM {} WHERE key NOT IN (SELECT key FROM {})"
+        texts, labels = (rows(index.catalog, sql.format(table, vectors))[0][0] for table in ("chunks", "labels"))
+        assert (pending, len(waiting.in_order())) == (texts, texts + labels)
+
+
 def test_what_is_counted_and_what_is_pending_is_what_a_look_at_all_rows_says(vault):
     """For both encoders, after writing, embedding, editing, moving, removing and a new embedder."""
-
-    def assert_counted(index):
-        counts = index.catalog.counts()
-        looked = rows(index.catalog, "SELECT (SELECT count(*) FROM notes), (SELECT count(*) FROM chunks)")[0]
-        assert (counts.notes, counts.chunks) == looked
-        for pending, waiting, vectors in (
-            (counts.pending, index.catalog.waiting, "vectors"),
-            (counts.second_pending, index.catalog.second.waiting, "second"),
-        ):
-            sql = "SELECT count(DISTINCT key) FROM {} WHERE key NOT IN (SELECT key FROM {})"
-            texts, labels = (rows(index.catalog, sql.format(table, vectors))[0][0] for table in ("chunks", "labels"))
-            assert (pending, len(waiting.in_order())) == (texts, texts + labels)
-
     with opened(vault) as index:
         index = replace(index, second=Small())
         index.catalog.second.adopt("small:1")
-        for _ in in_many_ways(vault, index, lambda: embed.embed_texts(index)):
+        for texts in (
+            {"a": "## One\n\nsame\n\n## Two\n\nother"},
+            {"b": "## One\n\nsame"},
+            {},
+            {"c": "## One\n\nsame\n\n## Three\n\nnew"},
+            {"a": "## Two\n\nchanged", "d": "## One\n\nsame", "b": "", "c": ""},
+        ):
+            for name, text in texts.items():
+                (vault / f"{name}.md").write_text(text) if text else (vault / f"{name}.md").unlink()
+            sync.scan(index)
+            if not texts:
+                embed.embed_texts(index)
             assert_counted(index)
         assert index.catalog.counts().pending == 1
         embed.embed_texts(index)
@@ -111,11 +108,10 @@ def test_what_is_counted_and_what_is_pending_is_what_a_look_at_all_rows_says(vau
 
 def spoil(file):
     """Overwrite the first page of every table and index with noise; the list of tables stays readable."""
-    raw = sqlite3.connect(file)
-    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    size = raw.execute("PRAGMA page_size").fetchone()[0]
-    pages = [page for (page,) in raw.execute("SELECT rootpage FROM sqlite_master WHERE rootpage > 0")]
-    raw.close()
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        size = database.execute("PRAGMA page_size").fetchone()[0]
+        pages = [page for (page,) in database.execute("SELECT rootpage FROM sqlite_master WHERE rootpage > 0")]
     data = bytearray(file.read_bytes())
     for page in pages:
         data[(page - 1) * size : page * size] = np.random.default_rng(1).bytes(size)
@@ -138,44 +134,30 @@ def test_garbage_is_set_aside_and_the_catalog_rebuilt(vault, write_note, garbage
     assert now == from_scratch(vault, state.parent / "fresh")
 
 
-def test_damage_in_the_middle_is_told_once_and_healed_by_the_next_use(vault, write_note, tmp_path):
-    """The run that finds the damage raises StorageError; the next one, in any process, rebuilds the catalog."""
-    for i in range(50):
-        write_note(f"{i}.md", f"# Note {i}\n\n" + "words " * 100)
-    with opened(vault) as index:
-        sync.run(index)
-    spoil(index.catalog.file)
-    index.catalog.close()
-    with pytest.raises(StorageError, match="damaged") as caught:
-        [index.catalog.at(f"{i}.md") for i in range(50)]
-    assert "again" in caught.value.hint
-    sync.run(index)
-    assert told(index) == from_scratch(vault, tmp_path / "fresh")
-    index.close()
-
-
-def test_a_book_heals_by_itself(book, write_note, tmp_path):
-    """A search over a damaged catalog, or one deleted under a running process, rebuilds it and answers."""
+def test_damage_in_the_middle_is_told_once_and_healed_by_the_next_use(book, write_note, tmp_path):
+    """
+    The run that finds the damage raises StorageError; the next one, in any process, rebuilds the catalog. A search over
+    a damaged catalog, or one deleted under a running process, rebuilds it and answers.
+    """
     for i in range(50):
         write_note(f"{i}.md", f"# Note {i}\n\n" + "words " * 100)
     book.reindex()
-    book.index.catalog.close()
-    spoil(book.index.catalog.file)
+    catalog = book.index.catalog
+    catalog.close()
+    spoil(catalog.file)
+    with pytest.raises(StorageError, match="damaged") as caught:
+        [catalog.at(f"{i}.md") for i in range(50)]
+    assert "again" in caught.value.hint
+    sync.run(book.index)
+    expected = from_scratch(book.config.vault, tmp_path / "fresh")
+    assert told(book.index) == expected
+    catalog.close()
+    spoil(catalog.file)
     assert len(book.find("words", limit=60).hits) == 50
-    assert book.index.catalog.verify() == []
+    assert catalog.verify() == []
     shutil.rmtree(book.config.state)
     assert len(book.search("words", limit=60).hits) == 50
-    assert told(book.index)["notes"] == from_scratch(book.config.vault, tmp_path / "fresh")["notes"]
-
-
-def test_a_healthy_catalog_is_not_set_aside_for_an_old_complaint(state, catalog):
-    """A damage mark for a file that was replaced since is ignored."""
-    rows(catalog, "INSERT INTO meta VALUES ('kept', 1)")
-    (state / "catalog.broken").write_text("12345")
-    again = Catalog.open(state)
-    assert rows(again, "SELECT value FROM meta WHERE key = 'kept'") == [(1,)]
-    again.close()
-    assert not (state / "catalog.broken").exists()
+    assert told(book.index)["notes"] == expected["notes"]
 
 
 @pytest.mark.parametrize("garbage", [b"", b"no database at all" * 300], ids=["fresh", "garbage"])
@@ -202,18 +184,13 @@ catalog.close()
     catalog.close()
 
 
-# -- transactions
-
-
-# -- sessions
-
-
-def test_sessions(state, catalog, monkeypatch):
+def test_sessions(state):
     """A session is valid until it ends or expires, also after its process ended."""
-    for name, seconds in (("good", 60), ("short", -1), ("ended", 60)):
-        catalog.sessions.begin(name, seconds)
-    catalog.sessions.count("good", 2)
-    assert catalog.sessions.end("ended").id == "ended"
+    with contextlib.closing(Catalog.open(state)) as catalog:
+        for name, seconds in (("good", 60), ("short", -1), ("ended", 60)):
+            catalog.sessions.begin(name, seconds)
+        catalog.sessions.count("good", 2)
+        assert catalog.sessions.end("ended").id == "ended"
     with contextlib.closing(Catalog.open(state)) as again:
         good = again.sessions.live("good")
         assert (good.scribed, good.expires > good.created) == (2, True)
@@ -225,78 +202,101 @@ def test_sessions(state, catalog, monkeypatch):
                     verb(name)
 
 
-# -- filters
-
-NOTES = {
-    "infra/docker.md": {"category": "project", "topic": "infra", "tags": "[ops/deploy/k8s, Linux]", "keywords": "[Docker]", "importance": "high",
-                        "entities": "[{name: Docker, type: technology}]", "created": "2026-01-10", "updated": "2026-03-01", "status": "open"},
-    "infra/keys.md": {"category": "decision", "topic": "infra", "tags": "[ops]", "keywords": "[keys, Rotation]", "importance": "0.9",
-                      "created": "2026-02-10", "updated": "2026-02-20", "owner": "{name: Kim, team: [a, b]}"},
-    "개인/일기.md": {"category": "project", "topic": "diary", "tags": "[개인]", "kind": "journal", "importance": "low",
-                    "created": "2025-12-31T23:30:00", "rating": "5.0", "done": "true"},
-    "plain.md": {},
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def filtered(tmp_path_factory):
-    """The paths of NOTES that meet a filter."""
-    folder = tmp_path_factory.mktemp("filtered")
-    for path, meta in NOTES.items():
-        note_writer(folder / "vault")(path, "text", **meta)
-    with opened(folder / "vault", state=folder / "state") as index:
-        sync.scan(index)
-        yield lambda filter: index.catalog.paths(conditions(filter))
-
-
-DOCKER, KEYS, DIARY, PLAIN = NOTES
+def test_words_of_other_rules_are_replaced(vault, write_note, tmp_path):
+    """
+    An index whose words were made by other rules is built anew by the first edit of a note that they differ in; until
+    then `verify` reports a full-text index that does not match the chunks.
+    """
+    for name in "ab":
+        write_note(f"{name}.md", f"# {name}\n\nharbor {name}\n")
+    with opened(vault) as index:
+        sync.run(index)
+        with contextlib.closing(raw(index.catalog.file)) as connection:
+            connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
+            connection.execute("INSERT INTO words (rowid, body) SELECT chunk, 'zebra' FROM chunks")
+            connection.execute("UPDATE chunks SET checksum = words_checksum('', '', '', '', 'zebra', '')")
+        assert "full-text" in index.catalog.verify()[0]
+        write_note("a.md", "# a\n\nlighthouse\n")
+        sync.scan_paths(index, ["a.md"])
+        assert index.catalog.verify() == []
+        for word, paths in (("harbor", ["b.md"]), ("zebra", []), ("lighthouse", ["a.md"])):
+            assert [hit.path for hit in Searcher(index).ask(Question(word, "keyword")).hits] == paths
+        sync.run(index)
+    assert_equal_to_scratch(vault, tmp_path / "fresh")
 
 
-MET = [
-    ({DOCKER, KEYS, DIARY, PLAIN}, [None]),
-    ({DOCKER, DIARY}, [{"category": "project"}, {"created": "..2026-01-10"}]),
-    ({KEYS}, [{"category": ["decision", "nothing"]}, {"keywords": "rotation"}, {"importance": 0.85}]),
-    ({KEYS}, [{"owner.team": "b"}]),  # a key within a key
-    ({KEYS, PLAIN}, [{"category!": "project"}]),
-    ({DOCKER, KEYS}, [{"topic": "INFRA"}, {"tags": "ops"}, {"importance": "high"}, {"created": "2026"}]),
-    ({DOCKER, KEYS}, [{"path": "infra/*"}, {"path": "infra"}, {"path": "infra/"}]),
-    ({DOCKER}, [{"tags": "#ops/deploy"}, {"entities": "docker"}, {"created": "2026-01"}, {"status": "open"}]),
-    ({DOCKER}, [{"updated": {"from": "2026-02-21", "to": "2026-03-01"}}, {"category": "project", "tags": "linux"}]),
-    ({DIARY}, [{"tags": "개인"}, {"kind": "journal"}, {"importance!": "medium"}, {"created": "2025-12-31"}]),
-    ({DIARY}, [{"rating": 5}, {"done": True}]),
-    ({DOCKER, KEYS, PLAIN}, [{"kind": "note"}]),  # by default
-    ({KEYS, DIARY}, [{"path": ["*/keys.md", "개인/*"]}]),
-    ({DIARY, PLAIN}, [{"created!": "2026"}]),
-    (set(), [{"tags": "op"}, {"scope": "nobody has one"}, {"topic": "x' OR '1'='1"}, {"path": "*' OR 1=1 --"}]),
-    (set(), [{"tags": "\ud800\0"}]),  # half a letter
-    ({DOCKER}, [{"tags": [f"t{i}" for i in range(40_000)] + ["linux"]}]),
-    ({PLAIN}, [{"path": [f"t{i}" for i in range(1_500)] + ["plain.md"]}]),
-]
-
-
-def test_filters(filtered):
-    """A filter leaves the notes that meet all of its keys."""
-    for expected, filters in MET:
-        for filter in filters:
-            assert set(filtered(filter)) == expected, str(filter)[:200]
-
-
-def test_an_unknown_key_names_those_there_are(filtered):
-    """A key that no note has is INVALID_INPUT and lists the keys in use; so are hundreds of keys, without a list."""
-    for key in ("colour", "1=1; DROP TABLE notes; --", 'ca"tegory'):
-        with pytest.raises(InvalidInput) as caught:
-            filtered({key: "x"})
-        assert {"status", "owner.team", "category"} <= set(caught.value.hint.rstrip(".").replace(",", "").split())
-    assert len(filtered(None)) == 4
-    with pytest.raises(InvalidInput, match="150 keys"):
-        filtered({f"k{i}": "x" for i in range(150)})
-
-
-def test_verify_finds_words_that_do_not_fit(vault, write_note):
-    """`verify` reports a full-text index that does not match the chunks."""
-    write_note("a.md", "text")
+def test_the_words_of_many_notes_are_removed_one_note_at_a_time(vault, write_note):
+    """Twelve large notes take no twelve times the memory of one, also where the index has to be built anew meanwhile."""
+    for number in range(12):
+        write_note(f"{number:02}.md", " ".join(f"w{number}x{each}" for each in range(10_000)))
     with opened(vault) as index:
         sync.scan(index)
-        assert index.catalog.verify() == []
-        rows(index.catalog, "UPDATE chunks SET text = ?", packed("forged"))
-        assert "full-text" in index.catalog.verify()[0]
+        rows(index.catalog, "UPDATE chunks SET checksum = 0 WHERE note = 9")
+        with contextlib.closing(raw(index.catalog.file)) as connection:
+            connection.execute("BEGIN")
+            peaks = []
+            for notes in ([1], range(1, 13)):
+                tracemalloc.start()
+                words.drop(connection, notes)
+                peaks.append(tracemalloc.get_traced_memory()[1])
+                tracemalloc.stop()
+            assert connection.execute("SELECT count(*) FROM words_docsize").fetchall() == [(0,)]
+            connection.execute("ROLLBACK")
+        assert peaks[1] < 4 * peaks[0]
+
+
+def test_words_of_few_and_of_many_chunks_are_counted_and_found_alike(vault, write_note, monkeypatch):
+    """Of a word that most chunks have the count and the notes that hold it are right, as of a rare one."""
+    monkeypatch.setattr(loaded, "MOST_NUMBERED", 40)
+    # A short section would be one chunk with the next.
+    write_note("a.md", "".join(f"## s{i}\n\n{'zebra ' * 60}\n\n" for i in range(50)))
+    write_note("b.md", "a zebra and a heron")
+    write_note("c.md", "nothing of it")
+    words = [phrase("zebra"), phrase("heron"), phrase("owl")]
+    with opened(vault) as index:
+        sync.scan(index)
+        kept = LoadedIndex(index)
+        count = kept.frequencies()
+        notes = [(chunks[0].number, chunks[-1].number) for chunks in map(index.catalog.at, ("a.md", "b.md", "c.md"))]
+        for _ in range(2):  # the second time they are kept
+            assert [count(word) for word in words] == [len(index.catalog.at("a.md")) + 1, 1, 0]
+            assert kept.holding(words, notes) == [[True, True, False], [False, True, False], [False] * 3]
+
+
+def test_counts_are_kept_until_a_note_changes(vault, write_note, monkeypatch):
+    """
+    While texts are embedded no word is counted again; after a change of a note it is. As many changes of another catalog
+    say nothing of the words, notes and chunks in this one.
+
+    A released index leaves memory at once: its vectors do not wait for the garbage collector, which a server may have
+    told to let them be.
+    """
+    write_note("a.md", "a zebra")
+    write_note("b.md", "a heron")
+    with opened(vault) as index:
+        sync.scan(index)
+        kept, word = LoadedIndex(index), phrase("zebra")
+        assert kept.frequencies()(word) == 1
+        changes, before = index.catalog.version[1], index.catalog.counts()
+        embed.embed_texts(index)
+        with monkeypatch.context() as patched:
+            patched.setattr(Catalog, "frequency", lambda *_: pytest.fail("it was counted again"))
+            assert kept.frequencies()(word) == 1
+        index.catalog.close()
+        for file in index.config.state.glob("catalog.db*"):
+            file.unlink()
+        write_note("b.md", "the zebra")
+        assert index.catalog.counts().notes == 0
+        sync.scan(index)
+        assert replace(index.catalog.counts(), generation=before.generation) == before
+        assert (index.catalog.version[1], kept.frequencies()(word)) == (changes, 2)
+        write_note("c.md", "one more zebra")
+        sync.scan(index)
+        assert kept.frequencies()(word) == 3
+        there = weakref.ref(kept)
+        gc.disable()
+        try:
+            del kept
+            assert there() is None
+        finally:
+            gc.enable()

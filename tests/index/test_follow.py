@@ -49,24 +49,23 @@ def labels(index):
         return {row["id"]: row for row in collection.get(include=["metadatas"])["metadatas"]}
 
 
-def test_a_small_vault_is_in_chroma_with_what_names_its_chunks(index):
-    """After catching up each text has a row with id, path, heading, category and topic; a second time writes nothing."""
+def test_a_small_vault_is_in_chroma_with_what_names_its_chunks(index, vault, write_note):
+    """
+    After catching up each text has a row with id, path, heading, category and topic; a second time writes nothing.
+    Catching up is due after a new vector, a moved note or a deleted one, and not when nothing has changed.
+
+    A chroma.json with other fields, as another version writes it, keeps its rows; all metadata are compared once.
+    """
+    assert follow.is_due(index)  # there is none yet
     place = {"id": "ops/keys#rotation", "path": "ops/keys.md"}
-    expected = place | {"heading": "Rotation", "category": "decision", "topic": "security"}
     found = caught_up(index)
-    assert found["ops/keys#rotation"] == expected
+    assert found["ops/keys#rotation"] == place | {"heading": "Rotation", "category": "decision", "topic": "security"}
     assert found["tea#"] == {"id": "tea#", "path": "tea.md", "heading": "", "category": "", "topic": ""}
     assert len(found) == index.chroma.rows == index.catalog.counts().chunks
     epoch = index.chroma.current().epoch
+    assert not follow.is_due(index)
     caught_up(index)
     assert index.chroma.current().epoch == epoch
-
-
-def test_it_is_due_after_each_change_of_a_note(index, vault, write_note):
-    """Catching up is due after a new vector, a moved note or a deleted one, and not when nothing has changed."""
-    assert follow.is_due(index)  # there is none yet
-    caught_up(index)
-    assert not follow.is_due(index)
     sync.run(index, full=True)
     caught_up(index)
 
@@ -81,6 +80,15 @@ def test_it_is_due_after_each_change_of_a_note(index, vault, write_note):
         assert (follow.behind(index), follow.is_due(index)) == (0, True)
         caught_up(index)
     assert not follow.is_due(index)
+
+    index.chroma.close()
+    file = index.config.state / "chroma.json"
+    kept = json.loads(file.read_text())
+    older = {name: kept[name] for name in ("folder", "fingerprint", "seq", "epoch", "rows", "form")}
+    file.write_text(json.dumps(older | {"generation": 7, "at": 1.0}))
+    assert (index.chroma.rows, follow.is_due(index)) == (3, True)
+    caught_up(index)
+    assert (json.loads(file.read_text())["folder"], follow.is_due(index)) == (kept["folder"], False)
 
 
 def test_a_look_at_changed_notes_alone_leaves_what_a_look_at_all_would(index, vault, write_note, monkeypatch):
@@ -112,19 +120,6 @@ def test_a_look_at_changed_notes_alone_leaves_what_a_look_at_all_would(index, va
         expected = vectors.labels([key for key, _ in vectors.changes(0)])
         assert caught_up(index) == {row["id"]: row for row in expected.values()}, name
         assert index.embedder.taken() == (name in {"text replaced", "text back, heading renamed"}), name
-
-
-def test_a_state_of_an_older_version_is_gone_on_with(index):
-    """A chroma.json with other fields, as another version writes it, keeps its rows; all metadata are compared once."""
-    caught_up(index)
-    index.chroma.close()
-    file = index.config.state / "chroma.json"
-    kept = json.loads(file.read_text())
-    older = {name: kept[name] for name in ("folder", "fingerprint", "seq", "epoch", "rows", "form")}
-    file.write_text(json.dumps(older | {"generation": 7, "at": 1.0}))
-    assert (index.chroma.rows, follow.is_due(index)) == (3, True)
-    caught_up(index)
-    assert (json.loads(file.read_text())["folder"], follow.is_due(index)) == (kept["folder"], False)
 
 
 def test_a_watcher_keeps_chroma_up_in_a_child_process(index):
@@ -170,37 +165,31 @@ main(["--vault", sys.argv[1], "reindex"])
 
 
 def test_a_child_waits_for_the_one_before(index):
-    """A child that finds another one at work goes on after it; one that finds the catalog gone makes nothing."""
+    """
+    A child that finds another one at work goes on after it; one that finds the catalog gone makes nothing. A stopped
+    child loses nothing and reports nothing; if it fails, the error says so. In a small vault a query neither waits for
+    Chroma nor is degraded: exact search answers.
+    """
+    with FileLock(index.config.state / "chroma.lock"):
+        answer = Searcher(index).ask(Question("Keys are rotated.", "semantic"))
+        embed.maintain(index)  # as after one edit
+    assert (answer.hits[0].path, answer.index.degraded, index.chroma.client) == ("ops/keys.md", False, None)
+    stopping = threading.Event()
+    stopping.set()
+    assert follow.in_child(index, stopping) == ""
     with FileLock(index.config.state / "chroma-follow.lock"):
         follow.start(index)
         time.sleep(1.5)  # long enough for it to begin
     until(lambda: not follow.is_due(index))
-    empty = index.config.state.parent / "empty"
-    child = processes.child(follow.__name__)
-    told, _ = child.communicate(pickle.dumps((empty, index.embedder.fingerprint, "", "")), timeout=PATIENCE)
-    assert (b"there is no index yet" in told, child.returncode, empty.exists()) == (True, 1, False)
-
-
-def test_a_child_that_is_stopped_or_fails_leaves_what_the_next_one_goes_on_with(index):
-    """A stopped child loses nothing and reports nothing; if it fails, the error says so."""
-    stopping = threading.Event()
-    stopping.set()
-    assert follow.in_child(index, stopping) == ""
     assert follow.in_child(index, threading.Event()) == ""
     assert index.chroma.rows == 3
     (index.config.state / "chroma.json").unlink()
     (index.config.state / "chroma.json").mkdir()
     assert "Chroma was not brought up to date: " in follow.in_child(index, threading.Event())
-
-
-def test_a_question_does_not_wait_for_who_holds_chroma(index):
-    """In a small vault a query neither waits for Chroma nor is degraded: exact search answers."""
-    with FileLock(index.config.state / "chroma.lock"):
-        answer = Searcher(index).ask(Question("Keys are rotated.", "semantic"))
-        embed.maintain(index)  # as after one edit
-    assert answer.hits[0].path == "ops/keys.md"
-    assert not answer.index.degraded
-    assert index.chroma.client is None
+    empty = index.config.state.parent / "empty"
+    child = processes.child(follow.__name__)
+    told, _ = child.communicate(pickle.dumps((empty, index.embedder.fingerprint, "", "")), timeout=PATIENCE)
+    assert (b"there is no index yet" in told, child.returncode, empty.exists()) == (True, 1, False)
 
 
 def test_the_copy_is_read_by_any_client(index, tmp_path):

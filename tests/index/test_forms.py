@@ -1,4 +1,8 @@
-"""A catalog of an older form is built anew: nothing is embedded again, and nothing that notes do not say is lost."""
+"""
+A catalog of an older form is built anew: nothing is embedded again, and nothing that notes do not say is lost.
+
+Texts and vectors come back from the catalog: exactly, and as unit vectors of the same direction and width.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,22 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from spellbook.index import embed, sync
 from spellbook.index.catalog import catalog as catalogs
 from spellbook.index.catalog import tables
 from spellbook.index.catalog.catalog import FILE, FUNCTIONS, Catalog
 from spellbook.index.catalog.tables import FORM
+from spellbook.index.catalog.text_bytes import FUNCTIONS as OF_TEXTS
+from spellbook.index.catalog.text_bytes import packed, unpacked
 from spellbook.index.catalog.usage import FailureKind, Failures
+from spellbook.index.catalog.vector_bytes import compact, restored, width_of
+from spellbook.notes.chunks import cut
+from spellbook.notes.note import parse
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.sqlite import Database
@@ -68,41 +80,39 @@ def kept(catalog):
     return found | {"meta": rows(catalog, f"SELECT * FROM meta WHERE key IN ({listed}) ORDER BY 1")}
 
 
-def test_nothing_is_embedded_again(vault, older, tmp_path):
-    """The first look reads all notes; each text finds its vector, and all is as in an index that is built now."""
-    embedder = Counting()
-    with opened(vault, embedder) as index:
-        assert rows(index.catalog, "PRAGMA user_version") == [(FORM,)]
-        assert (index.catalog.is_read, index.catalog.counts().pending) == (False, 0)
-        report = sync.run(index)
-        assert (report.embedded, report.pending, report.added, embedder.taken()) == (0, 0, 3, 0)
-        assert index.catalog.is_read
-        assert told(index) == from_scratch(vault, tmp_path / "scratch")
-        searcher = Searcher(index)
-        for word, path in (("use state", "a.md"), ("हिन्दी", "hi.md")):
-            assert [hit.path for hit in searcher.ask(Question(word, "keyword")).hits] == [path]
-
-
-def test_what_notes_do_not_say_is_kept(vault, older):
+def test_what_notes_do_not_say_is_kept_and_nothing_is_embedded_again(vault, older, tmp_path):
     """
     Uses, sessions, moves, counts, errors, vectors, and which embedder was left, row by row; numbers of notes, chunks and
-    changes go on.
+    changes go on. The first look reads all notes; each text finds its vector, and all is as in an index that is built
+    now. Until the whole vault was read no vector is dropped, however small the cache may be.
     """
     old = SimpleNamespace(file=older)
     before, numbers = kept(old), dict(rows(old, "SELECT name, seq FROM sqlite_sequence"))
     own = dict(rows(old, "SELECT key, value FROM meta WHERE key IN ('generation', 'catalog')"))
     assert all(before.values())
-    with opened(vault) as index:
+    embedder = Counting()
+    with opened(vault, embedder, cache_mb=0) as index:
         catalog = index.catalog
+        assert rows(catalog, "PRAGMA user_version") == [(FORM,)]
         assert kept(catalog) == before
         assert (catalog.sessions.live("one").language, catalog.vectors.left()) == ("ko", "another")
         assert dict(rows(catalog, "SELECT name, seq FROM sqlite_sequence")) == numbers
         assert catalog.generation == own["generation"] + 1
         assert catalog.version[0] != own["catalog"]  # who keeps a copy takes all of it anew
         assert rows(catalog, "SELECT name FROM sqlite_master WHERE name LIKE 'old%'") == []
-        assert (sync.run(index).embedded, catalog.verify()) == (0, [])
-        assert rows(catalog, "SELECT DISTINCT chunk > ? FROM chunks", numbers["chunks"]) == [(1,)]
-        after = kept(catalog)
+        assert (catalog.is_read, catalog.counts().pending) == (False, 0)
+        sync.scan_paths(index, ["a.md"])
+        embed.tidy(index)
+        assert len(kept(catalog)["vectors"]) == len(before["vectors"])
+    with opened(vault, embedder) as index:
+        report = sync.run(index)
+        assert (report.embedded, report.pending, report.added, embedder.taken()) == (0, 0, 2, 0)
+        assert (index.catalog.is_read, index.catalog.verify()) == (True, [])
+        assert rows(index.catalog, "SELECT DISTINCT chunk > ? FROM chunks", numbers["chunks"]) == [(1,)]
+        after = kept(index.catalog)
+        assert told(index) == from_scratch(vault, tmp_path / "scratch")
+        for word, path in (("use state", "a.md"), ("हिन्दी", "hi.md")):
+            assert [hit.path for hit in Searcher(index).ask(Question(word, "keyword")).hits] == [path]
     assert {**after, "vectors": [], "meta": []} == {**before, "vectors": [], "meta": []}
     assert {row[:2] for row in before["vectors"]} <= {row[:2] for row in after["vectors"]}
 
@@ -153,16 +163,6 @@ def test_a_kill_leaves_the_old_catalog_or_the_new_one(older, tmp_path):
     assert forms == {24, FORM}
 
 
-def test_a_scan_that_is_killed_keeps_what_is_not_read_yet(vault, older):
-    """Until the whole vault was read no vector is dropped, however small the cache may be."""
-    with opened(vault, cache_mb=0) as index:
-        stored = rows(index.catalog, "SELECT key FROM vectors ORDER BY key")
-        sync.scan_paths(index, ["a.md"])
-        embed.tidy(index)
-        assert rows(index.catalog, "SELECT key FROM vectors ORDER BY key") == stored
-        assert (sync.run(index).embedded, index.catalog.counts().pending) == (0, 0)
-
-
 def test_the_file_gives_the_disk_back_what_it_freed(vault, older, monkeypatch):
     """It is written anew once where nobody waits, never while another process writes, and holds what it held."""
     monkeypatch.setattr(catalogs, "MUCH", 100)
@@ -178,3 +178,46 @@ def test_the_file_gives_the_disk_back_what_it_freed(vault, older, monkeypatch):
         assert not index.catalog.shrink()
         assert index.catalog.free_bytes() < 1_000_000
         assert told(index) == now
+
+
+@given(st.text(st.characters()))
+@example("\ud800")
+@example("\0")
+@example("도커 " * 9_000)
+def test_any_text_comes_back(text):
+    """Whatever a text holds, NUL and half letters too, it is read back."""
+    assert unpacked(packed(text)) == text
+
+
+def test_what_is_embedded_is_made_of_what_is_stored():
+    """From the columns of a chunk comes what is embedded of it, also of a part of a table or of code."""
+    rows = "\n".join(f"| keeper {i} | lighthouse {i * 7} |" for i in range(200))
+    code = "\n".join(f"light[{i}] = keeper({i * 7})" for i in range(200))
+    text = f"# Log\n\n## Year\n\n| who | where |\n|---|---|\n{rows}\n\n## Code\n\n```py\n{code}\n```\n"
+    chunks = cut(parse("a.md", text.encode()))
+    assert {bool(chunk.lead) for chunk in chunks} == {bool(chunk.tail) for chunk in chunks} == {True, False}
+    _, embedded = OF_TEXTS["embedded_text"]
+    for chunk in chunks:
+        assert embedded(chunk.above, chunk.lead, packed(chunk.text), chunk.tail) == chunk.embedded
+        assert chunk.embedded.startswith("Log")
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 384, 1_025])
+def test_a_vector_keeps_its_direction(width):
+    """What is read back is a unit vector, as wide as before, and so near that no ranking changes."""
+    block = np.random.default_rng(width).standard_normal((50, width)).astype("<f4")
+    block /= np.linalg.norm(block, axis=1, keepdims=True)
+    stored = [compact(row.tobytes()) for row in block]
+    assert {(len(each), width_of(len(each))) for each in stored} == {((3 * width + 1) // 2, width)}
+    back = np.stack([np.frombuffer(each, "<f4") for each in restored(stored)])
+    assert back.shape == block.shape
+    np.testing.assert_allclose(np.linalg.norm(back, axis=1), 1, atol=1e-6)
+    assert (np.vecdot(back, block) > 1 - 1e-6).all()
+    assert [compact(each) for each in restored(stored)] == stored
+
+
+def test_vectors_of_several_widths_and_of_nothing():
+    """Vectors of two embedders are read together, and a vector of zeros stays one."""
+    vectors = [np.eye(1, width, dtype="<f4").tobytes() for width in (4, 7, 4)] + [bytes(16)]
+    assert restored([compact(each) for each in vectors]) == vectors
+    assert restored([]) == []

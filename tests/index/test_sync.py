@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import sqlite3
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -26,51 +25,39 @@ from spellbook.system.errors import EmbeddingError, StorageError
 from tests.helpers import PATIENCE, Counting, Failing, from_scratch, opened, rows, told
 
 THEN, NOW = 1_000_000_000_000, 1_000_000_000_000 + SETTLED_NS
-OLD = Stamp(10, THEN, 1)
+OLD, CHANGED = Stamp(10, THEN, 1), Stamp(10, 1, 1, THEN + 1)
 KNOWN = KnownFile(OLD, NOW, "hash")
 
-
-CHANGED = Stamp(10, 1, 1, THEN + 1)
-
-
-@pytest.mark.parametrize(
-    ("disk", "known", "expected"),
-    [
-        pytest.param({}, {}, Plan(), id="empty"),
-        pytest.param({"a": OLD}, {"a": KNOWN}, Plan(), id="unchanged"),
-        pytest.param({"a": OLD}, {}, Plan(("a",)), id="new"),
-        pytest.param({"a": Stamp(11, THEN, 1)}, {"a": KNOWN}, Plan(("a",)), id="other size"),
-        pytest.param({"a": Stamp(10, THEN - 1, 1)}, {"a": KNOWN}, Plan(("a",)), id="older time"),
-        pytest.param({"a": Stamp(10, THEN, 2)}, {"a": KNOWN}, Plan(("a",)), id="replaced"),
-        pytest.param({"a": Stamp(10, THEN, 1, 5)}, {"a": KNOWN}, Plan(("a",)), id="in place"),
-        pytest.param({"a": CHANGED}, {"a": KnownFile(CHANGED, THEN + 10**7, "")}, Plan(("a",)), id="in place, mid-run"),
-        pytest.param({"a": CHANGED}, {"a": KnownFile(CHANGED, THEN + 10**8, "")}, Plan(), id="settled"),
-        pytest.param({"b": OLD}, {"a": KNOWN}, Plan(("b",), ("a",)), id="renamed"),
-        pytest.param({"a": OLD}, {"a": KnownFile(OLD, NOW - 1, "")}, Plan(("a",)), id="written mid-run"),
-        pytest.param({"a": OLD}, {"a": KnownFile(OLD, 0, "")}, Plan(("a",)), id="never trusted"),
-    ],
-)
-def test_plan(disk, known, expected):
-    """Only new, changed and unsettled files are read; missing files are dropped only if their folder was readable."""
-    assert plan(disk, known) == expected
-    assert plan(disk, known, full=True) == Plan(tuple(disk), expected.gone)
-    assert plan(disk, {**known, "hidden/b": KNOWN}, ("hidden/",)) == expected
+PLANS = [
+    ({}, {}, Plan()),
+    ({"a": OLD}, {"a": KNOWN}, Plan()),
+    ({"a": OLD}, {}, Plan(("a",))),  # new
+    *[({"a": Stamp(*stamp)}, {"a": KNOWN}, Plan(("a",))) for stamp in ((11, THEN, 1), (10, THEN - 1, 1))],
+    *[({"a": Stamp(*stamp)}, {"a": KNOWN}, Plan(("a",))) for stamp in ((10, THEN, 2), (10, THEN, 1, 5))],
+    ({"a": CHANGED}, {"a": KnownFile(CHANGED, THEN + 10**7, "")}, Plan(("a",))),  # in place, mid-run
+    ({"a": CHANGED}, {"a": KnownFile(CHANGED, THEN + 10**8, "")}, Plan()),  # settled
+    ({"b": OLD}, {"a": KNOWN}, Plan(("b",), ("a",))),  # renamed
+    ({"a": OLD}, {"a": KnownFile(OLD, NOW - 1, "")}, Plan(("a",))),  # written mid-run
+    ({"a": OLD}, {"a": KnownFile(OLD, 0, "")}, Plan(("a",))),  # never trusted
+]
+LIKELY = [
+    *((0, 100, 100, True), (0, 51, 100, True), (0, 50, 100, False)),  # all, more than half, half
+    *((0, 9, 9, False), (100, 100, 100, False), (5, 100, 100, True)),  # few, all renamed, little new for much
+]
 
 
-def paths(count, prefix="p"):
-    return tuple(f"{prefix}{i}" for i in range(count))
-
-
-@pytest.mark.parametrize(
-    ("read", "gone", "known", "unlikely"),
-    [
-        *((0, 100, 100, True), (0, 51, 100, True), (0, 50, 100, False)),  # all, more than half, half
-        *((0, 9, 9, False), (100, 100, 100, False), (5, 100, 100, True)),  # few, all renamed, little new for much
-    ],
-)
-def test_is_unlikely(read, gone, known, unlikely):
-    """Many files missing with none new looks like a drive that is not mounted."""
-    assert is_unlikely(Plan(paths(read, "new"), paths(gone)), dict.fromkeys(paths(known), KNOWN)) is unlikely
+def test_plan():
+    """
+    Only new, changed and unsettled files are read; missing files are dropped only if their folder was readable. Many
+    files missing with none new looks like a drive that is not mounted.
+    """
+    for disk, known, expected in PLANS:
+        assert plan(disk, known) == expected
+        assert plan(disk, known, full=True) == Plan(tuple(disk), expected.gone)
+        assert plan(disk, {**known, "hidden/b": KNOWN}, ("hidden/",)) == expected
+    for read, gone, known, unlikely in LIKELY:
+        work = Plan(tuple(f"new{i}" for i in range(read)), tuple(f"p{i}" for i in range(gone)))
+        assert is_unlikely(work, dict.fromkeys((f"p{i}" for i in range(known)), KNOWN)) is unlikely
 
 
 COUNTS = ("scanned", "added", "changed", "moved", "removed", "unchanged", "embedded", "reused")
@@ -97,21 +84,16 @@ def index(vault, write_note, embedder):
         yield opening
 
 
-def test_nothing_to_do_is_nothing_done(index, embedder):
-    """A run over an unchanged vault writes nothing: the generation stays."""
-    generation = index.catalog.generation
-    report = sync.run(index)
-    assert counts(report) == {"scanned": 4, "unchanged": 4}
-    assert index.catalog.generation == report.generation == generation
-    assert (report.chunks, report.pending) == (12, 0)
-
-
-def test_what_is_refused_changes_nothing(index, vault):
+def test_nothing_to_do_is_nothing_done(index, vault):
     """
-    A file that came back, or was written while it was read, and keys of another embedding leave the generation as it is.
+    A run over an unchanged vault writes nothing: the generation stays. So it does for a file that came back, or was
+    written while it was read, and for keys of another embedding.
     """
-    read = extract.read(index.vault, "f/0.md", sync.rules(index))
     generation, apply = index.catalog.generation, index.catalog.notes.apply
+    report = sync.run(index)
+    assert (counts(report), report.generation) == ({"scanned": 4, "unchanged": 4}, generation)
+    assert (report.chunks, report.pending) == (12, 0)
+    read = extract.read(index.vault, "f/0.md", sync.rules(index))
     assert apply((), ["f/0.md"], index.vault.spelled, index.embedder.fingerprint) == ([], [])
     assert apply([read], (), index.vault.stamp, "another embedding") == ([], [])
     (vault / "f/0.md").write_text("written meanwhile")
@@ -120,8 +102,13 @@ def test_what_is_refused_changes_nothing(index, vault):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no time there that nobody can set")
-def test_a_touched_file_is_unchanged(index, vault, embedder, tmp_path):
-    """A file with the same bytes is read once more, and nothing is written of its note: time, permissions, hard links."""
+def test_stamps_that_change_alone_and_edits_that_keep_them(index, vault, embedder, tmp_path):
+    """
+    A file with the same bytes is read once more, and nothing is written of its note: time, permissions, hard links.
+
+    An edit that keeps a file's size, time and number is found by a look at everything; on a disk whose stamps do not
+    show the change, if an event hinted at it.
+    """
     generation, file = index.catalog.generation, vault / "f/0.md"
     for touch in (
         lambda: os.utime(file, ns=(5, 5)),
@@ -134,25 +121,16 @@ def test_a_touched_file_is_unchanged(index, vault, embedder, tmp_path):
         assert before != index.catalog.notes.known()
     assert (index.catalog.generation, embedder.taken()) == (generation, 0)
     assert index.catalog.notes.known()["f/0.md"].stamp == index.vault.stamp("f/0.md")
-
-
-@pytest.mark.skipif(os.name == "nt", reason="no time there that nobody can set")
-def test_an_edit_in_place_is_found_whatever_it_keeps(index, vault):
-    """
-    An edit that keeps a file's size, time and number is found by a look at everything; on a disk whose stamps do not
-    show the change, if an event hinted at it.
-    """
-    file = vault / "f/0.md"
-    before = file.stat()
+    status = file.stat()
     file.write_text(file.read_text().replace("first", "extra"))
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert file.stat()[:-3] == before[:-3]
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert file.stat()[:-3] == status[:-3]
     assert counts(sync.run(index)) == {"scanned": 4, "changed": 1, "unchanged": 3, "embedded": 1, "reused": 1}
     assert [hit.path for hit in Searcher(index).ask(Question("extra", "keyword")).hits] == ["f/0.md"]
     file.write_text(file.read_text().replace("extra", "third"))
-    size, mtime_ns, inode, ctime_ns = index.vault.stamp("f/0.md")
+    stamp = index.vault.stamp("f/0.md")
     sql = "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, ctime_ns = ?, read_ns = ? WHERE path = 'f/0.md'"
-    rows(index.catalog, sql, size, mtime_ns, inode, ctime_ns, mtime_ns + 10 * SETTLED_NS)
+    rows(index.catalog, sql, *stamp, stamp.mtime_ns + 10 * SETTLED_NS)
     assert counts(sync.scan(index)) == {"scanned": 4, "unchanged": 4}
     assert counts(sync.scan(index, hinted={"f/0.md"})) == {"scanned": 4, "changed": 1, "unchanged": 3, "reused": 1}
 
@@ -219,29 +197,6 @@ def test_a_branch_switch_there_and_back_embeds_each_branch_once(index, vault, em
     assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
 
-# -- one bad note
-
-
-def test_a_folder_that_moves_while_one_looks_is_not_gone(vault, write_note, tmp_path, monkeypatch):
-    """A folder that moves during the walk may be missed in both places; a second walk finds it before an alarm."""
-    for number in range(30):
-        write_note(f"later/{number}.md", f"text {number}")
-    with opened(vault) as index:
-        sync.run(index)
-        walk = index.vault.walk
-
-        def late():
-            monkeypatch.setattr(index.vault, "walk", walk)
-            listing = walk()
-            (vault / "later").rename(vault / "earlier")
-            return replace(listing, files={})
-
-        monkeypatch.setattr(index.vault, "walk", late)
-        report = sync.run(index)
-        assert (report.moved, report.removed, report.embedded) == (30, 0, 0)
-        assert told(index) == from_scratch(vault, tmp_path / "fresh")
-
-
 def test_one_bad_note_is_reported_and_the_others_indexed(vault, write_note, tmp_path):
     """
     Undecodable, too large and faulty notes are each named, one that becomes so leaves; everything else is found. A note
@@ -302,84 +257,93 @@ def test_a_note_that_breaks_the_reader_does_not_stop_the_rest(vault, write_note,
     assert "bad.md" in caplog.text
 
 
-# -- ids
+def test_ids(vault, write_note, tmp_path):
+    """
+    Of two files with one id the older keeps it: the copy is known by its path, both are named, and it gets the id when
+    the original, also renamed, is gone.
 
-
-def holder(index, id):
-    return {found.path for found in index.catalog.note(id)}
-
-
-def test_of_two_files_with_one_id_the_older_keeps_it(vault, write_note, tmp_path):
-    """The copy is known by its path, both are named, and it gets the id when the original, also renamed, is gone."""
+    In a new index the shorter path gets a shared id, not the older file; a path goes before an id that equals it.
+    `a.md`, `a.MD`, `a.MD.md`, `a.md.md` and `A.md` are five notes with five ids.
+    """
     write_note("z/original.md", "text", id="abc", age=100)
     with opened(vault) as index:
+
+        def holders(*ids):
+            sync.run(index)
+            return [index.catalog.note(id)[0].path for id in ids]
+
+        def named():
+            return [fault.path for fault in index.catalog.notes.twins()]
+
         sync.run(index)
         write_note("a/copy.md", "text", id="abc")
-        report = sync.run(index)
-        assert (holder(index, "abc"), holder(index, "a/copy")) == ({"z/original.md"}, {"a/copy.md"})
-        assert report.failed == ()
-        [fault] = index.catalog.notes.twins()
-        assert (fault.path, "z/original.md" in fault.reason) == ("a/copy.md", True)
+        assert sync.run(index).failed == ()
+        assert holders("abc", "a/copy") == ["z/original.md", "a/copy.md"]
+        assert (named(), "z/original.md" in index.catalog.notes.twins()[0].reason) == (["a/copy.md"], True)
         write_note("z/original.md", "edited, so younger than its copy", id="abc")
-        sync.run(index)
-        assert holder(index, "abc") == {"z/original.md"}
+        assert holders("abc") == ["z/original.md"]
         (vault / "z/original.md").rename(vault / "zwei.md")
-        sync.run(index)
-        assert (holder(index, "abc"), holder(index, "a/copy")) == ({"zwei.md"}, {"a/copy.md"})
+        assert holders("abc", "a/copy") == ["zwei.md", "a/copy.md"]
         (vault / "zwei.md").unlink()
-        sync.run(index)
-        assert index.catalog.notes.twins() == ()
-        assert (holder(index, "abc"), index.catalog.where_is("a/copy.md")) == ({"a/copy.md"}, "abc")
+        assert (holders("abc"), named()) == (["a/copy.md"], [])
+        assert index.catalog.where_is("a/copy.md") == "abc"
+        write_note("b copy.md", "text", id="shared", age=1000)
+        write_note("b.md", "text", id="shared")
+        write_note("x.md", "one", id="y", age=100)
+        assert holders("shared", "b copy", "y") == ["b.md", "b copy.md", "x.md"]
+        write_note("y.md", "two")
+        assert (holders("y", "x"), named()) == (["y.md", "x.md"], ["b copy.md", "x.md"])
+        (vault / "y.md").unlink()
+        assert holders("y") == ["x.md"]
+        names = {"c.md": "c", "c.MD": "c.MD", "c.MD.md": "c.MD.md", "c.md.md": "c.md.md", "C.md": "C"}
+        for name in names:
+            write_note(name, f"text of {name}")
+        if len(list(vault.glob("[cC].*"))) == 5:  # else the disk does not tell case apart
+            assert holders(*names.values()) == holders(*names) == [*names]
         assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
 
-def test_from_scratch_the_shorter_path_has_the_id(vault, write_note):
-    """In a new index the shorter path gets a shared id, not the older file; a path goes before an id that equals it."""
-    write_note("a copy.md", "text", id="abc", age=1000)
-    write_note("a.md", "text", id="abc")
-    write_note("x.md", "one", id="y", age=100)
-    with opened(vault) as index:
-        sync.run(index)
-        assert (holder(index, "abc"), holder(index, "a copy"), holder(index, "y")) == (
-            {"a.md"},
-            {"a copy.md"},
-            {"x.md"},
-        )
-        write_note("y.md", "two")
-        sync.run(index)
-        assert (holder(index, "y"), holder(index, "x")) == ({"y.md"}, {"x.md"})
-        assert [fault.path for fault in index.catalog.notes.twins()] == ["a copy.md", "x.md"]
-        (vault / "y.md").unlink()
-        sync.run(index)
-        assert holder(index, "y") == {"x.md"}
-
-
-def test_an_unmounted_drive_is_no_deletion(vault, write_note, tmp_path):
+def test_an_unmounted_drive_is_no_deletion(vault, write_note, tmp_path, monkeypatch):
     """
     Many missing notes stop the run and stay in the index, and searches under a watcher report the loss too; existing
     ones are still read. With `full` they are removed.
+
+    A folder that moves during the walk may be missed in both places; a second walk finds it before an alarm.
     """
-    for i in range(20):
-        write_note(f"{i}.md", f"text {i}")
+    for number in range(30):
+        write_note(f"later/{number}.md", f"text {number}")
     with opened(vault) as index:
         sync.run(index)
-        for i in range(15):
-            (vault / f"{i}.md").unlink()
-        write_note("19.md", "edited meanwhile")
-        with pytest.raises(StorageError, match="15 of 20 notes are gone") as caught:
+        walk = index.vault.walk
+
+        def late():
+            monkeypatch.setattr(index.vault, "walk", walk)
+            listing = walk()
+            (vault / "later").rename(vault / "earlier")
+            return replace(listing, files={})
+
+        monkeypatch.setattr(index.vault, "walk", late)
+        report = sync.run(index)
+        assert (report.moved, report.removed, report.embedded) == (30, 0, 0)
+        assert told(index) == from_scratch(vault, tmp_path / "moved")
+        for number in range(20):
+            (vault / f"earlier/{number}.md").unlink()
+        write_note("earlier/29.md", "edited meanwhile")
+        with pytest.raises(StorageError, match="20 of 30 notes are gone") as caught:
             sync.run(index)
         assert "--full" in caught.value.hint
         assert [row[0] for row in index.catalog.match('"meanwhile"', (), 5)] != []
-        assert index.catalog.counts().notes == 20
-        assert sync.run(index, full=True).removed == 15
+        assert index.catalog.counts().notes == 30
+        assert sync.run(index, full=True).removed == 20
         assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
 
 @pytest.mark.parametrize("error", [EmbeddingError("no such letter"), ValueError("an error of its own")], ids=repr)
-def test_one_text_that_is_refused_keeps_no_other_from_its_vector(vault, write_note, error):
-    """If the embedder refuses one text, by any error, the others of its batch are embedded and it stays pending."""
-    for i in range(6):
-        write_note(f"{i}.md", f"{'refused' if i == 3 else 'plain'} text {i}")
+def test_an_embedder_that_fails_keeps_no_other_text_from_its_vector(vault, write_note, error):
+    """
+    If embedding fails notes are found by words, and the next run finishes. If the embedder refuses one text, by any
+    error, the others of its batch are embedded and it stays pending.
+    """
 
     class Picky(Counting):
         def embed_passages(self, texts):
@@ -387,38 +351,25 @@ def test_one_text_that_is_refused_keeps_no_other_from_its_vector(vault, write_no
                 raise error
             return super().embed_passages(texts)
 
-    with opened(vault, Picky()) as index:
-        report = sync.run(index)
-        assert (report.embedded, report.pending) == (5, 1)
-
-
-def test_paths_that_differ_in_case_or_ending_have_ids_of_their_own(vault, write_note, tmp_path):
-    """`a.md`, `a.MD`, `a.MD.md`, `a.md.md` and `A.md` are five notes with five ids."""
-    names = {"a.md": "a", "a.MD": "a.MD", "a.MD.md": "a.MD.md", "a.md.md": "a.md.md", "A.md": "A"}
-    for name in names:
-        write_note(name, f"text of {name}")
-    if len(list(vault.iterdir())) < 5:
-        pytest.skip("this disk does not tell case apart")
-    with opened(vault) as index:
-        assert sync.run(index).added == 5
-        assert all(holder(index, id) == holder(index, name) == {name} for name, id in names.items())
-        assert told(index) == from_scratch(vault, tmp_path / "fresh")
-
-
-def test_words_come_first_and_survive_an_embedder_that_is_down(vault, write_note):
-    """If embedding fails notes are found by words, and the next run finishes."""
-    write_note("a.md", "lighthouse keeper")
+    for i in range(6):
+        write_note(f"{i}.md", f"{'refused' if i == 3 else 'plain'} text {i}")
     with opened(vault, Failing()) as index:
         with pytest.raises(EmbeddingError):
             sync.run(index)
-        assert len(index.catalog.match('"lighthouse"', (), 5)) == 1
-        assert sync.run(index, words_only=True).pending == 1
+        assert len(index.catalog.match('"plain"', (), 9)) == 5
+        assert sync.run(index, words_only=True).pending == 6
+    with opened(vault, Picky()) as index:
+        report = sync.run(index)
+        assert (report.embedded, report.pending) == (5, 1)
     with opened(vault) as index:
-        assert counts(sync.run(index)) == {"scanned": 1, "unchanged": 1, "embedded": 1}
+        assert counts(sync.run(index)) == {"scanned": 6, "unchanged": 6, "embedded": 1}
 
 
 def test_embedding_is_newest_first_bounded_and_resumable(vault, write_note, embedder):
-    """At most `most` texts are embedded, newest files first; a later call continues. Notes with many links count as newer."""
+    """
+    At most `most` texts are embedded, newest files first; a later call continues. Notes with many links count as newer.
+    While another process embeds, a search embeds nothing and a run goes on once that one has ended.
+    """
     for i in range(36):
         write_note(f"{i:02}.md", f"text {i:02}", age=100 + i)
     for i in range(4):
@@ -429,22 +380,14 @@ def test_embedding_is_newest_first_bounded_and_resumable(vault, write_note, embe
         assert embed.embed_texts(index, most=3) == 3
         assert embedder.texts == ["text 00", "text 01", "text 02"]
         assert embed.embed_texts(index, stop=lambda: embedder.taken() > 0) == 0
-        assert embed.embed_texts(index) == 38
-        assert embedder.texts[-5:] == ["the hub", *(f"[[hub]] {i}" for i in range(4))]
-        assert index.catalog.waiting.in_order() == []
-
-
-def test_one_process_embeds_at_a_time(vault, write_note):
-    """While another process embeds, a search embeds nothing and a run goes on once that one has ended."""
-    write_note("a.md", "lighthouse")
-    with opened(vault) as index:
-        sync.scan(index)
         with ThreadPoolExecutor(1) as thread:
             with FileLock(index.config.state / "embed.lock"):
                 assert embed.embed_texts(index, most=5) == 0
                 later = thread.submit(embed.embed_texts, index)
-                assert index.catalog.counts().pending == 1
-            assert later.result(PATIENCE) == 1
+                assert index.catalog.counts().pending == 38
+            assert later.result(PATIENCE) == 38
+        assert embedder.texts[-5:] == ["the hub", *(f"[[hub]] {i}" for i in range(4))]
+        assert index.catalog.waiting.in_order() == []
 
 
 def test_what_a_search_finds_by_words_is_embedded_next(vault, write_note):
@@ -475,24 +418,21 @@ def test_what_a_search_finds_by_words_is_embedded_next(vault, write_note):
     assert (len(embedder.texts), sorted(places)) == (200, [24, 25])
 
 
-def test_other_cutting_rules_cut_anew(vault, write_note, tmp_path):
-    """With another `chunk_tokens` every note is cut again, and the index equals a new one."""
-    write_note("a.md", "# A\n\n" + "\n\n".join(f"paragraph {i} " + "word " * 60 for i in range(10)))
-    with opened(vault) as index:
-        few = sync.run(index).chunks
-    with opened(vault, chunk_tokens=64) as index:
-        assert sync.run(index).chunks > few
-        assert told(index) == from_scratch(vault, tmp_path / "fresh", chunk_tokens=64)
-
-
-def test_some_looks_at_the_paths_it_is_given(index, vault, write_note):
-    """A hint about a new, changed, missing or ignored file updates that file and nothing else."""
+def test_some_looks_at_the_paths_it_is_given(index, vault, write_note, tmp_path):
+    """
+    A hint about a new, changed, missing or ignored file updates that file and nothing else. With another `chunk_tokens`
+    every note is cut again, and the index equals a new one.
+    """
     for name in ("new", "unhinted", ".hidden"):
-        write_note(f"{name}.md", name)
+        write_note(f"{name}.md", f"# {name}\n\n" + "\n\n".join(f"paragraph {i} " + "word " * 60 for i in range(10)))
     (vault / "f/1.md").unlink()
     report = sync.scan_paths(index, ["new.md", "f/1.md", ".hidden.md", "never.md", "../x.md"])
     assert (report.added, report.removed) == (1, 1)
     assert {path for path in index.catalog.notes.known() if "/" not in path} == {"new.md"}
+    few = sync.run(index).chunks
+    with opened(vault, chunk_tokens=64) as other:
+        assert sync.run(other).chunks > few
+        assert told(other) == from_scratch(vault, tmp_path / "fresh", chunk_tokens=64)
 
 
 # -- any sequence of changes
@@ -547,18 +487,3 @@ def test_the_index_equals_one_built_from_scratch(vault, tmp_path, seed):
             sync.scan(index, full=chance.random() < 0.2)
             embed.embed_texts(index)
             assert told(index) == from_scratch(vault, tmp_path / f"fresh{round}")
-
-
-def test_what_a_killed_write_left_is_swept(vault, write_note, monkeypatch):
-    """Spellbook's temporary files are deleted after an hour; younger ones and others' files stay."""
-    later = time.time() + 7200  # when a file was last changed in any way cannot be set back
-    write_note("deep/a.md", "text")
-    names = [".spellbook-0123456789abcdef.tmp", ".spellbook-fedcba9876543210.tmp", ".spellbook-mine.tmp", "note.tmp"]
-    for name in names:
-        (vault / "deep" / name).write_text("x")
-        os.utime(vault / "deep" / name, (0, 0))
-    os.utime(vault / "deep" / names[1], (later, later))
-    monkeypatch.setattr(time, "time", lambda: later)
-    with opened(vault) as index:
-        sync.run(index)
-    assert sorted(file.name for file in (vault / "deep").iterdir()) == sorted(["a.md", *names[1:]])

@@ -12,20 +12,16 @@ import dataclasses
 import itertools
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 
 from spellbook.http.callers import SCOPES, Caller
 from spellbook.http.served import Served
-from spellbook.index import privacy, sync
-from spellbook.index.filters import conditions
+from spellbook.index import sync
 from spellbook.index.parse_pool import Readers
 from spellbook.library import book as books
 from spellbook.library import limited
@@ -36,9 +32,8 @@ from spellbook.mcp.names import TOOLSETS
 from spellbook.memories.articles import Articles
 from spellbook.memories.decisions import Decisions
 from spellbook.memories.memories import Memories
-from spellbook.settings import config
 from spellbook.system.errors import MemoryNotFound, PermissionDenied, SpellbookError
-from tests.helpers import Counting, Small, Write, held, note_writer, stored, until
+from tests.helpers import held, note_writer
 from tests.mcp.agent import Agent, talk
 
 CANARY = re.compile("zq(?!uery)[a-z]+")  # the name of a counter, "query", may follow any byte
@@ -301,28 +296,23 @@ def test_the_whole_book_tells_of_it(whole: Spellbook) -> None:
 
 
 def test_no_other_verb_is_there(team: Reader, whole: Spellbook) -> None:
-    """A verb that writes, or that reads more than notes, does not exist; the whole book is refused."""
+    """
+    A verb that writes, or that reads more than notes, does not exist; the whole book is refused. A verb of memories,
+    decisions or articles that writes is refused in words that name no note; nothing changes. An id, path or topic of a
+    hidden note gets the very words that an unknown one gets.
+    """
     others = public(Spellbook) - public(Reader)
     assert {"scribe", "erase", "move", "undo", "export", "reindex", "doctor", "wikis"} <= others
     assert [name for name in others if hasattr(team, name)] == []
     with pytest.raises(PermissionDenied, match="only reads what is team"):
         _ = team.whole
     assert whole.whole is whole
-
-
-@pytest.mark.parametrize("verb", KEPT)
-def test_what_is_kept_is_not_changed(whole: Spellbook, team: Reader, verb: str) -> None:
-    """A verb of memories, decisions or articles that writes is refused in words that name no note; nothing changes."""
     before = held(whole.config.vault)
-    for text in ("zqid", "team/crane.md"):
+    for change, text in itertools.product(KEPT.values(), ("zqid", "team/crane.md")):
         with pytest.raises(PermissionDenied) as raised:
-            KEPT[verb](team, text)
+            change(team, text)
         assert not leaks(raised.value)
     assert held(whole.config.vault) == before
-
-
-def test_a_hidden_note_is_like_one_that_never_was(team: Reader) -> None:
-    """An id, path or topic of a hidden note gets the very words that an unknown one gets."""
     verbs = [CASES[name][0] for name in ("show", "resolve", "around", "alike", "topic", "topics_of")]
     for case, text in itertools.product(verbs, ASKED[:-1]):
         unknown = text.replace("zq", "zx")
@@ -332,7 +322,10 @@ def test_a_hidden_note_is_like_one_that_never_was(team: Reader) -> None:
 
 
 def test_the_vault_of_a_limited_book_has_no_other_file(team: Reader, whole: Spellbook) -> None:
-    """No file but those of shown notes can be listed or read, by whatever path; the catalog has no row of others."""
+    """
+    No file but those of shown notes can be listed or read, by whatever path; the catalog has no row of others. A process
+    that reads notes for a limited index looks at each file itself: it may have changed since.
+    """
     vault = team.index.vault
     mine = {"team/crane.md", "team/quay.md", "team/deep/er/plan.md", "team/article.md", "team/step.md"}
     assert set(vault.walk().files) == set(vault.files()) == mine
@@ -347,11 +340,7 @@ def test_the_vault_of_a_limited_book_has_no_other_file(team: Reader, whole: Spel
     told = b" ".join(part for path, file in held(whole.config.vault).items() for part in (path.encode(), file))
     hidden = set(CANARY.findall(told.decode("latin-1")))
     assert not [word for word in hidden if word.encode() in data], "its index was never told of them"
-
-
-def test_processes_that_help_to_read_leave_hidden_notes_out(team: Reader) -> None:
-    """A process that reads notes for a limited index looks at each file itself: it may have changed since."""
-    with Readers(team.index.vault, sync.rules(team.index)) as readers:
+    with Readers(vault, sync.rules(team.index)) as readers:
         [found] = readers.read([dict.fromkeys(["zqfolder/zqpath.md", "team/crane.md", "zqfolder/list.md"])])
     assert [entry.path for entry in found] == ["team/crane.md"]
 
@@ -438,167 +427,11 @@ def test_no_resource_or_prompt_tells_of_what_is_hidden(team: Reader) -> None:
         assert not leaks(found, text), text
 
 
-# -- as if nothing else were there
-
-
-def notes(random: Random, vault: Path) -> None:
-    """Write a vault of notes of all scopes that share words, labels and links."""
-    write = note_writer(vault)
-    words = ["harbour", "crane", "quay", "ship", "anchor", "rope", "tide", "lamp", "gull", "mast"]
-    for number in range(40):
-        scope = random.choice(["private", "team", "public", None, "team"])
-        meta: dict[str, object] = {"privacy_scope": scope} if scope else {}
-        if random.random() < 0.3:
-            meta["id"] = f"id{random.randrange(12)}"
-        meta |= {
-            "topic": random.choice(words),
-            "category": random.choice(["knowledge", "decision", "project"]),
-            "tags": f"[{', '.join(random.sample(words, 2))}]",
-            "keywords": f"[{', '.join(random.sample(words, 2))}]",
-            "aliases": f"[{random.choice(words)}]",
-            "created": f"2026-01-{random.randrange(1, 28):02}",
-        }
-        text = " ".join(random.choices(words, k=random.choice([8, 60])))
-        links = " ".join(f"[[n{random.randrange(40)}]] [[{random.choice(words)}]]" for _ in range(3))
-        write(
-            f"{random.choice(words)}/n{number}.md", f"# {text[:20]}\n\n{text}\n\n{links}\n", age=number * 10.0, **meta
-        )
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_it_is_as_if_nothing_else_were_there(tmp_path: Path, seed: int) -> None:
-    """
-    Scores, counts, links, ids and lists are those of a vault that has the shown notes alone: over the same notes both
-    readers answer every reading verb alike.
-    """
-    random, vault, alone = Random(seed), tmp_path / "vault", tmp_path / "alone"
-    notes(random, vault)
-    sees = random.choice(["team", "public"])
-    for file in list(vault.rglob("*.md")):
-        if privacy.shows(sees, file.name, file.read_bytes()):
-            target = alone / file.relative_to(vault)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(file, target)
-    (vault / ".spellbook").mkdir()
-    (vault / ".spellbook" / "synonyms.yaml").write_text("- [harbour, anchor]\n- [tide, mast]\n")
-    (vault / ".spellbook" / "config.toml").write_text('[categories]\ndecision = "What was decided."\n')
-    (alone / ".spellbook").mkdir()
-    (alone / ".spellbook" / "config.toml").write_text("count_use = false\n")  # a token counts nothing
-    with books.open(vault, embedder="hash") as whole, books.open(alone, embedder="hash") as other:
-        whole.reindex()
-        other.reindex()
-        part = limited.seen_by(whole, sees)
-        assert told(part) == told(other)
-        assert part.stats()["notes"] < whole.stats()["notes"]
-
-
-def told(book: Reader) -> list[str]:
-    asked = ["harbour crane", "anchor", "the tide and the lamp", "n7", "id3"]
-    calls: list[Callable[[], object]] = []
-    for text in asked:
-        calls += [
-            lambda t=text: [(hit.why, hit.score, hit.chunk.id, hit.path, hit.text, hit.backlinks) for hit in book.search(t, min_score=0.0).hits],
-            lambda t=text: [(hit.why, hit.path) for hit in book.find(t, min_score=0.0, limit=50).hits],
-            lambda t=text: [(hit.why, hit.path) for hit in book.memorize(t, limit=50).hits],
-        ]  # fmt: skip
-    paths = sorted(book.index.vault.walk().files)
-    calls += [
-        lambda: [(chunk.id, chunk.path, chunk.meta) for chunk in book.recent(100).notes],
-        lambda: book.topics(),
-        lambda: book.contents(),
-        lambda: [book.around(path) for path in paths],
-        lambda: [[(chunk.path, score) for chunk, score in book.alike(path, least=0.0)] for path in paths],
-        lambda: [book.stats()[name] for name in ("notes", "chunks", "categories", "vectors_in_use", "pending")],
-        lambda: book.index.catalog.unmatched(conditions({"tags": "harbor"}), ()),
-        lambda: [(row.path, row.verdict) for row in book.why("harbour crane").rows],
-        lambda: [[(chunk.id, chunk.text, chunk.line) for chunk in book.show(path)] for path in paths],
-        lambda: [(book.resolve(path).id, book.adjacent(path), book.pictures(path)) for path in paths],
-        lambda: [back.path for back in book.backlinks(paths[:9])],
-        lambda: [book.vault_graph(9), book.folders(), book.tags(), book.tags(1), book.topics_of("knowledge")],
-        lambda: [book.about(each) for each in book.topics()],
-        lambda: [[chunk.id for chunk in book.topic(f"{each.category}/{each.topic}")] for each in book.topics()],
-        lambda: book.validate({"text": "Too short.", "metadata": {}})[0].errors,
-        lambda: [hit.path for hit in book.memories.recall("crane").hits],
-        lambda: [chunk.path for chunk in book.memories.newest(9).notes],
-        lambda: [item.chunk.path for item in book.memories.decisions.find("tide").items],
-        lambda: [chunk.path for chunk in book.memories.articles.list().notes],
-        lambda: [book.state().notes, book.state().chunks, book.state().pending],
-    ]
-    return [repr(call()) for call in calls]
-
-
-# -- as the vault changes
-
-
-def paths(book: Reader, query: str = "harbour") -> set[str]:
-    return {hit.path for hit in book.search(query, min_score=0.0, limit=100).hits}
-
-
-def test_what_becomes_private_is_gone_at_once(vault: Path, write_note: Write, book: Spellbook) -> None:
-    """A scope that is changed, in any way, holds for the next answer, also of verbs that look at no file."""
-    write_note("a.md", "The harbour.", privacy_scope="team", age=9)
-    write_note("b.md", "The harbour and [[a]].", privacy_scope="public", age=9)
-    write_note("c.md", "The harbour too.", age=9)
-    team, everyone = limited.seen_by(book, "team"), limited.seen_by(book, "public")
-    assert (paths(team), paths(everyone), paths(book)) == ({"a.md", "b.md"}, {"b.md"}, {"a.md", "b.md", "c.md"})
-    assert [each.path for each in team.backlinks(["a.md"])] == ["b.md"]
-    book.revise("b", metadata={"privacy_scope": "private"})
-    assert team.backlinks(["a.md"]) == ()
-    assert (paths(team), paths(everyone)) == ({"a.md"}, set())
-    write_note("c.md", "The harbour too.", privacy_scope="Team ")
-    assert paths(team) == {"a.md", "c.md"}
-    (vault / "a.md").unlink()
-    assert paths(team) == {"c.md"}
-    write_note("c.md", "The harbour too.")
-    book.refresh()
-    assert team.state().notes == 0
-    assert book.state().notes == 2
-
-
-def test_what_a_file_says_now_counts(vault: Path, write_note: Write, book: Spellbook) -> None:
-    """A note that went private since the index read it is neither read from its file nor taken into the index."""
-    write_note("a.md", "The harbour.", privacy_scope="team", age=9)
-    team = limited.seen_by(book, "team")
-    assert paths(team) == {"a.md"}
-    write_note("a.md", "The harbour is zqsecret.")
-    with pytest.raises(MemoryNotFound):
-        team.index.vault.read("a.md")
-    rules = privacy.SHOWN["team"]
-    assert book.index.catalog.notes.with_only(privacy.KEY, rules), "the index has not seen it yet"
-    sync.scan(team.index)
-    assert not leaks(team.index.catalog.at("a.md"))
-    book.refresh()
-    assert team.index.catalog.at("a.md") == []
-
-
-def test_a_hidden_successor_is_told_without_its_name(book: Spellbook, write_note: Write) -> None:
-    """A shown note that a hidden one supersedes says so, and no more; one that a shown note supersedes names it."""
-    write_note("old.md", "The harbour is small.", privacy_scope="team")
-    write_note("mid.md", "The harbour grew.", privacy_scope="team", supersedes='"[[old]]"')
-    write_note("zqnew.md", "The harbour closed.", supersedes='"[[mid]]"')
-    found = {hit.path: hit.why.get("superseded_by") for hit in limited.seen_by(book, "team").search("harbour").hits}
-    assert (found["mid.md"], found["old.md"]["path"]) == ({}, "mid.md")
-
-
-def test_what_is_wrong_with_the_vault_is_told_without_counts(vault: Path, write_note: Write) -> None:
-    """While most notes are missing, a limited token learns that answers may be old, not how many notes there were."""
-    write_note("a.md", "The harbour.", privacy_scope="team", age=9)
-    for number in range(23):
-        write_note(f"p{number}.md", "The quay.", age=9)
-    with books.open(vault, embedder="hash") as book:
-        book.reindex()
-        team = limited.seen_by(book, "team")
-        for number in range(23):
-            (vault / f"p{number}.md").unlink()
-        assert "23 of 24 notes" in book.search("harbour").index.reason
-        told = team.search("harbour")
-        assert told.index.degraded
-        assert not re.search(r"\d", told.index.reason)
-        assert [hit.path for hit in told.hits] == ["a.md"]
-
-
 def test_a_caller_gets_the_book_of_what_it_sees(whole: Spellbook) -> None:
-    """Tokens that see the same share a book, which is closed with the whole one; only private sees all."""
+    """
+    Tokens that see the same share a book, which is closed with the whole one; only private sees all. A limited reader
+    whose own index is lost makes it again at the next question, though nothing changed in the vault.
+    """
     served = Served(whole)
     shown = {sees: served.book_of(Caller("a", "read", sees)) for sees in SCOPES}
     assert shown["private"] is whole
@@ -607,71 +440,8 @@ def test_a_caller_gets_the_book_of_what_it_sees(whole: Spellbook) -> None:
     assert counts == sorted(counts, reverse=True)
     assert counts[1:] == [5, 1]
     assert all(book in whole.beside for book in (shown["team"], shown["public"]))
-
-
-def test_vectors_are_copied_and_models_shared(vault: Path, write_note: Write) -> None:
-    """A limited book embeds nothing: it takes the vectors of either model that the vault's index has, as it has them."""
-    write_note("a.md", "# A title\n\nThe harbour.\n\n## Part\n\nOf it.", privacy_scope="team", questions="[Where?]")
-    write_note("b.md", "The quay.")
-    one, other, small = Counting(), Counting(fingerprint="other"), Small()
-    with Spellbook(config.load(vault, embedder="hash"), one) as book:
-        book.refresh()
-        team = limited.seen_by(book, "team")
-        assert (team.state().pending, team.index.embedder) == (2, one)
-        book.use(dataclasses.replace(book.index, second=small))
-        for embedder in (one, other):
-            book.use(dataclasses.replace(book.index, embedder=embedder))
-            book.reindex()
-            assert embedder.taken() > 2
-            assert (small.taken() > 2) is (embedder is one)
-            assert (team.state().pending, team.index.catalog.waiting.in_order()) == (0, [])
-            assert (team.index.embedder, team.index.second) == (embedder, small)
-            assert stored(team.index) == {"A title", "Where?", *team.index.catalog.vectors.embedded(keys(team))}
-            assert paths(team) == {"a.md"}
-            assert (one.texts, other.texts) == ([], [])
-            assert {said for said, is_asked in small.log if not is_asked} == set()
-            small.taken()
-
-
-def test_notes_are_scanned_when_notes_changed(vault: Path, write_note: Write) -> None:
-    """What embeds a text has a limited book take over its vector, and scan nothing; a change of a note does."""
-    write_note("a.md", "The harbour.", privacy_scope="team")
-    with books.open(vault, embedder="hash") as book:
-        book.refresh()
-        team = limited.seen_by(book, "team")
-        scanned = [team.index.scanned_at()]
-        book.reindex()
-        assert team.state().pending == 0
-        scanned.append(team.index.scanned_at())
-        book.scribe({"text": "The quay is swept on Mondays.", "metadata": {"topic": "quay"}}, labels="derived")
-        scanned.append(team.index.scanned_at())
-    assert scanned[0] == scanned[1] < scanned[2]
-
-
-def keys(book: Reader) -> list[str]:
-    return book.index.catalog.keys(())
-
-
-def test_a_limited_reader_whose_own_index_is_lost_makes_it_again(whole: Spellbook) -> None:
-    """At the next question, though nothing changed in the vault."""
-    team = limited.seen_by(whole, "team")
-    before = [hit.path for hit in team.search("harbour").hits]
+    before = [hit.path for hit in shown["team"].search("harbour").hits]
     assert before
-    file = team.index.catalog.file
-    for side in ("", "-wal", "-shm"):
-        file.with_name(file.name + side).unlink(missing_ok=True)
-    assert [hit.path for hit in team.search("harbour").hits] == before
-
-
-@pytest.mark.slow
-def test_a_large_vault_has_chroma_for_a_limited_reader_too(vault: Path, write_note: Write) -> None:
-    """Its own one, with the vectors of what it sees, is filled without a question that waits for it."""
-    for number in range(6):
-        write_note(f"{number}.md", f"the harbour, berth {number}", privacy_scope="team")
-    write_note("private.md", "the harbour office")
-    with Spellbook(replace(config.load(vault), exact_most=3), Counting()) as book:
-        book.reindex()
-        team = limited.seen_by(book, "team")
-        assert len(team.memorize("the harbour", min_score=0, limit=10).hits) == 6
-        until(lambda: team.index.chroma.rows == 6)
-        assert len(team.memorize("the harbour", min_score=0, limit=10).hits) == 6
+    for file in shown["team"].config.state.glob("catalog.db*"):
+        file.unlink()
+    assert [hit.path for hit in shown["team"].search("harbour").hits] == before

