@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -42,18 +42,24 @@ def is_killed(vault: Path, place: Path, verb: str, at: int) -> bool:
 
 
 def killed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, verb: str, files: Mapping[str, bytes], step: int = STEP
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+    files: Mapping[str, bytes],
+    step: int = STEP,
+    prepare: Callable[[Path], None] = lambda vault: None,
 ) -> Iterator[Path]:
     """
     Yield a vault of `files` after `verb` was killed in it, at each `step`-th disk operation, and last one that was not.
 
-    Each vault has a state of its own, which stays the default while the test looks at it.
+    `prepare` may change each vault before. Each vault has a state of its own, which stays the default while the test looks at it.
     """
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     at, was_killed = 1, True
     while was_killed:
         monkeypatch.setenv("SPELLBOOK_STATE", str(folder / f"state{at}"))
         vault = grow(folder / f"v{at}", dict(files))
+        prepare(vault)
         was_killed = is_killed(vault, vault, verb, at)
         yield vault
         at += step

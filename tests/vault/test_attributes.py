@@ -1,8 +1,9 @@
-"""A rewritten file keeps its owner, group, permissions and attributes."""
+"""Permissions: a rewritten file keeps its own, and what is kept outside the vault is as closed as the vault."""
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from spellbook.cli.clients import changes
+from spellbook.library import book as books
 from spellbook.library.book import Spellbook
+from spellbook.mcp.toolsets.backup import exports
+from tests.mcp.agent import talk
 
 Write = Callable[..., Path]
 
@@ -58,3 +62,51 @@ def test_attributes_and_access_lists_stay(book: Spellbook, tmp_path: Path, write
     assert state(note) == before
     changes.FileChange(settings, b"{}", b"{ }").make()
     assert (settings.read_text(), state(settings)) == ("{ }", of_settings)
+
+
+def modes(*folders: Path) -> dict[str, int]:
+    """The permissions of folders and of everything in them."""
+    places = [place for folder in folders for place in (folder, *folder.rglob("*"))]
+    return {str(place): stat.S_IMODE(place.lstat().st_mode) for place in places}
+
+
+def fill(vault: Path) -> tuple[Path, Path]:
+    """Use a vault in every way that keeps something; return its state folder and the folder of its snapshots."""
+    with books.open(vault, embedder="hash") as book:
+        book.scribe({"text": "A harbor.", "metadata": {"topic": "ports", "keywords": ["harbor"]}})
+        book.reindex()
+        book.search("harbor")
+        book.erase("a.md")
+        book.snapshots.create()
+        book.export(vault.parent / "out.json")
+        talk(book, lambda agent: agent.call("export"), toolsets=("backup",))
+        assert any(exports(book).iterdir())
+        databases = {path: mode for path, mode in modes(book.config.state).items() if ".db" in path}
+        assert any(path.endswith("-wal") for path in databases)
+        assert not [path for path, mode in databases.items() if mode & 0o777 & ~vault.stat().st_mode]
+        return book.config.state, book.config.snapshot_folder
+
+
+@pytest.mark.parametrize("steps", [(0o700,), (0o755, 0o750, 0o700)])
+def test_as_closed_as_the_vault(vault: Path, write_note: Write, steps: tuple[int, ...]) -> None:
+    """
+    State, journal, snapshots and exports allow nobody what the vault does not, and a vault open to all may be read.
+    What is open already is closed at the next use, and what a person closed further stays so. A catalog is closed with
+    its log, from the first moment on.
+    """
+    before = os.umask(0o022)
+    try:
+        vault.parent.chmod(0o755)
+        for mode in steps:
+            vault.chmod(mode)
+            write_note("a.md", "Alone.")
+            state, snapshots = fill(vault)
+            made = modes(state, snapshots, vault.parent / "out.json")
+            assert {path: oct(found) for path, found in made.items() if found & 0o777 & ~mode} == {}
+            assert made[str(state)] == made[str(snapshots)] == mode
+            assert made[str(vault.parent / "out.json")] == made[str(state / "journal.db")] == mode & 0o644
+        vault.chmod(0o755)
+        books.open(vault, embedder="hash").close()
+        assert {path for path, found in modes(state, snapshots).items() if found & 0o077} == set()
+    finally:
+        os.umask(before)
