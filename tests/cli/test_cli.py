@@ -115,6 +115,7 @@ def test_the_closest_notes_are_shown_however_far(
     write_note("dentist.md", "# 치과\n\n12월 3일 사랑니 발치 예약, 강남 치과.")
     for n in range(12):
         write_note(f"{n}.md", f"# Note {n}\n\nThe harbour number {n} is deep and cold in winter.")
+    spellbook("--vault", vault, "reindex")  # an answer does not wait for all to be embedded
     asked = "이 언제 뽑으러 가지?"
     for args in (("search", asked), ("memorize", asked)):
         done = spellbook("--vault", vault, *args)
