@@ -58,8 +58,13 @@ def day(vault: Path, book: Spellbook, write_note: Callable[..., Path]) -> Spellb
     return book
 
 
-def test_the_start_of_a_session(day: Spellbook) -> None:
-    """It names the checkpoint with its boxes, open decisions alone, what is pinned and the contents."""
+def test_the_start_of_a_session(day: Spellbook, vault: Path, write_note: Callable[..., Path]) -> None:
+    """
+    It names the checkpoint with its boxes, open decisions alone, what is pinned and the contents.
+
+    What is pinned in another project's scope is not told. However much is pinned, open and in the contents, the text is
+    within the budget.
+    """
     found = briefing.briefing(day.index)
     text = found.text(800)
     for part in (
@@ -75,22 +80,14 @@ def test_the_start_of_a_session(day: Spellbook) -> None:
     told = found.as_dict()
     assert [each["title"] for each in told["open_decisions"]] == ["Ledger in PostgreSQL"]
     assert [each["title"] for each in told["pinned"]] == ["배포 요일"]
-
-
-def test_a_scope_hides_other_projects(day: Spellbook, vault: Path) -> None:
-    """What is pinned in another project's scope is not told."""
     with books.open(vault, embedder="hash", scope="other") as other:
         assert briefing.briefing(other.index).pinned == ()
-
-
-def test_it_keeps_to_its_budget(day: Spellbook, write_note: Callable[..., Path]) -> None:
-    """However much is pinned, open and in the contents, the text is within the budget."""
     for number in range(60):
         write_note(f"n{number}.md", "긴 글 " * 400, category=f"c{number}", topic="t" * 90, pinned="true")
         write_note(f"m{number}.md", "A decision.", category="decision", title=f"{'Long ' * 40}{number}")
     day.reindex()
-    told = briefing.briefing(day.index)
-    assert all(estimate_tokens(told.text(budget)) <= budget for budget in (200, 800, 3_000))
+    found = briefing.briefing(day.index)
+    assert all(estimate_tokens(found.text(budget)) <= budget for budget in (200, 800, 3_000))
 
 
 ATTACK = (
@@ -158,29 +155,25 @@ def test_at_most_three_short_passages(notes: Spellbook, write_note: Callable[...
 
 
 def test_a_prompt_from_a_hook(notes: Spellbook, vault: Path) -> None:
-    """The hook's JSON gives the prompt; the answer is text, or JSON if asked for; nothing sure prints nothing."""
+    """
+    The hook's JSON gives the prompt; the answer is text, or JSON if asked for; nothing sure prints nothing.
+
+    No prompt of any form makes the command fail or print. Exit code 2 of a hook would block the person's prompt: wrong
+    options do not stop a client.
+    """
     asked = hook("UserPromptSubmit", prompt="How often should we rotate the signing keys?")
     told = run(vault, "--prompt", given=asked)
     assert (told.returncode, told.stderr) == (0, b"")
     assert b"> # Signing keys" in told.stdout
     shown = json.loads(run(vault, "--prompt", "--json", given=asked).stdout)
     assert [each["path"] for each in shown["passages"]] == ["keys.md"]
-    assert run(vault, "--prompt", given=hook("UserPromptSubmit", prompt="hello")).stdout == b""
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        pytest.param(b'{"prompt": "rotate the sig', id="broken"),
-        pytest.param(b"[" * 200_000, id="deep"),
-        pytest.param(b"\xff\xfe\x00" * 1_000, id="no UTF-8"),
-        pytest.param(json.dumps({"prompt": "x" * 1_000_000}).encode(), id="1 MB"),
-    ],
-)
-def test_hostile_prompts_give_nothing(notes: Spellbook, vault: Path, given: bytes) -> None:
-    """No prompt of any form makes the command fail or print."""
-    told = run(vault, "--prompt", given=given)
-    assert (told.returncode, told.stdout) == (0, b"")
+    large = json.dumps({"prompt": "x" * 1_000_000}).encode()
+    unrelated = hook("UserPromptSubmit", prompt="hello")
+    for given in (unrelated, b'{"prompt": "rotate the sig', b"[" * 200_000, b"\xff\xfe\x00" * 1_000, large):
+        done = run(vault, "--prompt", given=given)
+        assert (done.returncode, done.stdout) == (0, b"")
+    wrong = run(vault, "--max-tokens", "1", "--nonsense")
+    assert (wrong.returncode, wrong.stdout, bool(wrong.stderr)) == (0, b"", True)
 
 
 def test_stdin_that_never_ends_holds_nothing_up(notes: Spellbook, vault: Path) -> None:
@@ -210,11 +203,8 @@ HARMS: dict[str, Callable[[Path, Path], object]] = {
 """What goes wrong, given the vault and its catalog."""
 
 
-@pytest.mark.parametrize(
-    "args", [("--session-start",), ("--prompt", "rotate the signing keys")], ids=["start", "prompt"]
-)
 @pytest.mark.parametrize("harm", HARMS)
-def test_what_is_wrong_is_one_line(notes: Spellbook, vault: Path, harm: str, args: tuple[str, ...]) -> None:
+def test_what_is_wrong_is_one_line(notes: Spellbook, vault: Path, harm: str) -> None:
     """Without a vault, or with an index that cannot be read: exit 0, nothing on stdout, one line on stderr."""
     notes.close()
     file = notes.index.catalog.file
@@ -222,9 +212,9 @@ def test_what_is_wrong_is_one_line(notes: Spellbook, vault: Path, harm: str, arg
         file.with_name(file.name + side).unlink(missing_ok=True)
     HARMS[harm](vault, file)
     before = held(file.parent)
-    told = run(vault, *args)
-    assert (told.returncode, told.stdout) == (0, b"")
-    assert len(told.stderr.splitlines()) == 1, told.stderr
+    for args in (("--session-start",), ("--prompt", "rotate the signing keys")):
+        done = run(vault, *args)
+        assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (0, b"", 1), done.stderr
     after = {name: data for name, data in held(file.parent).items() if not name.endswith(("-wal", "-shm"))}
     assert after == before  # nothing was made, migrated or set aside
 
@@ -241,13 +231,6 @@ def test_a_locked_index_is_not_waited_for(notes: Spellbook, vault: Path) -> None
         assert time.monotonic() - begin < 30  # the lock of an index is waited for so long elsewhere
     assert (told.returncode, told.stdout) == (0, b"")
     assert len(told.stderr.splitlines()) == 1, told.stderr
-
-
-def test_wrong_options_do_not_stop_a_client(vault: Path) -> None:
-    """Exit code 2 of a hook would block the person's prompt."""
-    told = run(vault, "--max-tokens", "1", "--nonsense")
-    assert (told.returncode, told.stdout) == (0, b"")
-    assert told.stderr
 
 
 # -- the session

@@ -30,6 +30,8 @@ def test_init_of_a_new_folder(tmp_path: Path) -> None:
 def test_init_of_a_folder_of_notes(tmp_path: Path) -> None:
     """
     A folder with notes gets only settings unless `--guides` is given; no file changes, and `rest` still has guides.
+
+    A folder with only pictures, dot-folders and trash counts as one without notes.
     """
     vault = tmp_path / "notes"
     (vault / "deep").mkdir(parents=True)
@@ -49,14 +51,10 @@ def test_init_of_a_folder_of_notes(tmp_path: Path) -> None:
     assert "7 notes added" in spellbook("init", vault, "--guides").stdout
     assert (vault / "system" / "ko" / "chunking-guide.md").is_file()
     assert before.items() <= held(vault).items()
-
-
-def test_init_beside_what_is_no_note(tmp_path: Path) -> None:
-    """A folder with only pictures, dot-folders and trash counts as one without notes."""
     for name in ("picture.png", ".obsidian/a.md", ".trash/b.md"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("x")
-    assert "8 notes and the settings added" in spellbook("init", tmp_path).stdout
+        (tmp_path / "empty" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "empty" / name).write_text("x")
+    assert "8 notes and the settings added" in spellbook("init", tmp_path / "empty").stdout
 
 
 @pytest.mark.parametrize(

@@ -80,47 +80,38 @@ def test_there_and_back(home: Path, vault: Path, client: str, text: str | None) 
     assert not (home / ".codex" / "config.toml").exists()
 
 
-@pytest.mark.parametrize(
-    ("client", "expected"),
-    [
-        (
-            "claude-code",
-            {
-                "SessionStart": ["startup|resume|clear|compact", "context --session-start --scope x", 5],
-                "UserPromptSubmit": [None, "context --prompt --scope x", 5],
-                "PreCompact": ["manual|auto", "context --reminder --scope x", 5, "manual|auto", "capture hook", 5],
-                "SessionEnd": [None, "capture hook", 5],
-            },
-        ),
-        (
-            "codex",
-            {
-                "SessionStart": ["startup|resume|clear|compact", "context --session-start --scope x", 5],
-                "UserPromptSubmit": [None, "context --prompt --scope x", 5],
-                "PreCompact": ["manual|auto", "capture hook", 5],
-                "SessionEnd": [None, "capture hook", 3],
-            },
-        ),
-    ],
-)
-def test_what_runs_when(home: Path, vault: Path, client: str, expected: dict[str, list[Any]]) -> None:
+def test_what_runs_when(home: Path, vault: Path) -> None:
     """
     Each event runs its command of the vault. Codex trusts a hook by its text: if a line here changes, each person has
     to trust it anew.
     """
-    file = home / FILES[client]
+    capture = ["manual|auto", "capture hook", 5]
+    both = {
+        "SessionStart": ["startup|resume|clear|compact", "context --session-start --scope x", 5],
+        "UserPromptSubmit": [None, "context --prompt --scope x", 5],
+    }
+    expected = {
+        "claude-code": {
+            **both,
+            "PreCompact": ["manual|auto", "context --reminder --scope x", 5, *capture],
+            "SessionEnd": [None, "capture hook", 5],
+        },
+        "codex": {**both, "PreCompact": capture, "SessionEnd": [None, "capture hook", 3]},
+    }
     named = ("--vault", vault, "--scope", "x", "--name", "notes")
-    spellbook("install", client, *named, "--hooks", "--recall", **dict.fromkeys(clients.carried(os.environ)))
-    line = shlex.join([*clients.launch(), "--vault", str(vault.resolve())])
-    found: dict[str, list[Any]] = {}
-    for event, groups in json.loads(file.read_text())["hooks"].items():
-        for group in groups:
-            (run,) = group["hooks"]
-            assert run["command"].startswith(f"{line} ")
-            assert run["command"].endswith(' # spellbook hook of "notes"')
-            command = run["command"].removeprefix(f"{line} ").removesuffix(' # spellbook hook of "notes"')
-            found.setdefault(event, []).extend([group.get("matcher"), command, run["timeout"]])
-    assert found == expected
+    begin, end = (
+        shlex.join([*clients.launch(), "--vault", str(vault.resolve()), ""])[:-2],
+        '# spellbook hook of "notes"',
+    )
+    for client, name in FILES.items():
+        spellbook("install", client, *named, "--hooks", "--recall", **dict.fromkeys(clients.carried(os.environ)))
+        found: dict[str, list[Any]] = {}
+        for event, groups in json.loads((home / name).read_text())["hooks"].items():
+            for group in groups:
+                (run,) = group["hooks"]
+                command = run["command"].removeprefix(begin).removesuffix(f" {end}")
+                found.setdefault(event, []).extend([group.get("matcher"), command, run["timeout"]])
+        assert found == expected[client]
 
 
 def test_windows_has_no_shell_for_them(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,47 +121,42 @@ def test_windows_has_no_shell_for_them(home: Path, monkeypatch: pytest.MonkeyPat
     assert list((home / ".codex").iterdir()) == []
 
 
-def test_what_others_did_since_stays(home: Path, vault: Path) -> None:
-    """Hooks that were added after ours, and to our group, are left, as is the rest."""
+def test_what_others_did_since_stays(home: Path, vault: Path, tmp_path: Path) -> None:
+    """
+    Hooks that were added after ours, and to our group, are left, as is the rest.
+
+    With --project they go into the person's own settings of that project; --dry-run writes nothing. Settings that the
+    client cannot read, or of another shape, are named with their line and not touched.
+    """
     file = home / ".claude" / "settings.json"
     file.write_text(OTHERS, "utf-8")
     install("--vault", vault, "--hooks", "--recall")
     data: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    data["hooks"]["SessionStart"][0]["hooks"].append({"type": "command", "command": "mine"})
+    mine = {"type": "command", "command": "mine"}
+    data["hooks"]["SessionStart"][0]["hooks"].append(mine)
     data["hooks"]["Notification"] = [{"hooks": [{"type": "command", "command": "bell"}]}]
     file.write_text(json.dumps(data), "utf-8")
     install("--vault", vault, "--hooks")  # without --recall
     assert "UserPromptSubmit" not in commands(file)
     install("--uninstall")
     left = json.loads(OTHERS)
-    left["hooks"] |= {"SessionStart": [{"matcher": "startup|resume|clear|compact", "hooks": []}]}
-    left["hooks"]["SessionStart"][0]["hooks"].append({"type": "command", "command": "mine"})
+    left["hooks"] |= {"SessionStart": [{"matcher": "startup|resume|clear|compact", "hooks": [mine]}]}
     left["hooks"]["Notification"] = data["hooks"]["Notification"]
     assert json.loads(file.read_text("utf-8")) == left
-
-
-def test_a_project_has_its_own_file(home: Path, vault: Path, tmp_path: Path) -> None:
-    """With --project they go into the person's own settings of that project; --dry-run writes nothing."""
-    project = tmp_path / "project"
-    project.mkdir()
-    told = install("--vault", vault, "--hooks", "--project", project, "--dry-run").stdout
-    assert "+" in told
-    assert list(project.iterdir()) == []
-    install("--vault", vault, "--hooks", "--project", project)
-    assert (project / ".claude" / "settings.local.json").exists()
-    assert not (home / ".claude" / "settings.json").exists()
-    install("--uninstall", "--project", project)
-    assert not (project / ".claude" / "settings.local.json").exists()
-
-
-@pytest.mark.parametrize("text", ['{"hooks": []}', '{"hooks": {"SessionStart": {}}}', "{broken", '{"a": 1} // mine'])
-def test_settings_of_another_shape_are_refused(home: Path, vault: Path, text: str) -> None:
-    """What the client cannot read, or is of no shape that is known, is named with its line and not touched."""
-    file = home / ".claude" / "settings.json"
-    file.write_text(text, "utf-8")
-    assert "line 1" in install("--vault", vault, "--hooks", code=2).stderr
-    assert file.read_text("utf-8") == text
-    assert not (home / ".claude.json").exists()
+    local = tmp_path / "project" / ".claude" / "settings.local.json"
+    local.parents[1].mkdir()
+    project = ("--vault", vault, "--project", local.parents[1])
+    assert "+" in install(*project, "--hooks", "--dry-run").stdout
+    assert list(local.parents[1].iterdir()) == []
+    for options, is_there in ((("--hooks",), True), (("--uninstall",), False)):
+        install(*project, *options)
+        assert local.exists() is is_there
+    assert json.loads(file.read_text("utf-8")) == left
+    (home / ".claude.json").unlink(missing_ok=True)
+    for text in ('{"hooks": []}', '{"hooks": {"SessionStart": {}}}', "{broken", '{"a": 1} // mine'):
+        file.write_text(text, "utf-8")
+        assert "line 1" in install("--vault", vault, "--hooks", code=2).stderr
+        assert (file.read_text("utf-8"), (home / ".claude.json").exists()) == (text, False)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="runs a POSIX shell")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -66,34 +67,37 @@ def test_add_reads_stdin(vault: Path) -> None:
 # -- opening
 
 
-@pytest.mark.parametrize(
-    ("editor", "id", "expected"),
-    [
-        ("nano", "ops/keys#rotation", ["+5", "{file}"]),
-        ("code --wait --reuse-window", "ops/keys#rotation", ["--wait", "--reuse-window", "--goto", "{file}:5"]),
-        ("hx", "ops/keys", ["{file}:1"]),
-        ("notes-editor", "ops/keys.md", ["{file}"]),
-        ("'my editor' -x 'a b'", "ops/keys#rotation", ["-x", "a b", "{file}"]),
-    ],
-)
-@pytest.mark.parametrize("variable", ["VISUAL", "EDITOR"])
-def test_open_starts_the_editor_at_the_line(vault, write_note, programs, monkeypatch, editor, id, expected, variable):
-    """The editor gets the file, and the line if it is known how; options of the variable stay apart."""
-    file = write_note("ops/keys.md", TEXT)
-    programs.make("my editor" if "my" in editor else editor.split()[0])
-    monkeypatch.setenv(variable, editor)
-    spellbook("--vault", vault, "open", id)
-    assert programs.said() == [[each.format(file=file) for each in expected]]
+def test_open_starts_the_editor_at_the_line(
+    vault: Path, write_note: Write, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    The editor gets the file, and the line if it is known how; options of the variable stay apart.
 
-
-def test_no_shell_sees_the_path(vault, write_note, programs, monkeypatch):
-    """A path that means something to a shell is one argument, and so is one with blanks, quotes and braces."""
-    programs.make("touch", 0)
-    path = 'it\'s $(touch x); `touch y` & "{line}" -rf.md'
-    file = write_note(path, "text")
-    monkeypatch.setenv("EDITOR", f"'{programs.make('ed; touch')}'")
-    spellbook("--vault", vault, "open", path)
-    assert programs.said() == [[str(file)]]
+    A path that means something to a shell is one argument. A file that is no valid note opens at the line of its fault;
+    an unknown id is an error.
+    """
+    evil = 'it\'s $(touch x); `touch y` & "{line}" -rf.md'
+    write_note("ops/keys.md", TEXT)
+    write_note(evil, "text")
+    (vault / "bad.md").write_bytes(b"one\ntwo\n\xff\xfe\n")
+    file, expected = str(vault / "ops/keys.md"), []
+    for editor, note, given in (
+        ("nano", "ops/keys#rotation", ["+5", file]),
+        ("code --wait --reuse-window", "ops/keys#rotation", ["--wait", "--reuse-window", "--goto", f"{file}:5"]),
+        ("hx", "ops/keys", [f"{file}:1"]),
+        ("notes-editor", "ops/keys.md", [file]),
+        ("'my editor' -x 'a b'", "ops/keys#rotation", ["-x", "a b", file]),
+        ("'ed; touch'", evil, [str(vault / evil)]),
+        ("vim", "bad", ["+3", str(vault / "bad.md")]),
+    ):
+        programs.make(shlex.split(editor)[0])
+        for variable in ("EDITOR", "VISUAL"):
+            with monkeypatch.context() as patch:
+                patch.setenv(variable, editor)
+                spellbook("--vault", vault, "open", note)
+            expected.append(given)
+    assert programs.said() == expected
+    assert "no memory" in spellbook("--vault", vault, "open", "nowhere", code=1).stderr
 
 
 def test_visual_comes_first_and_an_empty_one_is_none(vault, write_note, programs, monkeypatch):
@@ -101,16 +105,15 @@ def test_visual_comes_first_and_an_empty_one_is_none(vault, write_note, programs
     write_note("a.md", "text")
     programs.make("one")
     programs.make("two", code=3)
-    monkeypatch.setenv("VISUAL", "one")
-    monkeypatch.setenv("EDITOR", "two")
-    spellbook("--vault", vault, "open", "a")
-    monkeypatch.setenv("VISUAL", " ")
-    assert "ended with exit code 3" in spellbook("--vault", vault, "open", "a", code=1).stderr
-    assert len(programs.said()) == 2
-    monkeypatch.setenv("EDITOR", "")
-    assert "Set VISUAL or EDITOR" in spellbook("--vault", vault, "open", "a", code=2).stderr
-    monkeypatch.setenv("EDITOR", "'open quote")
-    assert "Close its quotes" in spellbook("--vault", vault, "open", "a", code=2).stderr
+    for visual, editor, code, message in (
+        ("one", "two", 0, ""),
+        (" ", "two", 1, "ended with exit code 3"),
+        (" ", "", 2, "Set VISUAL or EDITOR"),
+        (" ", "'open quote", 2, "Close its quotes"),
+    ):
+        monkeypatch.setenv("VISUAL", visual)
+        monkeypatch.setenv("EDITOR", editor)
+        assert message in spellbook("--vault", vault, "open", "a", code=code).stderr
     assert len(programs.said()) == 2
 
 
@@ -127,13 +130,3 @@ def test_obsidian_gets_an_address(vault: Path, write_note: Write, programs: Prog
         "obsidian://open?path", str(file), True, set(),
     )  # fmt: skip
     assert address in said
-
-
-def test_a_note_that_cannot_be_read_can_be_opened(vault, programs, monkeypatch):
-    """A file that is no valid note opens at the line of its fault; an unknown id is an error."""
-    (vault / "bad.md").write_bytes(b"one\ntwo\n\xff\xfe\n")
-    programs.make("vim")
-    monkeypatch.setenv("EDITOR", "vim")
-    spellbook("--vault", vault, "open", "bad")
-    assert programs.said() == [["+3", str(vault / "bad.md")]]
-    assert "no memory" in spellbook("--vault", vault, "open", "nowhere", code=1).stderr
