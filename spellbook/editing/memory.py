@@ -26,8 +26,7 @@ from spellbook.settings.limits import MOST_LINE, MOST_SOURCE
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text import credentials, terms
 from spellbook.text.quoting import counted, flat
-from spellbook.text.stop_words import STOP_WORDS
-from spellbook.text.terms import estimate_tokens, is_short
+from spellbook.text.terms import STOP_WORDS, estimate_tokens, is_short
 
 AGENT: ContextVar[str] = ContextVar("agent", default="")
 """The name of the agent that writes memories in this context, "" for a person."""

@@ -10,7 +10,7 @@ from functools import lru_cache
 from spellbook.index.opened import Index
 from spellbook.index.vectors.about import NoteVectors
 from spellbook.index.vectors.nearest import Nearest
-from spellbook.text.expressions import Expression
+from spellbook.text.terms import Expression
 
 _COUNTED = 4_000
 """Words whose counts are kept."""

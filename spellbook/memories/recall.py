@@ -24,8 +24,8 @@ from spellbook.search.presentation import is_outside
 from spellbook.search.question import question
 from spellbook.search.words import QueryWord, parse
 from spellbook.text import terms
-from spellbook.text.expressions import AnyOf, Phrase
 from spellbook.text.quoting import exact, flat, quoted, shortened
+from spellbook.text.terms import AnyOf, Phrase
 
 MOST = 3
 """Most passages for a prompt."""

@@ -19,8 +19,7 @@ from spellbook.search import synonyms, weights
 from spellbook.search.scores import Leg
 from spellbook.system.lazy import np
 from spellbook.text import korean, terms
-from spellbook.text.expressions import AnyOf, Expression, Phrase
-from spellbook.text.stop_words import STOP_WORDS
+from spellbook.text.terms import STOP_WORDS, AnyOf, Expression, Phrase
 
 _MOST_PARTS = 64
 """Phrases that a question is asked by, at most."""

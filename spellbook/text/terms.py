@@ -14,11 +14,21 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import pairwise
 from operator import add
 
-from spellbook.text.expressions import Phrase
+_STOP_WORD_LIST = """
+a an and are as at be been being but by can could did do does for from had has have he her his how i if in into is it
+its me my of on or our she should so than that the their them then there these they this those to us was we were what
+when where which who whom whose why will with would you your
+어떻게 무엇 무엇을 무엇이 무엇인가 무엇인가요 무슨 어떤 어디 어디서 언제 누가 누구 왜 것 것을
+것이 것은 수 등 및 또는 그리고 그 이 저 때 있는 있다 있습니다 있나요 있을까요 하는 한다 합니다 하나요 할까요 해야 대한
+대해 위한 위해 통해 뭐야 뭔가요 알려줘 알려주세요
+"""
+STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
+"""Words, in lower case, that do not narrow a question, unless it has no others."""
 
 HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
 """Ranges of letters, for a character class; so are the next two."""
@@ -88,6 +98,41 @@ _MOST_TERMS = 64
 
 _MOST_LETTERS = 64
 """Letters of a name in camel case; a longer run is data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """One word, or several in a row; with `is_prefix` the last one may be the beginning of a word. False if empty."""
+
+    words: tuple[str, ...] = ()
+    is_prefix: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.words)
+
+    def __str__(self) -> str:
+        return f'"{self.text}"' + "*" * self.is_prefix if self.words else ""
+
+    @property
+    def text(self) -> str:
+        """Its words, with blanks between."""
+        return " ".join(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Any of `parts`, or `all` of them."""
+
+    parts: tuple[Expression, ...]
+    all: bool = False
+
+    def __str__(self) -> str:
+        is_one = [isinstance(part, Phrase) or len(part.parts) == 1 for part in self.parts]
+        inner = (str(part) if one else f"({part})" for part, one in zip(self.parts, is_one, strict=True))
+        return (" AND " if self.all else " OR ").join(inner)
+
+
+Expression = Phrase | AnyOf
 
 
 def index_form(text: str) -> str:

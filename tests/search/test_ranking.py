@@ -300,6 +300,15 @@ def test_one_sure_hit_brings_its_lesser_neighbours():
     assert related(listed[1:], 100) == []
 
 
+def test_evidence_is_the_mean_of_the_best_two_texts():
+    """One text alone cannot make a chunk sure."""
+    low, middle, high = (candidate(semantic=score, keyword=score).matches[0] for score in (0.0, 0.1, 0.9))
+    one = candidate()
+    one.matches = [middle, high, low]
+    assert one.evidence() == pytest.approx((middle.evidence() + high.evidence()) / 2)
+    assert fuse([one], "both")[0].score == pytest.approx((0.1 + 0.9) / 2, abs=1e-3)
+
+
 def test_the_more_there_is_the_surer_one_must_be():
     """The required evidence grows smoothly with the number of chunks."""
     needed = [least(count) for count in range(20_000)]

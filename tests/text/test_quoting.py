@@ -172,22 +172,18 @@ def test_no_text_passes_for_a_chunk(given, most):
     assert [read(POINTER.fullmatch(line)[2]) for line in lines[1:-1]] == [hit.id for hit in closest]
 
 
-@given(HOSTILE)
-def test_a_quoted_text_is_all_of_the_text(text):
-    """Each line follows its mark, blank ones too; line breaks and control characters inside are made visible."""
+@given(HOSTILE, st.text(min_size=1))
+def test_a_quoted_text_is_all_of_the_text(text, name):
+    """
+    Each line follows its mark, blank ones too; line breaks and control characters inside are made visible. An id can be
+    read back letter for letter, from one line; and a JSON answer is one line without control characters.
+    """
     lines = quoting.quoted(text).split("\n") if text else []
-    assert [quoting.plain(line) for line in text.splitlines()] == [
-        line.removeprefix("> ").removeprefix(">") if line == ">" else line[2:] for line in lines
-    ]
+    assert [line[2:] for line in lines] == [quoting.plain(line) for line in text.splitlines()]
     assert all(line == ">" or line.startswith("> ") for line in lines)
-
-
-@given(st.text(min_size=1))
-def test_an_id_can_be_read_back(text):
-    """Letter for letter, from one line; and a JSON answer is one line without control characters."""
-    shown, as_json = quoting.exact(text), quoting.json_of({"text": text})
-    assert (read(shown), len(shown.splitlines())) == (text, 1)
-    assert (json.loads(as_json), len(as_json.splitlines())) == ({"text": text}, 1)
+    shown, as_json = quoting.exact(name), quoting.json_of({"text": name})
+    assert (read(shown), len(shown.splitlines())) == (name, 1)
+    assert (json.loads(as_json), len(as_json.splitlines())) == ({"text": name}, 1)
 
 
 # -- every door
@@ -218,8 +214,27 @@ def hostile(vault: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return vault
 
 
-def test_no_tool_says_what_a_note_forges(hostile, book):
-    """No text answer or error of a tool contains a forged line."""
+COMMANDS = ("search harbour --min-score 0", "find harbour", "why harbour", "show a.md", "topics", "status", "doctor")
+DIFFERING = (
+    "merge a.md b.md",
+    "mv c\\nFORGED.md z.md --dry-run",
+    "revise a.md --replace one two",
+    "revise a.md --replace FORGED two",
+)
+
+
+def test_no_tool_and_no_command_says_what_a_note_forges(hostile, book):
+    """
+    No text answer or error of a tool, and no output of a command, on either stream, contains a forged line; lines of
+    differences are marked.
+    """
+    for command in (*COMMANDS, *DIFFERING):
+        arguments = [word.replace("\\n", "\n") for word in command.split(" ")]
+        done = CliRunner().invoke(main, ["--vault", str(hostile), *arguments])
+        assert done.exception is None or isinstance(done.exception, SystemExit)
+        assert "FORGED" in done.output
+        marks = (" ", "+", "-") if command in DIFFERING else ("\0",)
+        assert not [line for line in done.output.splitlines() if FORGERY.match(line) and not line.startswith(marks)]
 
     async def conversation(agent):
         hash, named = book.show("a.md")[0].hash, "c\nFORGED.md"
@@ -279,21 +294,3 @@ def test_letters_that_nobody_sees(letter):
     assert json.loads(quoting.exact(name)) == name == json.loads(quoting.json_of(name))
     assert (letter in quoting.quoted(name)) is (letter in "\u200b\ufeff\xad\u200e\u3164")
     assert quoting.flat("👩\u200d🌾 नमस्\u200dते") == "👩\u200d🌾 नमस्\u200dते"
-
-
-COMMANDS = (
-    *("search harbour --min-score 0", "find harbour", "why harbour", "show a.md", "topics", "status", "doctor"),
-    *("merge a.md b.md", "mv c\\nFORGED.md z.md --dry-run", "revise a.md --replace one two"),
-)
-
-
-@pytest.mark.parametrize("command", [*COMMANDS, "revise a.md --replace FORGED two"])
-def test_no_command_says_what_a_note_forges(hostile, command):
-    """No output of a command, on either stream, contains a forged line; lines of differences are marked."""
-    arguments = [word.replace("\\n", "\n") for word in command.split(" ")]
-    done = CliRunner().invoke(main, ["--vault", str(hostile), *arguments])
-    assert done.exception is None or isinstance(done.exception, SystemExit)
-    assert "FORGED" in done.output
-    is_difference = arguments[0] in {"merge", "revise", "mv"}
-    lines = [line for line in done.output.splitlines() if not (is_difference and line.startswith((" ", "+", "-")))]
-    assert not [line for line in lines if FORGERY.match(line)]

@@ -1,4 +1,4 @@
-"""Terms: indexed terms and query terms match in SQLite's full-text index."""
+"""Terms: indexed terms and query terms match in SQLite's full-text index; the language of a text where its script does not tell."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from spellbook.models import calibration
+from spellbook.search import candidates
+from spellbook.text.korean import stem
+from spellbook.text.languages import language, of_note
 from spellbook.text.terms import estimate_tokens, index_form, parts, phrase, scripts, terms, token_weight
 from tests.helpers import empty_catalog
 
 anything = st.text(st.characters(exclude_categories=["Cs"]))
 hangul = st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3), min_size=1, max_size=12)
+identifiers = st.from_regex(r"[a-zA-Z0-9_.+#/:@-]{1,12}( [a-zA-Z0-9_.+#/:@-]{1,12})?", fullmatch=True)
 
 
 @cache
@@ -142,34 +147,21 @@ def test_phrase(text, asked, hit):
     assert found(text, phrase(asked)) is hit
 
 
-@given(hangul, st.integers(0, 11), st.integers(2, 12))
-@settings(max_examples=50)
-def test_every_part_of_a_run_is_found(run, start, length):
-    """Any two or more letters of a run of Hangul find it."""
-    part = run[start : start + length]
-    if len(part) > 1:
-        assert found(f"앞 {run} 뒤", phrase(part))
-
-
-@given(anything)
-@example("0:\u0dcf:0 0:\u0dd2:0 0:\u0301:0 0:\ufe0f:0 0:\u064b:0 0:\u0941:0 0:\u20dd:0 0:\u3099:0")
+@given(anything, hangul, st.integers(0, 11), st.integers(2, 12), identifiers)
+@example("0:\u0dcf:0 0:\u0dd2:0 0:\u0301:0 0:\ufe0f:0 0:\u064b:0 0:\u0941:0 0:\u20dd:0 0:\u3099:0", "가나", 0, 2, "a")
 # The same texts each time: of signs that came into Unicode lately, SQLite's table and Python's do not say the same.
 @settings(derandomize=True)
-def test_every_word_of_a_text_finds_it(text):
-    """Each word of a text finds it, in any script and Unicode form."""
-    for word in text.split():
-        for form in ("NFC", "NFD"):
-            asked = phrase(unicodedata.normalize(form, word))
-            assert not asked or found(text, asked), (word, asked)
-
-
-@given(st.from_regex(r"[a-zA-Z0-9_.+#/:@-]{1,12}( [a-zA-Z0-9_.+#/:@-]{1,12})?", fullmatch=True))
-def test_every_identifier_finds_itself(text):
-    """An identifier of any letters, digits and marks is found as written, in any case."""
-    for word in text.split():
-        for form in (word, word.lower(), word.upper()):
-            asked = phrase(form)
-            assert not asked or found(text, asked), (form, asked)
+def test_every_word_of_a_text_finds_it(text, run, start, length, identifier):
+    """
+    Each word of a text finds it, in any script and Unicode form; two or more letters of a run of Hangul, and an
+    identifier of any letters, digits and marks as written, in any case.
+    """
+    asked = [(text, unicodedata.normalize(form, word)) for word in text.split() for form in ("NFC", "NFD")]
+    asked += [(identifier, form) for word in identifier.split() for form in (word, word.lower(), word.upper())]
+    if len(part := run[start : start + length]) > 1:
+        asked.append((f"앞 {run} 뒤", part))
+    for whole, word in asked:
+        assert not phrase(word) or found(whole, phrase(word)), (whole, word)
 
 
 @pytest.mark.parametrize("text", ["1A", "A.b", "aA", "a", "1.", ".", "A+", "é"])
@@ -200,3 +192,65 @@ def test_weights_add_up(a, b):
 def test_scripts(text, expected):
     """Letters count by their script, Japanese as one; digits and signs do not count."""
     assert scripts(text) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [("도커를", "도커"), ("도커에서의", "도커"), ("사용자들에게는", "사용자"), ("설정합니다", "설정"), ("친절하셨습니다", "친절"), ("이미지를", "이미지"),
+     ("훅을", "훅"), ("아이", "아이"), ("지도", "지도"), ("도커", "도커"), ("를", "를"), ("", "")],
+)  # fmt: skip
+def test_stem(word, expected):
+    """Particles and endings are removed; similar endings of other words stay."""
+    assert stem(word) == expected
+
+
+# -- languages
+
+QUESTIONS, PASSAGES = calibration.sample()
+KNOWN = ("en", "de", "es", "fr", "it", "pt", "ro", "nl", "pl", "tr", "vi", "id", "ru", "uk", "ar", "ja", "zh")
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_sample_in_its_languages(name: str) -> None:
+    """Most passages and many questions are recognized, and hardly any is taken for another language."""
+    for texts, least in ((PASSAGES[name], 0.4), (QUESTIONS[name], 0.35)):
+        told = [language(text) for text in texts]
+        assert told.count(name) >= least * len(texts), told
+        assert sum(each not in {"", name} for each in told) <= len(texts) // 5, told
+
+
+@pytest.mark.parametrize(
+    "text", ["", "docker compose", "Panthers 2015", "const [a, setA] = useState(i);", "la", "🙂", "12:30"]
+)
+def test_what_is_unclear_is_not_guessed(text: str) -> None:
+    """Names, code and single words have no language, nor has a text whose script tells."""
+    assert language(text) == language("배포는 무슨 요일에 하나요?") == ""
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "asked", "is_other"),
+    [
+        ("2026-11-03", "Met Ann.", "when did we deploy?", False),
+        ("Trip", "Drive from Los Angeles to El Paso, then Las Cruces.", "where did we go?", False),
+        ("Standup", "Ann, Bob. Die cast order late", "what is late?", False),
+        ("12", "12, 44, 2026-11-03", "배포는 언제 하나요?", False),
+        ("Menu", "La soupe du jour est avec du pain et des pommes de terre.", "what is there to eat?", True),
+        ("메뉴", "오늘의 국은 감자국이다.", "what is there to eat?", True),
+    ],
+)
+def test_an_answer_in_another_language_need_not_hold_the_words(book, write_note, title, text, asked, is_other):
+    """
+    A text in another language gets credit for the words of a question; a short text, one with foreign names, one with a
+    single foreign word or without letters gets none.
+    """
+    write_note("a.md", f"# {title}\n\n{text}")
+    book.reindex()
+    [chunk] = book.index.catalog.at("a.md")
+    foreign = candidates.TextScripts.of(asked).foreign(chunk, candidates.ChunkScripts(chunk), 0.0)
+    assert (foreign > 0) is is_other
+
+
+@pytest.mark.parametrize("line", ["a 안녕하세요\n", "k1 사과다\n", "1234567 항구의 등대는 밤에만 켜진다 a\n"])
+def test_lines_of_one_length_are_not_told_by_one_column(line: str) -> None:
+    """However long the lines of a list are, its language is that of its words."""
+    assert of_note(line * 200) == "ko"

@@ -22,7 +22,7 @@ from spellbook.notes.pictures import OTHER_SUFFIXES, SUFFIXES, suffix
 from spellbook.search.packing import Weigh
 from spellbook.system.lazy import markdown_it
 from spellbook.text import korean, terms
-from spellbook.text.stop_words import STOP_WORDS
+from spellbook.text.terms import STOP_WORDS
 
 if TYPE_CHECKING:
     from markdown_it.renderer import RendererHTML

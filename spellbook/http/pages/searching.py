@@ -18,7 +18,7 @@ from spellbook.search.ranking import Hit
 from spellbook.search.scores import FOREIGN
 from spellbook.settings.limits import MOST_HITS
 from spellbook.text import terms
-from spellbook.text.stop_words import STOP_WORDS
+from spellbook.text.terms import STOP_WORDS
 
 MODES = {"search": "Meaning and words", "memorize": "Meaning", "find": "Words"}
 DAYS = {"7": "the last week", "30": "the last month", "365": "the last year"}
