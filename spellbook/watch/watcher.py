@@ -343,9 +343,10 @@ class Watcher:
     def _restart_observer(self) -> None:
         """Start the observer again where events ended, or might come now; if its root was replaced, it looks alive."""
         root = _identity(self._book.config.vault)
-        is_early = root == self._root and time.monotonic() < self._next_try
+        is_same, self._root = root == self._root, root  # a folder made anew can have the identity of the one before
+        is_early = is_same and time.monotonic() < self._next_try
         if self._observer is not None:
-            is_alive = root == self._root and all(emitter.is_alive() for emitter in self._observer.emitters)
+            is_alive = is_same and all(emitter.is_alive() for emitter in self._observer.emitters)
             if is_alive and (is_early or not self._unseen):
                 return
             self._unobserve()

@@ -301,8 +301,15 @@ def test_without_events_the_timer_looks(book: Spellbook, vault: Path, monkeypatc
         ),
     ],
 )
-def test_the_root_goes_and_comes_back(book: Spellbook, vault: Path, tmp_path: Path, is_replaced: bool) -> None:
-    """A deleted or unmounted vault is reported, and watched again when it, or another folder, is in its place."""
+def test_the_root_goes_and_comes_back(
+    book: Spellbook, vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
+) -> None:
+    """
+    A deleted or unmounted vault is reported, and watched again when it, or another folder, is in its place, even with
+    the same inode.
+    """
+    if not is_replaced:
+        monkeypatch.setattr(watch, "_identity", lambda folder: (1, 1) if folder.is_dir() else None)
     note(vault / "a.md")
     with watching(book):
         if is_replaced:
