@@ -309,7 +309,7 @@ class Watcher:
         # watchdog 7.1 prints its whole state with this one when events flood in.
         warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWarning)
         vault = self._book.config.vault
-        self._root = _identity(vault)
+        self._root = identity(vault)
         self._refused.clear()
         processes.announce(self._state, None)
         started = time.monotonic()
@@ -342,7 +342,7 @@ class Watcher:
 
     def _restart_observer(self) -> None:
         """Start the observer again where events ended, or might come now; if its root was replaced, it looks alive."""
-        root = _identity(self._book.config.vault)
+        root = identity(self._book.config.vault)
         is_same, self._root = root == self._root, root  # a folder made anew can have the identity of the one before
         is_early = is_same and time.monotonic() < self._next_try
         if self._observer is not None:
@@ -357,7 +357,7 @@ class Watcher:
         self._hints.everything()
 
 
-def _identity(folder: Path) -> tuple[int, int] | None:
+def identity(folder: Path) -> tuple[int, int] | None:
     """Return the identity of a folder, which differs from another one of the same name; None if there is none."""
     try:
         status = os.stat(folder)

@@ -309,7 +309,7 @@ def test_the_root_goes_and_comes_back(
     the same inode.
     """
     if not is_replaced:
-        monkeypatch.setattr(watch, "_identity", lambda folder: (1, 1) if folder.is_dir() else None)
+        monkeypatch.setattr(watch, "identity", lambda folder: (1, 1) if folder.is_dir() else None)
     note(vault / "a.md")
     with watching(book):
         if is_replaced:
