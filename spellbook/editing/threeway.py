@@ -184,7 +184,7 @@ def choose(key: str, was: object, ours: Note, theirs: Note) -> Any:
 
 
 def guard(note: Note, *parts: Note) -> str:
-    """Return a note's text as private and untrusted as the extreme of `parts`. Raises InvalidInput, Conflict."""
+    """Return a note's text, as private as the most private of `parts` and as untrusted. Raises InvalidInput, Conflict."""
     wanted = privacy.needed(note.meta, *(part.meta for part in parts))
     return with_meta(note, wanted) if wanted else note.text
 

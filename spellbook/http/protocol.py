@@ -24,7 +24,7 @@ READ_SECONDS = 30.0
 
 class TimedConnection(H11Protocol):
     """
-    Closes a connection with an incomplete request or an answer not taken in time; full, the longest waiting makes room.
+    Closes a connection whose request or answer takes too long; above the limit, the one that waited longest.
     """
 
     head_seconds = HEADER_SECONDS
