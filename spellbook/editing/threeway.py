@@ -184,7 +184,11 @@ def choose(key: str, was: object, ours: Note, theirs: Note) -> Any:
 
 
 def guard(note: Note, *parts: Note) -> str:
-    """Return a note's text, as private as the most private of `parts` and as untrusted. Raises InvalidInput, Conflict."""
+    """
+    Return a note's text, as private and as untrusted as any of `parts`.
+
+    Raises InvalidInput or Conflict if its frontmatter cannot be changed.
+    """
     wanted = privacy.needed(note.meta, *(part.meta for part in parts))
     return with_meta(note, wanted) if wanted else note.text
 
