@@ -18,6 +18,7 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.settings import config
 from spellbook.system.errors import EmbeddingError, InvalidInput, PermissionDenied, VaultNotFound
+from spellbook.text.terms import estimate_tokens
 from tests.helpers import Counting, Failing, Write, note_writer
 from tests.mcp.agent import Agent, talk
 from tests.trees import state_of
@@ -297,7 +298,7 @@ def test_which_folder_is_the_wiki(
 
 
 def test_several_wikis_answer_together(vault: Path, project: Path, tmp_path: Path) -> None:
-    """The best sections of all come first; a wiki in another one is found once."""
+    """The best sections of all come first, within the budget; a wiki in another one is found once."""
     for name in ("one", "two"):
         for number in range(4):
             body = f"heron {name} nest. " * (40 if number else 3)
@@ -313,6 +314,14 @@ def test_several_wikis_answer_together(vault: Path, project: Path, tmp_path: Pat
         assert (made["documents"], made["path"]) == (8, os.pathsep.join(map(str, given[:2])))
         assert book.wikis.status()["total_documents"] == 8
         assert set(found(book, "heron nest", "two/sub", limit=8)) == {f"two/sub/{number}.md" for number in range(4)}
+
+        async def conversation(agent: Agent) -> None:
+            for budget in (100, 300, 800):
+                text = await agent.call("wiki_search", query="heron nest", limit=8, max_tokens=budget)
+                assert estimate_tokens(text) < 1.3 * budget + 60 * 8  # eight hits are named in any case
+                assert "8 found" in text or budget < 800
+
+        talk(book, conversation, toolsets=["wiki"])
 
 
 def test_a_folder_in_a_wiki_needs_no_second_index(book: Spellbook, project: Path, tmp_path: Path) -> None:
