@@ -63,8 +63,8 @@ def read(text: str, today: dt.date) -> When | None:
     quoted = [match.span() for match in _QUOTED.finditer(text)]
     spans: list[Span] = []
     named: list[tuple[str, Days]] = []
-    for pattern, days_of in _PERIODS:
-        for match in pattern.finditer(text):
+    for pattern, days_of in _RULES:
+        for match in re.finditer(pattern, text, re.I):  # compiled at the first question, which `find` is not
             if _overlaps(match, [*quoted, *spans]):
                 continue
             try:
@@ -277,7 +277,6 @@ _RULES: tuple[_Rule, ...] = (
     (rf"(?<!\w)(?P<word>{_KOREAN_BACK}){_AFTER}",
      lambda m, today: _back(*_BACK["".join(m["word"].split())], today)),
 )  # fmt: skip
-_PERIODS = tuple((re.compile(pattern, re.I), days) for pattern, days in _RULES)
 """The order matters: a day is looked for before its month, and a month before its year."""
 
 
