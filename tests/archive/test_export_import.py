@@ -345,7 +345,8 @@ def test_nothing_that_a_walk_would_not_read_is_imported(book, vault, tmp_path, f
 def test_nothing_is_imported_through_a_link(book, vault, tmp_path):
     """
     An import writes nothing through a link to a folder of the vault, into a dot-folder, or out of the vault. A link in
-    a zip is reported and skipped. Undo restores no erased file through a link that replaced its folder.
+    a zip is reported and skipped. Undo restores no erased file through a link that replaced its folder, and none as an
+    executable.
     """
     grow(vault, {".git/config": b"[core]", "real/a.md": b"mine", "n/erased.md": b"text"})
     book.erase("n/erased.md")
@@ -361,6 +362,11 @@ def test_nothing_is_imported_through_a_link(book, vault, tmp_path):
     with pytest.raises(PathOutsideVault):
         book.undo()
     assert (contents(vault), [path.name for path in (vault / ".git").iterdir()]) == (before, ["config"])
+    (vault / "real/a.md").chmod(0o755)
+    book.erase("real/a.md")
+    (vault / ".trash/real/a.md").unlink()
+    book.undo()
+    assert stat.S_IMODE((vault / "real/a.md").stat().st_mode) == 0o644
     link = zipfile.ZipInfo("link.md")
     link.create_system, link.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
     (tmp_path / "in.zip").write_bytes(zipped(GOOD, (link, b"/etc/passwd")))

@@ -172,7 +172,10 @@ def test_hits_and_closest_notes_are_laid_out(
     ("text", "options"),
     [
         ("---\ntopic: deploy\nkeywords: [Friday, deploy]\nteam: lantern\n---\nWe deploy on Fridays no more.\n", []),
-        ("We deploy on Fridays no more.\n", ["--topic", "deploy", "-k", "Friday", "-k", "deploy"]),
+        (
+            "We deploy on Fridays no more.\n",
+            ["--topic", "deploy", "-k", "Friday", "-k", "deploy", "-q", "When?", "--question", "Why not?"],
+        ),
         (
             '{"text": "We deploy on Fridays no more.", '
             '"metadata": {"topic": "deploy", "keywords": ["Friday", "deploy"]}}',
@@ -183,12 +186,19 @@ def test_hits_and_closest_notes_are_laid_out(
     ids=["Markdown", "text", "JSON", "Windows"],
 )
 def test_scribe_takes_three_forms(vault: Path, text: str, options: list[str]) -> None:
-    """Markdown with frontmatter, plain text with options, and JSON each become a note that is found."""
+    """
+    Markdown with frontmatter, plain text with options, and JSON each become a note that is found.
+
+    `-q` or `--question` may be repeated, and then none is said to be missing.
+    """
     args = ["--vault", vault, "scribe", "-", *options, "--category", "decision", "--source", "a meeting", "--json"]
-    done = json.loads(spellbook(*args, stdin=text.encode()).stdout)
+    result = spellbook(*args, stdin=text.encode())
+    done = json.loads(result.stdout)
     path = done["written"][0]["path"]
     assert (done["status"], path.startswith("decision/deploy/")) == ("success", True)
     written = (vault / path).read_text("utf-8")
+    is_asked = "-q" in options
+    assert ("questions: ['When?', 'Why not?']" in written, "no questions" in result.stderr) == (is_asked, not is_asked)
     assert written.rstrip().endswith("We deploy on Fridays no more.")
     assert "source: a meeting" in written
     assert ("team: lantern" in written) == ("team" in text)

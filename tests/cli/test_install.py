@@ -160,7 +160,8 @@ def test_each_client_has_its_words(
     An entry has the words of its client, for a command and for an address, and one replaces the other whole.
 
     For a client that was never started nothing is made, unless its file is named: that is removed with the entry.
-    --project writes the file that the client reads there, if it reads one.
+    --project writes the file that the client reads there, if it reads one: a command with the scope, or the address of a
+    server that runs already, and nothing of the one beside the other. Other servers keep their bytes.
     """
     about, file = clients.CLIENTS[client], tmp_path / "new" / ("x.toml" if client == "codex" else "x.json")
     if not about.by_hand:
@@ -183,10 +184,23 @@ def test_each_client_has_its_words(
     if not project:
         assert "no settings for a project" in install(client, *place, code=2).stderr
         return
-    install(client, *place)
-    assert (tmp_path / project).exists()
-    install(client, *place, "--uninstall")
-    assert not (tmp_path / project).exists()
+    shared = tmp_path / project
+    others = '[mcp_servers.other]\ncommand = "npx"\n' if client == "codex" else DESKTOP.replace("mcpServers", about.key)
+    for before in ("", others):
+        shared.parent.mkdir(exist_ok=True)
+        shared.write_text(before) if before else None
+        for _ in range(2):
+            install(client, *place, "--scope", "auto", **NO_SETTINGS)
+            ours = servers(shared, about.key)["spellbook"]
+            assert (ours.get("args") or ours["command"])[-2:] == ["--scope", "auto"]
+            assert not {"url", "serverUrl"} & ours.keys()
+            if address:
+                install(client, *place, "--url")
+                ours = servers(shared, about.key)["spellbook"]
+                assert "http://127.0.0.1:17950" in ours.values()
+                assert not {"command", "args", "headers"} & ours.keys()
+        install(client, *place, "--uninstall")
+        assert (shared.read_text() if shared.exists() else "") == before
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,8 @@ def test_what_others_did_since_stays(home: Path, vault: Path, tmp_path: Path) ->
     Hooks that were added after ours, and to our group, are left, as is the rest.
 
     With --project they go into the person's own settings of that project; --dry-run writes nothing. Settings that the
-    client cannot read, or of another shape, are named with their line and not touched.
+    client cannot read, or of another shape, are named with their line and not touched. A Stop hook of an earlier version
+    goes by installing again, and by uninstalling.
     """
     file = home / ".claude" / "settings.json"
     file.write_text(OTHERS, "utf-8")
@@ -135,9 +136,14 @@ def test_what_others_did_since_stays(home: Path, vault: Path, tmp_path: Path) ->
     mine = {"type": "command", "command": "mine"}
     data["hooks"]["SessionStart"][0]["hooks"].append(mine)
     data["hooks"]["Notification"] = [{"hooks": [{"type": "command", "command": "bell"}]}]
+    data["hooks"]["Stop"].append({"hooks": [data["hooks"]["PreCompact"][0]["hooks"][0]]})
     file.write_text(json.dumps(data), "utf-8")
     install("--vault", vault, "--hooks")  # without --recall
     assert "UserPromptSubmit" not in commands(file)
+    assert commands(file)["Stop"] == ["say done"]
+    again = json.loads(file.read_text("utf-8"))
+    again["hooks"]["Stop"].append(data["hooks"]["Stop"][1])
+    file.write_text(json.dumps(again), "utf-8")
     install("--uninstall")
     left = json.loads(OTHERS)
     left["hooks"] |= {"SessionStart": [{"matcher": "startup|resume|clear|compact", "hooks": [mine]}]}

@@ -83,7 +83,11 @@ def test_every_shape_of_settings(tmp_path: Path, vault: Path, text: str) -> None
 
 @pytest.mark.parametrize("text", TOML_TEXTS.values(), ids=TOML_TEXTS)
 def test_every_shape_of_toml(tmp_path: Path, vault: Path, text: str) -> None:
-    """In TOML, too, our table is added and brought up to date, all else keeps every byte, and uninstalling restores it."""
+    """
+    In TOML, too, our table is added and brought up to date, all else keeps every byte, and uninstalling restores it.
+
+    A text that reads like our table is not cut: without a copy, uninstalling says that only a person can.
+    """
     file = tmp_path / "config.toml"
     file.write_bytes(text.encode())
     install("codex", "--file", file, "--vault", vault)
@@ -105,6 +109,11 @@ def test_every_shape_of_toml(tmp_path: Path, vault: Path, text: str) -> None:
         copy.unlink()
     install("codex", "--file", file, "--uninstall")
     assert "".join(file.read_bytes().decode().split()) == "".join(f"{text}# later[later]a = 1".split())
+    file.write_text("notes = '''\n[mcp_servers.spellbook]\ncommand = 1\n'''\n")
+    install("codex", "--file", file, "--vault", vault)
+    file.write_text(alike := f"{file.read_text()}# more\n")
+    assert "only a person can change" in install("codex", "--file", file, "--uninstall", code=2).stderr
+    assert file.read_text() == alike
 
 
 @pytest.mark.parametrize(

@@ -221,6 +221,8 @@ SCRIPTS = {
     "th": "\u0e00-\u0e7f",
 }
 """What each language is written in, as a class of characters; Latin letters for the languages not named."""
+FOREIGN = {"zh": "\u3040-\u30ff", "ru": "іїєґ", "uk": "ыэъё", "ro": "şţ"}
+"""Letters of a neighbour in the same script."""
 
 
 def share(text: str, script: str) -> float:
@@ -233,6 +235,7 @@ def test_the_sample():
     """
     The texts of sample.json say the same in every language. There are 24 items in 21 languages, each text once, composed, on one line, with single spaces. Latin texts are
     Latin all through, the others in their script but for names and code. A text has the same numbers in every language.
+    Languages that share a script do not share the letters that tell them apart, and all Japanese has kana.
     """
     assert (len(SAMPLE["languages"]), len(SAMPLE["items"])) == (21, 24)
     seen = set()
@@ -246,5 +249,7 @@ def test_the_sample():
                 )
                 assert share(text, script) >= least, text
                 assert text == unicodedata.normalize("NFC", " ".join(text.split()))
+                assert not re.search(f"[{FOREIGN.get(language, chr(0))}]", text.lower()), text
+                assert language != "ja" or re.search("[\u3040-\u30ff]", text), text
                 seen.add(text)
     assert len(seen) == 24 * 2 * 21

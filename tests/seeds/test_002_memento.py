@@ -74,7 +74,10 @@ def test_recall(book):
 
 
 def test_pin_unpin_and_forget(book, vault):
-    """pin and unpin say what is so now; forget is soft by default and hard on demand, and can be taken back if soft."""
+    """
+    pin and unpin say what is so now; forget is soft by default and hard on demand, can be taken back if soft, and takes no
+    note of the person's own.
+    """
 
     async def script(agent: Agent) -> None:
         kept = (await agent.json("remember", content="The lighthouse opens in May."))["memory_id"]
@@ -88,9 +91,11 @@ def test_pin_unpin_and_forget(book, vault):
         book.undo()
         assert (await agent.json("pin", memory_id=kept))["pinned"]
         await agent.json("forget", memory_id=kept, hard=True)
+        (vault / "own.md").write_text("# Own\n\nMy note.\n")
+        assert "person's own" in await agent.refused("forget", memory_id="own.md")
 
     talk(book, script, toolsets=SETS)
-    assert not [*vault.rglob("*.md")]
+    assert [path.name for path in vault.rglob("*.md")] == ["own.md"]
 
 
 def test_resources(book):
