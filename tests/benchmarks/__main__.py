@@ -21,14 +21,14 @@ from pathlib import Path
 from tests.benchmarks.table import HEAD, Failure, Figure, Sizes
 from tests.benchmarks.timing import apart
 
-PARTS = ("stages", "processes", "queries", "growth", "archives", "pages", "load", "minute", "large")
+PARTS = ("stages", "processes", "queries", "archives", "pages", "large")
 """Modules of this package that have `figures(folder, sizes)`."""
 
 
 def main() -> None:
     """Measure the requested parts and print the table, even after a failure or Ctrl-C."""
     given = _arguments()
-    sizes = Sizes(given.notes, given.chunks, tuple(given.growth), given.rounds, given.seconds, given.large)
+    sizes = Sizes(given.notes, given.chunks, given.large)
     rows: list[Figure | Failure] = []
     started, load = time.monotonic(), _load()
     with tempfile.TemporaryDirectory(prefix="spellbook-bench-", ignore_cleanup_errors=True) as place:
@@ -64,14 +64,9 @@ def _arguments() -> argparse.Namespace:
     for name, about in {
         "notes": "notes in the indexed vault",
         "chunks": "chunks in the searched vault",
-        "rounds": "queries and edits of the memory test; 0 skips it",
-        "seconds": "seconds for which many clients ask",
         "large": "notes in the large vault",
     }.items():
-        default = getattr(usual, name)
-        parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{about} (%(default)s)")
-    compared = "vault sizes to compare; default: 1000 10000"
-    parser.add_argument("--growth", type=int, nargs="+", default=usual.growth, metavar="NOTES", help=compared)
+        parser.add_argument(f"--{name}", type=int, default=getattr(usual, name), help=f"{about} (%(default)s)")
     return parser.parse_args()
 
 

@@ -14,16 +14,12 @@ class Sizes:
     """
     Sizes for all parts. The aims apply to these defaults.
 
-    `notes` of the indexed vault, `chunks` of the searched vault, `growth`: notes of each compared vault, `rounds`: queries and
-    edits of the memory test, `seconds` for which many clients ask, `large`: notes of the large vault, enough for more chunks
-    than are searched exactly.
+    `notes` of the indexed vault, `chunks` of the searched vault, `large`: notes of the large vault, enough for more chunks than
+    are searched exactly.
     """
 
     notes: int = 6_000
     chunks: int = 20_000
-    growth: tuple[int, ...] = (1_000, 10_000)
-    rounds: int = 1_000
-    seconds: float = 60.0
     large: int = 20_000
 
 
@@ -49,7 +45,7 @@ class Figure:
     """
     A row of the table. Seconds are printed as s or ms, every other `unit` unchanged.
 
-    `most`, `least` and the bounds of `ratio` are the aim; `also` is printed after the value.
+    `most` and the bounds of `ratio` are the aim; `also` is printed after the value.
     """
 
     name: str
@@ -58,7 +54,6 @@ class Figure:
     most: float = math.inf
     ratio: Ratio | None = None
     also: str = ""
-    least: float = -math.inf
 
     @property
     def row(self) -> str:
@@ -67,10 +62,9 @@ class Figure:
         aims = [
             ratio.aim,
             f"≤ {told(self.most, self.unit)}" if self.most < math.inf else "",
-            f"≥ {told(self.least, self.unit)}" if self.least > -math.inf else "",
         ]
         aim = "; ".join(filter(None, aims))
-        is_met = self.least <= self.value <= self.most and ratio.least <= ratio.value <= ratio.most
+        is_met = self.value <= self.most and ratio.least <= ratio.value <= ratio.most
         measured = "; ".join(filter(None, (told(self.value, self.unit), self.also)))
         compared = f"{ratio.value:.2f}" + ("" if ratio.aim else f" × {ratio.of}") if self.ratio else ""
         return f"| {self.name} | {aim} | {measured} | {compared} | {_MET[is_met if aim else None]} |"

@@ -14,7 +14,6 @@ from spellbook.index.filters import conditions
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from tests.benchmarks.generated import Writer, write
-from tests.benchmarks.growth import edit
 from tests.helpers import finished, python, rows, steps, watched
 
 ROUNDS = 100
@@ -42,7 +41,8 @@ def grown(vault: str) -> int:
 
         def held(first: int) -> int:
             for number in range(first, first + ROUNDS):
-                path = edit(book, writer, number % 20, number)
+                path, text = writer.note(number % 20)
+                (Path(vault) / path).write_text(f"{text}\nedited {number} harbor{number}\n", "utf-8")
                 sync.scan_paths(book.index, [path])
                 embed.embed_texts(book.index)
                 assert book.search(writer.question(number % 50), min_score=0).hits
