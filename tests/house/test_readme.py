@@ -39,7 +39,6 @@ LEFT_OUT = (
 """What a line of an example holds that is not run: it would install or download something, or has a test of its own."""
 
 SEARCHING = README.parent / "docs" / "how-search-finds.md"
-
 START = KOREAN_PAGES[0].parent / "docs" / "ko" / "start.md"
 """The one page that is in Korean alone."""
 
@@ -49,13 +48,9 @@ def name_of(page: Path) -> str:
     return f"ko/{page.stem}" if page in KOREAN_PAGES[1:] else page.stem
 
 
-def blocks(*files: Path) -> list[tuple[bool, str, str]]:
-    """Every code block: whether it is an example to run, its language and its text."""
-    return [
-        (bool(marked), language, text)
-        for file in files
-        for marked, language, text in BLOCK.findall(file.read_text("utf-8"))
-    ]
+def blocks(*files: Path) -> list[tuple[str, str, str]]:
+    """Every code block: a mark if it is an example to run, its language and its text."""
+    return [found for file in files for found in BLOCK.findall(file.read_text("utf-8"))]
 
 
 def shown(language: str, *files: Path) -> list[str]:
@@ -65,8 +60,8 @@ def shown(language: str, *files: Path) -> list[str]:
 
 def table(heading: str) -> dict[str, str]:
     """The first two columns of the table under a heading of docs/reference.md."""
-    section = re.split(r"^#+ ", REFERENCE.read_text("utf-8"), flags=re.M)
-    [text] = [each for each in section if each.startswith(f"{heading}\n")]
+    sections = re.split(r"^#+ ", REFERENCE.read_text("utf-8"), flags=re.M)
+    [text] = [each for each in sections if each.startswith(f"{heading}\n")]
     return dict(re.findall(r"^\| (.+?) \| (.+?) \|", text, re.M)[2:])
 
 
@@ -75,10 +70,8 @@ def code(text: str) -> list[str]:
     return re.findall(r"`([^`]+)`", text)
 
 
-def test_it_is_read_in_four_minutes() -> None:
-    """A README has at most 1,200 words, a page in docs/ko 700, those of code and tables included."""
-    words = {page: len(page.read_text("utf-8").split()) for page in (README, *KOREAN_PAGES)}
-    assert {page for page, count in words.items() if count > (1_200 if page in {README, KOREAN} else 700)} == set()
+def prose(page: Path) -> str:
+    return BLOCK.sub("", page.read_text("utf-8"))
 
 
 def test_tables_are_up_to_date() -> None:
@@ -98,83 +91,81 @@ def test_every_page_is_linked() -> None:
     README.md leads to each English page and to README.ko.md, which leads to each Korean page; each of these and the English
     page of its name lead to each other.
     """
-    assert set(PAGES[1:]) | {KOREAN} <= _linked(README)
-    assert set(KOREAN_PAGES[1:]) | {README} <= _linked(KOREAN)
-    assert START in KOREAN_PAGES
+    links = {
+        page: {
+            (page.parent / link).resolve() for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text("utf-8"))
+        }
+        for page in (*PAGES, *KOREAN_PAGES)
+    }
+    assert set(PAGES[1:]) | {KOREAN} <= links[README]
+    assert set(KOREAN_PAGES[1:]) | {README} <= links[KOREAN]
     for page in set(KOREAN_PAGES[1:]) - {START}:
         english = page.parent.parent / page.name
-        assert english in _linked(page)
-        assert page in _linked(english)
-
-
-def _linked(page: Path) -> set[Path]:
-    """The files that a page leads to."""
-    links = re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text("utf-8"))
-    return {(page.parent / link).resolve() for link in links}
+        assert english in links[page]
+        assert page in links[english]
 
 
 @pytest.mark.parametrize("page", [*PAGES, *KOREAN_PAGES], ids=name_of)
 def test_a_page_leads_somewhere_and_is_run(page: Path) -> None:
     """
     Every link of a page leads to an existing file and heading. Every `spellbook VERB` is a command. Every block of
-    commands or code is an example that is run, unless all its lines are left out.
+    commands or code is an example that is run, unless all its lines are left out. A README has at most 1,200 words, a page
+    in docs/ko 700, those of code and tables included.
     """
     text = page.read_text("utf-8")
-    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", BLOCK.sub("", text)):
+    assert page in PAGES[1:] or len(text.split()) <= (1_200 if page in {README, KOREAN} else 700)
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", prose(page)):
         file = page.parent / target if target else page
         assert file.is_file(), target
         assert not anchor or anchor in _anchors(file), f"{target}#{anchor}"
     verbs = re.findall(r'(?:[/|`$]|^)[ \t]*spellbook (?:--vault (?:"[^"]*"|\S+) )?([a-z]+)', text, re.M)
     assert set(verbs) <= {*main.list_commands(click.Context(main))}
     assert len(verbs) >= text.count("`spellbook ")
-    for marked, language, code in blocks(page):
+    for marked, language, block in blocks(page):
         if not marked and language in {"bash", "python", "sh"}:
-            assert all(any(word in line for word in LEFT_OUT) for line in code.splitlines()), code
+            assert all(any(word in line for word in LEFT_OUT) for line in block.splitlines()), block
 
 
 def _anchors(file: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
-    prose = BLOCK.sub("", file.read_text("utf-8"))
     found: set[str] = set()
-    for heading in re.findall(r"^#+ (.+)$", prose, re.M):
+    for heading in re.findall(r"^#+ (.+)$", prose(file), re.M):
         slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
         found.add(next(name for n in range(100) if (name := f"{slug}-{n}" if n else slug) not in found))
     return found
 
 
-@pytest.mark.parametrize("page", KOREAN_PAGES, ids=name_of)
-def test_the_korean_one_promises_nothing_else(page: Path) -> None:
+def test_korean_pages_promise_nothing_else() -> None:
     """Each command of a Korean page is on an English page, with other words to keep or find, and so is what its tables name."""
-    english = {_wordless(line) for _, _, text in blocks(*PAGES) for line in text.splitlines()}
-    korean = {
-        _wordless(line)
-        for _, language, text in blocks(page)
-        if language not in {"markdown", "console"}  # its note and answer: test_the_answer_is_a_real_one
-        for line in text.splitlines()
-    }
-    assert korean - english == set()
-    assert _named(page) - _named(*PAGES) == set()
 
+    def commands(*pages: Path) -> set[str]:
+        """Lines of blocks without comments, and with nothing between quotes; not notes and answers, which are tried."""
+        texts = [
+            text for _, language, text in blocks(*pages) if language not in {"markdown", "console"} or pages == PAGES
+        ]
+        return {re.sub(r'"[^"]*"', '""', _plain(line)) for text in texts for line in text.splitlines()}
 
-def _wordless(line: str) -> str:
-    """A line without its comment, and with nothing between its quotes."""
-    return re.sub(r'"[^"]*"', '""', _plain(line))
+    def named(*pages: Path) -> set[str]:
+        text = "".join(map(prose, pages)).replace("\\|", "/")
+        return {name for row in re.findall(r"^\| (`[^|]+`) \|", text, re.M) for name in code(row)}
+
+    assert commands(*KOREAN_PAGES) - commands(*PAGES) == set()
+    assert named(*KOREAN_PAGES) - named(*PAGES) == set()
 
 
 def _plain(line: str) -> str:
+    """A line without its comment."""
     return " ".join(re.sub(r"(^|\s+)# .*$", "", line).split())
 
 
-def _named(*pages: Path) -> set[str]:
-    prose = "".join(BLOCK.sub("", page.read_text("utf-8")) for page in pages).replace("\\|", "/")
-    return {name for row in re.findall(r"^\| (`[^|]+`) \|", prose, re.M) for name in code(row)}
-
-
 def test_what_is_shown_is_valid() -> None:
-    """Settings are what `install` writes, synonyms are read by the search, and the memory is one."""
+    """
+    Settings are what `install` writes, synonyms are read by the search, the memory is one, and every embedder and reranker
+    is valid. The unit of systemd and the agent of launchd start commands that are understood.
+    """
     [settings], [rows, relations] = shown("json"), sorted(shown("yaml"), key=len)
     memory, decision = sorted(
-        (text for text in shown("markdown") if text.startswith("---")), key=lambda text: "outcome:" in text
+        (each for each in shown("markdown") if each.startswith("---")), key=lambda each: "outcome:" in each
     )
     arguments = entry(CLIENTS["claude-desktop"], Path("/home/you/notes"), "", {})["args"]
     assert json.loads(settings)["mcpServers"]["spellbook"]["args"] == arguments[-3:]
@@ -190,49 +181,43 @@ def test_what_is_shown_is_valid() -> None:
     assert told.reasoning.startswith("a failover of Redis")
     assert told.outcomes == ("2026-12-03 success: no ended session came back since.",)
     note = parse("decision/infra/sessions.md", memory.encode())
-    assert not note.faults
-    assert note.declared_id == "01KAJ3W5V0ZT4N9GJ4X0QK8R1C"
+    assert (note.faults, note.declared_id) == ((), "01KAJ3W5V0ZT4N9GJ4X0QK8R1C")
     assert (note.topic, note.category, len(note.questions)) == ("infra", "decision", 1)
-
-
-def test_models_are_named_as_they_are_understood() -> None:
-    """Every embedder and reranker in an example is valid."""
     text = "\n".join(shown("bash"))
     embedders, rerankers = (re.findall(rf"export SPELLBOOK_{kind}=(\S+)", text) for kind in ("EMBEDDER", "RERANKER"))
     assert len([models.create(name) for name in embedders]) == 3
-    assert rerankers
-    assert all(models.reranker(name) for name in rerankers)
+    assert [models.reranker(name) for name in rerankers]
+    [unit], [agent] = shown("ini"), shown("xml")
+    service = configparser.ConfigParser(interpolation=None)
+    service.read_string(unit)
+    started = [shlex.split(service["Service"]["ExecStart"]), plistlib.loads(agent.encode())["ProgramArguments"]]
+    for program, *words in started:
+        assert program.endswith("/.local/bin/spellbook")
+        said = CliRunner().invoke(main, [*words, "--help"])  # options that are not known are refused before
+        assert (said.exit_code, "Serve the vault over HTTP" in said.stdout) == (0, True), said.output
 
 
-def test_settings_are_those_of_a_new_vault(vault: Path) -> None:
-    """The reference lists exactly the settings that `init` explains, with the same values."""
+def test_settings_and_variables_are_those_that_are_read(vault: Path) -> None:
+    """
+    The reference lists exactly the settings that `init` explains, with the same values, and the SPELLBOOK_ variables of the
+    code; `install` copies only those, and no key.
+    """
     CliRunner().invoke(main, ["init", str(vault)], catch_exceptions=False)
     template = (vault / ".spellbook" / "config.toml").read_text("utf-8")
     explained = dict(re.findall(r"^# (\w+) = (\S+)", template.partition("# [")[0], re.M))
-    tables = re.findall(r"^# \[(\w+)\]", template, re.M)
-    told = {
-        name: value
-        for names, values in table("Settings").items()
-        for name, value in zip(code(names), code(values) or [""] * 9, strict=False)
-    }
-    assert told.keys() == {*explained, *(f"[{name}]" for name in tables)}
+    rows = [(code(names), code(values) or [""] * 9) for names, values in table("Settings").items()]
+    told = {name: value for names, values in rows for name, value in zip(names, values, strict=False)}
+    assert told.keys() == {*explained, *(f"[{name}]" for name in re.findall(r"^# \[(\w+)\]", template, re.M))}
     for name, value in explained.items():
         assert not told[name] or tomllib.loads(f"x = {told[name]}") == tomllib.loads(f"x = {value}"), name
-
-
-def test_variables_are_those_that_are_read() -> None:
-    """The reference lists exactly the SPELLBOOK_ variables of the code; `install` copies only those, and no key."""
     sources = "".join(file.read_text("utf-8") for file in (README.parent / "spellbook").rglob("*.py"))
-    told = {name for names in table("Environment variables") for name in code(names)}
+    variables = {name for names in table("Environment variables") for name in code(names)}
     read = set(re.findall(r"\bSPELLBOOK_[A-Z_]*[A-Z]\b", sources))
-    assert {name for name in told if name.startswith("SPELLBOOK_")} == read - WITHOUT_EFFECT
-    assert all(name in sources for name in told)
-    copied = carried(dict.fromkeys(told, "x"))
-    assert set(VARIABLES) == told
-    assert copied.keys() <= told
-    assert {"SPELLBOOK_MODELS", "SPELLBOOK_DATA", "SPELLBOOK_STATE"} <= copied.keys(), (
-        "an installed server would look elsewhere"
-    )
+    assert {name for name in variables if name.startswith("SPELLBOOK_")} == read - WITHOUT_EFFECT
+    assert variables == set(VARIABLES)
+    copied = carried(dict.fromkeys(variables, "x")).keys()
+    # Without these an installed server would look elsewhere.
+    assert {"SPELLBOOK_MODELS", "SPELLBOOK_DATA", "SPELLBOOK_STATE"} <= copied <= variables
     assert not [name for name in copied if name.endswith(("_KEY", "_TOKEN"))]
 
 
@@ -258,10 +243,9 @@ def test_json_has_the_names_that_the_reference_tells() -> None:
                 if name in NESTED and isinstance(each, dict):
                     holds(each, NESTED[name])
 
+    answered = re.compile(r"(?m)^\$ spellbook (.* --json\b.*)\n(?:<.*\n)*((?:> .*\n)+)")
     for file in (README.parent / "tests" / "transcripts").glob("*.tesh"):
-        for asked, answer in re.findall(
-            r"(?m)^\$ spellbook (.* --json\b.*)\n(?:<.*\n)*((?:> .*\n)+)", file.read_text("utf-8")
-        ):
+        for asked, answer in answered.findall(file.read_text("utf-8")):
             form = _form(shlex.split(asked))
             if form in forms:
                 holds(json.loads(re.sub("(?m)^> ", "", answer)), form)
@@ -283,10 +267,8 @@ def _form(words: list[str]) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "language", "other_question"),
-    [
-        pytest.param(README, "en", r'Korean question "(.+?)"', id="en"),
-        pytest.param(KOREAN, "ko", r"“(.+?)”라고 영어로", id="ko"),
-    ],
+    [(README, "en", r'Korean question "(.+?)"'), (KOREAN, "ko", r"“(.+?)”라고 영어로")],
+    ids=["en", "ko"],
 )
 def test_the_answer_is_a_real_one(
     page: Path, language: str, other_question: str, vault: Path, monkeypatch: pytest.MonkeyPatch
@@ -338,26 +320,9 @@ def test_every_search_of_the_first_steps_finds_something(
         words = shlex.split(command.replace("~", str(home)))[1:]
         done = CliRunner().invoke(main, words, input="".join(shlex.split(said)[1:]))
         assert done.exit_code == 0, done.output
-        assert not asked[line] or _hits(done.stdout), line
-
-
-def _hits(printed: str) -> int:
-    """How many hits a command printed, as text or as JSON; what is not sure is not on stdout."""
-    as_text = re.findall(r"^\d\.\d\d  ", printed, re.M)
-    return len(json.loads(printed)["hits"] if printed.startswith("{") else as_text)
-
-
-def _at_home(tmp_path: Path) -> dict[str, str]:
-    """The variables of a shell in an empty home."""
-    home = tmp_path / "home"
-    (home / "notes").mkdir(parents=True)
-    return {
-        **os.environ,
-        "HOME": str(home),
-        "XDG_CONFIG_HOME": str(home / ".config"),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "SPELLBOOK_STATE": str(tmp_path / "state"),
-    }
+        is_json = done.stdout.startswith("{")  # what is not sure is not on stdout
+        hits = json.loads(done.stdout)["hits"] if is_json else re.findall(r"^\d\.\d\d  ", done.stdout, re.M)
+        assert not asked[line] or hits, line
 
 
 @pytest.mark.slow
@@ -365,11 +330,16 @@ def _at_home(tmp_path: Path) -> dict[str, str]:
 @pytest.mark.parametrize("page", [page for page in PAGES if any(marked for marked, _, _ in blocks(page))], ids=name_of)
 def test_examples_run(page: Path, tmp_path: Path) -> None:
     """The examples of a page run one after another in an empty home."""
-    home = tmp_path / "home"
-    environment = {**_at_home(tmp_path), "SPELLBOOK_EMBEDDER": "hash"}
-    places("claude-desktop", sys.platform, environment, home)[0].folder.mkdir(
-        parents=True
-    )  # as if it had been started once
+    (home := tmp_path / "home").joinpath("notes").mkdir(parents=True)
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "SPELLBOOK_EMBEDDER": "hash",
+    }
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    # As if it had been started once:
+    places("claude-desktop", sys.platform, environment, home)[0].folder.mkdir(parents=True)
     for marked, language, text in blocks(page):
         if not marked:
             continue
@@ -382,15 +352,3 @@ def test_examples_run(page: Path, tmp_path: Path) -> None:
         assert done.stdout
         refused = re.findall(r'\|\| echo "([^"$]+)', text)  # what is said to fail must have failed
         assert all(done.stdout.count(said) == refused.count(said) for said in refused), done.stdout
-
-
-def test_how_the_server_is_started_elsewhere() -> None:
-    """The unit of systemd and the agent of launchd start commands that are understood."""
-    [unit], [agent] = shown("ini"), shown("xml")
-    settings = configparser.ConfigParser(interpolation=None)
-    settings.read_string(unit)
-    started = [shlex.split(settings["Service"]["ExecStart"]), plistlib.loads(agent.encode())["ProgramArguments"]]
-    for program, *arguments in started:
-        assert program.endswith("/.local/bin/spellbook")
-        said = CliRunner().invoke(main, [*arguments, "--help"])  # options that are not known are refused before
-        assert (said.exit_code, "Serve the vault over HTTP" in said.stdout) == (0, True), said.output
