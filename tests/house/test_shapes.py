@@ -48,10 +48,6 @@ def by_turns(first: str, other: str) -> Shape:
     return lambda size: "".join((first, other)[bin(i).count("1") % 2] for i in range(max(2, size // len(first))))
 
 
-def labels(key: str, item: str) -> Shape:
-    return many(item, f"---\n{key}:\n", "---\n# Note\n\nText.\n")
-
-
 UNITS = (
     *("## Section {0}\n\n{1}\n\n", "## h{0}\n", "## Same\n", "## Same\n\nThe same text.\n\n"),
     *("## Same-{0}\n## Same\n", "## a\n### b\n#### c\n##### d\n###### e\n", "### Part {0}\n\n{1}\n\n"),
@@ -73,35 +69,34 @@ UNITS = (
     *("키를 매주 돌린다 {0}.\n", "密钥每周轮换", "กุญแจหมุนทุกสัปดาห์", "المفتاح يدور ", "\u0301\u0323"),
     *("\u1112\u1161\u11ab", "\U0001f1f0\U0001f1f7", "\U0001f468\u200d", "ＡＢＣ"),
 )
-HEADERS = (
-    *(labels("tags", "- item {0}\n"), labels("keywords", "- item {0}\n"), labels("questions", "- item {0}\n")),
+BELOW = "---\n# Note\n\nText.\n"
+LISTED = {
+    **{"tags": "- item {0}\n", "keywords": "- item {0}\n", "questions": "- item {0}\n", "aliases": "- item {0}\n"},
+    **{"up": "- '[[n{0}]]'\n", "entities": "- {name: n{0}, type: t}\n"},
+}
+AFTER = (
     *(
-        labels("aliases", "- item {0}\n"),
-        labels("up", "- '[[n{0}]]'\n"),
-        labels("entities", "- {name: n{0}, type: t}\n"),
+        ("a/", "#"),
+        ("a", "https://example.com/"),
+        ("a=b ", "<a "),
+        ("{1}\n", "> begins\n"),
+        ("{1}\n", "> [!warning]- T\n"),
     ),
-    many("key{0}: value {0}\n", "---\n", "---\n# Note\n\nText.\n"),
-    many("word ", "---\nsummary: ", "\n---\n# Note\n\nText.\n"),
-    *(many("- a\n", "---\n"), many("a: b\n", "---\n")),
-    many("Ann (10:{0}): hello\nBob (11:{0}): {1}\n", "---\ncategory: chat\n---\n"),
-    lambda size: f"---\ncategory: chat\n---\nAnn: {'words of it ' * (size // 12)}\n\nBob: {SAID}\n\n",
+    *(("- a\n", "---\n"), ("a: b\n", "---\n"), ("\u0301", "a"), ("| {0} | {1} |\n", "| a | b |\n| - | - |\n")),
+    *(("  | {0} | {1} |\n", "- i\n\n  | a | b |\n  | - | - |\n"),),
+    *(("Ann (10:{0}): hello\nBob (11:{0}): {1}\n", "---\ncategory: chat\n---\n"),),
 )
-ONES = (
-    *(
-        many("a/", "#"),
-        many("a", "[[", "]]"),
-        many("a", "https://example.com/"),
-        many("a=b ", "<a "),
-        many(" ", "", "text"),
-    ),
-    *(many("*a", "## ", "\n"), many("{1}\n", "> begins\n"), many("{1}\n", "> [!warning]- T\n"), many(" ", "[a]:", "<")),
-    *(many("value{0} = call({0})\n", "```\n", "```\n"), by_turns("The one line.\n\n", "The two line.\n\n")),
-    *(
-        many("| {0} | {1} |\n", "| a | b |\n| - | - |\n"),
-        many("  | {0} | {1} |\n", "- i\n\n  | a | b |\n  | - | - |\n"),
-    ),
+BETWEEN = (
+    *(("a", "[[", "]]"), (" ", "", "text"), ("*a", "## ", "\n"), (" ", "[a]:", "<")),
+    *(("value{0} = call({0})\n", "```\n", "```\n"), ("key{0}: value {0}\n", "---\n", BELOW)),
+    ("word ", "---\nsummary: ", f"\n{BELOW}"),
+)
+"""A unit again and again after a beginning, and between it and an end."""
+ONES: tuple[Shape, ...] = (
+    by_turns("The one line.\n\n", "The two line.\n\n"),
+    lambda size: f"---\ncategory: chat\n---\nAnn: {'words of it ' * (size // 12)}\n\nBob: {SAID}\n\n",
     lambda size: f"{'| a ' * (size // 12)}|\n{'| - ' * (size // 12)}|\n{'| 1 ' * (size // 12)}|\n",
-    *(lambda size: "".join("`" * (3 + i % 300) + "\n" for i in range(size // 154)), many("\u0301", "a")),
+    lambda size: "".join("`" * (3 + i % 300) + "\n" for i in range(size // 154)),
     lambda size: " ".join("`" * (1 + i % 200) for i in range(size // 101)),
     lambda size: "".join("  " * i + f"- item {i}\n" for i in range(int(size**0.5))),
     lambda size: "".join(">" * i + f" quote {i}\n" for i in range(1, int(size**0.5))),
@@ -120,7 +115,11 @@ LONG_KEYS: Shape = lambda size: (  # noqa: E731
     f"---\n? {'k' * (size // 2)}\n:\n" + "".join(f"  a{i}: {i}\n" for i in range(size // 40)) + "---\nText.\n"
 )
 LINKED = many("[[a#b", "---\nsummary: '", "'\n---\nText.\n")
-SHAPES = (*map(many, UNITS), *HEADERS, *ONES, TAGGED, TITLED, LABELLED, REPEATED_BY_ALIASES, LONG_KEYS, LINKED)
+SHAPES = (
+    *(many(*given) for given in (*((unit,) for unit in UNITS), *AFTER, *BETWEEN)),
+    *(many(item, f"---\n{key}:\n", BELOW) for key, item in LISTED.items()),
+    *ONES, TAGGED, TITLED, LABELLED, REPEATED_BY_ALIASES, LONG_KEYS, LINKED,
+)  # fmt: skip
 
 
 def note(text: str, path: str = "a.md") -> Note:
@@ -133,47 +132,42 @@ def entry(text: str) -> extract.Entry:
 
 def size(found: extract.Entry) -> int:
     """Bytes of the texts that the catalog stores of a note."""
-    told = [column for row in found.chunks for column in (*row[:-1], *row.words)] + [
-        each for field in found.fields for each in field
+    columns = [each for row in found.chunks for each in (*row[:-1], *row.words)] + [
+        each for row in found.fields for each in row
     ]
-    return sum(len(each.encode("utf-8", "surrogatepass")) for each in told if isinstance(each, str)) + sum(
-        len(str(value)) for value in (found.note or {}).values()
-    )
+    texts = [each for each in columns if isinstance(each, str)] + [str(value) for value in (found.note or {}).values()]
+    return sum(len(each.encode("utf-8", "surrogatepass")) for each in texts)
 
 
 def test_any_shape_is_read_whole_and_in_proportion() -> None:
-    """Each character of a body is in one chunk, and the catalog stores at most ten times the note."""
+    """
+    Each character of a body is in one chunk, and the catalog stores at most ten times the note. Some tens of labels are found
+    in each of some hundreds of chunks; with very many chunks 100 kB of labels once took 100 MB.
+    """
     for shape in SHAPES:
         text = shape(6_000)
-        name = repr(text[:60])
-        found = entry(text)
+        found, name = entry(text), repr(text[:60])
         assert "".join(unpacked(row.text) for row in found.chunks) == note(text).body, name
         assert size(found) < 10 * len(text.encode()) + 300_000, name
         assert len(text.encode()) < 7_000, name
-
-
-def test_labels_are_indexed_with_each_of_some_hundreds_of_chunks() -> None:
-    """Some tens of labels are found in each of them; with very many chunks 100 kB of labels once took 100 MB."""
     for shape in (TAGGED, LABELLED, TITLED, LONG_KEYS, many("## Same\n")):
         text = shape(100_000)
         assert size(entry(text)) < 10 * len(text) + 700_000
     labels = "".join(f"- label {i}\n" for i in range(40))
     header = f"---\nkeywords:\n{labels}questions:\n{labels}aliases:\n{labels}---\n"
     rows = entry(header + "".join(f"## Part {i}\n\nSome text of it.\n\n" for i in range(100))).chunks
-    assert len(rows) == 100
-    assert {tuple(row.words[column] for column in (0, 2, 3)) for row in rows} == {
-        tuple(rows[0].words[column] for column in (0, 2, 3)),
-    }
-    assert "label 39" in rows[99].words[2]
+    words = {tuple(row.words[column] for column in (0, 2, 3)) for row in rows}
+    assert (len(rows), len(words), "label 39" in rows[99].words[2]) == (100, 1, True)
 
 
-def test_what_is_too_much_to_be_indexed_is_named_and_its_text_is_found(book: Spellbook, vault, write_note) -> None:
-    """Only the first thousand tags and sections, and ten thousand links, are indexed one by one; a fault says so, and all text is found."""
+def test_too_much_to_be_indexed_is_named_and_its_text_is_found(book: Spellbook, write_note) -> None:
+    """
+    Only the first thousand tags and sections, and ten thousand links, are indexed one by one; a fault says so, and all text is
+    found. Links are counted once for a note when texts are ordered for embedding.
+    """
     write_note("many.md", "".join(f"## Part {i}\n\n#tag{i}\n\nword{i}\n\n" for i in range(1_300)))
     write_note("links.md", "[[x]] " * 10_400)
-    report = book.reindex(words_only=True)
-    reasons = sorted(fault.reason for fault in report.failed)
-    assert reasons == [
+    assert sorted(fault.reason for fault in book.reindex(words_only=True).failed) == [
         "only its first 1,102 sections are indexed each by itself; the 198 from here on, by size",
         "only the first 1,000 of its 1,300 tags are indexed",
         "only the first 10,000 of its 10,400 links are indexed",
@@ -182,24 +176,31 @@ def test_what_is_too_much_to_be_indexed_is_named_and_its_text_is_found(book: Spe
     for word in ("word7", "word1103", "word1299", "tag1299"):
         assert [hit.path for hit in book.find(word).hits] == ["many.md"], word
     assert book.show("many#part-1000")[0].heading == "Part 1000"
+    taken = []
+    for parts in (50, 400):
+        write_note("many.md", "".join(f"## Part {i}\n\n{'See [[many]] again. ' * 20}{i}\n\n" for i in range(parts)))
+        write_note("links.md", "")
+        book.reindex(words_only=True)
+        taken.append(steps(book.index.catalog.waiting.in_order))
+        assert len(book.index.catalog.waiting.in_order()) >= parts
+    assert taken[1] < 12 * taken[0]
 
 
 # -- time
 
 
-def seconds(action: Callable[[], object]) -> float:
-    """CPU time of a call, the least of three."""
-    took = []
-    for _ in range(3):
-        started = time.process_time()
-        action()
-        took.append(time.process_time() - started)
-    return min(took)
-
-
 def grows_with_its_square(action: Callable[[str], object], shape: Shape, small: int) -> bool:
-    few, more = shape(small), shape(8 * small)
-    return seconds(lambda: action(more)) > 24 * seconds(lambda: action(few)) + 0.1
+    """Whether eight times the text takes much more than eight times the CPU time, the least of three."""
+
+    def seconds(text: str) -> float:
+        took = []
+        for _ in range(3):
+            started = time.process_time()
+            action(text)
+            took.append(time.process_time() - started)
+        return min(took)
+
+    return seconds(shape(8 * small)) > 24 * seconds(shape(small)) + 0.1
 
 
 @pytest.mark.parametrize(
@@ -224,10 +225,8 @@ def test_merging_does_not_take_the_square() -> None:
 
     def join(text: str) -> object:
         half = text.index("\n\n", len(text) // 2)
-        return merge.join(
-            note(text),
-            note(f"{text[:half]}\n\nSomething else altogether.\n\n{text[half:].replace('rotated', 'changed')}", "b.md"),
-        )
+        other = f"{text[:half]}\n\nSomething else altogether.\n\n{text[half:].replace('rotated', 'changed')}"
+        return merge.join(note(text), note(other, "b.md"))
 
     def distinct(size: int) -> str:
         chosen = random.Random(1)
@@ -264,16 +263,6 @@ def test_a_difference_takes_seconds_at_most(shape: Shape) -> None:
         assert time.process_time() - started < 20
 
 
-def test_a_few_edits_of_a_long_text_are_told_as_they_are() -> None:
-    """Two edits of a long text are two differences; an edit of another place is merged with them."""
-    lines = [line for n in range(1_500) for line in (f"line {n}\n", "\n")]
-    mine, theirs = ["first\n", *lines[1:], "last\n"], [*lines[:1_000], "third\n", *lines[1_000:]]
-    assert len(changed_spans(lines, mine)) == 2
-    joined = edits.merged("".join(lines), "".join(mine), "".join(theirs))
-    assert joined is not None
-    assert [joined.count(f"{word}\n") for word in ("first", "third", "last")] == [1] * 3
-
-
 LINES = st.lists(st.sampled_from("abc\n"), max_size=12)
 
 
@@ -286,8 +275,17 @@ def test_spans_are_all_that_differs(before: list[str], after: list[str]) -> None
     assert all(before[i:j] != after[k:m] for i, j, k, m in spans)
 
 
-def test_a_difference_is_shown_with_a_line_around_and_not_beyond_200() -> None:
-    """A hunk has one line of context, and what is beyond 200 lines is counted."""
+def test_a_difference_is_told_as_it_is() -> None:
+    """
+    Two edits of a long text are two differences; an edit of another place is merged with them. A hunk has one line of
+    context, and what is beyond 200 lines is counted.
+    """
+    lines = [line for n in range(1_500) for line in (f"line {n}\n", "\n")]
+    mine, theirs = ["first\n", *lines[1:], "last\n"], [*lines[:1_000], "third\n", *lines[1_000:]]
+    assert len(changed_spans(lines, mine)) == 2
+    joined = edits.merged("".join(lines), "".join(mine), "".join(theirs))
+    assert joined is not None
+    assert [joined.count(f"{word}\n") for word in ("first", "third", "last")] == [1] * 3
     assert unified("a\nb\nc\nd\n", "a\nb\nC\nd\n", "x", "y") == "--- x\n+++ y\n@@ -2,3 +2,3 @@\n b\n-c\n+C\n d"
     assert unified("a\n", "a\n") == ""
     assert unified("", "a\n" * 500).endswith("… 303 more lines")
@@ -296,36 +294,20 @@ def test_a_difference_is_shown_with_a_line_around_and_not_beyond_200() -> None:
 # -- what is read in part
 
 
-def test_a_text_over_a_megabyte_is_plain_text() -> None:
-    """It is found with its links but not by its sections, a fault says so, and edits still work."""
+def test_a_text_that_is_read_in_part_is_named() -> None:
+    """
+    A text over a megabyte is found with its links but not by its sections, a fault says so, and edits still work.
+    Frontmatter with YAML aliases cannot expand to gigabytes: a fault says why, and the body is read.
+    """
     long = "# Long\n\n" + "a line\n" * 150_000 + "\n## Late\n\nLaterword and [[target]].\n"
     read = note(long)
-    assert [fault.reason for fault in read.faults] == [
-        "its text is over 1 MB; it is found as plain text, not by its sections"
-    ]
+    reason = "its text is over 1 MB; it is found as plain text, not by its sections"
+    assert [fault.reason for fault in read.faults] == [reason]
     assert [link.target for link in links.find(read)] == ["target"]
     assert chunks.cut(read)[-1].text.endswith("## Late\n\nLaterword and [[target]].\n")
-    start = len(long) - 60
-    assert edits.replaced(read, start, len(long), ("Laterword", "Last\n\n## Now")) == long.replace(
-        "Laterword", "Last\n\n## Now"
-    )
-
-
-def test_what_a_note_links_to_very_often_is_counted_once_for_it(book: Spellbook, vault, write_note) -> None:
-    """Links are counted once for a note when texts are ordered for embedding."""
-    taken = []
-    for parts in (50, 400):
-        write_note("note.md", "".join(f"## Part {i}\n\n{'See [[note]] again. ' * 20}{i}\n\n" for i in range(parts)))
-        book.reindex(words_only=True)
-        waiting = book.index.catalog.waiting
-        taken.append(steps(waiting.in_order))
-        assert len(waiting.in_order()) == parts + 1  # the note's title too
-    assert taken[1] < 12 * taken[0]
-
-
-def test_a_value_that_aliases_would_make_huge_is_refused() -> None:
-    """Frontmatter with YAML aliases cannot expand to gigabytes: a fault says why, and the body is read."""
-    read = note(REPEATED_BY_ALIASES(200_000))
-    assert not read.meta
-    assert "too many" in read.faults[0].reason
-    assert chunks.cut(read)[0].text == "Text.\n"
+    edit, start = ("Laterword", "Last\n\n## Now"), len(long) - 60
+    assert edits.replaced(read, start, len(long), edit) == long.replace(*edit)
+    huge = note(REPEATED_BY_ALIASES(200_000))
+    assert not huge.meta
+    assert "too many" in huge.faults[0].reason
+    assert chunks.cut(huge)[0].text == "Text.\n"
