@@ -26,27 +26,21 @@ def hall(write_note):
     return write_note("ops/hall.md", "# Hall\n\nIt is dark.\n", id="01HALL")
 
 
-@pytest.mark.parametrize(
-    ("id", "expected"),
-    [
-        pytest.param("ops/keys", IDS, id="the note"),
-        pytest.param("ops/keys.md", IDS, id="the note, by its path"),
-        pytest.param("ops/keys#", ["#"], id="what it begins with"),
-        pytest.param("ops/keys#~2", ["#~2"], id="a later part of that"),
-        pytest.param("ops/keys#rotation", ["#rotation"], id="a section"),
-        pytest.param("ops/keys.md#rotation", ["#rotation"], id="a section, by the note's path"),
-    ],
-)
-def test_an_id_means_the_same_to_all_that_read(book, keys, id, expected):
+def test_an_id_means_the_same_to_all_that_read(book, keys):
     """`show`, `why` and related notes resolve an id to the same chunks."""
-    assert [found.id for found in book.show(id)] == [f"ops/keys{suffix}" for suffix in expected]
-    assert {row.id for row in book.why("word1 Monday", id).rows} == {f"ops/keys{suffix}" for suffix in expected}
-    assert book.around(id) == book.around("ops/keys.md")
+    for id, expected in {
+        **{"ops/keys": IDS, "ops/keys.md": IDS},
+        **{"ops/keys#": ["#"], "ops/keys#~2": ["#~2"]},
+        **{"ops/keys#rotation": ["#rotation"], "ops/keys.md#rotation": ["#rotation"]},
+    }.items():
+        assert [found.id for found in book.show(id)] == [f"ops/keys{suffix}" for suffix in expected]
+        assert {row.id for row in book.why("word1 Monday", id).rows} == {f"ops/keys{suffix}" for suffix in expected}
+        assert book.around(id) == book.around("ops/keys.md")
 
 
 @pytest.mark.parametrize(
     ("id", "whole"),
-    [("ops/keys", False), ("ops/keys.md", False), *((f"ops/keys{end}", True) for end in ("", ".md", "#", "#rotation", ".md#spare"))],
+    [("ops/keys", False), ("ops/keys.md", False), *((f"ops/keys{end}", True) for end in ("", "#", "#rotation", ".md#spare"))],
 )  # fmt: skip
 def test_erasing_a_note_takes_all_of_it(book, keys, vault, id, whole):
     """
@@ -63,25 +57,20 @@ def test_erasing_a_note_takes_all_of_it(book, keys, vault, id, whole):
     assert not [*vault.rglob("*.md")]
 
 
-@pytest.mark.parametrize(
-    ("id", "said", "gone"),
-    [
-        pytest.param(
-            "ops/keys#rotation", "the section Rotation of Keys", "## Rotation\n\nEvery Monday.\n\n", id="a section"
-        ),
-        pytest.param("ops/keys#~2", "part 2 of 5 of the text above the first section of Keys", "", id="a part"),
-        pytest.param("ops/keys#", "part 1 of 5 of the text above the first section of Keys", "", id="the first part"),
-    ],
-)
-def test_erasing_a_section_leaves_the_others(book, keys, id, said, gone):
+def test_erasing_a_section_leaves_the_others(book, keys):
     """A section's id erases only that section, the answer names it, and its id restores it."""
-    text = book.show(id)[0].text
-    done = book.erase(id)
-    assert (done.erased, len(done.chunk_ids)) == (said, 1)
-    assert (gone or text) not in keys.read_text()
-    assert "In the office." in keys.read_text()
-    book.restore(id)
-    assert keys.read_text() == TEXT
+    for id, said in (
+        ("ops/keys#rotation", "the section Rotation of Keys"),
+        ("ops/keys#~2", "part 2 of 5 of the text above the first section of Keys"),
+        ("ops/keys#", "part 1 of 5 of the text above the first section of Keys"),
+    ):
+        text = book.show(id)[0].text
+        done = book.erase(id)
+        assert (done.erased, len(done.chunk_ids)) == (said, 1)
+        assert text not in keys.read_text()
+        assert "In the office." in keys.read_text()
+        book.restore(id)
+        assert keys.read_text() == TEXT
 
 
 def test_the_only_chunk_of_a_note_is_the_note(book, hall):
@@ -113,31 +102,25 @@ def test_a_note_with_an_id_is_named_by_its_path_too(book, write_note, vault, nam
     assert not (vault / "ops" / "hall.md").exists()
 
 
-def test_what_is_added_to_a_note_comes_last(book, keys):
+def test_an_edit_of_a_note_and_of_a_section(book, keys, hall):
     """
-    Text appended to a note goes to its end, text appended to `<note>#` to the end of the text above the first section.
+    Text appended to a note goes to its end, text appended to `<note>#` to the end of the text above the first section. New
+    content for a note with several sections is refused with the id to use; metadata is accepted. The hash of a note is
+    refused once any section has changed; moving a section is refused with a hint.
     """
     assert book.revise("ops/keys", append="The end.").chunk_id == "ops/keys"
     assert keys.read_text().endswith("In the office.\n\nThe end.\n")
     assert book.revise("ops/keys#", append="The beginning's end.").chunk_id == "ops/keys#"
     assert "The beginning's end.\n\n## Rotation" in keys.read_text()
-
-
-def test_a_new_content_is_for_a_section(book, keys, hall):
-    """New content for a note with several sections is refused with the id to use; metadata is accepted."""
+    text = keys.read_text()
     with pytest.raises(InvalidInput, match=r"note of 3 sections.* 'ops/keys#' is the first; nothing was changed"):
         book.revise("ops/keys", content="All is new.")
-    assert keys.read_text() == TEXT
+    assert keys.read_text() == text
     assert book.revise("01HALL", content="It is bright.").chunk_id == "01HALL"
     assert book.revise("ops/keys#spare", content="In the tower.").chunk_id == "ops/keys#spare"
     assert "## Spare\n\nIn the tower." in keys.read_text()
-    book.revise("ops/keys", metadata={"topic": "x"})
+    hash = book.revise("ops/keys", metadata={"topic": "x"}).hash
     assert "topic: x" in keys.read_text()
-
-
-def test_a_note_is_guarded_and_moved_whole(book, keys):
-    """The hash of a note is refused once any section has changed; moving a section is refused with a hint."""
-    hash = book.revise("ops/keys", append="One.").hash
     hash = book.revise("ops/keys", append="Two.", expected_hash=hash).hash
     book.revise("ops/keys#rotation", append="On Mondays.")
     with pytest.raises(Conflict):
@@ -148,14 +131,15 @@ def test_a_note_is_guarded_and_moved_whole(book, keys):
         book.move("ops/keys#nowhere", "ops/spare.md")
 
 
-def test_a_path_or_heading_may_be_odd(book, write_note):
+def test_a_path_or_heading_may_be_odd(book, write_note, hall):
     """
     `C# notes.md` is one note, and `a~2.md` no part of `a.md`. Long headings with the same beginning have different ids, and
-    each can be shown.
+    each can be shown. Ids in `supersedes`, filters and links resolve.
     """
     write_note("C# notes.md", "# C\n\nsharp\n\n## More\n\ntext\n")
     write_note("a.md", f"# A\n\n## {'long ' * 60}one\n\nx\n\n## {'long ' * 60}two\n\ny\n")
     write_note("a~2.md", "another")
+    write_note("new.md", "# New\n\nIt is dark no more. See [[ops/hall#]].\n", supersedes="01HALL#")
     found = [(found.id, found.note) for found in book.show("C# notes")]
     assert found == [("C# notes#", "C# notes"), ("C# notes#more", "C# notes")]
     assert list(book.stats()["opened"]) == ["C# notes"]
@@ -164,12 +148,6 @@ def test_a_path_or_heading_may_be_odd(book, write_note):
     ids = [found.id for found in book.show("a")][1:]
     assert (len(set(ids)), max(map(len, ids)) < 210) == (2, True)
     assert [[found.text.strip()[-1] for found in book.show(id)] for id in ids] == [["x"], ["y"]]
-
-
-def test_ids_in_notes_and_filters_reach_their_notes(book, vault, write_note, hall):
-    """Ids in `supersedes`, filters and links resolve."""
-    write_note("new.md", "# New\n\nIt is dark no more. See [[ops/hall#]].\n", supersedes="01HALL#")
-    write_note("ops/keys.md", TEXT)
     assert [hit.path for hit in book.find("dark").hits] == ["new.md", "ops/hall.md"]
     assert "superseded by new.md" in str(book.find("dark").hits[1].why)
     assert [hit.path for hit in book.find("dark", filter={"id": "01HALL#"}).hits] == ["ops/hall.md"]
@@ -193,9 +171,10 @@ def test_both_doors_say_what_was_erased(book, vault, keys, hall):
     assert shown.keys() == told.keys()
     book.restore("ops/keys")
     for whole, said in ((True, shown["erased"]), (False, "the section Spare of Keys")):
-        assert by_command("ops/keys#spare", *["--whole"] * whole)["erased"] == said
-        assert keys.exists() is not whole
-        book.restore("ops/keys#spare")
-        assert by_tool(chunk_id="ops/keys#spare", whole=whole)["erased"] == said
-        assert keys.exists() is not whole
-        book.restore("ops/keys#spare")
+        for erase in (
+            lambda whole: by_command("ops/keys#spare", *["--whole"] * whole),
+            lambda whole: by_tool(chunk_id="ops/keys#spare", whole=whole),
+        ):
+            assert erase(whole)["erased"] == said
+            assert keys.exists() is not whole
+            book.restore("ops/keys#spare")
