@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import re
@@ -10,7 +9,6 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,6 @@ from tests.helpers import PATIENCE, finished, held, python
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 SKILLS = sorted((ROOT / "plugins/spellbook/skills").glob("*/SKILL.md"))
-PINNED = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines() if line[0] != "#")
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -37,17 +34,16 @@ def read(name: str) -> Any:
     return json.loads((ROOT / name).read_text("utf-8"))
 
 
-def test_the_committed_plugin_is_the_one_that_is_made() -> None:
-    """`make plugin` changes nothing; what it writes and the skills are all that is in the plugin."""
+def test_the_plugin_is_the_one_that_is_made_in_the_documented_shape() -> None:
+    """
+    `make plugin` changes nothing; what it writes and the skills are all that is in the plugin. Marketplace, manifest, server
+    and hooks are as Claude Code reads them, and run the `spellbook` on the PATH.
+    """
     for name, text in plugin.files().items():
         assert (ROOT / name).read_bytes().decode() == text, f"{name}: run make plugin"
-    there = {file.relative_to(ROOT).as_posix() for file in (ROOT / "plugins").rglob("*") if file.is_file()}
-    skills = {file.relative_to(ROOT).as_posix() for file in SKILLS}
-    assert there == skills | (plugin.files().keys() - {".claude-plugin/marketplace.json"})
-
-
-def test_the_plugin_has_the_documented_shape() -> None:
-    """Marketplace, manifest, server and hooks are as Claude Code reads them, and run the `spellbook` on the PATH."""
+    there = {file.relative_to(ROOT) for file in (ROOT / "plugins").rglob("*") if file.is_file()}
+    made = {Path(name) for name in plugin.files().keys() - {".claude-plugin/marketplace.json"}}
+    assert there == made | {file.relative_to(ROOT) for file in SKILLS}
     market, about = read(".claude-plugin/marketplace.json"), read("plugins/spellbook/.claude-plugin/plugin.json")
     [listed] = market["plugins"]
     assert KEBAB.fullmatch(market["name"])
@@ -58,64 +54,55 @@ def test_the_plugin_has_the_documented_shape() -> None:
     assert about.keys() <= {"name", "version", "description", "author", "homepage", "repository", "license", "keywords"}
     (server,) = read("plugins/spellbook/.mcp.json")["mcpServers"].values()
     assert (server["command"], server["args"]) == ("spellbook", ["mcp"])
-    hooks = read("plugins/spellbook/hooks/hooks.json")
-    assert hooks.keys() == {"description", "hooks"}
-    assert "Stop" not in hooks["hooks"]
-    for run in (run for groups in hooks["hooks"].values() for group in groups for run in group["hooks"]):
+    hooks = read("plugins/spellbook/hooks/hooks.json")["hooks"]
+    assert "Stop" not in hooks
+    for run in (run for groups in hooks.values() for group in groups for run in group["hooks"]):
         assert (run.keys(), run["type"]) == ({"type", "command", "timeout"}, "command")
         assert re.fullmatch(r"spellbook (context --\S+|capture hook)", run["command"])
 
 
-@pytest.mark.parametrize("file", SKILLS, ids=lambda file: file.parent.name)
-def test_a_skill(file: Path, book: Spellbook) -> None:
+def test_skills(book: Spellbook) -> None:
     """A skill has the keys that every client takes, the name of its folder, and names tools of the default set alone."""
-    _, header, body = file.read_text("utf-8").split("---\n", 2)
-    about = yaml.safe_load(header)
-    assert about.keys() <= {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
-    assert KEBAB.fullmatch(about["name"])
-    assert about["name"] == file.parent.name
-    assert len(about["name"]) <= 64
-    assert 0 < len(about["description"]) <= 1_024
-    assert len(body.splitlines()) < 500
-    named = {each for each in re.findall(r"`([a-z_]+)`", body)} - {"also", "supersedes"}
     offered = {tool.name for tool in anyio.run(build(book, live=False).list_tools)}
-    assert named
-    assert named <= offered
+    assert SKILLS
+    for file in SKILLS:
+        _, header, body = file.read_text("utf-8").split("---\n", 2)
+        about = yaml.safe_load(header)
+        assert about.keys() <= {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
+        assert KEBAB.fullmatch(about["name"])
+        assert about["name"] == file.parent.name
+        assert len(about["name"]) <= 64
+        assert 0 < len(about["description"]) <= 1_024
+        assert len(body.splitlines()) < 500
+        named = {each for each in re.findall(r"`([a-z_]+)`", body)} - {"also", "supersedes"}
+        assert named
+        assert named <= offered
 
 
-def test_the_entry_of_the_registry() -> None:
-    """server.json is what the registry takes once its owner is named: form, one exact version, the README's own name."""
-    entry = read("server.json")
-    [package] = entry["packages"]
+def test_the_entry_of_the_registry(tmp_path: Path) -> None:
+    """
+    server.json is what the registry takes once its owner is named: form, one exact version, the README's own name. A release
+    names the bundle by its address and hash; without an owner and a repository nothing is made. Package, registry, plugin
+    and marketplace say the same version and description.
+    """
+    entry, about = read("server.json"), read("plugins/spellbook/.claude-plugin/plugin.json")
+    [package], [listed] = entry["packages"], read(".claude-plugin/marketplace.json")["plugins"]
     assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", entry["name"])
     assert len(entry["description"]) <= 100
     assert (package["registryType"], package["identifier"]) == ("pypi", PROJECT["name"])
-    assert package["transport"] == {"type": "stdio"}
-    assert package["runtimeHint"] == "uvx"
+    assert (package["transport"], package["runtimeHint"]) == ({"type": "stdio"}, "uvx")
     assert PROJECT["name"] in PROJECT["scripts"]  # uvx runs the command of the distribution's own name
     assert re.search(rf"mcp-name: {re.escape(entry['name'])}(?!\S)", (ROOT / "README.md").read_text("utf-8"))
-
-
-def test_a_release_fills_the_entry(tmp_path: Path) -> None:
-    """The bundle is named by its address and hash; without an owner and a repository nothing is made."""
-    (packed := tmp_path / "spellbook-1.mcpb").write_bytes(b"x")
-    template = read("server.json")
-    owned = {**template, "name": "io.github.anna/spellbook"}
-    project = {"urls": {"Repository": "https://github.com/anna/spellbook"}}
-    assert release.registered(template, project, packed) is None
-    assert release.registered(owned, {}, packed) is None
-    made = release.registered(owned, project, packed)
-    assert [each["registryType"] for each in made["packages"]] == ["pypi", "mcpb"]
-    assert made["packages"][1]["fileSha256"] == "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
-    assert made["packages"][1]["identifier"].endswith(f"/v{__version__}/spellbook-1.mcpb")
-
-
-def test_one_version_and_one_description() -> None:
-    """Package, registry, plugin and marketplace say the same."""
-    entry, about = read("server.json"), read("plugins/spellbook/.claude-plugin/plugin.json")
-    [listed] = read(".claude-plugin/marketplace.json")["plugins"]
-    assert {entry["version"], entry["packages"][0]["version"], about["version"]} == {__version__}
+    assert {entry["version"], package["version"], about["version"]} == {__version__}
     assert {entry["description"], about["description"], listed["description"]} == {PROJECT["description"]}
+    (packed := tmp_path / "spellbook-1.mcpb").write_bytes(b"x")
+    owned = {**entry, "name": "io.github.anna/spellbook"}
+    project = {"urls": {"Repository": "https://github.com/anna/spellbook"}}
+    assert release.registered(entry, project, packed) is None
+    assert release.registered(owned, {}, packed) is None
+    _, mcpb = release.registered(owned, project, packed)["packages"]
+    assert mcpb["fileSha256"] == "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+    assert mcpb["identifier"].endswith(f"/v{__version__}/spellbook-1.mcpb")
 
 
 def test_pages_for_agents_lead_somewhere() -> None:
@@ -132,54 +119,40 @@ def test_pages_for_agents_lead_somewhere() -> None:
     assert (ROOT / "CLAUDE.md").read_text("utf-8") == "@AGENTS.md\n"
 
 
-def number(version: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", version)))
-
-
-def canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def test_each_dependency_has_a_known_good_version() -> None:
     """constraints.txt has a version of each dependency, none lower than pyproject.toml allows, and no address."""
-    pinned = {canonical(name): version for name, version in PINNED.items()}
+
+    def number(version: str) -> tuple[int, ...]:
+        return tuple(map(int, re.findall(r"\d+", version)))
+
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    versions = dict(line.split("==") for line in lines if line[0] != "#")
+    pinned = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in versions.items()}
     extras = PROJECT["optional-dependencies"].values()
     for requirement in (*PROJECT["dependencies"], *(each for extra in extras for each in extra)):
         name, lowest = re.match(r"([\w.-]+)(?:\[\w+\])?(?:>=([\w.]+))?", requirement).groups()
         if name != PROJECT["name"]:
-            assert number(pinned[canonical(name)]) >= number(lowest or "0"), requirement
-    assert all(re.fullmatch(r"[\w.+]+", version) for version in PINNED.values())
+            assert number(pinned[re.sub(r"[-_.]+", "-", name).lower()]) >= number(lowest or "0"), requirement
+    assert all(re.fullmatch(r"[\w.+]+", version) for version in versions.values())
 
 
-def test_what_is_released(tmp_path: Path) -> None:
-    """A clean tree whose changelog has the version; neither one with changes nor another version."""
-    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## [1.0.0] - 2026-12-01\n")
+def test_a_release_is_of_a_clean_tree(tmp_path: Path) -> None:
+    """
+    Its changelog has the version; it is neither one with changes nor another version. A zip has the same bytes each time,
+    whatever the times of the files are.
+    """
+    (tree := tmp_path / "tree").mkdir()
+    (tree / "CHANGELOG.md").write_text("# Changelog\n\n## [1.0.0] - 2026-12-01\n")
     for command in ("init -q", "add .", "commit -qm One"):
-        git(tmp_path, *command.split())
-    assert release.refusal(tmp_path, "1.0.0") == ""
-    assert "[2.0.0]" in release.refusal(tmp_path, "2.0.0")
-    (tmp_path / "new.txt").write_text("new")
-    assert "new.txt" in release.refusal(tmp_path, "1.0.0")
-
-
-def test_a_zip_has_the_same_bytes_each_time(tmp_path: Path) -> None:
-    """Whatever the times of the files are; what is in it is what was in the folder."""
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "b.md").write_text("text")
-    release.zipped(tmp_path / "a", tmp_path / "1.zip")
-    (tmp_path / "a" / "b.md").touch()
-    release.zipped(tmp_path / "a", tmp_path / "2.zip")
+        git(tree, *command.split())
+    assert release.refusal(tree, "1.0.0") == ""
+    assert "[2.0.0]" in release.refusal(tree, "2.0.0")
+    (tree / "new.txt").write_text("new")
+    assert "new.txt" in release.refusal(tree, "1.0.0")
+    for name in ("1.zip", "2.zip"):
+        (tree / "new.txt").touch()
+        release.zipped(tree, tmp_path / name)
     assert (tmp_path / "1.zip").read_bytes() == (tmp_path / "2.zip").read_bytes()
-    with zipfile.ZipFile(tmp_path / "1.zip") as archive:
-        assert archive.read("b.md") == b"text"
-
-
-def test_actions_are_pinned_by_hash() -> None:
-    """No workflow uses an action by a tag, which could be moved."""
-    workflows = "".join(file.read_text("utf-8") for file in (ROOT / ".github/workflows").glob("*.yml"))
-    used = re.findall(r"uses: *(\S+)", workflows)
-    assert len(used) > 10
-    assert [each for each in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", each)] == []
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -222,73 +195,37 @@ print(root, guides.starter_vault().relative_to(root).as_posix(), translated("Not
 # -- the bundle for Claude Desktop
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bundle for Claude Desktop."""
-    target = tmp_path_factory.mktemp("bundle") / "spellbook.mcpb"
-    bundle.make(target)
-    return target
-
-
-@pytest.fixture(scope="module")
-def manifest(made: Path) -> dict[str, Any]:
-    """Its manifest, as a client reads it."""
+@pytest.mark.slow
+def test_the_bundle(vault: Path, tmp_path: Path) -> None:
+    """
+    The bundle has all files that a build of the package needs, nothing else, and the same bytes each time. Unpacked and
+    started as the manifest says, it is a server with the tools that the manifest lists. Invalid parts of a manifest are named.
+    """
+    made, again = tmp_path / "spellbook.mcpb", tmp_path / "again.mcpb"
+    bundle.make(made)
+    bundle.make(again)
+    assert made.read_bytes() == again.read_bytes()
     with zipfile.ZipFile(made) as archive:
-        return dict(json.loads(archive.read("manifest.json")))
-
-
-def test_what_it_holds(made: Path, manifest: dict[str, Any], tmp_path: Path) -> None:
-    """The bundle has all files that a build of the package needs, nothing else, and the same bytes each time."""
-    with zipfile.ZipFile(made) as archive:
-        names = archive.namelist()
+        names, manifest = archive.namelist(), json.loads(archive.read("manifest.json"))
+        archive.extractall(place := tmp_path / "unpacked")
     needed = {"manifest.json", "pyproject.toml", "README.md", "LICENSE", "vault/welcome.md"}
     assert needed | {"spellbook/models/e5/e5.npz"} <= set(names)
     assert not [name for name in names if name.startswith(("/", "..")) or "__pycache__" in name]
     assert list(bundle.faults(manifest, names)) == []
-    bundle.make(tmp_path / "again.mcpb")
-    assert (tmp_path / "again.mcpb").read_bytes() == made.read_bytes()
-
-
-def without(*path: str) -> Callable[[Any], None]:
-    def change(about: Any) -> None:
-        for name in path[:-1]:
-            about = about[name]
-        del about[path[-1]]
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (without("author"), "author is missing"),
-        (without("user_config", "vault", "description"), "description is missing"),
-        (without("user_config"), "vault is used and not asked for"),
-        (lambda about: about.update(icons="x"), "icons means nothing"),
-        (lambda about: about.update(version="soon"), "none that can be compared"),
-        (lambda about: about["server"].update(type="pip"), "'pip' is none of"),
-        (lambda about: about["server"].update(entry_point="server.py"), "no 'server.py' in the bundle"),
-        (lambda about: about["server"]["mcp_config"].update(args=[1]), "args[0]: 1 is no str"),
-        (lambda about: about.update(tools={}), "tools: {} is no list"),
-    ],
-)
-def test_a_wrong_manifest_is_told(manifest: dict[str, Any], change: Callable[[Any], None], said: str) -> None:
-    """Invalid parts of a manifest are named."""
-    about = copy.deepcopy(manifest)
-    change(about)
-    assert any(said in fault for fault in bundle.faults(about, ["spellbook/__main__.py"]))
-
-
-@pytest.mark.slow
-def test_it_starts(made: Path, manifest: dict[str, Any], vault: Path, tmp_path: Path) -> None:
-    """Unpacked and started as the manifest says, it is a server with the tools that the manifest lists."""
-    place = tmp_path / "unpacked"
-    with zipfile.ZipFile(made) as archive:
-        archive.extractall(place)
+    wrong = json.loads(json.dumps(manifest))
+    for part in (wrong, wrong["user_config"]["vault"]):
+        del part["author" if part is wrong else "description"]
+    wrong.update(icons="x", version="soon", tools={})
+    wrong["server"].update(type="pip", entry_point="server.py")
+    faults = "\n".join(bundle.faults(wrong, ["spellbook/__main__.py"]))
+    for said in (
+        *("author is missing", "description is missing", "icons means nothing", "none that can be compared"),
+        *("'pip' is none of", "no 'server.py' in the bundle", "tools: {} is no list"),
+    ):
+        assert said in faults
     started = manifest["server"]["mcp_config"]
-    arguments = [
-        each.replace("${__dirname}", str(place)).replace("${user_config.vault}", str(vault)) for each in started["args"]
-    ]
+    values = {"${__dirname}": str(place), "${user_config.vault}": str(vault)}
+    arguments = [re.sub(r"\$\{[\w.]+\}", lambda found: values[found[0]], each) for each in started["args"]]
     start = ["uv", "run", "--directory", str(place), "--python", bundle.PYTHON, "spellbook"]
     assert [started["command"], *arguments[:6]] == start
     environment = {**os.environ, "PYTHONPATH": str(place), "SPELLBOOK_EMBEDDER": "hash"}
