@@ -10,11 +10,11 @@ from graphlib import TopologicalSorter
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.house.rooms import ORDER, ROOT, room
+from tests.house.rooms import MODULES, ORDER, ROOT, room
 
-MODULES = {path: ast.parse(path.read_text("utf-8")) for path in sorted(ROOT.rglob("*.py"))}
 TESTS = Path(__file__).parents[1]
 LONGEST = 500
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def names_of(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -29,45 +29,29 @@ def names_of(nodes: Iterable[ast.AST]) -> Iterator[str]:
 def at_the_top(node: ast.AST) -> Iterator[ast.AST]:
     """What is not in a function, for type checkers too."""
     for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+        if not isinstance(child, FUNCTIONS):
             yield child
             yield from at_the_top(child)
 
 
-def in_functions(tree: ast.AST) -> Iterator[str]:
-    """The full names of what the functions of a module import."""
-    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    return names_of(node for function in functions for node in ast.walk(function))
-
-
 def test_imports_go_down_only() -> None:
-    """No module imports from a room above its own, or beside it."""
+    """
+    No module imports from a room above its own, or beside it. The imports at the top of the modules, those for type checkers
+    too, make no circle.
+    """
     height = {name: len(ORDER) - number for number, names in enumerate(ORDER) for name in names}
     assert {room(path) for path in MODULES} == set(height)
-    wrong = [
-        f"{path.relative_to(ROOT)}: {name}"
-        for path, tree in MODULES.items()
-        for name in names_of(ast.walk(tree))
-        if name.startswith("spellbook.")
-        and (to := name.split(".")[1]) in height
-        and to != room(path)
-        and height[to] >= height[room(path)]
-    ]
+    own = {".".join(path.relative_to(ROOT.parent).with_suffix("").parts) for path in MODULES}
+    wrong, graph = [], {}
+    for path, tree in MODULES.items():
+        module = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
+        top = {each for full in names_of(at_the_top(tree)) for each in (full, full.rpartition(".")[0])}
+        graph[module] = top & own
+        for name in names_of(ast.walk(tree)):
+            to = name.split(".")[1] if name.startswith("spellbook.") else ""
+            if to in height and to != room(path) and height[to] >= height[room(path)]:
+                wrong.append(f"{path.relative_to(ROOT)}: {name}")
     assert not wrong
-
-
-def test_no_modules_import_each_other() -> None:
-    """The imports at the top of the modules, those for type checkers too, make no circle."""
-    names = {".".join(path.relative_to(ROOT.parent).with_suffix("").parts): tree for path, tree in MODULES.items()}
-    graph = {
-        name: {
-            module
-            for full in names_of(at_the_top(tree))
-            for module in (full, full.rpartition(".")[0])
-            if module in names
-        }
-        for name, tree in names.items()
-    }
     assert "spellbook.system.errors" in graph["spellbook.library.book"]
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
 
@@ -92,7 +76,10 @@ LATE_OWN = {
 
 def test_imports_stand_at_the_top() -> None:
     """A function imports only what is large, or of one system, or has a reason here; each reason is used."""
-    found = {(path.relative_to(ROOT).as_posix(), name) for path in MODULES for name in in_functions(MODULES[path])}
+    functions = [
+        (path, node) for path, tree in MODULES.items() for node in ast.walk(tree) if isinstance(node, FUNCTIONS)
+    ]
+    found = {(path.relative_to(ROOT).as_posix(), name) for path, each in functions for name in names_of(ast.walk(each))}
     own = {(module, name) for module, name in found if name.split(".")[0] == "spellbook"}
     assert not {(module, name) for module, name in own if not module.startswith(tuple(LATE_OWN))}
     assert not {reason for reason in LATE_OWN if not any(module.startswith(reason) for module, _ in own)}
@@ -102,13 +89,18 @@ def test_imports_stand_at_the_top() -> None:
 
 
 def test_modules_have_a_shape() -> None:
-    """No module and no test has more than 500 lines, no two classes have one name, and each package has a docstring."""
+    """
+    No module and no test has more than 500 lines, no two classes have one name, and each package has a docstring. No test
+    uses a private name by attribute, patch, import, or in a program that it starts.
+    """
     lines = {path: path.read_text("utf-8").count("\n") for path in (*MODULES, *TESTS.rglob("*.py"))}
     assert not [path for path, count in lines.items() if count > LONGEST]
     classes = [each for tree in MODULES.values() for each in ast.walk(tree) if isinstance(each, ast.ClassDef)]
     names = [each.name.lstrip("_") for each in classes]
     assert sorted({name for name in names if names.count(name) > 1}) == []
     assert all(ast.get_docstring(tree) for path, tree in MODULES.items() if path.name == "__init__.py")
+    found = {path.name: list(private_names(path.read_text("utf-8"))) for path in TESTS.rglob("*.py")}
+    assert {name: names for name, names in found.items() if names} == {}
 
 
 OUTSIDE = {
@@ -119,20 +111,18 @@ OUTSIDE = {
 
 
 def test_one_room_for_each_outside_thing() -> None:
-    """Chroma, locks, SQLite, models, MCP, watchdog and click are each imported in one room only."""
+    """
+    Chroma, locks, SQLite, models, MCP, watchdog and click are each imported in one room only. Each module that
+    `lazy(package, names…)` promises exists under the name that it gets, or has one of its own.
+    """
     users: dict[str, set[str]] = {name: set() for name in OUTSIDE}
     for path in MODULES.keys() - {ROOT / "system" / "lazy.py"}:
         for name in names_of(ast.walk(MODULES[path])):
             users.get(name.removeprefix("spellbook.system.lazy.").split(".")[0], set()).add(room(path))
     assert {name: rooms for name, rooms in users.items() if not rooms or not rooms <= OUTSIDE[name]} == {}
-
-
-def test_what_is_imported_late_is_there() -> None:
-    """Each module that `lazy(package, names…)` promises exists under the name that it gets, or has one of its own."""
-    assigned = (node for tree in MODULES.values() for node in ast.walk(tree) if isinstance(node, ast.Assign))
     promised = []
-    for node in assigned:
-        if isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "lazy":
+    for node in (node for tree in MODULES.values() for node in ast.walk(tree)):
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("lazy("):
             package, *texts = (ast.literal_eval(each) for each in node.value.args if isinstance(each, ast.Constant))
             assert all(find_spec(f"{package}.{text}") for text in texts), ast.unparse(node)
             promised.append((texts, ast.unparse(node.targets[0]).strip("()").split(", ")))
@@ -154,13 +144,7 @@ def private_names(source: str) -> Iterator[str]:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith((".setattr", ".delattr")):
             names = [str(each.value) for each in node.args[1:2] if isinstance(each, ast.Constant)]
-        elif isinstance(node, ast.Constant) and "import" in str(node.value):
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "import" in node.value:
             with contextlib.suppress(SyntaxError):  # else it is a program for another process
-                yield from private_names(str(node.value))
+                yield from private_names(node.value)
         yield from (name for name in names if re.match("_[^_]", name) and name not in OF_PYTHON)
-
-
-def test_no_test_reaches_into_a_private_name() -> None:
-    """No test uses one by attribute, patch, import, or in a program that it starts."""
-    found = {path.name: list(private_names(path.read_text("utf-8"))) for path in TESTS.rglob("*.py")}
-    assert {name: names for name, names in found.items() if names} == {}
