@@ -61,7 +61,9 @@ def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
 
 
 def test_generated_notes_are_the_same_ones_each_time(tmp_path: Path) -> None:
-    """Generated notes are equal in every run, have different paths and no faults."""
+    """
+    Generated notes are equal in every run, have different paths and no faults. Every benchmark module can be imported.
+    """
     forth, back = ({number: Writer().note(number) for number in order} for order in (range(40), reversed(range(40))))
     assert forth == back
     size = write(tmp_path, range(40), Writer())
@@ -69,9 +71,5 @@ def test_generated_notes_are_the_same_ones_each_time(tmp_path: Path) -> None:
     assert len(files) == 40
     assert sum(file.stat().st_size for file in files) == size
     assert not any(parse(file.name, file.read_bytes()).faults for file in files)
-
-
-def test_every_benchmark_fits_the_code() -> None:
-    """Every benchmark module can be imported."""
     for path in (Path(__file__).parents[1] / "benchmarks").glob("[!_]*.py"):
         import_module(f"tests.benchmarks.{path.stem}")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-from spellbook.library.book import Spellbook
 from tests.helpers import PATIENCE
 
 PROGRAM = '''\
@@ -73,11 +71,3 @@ def test_wrong_uses_are_reported(tmp_path: Path) -> None:
     found = re.findall(r"^(.+?):(\d+): error: (.*)$", done.stdout, re.M)
     assert {file for file, _, _ in found} == {program.name}, done.stdout + done.stderr
     assert {lines[int(number) - 1].strip() for _, number, _ in found} == set(WRONG)
-
-
-def test_no_verb_takes_any_keyword() -> None:
-    """Every verb names its keywords: none takes `**name: Any`, which would hide a misspelt one."""
-    verbs = [(name, verb) for name, verb in inspect.getmembers(Spellbook, inspect.isfunction) if name[0] != "_"]
-    assert len(verbs) > 40
-    parameters = [(name, each) for name, verb in verbs for each in inspect.signature(verb).parameters.values()]
-    assert not [name for name, each in parameters if each.kind is each.VAR_KEYWORD and each.annotation == "Any"]

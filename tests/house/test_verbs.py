@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
-from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import anyio
 import click
 import pytest
 
-import spellbook
 from spellbook.cli import main
 from spellbook.http import admin, api
 from spellbook.http.api import openapi
@@ -24,8 +20,8 @@ from spellbook.search import question
 from spellbook.verbs import admin as of_servers
 from spellbook.verbs import memories, table
 from spellbook.verbs.declare import Argument, Verb
+from tests.house.rooms import MODULES, room
 
-ROOT = Path(spellbook.__file__).parent
 VERBS = [each for module in (table, memories, of_servers) for each in vars(module).values() if isinstance(each, Verb)]
 ARGUMENTS = [each for verb in VERBS for each in verb.arguments.values()]
 BOUNDS = {"maximum": "most", "minimum": "least", "maxItems": "items"}
@@ -101,31 +97,24 @@ def test_a_route_takes_what_the_table_says() -> None:
                 assert stated(name, schema), f"{method} {path} {name}: {schema}"
 
 
-def calls(folder: str) -> Iterator[tuple[Path, ast.Call, str]]:
-    """Every call in the modules of a room, with the name of what it calls."""
-    for path in (ROOT / folder).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call):
-                yield path, node, ast.unparse(node.func)
-
-
 def test_doors_state_nothing_of_their_own() -> None:
     """
     An option of the table is given its form at most: no default, no bound and no help. In the server only the makers of
-    the models have pydantic's fields, and the question whether to delete has one.
+    the models have pydantic's fields, and the question whether to delete has one. A command whose verb has an argument of
+    that name takes the table's.
     """
     form = {"type", "metavar", "multiple", "nargs", "required", "callback", "expose_value"}
-    options = [node for _, node, name in calls("cli") if name == "option"]
-    assert len(options) > 20
-    for node in options:
-        assert {each.arg for each in node.keywords if ast.unparse(each.value) != "None"} <= form, ast.unparse(node)
-    makers = {"Field", "create_model", "WithJsonSchema"}
-    found = {path.name for path, _, name in [*calls("mcp"), *calls("http")] if name in makers}
-    assert found <= {"arguments.py", "endpoints.py", "consent.py"}
-
-
-def test_an_option_is_not_declared_beside_the_table() -> None:
-    """A command whose verb has an argument of that name takes the table's."""
+    makers, options = {"Field", "create_model", "WithJsonSchema"}, 0
+    for path, tree in MODULES.items():
+        for node in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):
+            if room(path) == "cli" and ast.unparse(node.func) == "option":
+                assert {each.arg for each in node.keywords if ast.unparse(each.value) != "None"} <= form, ast.unparse(
+                    node
+                )
+                options += 1
+            if room(path) in {"mcp", "http"} and ast.unparse(node.func) in makers:
+                assert path.name in {"arguments.py", "endpoints.py", "consent.py"}
+    assert options > 20
     called = {"import": "import_", "mv": "move", "topics": "contents", "add": "scribe"}
     context = click.Context(main)
     for name in main.list_commands(context):
@@ -139,13 +128,19 @@ def test_an_option_is_not_declared_beside_the_table() -> None:
 
 
 def test_python_has_the_same_defaults_and_bounds() -> None:
-    """A program that calls a verb without an option gets what the doors give, and is refused what they refuse."""
+    """
+    A program that calls a verb without an option gets what the doors give, and is refused what they refuse. Every verb names
+    its keywords: none takes `**name: Any`, which would hide a misspelt one.
+    """
+    verbs = {name: verb for name, verb in inspect.getmembers(Spellbook, inspect.isfunction) if name[0] != "_"}
+    parameters = {name: inspect.signature(verb).parameters.values() for name, verb in verbs.items()}
+    assert len(verbs) > 40
+    every = [(name, each) for name, listed in parameters.items() for each in listed]
+    assert not [name for name, each in every if each.kind is each.VAR_KEYWORD and each.annotation == "Any"]
     compared = 0
     for verb in VERBS:
-        function = getattr(Spellbook, verb.name, None)
-        known = inspect.signature(function).parameters.values() if inspect.isfunction(function) else ()
-        asked = inspect.signature(question.Question).parameters.values() if "max_tokens" in verb.arguments else ()
-        for each in chain(known, asked if verb.name in question.VERBS else ()):
+        asked = inspect.signature(question.Question).parameters.values() if verb.name in question.VERBS else ()
+        for each in (*parameters.get(verb.name, ()), *(asked if "max_tokens" in verb.arguments else ())):
             argument = verb.arguments.get(each.name)
             if argument is None or argument.is_needed or each.default is each.empty or each.name in OF_DOORS:
                 continue
