@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.benchmarks.table import HEAD, Failure, Figure, Sizes
 from tests.benchmarks.timing import apart
 
-PARTS = ("stages", "processes", "queries", "archives", "pages", "large")
+PARTS = ("stages", "processes", "queries", "large")
 """Modules of this package that have `figures(folder, sizes)`."""
 
 

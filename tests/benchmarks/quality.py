@@ -51,7 +51,6 @@ from tests.benchmarks.questions import (
     Dated,
     Helped,
     Loose,
-    captured,
     dated,
     helped,
     loose,
@@ -69,7 +68,6 @@ OFF_TOPIC = tuple(pair.split() for pair in ("en en", "es es", "zh zh", "ar ar", 
 """Languages of the notes and of the questions."""
 
 LEAST_NDCG, LEAST_OTHER = 0.975, 0.75
-MOST_LOST_TO = 0.01
 LEAST_HELD = 0.90
 LEAST_RECALL, LEAST_PRECISION, MOST_OFF_TOPIC = 0.95, 0.99, 0.10
 """Aims for the product."""
@@ -239,20 +237,6 @@ class Bench:
                     found.append({PRODUCT: place([hit.path for hit in hits], each.accept)})
                 yield from loose_figures(f"{name}, {half} ({len(found)})", found)
 
-    def captured(self) -> Iterator[Row]:
-        """Loose questions over memories, alone and beside 200 captured sessions about the same: no memory loses its rank."""
-        notes, asked, beside = memories(), loose("memories"), captured()
-        first: list[float] = []
-        for name, more in (("alone", {}), (f"beside {len(beside)} sessions", beside)):
-            with self.trial(Vault(dict(notes.values()) | more)) as trial:
-                hits = [[hit.path for hit in trial.book.search(each.text, limit=DEPTH).hits] for each in asked]
-            right = [{notes[id][0] for id in each.accept} for each in asked]
-            found = [place(paths, of) for paths, of in zip(hits, right, strict=True)]
-            yield from loose_figures(f"memories {name} ({len(asked)})", [{PRODUCT: rank} for rank in found])
-            first.append(float(np.mean([rank == 1 for rank in found])))
-        lost = first[0] - first[1]
-        yield Row("memories beside sessions", "hit@1 lost", {PRODUCT: lost}, f"<= {MOST_LOST_TO}", lost <= MOST_LOST_TO)
-
     # -- leaving out
 
     def off_topic(self) -> Iterator[Row]:
@@ -376,7 +360,6 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "agents": Bench.agents,
     "dated": Bench.dated,
     "validity": Bench.validity,
-    "captured": Bench.captured,
     "off-topic": Bench.off_topic,
     "duplicates": Bench.duplicates,
 }

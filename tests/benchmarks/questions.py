@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -146,39 +145,6 @@ def memories() -> dict[str, tuple[str, str]]:
         when = dt.datetime.fromisoformat(f"{row['when']}T09:00:00+09:00")
         folder = "{category}/{topic}".format(**found.memory.meta)
         notes[row["id"]] = f"{folder}/{found.memory.name} {row['id']}.md", found.memory.note(row["id"], when)
-    return notes
-
-
-_CHATTER = (
-    ("이 함수 이름이 헷갈려. 더 나은 이름 있을까?", "`load_rows`로 바꾸고 부르는 곳도 모두 고쳤습니다."),
-    ("Write a test for the empty list, please.", "Added one; it fails before the change and passes after it."),
-    ("방금 고친 것 커밋하고 설명도 짧게 써 줘.", "커밋했습니다. 설명은 한 줄입니다."),
-    ("Why is the page slow on my phone?", "It loads every picture at once. They load when they are seen now."),
-    ("그럼 되돌리고 어제처럼 해 줘.", "되돌렸습니다. 테스트는 모두 통과합니다."),
-)
-
-
-def captured(count: int = 200, seed: int = 11) -> dict[str, str]:
-    """
-    Return `count` captured sessions of today by path, about the memories of `memories`: each begins with what one of
-    them is about, as people ask, with its first sentence as the answer, and goes on with other work.
-    """
-    rows = _read("memories")
-    chance, today = random.Random(seed), dt.date.today()
-    notes = {}
-    for number in range(count):
-        row = rows[number % len(rows)]
-        about = chance.sample(row["keywords"], min(2, len(row["keywords"])))
-        asked = f"{row['topic']}, {', '.join(about)}: how was that again? 어떻게 하기로 했지?"
-        turns = [(asked, re.split(r"(?<=[.。]) ", row["text"])[0]), *chance.sample(_CHATTER, 2)]
-        head = f"id: session-{number:08x}\nsession: s{number}\ntitle: {json.dumps(asked[:80], ensure_ascii=False)}\n"
-        head += "category: session\ntype: episodic\nimportance: low\ntrust: agent\nprivacy_scope: private\n"
-        head += f"scope: work\nsource: claude-code\ncreated: {today}T09:00:00\nupdated: {today}T10:00:00\n"
-        body = "".join(
-            f"## 09:{at:02} {' '.join(said.split()[:6])}\n\n**You:**\n\n> {said}\n\n**Claude Code:**\n\n> {answer}\n\n"
-            for at, (said, answer) in enumerate(turns)
-        )
-        notes[f"sessions/{today}-work-{number:08x}.md"] = f"---\n{head}---\n{body}"
     return notes
 
 
