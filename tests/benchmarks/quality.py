@@ -44,7 +44,7 @@ from tests.benchmarks.corpora import (
     sampled,
     with_another_number,
 )
-from tests.benchmarks.measures import DEPTH, PRODUCT, SHOWN, SYSTEMS, Row, Tally, loose_figures, place
+from tests.benchmarks.measures import PRODUCT, SHOWN, SYSTEMS, Row, Tally, loose_figures, place
 from tests.benchmarks.questions import (
     HALVES,
     QUALITY,
