@@ -1,28 +1,120 @@
 """
-Any verbs in any order on one vault: only named files change, an edit changes only what was asked, undo restores every
-byte, and the index equals a new one.
+Any verbs in any order on one vault: only named files change, an edit changes only what was asked, a move keeps where links
+lead, a merge loses no sentence, undo restores every byte, and the index equals a new one.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from spellbook.index import sync
 from spellbook.index.catalog.schema import StoredChunk
+from spellbook.library import book as books
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import Note, parse
-from tests.fuzz import REFUSED, WHICH, Machine, bounded
-from tests.fuzz.texts import PATHS, block, note, sentence
-from tests.helpers import from_scratch, held, told
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
+from tests.fuzz import bounded
+from tests.helpers import from_scratch, held, leads, told
+
+REFUSED = (Conflict, InvalidInput, MemoryNotFound, PathOutsideVault)
+WHICH = st.integers(0, 99)
+
+PATHS = ("a.md", "b.md", "B note.md", "x/a.md", "x/y/c.md", "한글/메모.md", "x/v1.2.md", "z (1)/d#e.md", "z/index.md")
+"""Paths of notes: two of one name, blanks, dots, brackets, a fragment's mark, Korean."""
+
+TARGETS = (
+    "a", "b", "c", "x/a", "../a", "메모", "한글/메모", "B note", "nowhere", "x/y/c", "v1.2", "alias", "d#e", "index", "new",
+    "a.md",
+)  # fmt: skip
+
+WORDS = (
+    "anchor", "lantern", "granite", "배포", "금요일", "3 ms", "never", "e\u0301", "é", "Ünï", "`code`", "**bold**",
+    "a_b_c", "#tag", "#태그/하위",
+)  # fmt: skip
+"""What sentences are made of."""
+
+_ODD = (
+    "\u2028", "\x0c", "\x85", "\t", "\u200b", "\ufeff", "\\", "%%", "<!--", "-->", "~~~", "```", "$$", "[[", "]]",
+    "![](", "---", "===", "|", ">",
+)  # fmt: skip
+
+
+def sentence() -> st.SearchStrategy[str]:
+    """A sentence of one line."""
+    return st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(lambda words: " ".join(words) + ".")
+
+
+def link(targets: Sequence[str] = TARGETS) -> st.SearchStrategy[str]:
+    """A link in any form that people write."""
+    forms = (
+        "[[{}]]", "[[{}|shown]]", "![[{}]]", "[[{}#One]]", "[shown]({}.md)", "[shown](<{}.md>)", "`[[{}]]`",
+        "[[{}^x]]", "[ref]: {}.md",
+    )  # fmt: skip
+    return st.builds(lambda form, target: form.format(target), st.sampled_from(forms), st.sampled_from(targets))
+
+
+def block() -> st.SearchStrategy[str]:
+    """A piece of Markdown of one or a few lines."""
+    heading = st.builds(
+        lambda depth, text: f"{'#' * depth} {text}",
+        st.integers(1, 4),
+        st.sampled_from(["One", "Two", "One", "셋", "a b", ""]),
+    )
+    table = st.just("| a | b |\n| - | - |\n| 1 | 2 |\n| 3 | 4 |")
+    fence = st.builds(
+        lambda mark, text: f"{mark}\n{text}\n{mark}", st.sampled_from(["```", "~~~~", "````"]), sentence()
+    )
+    listed = st.lists(sentence(), min_size=1, max_size=3).map(lambda items: "\n".join(f"- {item}" for item in items))
+    quote = sentence().map(lambda text: f"> [!note] {text}\n> more")
+    odd = st.lists(st.sampled_from([*_ODD, "x", " "]), min_size=1, max_size=5).map("".join)
+    return st.one_of(heading, sentence(), link(), table, fence, listed, quote, odd)
+
+
+def value() -> st.SearchStrategy[str]:
+    """A frontmatter value in YAML, valid or not."""
+    plain = (
+        *("yes", "1.10", "12:30", "2300-01-01", "0001-01-01", "-.inf", "1e999", "9" * 400, "null", "~", "'it''s'"),
+        *('"a\\u0000b"', "[a, b]", "{a: b}", "[[a]]", '"[[a]]"', "- a\n- b", "|\n  text\n  more", "&x y", "*x"),
+        *("!!python/object:os.system x", "# comment", "%", "@", "a: b", "\t"),
+    )
+    return st.one_of(st.sampled_from(plain), sentence().map(json.dumps), st.text(max_size=8))
+
+
+def frontmatter() -> st.SearchStrategy[str]:
+    """A header, "" for none."""
+    keys = (
+        "topic", "category", "title", "tags", "keywords", "questions", "aliases", "id", "created", "updated",
+        "importance", "own key", "scope", "entities",
+    )  # fmt: skip
+    lines = st.lists(st.tuples(st.sampled_from(keys), value()), max_size=5)
+    header = lines.map(lambda pairs: "---\n" + "".join(f"{key}: {each}\n" for key, each in pairs) + "---\n")
+    return st.one_of(st.just(""), st.just("---\ntopic: infra\naliases: [alias]\n---\n"), header)
+
+
+@st.composite
+def note(draw: st.DrawFn) -> str:
+    """The text of a note: any header, blocks, and line ends of one kind."""
+    blocks = draw(st.lists(block(), max_size=6))
+    one_of = lambda *values: draw(st.sampled_from(values))  # noqa: E731
+    text = draw(frontmatter()) + one_of("\n\n", "\n").join(blocks) + one_of("\n", "", "\n\n\n")
+    return one_of("", "", "", "\ufeff") + text.replace("\n", one_of("\n", "\n", "\r\n"))
+
+
+# -- the machine
 
 TIMES = st.sampled_from([0, 1, 10**9, 10**18, 2**62, -1, -(2**61), 10_413_792_000 * 10**9])
-
-
+LINKED = st.lists(st.one_of(link(), link(), sentence()), max_size=5).map("\n\n".join)
+NEW = ("new.md", "x/new.md", "x/y/z/b.md", "한글/a.md", "nowhere.md", "moved/", "a.md", "c.md", "w/메모.md")
 META = st.dictionaries(
     st.sampled_from(["topic", "tags", "keywords", "own key", "importance", "새 키"]),
     st.one_of(
@@ -52,28 +144,63 @@ def only_asked(before: Note, now: Note, chunk: StoredChunk | None) -> None:
     assert now.text.endswith(before.text[section[-1].end :])
 
 
-class VaultMachine(Machine):
-    """A vault shared by a person, an editor and agents."""
+def sentences(text: str) -> list[str]:
+    """The lines of a body with text, without marks of lists and quotes, headings, code and links."""
+    body = text.lstrip("\ufeff")
+    if body.startswith("---\n"):
+        body = body[4:].partition("\n---\n")[2] if "\n---\n" in body else ""
+    lines = [re.sub(r"^\s*(?:[-*>|]|\d+\.)\s(?:\[!\w+\] )?", "", line) for line in body.splitlines()]
+    return [line for line in lines if re.fullmatch(r"[\w .`*]+", line) and re.search(r"\w", line) and line[0] != "#"]
 
-    @initialize(texts=st.lists(note(), min_size=4, max_size=4))
+
+def letters(text: str) -> str:
+    """A text without blanks and punctuation."""
+    return "".join(re.findall(r"\w", text)).casefold()
+
+
+class VaultMachine(RuleBasedStateMachine):
+    """
+    A vault shared by a person, an editor and agents; `undoable` are entries of the log, each with all files as they were before.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.vault = self.folder / "vault"
+        self.vault.mkdir()
+        self.book = books.open(self.vault, embedder="hash", state=self.folder / "state")
+        self.undoable: list[tuple[int, dict[str, bytes]]] = []
+
+    def save(self, path: str, text: str) -> None:
+        """Write a file as an editor does."""
+        (self.vault / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.vault / path).write_bytes(text.encode("utf-8", "surrogatepass"))
+
+    def notes(self) -> list[str]:
+        """The paths of all notes."""
+        return sorted(path for path in held(self.vault) if path.endswith(".md") and not path.startswith("."))
+
+    @initialize(texts=st.lists(st.one_of(note(), LINKED), min_size=4, max_size=len(PATHS)))
     def write(self, texts: list[str]) -> None:
-        """Start with some notes."""
+        """Start with some notes and a picture."""
+        (self.vault / "pic.png").write_bytes(b"png")
         for path, text in zip(PATHS, texts, strict=False):
             self.save(path, text)
 
-    def change(self, verb: Callable[[], Any], names: Callable[[Any], set[str]]) -> None:
-        """Run a verb; only files that `names` gives for its answer may change, and none if it is refused."""
+    def change(self, verb: Callable[[], Any], names: Callable[[Any], set[str]]) -> Any:
+        """Run a verb and return its answer; only files that `names` gives for it may change, and none if it is refused."""
         before, last = held(self.vault), self.book.log(1)
         try:
             done = verb()
         except REFUSED:
             assert held(self.vault) == before
-            return
+            return None
         now = held(self.vault)
         differ = {path for path in before.keys() | now.keys() if before.get(path) != now.get(path)}
         assert differ <= names(done), (differ, names(done))
         if differ and (entry := self.book.log(1)) != last:
             self.undoable.append((entry[0].id, before))
+        return done
 
     def some(self, which: int) -> str:
         """Return one of the notes, by a number of a fixed range: what Hypothesis draws must not depend on the vault."""
@@ -120,22 +247,39 @@ class VaultMachine(Machine):
         if hard:  # what is erased for good cannot be had back
             self.undoable.clear()
 
-    @rule(which=WHICH, new=st.sampled_from([*PATHS, "new.md", "q/new.md"]))
+    @rule(which=WHICH, new=st.sampled_from([*PATHS, *NEW]))
     def move(self, which: int, new: str) -> None:
-        """Move a note."""
-        path = self.some(which)
-        verb = lambda: self.book.move(path, new)  # noqa: E731
-        self.change(
-            verb, lambda done: {path for pair in done.moved for path in pair} | {each.path for each in done.changed}
-        )
+        """Move a note or folder; every link keeps its target, unless the answer names it."""
+        folders = {path.rpartition("/")[0] for path in self.notes() if "/" in path}
+        old = (places := [*self.notes(), *sorted(folders)] or ["none.md"])[which % len(places)]
+        new, led = new if old.endswith(".md") else new.removesuffix(".md"), leads(self.vault)
+        names = lambda done: {path for pair in done.moved for path in pair} | {each.path for each in done.changed}  # noqa: E731
+        if done := self.change(lambda: self.book.move(old, new), names):
+            moved, left, now = dict(done.moved), {each.path for each in done.left}, leads(self.vault)
+            for (path, number), target in led.items():
+                place = moved.get(path, path), number
+                assert place[0] in left or now.get(place) == moved.get(target, target), (place, target, now.get(place))
 
     @rule(first=WHICH, other=WHICH, keep=st.sampled_from(["", "a", "b", "both"]))
     def merge(self, first: int, other: int, keep: Any) -> None:
-        """Merge two notes."""
+        """Merge two notes: each line of text is in the union unless it contradicts, and no new link leads to the note itself."""
         a, b = self.some(first), self.some(other)
-        self.change(
-            lambda: self.book.merge(a, b, keep=keep, apply=True), lambda done: {a, b, done.trash, *done.linking}
-        )
+        before, led = held(self.vault), leads(self.vault)
+        names = lambda done: {a, b, done.trash, *done.linking}  # noqa: E731
+        done = self.change(lambda: self.book.merge(a, b, keep=keep, apply=True), names)
+        if done is None:
+            return
+        merged = letters((self.vault / done.path).read_text("utf-8"))
+        for path in {a, b} if keep == "both" or not done.changed else ():
+            for line in sentences(before[path].decode("utf-8", "surrogatepass")):
+                assert letters(line) in merged, line
+        now = leads(self.vault)
+        known = [place for place, target in led.items() if place[0] == target]
+        assert len([place for place, target in now.items() if place[0] == target == done.path]) <= len(known)
+        for (path, number), target in led.items():
+            # In a note that cannot be edited an alias leads there.
+            if path not in {a, b} and parse(path, before[path]).editable:
+                assert now[path, number] == (done.path if target == done.gone else target)
 
     @rule()
     def mend_links(self) -> None:
@@ -149,6 +293,24 @@ class VaultMachine(Machine):
             entry, before = self.undoable.pop()
             self.book.undo(entry)
             assert held(self.vault) == before
+
+    @rule(added=sentence(), which=WHICH)
+    def undo_after_an_edit(self, added: str, which: int) -> None:
+        """Undo the last change after a note got a sentence: that note keeps it, and all others are as before."""
+        if not self.undoable or not self.notes():
+            return
+        entry, before = self.undoable.pop()
+        self.undoable.clear()
+        path = self.some(which)
+        with (self.vault / path).open("a", newline="") as file:
+            file.write(f"\n\n{added}\n")
+        try:
+            self.book.undo(entry)
+        except REFUSED:
+            return
+        now = held(self.vault)
+        [differs] = {each for each in before.keys() | now.keys() if before.get(each) != now.get(each)}
+        assert now[differs].endswith(f"\n\n{added}\n".encode())
 
     # -- what happens to files
 
@@ -185,8 +347,9 @@ class VaultMachine(Machine):
             actual, expected = told(self.book.index), from_scratch(self.vault, self.folder / "scratch")
             assert actual == expected
         finally:
-            super().teardown()
+            self.book.close()
+            shutil.rmtree(self.folder)
 
 
 TestVault = VaultMachine.TestCase
-TestVault.settings = bounded(20, steps=14)
+TestVault.settings = bounded(30, steps=16)
