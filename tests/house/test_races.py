@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,8 +25,7 @@ from tests.editor import MANNERS
 from tests.helpers import Write
 from tests.trees import contents, grow
 
-Before = Callable[[object, str, Callable[..., object]], None]
-CAN_EXCHANGE = renames.system_call() is not None
+Before = Callable[..., None]
 
 
 @pytest.fixture
@@ -36,13 +36,14 @@ def notes(vault: Path, tmp_path: Path) -> Vault:
 
 @pytest.fixture
 def before(monkeypatch: pytest.MonkeyPatch) -> Before:
-    """Run a function before each call of another one, with what that is given."""
+    """Run a function before the first `times` calls of another one, with what that is given."""
 
-    def have(owner: object, name: str, happen: Callable[..., object]) -> None:
-        call = getattr(owner, name)
+    def have(owner: object, name: str, happen: Callable[..., object], times: int = sys.maxsize) -> None:
+        call, left = getattr(owner, name), iter(range(times))
 
         def late(*given: Any, **named: Any) -> Any:
-            happen(*given)
+            for _ in itertools.islice(left, 1):
+                happen(*given)
             return call(*given, **named)
 
         monkeypatch.setattr(owner, name, late)
@@ -51,16 +52,11 @@ def before(monkeypatch: pytest.MonkeyPatch) -> Before:
 
 
 @pytest.fixture
-def just_before(before: Before) -> Callable[[Callable[[], object]], None]:
+def just_before(before: Before) -> Callable[..., None]:
     """Run a function after the last check of a file, right before it is replaced."""
-    if not CAN_EXCHANGE:
+    if renames.system_call() is None:
         pytest.skip("names cannot be exchanged here")
-
-    def have(happen: Callable[[], object], times: int = 1) -> None:
-        left = iter(range(times))
-        before(renames, "exchange", lambda *_: [happen() for _ in itertools.islice(left, 1)])
-
-    return have
+    return lambda happen, times=1: before(renames, "exchange", lambda *_: happen(), times)
 
 
 @pytest.mark.parametrize("manner", MANNERS)
@@ -113,15 +109,24 @@ def test_disks_that_cannot_exchange_names(
 def test_a_name_that_is_taken_in_the_last_moment_stays(
     notes: Vault, vault: Path, write_note: Write, before: Before
 ) -> None:
-    """A file created at a note's new path is not overwritten, and a kill there leaves no empty file."""
+    """
+    A file created at a note's new path is not overwritten, and a kill there leaves no empty file. A target folder that is
+    deleted before a move is created again; a folder to move is reported as missing. Temporary files of an import or restore,
+    which have old times, are not swept.
+    """
     write_note("a.md", "a")
-    before(renames, "rename", lambda _, target: target.name == "b.md" and target.write_bytes(b"theirs"))
+    before(renames, "rename", lambda _, target: target.write_bytes(b"theirs"), 1)
     with pytest.raises(Conflict):
         notes.move("a.md", "b.md", digest(b"a"))
     assert contents(vault) == {"a.md": b"a", "b.md": b"theirs"}
-
-
-# -- links
+    before(renames, "rename", lambda _, target: target.parent.rmdir(), 1)
+    notes.relocate("a.md", "c/a.md")
+    with pytest.raises(MemoryNotFound, match="it is gone"):
+        notes.relocate("folder", "other/folder")
+    before(disk, "claim", lambda *_: notes.sweep(notes.walk().litter))
+    notes.place("old.md", [b"old"], mtime_ns=1_500_000_000_000_000_000)
+    assert contents(vault) == {"c/a.md": b"a", "b.md": b"theirs", "old.md": b"old"}
+    assert time.time() - (vault / "old.md").stat().st_mtime > 3600
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symbolic", "hard"])
@@ -137,32 +142,21 @@ def test_a_move_between_two_names_of_one_file(book: Spellbook, vault: Path, writ
             assert (vault / "b.md").read_text() == (vault / "a.md").read_text() == "the only text"
 
 
-# -- files on their way
-
-
-def test_a_file_on_its_way_is_not_swept(notes: Vault, vault: Path, before: Before) -> None:
-    """Temporary files of an import or restore, which have old times, are not swept."""
-    before(disk, "claim", lambda *_: notes.sweep(notes.walk().litter))
-    notes.place("a.md", [b"old"], mtime_ns=1_500_000_000_000_000_000)
-    assert contents(vault) == {"a.md": b"old"}
-    assert time.time() - (vault / "a.md").stat().st_mtime > 3600
-
-
 @pytest.mark.parametrize("error", [PermissionError(13, "in use"), KeyboardInterrupt()], ids=["in use", "interrupted"])
 def test_what_is_not_deleted_is_back(
     notes: Vault, vault: Path, write_note: Write, before: Before, error: BaseException
 ) -> None:
     """A note that cannot be deleted stays where it was; after Ctrl-C the whole change is undone, and the file is back."""
     write_note("a.md", "text")
-    is_busy = isinstance(error, OSError)
-    errors = itertools.repeat(error) if is_busy else iter([error])
 
     def happen(file: Path, *_: Any) -> None:
-        if not is_busy or disk.TEMPORARY.fullmatch(file.name):
-            for each in itertools.islice(errors, 1):
-                raise each
+        if isinstance(error, KeyboardInterrupt) or disk.TEMPORARY.fullmatch(file.name):
+            raise error
 
-    before(*((Path, "unlink") if is_busy else (disk, "sync_folder")), happen)
+    if isinstance(error, OSError):
+        before(Path, "unlink", happen)
+    else:
+        before(disk, "sync_folder", happen, 1)
     with pytest.raises((StorageError, KeyboardInterrupt)), notes.change("merge"):
         notes.remove("a.md", digest(b"text"), hard=True)
     assert contents(vault) == {"a.md": b"text"}
@@ -196,55 +190,35 @@ def test_a_note_to_the_journal_that_failed_leaves_nothing(tmp_path: Path, monkey
 # -- notes that vanish meanwhile
 
 
-def test_a_move_of_what_vanishes(book: Spellbook, vault: Path, write_note: Write, before: Before) -> None:
-    """A note that disappears before its move is reported as gone; nothing is half done."""
-    file = write_note("a.md", "a")
-    book.reindex()
-    before(Vault, "relocate", lambda *_: file.unlink())
-    with pytest.raises(MemoryNotFound):
-        book.move("a", "b")
-    assert not (book.config.state / "moving.json").exists()
-
-
 @pytest.mark.parametrize("there", [{}, {"a.md": b"edited"}], ids=["gone", "edited"])
-def test_going_back_while_a_note_changes(book: Spellbook, vault: Path, before: Before, there: dict[str, bytes]) -> None:
-    """A restore that meets a change of its moment is taken back; the same restore again does all of it."""
+def test_a_note_that_changes_meanwhile(
+    book: Spellbook, vault: Path, tmp_path: Path, before: Before, there: dict[str, bytes]
+) -> None:
+    """
+    A restore that meets a change of its moment is taken back; the same restore again does all of it. If a note is edited or
+    disappears before an import replaces it, nothing is imported; the next import does all of it. A note that disappears before
+    its move is reported as gone.
+    """
     grow(vault, {"a.md": b"one", "b.md": b"b"})
     name = book.snapshots.create().name
     mine = grow(vault, {"a.md": b"two", "new.md": b"new"}) / "a.md"
-    happen = iter([lambda: mine.unlink() or grow(vault, there)])
-    before(Vault, "place", lambda *_: [each() for each in itertools.islice(happen, 1)])
+    before(Vault, "place", lambda *_: mine.unlink() or grow(vault, there), 1)
     with pytest.raises((Conflict, MemoryNotFound)):
         book.restore_snapshot(name)
     assert (contents(vault), book.log()) == ({"b.md": b"b", "new.md": b"new", **there}, [])
     book.restore_snapshot(name)
     assert contents(vault) == {"a.md": b"one", "b.md": b"b"}
-
-
-@pytest.mark.parametrize("there", [{}, {"a.md": b"edited"}], ids=["gone", "edited"])
-def test_an_import_over_a_note_that_changes(
-    book: Spellbook, vault: Path, tmp_path: Path, before: Before, there: dict[str, bytes]
-) -> None:
-    """If a note is edited or disappears before it is replaced, nothing is imported; the next import does all of it."""
-    mine, source = grow(vault, {"a.md": b"mine"}) / "a.md", grow(tmp_path / "source", {"0.md": b"0", "a.md": b"theirs"})
-    happen = iter([lambda: mine.unlink() or grow(vault, there)])
-    before(Trash, "copy", lambda *_: [each() for each in itertools.islice(happen, 1)])
+    source = grow(tmp_path / "source", {"0.md": b"0", "a.md": b"theirs"})
+    known = len(book.log())
+    before(Trash, "copy", lambda *_: mine.unlink() or grow(vault, there), 1)
     with pytest.raises((Conflict, MemoryNotFound)):
         book.import_(source, on_conflict="overwrite")
-    assert (contents(vault), book.log()) == (there, [])
+    assert (contents(vault), len(book.log())) == ({"b.md": b"b", **there}, known)
     book.import_(source, on_conflict="overwrite")
-    assert contents(vault) == {"0.md": b"0", "a.md": b"theirs"}
-
-
-# -- a state folder that suffers
-
-
-def test_a_damaged_note_of_a_move_is_no_end(book: Spellbook, write_note: Write) -> None:
-    """A damaged record of a running move does not stop later changes."""
-    write_note("a.md", "text")
-    (book.config.state / "moving.json").write_bytes(b"")
-    assert [hit.path for hit in book.find("text").hits] == ["a.md"]
-    book.move("a", "b")
+    assert contents(vault) == {"0.md": b"0", "a.md": b"theirs", "b.md": b"b"}
+    before(Vault, "relocate", lambda *_: mine.unlink())
+    with pytest.raises(MemoryNotFound):
+        book.move("a", "c")
 
 
 def test_a_journal_that_is_deleted_meanwhile(book: Spellbook, vault: Path, write_note: Write) -> None:
@@ -260,17 +234,3 @@ def test_a_journal_that_is_deleted_meanwhile(book: Spellbook, vault: Path, write
     assert [entry.verb for entry in book.log()] == ["erase", "first"]
     book.undo()
     assert contents(vault) == {"a.md": b"text", "one.md": b"one", "two.md": b"two"}
-
-
-# -- folders that come and go
-
-
-def test_a_folder_that_is_gone_in_the_last_moment(notes: Vault, vault: Path, write_note: Write, before: Before) -> None:
-    """A target folder that is deleted before a move is created again; a folder to move is reported as missing."""
-    write_note("a.md", "text")
-    left = iter(range(2))
-    before(renames, "rename", lambda _, target: [target.parent.rmdir() for _ in itertools.islice(left, 1)])
-    notes.relocate("a.md", "b/a.md")
-    with pytest.raises(MemoryNotFound, match="it is gone"):
-        notes.relocate("folder", "other/folder")
-    assert contents(vault) == {"b/a.md": b"text"}
