@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from tests.benchmarks.table import HEAD, Failure, Figure, Sizes
+from tests.benchmarks.table import HEAD, Sizes
 from tests.benchmarks.timing import apart
 
 PARTS = ("stages", "processes", "queries", "large")
@@ -29,7 +29,7 @@ def main() -> None:
     """Measure the requested parts and print the table, even after a failure or Ctrl-C."""
     given = _arguments()
     sizes = Sizes(given.notes, given.chunks, given.large)
-    rows: list[Figure | Failure] = []
+    rows: list[str] = []
     started, load = time.monotonic(), _load()
     with tempfile.TemporaryDirectory(prefix="spellbook-bench-", ignore_cleanup_errors=True) as place:
         for name in [name for name in os.environ if name.startswith("SPELLBOOK_")]:
@@ -37,23 +37,28 @@ def main() -> None:
         os.environ["SPELLBOOK_CACHE"] = str(Path(place) / "cache")
         try:
             for row in measured(given.only, sizes, Path(place)):
-                print(f"{time.monotonic() - started:5.0f} s {row.row}", file=sys.stderr, flush=True)
+                print(f"{time.monotonic() - started:5.0f} s {row}", file=sys.stderr, flush=True)
                 rows.append(row)
         except KeyboardInterrupt:
-            rows.append(Failure("remaining parts", "interrupted"))
+            rows.append(_failed("remaining parts", "interrupted"))
     print(f"{_machine()}; load {load} before and {_load()} after {time.monotonic() - started:,.0f} s.\n")
-    print("\n".join([HEAD, *(row.row for row in rows)]))
+    print("\n".join([HEAD, *rows]))
 
 
-def measured(parts: Sequence[str], sizes: Sizes, place: Path) -> Iterator[Figure | Failure]:
-    """Measure the parts in order, each in a temporary folder in `place`."""
+def measured(parts: Sequence[str], sizes: Sizes, place: Path) -> Iterator[str]:
+    """Measure the parts in order, each in a temporary folder in `place`; yield rows of the table."""
     for part in parts:
         print(f"{part} …", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as folder:
             try:
-                yield from apart(import_module(f"tests.benchmarks.{part}").figures, Path(folder), sizes)
+                for figure in apart(import_module(f"tests.benchmarks.{part}").figures, Path(folder), sizes):
+                    yield figure.row
             except (ImportError, RuntimeError) as error:
-                yield Failure(part, str(error))
+                yield _failed(part, str(error))
+
+
+def _failed(part: str, why: str) -> str:
+    return f"| {part} | | failed: {why} | | no |"
 
 
 def _arguments() -> argparse.Namespace:

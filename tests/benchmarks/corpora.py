@@ -261,15 +261,6 @@ def edited(texts: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
     return pairs
 
 
-def with_another_number(text: str, seed: int) -> str:
-    """Return `text` with one number changed; "" if it has none."""
-    found = list(re.finditer(r"(?<![\w.,/-])[1-9]\d{0,3}(?![\w/-]|[.,]\d)", text))
-    if not found:
-        return ""
-    chosen = random.Random(seed).choice(found)
-    return text[: chosen.start()] + str(int(chosen[0]) * 3 + 1) + text[chosen.end() :]
-
-
 def _with_typos(text: str, dice: random.Random) -> str:
     """Swap two neighbouring letters in three places."""
     letters = list(text)

@@ -47,16 +47,8 @@ _DEED_LISTS = {
 }
 _LINKS = {
     "en": (
-        "and the",
-        "because the",
-        "before the",
-        "with a",
-        "for every",
-        "after the",
-        "when the",
-        "while a",
-        "instead of the",
-        "from the",
+        *("and the", "because the", "before the", "with a", "for every", "after the", "when the", "while a"),
+        *("instead of the", "from the"),
     ),
     "ko": ("그리고", "그래서", "하지만", "먼저", "나중에", "그 다음에", "왜냐하면", "예를 들어", "때문에", "대신에"),
 }
@@ -119,21 +111,14 @@ class Writer:
         """Return a question that the vault can answer."""
         rolled = self._rolled("question", number)
         first, second, third = _zipf(rolled, self.subject(rolled.randrange(100_000) * 2 + number % 2), 3)
-        if number % 2:
-            return rolled.choice(
-                (
-                    f"{first} {second}은 어떻게 설정하나요?",
-                    f"{first}에서 {second} {third}",
-                    f"왜 {first}를 {second}로 바꿨지?",
-                )
-            )
-        return rolled.choice(
-            (
-                f"how do we change the {first} of a {second}?",
-                f"{first} {second} {third}",
-                f"why did the {first} need a {second}?",
-            )
+        korean = (
+            f"{first} {second}은 어떻게 설정하나요?",
+            f"{first}에서 {second} {third}",
+            f"왜 {first}를 {second}로 바꿨지?",
         )
+        change = f"how do we change the {first} of a {second}?"
+        english = (change, f"{first} {second} {third}", f"why did the {first} need a {second}?")
+        return rolled.choice(korean if number % 2 else english)
 
     def words(self, number: int) -> list[str]:
         """Return two or three keywords that occur in the vault."""

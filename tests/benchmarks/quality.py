@@ -29,7 +29,6 @@ from spellbook.search import when
 from spellbook.search.duplicates import DUPLICATE
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from spellbook.text import diff
 from tests.benchmarks.corpora import (
     LANGUAGES,
     OTHER,
@@ -42,7 +41,6 @@ from tests.benchmarks.corpora import (
     edited,
     klue,
     sampled,
-    with_another_number,
 )
 from tests.benchmarks.measures import PRODUCT, SHOWN, SYSTEMS, Row, Tally, loose_figures, place
 from tests.benchmarks.questions import (
@@ -241,9 +239,8 @@ class Bench:
 
     def off_topic(self) -> Iterator[Row]:
         """Share of off-topic questions that find anything, and of on-topic questions still answered, with the default threshold."""
-        cases: list[
-            tuple[str, Set, bool, Sequence[str]]
-        ] = []  # name, set, whether it is asked its own questions too, others
+        # Name, set, whether it is asked its own questions too, others.
+        cases: list[tuple[str, Set, bool, Sequence[str]]] = []
         nowhere = [line for line in (QUALITY / "nowhere.txt").read_text("utf-8").split("\n") if line.strip()]
         if self.xquad:
             halves = [self.xquad.half(told, asked) for told, asked in OFF_TOPIC]
@@ -285,16 +282,6 @@ class Bench:
             yield Row(name, "precision", {PRODUCT: precision}, f">= {LEAST_PRECISION}", precision >= LEAST_PRECISION)
             for kind in alike if len(alike) > 1 else ():
                 yield Row(f"{name}: {kind}", "recall", {PRODUCT: float(np.mean(alike[kind]))})
-        numbers = [
-            (text, other)
-            for seed, text in enumerate(text for of in texts.values() for text in of)
-            if (other := with_another_number(text, seed))
-        ]
-        if numbers:
-            alike_by_meaning = float(np.mean(_alike(embedder, numbers)))
-            yield Row("changed number: counted as a duplicate by meaning", "share", {PRODUCT: alike_by_meaning})
-            reported = float(np.mean([bool(diff.contradiction(a, b)) for a, b in numbers]))
-            yield Row("changed number: reported as a contradiction", "share", {PRODUCT: reported})
 
     def _edits(self, language: str, texts: Sequence[str]) -> Pairs:
         """Return sections with their edited copies, and each with the section that is nearest to it as another one."""

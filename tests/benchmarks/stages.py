@@ -57,16 +57,13 @@ def _words(folder: Path, notes: int) -> Iterator[Figure]:
             also=f"{megabytes / whole:.1f} MB/s; CPU time {processors / floor_processor:.2f} ×",
         )
         for number in (min(_CHANGED, notes), 1):
-            _edit(random.Random(2).sample(files, number))
+            edited = random.Random(2).sample(files, number)
+            for file in edited:
+                file.write_text(file.read_text("utf-8") + "\nedited\n", "utf-8")
+            _settle(edited)
             changed, _ = _look(index)
             ratio = Ratio(changed / (whole * number / notes), "the full scan, per note")
             yield Figure(f"scan after editing {number}, warm process", changed, ratio=ratio)
-
-
-def _edit(files: Sequence[Path]) -> None:
-    for file in files:
-        file.write_text(file.read_text("utf-8") + "\nedited\n", "utf-8")
-    _settle(files)
 
 
 def _settle(files: Sequence[Path]) -> None:

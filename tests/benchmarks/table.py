@@ -70,19 +70,6 @@ class Figure:
         return f"| {self.name} | {aim} | {measured} | {compared} | {_MET[is_met if aim else None]} |"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A part that failed; `why` is the reason."""
-
-    name: str
-    why: str
-
-    @property
-    def row(self) -> str:
-        """The row as Markdown."""
-        return f"| {self.name} | | failed: {self.why} | | no |"
-
-
 def told(value: float, unit: str) -> str:
     """
     Return a value with its unit.
