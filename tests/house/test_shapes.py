@@ -5,11 +5,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spellbook.editing import edits, merge
 from spellbook.index import extract
@@ -261,18 +258,6 @@ def test_a_difference_takes_seconds_at_most(shape: Shape) -> None:
         assert applied(before, after, changed_spans(before, after)) == after
         assert unified("".join(before), "".join(after)).count("\n") <= 200
         assert time.process_time() - started < 20
-
-
-LINES = st.lists(st.sampled_from("abc\n"), max_size=12)
-
-
-@given(LINES, LINES)
-def test_spans_are_all_that_differs(before: list[str], after: list[str]) -> None:
-    """Text between the spans is equal, and spans neither touch nor cross."""
-    spans = changed_spans(before, after)
-    assert applied(before, after, spans) == after
-    assert all(first[1] < second[0] or first[3] < second[2] for first, second in pairwise(spans))
-    assert all(before[i:j] != after[k:m] for i, j, k, m in spans)
 
 
 def test_a_difference_is_told_as_it_is() -> None:

@@ -74,19 +74,6 @@ OF_ENDPOINTS: dict[str, dict[str, Any]] = {
 }
 """Of each verb that has an address and no tool of its name."""
 
-COMMANDS = (
-    *("scribe OUTSIDE/new.md --topic ops -k new", "reindex", "import OUTSIDE", "export OUTSIDE/o.json", "undo"),
-    *("doctor --fix links --yes", "capture forget a-session"),
-)
-FORMS: dict[str, dict[str, str]] = {
-    "edit": {"id": "ops/keys.md", "old": "By hand.", "content": "By a script.", "hash": ""},
-    "properties": {"id": "ops/keys.md", "was.topic": "ops", "is.topic": "", "new": "", "value": ""},
-    "tick": {"id": "POINT", "note": "POINT", "step": "Write tests"},
-    "file": {"id": "ARTICLE", "categories": "other"},
-    "undo": {"entry": "1"},
-}
-"""Some commands and forms; the others call the same verbs."""
-
 ELSEWHERE = {
     *("rest", "rest_end", "check", "cancel", "resolve", "optimize", "clear"),  # the index and the server alone
     *("wiki_index", "zyflow_wiki_index"),  # folders beside the vault
@@ -160,15 +147,6 @@ class Gone:
                 call()
             yield number, caught.value.message
 
-    def commands(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[object, str]]:
-        """An exit code with the reason; a vault that is missing is refused when it is opened."""
-        monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-        for line in COMMANDS:
-            words = line.replace("OUTSIDE", str(self.outside)).split()
-            done = CliRunner().invoke(main, [*words, "--vault", str(self.root)])
-            assert done.exit_code in {1, 2}, (line, done.output)
-            yield line, done.stderr.replace("the vault folder does not exist", REASON)
-
     def tools(self) -> Iterator[tuple[object, str]]:
         """An error with the code."""
 
@@ -211,12 +189,23 @@ class Gone:
         [id, *more] = given.items()
         return endpoint.path.replace("{id}", id[1]), dict(more)
 
-    def forms(self) -> Iterator[tuple[object, str]]:
-        """A page that says it."""
+    def some(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[object, str]]:
+        """Commands and forms, which call the same verbs: an exit code with the reason, and a page that says it."""
+        monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+        for line in (f"import {self.outside}", f"export {self.outside}/o.json", "doctor --fix links --yes", "undo"):
+            done = CliRunner().invoke(main, [*line.split(), "--vault", str(self.root)])
+            assert done.exit_code in {1, 2}, (line, done.output)
+            yield line, done.stderr.replace("the vault folder does not exist", REASON)
         headers = {"origin": "http://localhost:17950", "accept": "text/html"}
+        properties = {"id": "ops/keys.md", "was.topic": "ops", "is.topic": "", "new": "", "value": ""}
+        forms = {
+            "properties": properties,
+            "file": {"id": self.ids["ARTICLE"], "categories": "other"},
+            "undo": {"entry": "1"},
+        }
         with asked(Served(self.book, TOOLSETS)) as client:
-            for name, given in FORMS.items():
-                answer = client.post(f"/do/{name}", data=self.given(given), headers=headers)
+            for name, given in forms.items():
+                answer = client.post(f"/do/{name}", data=given, headers=headers)
                 assert answer.status_code == 404, (name, answer.text)
                 yield name, answer.text
 
@@ -224,11 +213,11 @@ class Gone:
 @pytest.mark.parametrize("is_empty", [False, True], ids=["missing", "empty"])
 def test_no_door_writes(vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_empty: bool) -> None:
     """
-    Where the vault is missing, or an empty mount point is in its place, Python, commands, tools, addresses and forms
-    refuse each verb that writes with the reason, and make nothing. When the vault is there again, nothing was forgotten.
+    Where the vault is missing, or an empty mount point is in its place, Python, tools and addresses refuse each verb
+    that writes with the reason, commands and forms too, and make nothing. When the vault is there again, nothing was forgotten.
     """
     gone = Gone(vault, tmp_path / "import", is_empty)
-    for door in (gone.python(), gone.tools(), gone.endpoints(), gone.forms(), gone.commands(monkeypatch)):
+    for door in (gone.python(), gone.tools(), gone.endpoints(), gone.some(monkeypatch)):
         for call, said in door:
             assert REASON in said, (call, said)
             gone.check()
