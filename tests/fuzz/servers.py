@@ -7,9 +7,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import queue
 import subprocess
-import threading
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,27 +25,28 @@ class Server:
     """
     `spellbook mcp` as a child process, in a process group of its own, or another `program`.
 
-    `said` holds lines on its stdout that are no protocol messages: there must be none.
+    `said` holds lines on its stdout that are no protocol messages: there must be none. A server that hangs is ended by the
+    time limit of the test.
     """
 
     def __init__(
         self, vault: Path, *toolsets: str, program: Sequence[str] = (), environment: Mapping[str, str] | None = None
     ) -> None:
         self.said: list[str] = []
-        self._count = 0
-        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._count, self._told = 0, ""
+        stderr, self._file = tempfile.mkstemp()
         self.process = subprocess.Popen(
             program or [*command(vault), "--toolsets", ",".join(toolsets or ("core", "desk", "backup"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             env=environment or {**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
             start_new_session=True,
         )
-        self.errors: list[str] = []
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._drain)]
-        for thread in self._threads:
-            thread.start()
+        os.close(stderr)
+        assert self.process.stdin
+        assert self.process.stdout
+        self._stdin, self._stdout = self.process.stdin, self.process.stdout
         client = {"name": "fuzz", "version": "1"}
         try:
             self.ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client})
@@ -61,38 +61,27 @@ class Server:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
-    def _read(self) -> None:
-        assert self.process.stdout
-        for line in self.process.stdout:
-            self._lines.put(line.decode("utf-8", "replace"))
-        self._lines.put(None)
-
-    def _drain(self) -> None:
-        assert self.process.stderr
-        for line in self.process.stderr:
-            self.errors.append(line.decode("utf-8", "replace"))
+    @property
+    def errors(self) -> list[str]:
+        """The lines of its stderr so far."""
+        if os.path.exists(self._file):
+            self._told = Path(self._file).read_text("utf-8", "replace")
+        return self._told.splitlines(keepends=True)
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message, and wait for nothing."""
-        assert self.process.stdin
         try:
-            self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-            self.process.stdin.flush()
+            self._stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            self._stdin.flush()
         except OSError as error:
             raise Gone from error
 
     def ask(self, method: str, params: dict[str, Any], id: str | None = None) -> dict[str, Any]:
-        """Return the result, or `{"error": …}`. Raises Gone, or AssertionError if the server hangs."""
+        """Return the result, or `{"error": …}`. Raises Gone."""
         self._count += 1
         asked = id or self._count
         self.send({"id": asked, "method": method, "params": params})
-        while True:
-            try:
-                line = self._lines.get(timeout=PATIENCE)
-            except queue.Empty:
-                raise AssertionError(f"no answer to {method} {params!r:.500} within {PATIENCE:.0f} s") from None
-            if line is None:
-                raise Gone
+        while line := self._stdout.readline().decode("utf-8", "replace"):
             try:
                 message = json.loads(line)
                 assert message["jsonrpc"] == "2.0"
@@ -101,6 +90,7 @@ class Server:
                 continue
             if message.get("id") == asked:
                 return message["result"] if "result" in message else {"error": message["error"]}
+        raise Gone
 
     def call(self, tool: str, given: dict[str, Any]) -> tuple[bool, str]:
         """Call a tool; return whether it did what it was asked, and its text."""
@@ -120,21 +110,15 @@ class Server:
 
     def close(self) -> int:
         """Close stdin as a client does, and return the exit code."""
-        assert self.process.stdin
-        self.process.stdin.close()
-        try:
-            self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
+        self._stdin.close()
         return self.ended()
 
     def ended(self) -> int:
         """Wait for the end, and return the exit code."""
         code = self.process.wait(PATIENCE)
-        for thread in self._threads:
-            thread.join()
-        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+        _ = self.errors  # kept, since the file goes
+        Path(self._file).unlink(missing_ok=True)
+        for pipe in (self._stdin, self._stdout):
             with contextlib.suppress(OSError):
-                if pipe:
-                    pipe.close()
+                pipe.close()
         return code
