@@ -1,5 +1,5 @@
 """
-Vaults and questions: public question sets, documentation, and edited copies of their texts.
+Vaults and questions: public question sets and documentation.
 
 Everything comes from a folder that the caller names, or from `tests/quality`, and nothing is kept; seeds are fixed, so that two
 runs ask the same.
@@ -12,7 +12,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from spellbook.notes.note import Block, Note, parse
@@ -224,53 +224,3 @@ def _with_sections(note: Note, kept: set[int], *, headless: bool) -> tuple[str, 
             starts.append((len(rows) + 1, number))
             rows = [*rows, "##" if headless else source[first], *source[first + 1 : last]]
     return "\n".join(rows), starts
-
-
-# -- pairs that say the same, or do not
-
-
-@dataclass(frozen=True, slots=True)
-class Pairs:
-    """Pairs of texts: duplicates by kind, and different ones."""
-
-    name: str
-    same: Mapping[str, Sequence[tuple[str, str]]]
-    different: Sequence[tuple[str, str]] = field(default_factory=list)
-
-
-def klue(file: Path) -> Pairs | None:
-    """Read KLUE-STS: a label of 4.5 and more means the same, one below 2 does not; None if it is not there."""
-    if not file.is_file():
-        return None
-    rows = [
-        (each["sentence1"], each["sentence2"], each["labels"]["label"]) for each in json.loads(file.read_text("utf-8"))
-    ]
-    same = [(a, b) for a, b, label in rows if label >= 4.5]
-    return Pairs("KLUE-STS", {"": same}, [(a, b) for a, b, label in rows if label < 2])
-
-
-def edited(texts: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
-    """Return each text with its edited copy, by kind of edit."""
-    pairs: dict[str, list[tuple[str, str]]] = {}
-    for seed, text in enumerate(texts):
-        changed = {"typos": _with_typos(text, random.Random(seed)), "a line removed": _shortened(text)}
-        changed["a sentence appended"] = f"{text.rstrip()} 다음 회의 때 다시 확인하기로 했다. We will look at it again."
-        for kind, other in changed.items():
-            if other not in {"", text}:
-                pairs.setdefault(kind, []).append((text, other))
-    return pairs
-
-
-def _with_typos(text: str, dice: random.Random) -> str:
-    """Swap two neighbouring letters in three places."""
-    letters = list(text)
-    places = [i for i in range(len(letters) - 1) if letters[i].isalpha() and letters[i + 1].isalpha()]
-    for i in dice.sample(places, min(3, len(places))):
-        letters[i], letters[i + 1] = letters[i + 1], letters[i]
-    return "".join(letters)
-
-
-def _shortened(text: str) -> str:
-    """Remove a line from the middle of a text; "" if it has fewer than four."""
-    lines = text.strip().split("\n")
-    return "\n".join(lines[: len(lines) // 2] + lines[len(lines) // 2 + 1 :]) if len(lines) >= 4 else ""

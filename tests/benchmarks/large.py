@@ -21,7 +21,7 @@ from spellbook.index.catalog.catalog import FILE
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.processes import Bench, Timed, make_vectors_up, until
 from tests.benchmarks.table import Figure, Sizes
-from tests.benchmarks.timing import medians, peak, processor, resident, seconds, share, still
+from tests.benchmarks.timing import medians, peak, processor, resident, seconds, share
 
 _QUESTIONS, _WARM = 100, 10
 _NO_OPS, _STARTS = 5, 3
@@ -41,7 +41,6 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
     bench = Bench(folder / "large")
     written = write(bench.vault, range(sizes.large), Writer())
     yield from scanned(bench, written)
-    yield from asked_without_vectors(bench)
     yield from served(bench, "while embedding")
     yield from changed(bench, sizes.large)
     with bench.book() as book:
@@ -112,15 +111,6 @@ def catalog(bench: Bench, name: str) -> Figure:
     """Return the size of the catalog on disk."""
     with bench.book() as book:
         return Figure(name, book.index.catalog.disk_bytes() / 1e6, "MB")
-
-
-def asked_without_vectors(bench: Bench) -> Iterator[Figure]:
-    """Ask in a warm process, while nothing has a vector and nobody embeds."""
-    writer = Writer()
-    with bench.book() as book:
-        still(book)
-        yield from _asked("`find`", 0.05, lambda number: book.find(writer.words(number)))
-        yield from _asked("`search` without vectors", 0.2, lambda number: book.search(writer.question(number)))
 
 
 def _asked(name: str, most: float, ask) -> Iterator[Figure]:

@@ -29,7 +29,6 @@ from spellbook.capture.ledger import Ledger
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.library.book import Spellbook
-from spellbook.mcp.names import TOOLSETS
 from spellbook.watch.watcher import FULL_SCAN, QUIET, RELEASE_CHECK, SETTLE_AFTER
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.table import Figure, Ratio, Sizes
@@ -158,13 +157,11 @@ def servers(bench: Bench) -> Iterator[Figure]:
         "find": {"keywords": ["invoice"]},
         "memorize": {"query": "when was the invoice delivered?"},
     }
-    spawned: dict[str, list[float]] = {"bare": [], "ours": [], "all": []}
+    spawned: dict[str, list[float]] = {"bare": [], "ours": []}
     first: dict[str, list[float]] = {tool: [] for tool in calls}
     for number in range(-1, _SPAWNS):
         with Timed(_BARE, bench.variables) as bare:
             started = {"bare": [bare.seconds], "ours": []}
-        with Timed([*ours, "--toolsets", ",".join(TOOLSETS)], bench.variables) as whole:
-            started["all"] = [whole.seconds]
         for tool, given in calls.items():
             with Timed(ours, bench.variables) as server:
                 started["ours"].append(server.seconds)
@@ -177,8 +174,6 @@ def servers(bench: Bench) -> Iterator[Figure]:
     took = {name: statistics.median(times) for name, times in (spawned | first).items()}
     ratio = Ratio(took["ours"] / took["bare"], "a minimal SDK server", most=1.25)
     yield Figure("`spellbook mcp`, start to `initialize` answered", took["ours"], ratio=ratio)
-    ratio = Ratio(took["all"] / took["bare"], "a minimal SDK server", most=1.25)
-    yield Figure("the same with all toolsets", took["all"], ratio=ratio)
     yield Figure("first `find` call", took["find"], most=0.2)
     yield Figure("first `memorize` call", took["memorize"], most=1.5)
 

@@ -1,9 +1,7 @@
-"""The table of `make bench`: its rows, its aims, and parts that fail."""
+"""The table of `make bench`: its rows and its aims; and the notes that it generates."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from importlib import import_module
 from math import nan
 from pathlib import Path
@@ -11,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from spellbook.notes.note import parse
-from tests.benchmarks.__main__ import measured
 from tests.benchmarks.generated import Writer, write
-from tests.benchmarks.table import Figure, Ratio, Sizes, told
-from tests.benchmarks.timing import apart
+from tests.benchmarks.table import Figure, Ratio, told
 
 
 @pytest.mark.parametrize(
@@ -37,26 +33,6 @@ def test_a_row_tells_the_aim_and_whether_it_is_met(figure: Figure, row: str) -> 
     assert figure.row == row
     measures = ((0.00005, "s", "0.05 ms"), (0.9996, "s", "1,000 ms"), (12.34, "s", "12 s"), (1234.5, "MB", "1,234 MB"))
     assert all(told(value, unit) == expected for value, unit, expected in measures)
-
-
-def two_then_die(number: int) -> Iterator[int]:
-    """A measurement that reports two figures and then kills its process."""
-    yield from (number, number + 1)
-    os._exit(3)
-
-
-@pytest.mark.slow
-def test_figures_of_before_a_failure_are_kept(tmp_path: Path) -> None:
-    """
-    Figures from before a process was killed are kept, and a row says that the rest is missing. A failing part is a row with
-    its reason, and later parts are still measured.
-    """
-    figures = apart(two_then_die, 7)
-    assert [next(figures), next(figures)] == [7, 8]
-    with pytest.raises(RuntimeError, match="ended with 3"):
-        next(figures)
-    rows = list(measured(["nowhere", "nobody"], Sizes(), tmp_path))
-    assert [row.split()[1] for row in rows if "failed: No module named" in row] == ["nowhere", "nobody"]
 
 
 def test_generated_notes_are_the_same_ones_each_time(tmp_path: Path) -> None:

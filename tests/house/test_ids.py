@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
-from tests.commands import spellbook_in as spellbook
 from tests.mcp.agent import talk
 
 LONG = " ".join(f"word{i}" for i in range(400))
@@ -154,27 +151,9 @@ def test_a_path_or_heading_may_be_odd(book, write_note, hall):
     assert [each.path for each in book.around("01HALL").backlinks] == ["new.md"]
 
 
-def test_both_doors_say_what_was_erased(book, vault, keys, hall):
-    """
-    The tool and the command return the same fields, and take all of the note with `whole` and `--whole`; without them a
-    section's id means the section.
-    """
-
-    def by_command(*words):
-        return json.loads(spellbook(vault, "erase", *words, "--json").stdout)
-
-    def by_tool(**given):
-        return talk(book, lambda agent: agent.json("erase", **given))
-
-    shown, told = by_command("ops/keys"), by_tool(chunk_id="01HALL")
-    assert (shown["erased"], told["erased"]) == ("the note Keys (3 sections)", "the note Hall")
-    assert shown.keys() == told.keys()
-    book.restore("ops/keys")
-    for whole, said in ((True, shown["erased"]), (False, "the section Spare of Keys")):
-        for erase in (
-            lambda whole: by_command("ops/keys#spare", *["--whole"] * whole),
-            lambda whole: by_tool(chunk_id="ops/keys#spare", whole=whole),
-        ):
-            assert erase(whole)["erased"] == said
-            assert keys.exists() is not whole
-            book.restore("ops/keys#spare")
+def test_a_tool_erases_all_of_a_note_or_a_section(book, keys):
+    """Of a section's id the tool takes all of the note with `whole`; without it the id means the section."""
+    for whole, said in ((True, "the note Keys (3 sections)"), (False, "the section Spare of Keys")):
+        done = talk(book, lambda agent, whole=whole: agent.json("erase", chunk_id="ops/keys#spare", whole=whole))
+        assert (done["erased"], keys.exists()) == (said, not whole)
+        book.restore("ops/keys#spare")

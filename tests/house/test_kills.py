@@ -26,8 +26,6 @@ SENTENCES = [b"the granite tide", b"the copper lamp", b"the silver orchard"]
     [
         "book.revise('a#one', content='## One\\n\\nthe newest')",
         "book.erase('a#one'); book.restore('.trash/a one.md')",
-        "book.erase('a'); book.undo()",
-        "book.move('a', 'd/a'); book.undo()",
         "book.merge('a', 'b', keep='both', apply=True); book.undo()",
     ],
 )

@@ -1,4 +1,4 @@
-"""The developer's tools: make targets, checks of a commit, the workflow, mutants, and the guides that name them."""
+"""The developer's tools: make targets, checks of a commit, the workflow, and the guides that name them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from scripts import mutants
 from spellbook.system import errors
 from tests.readme_tables import KOREAN_PAGES, PAGES
-from tests.trees import grow
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "spellbook"
@@ -117,43 +115,3 @@ def test_every_error_is_raised() -> None:
     ]
     source = "".join(path.read_text("utf-8") for path in PACKAGE.rglob("*.py") if path.name != "errors.py")
     assert [each for each in kinds if not each.__subclasses__() and f"{each.__name__}(" not in source] == []
-
-
-SOURCE = '''
-def most(values: list[int], few: bool = False) -> int:
-    """Return 1."""
-    if not values or few and len(values) < 3:
-        values.append(7)
-    return values[0] + 1
-'''
-
-
-@pytest.mark.slow
-def test_mutants_that_no_test_notices_are_listed(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    """
-    Mutants change one comparison, number, operator, constant or call at a time, and no text for people. One that no test
-    notices is listed, and the project itself stays unchanged.
-    """
-    made = list(mutants.mutants("m.py", SOURCE))
-    assert {
-        *((2, "False", "True"), (4, "len(values) < 3", "len(values) <= 3"), (4, "not values", "not not values")),
-        *((4, "few and len(values) < 3", "few or len(values) < 3"), (5, "values.append(7)", "pass"), (5, "7", "8")),
-    } <= {(each.line, each.before, each.after) for each in made}
-    assert 3 not in {each.line for each in made}
-    assert all(compile(each.source, "m.py", "exec") for each in made)
-    source = "def is_small(n, most):\n    return n < most\n\ndef is_large(n, most):\n    return n > most\n"
-    test = "from spellbook import bounds\n\ndef test_it():\n    assert not bounds.is_small(1, 1)\n"
-    texts = {
-        "spellbook/bounds.py": source,
-        "tests/test_bounds.py": test,
-        "pyproject.toml": "[tool.pytest.ini_options]\n",
-    }
-    files = {"spellbook/__init__.py": "", "tests/__init__.py": ""} | texts
-    grow(tmp_path, {path: text.encode() for path, text in files.items()})
-    monkeypatch.setattr(mutants, "ROOT", tmp_path)
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    module = tmp_path / "spellbook/bounds.py"
-    assert mutants.main([str(module)]) == 0
-    table = "| Survived | Was | Became |\n| --- | --- | --- |\n| spellbook/bounds.py:5 | `n > most` | `n >= most` |\n"
-    assert capsys.readouterr().out == f"1 of 2 mutants were noticed.\n\n{table}"
-    assert module.read_text() == source

@@ -21,7 +21,6 @@ from scripts import bundle, plugin, release
 from spellbook import __version__
 from spellbook.library.book import Spellbook
 from spellbook.mcp.app import build
-from tests.commands import git, git_alone  # noqa: F401
 from tests.helpers import PATIENCE, finished, held, python
 
 ROOT = Path(__file__).parents[2]
@@ -134,25 +133,6 @@ def test_each_dependency_has_a_known_good_version() -> None:
         if name != PROJECT["name"]:
             assert number(pinned[re.sub(r"[-_.]+", "-", name).lower()]) >= number(lowest or "0"), requirement
     assert all(re.fullmatch(r"[\w.+]+", version) for version in versions.values())
-
-
-def test_a_release_is_of_a_clean_tree(tmp_path: Path) -> None:
-    """
-    Its changelog has the version; it is neither one with changes nor another version. A zip has the same bytes each time,
-    whatever the times of the files are.
-    """
-    (tree := tmp_path / "tree").mkdir()
-    (tree / "CHANGELOG.md").write_text("# Changelog\n\n## [1.0.0] - 2026-12-01\n")
-    for command in ("init -q", "add .", "commit -qm One"):
-        git(tree, *command.split())
-    assert release.refusal(tree, "1.0.0") == ""
-    assert "[2.0.0]" in release.refusal(tree, "2.0.0")
-    (tree / "new.txt").write_text("new")
-    assert "new.txt" in release.refusal(tree, "1.0.0")
-    for name in ("1.zip", "2.zip"):
-        (tree / "new.txt").touch()
-        release.zipped(tree, tmp_path / name)
-    assert (tmp_path / "1.zip").read_bytes() == (tmp_path / "2.zip").read_bytes()
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -68,26 +68,6 @@ def test_help_imports_no_book(vault, write_note, book):
     assert finished(python(code)) == [""]
 
 
-def test_a_server_answers_with_its_heap_settled(vault, write_note):
-    """Garbage collection is off while `spellbook mcp` is built, and skips its objects later; it is on again afterwards."""
-    write_note("a.md", "text")
-    code = """
-import gc, sys
-from spellbook.cli import main
-from spellbook.mcp import app
-from spellbook.system.heap import growing
-before = sum(each["collections"] for each in gc.get_stats())
-with growing():
-    built = [[number] for number in range(100_000)]
-print(sum(each["collections"] for each in gc.get_stats()) - before, gc.get_freeze_count() > 100_000, gc.isenabled())
-gc.unfreeze()
-app.run_stdio = lambda server: print(gc.get_freeze_count() > 10_000, gc.isenabled())
-main(["--vault", sys.argv[1], "mcp"])
-"""
-    [said] = finished(python(code, vault, SPELLBOOK_EMBEDDER="hash"))
-    assert said.splitlines() == ["0 True True", "True True"]
-
-
 def test_a_catalog_that_is_ready_is_opened_without_a_lock(tmp_path, monkeypatch):
     """An existing catalog is opened without the lock that guards its creation; one of another form waits for it."""
     file = tmp_path / "x.db"
