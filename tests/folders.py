@@ -28,30 +28,19 @@ def e5(folder: Path, prepared: Path) -> Path:
     del graph.graph.node[-1], graph.graph.output[:], graph.graph.input[:]
     graph.graph.node.insert(0, helper.make_node("Cast", ["input_ids"], ["ids"], to=TensorProto.INT32))
     graph.graph.node.append(helper.make_node("Identity", [hidden], ["last_hidden_state"]))
-    graph.graph.input.extend(
-        helper.make_tensor_value_info(name, TensorProto.INT64, [1, "tokens"])
-        for name in ("input_ids", "attention_mask")
-    )
-    graph.graph.output.append(helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, [1, "tokens", 384]))
+    value = helper.make_tensor_value_info
+    graph.graph.input.extend(value(name, TensorProto.INT64, [1, "tokens"]) for name in ("input_ids", "attention_mask"))
+    graph.graph.output.append(value("last_hidden_state", TensorProto.FLOAT, [1, "tokens", 384]))
     (folder / "onnx").mkdir(parents=True)
     onnx.load_external_data_for_model(graph, str(source))
-    onnx.save(
-        graph,
-        folder / "onnx" / "model.onnx",
-        save_as_external_data=True,
-        location="model.onnx_data",
-        size_threshold=4096,
-    )
+    beside = {"save_as_external_data": True, "location": "model.onnx_data", "size_threshold": 4096}
+    onnx.save(graph, folder / "onnx" / "model.onnx", **beside)
     known = weights.read(weights.find()).vocabulary
     scores = known.scores.astype(float).tolist()
     tokenizer = Tokenizer(models.Unigram(list(zip(known.pieces, scores, strict=True)), known.unknown))
-    tokenizer.normalizer = normalizers.Sequence(
-        [
-            normalizers.Replace(Regex("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\xad\u200b-\u200f\ufeff]"), ""),
-            normalizers.NFKC(),
-            normalizers.Replace(Regex("\\s+"), " "),
-        ]
-    )
+    odd, blanks = Regex("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\xad\u200b-\u200f\ufeff]"), Regex("\\s+")
+    steps = [normalizers.Replace(odd, ""), normalizers.NFKC(), normalizers.Replace(blanks, " ")]
+    tokenizer.normalizer = normalizers.Sequence(steps)
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     first, last = known.pieces[known.first], known.pieces[known.last]
     tokenizer.post_processor = processors.TemplateProcessing(

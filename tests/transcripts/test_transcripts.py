@@ -1,21 +1,43 @@
-"""Transcripts of commands, tools and routes: every answer is what its file says. `SPELLBOOK_RECORD=1` writes it anew."""
+"""
+Transcripts of commands, tools and routes: every answer is what its file says. `SPELLBOOK_RECORD=1` writes it anew.
+
+`Player.play` returns the text of a file with the answers of now. tests/README.md says how a file reads.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
+import json
 import os
+import re
+import shlex
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from click.testing import CliRunner
 
-from tests.commands import git_alone  # noqa: F401
+from spellbook import __version__
+from spellbook.cli import main
+from spellbook.http.app import make
+from spellbook.http.served import Served
+from spellbook.library import book as books
+from spellbook.mcp.app import build
+from spellbook.mcp.names import DEFAULT, toolsets_of
+from tests.commands import git, git_alone  # noqa: F401
+from tests.helpers import until
+from tests.http.described import Described
+from tests.mcp.agent import Agent, talk
 from tests.transcripts.clock import BEGIN, Clock
-from tests.transcripts.runner import Player
 
 HERE = Path(__file__).parent
 RECORD = bool(os.environ.get("SPELLBOOK_RECORD"))
@@ -25,6 +47,205 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="paths and zones of POSIX"),
     pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning"),
 ]
+
+
+ANSWERS = (">", "2>", "?")
+WIDTH = 110
+"""Letters of a line up to which a value of JSON stays on one line."""
+
+MADE = {
+    "session": r"rest-[0-9a-f]{24}",
+    "job": r"(?<=/api/jobs/)[0-9a-f]{8}\b|(?<=\"id\": \")[0-9a-f]{8}(?=\")",
+    "token": r"\bspb_[\w-]{43}",
+}
+"""Random names. The first one of a file is `<session-1>`, also in commands that follow."""
+
+TIMES = "ms|duration_ms|seconds|p50|p95|(?:search|query)_time|average(?:Query|Search)Time|time|uptime(?:_s)?|cpuUsage"
+SIZES = "databaseSize|usage|rss|peak|before_bytes|after_bytes|index_size_mb"
+CHANGING = (
+    (rf'("(?:{TIMES}|{SIZES}|generation)": )[\d.]+', r"\g<1>0"),
+    (r'("loadAverage": )\[.*?\]', r"\g<1>[]"),
+    (r"(\d\.\d{6})\d+", r"\g<1>"),
+    (r"\bgeneration \d+", "generation N"),
+    (r'("(?:looked_at|last_indexed)": ")[^"]+', r"\g<1>TIME"),
+    (r"(SPELLBOOK_CACHE\"?(?:: | = |=))[^\s,}]+", r"\g<1>CACHE"),
+    (r"(looked at|확인 시각) +[-\d]+ [:\d]+", r"\g<1> TIME"),
+    (r"\b(vault|fresh|other|people)-[0-9a-f]{10}(?![0-9a-f])", r"\g<1>-HASH"),
+    (r'("bytes": )\d+(?=,\s+"vectors")', r"\g<1>0"),
+    (r"\(\d\.\d MB\)", "(N MB)"),
+    (r"\b\d+\.\d s\b", "N s"),
+    (r"(?m)^spellbook: .+ …\n", ""),  # said where a busy machine makes a command wait
+    (re.escape(__version__), "VERSION"),
+    (re.escape(str(Path(books.__file__).parents[1])), "PACKAGE"),
+    (re.escape(str(Path(sys.executable).parent)), "/bin"),
+    (re.escape(sys.version.split()[0]), "PYTHON"),
+)
+"""What differs between two runs or machines, and what stands for it."""
+
+
+@dataclass
+class Answer:
+    """The answer to a line `$ …`."""
+
+    out: str = ""
+    err: str = ""
+    code: int = 0
+
+
+@dataclass
+class Player:
+    """The doors of one vault, `folder`/vault."""
+
+    folder: Path
+    clock: Clock
+    made: dict[str, str] = field(default_factory=dict)
+    toolsets: tuple[str, ...] = (DEFAULT,)
+    open: ExitStack = field(default_factory=ExitStack)
+
+    def play(self, text: str) -> str:
+        """Return the transcript `text` with the answers that its lines `$ …` get now."""
+        lines = [line for line in text.splitlines() if not line.startswith(ANSWERS)]
+        with self.open:
+            return "".join(f"{line}\n" for line in self._lines(lines))
+
+    def _lines(self, lines: list[str]) -> Iterator[str]:
+        command, given = "", ""
+        for line, following in zip(lines, [*lines[1:], ""], strict=True):
+            yield line
+            if line.startswith("$ "):
+                command, given = line[2:], ""
+            elif line.startswith("<"):
+                given += f"{line[2:]}\n"
+            if line.startswith(("$ ", "<")) and not following.startswith("<"):
+                answer = self._answer(self._known(command), self._known(given))
+                for mark, text in ((">", answer.out), ("2>", answer.err)):
+                    yield from (f"{mark} {each}".rstrip() for each in self._steady(text).splitlines())
+                yield from [f"? {answer.code}"] if answer.code else []
+
+    def _known(self, text: str) -> str:
+        """Return a line of a transcript with what its placeholders stand for."""
+        for value, name in self.made.items():
+            text = text.replace(name, value)
+        return text
+
+    def _steady(self, text: str) -> str:
+        """Return an answer as it is in every run."""
+        for kind, pattern in MADE.items():
+            for value in re.findall(pattern, text):
+                count = sum(name.startswith(f"<{kind}-") for name in self.made.values())
+                self.made.setdefault(value, f"<{kind}-{count + 1}>")
+        for value, name in {**self.made, str(self.folder): "/here"}.items():
+            text = text.replace(value, name)
+        for pattern, name in CHANGING:
+            text = re.sub(pattern, name, text)
+        return text
+
+    def _answer(self, line: str, given: str) -> Answer:
+        """Answer one line `$ …` of a transcript; `given` are its lines `< …`."""
+        word, _, rest = line.partition(" ")
+        if word in {"GET", "POST", "PATCH", "DELETE", "page"}:
+            return self._http(word, *rest.partition(" ")[::2], given)
+        if word == "tool":
+            return self._tool(*rest.partition(" ")[::2])
+        if word == "tools":
+            return self._listed(rest)
+        words = shlex.split(line)
+        if "spellbook" in words[:3]:
+            at = words.index("spellbook")
+            return self._command(words[at + 1 :], given, dict(each.split("=", 1) for each in words[:at]))
+        try:
+            return Answer(self._by_hand(given)[word](*words[1:]) or "")
+        except OSError as error:
+            return Answer(err=f"{error.strerror}", code=1)
+
+    def _by_hand(self, given: str) -> Mapping[str, Callable[..., str | None]]:
+        """Return the things that a person does between commands."""
+
+        def write(path: str) -> None:
+            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / path).write_text(given, "utf-8", newline="")
+
+        def ls(path: str) -> str:
+            found = (file for file in (self.folder / path).rglob("*") if file.is_file())
+            return "\n".join(sorted(file.relative_to(self.folder / path).as_posix() for file in found))
+
+        def later(hours: str) -> None:
+            self.clock.now += dt.timedelta(hours=float(hours.removesuffix("h")))
+
+        return {
+            **{"write": write, "ls": ls, "later": later, "git": lambda *words: git(self.folder, *words)},
+            "cat": lambda path: (self.folder / path).read_text("utf-8"),
+            "rm": lambda path: (self.folder / path).unlink(),
+            "export": lambda pair: self.clock.patch.setenv(*pair.split("=", 1)),
+        }
+
+    @cached_property
+    def _book(self) -> books.Spellbook:
+        return self.open.enter_context(books.open(self.folder / "vault", embedder="hash"))
+
+    @cached_property
+    def _api(self) -> Described:
+        self.served = Served(self._book)
+        app = make(self.served, live=False)
+        return self.open.enter_context(Described(app, "http://localhost:17950", raise_server_exceptions=False))
+
+    @cached_property
+    def _server(self) -> Any:
+        return build(self._book, self.toolsets, live=False)
+
+    def _listed(self, names: str) -> Answer:
+        self.toolsets = toolsets_of(names)
+        self.__dict__.pop("_server", None)
+        tools = talk(self._book, Agent.tools, server=self._server)
+        return Answer(
+            "\n".join(_laid(tool.model_dump(mode="json", exclude_none=True, by_alias=True)) for tool in tools)
+        )
+
+    def _tool(self, name: str, given: str) -> Answer:
+        arguments = json.loads(given or "{}")
+        done = talk(self._book, lambda agent: agent.client.call_tool(name, arguments), server=self._server)
+        parts = [self._read(part.text) if part.type == "text" else str(part) for part in done.content]
+        if done.structured_content is not None:
+            parts.append(f"structured: {_laid(done.structured_content)}")
+        return Answer("\n".join(parts), code=int(bool(done.is_error)))
+
+    def _command(self, words: list[str], given: str, environment: Mapping[str, str]) -> Answer:
+        done = CliRunner().invoke(main, words, input=given, env=environment, prog_name="spellbook")
+        assert isinstance(done.exception, SystemExit | None), (words, done.exc_info)
+        return Answer(self._read(done.stdout), done.stderr, done.exit_code)
+
+    def _http(self, method: str, path: str, body: str, headers: str) -> Answer:
+        sent = dict(line.split(": ", 1) for line in headers.splitlines())
+        options = {"json": json.loads(body)} if body else {}
+        if method == "page":
+            reply = self._api.get(path, headers={"accept": "text/html"}, follow_redirects=False)
+            return Answer(f"{reply.status_code} {reply.headers.get('content-type', '')}")
+        reply = self._api.request(method, path, headers=sent, **options)
+        if reply.status_code == 202:
+            until(lambda: all(job.state != "running" for job in self.served.jobs.all()))
+        told = [f"{name}: {reply.headers[name]}" for name in ("etag", "location") if name in reply.headers]
+        return Answer("\n".join([str(reply.status_code), *told, self._read(reply.text)]))
+
+    def _read(self, text: str) -> str:
+        """Return a text, laid out if it is an object or a list of JSON."""
+        try:
+            value = json.loads(text.replace(str(self.folder), "/here"))  # its length decides about lines
+        except ValueError:
+            return text
+        return _laid(value) if isinstance(value, dict | list) else text
+
+
+def _laid(value: Any, indent: str = "") -> str:
+    """Return JSON in lines that can be compared: a value that is too wide has a line for each of its parts."""
+    short = json.dumps(value, ensure_ascii=False)
+    if len(short) + len(indent) <= WIDTH or not isinstance(value, dict | list) or not value:
+        return short
+    deeper = f"{indent}  "
+    named = (
+        [(f"{json.dumps(key, ensure_ascii=False)}: ", value[key]) for key in value] if isinstance(value, dict) else []
+    )
+    parts = ",\n".join(f"{deeper}{name}{_laid(each, deeper)}" for name, each in named or [("", each) for each in value])
+    return f"{short[0]}\n{parts}\n{indent}{short[-1]}"
 
 
 @pytest.fixture
