@@ -1,11 +1,10 @@
-"""Imports of any exports, zips and folders, with any paths, modes and times, write only into the vault, or nothing."""
+"""Imports of any exports and zips, with any paths, modes and times, write only into the vault, or nothing."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
-import os
 import re
 import stat
 import tempfile
@@ -40,12 +39,7 @@ FILES = st.lists(st.tuples(PATHS, st.binary(max_size=40), MODES, TIMES), max_siz
 
 
 @bounded(60)
-@given(
-    FILES,
-    st.sampled_from(["json", "zip", "folder"]),
-    st.sampled_from(RULES),
-    st.sampled_from(["", "in", "../out", ".git"]),
-)
+@given(FILES, st.sampled_from(["json", "zip"]), st.sampled_from(RULES), st.sampled_from(["", "in", "../out", ".git"]))
 def test_only_parts_of_a_vault_are_written(files: list[Any], kind: str, rule: str, into: str) -> None:
     """
     An import writes no file outside, in a dot-folder or executable, and leaves a sound index; a refused one changes
@@ -95,22 +89,4 @@ def _zip(folder: Path, files: list[Any]) -> Path:
     return place
 
 
-def _folder(folder: Path, files: list[Any]) -> Path:
-    place = folder / "source"
-    place.mkdir()
-    for path, data, mode, mtime_ns in files:
-        parts = [part for part in os.fsencode(path).split(b"/") if part.strip(b".") and b"\0" not in part]
-        target = Path(os.fsdecode(os.path.join(os.fsencode(place), *parts)))
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data)
-            if isinstance(mode, int) and 0 <= mode <= 0o7777:
-                target.chmod(mode)
-            if isinstance(mtime_ns, int):
-                os.utime(target, ns=(0, mtime_ns))
-        except (OSError, OverflowError):
-            continue  # no name or a long one, a file where a folder is wanted, or a time that this disk cannot hold
-    return place
-
-
-MAKERS = {"json": _json, "zip": _zip, "folder": _folder}
+MAKERS = {"json": _json, "zip": _zip}
