@@ -129,20 +129,14 @@ class Xquad:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """A `##` section of a page that is in both languages: its place among them, and its Korean heading, "" if it asks for nothing."""
-
-    page: str
-    number: int
-    asks: str
-
-
-@dataclass(frozen=True, slots=True)
 class React:
-    """Pages in both languages with as many headings, and their sections."""
+    """
+    Pages in both languages with as many headings, and the Korean headings of their `##` sections by page and number, "" where
+    one asks for nothing.
+    """
 
     pages: Mapping[str, tuple[Note, Note]]
-    sections: Sequence[Section]
+    sections: Mapping[tuple[str, int], str]
 
     @classmethod
     def read(cls, folder: Path) -> React | None:
@@ -163,11 +157,10 @@ class React:
             for number, block in enumerate(_tops(note), 1)
         ]
         often = Counter(text for *_, text in headings)
-        asking = [often[text] == 1 and len(re.findall("[가-힣]", text)) >= 4 for *_, text in headings]
-        sections = [
-            Section(page, number, text if asks else "")
-            for (page, number, text), asks in zip(headings, asking, strict=True)
-        ]
+        sections = {
+            (page, number): text if often[text] == 1 and len(re.findall("[가-힣]", text)) >= 4 else ""
+            for page, number, text in headings
+        }
         return cls(pages, sections) if pages else None
 
     def one(self, language: str) -> Set:
@@ -183,12 +176,12 @@ class React:
         languages = _spread(len(self.sections), "ko", "en")
         return self._set("React mixed ko + en", dict(zip(self.sections, languages, strict=True)))
 
-    def _set(self, name: str, language_of: Mapping[Section, str]) -> Set:
+    def _set(self, name: str, language_of: Mapping[tuple[str, int], str]) -> Set:
         notes: dict[str, str] = {}
         starts: dict[str, list[tuple[int, int]]] = {}
         for language, side in (("ko", 0), ("en", 1)):
             for page, pair in self.pages.items():
-                kept = {s.number for s, given in language_of.items() if s.page == page and given == language}
+                kept = {number for (of, number), given in language_of.items() if (of, given) == (page, language)}
                 if kept:
                     path = f"{language}/{page}"
                     notes[path], starts[path] = _with_sections(pair[side], kept, headless=language == "ko")
@@ -198,9 +191,9 @@ class React:
 
         parts = {"ko": SAME, "en": OTHER} if len(set(language_of.values())) > 1 else {}
         asked = [
-            Asked(section.asks, "ko", frozenset({f"{at}/{section.page}#{section.number}"}), parts.get(at, ""))
-            for section, at in language_of.items()
-            if section.asks
+            Asked(text, "ko", frozenset({f"{at}/{page}#{number}"}), parts.get(at, ""))
+            for (page, number), at in language_of.items()
+            if (text := self.sections[page, number])
         ]
         return Set(name, Vault(notes, unit), asked)
 

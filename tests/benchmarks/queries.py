@@ -2,7 +2,7 @@
 Queries in a warm process, and the memory of `spellbook mcp` on the same vault.
 
 Notes are generated. Their vectors are hashes of words, as wide as the bundled model's, which saves an hour of embedding.
-The bundled model embeds the queries, timed separately, and counts tokens.
+The bundled model embeds the same queries beside them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from spellbook.index import embed, sync
 from spellbook.library.book import Spellbook
@@ -36,76 +34,47 @@ _IDLE = 8.0
 
 def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
     """Build a vault of about `sizes.chunks` chunks in `folder` and measure it."""
-    writer, embedder = Writer(), MadeUp()
-    with opened(folder, embedder) as book:
+    writer = Writer()
+    with opened(folder, HashEmbedder(dim=384)) as book:
         written = 0
         while book.index.catalog.counts().chunks < sizes.chunks:
             write(folder / "vault", range(written, written := written + _SOME), writer)
             sync.scan(book.index)
         embed.embed_texts(book.index)
         still(book)
-        yield from verbs(book, embedder, writer)
+        yield from verbs(book, writer)
         yield from servers(book, writer)
 
 
-@dataclass
-class MadeUp:
-    """
-    An embedder of hashed words that also runs the bundled model on each query, for its time.
-
-    Of the last query: `model_took` seconds in the model, `took` seconds in all, `worked` CPU seconds in all.
-    """
-
-    model: E5 = field(default_factory=E5)
-    made: HashEmbedder = field(default_factory=lambda: HashEmbedder(dim=384))
-    model_took: float = 0.0
-    took: float = 0.0
-    worked: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.name, self.fingerprint, self.scale = "made up", self.model.fingerprint, self.made.scale
-        self.embed_passages = self.made.embed_passages
-
-    def embed_query(self, text: str) -> Any:
-        """Return the hashed vector of a query; record the time of both embeddings."""
-        started, working = time.perf_counter(), time.thread_time()
-        self.model.embed_query(text)
-        self.model_took = time.perf_counter() - started
-        made = self.made.embed_query(text)
-        self.took += time.perf_counter() - started
-        self.worked += time.thread_time() - working
-        return made
-
-
-def verbs(book: Spellbook, embedder: MadeUp, writer: Writer) -> Iterator[Figure]:
-    """Measure the three search verbs in turns; the model's time is reported separately."""
+def verbs(book: Spellbook, writer: Writer) -> Iterator[Figure]:
+    """Measure the three search verbs in turns, and the bundled model on questions beside them."""
     book.warm_up()
+    model = E5()
+    model.embed_query("warm")
     freeze()  # as a server does
     ways: dict[str, Callable[[int], object]] = {
         "find": lambda number: book.find(writer.words(number)),
         "memorize": lambda number: book.memorize(writer.question(number)),
         # A new text, so that its vector is not cached.
         "search": lambda number: book.search(f"{writer.question(number)} "),
+        "model": lambda number: model.embed_query(writer.question(number)),
     }
-    taken: dict[str, list[tuple[float, ...]]] = {name: [] for name in ways}
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for number in range(-_WARM, _QUESTIONS):
         for name, ask in ways.items():
-            embedder.took = embedder.worked = 0.0
             started, working = time.perf_counter(), time.thread_time()
             ask(number)
-            whole, worked = time.perf_counter() - started, time.thread_time() - working
             if number >= 0:
-                taken[name].append((whole, whole - embedder.took, worked - embedder.worked, embedder.model_took))
+                taken[name].append((time.perf_counter() - started, time.thread_time() - working))
     chunks = book.index.catalog.counts().chunks
-    yield Figure("embedding a query, p50", statistics.median(each[3] for each in taken["memorize"] + taken["search"]))
+    yield Figure("embedding a query, p50", statistics.median(took for took, _ in taken.pop("model")))
     aims = {"find": 0.005, "memorize": 0.005, "search": 0.010}
     for name, times in taken.items():
-        wholes, beyond, busy, _ = zip(*times, strict=True)
-        late = share(wholes, 0.99)
+        wholes, busy = zip(*times, strict=True)
+        half, late = statistics.median(wholes), share(wholes, 0.99)
         called = f"`{name}`, {chunks:,} chunks, p50{'' if name == 'find' else ' without embedding'}"
-        also = f"CPU {statistics.median(busy) * 1000:.1f} ms"
-        yield Figure(called, statistics.median(beyond), most=aims[name], also=also)
-        yield Figure(f"`{name}`, p99", late, ratio=Ratio(late / statistics.median(wholes), "p50", most=4))
+        yield Figure(called, half, most=aims[name], also=f"CPU {statistics.median(busy) * 1000:.1f} ms")
+        yield Figure(f"`{name}`, p99", late, ratio=Ratio(late / half, "p50", most=4))
 
 
 def servers(book: Spellbook, writer: Writer) -> Iterator[Figure]:
