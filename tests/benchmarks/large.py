@@ -1,9 +1,8 @@
 """
-The first minute of a new vault, then a large one on a small machine: its first scan, waits afterwards, and its server.
+A large vault on a small machine: its first scan, what waits for it afterwards, and what a server of it takes.
 
-Whole processes, as people start them. In the first minute `spellbook mcp` is asked all the while, by words and by both in
-turns, until all notes are found by meaning. Over the large vault the models read questions and, in a server, begin to
-embed; the vectors that are left are made up then, since to compute them would take a day.
+Whole processes, as people start them. The bundled models read questions and, in a server, begin to embed; the vectors that
+are left are made up then, since to compute them would take a day.
 """
 
 from __future__ import annotations
@@ -17,11 +16,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from spellbook.index.catalog.catalog import FILE
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.processes import Bench, Timed, make_vectors_up, until
 from tests.benchmarks.table import Figure, Sizes
-from tests.benchmarks.timing import medians, peak, processor, resident, seconds, share
+from tests.benchmarks.timing import medians, peak, resident, seconds, share
 
 _QUESTIONS, _WARM = 100, 10
 _NO_OPS, _STARTS = 5, 3
@@ -31,14 +29,10 @@ _CHANGED = 1_000
 _WORD = "checkedout"
 """A word that they have then, and nothing else has."""
 
-_EVERY, _AT_MOST = 0.25, 600.0
-"""Seconds between questions in the first minute, and until they end."""
-
 
 def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
-    """Serve a new vault of `sizes.notes` notes, then build one of `sizes.large` notes and measure it."""
-    yield from first_minute(folder / "new", sizes.notes)
-    bench = Bench(folder / "large")
+    """Build a vault of `sizes.large` notes in `folder` and measure it."""
+    bench = Bench(folder)
     written = write(bench.vault, range(sizes.large), Writer())
     yield from scanned(bench, written)
     yield from served(bench, "while embedding")
@@ -47,46 +41,6 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
         make_vectors_up(book)
     yield catalog(bench, "catalog with all vectors")
     yield from served(bench, "with all vectors")
-
-
-def first_minute(folder: Path, notes: int) -> Iterator[Figure]:
-    """Serve notes that were never indexed; seconds count from the start of the process."""
-    bench, writer = Bench(folder), Writer()
-    megabytes = write(bench.vault, range(notes), writer) / 1e6
-    aims = {"until all words are found": 15.0, "until all is found by meaning": 60.0}
-    found: list[tuple[float, float]] = []
-    waits: list[list[float]] = [[] for _ in aims]
-    started, number = time.monotonic(), 0
-    with Timed([*bench.spellbook, "mcp"], bench.variables) as server:
-        while len(found) < len(aims) and time.monotonic() < started + _AT_MOST:
-            asked = time.monotonic()
-            if number % 2:
-                server.done("find", keywords=writer.words(number))
-            else:
-                server.done("search", query=writer.question(number))
-            number += 1
-            waits[len(found)].append(time.monotonic() - asked)
-            for _ in range(_stages_done(folder) - len(found)):
-                found.append((time.monotonic() - started, processor(server.process.pid)))
-            time.sleep(max(0.0, asked + _EVERY - time.monotonic()))
-        memory = peak(server.process.pid)
-    for (stage, aim), (took, spent), times in zip(aims.items(), found, waits, strict=False):
-        what = f"a new vault, {notes:,} notes, {megabytes:.0f} MB: {stage}"
-        yield Figure(what, took, most=aim, also=f"CPU of the server {spent:.0f} s")
-        also = f"p50 {share(times, 0.5) * 1e3:.0f} ms, {len(times)} questions" if times else ""
-        yield Figure(f"longest wait of a question {stage}", max(times, default=0.0), most=0.5, also=also)
-    yield Figure("peak memory of the server in that time", memory, "MB")
-
-
-def _stages_done(folder: Path) -> int:
-    """Return 0 until the whole vault is read, then 1, and 2 once no text waits for the second encoder."""
-    for file in folder.glob(f"state/*/{FILE}"):
-        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(file)) as catalog:
-            meta = dict(catalog.execute("SELECT key, value FROM meta"))
-            return bool(meta.get("read_as")) + bool(
-                meta.get("read_as") and meta["second"] and not meta["second_pending"]
-            )
-    return 0
 
 
 def scanned(bench: Bench, written: int) -> Iterator[Figure]:

@@ -118,23 +118,6 @@ def test_pages_for_agents_lead_somewhere() -> None:
     assert (ROOT / "CLAUDE.md").read_text("utf-8") == "@AGENTS.md\n"
 
 
-def test_each_dependency_has_a_known_good_version() -> None:
-    """constraints.txt has a version of each dependency, none lower than pyproject.toml allows, and no address."""
-
-    def number(version: str) -> tuple[int, ...]:
-        return tuple(map(int, re.findall(r"\d+", version)))
-
-    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
-    versions = dict(line.split("==") for line in lines if line[0] != "#")
-    pinned = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in versions.items()}
-    extras = PROJECT["optional-dependencies"].values()
-    for requirement in (*PROJECT["dependencies"], *(each for extra in extras for each in extra)):
-        name, lowest = re.match(r"([\w.-]+)(?:\[\w+\])?(?:>=([\w.]+))?", requirement).groups()
-        if name != PROJECT["name"]:
-            assert number(pinned[re.sub(r"[-_.]+", "-", name).lower()]) >= number(lowest or "0"), requirement
-    assert all(re.fullmatch(r"[\w.+]+", version) for version in versions.values())
-
-
 def files(folder: Path) -> dict[str, bytes]:
     """Every file of a folder but what Python compiled, by its path."""
     return {path: data for path, data in held(folder).items() if "__pycache__" not in path}
