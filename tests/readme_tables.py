@@ -45,12 +45,21 @@ def tables() -> dict[str, str]:
     return {
         "tools": _table(("Tool", "What it does", "Toolset"), _tools()),
         "commands": _table(("Command", "What it does"), _commands()),
-        "several": _table(("Argument", "Default and bounds"), _several()),
+        "several": _table(("Argument", "Default and bounds"), (row for row in _common().items() if row[1])),
         "arguments": _table(("Verb", "What it takes", "Right"), _arguments()),
         "python": _table(("Object", "Verbs"), _verbs()),
         "errors": _table(("Code", "What it means"), _errors(SpellbookError)),
-        "api": _table(("Address", "Verb", "Right"), _addresses()),
-        "admin": _table(("Address", "What it does"), _admin_addresses()),
+        "api": _table(
+            ("Address", "Verb", "Right"),
+            ((f"{each.method} {each.path}", f"`{each.declared.name}`", each.right) for each in api.ENDPOINTS),
+        ),
+        "admin": _table(
+            ("Address", "What it does"),
+            (
+                (f"{each.method} {each.path}", _first_sentence(inspect.getdoc(each.verb) or ""))
+                for each in admin.ENDPOINTS
+            ),
+        ),
     }
 
 
@@ -81,11 +90,8 @@ def _commands() -> Iterable[tuple[str, ...]]:
 
 
 def _declared() -> list[Verb]:
-    return [
-        *{
-            id(each): each for module in (verbs, memories) for each in vars(module).values() if isinstance(each, Verb)
-        }.values()
-    ]
+    found = (each for module in (verbs, memories) for each in vars(module).values() if isinstance(each, Verb))
+    return list({id(each): each for each in found}.values())
 
 
 def _common() -> dict[str, str]:
@@ -97,21 +103,13 @@ def _common() -> dict[str, str]:
     return {name: counts.most_common(1)[0][0] for name, counts in facts.items() if counts.total() > 1}
 
 
-def _several() -> Iterable[tuple[str, ...]]:
-    for name, facts in _common().items():
-        if facts:
-            yield name, facts
-
-
 def _arguments() -> Iterable[tuple[str, ...]]:
     common = _common()
     for verb in _declared():
         if verb.arguments:
-            listed = ((name, _facts(argument)) for name, argument in verb.arguments.items())
-            told = (
-                f"`{name}`" + (f" ({facts})" if facts not in {"", common.get(name)} else "") for name, facts in listed
-            )
-            yield verb.name, ", ".join(told), verb.right
+            facts = {name: _facts(argument) for name, argument in verb.arguments.items()}
+            own = {name: f" ({told})" for name, told in facts.items() if told not in {"", common.get(name)}}
+            yield verb.name, ", ".join(f"`{name}`{own.get(name, '')}" for name in facts), verb.right
 
 
 def _facts(argument: Argument) -> str:
@@ -144,16 +142,6 @@ def _errors(error: type[SpellbookError]) -> Iterable[tuple[str, ...]]:
         if each.code != error.code:  # what has its parent's code is told by it
             yield each.code, _first_sentence(inspect.getdoc(each) or "")
         yield from _errors(each)
-
-
-def _addresses() -> Iterable[tuple[str, ...]]:
-    for each in api.ENDPOINTS:
-        yield f"{each.method} {each.path}", f"`{each.declared.name}`", each.right
-
-
-def _admin_addresses() -> Iterable[tuple[str, ...]]:
-    for each in admin.ENDPOINTS:
-        yield f"{each.method} {each.path}", _first_sentence(inspect.getdoc(each.verb) or "")
 
 
 def _first_sentence(text: str) -> str:

@@ -6,33 +6,27 @@ from importlib import import_module
 from math import nan
 from pathlib import Path
 
-import pytest
-
 from spellbook.notes.note import parse
 from tests.benchmarks.generated import Writer, write
-from tests.benchmarks.table import Figure, Ratio, told
+from tests.benchmarks.table import Figure, Ratio
 
-
-@pytest.mark.parametrize(
-    ("figure", "row"),
-    [
-        (Figure("a", 0.0123), "| a |  | 12 ms |  |  |"),
-        (Figure("a", 300, "MB", most=150), "| a | ≤ 150 MB | 300 MB |  | **no** |"),
-        (Figure("a", 4.0, ratio=Ratio(1.9, "b", most=2)), "| a | ≤ 2 × b | 4 s | 1.90 | yes |"),
-        (Figure("a", 4.0, most=1, ratio=Ratio(1.9, "b", most=2)), "| a | ≤ 2 × b; ≤ 1 s | 4 s | 1.90 | **no** |"),
-        (Figure("a", 90, "x/s", ratio=Ratio(0.8, "b", least=0.9)), "| a | ≥ 0.9 × b | 90 x/s | 0.80 | **no** |"),
-        (Figure("a", 2.5, ratio=Ratio(3, "b"), also="c"), "| a |  | 2.5 s; c | 3.00 × b |  |"),
-        (Figure("a", nan, "%", most=0.5), "| a | ≤ 0.50 % | nan % |  | **no** |"),
-    ],
+ROWS = (
+    (Figure("a", 0.0123), "| a |  | 12 ms |  |  |"),
+    (Figure("a", 300, "MB", most=150), "| a | ≤ 150 MB | 300 MB |  | **no** |"),
+    (Figure("a", 4.0, ratio=Ratio(1.9, "b", most=2)), "| a | ≤ 2 × b | 4 s | 1.90 | yes |"),
+    (Figure("a", 4.0, most=1, ratio=Ratio(1.9, "b", most=2)), "| a | ≤ 2 × b; ≤ 1 s | 4 s | 1.90 | **no** |"),
+    (Figure("a", 90, "x/s", ratio=Ratio(0.8, "b", least=0.9)), "| a | ≥ 0.9 × b | 90 x/s | 0.80 | **no** |"),
+    (Figure("a", 2.5, ratio=Ratio(3, "b"), also="c"), "| a |  | 2.5 s; c | 3.00 × b |  |"),
+    (Figure("a", nan, "%", most=0.5), "| a | ≤ 0.50 % | nan % |  | **no** |"),
 )
-def test_a_row_tells_the_aim_and_whether_it_is_met(figure: Figure, row: str) -> None:
+
+
+def test_a_row_tells_the_aim_and_whether_it_is_met() -> None:
     """
     A figure meets its aim if its own bound and its ratio's are met; an unmeasured one does not. Seconds have a suitable
     unit, and figures have few digits.
     """
-    assert figure.row == row
-    measures = ((0.00005, "s", "0.05 ms"), (0.9996, "s", "1,000 ms"), (12.34, "s", "12 s"), (1234.5, "MB", "1,234 MB"))
-    assert all(told(value, unit) == expected for value, unit, expected in measures)
+    assert [figure.row for figure, _ in ROWS] == [row for _, row in ROWS]
 
 
 def test_generated_notes_are_the_same_ones_each_time(tmp_path: Path) -> None:

@@ -50,16 +50,9 @@ def test_targets_are_those_of_the_makefile() -> None:
 
 def test_the_checks_of_a_commit() -> None:
     """
-    The hooks of pre-commit run the tools of `make lint`, and skip the test cases, whose bytes must not change. The workflow
-    runs lint, and tests on Linux, macOS and Windows with each supported Python. No workflow uses an action by a tag, which
-    could be moved.
+    The workflow runs lint, and tests on Linux, macOS and Windows with each supported Python. No workflow uses an action by a
+    tag, which could be moved.
     """
-    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))
-    hooks = {hook["id"]: hook for repo in config["repos"] for hook in repo["hooks"]}
-    assert {"ruff", "ruff-format", "mypy", "trailing-whitespace", "large-files"} <= hooks.keys()
-    tools = {hook["entry"].split()[0] for hook in hooks.values() if hook["language"] == "system"}
-    assert {f"$(BIN)/{Path(tool).name}" for tool in tools} <= set(MAKEFILE.split())
-    assert re.match(config["exclude"], "tests/cases/crlf.md")
     jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text("utf-8"))["jobs"]
     matrix = jobs["test"]["strategy"]["matrix"]
     classifiers = [each.rpartition(":: ")[2] for each in PROJECT["project"]["classifiers"] if "Python :: 3." in each]

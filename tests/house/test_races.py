@@ -219,18 +219,3 @@ def test_a_note_that_changes_meanwhile(
     before(Vault, "relocate", lambda *_: mine.unlink())
     with pytest.raises(MemoryNotFound):
         book.move("a", "c")
-
-
-def test_a_journal_that_is_deleted_meanwhile(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """If the journal is deleted during a change, the rest of it does not join the next entry."""
-    write_note("a.md", "text")
-    book.reindex()
-    with book.index.vault.change("first"):
-        book.index.vault.create("", "one", b"one")
-        for file in book.config.state.glob("journal.db*"):
-            file.unlink()
-        book.index.vault.create("", "two", b"two")
-    book.erase("a")
-    assert [entry.verb for entry in book.log()] == ["erase", "first"]
-    book.undo()
-    assert contents(vault) == {"a.md": b"text", "one.md": b"one", "two.md": b"two"}

@@ -67,28 +67,20 @@ UNITS = (
     *("\u1112\u1161\u11ab", "\U0001f1f0\U0001f1f7", "\U0001f468\u200d", "ＡＢＣ"),
 )
 BELOW = "---\n# Note\n\nText.\n"
-LISTED = {
-    **{"tags": "- item {0}\n", "keywords": "- item {0}\n", "questions": "- item {0}\n", "aliases": "- item {0}\n"},
-    **{"up": "- '[[n{0}]]'\n", "entities": "- {name: n{0}, type: t}\n"},
-}
-AFTER = (
-    *(
-        ("a/", "#"),
-        ("a", "https://example.com/"),
-        ("a=b ", "<a "),
-        ("{1}\n", "> begins\n"),
-        ("{1}\n", "> [!warning]- T\n"),
-    ),
+HEADED = (
+    *((item, f"---\n{key}:\n", BELOW) for key, item in (
+        *((key, "- item {0}\n") for key in ("tags", "keywords", "questions", "aliases")),
+        *(("up", "- '[[n{0}]]'\n"), ("entities", "- {name: n{0}, type: t}\n")),
+    )),
+    *(("a/", "#"), ("a", "https://example.com/"), ("a=b ", "<a "), ("{1}\n", "> begins\n"), ("{1}\n", "> [!warning]- T\n")),
     *(("- a\n", "---\n"), ("a: b\n", "---\n"), ("\u0301", "a"), ("| {0} | {1} |\n", "| a | b |\n| - | - |\n")),
-    *(("  | {0} | {1} |\n", "- i\n\n  | a | b |\n  | - | - |\n"),),
-    *(("Ann (10:{0}): hello\nBob (11:{0}): {1}\n", "---\ncategory: chat\n---\n"),),
-)
-BETWEEN = (
+    ("  | {0} | {1} |\n", "- i\n\n  | a | b |\n  | - | - |\n"),
+    ("Ann (10:{0}): hello\nBob (11:{0}): {1}\n", "---\ncategory: chat\n---\n"),
     *(("a", "[[", "]]"), (" ", "", "text"), ("*a", "## ", "\n"), (" ", "[a]:", "<")),
     *(("value{0} = call({0})\n", "```\n", "```\n"), ("key{0}: value {0}\n", "---\n", BELOW)),
     ("word ", "---\nsummary: ", f"\n{BELOW}"),
-)
-"""A unit again and again after a beginning, and between it and an end."""
+)  # fmt: skip
+"""A unit again and again after a beginning, or between it and an end."""
 ONES: tuple[Shape, ...] = (
     by_turns("The one line.\n\n", "The two line.\n\n"),
     lambda size: f"---\ncategory: chat\n---\nAnn: {'words of it ' * (size // 12)}\n\nBob: {SAID}\n\n",
@@ -113,10 +105,9 @@ LONG_KEYS: Shape = lambda size: (  # noqa: E731
 )
 LINKED = many("[[a#b", "---\nsummary: '", "'\n---\nText.\n")
 SHAPES = (
-    *(many(*given) for given in (*((unit,) for unit in UNITS), *AFTER, *BETWEEN)),
-    *(many(item, f"---\n{key}:\n", BELOW) for key, item in LISTED.items()),
-    *ONES, TAGGED, TITLED, LABELLED, REPEATED_BY_ALIASES, LONG_KEYS, LINKED,
-)  # fmt: skip
+    *(*map(many, UNITS), *(many(*given) for given in HEADED), *ONES),
+    *(TAGGED, TITLED, LABELLED, REPEATED_BY_ALIASES, LONG_KEYS, LINKED),
+)
 
 
 def note(text: str, path: str = "a.md") -> Note:
