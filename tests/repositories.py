@@ -16,10 +16,7 @@ ENVIRONMENT = {
     **{f"GIT_{who}_{what}": "ann@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
 }
 FIRST = 1_767_225_600
-"""When the first commit is made: 2026-01-01 in UTC."""
-
-BETWEEN = 86_400
-"""Seconds between two commits."""
+"""When the first commit is made: 2026-01-01 in UTC; the next ones follow day by day."""
 
 
 def git(folder: Path, *asked: str, **environment: str) -> str:
@@ -46,7 +43,7 @@ def write(folder: Path, states: Sequence[Mapping[str, bytes]], below: str = "") 
             git(folder, "rm", "-q", below + path)
         grow(folder / below, dict(files))
         git(folder, "add", *(below + path for path in files))
-        when = f"{FIRST + number * BETWEEN} +0000"
+        when = f"{FIRST + number * 86_400} +0000"
         git(folder, "commit", "-q", "-m", "day", GIT_AUTHOR_DATE=when, GIT_COMMITTER_DATE=when)
         hashes.append(git(folder, "rev-parse", "HEAD"))
         before = files

@@ -150,25 +150,18 @@ def commands(bench: Bench) -> Iterator[Figure]:
 def servers(bench: Bench) -> Iterator[Figure]:
     """Measure `spellbook mcp` from start to its first answers, against a minimal server of the MCP SDK."""
     ours = [*bench.spellbook, "mcp"]
-    calls: dict[str, dict[str, Any]] = {
-        "find": {"keywords": ["invoice"]},
-        "memorize": {"query": "when was the invoice delivered?"},
-    }
-    spawned: dict[str, list[float]] = {"bare": [], "ours": []}
-    first: dict[str, list[float]] = {tool: [] for tool in calls}
-    for number in range(-1, _SPAWNS):
+    calls = {"find": {"keywords": ["invoice"]}, "memorize": {"query": "when was the invoice delivered?"}}
+    taken: dict[str, list[float]] = {"bare": [], "ours": [], "find": [], "memorize": []}
+    for _ in range(_SPAWNS + 1):
         with Timed(_BARE, bench.variables) as bare:
-            started = {"bare": [bare.seconds], "ours": []}
+            taken["bare"].append(bare.seconds)
         for tool, given in calls.items():
             with Timed(ours, bench.variables) as server:
-                started["ours"].append(server.seconds)
-                answered = seconds(lambda server=server, tool=tool, given=given: server.done(tool, **given))
-            if number >= 0:  # the first round warms the disk cache
-                first[tool].append(answered)
-        if number >= 0:
-            for name, times in started.items():
-                spawned[name] += times
-    took = {name: statistics.median(times) for name, times in (spawned | first).items()}
+                taken["ours"].append(server.seconds)
+                called = seconds(lambda server=server, tool=tool, given=given: server.done(tool, **given))
+                taken[tool].append(called)
+    # The first round warms the disk cache.
+    took = {name: statistics.median(times[len(times) // (_SPAWNS + 1) :]) for name, times in taken.items()}
     ratio = Ratio(took["ours"] / took["bare"], "a minimal SDK server", most=1.25)
     yield Figure("`spellbook mcp`, start to `initialize` answered", took["ours"], ratio=ratio)
     yield Figure("first `find` call", took["find"], most=0.2)

@@ -31,7 +31,6 @@ from spellbook.vault.journal import FILE
 from tests.commands import spellbook_in as spellbook
 from tests.helpers import held, opened, rows
 
-unix = pytest.mark.skipif(sys.platform == "win32", reason="there are no FIFOs")
 YEAR_NS = 365 * 86_400 * 10**9
 
 HEADERS = {
@@ -110,7 +109,7 @@ def test_a_note_that_cannot_be_stored_stops_no_other(vault, write_note, monkeypa
 # -- files that are no regular files
 
 
-@unix
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no FIFOs")
 def test_files_that_are_no_regular_files_are_named_and_not_read(book, vault, write_note, tmp_path):
     """
     FIFOs, devices and links to them are named and block no scan; in the place of settings a huge file neither. FILE must be a

@@ -96,18 +96,14 @@ class Stage:
         """A person at a terminal."""
         text, source = self.sentence(), self.vault.parent / "source"
         grow(source, {path: f"# Imported\n\n{text}\n".encode() for path in ("b/imported.md", self.path())})
-        args, keeps = random.choice(
-            [
-                (["scribe", "-", "--topic", "cli", "-k", "a", "-k", "b", "-k", "c", "--force"], True),
-                (["import", str(source), "--on-conflict", random.choice(["overwrite", "rename"])], True),
-                (["find", "sentence1x", "--json"], False),
-                (["reindex", "--quiet"], False),
-                (["undo"], False),
-                (["snapshot"], False),
-                (["snapshot", "restore", "latest"], False),
-            ]
+        commands = (
+            ["scribe", "-", "--topic", "cli", "-k", "a", "-k", "b", "-k", "c", "--force"],
+            ["import", str(source), "--on-conflict", random.choice(["overwrite", "rename"])],
+            *(["find", "sentence1x", "--json"], ["reindex", "--quiet"], ["undo"]),
+            *(["snapshot"], ["snapshot", "restore", "latest"]),
         )
-        if self.command(*args, stdin=text) and keeps:
+        args = random.choice(commands)
+        if self.command(*args, stdin=text) and args[0] in {"scribe", "import"}:
             self.said.append(text)
 
     def edits(self) -> None:

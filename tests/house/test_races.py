@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,7 @@ import pytest
 from spellbook.library.book import Spellbook
 from spellbook.system import disk, renames
 from spellbook.system.errors import Conflict, MemoryNotFound, StorageError
-from spellbook.system.sqlite import Database
 from spellbook.vault.folder import digest
-from spellbook.vault.journal import Change, Journal
 from spellbook.vault.trash import Trash
 from spellbook.vault.vault import Vault
 from tests.editor import MANNERS
@@ -160,31 +157,6 @@ def test_what_is_not_deleted_is_back(
     with pytest.raises((StorageError, KeyboardInterrupt)), notes.change("merge"):
         notes.remove("a.md", digest(b"text"), hard=True)
     assert contents(vault) == {"a.md": b"text"}
-
-
-def test_a_note_to_the_journal_that_failed_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failed write to the journal leaves nothing in it, and the next entry is complete."""
-    journal = Journal(tmp_path)
-    transaction = Database.transaction
-
-    @contextlib.contextmanager
-    def full(self: Database) -> Iterator[Any]:
-        with transaction(self) as connection:
-            yield connection
-            raise StorageError("the disk is full")
-
-    with journal.entry("first"):
-        monkeypatch.setattr(Database, "transaction", full)
-        with pytest.raises(StorageError):
-            journal.note([Change("a.md", None, b"lost")])
-        monkeypatch.undo()
-        journal.note([Change("b.md", None, b"kept")])
-    with journal.entry("second"):
-        journal.note([Change("c.md", None, b"other")])
-    assert [(entry.verb, [each.path for each in entry.traces]) for entry in journal.entries()] == [
-        ("second", ["c.md"]),
-        ("first", ["b.md"]),
-    ]
 
 
 # -- notes that vanish meanwhile

@@ -31,7 +31,6 @@ OTHERS = {
 }
 """Options that are called as an argument and are none: labels, a flag about FILE, whose notes are seen, a client's."""
 
-
 CALLED = {
     **{"get_index": "contents", "get_topic": "topic", "scribe_chunk": "scribe_all", "scribe_validate": "validate"},
     **{"import": "import_", "unpin": "pin", "rebuild_index": "reindex"},
