@@ -71,12 +71,7 @@ class Figure:
 
 
 def told(value: float, unit: str) -> str:
-    """
-    Return a value with its unit.
-
-    >>> told(0.0123, "s"), told(12.34, "s"), told(1234.5, "MB"), told(0.31, "%")
-    ('12 ms', '12 s', '1,234 MB', '0.31 %')
-    """
+    """Return a value with its unit: `12 ms`, `12 s`, `1,234 MB`, `0.31 %`."""
     if unit == "s" and value < 1:
         value, unit = value * 1000, "ms"
     digits = 2 if value < 1 else 1 if value < 10 and value % 1 else 0

@@ -92,7 +92,7 @@ def test_a_note_that_cannot_be_stored_stops_no_other(vault, write_note, monkeypa
         write_note("1.md", "Mended.\n")
         assert [fault.path for fault in sync.run(index).failed] == ["3.md"]
         assert index.catalog.verify() == []
-        write_note("3.md", "text " * 50_000)
+        write_note("large.md", "text " * 50_000)
         [[pages]] = rows(index.catalog, "PRAGMA page_count")
         connection = Database.connection
 
@@ -104,6 +104,7 @@ def test_a_note_that_cannot_be_stored_stops_no_other(vault, write_note, monkeypa
         monkeypatch.setattr(Database, "connection", limited)
         with pytest.raises(StorageError, match="full"):
             sync.run(index)
+        assert {fault.path for fault in index.catalog.notes.faults()} == {"3.md"}
 
 
 # -- files that are no regular files

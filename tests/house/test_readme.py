@@ -38,8 +38,6 @@ LEFT_OUT = (
 )
 """What a line of an example holds that is not run: it would install or download something, or has a test of its own."""
 
-SEARCHING = README.parent / "docs" / "how-search-finds.md"
-
 
 def name_of(page: Path) -> str:
     """The name of a page in the tests' ids: `clients`, `ko/clients`."""
@@ -297,7 +295,7 @@ def test_the_answer_is_a_real_one(
 
 @pytest.mark.model
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [README, SEARCHING, KOREAN], ids=name_of)
+@pytest.mark.parametrize("page", [README, README.parent / "docs/how-search-finds.md", KOREAN], ids=name_of)
 def test_every_search_of_the_first_steps_finds_something(
     page: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
