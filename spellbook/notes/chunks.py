@@ -44,7 +44,6 @@ from spellbook.notes.splitter import (
     line_costs,
     prose,
 )
-from spellbook.text.encoded import without
 from spellbook.text.terms import token_weight
 from spellbook.text.unicode import composed, slug
 
@@ -115,7 +114,7 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
         )
         for number, (part, previous, heading, label) in enumerate(placed, 1):
             start, end, lead, tail, _ = part
-            text = without(note.text, note.data, start, end)
+            text = _without_data(note.text, note.data, start, end)
             first = note.body_line + bisect_right(offsets, start) - 1
             written = text.strip()
             begun = text.index(written)
@@ -132,6 +131,16 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
             chunk = Chunk(name, len(chunks), heading, line, end_line, start, end, text, before, lead, tail)
             chunks.append(chunk)
     return tuple(chunks)
+
+
+def _without_data(text: str, spans: Sequence[tuple[int, int]], start: int, end: int) -> str:
+    """Return `text[start:end]` with an ellipsis and the line ends of each span of data in its place."""
+    parts, at = [], start
+    for first, last in spans[max(0, bisect_left(spans, (start, start)) - 1) : bisect_left(spans, (end, end))]:
+        if first < end and last > start:
+            parts += [text[at : max(at, first)], "…", "\n" * text.count("\n", max(first, start), min(last, end))]
+            at = min(last, end)
+    return "".join(parts) + text[at:end]
 
 
 def begins_with(text: str, title: str) -> bool:

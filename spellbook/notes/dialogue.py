@@ -1,5 +1,5 @@
 """
-Detect the turns of a conversation in a note, and the date of a dated note. Pure.
+Detect the turns of a conversation in a note, a person's words in a session, and the date of a dated note. Pure.
 
 Exports and pasted chats mark a turn by a heading (`## User`), a label (`Claude:`, `**나:**`), a callout, or a name with
 a time. Other labels (`Note:`, `Example:`) do not count: unless the frontmatter says that it is a conversation, known
@@ -46,6 +46,9 @@ _LINES = tuple(
         rf"> ?\[!{_NAME}\]",
     )
 )
+_SECTION = re.compile(r"^## (?=\d\d:\d\d)", re.M)
+_WORDS = re.compile(r"^\*\*You:\*\*(.*?)(?=^\*\*[^*\n]+:\*\*|\Z)", re.M | re.S)
+"""A person's words in a section of a captured session, one an exchange."""
 _CLOCK = re.compile(r"\d{1,2}:\d\d")
 
 
@@ -93,6 +96,12 @@ def date_of(note: Note) -> str:
 def is_conversation(meta: Mapping[str, object]) -> bool:
     """Say whether a note's frontmatter calls it a conversation."""
     return not _kinds(meta).isdisjoint(_CONVERSATIONS)
+
+
+def words(text: str) -> str:
+    """Return the person's words in the last exchange of a captured session's text, "" if it has none."""
+    found = _WORDS.search(_SECTION.split(text)[-1])
+    return re.sub(r"(?m)^> ?", "", found[1].strip()) if found else ""
 
 
 def _kinds(meta: Mapping[str, object]) -> set[str]:

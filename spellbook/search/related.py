@@ -16,8 +16,7 @@ from spellbook.index.catalog.links import LABELS, Linked, Links
 from spellbook.index.catalog.schema import LinkRow, ListedNote, StoredChunk
 from spellbook.index.filters import HELD, NO_GUIDES, Condition, as_of_moment, fold, validity
 from spellbook.index.opened import Index
-from spellbook.notes import sessions
-from spellbook.notes.dialogue import is_conversation
+from spellbook.notes import dialogue
 from spellbook.notes.links import Files, Reached, key
 from spellbook.system.errors import MemoryNotFound
 from spellbook.text.quoting import exact, shortened
@@ -104,14 +103,14 @@ def around(index: Index, path: str) -> Around:
 
 def neighbours(catalog: Catalog, chunk: StoredChunk, hits: Collection[int]) -> dict[str, dict[str, str]]:
     """Return the exchanges `before` and `after` a chunk of a conversation or session that are no `hits`: id, line."""
-    if not (privacy.is_session(chunk.meta) or is_conversation(chunk.meta)):
+    if not (privacy.is_session(chunk.meta) or dialogue.is_conversation(chunk.meta)):
         return {}
     near, own = catalog.at(chunk.path, chunk.ordinal - _BESIDE, chunk.ordinal + _BESIDE), chunk.suffix.partition("~")[0]
     # An exchange is a section, named by its first part; in a note of one section it is a part.
     named = [one for one in near if "~" not in one.suffix and one.suffix != own] or near
     sides = [("before", one) for one in named if one.ordinal < chunk.ordinal][-1:]
     sides += [("after", one) for one in named if one.ordinal > chunk.ordinal][:1]
-    texts = {one.id: (sessions.words(one.text) or one.text).lstrip("# ").split() for _, one in sides}
+    texts = {one.id: (dialogue.words(one.text) or one.text).lstrip("# ").split() for _, one in sides}
     lines = {id: shortened(" ".join(words), _LETTERS) for id, words in texts.items()}
     return {side: {"id": one.id, "line": lines[one.id]} for side, one in sides if one.number not in hits}
 
