@@ -246,7 +246,7 @@ def test_an_answer_in_another_language_need_not_hold_the_words(book, write_note,
     write_note("a.md", f"# {title}\n\n{text}")
     book.reindex()
     [chunk] = book.index.catalog.at("a.md")
-    foreign = candidates.TextScripts.of(asked).foreign(chunk, candidates.ChunkScripts(chunk), 0.0)
+    foreign = candidates.Writing(asked).foreign(candidates.Writing(chunk.text, f"{chunk.title} {chunk.heading}"), 0.0)
     assert (foreign > 0) is is_other
 
 
