@@ -11,7 +11,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from spellbook.notes.splitter import sentences
 from spellbook.text.quoting import shortened
@@ -44,8 +44,7 @@ _MOST_TITLE = 120
 """Letters of a title that is made of a text's first sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """The content of a decision's note: the decision, why, and its outcomes, one line each, oldest first."""
 
     decision: str

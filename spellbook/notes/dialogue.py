@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from spellbook.notes.note import Note
 
@@ -52,16 +52,14 @@ _WORDS = re.compile(r"^\*\*You:\*\*(.*?)(?=^\*\*[^*\n]+:\*\*|\Z)", re.M | re.S)
 _CLOCK = re.compile(r"\d{1,2}:\d\d")
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """One turn of a speaker: lines of the body, 0-based, end exclusive."""
 
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
+class _Mark(NamedTuple):
     """A line that may begin a turn; `level` is its heading's, 0 if it is none."""
 
     line: int

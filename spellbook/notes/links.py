@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate, pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
 
 from spellbook.notes import daily
@@ -92,8 +92,7 @@ class By(IntEnum):
     """By a former path: relations alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
+class Reached(NamedTuple):
     """The file that a link leads to, and how its target was resolved."""
 
     path: str

@@ -209,7 +209,9 @@ def _compare(index: Index, pieces: Sequence[ComparedChunk], progress: Progress |
         if groups.root(i) == groups.root(j):
             continue
         if a.words == b.words and a.numbers != b.numbers:
-            if not _is_series(a, b):
+            # Both have numbers of their own, which distinguish things such as days or servers.
+            is_series = a.subject != b.subject and diff.masked(a.subject)[0] == diff.masked(b.subject)[0]
+            if not is_series:
                 doubt(i, j)
         elif _contradiction(index.catalog, a, b):
             doubt(i, j)
@@ -228,11 +230,6 @@ def _compare(index: Index, pieces: Sequence[ComparedChunk], progress: Progress |
     alike.sort(key=lambda group: (-group.score, group.chunks[0].path, group.chunks[0].line))
     contrary.sort(key=lambda pair: [(place.path, place.line) for place in pair.chunks])
     return Repeated(tuple(alike), tuple(contrary))
-
-
-def _is_series(a: ComparedChunk, b: ComparedChunk) -> bool:
-    """Return whether both have numbers of their own, which distinguish things such as days or servers."""
-    return a.subject != b.subject and diff.masked(a.subject)[0] == diff.masked(b.subject)[0]
 
 
 def _contradiction(catalog: Catalog, a: ComparedChunk, b: ComparedChunk) -> tuple[tuple[str, str], ...]:

@@ -28,7 +28,9 @@ class Recent:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the list as the command line's JSON shows it."""
-        return {"notes": [_as_dict(chunk) for chunk in self.notes], "total": self.total}
+        ids = ({"id": chunk.note, "chunk_id": chunk.id, "when": date_of(chunk)} for chunk in self.notes)
+        own = ({name: getattr(chunk, name) for name in (*_SHOWN, "hash")} for chunk in self.notes)
+        return {"notes": [{**id, **shown} for id, shown in zip(ids, own, strict=True)], "total": self.total}
 
 
 def recent(index: Index, limit: int, offset: int = 0, filter: Filter | None = None) -> Recent:
@@ -83,8 +85,3 @@ def date_of(chunk: StoredChunk) -> str:
         return dt.datetime.fromtimestamp(chunk.when).astimezone().isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):  # the system knows no local time for that year
         return day_of(chunk.mtime_ns)
-
-
-def _as_dict(chunk: StoredChunk) -> dict[str, Any]:
-    ids = {"id": chunk.note, "chunk_id": chunk.id, "when": date_of(chunk)}
-    return {**ids, **{name: getattr(chunk, name) for name in _SHOWN}, "hash": chunk.hash}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spellbook.index import filters, privacy
@@ -103,19 +102,18 @@ def why(hit: Hit, translate: Callable[[str], str] = str) -> str:
         asked = "by a question that it answers" if nearness >= weights.SAME_QUESTION else "near a question of this note"
         phrases.append({"title": "by its title", "question": asked}.get(best, "by meaning"))
     if named:
-        spelt = partial(_as_spelt, text=f"{titles(hit)} {hit.chunk.text}")
+        text = f"{titles(hit)} {hit.chunk.text}"
+
+        def spelt(word: str) -> str:  # a word of a table as the text has it, as `Redis` for `redis`
+            at = text.lower().find(word)
+            return text[at : at + len(word)] if at >= 0 else word
+
         listed = [" = ".join((name, *map(spelt, others))) for name, *others in named[:_MOST_WORDS]]
         phrases.append(f"words: {flat(', '.join(listed))}{', …' if len(named) > _MOST_WORDS else ''}")
     elif by_words.get("note", 0.0) >= _LEAST_SHARE:
         phrases.append("words elsewhere in its note")
     phrases += [flat(one["reason"]) for one in hit.why.get("adjustments", ()) if one["share"] >= _LEAST_SHARE]
     return "; ".join(map(translate, phrases or ["by words" if words else "by meaning"]))
-
-
-def _as_spelt(word: str, text: str) -> str:
-    """Return a word of a table as a text has it, as `Redis` for `redis`."""
-    at = text.lower().find(word)
-    return text[at : at + len(word)] if at >= 0 else word
 
 
 def _leg(hit: Hit, name: str) -> tuple[float, Mapping[str, float]]:

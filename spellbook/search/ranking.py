@@ -207,7 +207,9 @@ def supersede(
     for path in reversed(above):
         for by in above[path] if path in best else ():
             old, new = best[path], best[by]
-            if _is_other_work(old, new):
+            # Of two checkpoints one may be about other work: one in 30 supersedes one that is.
+            are_checkpoints = {old.chunk.category, new.chunk.category} == {CHECKPOINT}
+            if are_checkpoints and new.score < weights.OTHER_WORK * old.score:
                 others.add(path)
             else:
                 new.replaces |= {path}
@@ -225,12 +227,6 @@ def supersede(
             less = min(0.0, min(bound, least) - candidate.score)
             candidate.add(f"superseded by {known.by[0]}" if known.by else "superseded", less)
     return sorted(candidates, key=lambda candidate: candidate.order)
-
-
-def _is_other_work(old: Candidate, new: Candidate) -> bool:
-    """Return whether two checkpoints are about other work: one in 30 supersedes one that is."""
-    categories = {old.chunk.category, new.chunk.category}
-    return categories == {CHECKPOINT} and new.score < weights.OTHER_WORK * old.score
 
 
 def among(candidates: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from typing import NamedTuple
 
 from spellbook.index import lookup, privacy
 from spellbook.index.catalog.catalog import Catalog
@@ -70,8 +71,7 @@ class Related:
     untrusted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Superseded:
+class Superseded(NamedTuple):
     """
     The paths of the notes that supersede a note.
 

@@ -261,16 +261,12 @@ def token_weight(text: str) -> float:
 
 def _change_runs(text: str, change: Callable[[str], str]) -> str:
     """Return `text` in one spelling, with `change` applied to each of its runs and each emoji."""
-    pieces = _RUN.split(_unify_spelling(text))
+    usual = text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
+    usual = _ODD.sub(_usual_spelling, usual) if _ANY_ODD.search(usual) else usual
+    pieces = _RUN.split(_ARTICLE.sub("", usual) if "\u0644" in usual else usual)
     pieces[1::2] = map(change, pieces[1::2])
     changed = "".join(pieces)
     return _OTHER_RUN.sub(lambda run: change(run[0]), changed) if _ANY_OTHER.search(changed) else changed
-
-
-def _unify_spelling(text: str) -> str:
-    usual = text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
-    usual = _ODD.sub(_usual_spelling, usual) if _ANY_ODD.search(usual) else usual
-    return _ARTICLE.sub("", usual) if "\u0644" in usual else usual
 
 
 def _usual_spelling(odd: re.Match[str]) -> str:

