@@ -61,6 +61,12 @@ KEYS = {
 }
 """Keys that are read whatever their case, and stand in small letters in a note's values."""
 
+SUPERSEDES = "supersedes"
+RELATIONS = (SUPERSEDES, "derived_from", "contradicts")
+"""Keys of frontmatter that name other notes. The newer note names the older one, never the reverse."""
+
+_WIKILINK = re.compile(r"!?\[\[([^\[\]#|]++)[^\[\]]*+\]\]")
+
 _Lines = list[tuple[str, int]]  # a message or a finding, and its 0-based line in the header
 
 
@@ -267,6 +273,12 @@ def _dumper(style: str | None) -> type[yaml.SafeDumper]:
     Dumper.add_implicit_resolver(f"{_TAG}float", number, "-+.0123456789")
     Dumper.add_representer(str, Dumper.represent_text)
     return Dumper
+
+
+def label_of(text: str) -> str:
+    """Return the name of the note that a text leads to if it is one wikilink and nothing else, or the text."""
+    match = _WIKILINK.fullmatch(text.strip()) if "[[" in text else None
+    return (match[1].strip().rstrip("\\/").rpartition("/")[2].removesuffix(".md") if match else "") or text
 
 
 def line_at(text: str, at: int) -> int:

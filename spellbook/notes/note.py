@@ -16,15 +16,13 @@ from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 from spellbook.notes import daily, dates
-from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, line_at, load
-from spellbook.notes.inline import marks, runs
-from spellbook.notes.markdown import CODE, REST
+from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, label_of, line_at, load
+from spellbook.notes.markdown import CODE, REST, marks, runs
 from spellbook.notes.markdown import Block as Block
 from spellbook.notes.markdown import blocks as blocks
 from spellbook.notes.markdown import heading_text as heading_text
 from spellbook.notes.markdown import height as height
 from spellbook.notes.markdown import lines as lines
-from spellbook.notes.relations import label_of
 from spellbook.system.errors import UnreadableNote
 from spellbook.system.lazy import charset_normalizer
 from spellbook.text.unicode import composed

@@ -9,10 +9,9 @@ from itertools import accumulate, islice
 from typing import Any
 
 from spellbook.notes.dates import VALID
-from spellbook.notes.frontmatter import LABELS, load_value
+from spellbook.notes.frontmatter import LABELS, RELATIONS, load_value
 from spellbook.notes.markdown import literals
 from spellbook.notes.note import Note, lines, replaced
-from spellbook.notes.relations import RELATIONS
 from spellbook.text.unicode import folded
 
 _GUARDED = "id,importance,merged,privacy_scope,trust,pinned,guide,outcome,superseded_by"
