@@ -80,20 +80,13 @@ class Link:
 class By(IntEnum):
     """The way in which a target was resolved."""
 
-    RELATIVE = 1
-    """From the folder of the note."""
-    ROOT = 2
-    """From the vault, with a slash in front."""
-    PATH = 3
-    """From the vault."""
-    NAME = 4
-    """By the name of the file, or the end of its path."""
-    ALIAS = 5
-    """By another name that a note has."""
-    ID = 6
-    """By its id: relations alone."""
-    MOVED = 7
-    """By a former path: relations alone."""
+    RELATIVE = 1  # from the folder of the note
+    ROOT = 2  # from the vault, with a slash in front
+    PATH = 3  # from the vault
+    NAME = 4  # by the name of the file, or the end of its path
+    ALIAS = 5  # by another name that a note has
+    ID = 6  # by its id: relations alone
+    MOVED = 7  # by a former path: relations alone
 
 
 class Reached(NamedTuple):

@@ -140,7 +140,10 @@ def head(hit: Hit, *, explain: bool = False) -> str:
     """Return the lines above a hit's text; with `explain` also the hash of the text and the arithmetic of the score."""
     linked = f"linked from {counted(hit.backlinks, 'note')}" if hit.backlinks else ""
     updated = f"updated {flat(hit.updated[:10])}" if hit.updated else ""
-    facts = ", ".join(filter(None, (filed_of(hit), *byline(hit), updated, linked)))
+    about = hit.chunk.meta if hit.category == "article" else {}
+    written = [(word, str(about.get(key) or "")) for word, key in (("by ", "author"), ("", "published"))]
+    byline = (f"{word}{stated(label, is_outside(hit))}" for word, label in written if label)
+    facts = ", ".join(filter(None, (filed_of(hit), *byline, updated, linked)))
     at = f"{exact(hit.path)}:{hit.line}" + (f" ({facts})" if facts else "")
     id = f"id: {exact(hit.id)}" + (f" hash: {hit.hash}" if explain else "")
     score = score_line(hit) if explain else ""
@@ -163,14 +166,6 @@ def filed_of(at: Hit | StoredChunk) -> str:
 def category_of(category: str, is_foreign: bool) -> str:
     """Return a category as part of one line; one of several words from outside is quoted."""
     return stated(category, is_foreign and " " in category)
-
-
-def byline(hit: Hit) -> list[str]:
-    """Return who wrote an article, and when it was published."""
-    if hit.category != "article":
-        return []
-    labels = [(word, str(hit.chunk.meta.get(key) or "")) for word, key in (("by ", "author"), ("", "published"))]
-    return [f"{word}{stated(label, is_outside(hit))}" for word, label in labels if label]
 
 
 def standing(hit: Hit) -> list[str]:

@@ -217,17 +217,16 @@ Adjacent = tuple[ListedNote | None, ListedNote | None]
 
 def adjacent(index: Index, path: str) -> Adjacent:
     """Return the notes before and after the one at `path` in its folder, by name."""
-    listed = sorted(index.catalog.list_notes(index.visible, path[: path.rfind("/") + 1]), key=_by_name)
+
+    def by_name(note: ListedNote) -> list[str | int]:  # without case, and numbers as numbers: 2 stands before 10
+        return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", key(note.path))]
+
+    listed = sorted(index.catalog.list_notes(index.visible, path[: path.rfind("/") + 1]), key=by_name)
     at = next((place for place, note in enumerate(listed) if note.path == path), len(listed))
     before, after = listed[at - 1 : at], listed[at + 1 : at + 2]
     strangers = _strangers(index, [note.path for note in (*before, *after)])
     marked = [[note._replace(untrusted=note.path in strangers) for note in some] for some in (before, after)]
     return next(iter(marked[0]), None), next(iter(marked[1]), None)
-
-
-def _by_name(note: ListedNote) -> list[str | int]:
-    """Return a key that sorts names without case, and numbers in them as numbers: 2 stands before 10."""
-    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", key(note.path))]
 
 
 def vault_graph(index: Index, most: int) -> VaultGraph:
