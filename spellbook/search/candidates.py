@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk, inflated
 from spellbook.index.filters import NO_GUIDES, Condition
@@ -17,10 +17,12 @@ from spellbook.models.base import Bytes, Scale, Vectors, question_scale, score, 
 from spellbook.search import synonyms, weights
 from spellbook.search.question import Question
 from spellbook.search.scores import NOTHING, Candidate, Leg, Match, OfNote, joined
-from spellbook.search.when import When
 from spellbook.search.words import Query, QueryWord, Words, parse, phrases
 from spellbook.system.lazy import np
 from spellbook.text import languages, terms
+
+if TYPE_CHECKING:
+    from spellbook.search.when import When
 
 _SAMPLED = 800
 """Letters of a chunk from which its scripts are detected. By hand, for speed."""
