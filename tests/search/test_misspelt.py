@@ -36,9 +36,7 @@ SAID = {
     "No note has category desicion; did you mean decision?": {"category!": "desicion"},
     "No note has category 결졍; did you mean 결정?": {"category": ["decision", "결졍"]},
     "No note has topic infra; did you mean infrastructure?": {"topic": "infra"},
-    "No note has tags obs; did you mean ops?": {"tags": "#obs"},
     "No note has tags harbor; did you mean harbour or harbour/quay?": {"tags": "harbor"},
-    "No note has kind memori; did you mean memory?": {"kind": "memori"},
     "No note has language fr.": {"language": "fr"},
     "No note has path opps/*.": {"path": "opps/*"},
 }
