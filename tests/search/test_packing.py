@@ -69,16 +69,14 @@ def test_an_excerpt_without_a_word_of_the_question_is_the_beginning():
     assert shown.splitlines() == ["1: The first sentence stands here.", "…"]
 
 
-@pytest.mark.parametrize("most", range(50, 120))
-def test_the_closest_notes_are_named_in_the_smallest_budget(most):
-    """Where there is room for a name but for no letter of the text, the passage is empty."""
-    text = "The crane lifts the copper."
-    for near in packing.passages([hit(text)] * 3, most, words("crane")):
-        assert near.text == "" or near.text.startswith(("1: ", "…"))
-
-
 def test_what_an_excerpt_shows_of_a_line_is_as_it_is_written():
-    """A sentence that is too long is cut between its words, or within a long word, and the parts are joined as before."""
+    """
+    A sentence that is too long is cut between its words, or within a long word, and the parts are joined as before.
+    Where there is room for a name but for no letter of the text, the passage is empty.
+    """
+    for most in range(50, 120):
+        for near in packing.passages([hit("The crane lifts the copper.")] * 3, most, words("crane")):
+            assert near.text == "" or near.text.startswith(("1: ", "…"))
     line = (
         f"See https://example.org/{'x' * 120} and, 정한 것은   이것이다, the crane: 노트를 고쳐 쓰거나 지우지 않는다."
     )

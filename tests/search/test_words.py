@@ -223,28 +223,24 @@ def test_a_word_finds_what_its_synonyms_find(index, asked, path, said):
         assert "synonyms" not in leg
 
 
-def test_a_synonym_counts_less_than_the_word_itself(index):
-    """Where the vault has both, the word comes first; where it has the synonym only, that is worth the same share."""
+def test_what_a_synonym_is_worth(index, vault):
+    """
+    Where the vault has both, the word comes first; where it has the synonym only, that is worth the same share. A word
+    that is everywhere does not rise to the weight of the rare one that was asked for. `레디스 redis` is not asked for by
+    two more synonyms, and quotes ask for what they hold.
+    """
     found = by_words(index, "deploy")
     assert found["ship.md"].keyword.score < found["both.md"].keyword.score
     assert 0 < by_words(index, "레디스")["cache.md"].keyword.score <= weights.SYNONYM
-
-
-def test_a_common_synonym_is_worth_no_more_than_itself(index, write_note, vault):
-    """A word that is everywhere does not rise to the weight of the rare one that was asked for."""
+    table = synonyms.of(index.config.vault)
+    assert all(term.same == () for term in words.parse("레디스 redis", table).terms)
+    assert by_words(index, '"레디스"') == {}
+    assert Searcher(index).ask(Question("레디스", "keyword", ("레디스",))).hits == ()
     own(vault, "- [giraffe, number]\n")
     found = by_words(index, "giraffe sessions")
     others = [each.keyword.score for path, each in found.items() if path.startswith("other")]
     assert max(others, default=0.0) < found["cache.md"].keyword.score / 10
     assert found["giraffe.md"].keyword.score > 0.3
-
-
-def test_words_that_the_question_names_itself_are_asked_for_once(index):
-    """`레디스 redis` is not asked for by two more synonyms, and quotes ask for what they hold."""
-    table = synonyms.of(index.config.vault)
-    assert all(term.same == () for term in words.parse("레디스 redis", table).terms)
-    assert by_words(index, '"레디스"') == {}
-    assert Searcher(index).ask(Question("레디스", "keyword", ("레디스",))).hits == ()
 
 
 def test_a_vault_adds_its_own_rows_and_changes_are_read(index, vault):
@@ -262,14 +258,11 @@ def test_a_vault_adds_its_own_rows_and_changes_are_read(index, vault):
 
 WRONG = {
     "[alone]": "two words",
-    "word": "list of rows",
     "redis: 레디스": "list of rows",
     "[[c, [d, e]], [f]]": "list of rows",
     "&x [*x, c]": "alias",
-    "[a, '?!']": "not a word",
     f"[a, {'b' * 61}]": "not a word",
     f"{[f'w{n}' for n in range(13)]}": "at most 12",
-    "[a, b\n- c": "not YAML",
     "[a\x07, b]": "not YAML",
     "[x]\n" + "- [x]\n" * 100: "two words",
     "[" * 90_000: "list of rows|nesting depth",
@@ -278,16 +271,15 @@ WRONG = {
 
 @pytest.mark.parametrize("row", WRONG, ids=lambda row: row[:12])
 def test_faults_have_a_line_and_are_not_fatal(vault, row):
-    """What makes no sense is told with its line; the sound row before it holds, and the number told is bounded."""
+    """
+    What makes no sense is told with its line; the sound row before it holds, and the number told is bounded. Of a file
+    that is too large, not text, or a folder, the shipped rows hold, and `doctor` says what is wrong.
+    """
     own(vault, f"- [a1, b1]\n- {row}\n")
     told = synonyms.faults(vault)
     assert (told[0].line, 1 <= len(told) <= 21) == (0 if "\x07" in row else 2, True)
     assert any(each in told[0].reason for each in WRONG[row].split("|"))
     assert ("b1" in synonyms.of(vault).get("a1", ())) is ("\x07" not in row)
-
-
-def test_a_file_that_cannot_be_read_is_a_fault(vault):
-    """Too large, not text, a folder: the shipped rows hold, and `doctor` says what is wrong."""
     place = own(vault, "- [a1, b1]\n" * 30_000)
     assert "0.2 MB" in synonyms.faults(vault)[0].reason
     place.write_bytes(b"- [\xff, b]\n")
