@@ -124,10 +124,13 @@ def _math(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """Parse a formula from a line that begins with `$$` to one that ends so, else to the end, as Obsidian does."""
     if not state.src.startswith("$$", state.bMarks[start] + state.tShift[start]) or state.is_code_block(start):
         return False
-    if "$" in _line(state, start).lstrip("$") or (silent and _is_open(state, start)):
+    if "$" in _line(state, start).lstrip("$"):
         return False
-    if silent:
-        return True
+    if silent:  # whether no formula is open at the end of the paragraph before
+        first = start
+        while first > max(0, start - _MOST_OPEN) and not state.isEmpty(first - 1):
+            first -= 1
+        return state.src.count("$$", state.bMarks[first], state.bMarks[start]) % 2 == 0
     stop, line = start + 1, ""
     while stop < end and not _CLOSES(line) and (state.isEmpty(stop) or state.sCount[stop] >= state.blkIndent):
         line = _line(state, stop)
@@ -139,14 +142,6 @@ def _math(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 def _line(state: StateBlock, line: int) -> str:
     return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]]
-
-
-def _is_open(state: StateBlock, line: int) -> bool:
-    """Say whether a formula is open at the end of the paragraph before a line."""
-    first = line
-    while first > max(0, line - _MOST_OPEN) and not state.isEmpty(first - 1):
-        first -= 1
-    return state.src.count("$$", state.bMarks[first], state.bMarks[line]) % 2 == 1
 
 
 @cache

@@ -63,12 +63,9 @@ def reviews(index: Index, *, due: bool = False) -> list[StoredChunk]:
     """Return the first chunks of the notes with a review date (key `review`), the next first; or only of those due."""
     days = [day for day, _ in index.catalog.commonest("review", index.visible, _MOST_REVIEWS)]
     days = [day for day in days if not due or is_due(day)]
-    chunks: list[StoredChunk] = []
-    for offset in range(0, _MOST_REVIEWS, MOST_LISTED) if days else ():
-        listed = recent(index, MOST_LISTED, offset, {"review": days})
-        chunks += (chunk for chunk in listed.notes if chunk.meta.get("review"))
-        if offset + MOST_LISTED >= listed.total:
-            break
+    named = conditions({"review": days} if days else {})
+    notes, _ = index.catalog.newest((*named, *without_guides(named), *index.visible), _MOST_REVIEWS * bool(days), 0)
+    chunks = (chunk for chunk in notes if chunk.meta.get("review"))
     return sorted(chunks, key=lambda chunk: (str(chunk.meta["review"]), chunk.path))
 
 
