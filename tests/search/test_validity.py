@@ -11,6 +11,7 @@ from spellbook.index.filters import as_of_moment, bound, validity
 from spellbook.library import book as books
 from spellbook.library import limited
 from spellbook.library.book import Spellbook
+from spellbook.mcp import render
 from spellbook.search import presentation
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from tests.commands import spellbook_in
@@ -200,7 +201,10 @@ def test_of_a_range_each_note_has_its_share(book, write_note):
 
 
 def test_a_hidden_successor_tells_no_date(vault, write_note):
-    """Neither to a limited token, nor from a scope, nor under a filter by privacy: what it supersedes goes on."""
+    """
+    Neither to a limited token, nor from a scope, nor under a filter by privacy: what it supersedes goes on. From a scope
+    or under a filter by privacy, a successor out of sight counts, without its title, id and path.
+    """
     write_note("old.md", FACT.format("Redis"), created="2025-01-01", privacy_scope="team")
     write_note("new.md", FACT.format("MySQL"), valid_from="2025-06-10", supersedes="old", scope="acme")
     with books.open(vault, embedder="hash") as whole:
@@ -214,6 +218,10 @@ def test_a_hidden_successor_tells_no_date(vault, write_note):
         assert [each.path for each in whole.around("old").timeline] == ["old.md", "new.md"]
     with books.open(vault, embedder="hash", scope="home") as scoped:
         assert (found(scoped, as_of="2026-01"), scoped.around("old").timeline) == (["old"], ())
+        [hit] = scoped.find("orders").hits
+        assert (hit.why["superseded_by"], hit.why["adjustments"][-1]["reason"]) == ({}, "superseded")
+        assert "new" not in str(hit.as_dict())
+        assert "\n   superseded\n" in render.answer(scoped.find("orders"))
 
 
 # -- what is written
