@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -95,6 +97,20 @@ def test_an_excerpt_is_the_sentences_that_answer():
     assert (rows[0], rows[-1], estimate_tokens(shown) <= 60) == ("…", "…", True)
     assert excerpt("x" * 10_000, 1, 60, words("x")).endswith("…")
     assert excerpt(" \n", 1, 60, words("x")) == ""
+
+
+def test_a_part_is_shown_with_its_frame():
+    """A part of a table is shown with its header, a part of code with its fence, whole or as an excerpt."""
+    rows = "\n".join(f"| part{i} | the keeper number {i} reads the barometer |" for i in range(60))
+    for lead, tail in (("| name | task |\n| --- | --- |\n", ""), ("```python\n", "```\n")):
+        found = hit(rows)
+        framed = replace(found, chunk=found.chunk._replace(lead=lead, tail=tail), neighbours={})
+        for most in (300, 4_000):
+            [shown] = pack([framed], most, words("part41"))
+            assert shown.why["text"] == ("whole" if most == 4_000 else "excerpt")
+            assert (shown.text.startswith(lead), shown.text.endswith(tail.strip()), "part41" in shown.text) == (
+                True,
+            ) * 3
 
 
 @pytest.mark.parametrize(

@@ -359,21 +359,6 @@ def test_what_is_near_and_not_sure_is_shown_by_its_best_passage(index, monkeypat
     assert "closest" not in ask(index, "quantum chromodynamics lattice").as_dict()
 
 
-def test_a_part_of_a_table_is_shown_with_its_header_and_one_of_code_with_its_fence(vault, write_note):
-    """A part of a table is shown with its header, a part of code with its fence."""
-    rows = "\n".join(f"| part{i} | the lighthouse keeper number {i} reads the barometer |" for i in range(60))
-    code = "\n\n".join(f"def step{i}():\n    return lighthouse.signal({i}, 'barometer', retries=3)" for i in range(60))
-    write_note("table.md", f"# Parts\n\n| name | task |\n| --- | --- |\n{rows}\n")
-    write_note("code.md", f"# Code\n\n```python\n{code}\n```\n")
-    with opened(vault) as index:
-        sync.run(index)
-        [table] = ask(index, "part41", "keyword", keywords=("part41",), limit=1).hits
-        assert (table.text.splitlines()[0], "part41" in table.text) == ("| name | task |", True)
-        [piece] = ask(index, "step41", "keyword", keywords=("step41",), limit=1).hits
-        first, *lines, last = piece.text.splitlines()
-        assert (first, last, any("step41" in line for line in lines)) == ("```python", "```", True)
-
-
 # -- a reranker
 
 
