@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from spellbook.notes.chunks import Chunk, cut, slug
 from spellbook.notes.dialogue import turns
-from spellbook.notes.note import Note, blocks, lines, parse
+from spellbook.notes.note import Note, lines, parse
 from spellbook.text.terms import token_weight
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -124,13 +124,6 @@ def test_small_things_add_up(unit):
     assert len(weights) < 3 * token_weight(note.body) / 256 + 2
 
 
-def test_a_heading_goes_with_what_it_heads():
-    """A part never ends with a heading whose text is in the next part."""
-    text = "".join(f"### Part {i}\n\n#### Below\n\n{'word ' * (i * 7 % 190)}\n\n" for i in range(60))
-    for chunk in cut(parse("a.md", text.encode()))[:-1]:
-        assert not chunk.text.rstrip().splitlines()[-1].startswith("#")
-
-
 def test_the_text_is_never_pushed_out():
     """
     With the longest possible context before it, a chunk's whole text is within the 2,000 letters that are embedded.
@@ -144,41 +137,6 @@ def test_the_text_is_never_pushed_out():
     for chunk in chunks:
         assert " ".join(chunk.text.split()) in " ".join(chunk.embedded[:2000].split())
         assert token_weight(chunk.embedded) <= 510 or token_weight(chunk.text) > 256
-
-
-FENCES = [("```python\n", "```\n"), ("~~~~ js title=x\n", "~~~~\n"), ("````\n", "`````\n")]
-
-
-@pytest.mark.parametrize(("opening", "closing"), FENCES, ids=[opening.strip() for opening, _ in FENCES])
-def test_each_part_of_a_code_block_is_one(opening, closing):
-    """Each part of long code is valid code with its fence, and together the parts are all of it."""
-    code = "".join(f"def f{i}():\n    x = {i}\n\n    return x\n\n\n" for i in range(90))
-    chunks = cut(parse("a.md", f"## A\n\nBefore.\n\n{opening}{code}{closing}\nAfter.\n".encode()))
-    assert len(chunks) > 3
-    inside = []
-    for chunk in chunks:
-        shown = chunk.lead + chunk.text + chunk.tail
-        (block,) = [block for block in blocks(shown) if block.kind == "fence"]
-        source = lines(shown)
-        assert source[block.start] == opening
-        assert source[block.end - 1].rstrip() in {closing.rstrip(), opening.split()[0]}
-        inside += source[block.start + 1 : block.end - 1]
-        assert opening.strip() in chunk.embedded
-        assert chunk.text.startswith(("def ", "## A"))
-    assert "".join(inside) == code
-
-
-@pytest.mark.parametrize("prefix", ["", "> ", "   "], ids=["top", "quoted", "in a list"])
-def test_each_part_of_a_table_has_its_header(prefix):
-    """Each part of a long table reads as a table with its header."""
-    first = "1. " if prefix == "   " else prefix
-    rows = "".join(f"{prefix}| row {i} | {i * i} |\n" for i in range(120))
-    chunks = cut(parse("a.md", f"## A\n\n{first}| name  |   square |\n{prefix}|-------|---------:|\n{rows}".encode()))
-    assert len(chunks) > 3
-    for chunk in chunks[1:]:
-        assert chunk.lead == f"{prefix}| name | square |\n{prefix}|---|---:|\n"
-        assert any(block.kind == "table" or block.tables for block in blocks(chunk.lead + chunk.text))
-        assert "name | square" in chunk.embedded
 
 
 CLUSTERS = ["e\u0301", "👩\u200d👩\u200d👧", "🇰🇷", "👍🏽", "नि", "क्ष", "ที่", "각", "한", "⚙\ufe0f", "a", "漢", "น้ำ"]
@@ -229,8 +187,12 @@ def test_long_paragraphs_are_cut_at_sentences(paragraph, ends):
 
 def test_what_fits_stays_whole():
     """
-    A subsection that fits into a chunk is never divided; if it does not fit beside another, it starts its own chunk.
+    A subsection that fits into a chunk is never divided; if it does not fit beside another, it starts its own chunk. A
+    part never ends with a heading whose text is in the next part.
     """
+    text = "".join(f"### Part {i}\n\n#### Below\n\n{'word ' * (i * 7 % 190)}\n\n" for i in range(60))
+    for chunk in cut(parse("a.md", text.encode()))[:-1]:
+        assert not chunk.text.rstrip().splitlines()[-1].startswith("#")
     text = "## A\n\n" + "".join(
         f"### Part {i}\n\nFirst {'word ' * (40 + 37 * i % 60)}\n\n- a\n- b\n\nLast {i}.\n\n" for i in range(20)
     )
