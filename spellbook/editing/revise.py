@@ -17,9 +17,9 @@ from spellbook.index.catalog.schema import StoredChunk, hash_of
 from spellbook.index.filters import conditions, instant, validity
 from spellbook.index.lookup import named
 from spellbook.index.opened import Index
-from spellbook.notes import chunks, dates, relations
+from spellbook.notes import chunks, dates
 from spellbook.notes.chunks import Chunk
-from spellbook.notes.frontmatter import compose, load_value
+from spellbook.notes.frontmatter import SUPERSEDES, compose, load_value
 from spellbook.notes.note import Note, parse
 from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound
 from spellbook.text import credentials
@@ -95,7 +95,7 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
     """
     changes = _check_request(revision)
     with contextlib.suppress(MemoryNotFound, InvalidInput):  # what names no note, or one that is gone, stays as it is
-        changes |= replacing(meant(index, changes.get(relations.SUPERSEDES)))
+        changes |= replacing(meant(index, changes.get(SUPERSEDES)))
     for _ in range(_TRIES):
         [chunk, *_], is_note = named(index, id)
         data = index.vault.read(chunk.path)[0]

@@ -17,7 +17,7 @@ from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.opened import Index
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.models.base import score
-from spellbook.notes import relations
+from spellbook.notes import frontmatter
 from spellbook.notes.chunks import cut
 from spellbook.notes.decisions import CHECKPOINT, DECISION
 from spellbook.notes.note import Note, Stamp, parse
@@ -168,7 +168,7 @@ def scribe(index: Index, searcher: Searcher, chunks: Sequence[object], **options
     for an invalid chunk, and for a secret unless `force`; MemoryNotFound if one supersedes a missing note.
     """
     findings, memories = _checked(index, chunks, options)
-    replaced = [memory.meant(index, checked.meta.get(relations.SUPERSEDES)) for checked in memories]
+    replaced = [memory.meant(index, checked.meta.get(frontmatter.SUPERSEDES)) for checked in memories]
     memories = [
         replace(checked, meta={**checked.meta, **memory.replacing(chunks)})
         for checked, chunks in zip(memories, replaced, strict=True)

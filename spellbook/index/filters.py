@@ -15,9 +15,8 @@ from typing import Any
 
 from spellbook.notes import labels
 from spellbook.notes.dates import VALID
-from spellbook.notes.frontmatter import LABELS
+from spellbook.notes.frontmatter import LABELS, label_of
 from spellbook.notes.note import importance_of
-from spellbook.notes.relations import label_of
 from spellbook.settings.limits import MOST_GLOB, MOST_GLOBS
 from spellbook.system.errors import InvalidInput
 

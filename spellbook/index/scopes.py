@@ -15,8 +15,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from spellbook.index.filters import Condition, fold, path_glob
+from spellbook.notes.frontmatter import label_of
 from spellbook.notes.note import Note
-from spellbook.notes.relations import label_of
 from spellbook.settings import paths
 from spellbook.system import disk
 from spellbook.system.errors import StorageError

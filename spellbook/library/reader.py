@@ -277,7 +277,8 @@ class Reader:
 
     def state(self) -> question.State:
         """Return the state of the index, as answers carry it."""
-        return question.state_of(self.index, self._degraded())
+        now: question.State = question.state(self.index, self.index.catalog.counts(), self._degraded())
+        return now
 
     def warm_up(self) -> None:
         """Load the model and the vectors before the first search needs them."""

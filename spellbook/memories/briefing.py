@@ -19,7 +19,7 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import NO_GUIDES, Filter, conditions, fold, instant
 from spellbook.index.opened import Index
 from spellbook.notes import decisions as form
-from spellbook.notes import sessions
+from spellbook.notes import dialogue
 from spellbook.search import newest
 from spellbook.search.presentation import cut, is_outside, is_session
 from spellbook.system.errors import InvalidInput, SpellbookError
@@ -234,7 +234,7 @@ def last_session(index: Index, running: object) -> LastSession | None:
                 when = instant(str(meta.get("updated") or meta.get("created"))) or 0.0
                 ended.append((when, path, str(meta.get("id") or path)))
     when, path, id = max(ended, default=(0.0, "", ""))
-    words = sessions.words(index.vault.read(path)[0].decode("utf-8", "replace")) if path else ""
+    words = dialogue.words(index.vault.read(path)[0].decode("utf-8", "replace")) if path else ""
     return LastSession(id, when, words) if words else None
 
 

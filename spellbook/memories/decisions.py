@@ -20,7 +20,7 @@ from spellbook.index.filters import conditions
 from spellbook.memories import briefing
 from spellbook.memories.opened import Opened
 from spellbook.notes import decisions as form
-from spellbook.notes import labels, links, relations
+from spellbook.notes import frontmatter, labels, links
 from spellbook.notes.decisions import CHECKPOINT, DECISION
 from spellbook.search import newest, related
 from spellbook.settings.limits import MOST_LISTED
@@ -310,7 +310,9 @@ class Decisions(Opened):
         """Return the ids of the notes that the note at `path` supersedes."""
         leading = related.links(self.index.catalog.links, path)
         return tuple(
-            self.index.catalog.at(to.path)[0].note for to in leading if to.relation == relations.SUPERSEDES and to.path
+            self.index.catalog.at(to.path)[0].note
+            for to in leading
+            if to.relation == frontmatter.SUPERSEDES and to.path
         )
 
 

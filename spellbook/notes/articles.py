@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from spellbook.notes.splitter import sentences
 
@@ -12,8 +12,7 @@ CATEGORY = "article"
 _CALLOUT = re.compile(r"\s*> ?\[!summary\][^\n]*\n(?P<quoted>(?:>[^\n]*(?:\n|\Z))*)", re.I)
 
 
-@dataclass(frozen=True, slots=True)
-class Article:
+class Article(NamedTuple):
     """The content of an article's note: its summary, "" if it has none, and the text below."""
 
     summary: str

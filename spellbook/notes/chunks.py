@@ -44,7 +44,6 @@ from spellbook.notes.splitter import (
     line_costs,
     prose,
 )
-from spellbook.text.encoded import without
 from spellbook.text.terms import token_weight
 from spellbook.text.unicode import composed, slug
 
@@ -101,7 +100,9 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
     source = lines(text[note.body_at :]) if note.data else note.body_lines
     offsets = [*accumulate(map(len, source), initial=note.body_at)]
     page = _NoteLines(text, source, offsets, turns(note, source), max_tokens)
-    title, words, day = note.own_title, _keywords(note.keywords), date_of(note)
+    title, day = note.own_title, date_of(note)
+    sizes = accumulate(token_weight(word) + 1 for word in note.keywords)
+    words = ", ".join(word for word, size in zip(note.keywords, sizes, strict=True) if size <= MOST_KEYWORDS)
     # People's notes and decisions had titles before memories did: what is embedded of them stays as it was.
     may_omit_title = note.kind == "memory" and note.category != DECISION
     chunks: list[Chunk] = []
@@ -115,7 +116,7 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
         )
         for number, (part, previous, heading, label) in enumerate(placed, 1):
             start, end, lead, tail, _ = part
-            text = without(note.text, note.data, start, end)
+            text = _without_data(note.text, note.data, start, end)
             first = note.body_line + bisect_right(offsets, start) - 1
             written = text.strip()
             begun = text.index(written)
@@ -126,12 +127,24 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
             path = _path(tuple(dict.fromkeys(filter(None, (above, *heading, label)))))
             # Overlap helps a text that has no heading and no keywords. It blurs a text that has them
             # (tests/benchmarks/README.md, Chunks).
-            follows = page.turn_before(part) or (page.torn_from(part, previous) if not (path or words) else "")
+            follows = page.turn_before(part)
+            if not (follows or path or words) and part.is_torn and previous:
+                follows = ending(page.text[previous.start : previous.end], OVERLAP)  # its last sentences
             before = "\n".join(filter(None, ("" if day in path else day, path, words, follows)))
             line, end_line = first + blank, first + tall - 1
             chunk = Chunk(name, len(chunks), heading, line, end_line, start, end, text, before, lead, tail)
             chunks.append(chunk)
     return tuple(chunks)
+
+
+def _without_data(text: str, spans: Sequence[tuple[int, int]], start: int, end: int) -> str:
+    """Return `text[start:end]` with an ellipsis and the line ends of each span of data in its place."""
+    parts, at = [], start
+    for first, last in spans[max(0, bisect_left(spans, (start, start)) - 1) : bisect_left(spans, (end, end))]:
+        if first < end and last > start:
+            parts += [text[at : max(at, first)], "…", "\n" * text.count("\n", max(first, start), min(last, end))]
+            at = min(last, end)
+    return "".join(parts) + text[at:end]
 
 
 def begins_with(text: str, title: str) -> bool:
@@ -220,11 +233,6 @@ def _is_long(path: str) -> bool:
     return len(path) > MOST_PATH and token_weight(path) > MOST_PATH  # no letter weighs more than a token
 
 
-def _keywords(words: Sequence[str]) -> str:
-    sizes = accumulate(token_weight(word) + 1 for word in words)
-    return ", ".join(word for word, size in zip(words, sizes, strict=True) if size <= MOST_KEYWORDS)
-
-
 def _squeeze(text: str) -> str:
     """Return the text without NUL, indentation and padding: models ignore them, and limits would count them."""
     text = text.replace("\0", " ").replace("\r\n", "\n")
@@ -292,10 +300,6 @@ class _NoteLines:
             self.begun[at] = beginning(self.text[self.offsets[turn.start] : self.offsets[turn.end]], MOST_BEFORE)
         return self.begun[at]
 
-    def torn_from(self, part: _Part, previous: _Part | None) -> str:
-        """Return the last sentences of the part before, if a cut within running text parted them."""
-        return ending(self.text[previous.start : previous.end], OVERLAP) if part.is_torn and previous else ""
-
     def labels(self, section: _Section, starts: Sequence[int]) -> Iterator[str]:
         """Yield for each part the bold line above it that serves as a heading."""
         label, at = "", 0
@@ -320,7 +324,9 @@ class _NoteLines:
         if weight <= self.most:
             yield Piece(start, end, weight, cost)
             return
-        marks = {turn.start: 2 for turn in self._turns_within(first, last)}
+        low = bisect_right(self.turns, first, key=lambda turn: turn.start)
+        high = bisect_left(self.turns, last, low, key=lambda turn: turn.start)
+        marks = {turn.start: 2 for turn in self.turns[low:high]}
         marks |= {block.start: block.level for block in blocks if block.kind == "heading" and block.start > first}
         if not marks:
             yield from self._blocks(blocks, first, last, cost)
@@ -332,10 +338,6 @@ class _NoteLines:
             yield from self._divide(inner, a, b, cost)
             # A heading goes with what it heads.
             cost = NEVER if a == first and inner and all(block.kind == "heading" for block in inner) else SECTION
-
-    def _turns_within(self, first: int, last: int) -> Sequence[Turn]:
-        low = bisect_right(self.turns, first, key=lambda turn: turn.start)
-        return self.turns[low : bisect_left(self.turns, last, low, key=lambda turn: turn.start)]
 
     def _blocks(self, blocks: Sequence[Block], first: int, last: int, cost: int) -> Iterator[Piece]:
         starts = {block.start: block for block in blocks}

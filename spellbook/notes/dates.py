@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import count
 from typing import Any
 
-from spellbook.notes.relations import label_of
+from spellbook.notes.frontmatter import label_of
 from spellbook.text.unicode import composed
 
 CREATED = ("created", "datecreated|creat(?:ed|ion)(?:at|on|date|time)|작성일|생성일", "date|날짜")

@@ -11,7 +11,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from spellbook.notes.splitter import sentences
 from spellbook.text.quoting import shortened
@@ -44,8 +44,7 @@ _MOST_TITLE = 120
 """Letters of a title that is made of a text's first sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """The content of a decision's note: the decision, why, and its outcomes, one line each, oldest first."""
 
     decision: str
@@ -101,7 +100,12 @@ def checkpoint_text(summary: str, steps: Sequence[str] = (), files: Sequence[str
     if steps:
         parts.append("\n".join([f"{_STEPS[own]}:", *(f"- [ ] {' '.join(step.split())}" for step in steps)]))
     if files:
-        parts.append("\n".join([f"{_FILES[own]}:", *(f"- {_code(' '.join(file.split()))}" for file in files)]))
+        lines = [f"{_FILES[own]}:"]
+        for name in (" ".join(file.split()) for file in files):
+            longest = max(map(len, re.findall("`+", name)), default=0)
+            ticks, space = "`" * (longest + 1), " " if longest else ""
+            lines.append(f"- {ticks}{space}{name}{space}{ticks}")
+        parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
@@ -164,10 +168,3 @@ def _items(text: str) -> Iterator[re.Match[str]]:
 def _language(*texts: str) -> int:
     """Return which label of a pair to use for a text: 0 for Korean, 1 for English."""
     return 0 if any("hangul" in scripts(text) for text in texts) else 1
-
-
-def _code(text: str) -> str:
-    longest = max(map(len, re.findall("`+", text)), default=0)
-    ticks = "`" * (longest + 1)
-    space = " " if longest else ""
-    return f"{ticks}{space}{text}{space}{ticks}"

@@ -1,5 +1,5 @@
 """
-Detect the turns of a conversation in a note, and the date of a dated note. Pure.
+Detect the turns of a conversation in a note, a person's words in a session, and the date of a dated note. Pure.
 
 Exports and pasted chats mark a turn by a heading (`## User`), a label (`Claude:`, `**나:**`), a callout, or a name with
 a time. Other labels (`Note:`, `Example:`) do not count: unless the frontmatter says that it is a conversation, known
@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from spellbook.notes.note import Note
 
@@ -46,19 +46,20 @@ _LINES = tuple(
         rf"> ?\[!{_NAME}\]",
     )
 )
+_SECTION = re.compile(r"^## (?=\d\d:\d\d)", re.M)
+_WORDS = re.compile(r"^\*\*You:\*\*(.*?)(?=^\*\*[^*\n]+:\*\*|\Z)", re.M | re.S)
+"""A person's words in a section of a captured session, one an exchange."""
 _CLOCK = re.compile(r"\d{1,2}:\d\d")
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """One turn of a speaker: lines of the body, 0-based, end exclusive."""
 
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
+class _Mark(NamedTuple):
     """A line that may begin a turn; `level` is its heading's, 0 if it is none."""
 
     line: int
@@ -93,6 +94,12 @@ def date_of(note: Note) -> str:
 def is_conversation(meta: Mapping[str, object]) -> bool:
     """Say whether a note's frontmatter calls it a conversation."""
     return not _kinds(meta).isdisjoint(_CONVERSATIONS)
+
+
+def words(text: str) -> str:
+    """Return the person's words in the last exchange of a captured session's text, "" if it has none."""
+    found = _WORDS.search(_SECTION.split(text)[-1])
+    return re.sub(r"(?m)^> ?", "", found[1].strip()) if found else ""
 
 
 def _kinds(meta: Mapping[str, object]) -> set[str]:

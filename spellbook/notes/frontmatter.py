@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any
 
-from spellbook.system.lazy import frontmatter, yaml
+from spellbook.system.lazy import yaml
 
 FRONTMATTER = re.compile(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
 """Matches the block, a BOM before it included; group 1 is the YAML between the rules."""
@@ -34,8 +34,6 @@ _MOST_DIGITS = 1_000
 
 _MOST_NUMBER = 2**63
 """The least number that JSON readers and SQLite cannot hold."""
-
-_OF_TEMPLATE = "the frontmatter cannot be read: put the {{…}} of a template into quotes"
 
 _TAG = "tag:yaml.org,2002:"
 _NUMBERS = {f"{_TAG}int", f"{_TAG}float"}
@@ -63,6 +61,12 @@ KEYS = {
 }
 """Keys that are read whatever their case, and stand in small letters in a note's values."""
 
+SUPERSEDES = "supersedes"
+RELATIONS = (SUPERSEDES, "derived_from", "contradicts")
+"""Keys of frontmatter that name other notes. The newer note names the older one, never the reverse."""
+
+_WIKILINK = re.compile(r"!?\[\[([^\[\]#|]++)[^\[\]]*+\]\]")
+
 _Lines = list[tuple[str, int]]  # a message or a finding, and its 0-based line in the header
 
 
@@ -77,13 +81,13 @@ class BadHeader(ValueError):
 
 def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
     """Return the values of a block, repeated keys, and invalid dates and numbers kept as texts. Raises BadHeader."""
-    handler = _handler()()
-    values, _ = frontmatter.parse(block, handler=handler)
-    named: dict[str, Any] = {}
+    repeated, odd, named = _Lines(), _Lines(), dict[str, Any]()
+    match = FRONTMATTER.match(block)
+    values = _read(match[1] if match else "", repeated, odd)
     for key, value in _each(values, _plain).items():
         name = known_key(key)
         named[key if name in values or name in named else name] = value
-    return named, handler.repeated, handler.odd
+    return named, repeated, odd
 
 
 def known_key(key: str) -> str:
@@ -94,52 +98,42 @@ def known_key(key: str) -> str:
 def load_value(text: str) -> object:
     """Return one value as frontmatter would read it; text that is not YAML is returned as it is."""
     try:
-        return _each(_handler()().load(f"k: {text}"), _plain)["k"]
+        return _each(_read(f"k: {text}", [], []), _plain)["k"]
     except BadHeader:
         return text
 
 
-@cache
-def _handler() -> Any:
-    class Handler(frontmatter.default_handlers.YAMLHandler):
-        """python-frontmatter's YAML handler with bounds on size, depth and aliases."""
-
-        FM_BOUNDARY = FRONTMATTER
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.repeated: _Lines = []
-            self.odd: _Lines = []
-
-        def load(self, fm: str, **_: object) -> Any:
-            if len(fm) > _MOST_HEADER:
-                raise BadHeader(f"the frontmatter is over {_MOST_HEADER // 1000} kB", 0)
-            fm = fm.replace("\0", " ")
-            try:
-                # libyaml's composer overflows the C stack on deep nesting; its parser does not.
-                if sum(map(fm.count, "[{-?:")) > 500:
-                    _refuse_depth(yaml.parse(fm, Loader=fast_loader()))
-                value = super().load(fm, Loader=lambda text: _loader()(text, self.repeated, self.odd))
-            except yaml.MarkedYAMLError as error:
-                mark = error.problem_mark or error.context_mark
-                line = mark.line if mark else 0
-                if "{{" in "".join(fm.splitlines()[line : line + 1]):
-                    raise BadHeader(_OF_TEMPLATE, line) from error
-                raise BadHeader(f"the frontmatter is not YAML ({error.problem or error.context})", line) from error
-            except yaml.reader.ReaderError as error:
-                letter = chr(error.character) if isinstance(error.character, int) else str(error.character)
-                line = line_at(fm, max(0, fm.find(letter))) - 1
-                raise BadHeader(
-                    f"the frontmatter is not YAML (the character {letter!r} is not allowed)", line
-                ) from error
-            except (yaml.YAMLError, RecursionError) as error:
-                raise BadHeader(f"the frontmatter is not YAML ({error})", 0) from error
-            if value is not None and not isinstance(value, dict):
-                kind = "a list" if isinstance(value, list) else "plain text"
-                raise BadHeader(f"the frontmatter is {kind}, not `key: value` lines", 0, is_text=True)
-            return value
-
-    return Handler
+def _read(header: str, repeated: _Lines, odd: _Lines) -> dict[str, Any]:
+    """Return the values of a header within bounds on size, depth and aliases; list its repeated keys and odd values."""
+    if len(header) > _MOST_HEADER:
+        raise BadHeader(f"the frontmatter is over {_MOST_HEADER // 1000} kB", 0)
+    header = header.replace("\0", " ")
+    try:
+        # libyaml's composer overflows the C stack on deep nesting; its parser does not.
+        if sum(map(header.count, "[{-?:")) > 500:
+            depth = 0
+            for event in yaml.parse(header, Loader=fast_loader()):
+                depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+                if depth > _MOST_DEPTH:
+                    raise BadHeader("the frontmatter holds too many or too deep values", 0)
+        loader: Any = partial(_loader(), repeated=repeated, odd=odd)
+        value = yaml.load(header, Loader=loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line if mark else 0
+        if "{{" in "".join(header.splitlines()[line : line + 1]):
+            raise BadHeader("the frontmatter cannot be read: put the {{…}} of a template into quotes", line) from error
+        raise BadHeader(f"the frontmatter is not YAML ({error.problem or error.context})", line) from error
+    except yaml.reader.ReaderError as error:
+        letter = chr(error.character) if isinstance(error.character, int) else str(error.character)
+        line = line_at(header, max(0, header.find(letter))) - 1
+        raise BadHeader(f"the frontmatter is not YAML (the character {letter!r} is not allowed)", line) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise BadHeader(f"the frontmatter is not YAML ({error})", 0) from error
+    if value is not None and not isinstance(value, dict):
+        kind = "a list" if isinstance(value, list) else "plain text"
+        raise BadHeader(f"the frontmatter is {kind}, not `key: value` lines", 0, is_text=True)
+    return value or {}
 
 
 def fast_loader() -> Any:
@@ -177,14 +171,6 @@ def _loader() -> Any:
     for kind, form, first in _CORE:
         Loader.add_implicit_resolver(f"{_TAG}{kind}", re.compile(rf"(?:{form})\Z"), first)
     return Loader
-
-
-def _refuse_depth(events: Iterable[yaml.Event]) -> None:
-    depth = 0
-    for event in events:
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _MOST_DEPTH:
-            raise BadHeader("the frontmatter holds too many or too deep values", 0)
 
 
 def _survey(root: yaml.Node) -> _Lines:
@@ -287,6 +273,12 @@ def _dumper(style: str | None) -> type[yaml.SafeDumper]:
     Dumper.add_implicit_resolver(f"{_TAG}float", number, "-+.0123456789")
     Dumper.add_representer(str, Dumper.represent_text)
     return Dumper
+
+
+def label_of(text: str) -> str:
+    """Return the name of the note that a text leads to if it is one wikilink and nothing else, or the text."""
+    match = _WIKILINK.fullmatch(text.strip()) if "[[" in text else None
+    return (match[1].strip().rstrip("\\/").rpartition("/")[2].removesuffix(".md") if match else "") or text
 
 
 def line_at(text: str, at: int) -> int:

@@ -16,16 +16,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate, pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
 
 from spellbook.notes import daily
-from spellbook.notes.frontmatter import FRONTMATTER, dump
-from spellbook.notes.inline import ELSEWHERE, WIKILINK, marks, runs, wikilinks
-from spellbook.notes.markdown import CODE
+from spellbook.notes.frontmatter import FRONTMATTER, RELATIONS, dump, fast_loader
+from spellbook.notes.markdown import CODE, ELSEWHERE, WIKILINK, marks, runs, wikilinks
 from spellbook.notes.note import Note, lines
 from spellbook.notes.note import replaced as replaced
-from spellbook.notes.relations import RELATIONS, id_or_path, scalars
+from spellbook.system.lazy import yaml
 from spellbook.text.unicode import composed, folded
 
 Style = Literal["wiki", "single", "double", "bare", "plain", "angle"]
@@ -38,6 +37,11 @@ _DEFINITION = re.compile(
     r"[ \t>]*(?:[-+*]|\d{1,9}[.)])?[ \t]*\[(?!\^)(?:[^\[\]\\]|\\.)+\]:\s*+[ \t>]*"
     r"(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>[^\s<]\S*))"
 )
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|mailto:")
+_NAMED = re.compile(r"[^#|]*")
+_NO_NAMES = frozenset({"", "~", "null", "true", "false"})
+_MOST_NAMED = 1_000
+"""Letters of an id or a path under a key of RELATIONS; longer text is prose."""
 _LINE_END = re.compile(r"[\r\n]")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);")
@@ -76,24 +80,16 @@ class Link:
 class By(IntEnum):
     """The way in which a target was resolved."""
 
-    RELATIVE = 1
-    """From the folder of the note."""
-    ROOT = 2
-    """From the vault, with a slash in front."""
-    PATH = 3
-    """From the vault."""
-    NAME = 4
-    """By the name of the file, or the end of its path."""
-    ALIAS = 5
-    """By another name that a note has."""
-    ID = 6
-    """By its id: relations alone."""
-    MOVED = 7
-    """By a former path: relations alone."""
+    RELATIVE = 1  # from the folder of the note
+    ROOT = 2  # from the vault, with a slash in front
+    PATH = 3  # from the vault
+    NAME = 4  # by the name of the file, or the end of its path
+    ALIAS = 5  # by another name that a note has
+    ID = 6  # by its id: relations alone
+    MOVED = 7  # by a former path: relations alone
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
+class Reached(NamedTuple):
     """The file that a link leads to, and how its target was resolved."""
 
     path: str
@@ -137,7 +133,7 @@ def _find_in_frontmatter(note: Note) -> Iterator[tuple[str, _Place]]:
     if match is None or not note.editable or ("[[" not in match[1] and note.meta.keys().isdisjoint(RELATIONS)):
         return
     header = match[1].replace("\0", " ")
-    for event, key in scalars(header):
+    for event, key in _scalars(header):
         relation = key if key in RELATIONS else ""
         quoted: Style | None = "single" if event.style == "'" else "double" if event.style == '"' else None
         first, last = (mark.index if mark else 0 for mark in (event.start_mark, event.end_mark))
@@ -150,8 +146,36 @@ def _find_in_frontmatter(note: Note) -> Iterator[tuple[str, _Place]]:
                 yield relation, (target, wiki["fragment"] or "", quoted or "wiki", *place)
             is_named = True
         is_plain = event.anchor is None and event.tag is None and not _LINE_END.search(header, first, last)
-        if relation and is_plain and not is_named and (named := id_or_path(event.value)):
+        if relation and is_plain and not is_named and (named := _id_or_path(event.value)):
             yield relation, (*named, "bare", match.start(1) + first, match.start(1) + last)
+
+
+def _scalars(header: str) -> Iterator[tuple[yaml.ScalarEvent, str]]:
+    """Yield the scalars of a header, each with the top key, in small letters, whose value it is, else ""."""
+    key, is_key = "", True
+    inside: list[bool] = []  # the mappings (True) and lists around an event
+    for event in yaml.parse(header, Loader=fast_loader()):
+        if isinstance(event, yaml.ScalarEvent):
+            if inside == [True] and is_key:
+                key = event.value.casefold()
+                yield event, ""
+            else:
+                yield event, key if inside[:1] == [True] and not any(inside[1:]) else ""
+        elif isinstance(event, yaml.CollectionStartEvent):
+            inside.append(isinstance(event, yaml.MappingStartEvent))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            inside.pop()
+        if inside == [True] and isinstance(event, yaml.ScalarEvent | yaml.AliasEvent | yaml.CollectionEndEvent):
+            is_key = not is_key
+
+
+def _id_or_path(text: str) -> tuple[str, str] | None:
+    """Return the id or path in a text, and the rest, such as a heading; None if the text names no note."""
+    text = text.strip()
+    if len(text) > _MOST_NAMED or _ADDRESS.match(text) or text.casefold() in _NO_NAMES:
+        return None
+    named = text if text.endswith(".md") else (_NAMED.match(text) or [""])[0]
+    return (named.rstrip(), text[len(named) :]) if named.strip() else None
 
 
 def _find_in_body(note: Note, offsets: Sequence[int]) -> Iterator[_Place]:

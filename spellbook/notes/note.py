@@ -16,18 +16,15 @@ from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 from spellbook.notes import daily, dates
-from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, line_at, load
-from spellbook.notes.inline import marks, runs
-from spellbook.notes.markdown import CODE, REST
+from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, label_of, line_at, load
+from spellbook.notes.markdown import CODE, REST, marks, runs
 from spellbook.notes.markdown import Block as Block
 from spellbook.notes.markdown import blocks as blocks
 from spellbook.notes.markdown import heading_text as heading_text
 from spellbook.notes.markdown import height as height
 from spellbook.notes.markdown import lines as lines
-from spellbook.notes.relations import label_of
 from spellbook.system.errors import UnreadableNote
 from spellbook.system.lazy import charset_normalizer
-from spellbook.text import encoded
 from spellbook.text.unicode import composed
 
 TEMPLATE = "t2"
@@ -47,6 +44,19 @@ _MARKER = re.compile(r"(?:<{7}|\|{7}|>{7})(?=[ \r\n]|\Z)|={7}[ ]*(?=[\r\n]|\Z)")
 _DRAWING = re.compile(r"^==⚠.*EXCALIDRAW VIEW.*|^# Excalidraw Data[ \t]*$|^(?:%%\s+)?#{1,2} Drawing\s+```(?s:.*)", re.M)
 # A quick test, that begins with a letter to look for. `](#part)` is a link into the page.
 _MAY_BE_TAG = re.compile(r"#(?=[^\s#])(?<![^\W_]#)(?<!\]\(#)")
+_SHORT_LINE = 60
+"""Letters of a line of data, but for its last: base64 in mails has 76, that of keys 64."""
+
+_LEAST_DATA = 200
+"""Letters that are data if they are encoded. By hand: hashes and names are shorter."""
+
+_LETTER = r"[A-Za-z0-9+/_-]"
+_DATA_BEGINS = re.compile(rf"data:|(?<![A-Za-z0-9+/=_-]){_LETTER}{{{_SHORT_LINE}}}")
+_DATA = re.compile(
+    rf"data:[\w.+-]{{1,50}}/[^\s,]{{0,100}},[^\s)>\"']{{{_SHORT_LINE},}}+"
+    rf"|{_LETTER}{{{_SHORT_LINE},}}+(?:=*\s++{_LETTER}{{{_SHORT_LINE},}}+)*+(?:\s*?\n{_LETTER}++(?==*\s*?\n))?=*"
+)
+
 MERGED = "merged"
 """The key with the ids and paths of notes that were merged into this one."""
 
@@ -272,10 +282,34 @@ def _conflict_marks(source: Sequence[str], parsed: Iterable[Block]) -> set[int]:
 
 
 def _unread(text: str, body_at: int, is_drawn: bool) -> list[tuple[int, int]]:
-    """Return where data is in a text; of a drawing it ends with the drawing itself."""
-    found = encoded.spans(text, body_at)
+    """Return where data is in a text (base64, encoded runs, `data:` addresses); that of a drawing ends with it."""
+    found = _data_in(text, body_at)
     drawn = [match.span() for match in _DRAWING.finditer(text, body_at)] if is_drawn else []
     return sorted([*drawn, *(span for span in found if not drawn or span[0] < drawn[-1][0])])
+
+
+def _data_in(text: str, first: int) -> list[tuple[int, int]]:
+    """Return the first character and the end of all data in a text from the character `first` on, in order."""
+    found, at, words = [], first, iter(text[first:].split())
+    for word in words:
+        if len(word) < _SHORT_LINE:
+            continue
+        at = text.find(word, at)
+        end = at + len(word)
+        while begin := _DATA_BEGINS.search(text, at, end):
+            match = _DATA.match(text, begin.start())
+            at = match.end() if match else begin.end()
+            # Rules of dashes, repeated letters and numbers are text.
+            if (
+                match
+                and len(match[0]) >= _LEAST_DATA
+                and re.search("[0-9]", match[0])
+                and re.search("[A-Za-z]", match[0])
+            ):
+                found.append(match.span())
+            for _ in match[0].split()[1:] if match else ():  # else each of its lines would be read again from here
+                next(words, None)
+    return found
 
 
 def is_drawing(path: str, meta: Mapping[str, Any]) -> bool:

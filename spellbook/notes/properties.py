@@ -9,15 +9,15 @@ from itertools import accumulate, islice
 from typing import Any
 
 from spellbook.notes.dates import VALID
-from spellbook.notes.frontmatter import LABELS, load_value
+from spellbook.notes.frontmatter import LABELS, RELATIONS, load_value
 from spellbook.notes.markdown import literals
 from spellbook.notes.note import Note, lines, replaced
-from spellbook.notes.relations import RELATIONS
 from spellbook.text.unicode import folded
 
 _GUARDED = "id,importance,merged,privacy_scope,trust,pinned,guide,outcome,superseded_by"
 _RULING = {*LABELS, *_GUARDED.split(","), *RELATIONS}
-"""Keys by which Spellbook knows, files and guards a note: in a text they do not count."""
+_OTHERS = {*_RULING, "type", "source", "saved_from", "path", "when"}
+"""Keys by which Spellbook knows, files and guards a note, and others of its own: in a text they do not count."""
 _DATES = "created,date,date created,created_at,updated,modified,date modified,updated_at"
 _KNOWN = {*_RULING, *_DATES.split(","), *VALID, "language", "lang", "cssclass", "cssclasses"}
 _WRITTEN = "type,source,saved_from,source_type,author,published,fetched,description,summary,confidence,user_involvement"
@@ -60,17 +60,13 @@ def fields(note: Note) -> Iterator[tuple[int, str, object]]:
     text = "".join(replaced(run, ((a, b, _LETTER.sub(" ", run[a:b])) for a, b in literals(run))) for run in runs)
     seen = lines(_HIDDEN.sub(lambda match: _LETTER.sub(" ", match[0]), text))
     for number, line in zip((each for span in spans for each in range(*span)), seen, strict=False):
-        yield from ((offsets[number] + column, key, value) for column, key, value in _in_line(line))
-
-
-def _in_line(line: str) -> Iterator[tuple[int, str, object]]:
-    start = next(_START.finditer(line))
-    if start["box"]:
-        yield start.start("box"), "task", {"x": "done", "-": "cancelled"}.get(start["box"].lower(), "open")
-    yield from ((dated.start(), _DATED[dated[1]], dated[2]) for dated in _DATE.finditer(line) if start["item"])
-    written = [*_SQUARE.finditer(line), *_ROUND.finditer(line)] if "::" in line else [None]
-    for match in filter(None, written or [_WHOLE.match(line, start.end())]):
-        key, value = " ".join(match["key"].split()).strip("_ "), match["value"].strip(" \t*_~")[:_MOST_LETTERS]
-        is_name = match["gap"] or " " not in key  # `I like std::vector` is none
-        if key and value and is_name and folded(key) not in {*_RULING, "type", "source", "saved_from", "path", "when"}:
-            yield match.start(), key, load_value(value) if _YAML.fullmatch(value) else value
+        at, start = offsets[number], next(_START.finditer(line))
+        if start["box"]:
+            yield at + start.start("box"), "task", {"x": "done", "-": "cancelled"}.get(start["box"].lower(), "open")
+        yield from ((at + dated.start(), _DATED[dated[1]], dated[2]) for dated in _DATE.finditer(line) if start["item"])
+        written = [*_SQUARE.finditer(line), *_ROUND.finditer(line)] if "::" in line else [None]
+        for match in filter(None, written or [_WHOLE.match(line, start.end())]):
+            key, value = " ".join(match["key"].split()).strip("_ "), match["value"].strip(" \t*_~")[:_MOST_LETTERS]
+            is_name = match["gap"] or " " not in key  # `I like std::vector` is none
+            if key and value and is_name and folded(key) not in _OTHERS:
+                yield at + match.start(), key, load_value(value) if _YAML.fullmatch(value) else value

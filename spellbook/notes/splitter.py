@@ -165,7 +165,10 @@ def _words(text: str, start: int, end: int, most: int, whole: list[tuple[int, in
         marks = [match.end() for match in _CLAUSE_END.finditer(window)] or [
             match.end() for match in _BLANKS.finditer(window)
         ]
-        stop, price = (low + marks[-1], WORD) if marks else (_letter_end(text, at, at + step), LETTER)
+        stop, price = (low + marks[-1], WORD) if marks else (at + step, LETTER)
+        if not marks:  # the last place that splits no grapheme, if there is one near
+            near = range(at + step, max(at, at + step - MOST_MARKS), -1)
+            stop = next((place for place in near if not joined_at(text, place)), stop)
         span = _within(whole, stop)
         if span and span[0] > at:
             stop, price = span[0], WORD
@@ -175,11 +178,3 @@ def _words(text: str, start: int, end: int, most: int, whole: list[tuple[int, in
         at, cost = stop, price
     if at < end:
         yield at, end, cost
-
-
-def _letter_end(text: str, low: int, high: int) -> int:
-    """Return the last position in `low` + 1 to `high` that splits no grapheme, `high` if there is none near."""
-    for at in range(high, max(low, high - MOST_MARKS), -1):
-        if not joined_at(text, at):
-            return at
-    return high

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk
+from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk, inflated
 from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.index.loaded import LoadedIndex
 from spellbook.index.privacy import ON_PURPOSE, is_session
@@ -18,10 +17,12 @@ from spellbook.models.base import Bytes, Scale, Vectors, question_scale, score, 
 from spellbook.search import synonyms, weights
 from spellbook.search.question import Question
 from spellbook.search.scores import NOTHING, Candidate, Leg, Match, OfNote, joined
-from spellbook.search.when import When
 from spellbook.search.words import Query, QueryWord, Words, parse, phrases
 from spellbook.system.lazy import np
 from spellbook.text import languages, terms
+
+if TYPE_CHECKING:
+    from spellbook.search.when import When
 
 _SAMPLED = 800
 """Letters of a chunk from which its scripts are detected. By hand, for speed."""
@@ -36,14 +37,11 @@ _LANGUAGES = {"", "ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "p
 Languages that the second encoder knows; "" is a script's only language. Asked in others, or of texts in others, it
 takes .02 nDCG@10 from a vault of twelve languages.
 """
-_LATIN = {"latin": 1.0}
-"""The scripts of most texts."""
 _REMEMBERED = 1_000
-"""Chunks whose scripts and language are kept, 300 to 600 bytes each, so that their texts need not be read again."""
+"""Chunks whose scripts and language are cached."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueryText:
+class QueryText(NamedTuple):
     """A text of a question, with its unit vector and the second encoder's (int8); None where it has none."""
 
     text: str
@@ -57,7 +55,7 @@ class Gathering:
 
     `reasons` say why some may be missing. `candidates` are best first once they are ranked. `guides` is the number of
     chunks left out because they are of guides; all meet `limits`. `time` is the time that the question names.
-    `is_cached` says whether the question's vector was cached.
+    `is_cached` says whether the question's vector was cached. `first` is the lookup of the question itself.
     """
 
     def __init__(
@@ -67,7 +65,6 @@ class Gathering:
         texts: Sequence[QueryText],
         limits: Sequence[Condition],
         reasons: list[str],
-        written: OrderedDict[int, ChunkScripts],
         time: When | None = None,
         *,
         is_cached: bool = False,
@@ -84,38 +81,18 @@ class Gathering:
         has_second = any(text.second is not None for text in texts)
         if has_second and (index.second is None or catalog.second.fingerprint != index.second.fingerprint):
             # Its vectors are another encoder's, if there are any.
-            texts = [replace(text, second=None) for text in texts]
+            texts = [text._replace(second=None) for text in texts]
         pool = weights.POOL if len(texts) == 1 else weights.POOL_OF_SEVERAL
         self._wanted = max(pool, question.limit * weights.CANDIDATES_A_HIT)
-        self._catalog, self._written, self._has_few_sessions = catalog, written, question.has_few_sessions
+        self._catalog, self._has_few_sessions = catalog, question.has_few_sessions
         total, guides = self.counts.chunks, self.guides
-        self._first, *self._others = (Lookup(loaded, question, text, total, guides) for text in texts)
-        self._lookups = (self._first, *self._others)
+        self._lookups = [Lookup(loaded, question, text, total, guides) for text in texts]
+        self.first = self._lookups[0]
 
     @property
-    def vector(self) -> Vectors | None:
-        """The vector of the question, None if it is asked by words only."""
-        return self._first.text.vector
-
-    @property
-    def words(self) -> tuple[QueryWord, ...]:
-        """The words of the question that were looked for."""
-        return self._first.words.words
-
-    @property
-    def all_words(self) -> list[QueryWord]:
-        """The same with those of its further texts."""
+    def words(self) -> list[QueryWord]:
+        """The words of all texts that were looked for."""
         return [word for lookup in self._lookups for word in lookup.words.words]
-
-    @property
-    def expected(self) -> float | None:
-        """The share, 0..1 by weight, of the words that the vault has; None if the question is not asked by words."""
-        return self._first.expected
-
-    @property
-    def quotes(self) -> bool:
-        """Whether a candidate without the quoted phrases is no hit."""
-        return self._first.words.quotes
 
     def gather(self, wanted: Sequence[int] = ()) -> None:
         """Find the candidates, in no order and without a score; the chunks `wanted`, by number, are among them."""
@@ -127,7 +104,7 @@ class Gathering:
     def _gather_within(self, limits: Sequence[Condition], wanted: Sequence[int]) -> None:
         near = list(wanted)
         for lookup in self._lookups:
-            time = self.time if lookup is self._first else None
+            time = self.time if lookup is self.first else None
             near += lookup.by_meaning(limits, self._wanted, self.reasons, time, pending=self.counts.pending > 0)
         for lookup in self._lookups:
             if lookup.is_by_words:
@@ -143,8 +120,8 @@ class Gathering:
         missing = [number for number in numbers if number not in known]
         known |= {chunk.number: chunk for chunk in self._catalog.by_number(missing)}
         chunks = [known[number] for number in numbers if number in known]
-        compares = any(lookup.compares_languages for lookup in self._lookups)
-        how_written = [scripts_of(chunk, self._written) for chunk in chunks] if compares else []
+        compares = any(lookup.is_both or lookup.text.second is not None for lookup in self._lookups)
+        how_written = [_writing_of(chunk.title, chunk.heading, chunk.packed) for chunk in chunks] if compares else []
         rows: dict[str, bytes] = {}
         matches = [lookup.matches(chunks, how_written, rows) for lookup in self._lookups]
         self.candidates += [Candidate(chunk, of_texts) for chunk, *of_texts in zip(chunks, *matches, strict=True)]
@@ -170,11 +147,6 @@ class Lookup:
     def is_both(self) -> bool:
         """Whether the text is asked by words and by meaning."""
         return self.is_by_words and self.text.vector is not None
-
-    @property
-    def compares_languages(self) -> bool:
-        """Whether it matters in which language a chunk is written."""
-        return self.is_both or self.text.second is not None
 
     @property
     def expected(self) -> float | None:
@@ -211,9 +183,7 @@ class Lookup:
             found |= {chunk.number: (chunk, leg) for chunk in chunks}
         return found
 
-    def matches(
-        self, chunks: Sequence[StoredChunk], written: Sequence[ChunkScripts], rows: dict[str, bytes]
-    ) -> list[Match]:
+    def matches(self, chunks: Sequence[StoredChunk], written: Sequence[Writing], rows: dict[str, bytes]) -> list[Match]:
         """Return the text's scores of `chunks`; `rows`, second encoder's vectors by key, are completed."""
         loaded, index, vector = self._loaded, self._loaded.index, self.text.vector
         # A service that is down may not have a scale yet.
@@ -226,7 +196,7 @@ class Lookup:
         if self.is_by_words:
             self.words.score(chunk.number for chunk in chunks)
         # With one leg alone no credit is given for another language.
-        own = TextScripts.of(self.text.text) if self.is_both else TextScripts()
+        own = Writing(self.text.text if self.is_both else "")
         notes: Mapping[str, OfNote] = {}
         by_second: Mapping[str, float] = {}
         if self._mode != "keyword":  # which asks for chunks with these words
@@ -236,16 +206,19 @@ class Lookup:
                 keys = dict.fromkeys((*(chunk.key for chunk in chunks), *labels))
                 if missing := [key for key in keys if key not in rows]:
                     rows |= loaded.catalog.second.of(missing)
-                by_second = scores_by_second(self.text.second, index.second.scale, rows)
+                block = np.frombuffer(b"".join(rows.values()), np.int8).reshape(len(rows), -1)
+                cosines_by_second = (unit(block) @ unit(self.text.second)).tolist() if rows else []
+                pairs = zip(rows, cosines_by_second, strict=True)
+                by_second = {key: score(cosine, index.second.scale) for key, cosine in pairs}
             shares = self.words.shares(loaded, {path: (note.first, note.last) for path, note in about.items()})
             notes = {path: _of_note(note, scale, by_second, shares.get(path)) for path, note in about.items()}
         expected, matches = self.expected, []
-        for chunk, scripts in zip_longest(chunks, written):
+        for chunk, writing in zip_longest(chunks, written):
             leg = self.words.legs.get(chunk.number)
             second, foreign = by_second.get(chunk.key), 0.0
-            if scripts is not None:
-                foreign = own.foreign(chunk, scripts, leg.score if leg else 0.0)
-                second = second if second is not None and scripts.is_read(chunk) else None
+            if writing is not None:
+                foreign = own.foreign(writing, leg.score if leg else 0.0)
+                second = second if writing.is_read else None
             note = notes.get(chunk.path, NOTHING)
             matches.append(Match(scores.get(chunk.number), leg, foreign, note, second, expected, self.text.text))
         return matches
@@ -264,76 +237,39 @@ def _of_note(note: NoteCosines, scale: Scale, by_second: Mapping[str, float], wo
     return OfNote(labels.get(TITLE), labels.get(QUESTION), whole, words)
 
 
-def scores_by_second(vector: Bytes, scale: Scale, rows: Mapping[str, bytes]) -> dict[str, float]:
-    """Return the scores of a question's vector with `rows`, by key; all vectors are the second encoder's (int8)."""
-    if not rows:
-        return {}
-    block = np.frombuffer(b"".join(rows.values()), np.int8).reshape(len(rows), -1)
-    cosines = (unit(block) @ unit(vector)).tolist()
-    return {key: score(cosine, scale) for key, cosine in zip(rows, cosines, strict=True)}
+class Writing:
+    """The scripts that a text is written in, with their shares, and its language, detected where it matters."""
 
+    def __init__(self, text: str, heads: str | None = None) -> None:
+        """The `heads` are a chunk's title and heading, None for a question."""
+        self._text, self._is_chunk = text, heads is not None
+        sample = f"{heads} {text[:_SAMPLED]}" if self._is_chunk else text
+        self.scripts = terms.scripts(sample[:: _STEP if self._is_chunk and len(sample) > _SAMPLED // _STEP else 1])
 
-class TextScripts(NamedTuple):
-    """The scripts that a text is written in, with their shares, and its language if several have its script."""
-
-    scripts: Mapping[str, float] = {}
-    language: str = ""
-
-    @classmethod
-    def of(cls, text: str) -> TextScripts:
-        """Return the scripts and the language of a question."""
-        return cls(terms.scripts(text), languages.language(text))
-
-    def foreign(self, chunk: StoredChunk, written: ChunkScripts, words: float) -> float:
-        """Return how much, 0..1, of a chunk is in another script or language; `words` is its score by words."""
-        own = written.scripts
-        if not (self.scripts and own):  # without letters nothing is sure
-            return 0.0
-        foreign = 1 - sum([min(share, weights.PRESENT * own.get(name, 0.0)) for name, share in self.scripts.items()])
-        is_open = self.language and foreign < 1 and words < weights.ITS_WORDS
-        return 1.0 if is_open and written.language(chunk) not in {"", self.language} else foreign
+    @cached_property
+    def language(self) -> str:
+        """The language, if several have its script."""
+        if self._is_chunk:
+            return languages.language(_NAME.sub("", self._text[:_SAMPLED]), _CERTAIN)
+        return languages.language(self._text)
 
     @property
     def is_read(self) -> bool:
-        """Whether the second encoder knows its scripts and its language."""
-        return _is_known(self.scripts) and self.language in _LANGUAGES
+        """Whether the second encoder knows its main script and its language."""
+        main = max(self.scripts, key=lambda script: self.scripts[script], default="latin")
+        return (self._is_chunk and self._text.isascii()) or (main in _SCRIPTS and self.language in _LANGUAGES)
+
+    def foreign(self, chunk: Writing, words: float) -> float:
+        """Return how much, 0..1, of a chunk is in another script or language; `words` is its score by words."""
+        own = chunk.scripts
+        if not (self.scripts and own):  # without letters nothing is sure
+            return 0.0
+        foreign = 1 - sum([min(share, weights.PRESENT * own.get(name, 0.0)) for name, share in self.scripts.items()])
+        is_open = foreign < 1 and words < weights.ITS_WORDS and self.language
+        return 1.0 if is_open and chunk.language not in {"", self.language} else foreign
 
 
-class ChunkScripts:
-    """The scripts that a chunk is written in, with their shares, and its language, detected where it matters."""
-
-    __slots__ = ("_is_ascii", "_language", "key", "scripts")
-
-    def __init__(self, chunk: StoredChunk) -> None:
-        text = chunk.text
-        sample = f"{chunk.title} {chunk.heading} {text[:_SAMPLED]}"
-        scripts = terms.scripts(sample[:: _STEP if len(sample) > _SAMPLED // _STEP else 1])
-        self.key, self.scripts = chunk.key, _LATIN if scripts == _LATIN else scripts
-        self._is_ascii = text.isascii()
-        self._language: str | None = None
-
-    def language(self, chunk: StoredChunk) -> str:
-        """Return the language of the chunk, if several have its script."""
-        if self._language is None:
-            self._language = languages.language(_NAME.sub("", chunk.text[:_SAMPLED]), _CERTAIN)
-        return self._language
-
-    def is_read(self, chunk: StoredChunk) -> bool:
-        """Return whether the second encoder knows its scripts and its language."""
-        return self._is_ascii or (_is_known(self.scripts) and self.language(chunk) in _LANGUAGES)
-
-
-def _is_known(scripts: Mapping[str, float]) -> bool:
-    """Return whether the second encoder knows the main one of some scripts."""
-    return max(scripts, key=lambda script: scripts[script], default="latin") in _SCRIPTS
-
-
-def scripts_of(chunk: StoredChunk, kept: OrderedDict[int, ChunkScripts]) -> ChunkScripts:
-    """Return how a chunk is written; the last results are `kept`, by number."""
-    known = kept.get(chunk.number)
-    # A catalog that is begun anew gives the same numbers to other texts.
-    if known is None or known.key != chunk.key:
-        if len(kept) >= _REMEMBERED:
-            kept.popitem(last=False)
-        known = kept[chunk.number] = ChunkScripts(chunk)
-    return known
+@lru_cache(maxsize=_REMEMBERED)
+def _writing_of(title: str, heading: str, packed: str | bytes) -> Writing:
+    """Return how a chunk is written; a known one is not inflated."""
+    return Writing(packed if isinstance(packed, str) else inflated(packed), f"{title} {heading}")

@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 
 from spellbook.index.catalog.catalog import Catalog
@@ -105,32 +106,6 @@ def below_headings(text: str) -> str:
     return "\n".join(line for line in text.split("\n") if not _HEADING.match(line)).strip()
 
 
-class _Languages:
-    """The language of each piece: by its frontmatter, by its file name beside a translation's, or by its text."""
-
-    def __init__(self, catalog: Catalog, pieces: Sequence[ComparedChunk]) -> None:
-        self._catalog = catalog
-        self._pieces = pieces
-        self._of_texts: dict[int, str] = {}
-        self._marks = marks({piece.place.path for piece in pieces})
-
-    def named(self, i: int) -> str:
-        """Return the language that the note names; if only its translations are marked, that of its text."""
-        piece = self._pieces[i]
-        mark = self._marks.get(piece.place.path)
-        return piece.language or (mark if mark or mark is None else self._of_text(i) or "original") or ""
-
-    def of(self, i: int) -> str:
-        """Return the language, "" if it is unknown."""
-        return self.named(i) or self._of_text(i)
-
-    def _of_text(self, i: int) -> str:
-        if i not in self._of_texts:
-            chunks = self._catalog.by_number([self._pieces[i].chunk])
-            self._of_texts[i] = "".join(written_in(chunk.text) for chunk in chunks)
-        return self._of_texts[i]
-
-
 class _Groups:
     """The numbers below `size` in groups of one language, each with the least score that joined it (union-find)."""
 
@@ -181,11 +156,20 @@ def _compare(index: Index, pieces: Sequence[ComparedChunk], progress: Progress |
     A pair contradicts if it is about one thing or near by its vectors, and the texts differ in numbers or negations
     alone; then it is no repeat, and neither is a translation. Chunks without a vector are compared by words.
     """
-    groups, languages = _Groups(len(pieces)), _Languages(index.catalog, pieces)
+    groups, in_files = _Groups(len(pieces)), marks({piece.place.path for piece in pieces})
     doubted: dict[tuple[object, ...], tuple[int, int]] = {}
     doubts: Counter[int] = Counter()
     firsts: dict[tuple[object, ...], list[int]] = {}
     forms: dict[tuple[str, str], int] = {}
+
+    @cache
+    def language_of_text(i: int) -> str:
+        return "".join(written_in(chunk.text) for chunk in index.catalog.by_number([pieces[i].chunk]))
+
+    def named_language(i: int) -> str:
+        """Return the language that frontmatter or file names; if only its translations are marked, that of its text."""
+        mark = in_files.get(pieces[i].place.path)
+        return pieces[i].language or (mark if mark or mark is None else language_of_text(i) or "original") or ""
 
     def doubt(i: int, j: int) -> None:
         # Once for each pair of texts, however many chunks have them; and a few for each chunk.
@@ -195,12 +179,12 @@ def _compare(index: Index, pieces: Sequence[ComparedChunk], progress: Progress |
 
     for i, piece in enumerate(pieces):
         first = firsts.setdefault(piece.content, [])  # one of each language
-        language = languages.named(i)
-        twin = next((other for other in first if not differ(languages.named(other), language)), None)
+        language = named_language(i)
+        twin = next((other for other in first if not differ(named_language(other), language)), None)
         if twin is None:
             first.append(i)
         else:
-            groups.join(twin, i, 1.0, (languages.named(twin), language))
+            groups.join(twin, i, 1.0, (named_language(twin), language))
         other = forms.setdefault((piece.words, piece.subject), i)
         if piece.numbers != pieces[other].numbers:
             doubt(other, i)
@@ -209,12 +193,15 @@ def _compare(index: Index, pieces: Sequence[ComparedChunk], progress: Progress |
         if groups.root(i) == groups.root(j):
             continue
         if a.words == b.words and a.numbers != b.numbers:
-            if not _is_series(a, b):
+            # Both have numbers of their own, which distinguish things such as days or servers.
+            is_series = a.subject != b.subject and diff.masked(a.subject)[0] == diff.masked(b.subject)[0]
+            if not is_series:
                 doubt(i, j)
         elif _contradiction(index.catalog, a, b):
             doubt(i, j)
         else:
-            groups.join(i, j, likeness, (languages.of(i), languages.of(j)))
+            own, others = (named_language(each) or language_of_text(each) for each in (i, j))
+            groups.join(i, j, likeness, (own, others))
     alike = []
     for members, least in groups.listed():
         places = {pieces[i].place.path: pieces[i].place for i in reversed(members)}  # the first of each note
@@ -228,11 +215,6 @@ def _compare(index: Index, pieces: Sequence[ComparedChunk], progress: Progress |
     alike.sort(key=lambda group: (-group.score, group.chunks[0].path, group.chunks[0].line))
     contrary.sort(key=lambda pair: [(place.path, place.line) for place in pair.chunks])
     return Repeated(tuple(alike), tuple(contrary))
-
-
-def _is_series(a: ComparedChunk, b: ComparedChunk) -> bool:
-    """Return whether both have numbers of their own, which distinguish things such as days or servers."""
-    return a.subject != b.subject and diff.masked(a.subject)[0] == diff.masked(b.subject)[0]
 
 
 def _contradiction(catalog: Catalog, a: ComparedChunk, b: ComparedChunk) -> tuple[tuple[str, str], ...]:

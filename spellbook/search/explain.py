@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import NO_TEXT, Place
-from spellbook.index.filters import NO_GUIDES, Condition, Unmatched
+from spellbook.index.filters import NO_GUIDES, Unmatched
 from spellbook.index.opened import Index
 from spellbook.search import ranking, weights
 from spellbook.search.candidates import Gathering
@@ -70,7 +69,10 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     wanted = [chunk.number for chunk in lookup.named(index, id)[0]] if id else []
     ranked = searcher.rank(question, wanted)
     named = [one for one in ranked.candidates if one.chunk.number in wanted]
-    refused = {one.chunk.number: _refused_by(index, ranked.limits, one.chunk.path) for one in named}
+    refused = {}  # the key of the first condition that its note does not meet
+    for one in named:
+        unmet = (limit.key for limit in ranked.limits if one.chunk.path not in index.catalog.paths([limit]))
+        refused[one.chunk.number] = next(unmet, "")
     may = (one for one in hits(question, ranked) if one.chunk.key != NO_TEXT or one.keyword)
     passed = [one for one in may if not refused.get(one.chunk.number)]
     chosen = ranking.choose(passed, question.limit, question.per_note, few=question.has_few_sessions)
@@ -102,8 +104,8 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     return Explanation(
         question.text,
         question.mode,
-        ranked.words,
-        ranked.expected,
+        ranked.first.words.words,
+        ranked.first.expected,
         len(ranked.candidates),
         tuple(rows),
         searcher.state(ranked).as_dict(),
@@ -115,7 +117,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
 def _row(index: Index, ranked: Gathering, candidate: Candidate, verdict: str, place: int | None) -> ExplainedChunk:
     words = {
         terms.readable(" = ".join(map(str, (word.part, *word.same))).replace('"', "")): word.expression
-        for word in ranked.words
+        for word in ranked.first.words.words
     }
     # Ask the index: it matches a word by its stem, or by a part of a name.
     number, match = [candidate.chunk.number], index.catalog.match_among
@@ -125,7 +127,7 @@ def _row(index: Index, ranked: Gathering, candidate: Candidate, verdict: str, pl
         place=place,
         verdict=verdict,
         score=candidate.score,
-        evidence=round(candidate.evidence(), 4) if ranked.vector is not None else None,
+        evidence=round(candidate.evidence(), 4) if ranked.first.text.vector is not None else None,
         legs=candidate.legs,
         adjustments=candidate.adjustments,
         words=tuple(has),
@@ -135,18 +137,15 @@ def _row(index: Index, ranked: Gathering, candidate: Candidate, verdict: str, pl
 
 def _refusal(question: Question, ranked: Gathering, candidate: Candidate, least: float) -> str:
     """Return why a chunk within the filter is no hit; `least` is the evidence that it needed."""
-    note = "; its text is not embedded yet" if candidate.semantic is None and ranked.vector is not None else ""
+    note = (
+        "; its text is not embedded yet" if candidate.semantic is None and ranked.first.text.vector is not None else ""
+    )
     if not candidate.score:
         return f"neither its meaning nor its words match{note}"
-    if ranked.quotes and not candidate.keyword:
+    if ranked.first.words.quotes and not candidate.keyword:
         return "it does not contain the quoted text"
     if question.min_score is not None:
         return f"its score is below {question.min_score:g}"
     if candidate.evidence() >= least:
         return "its score is far below the best"
     return f"its evidence {candidate.evidence():.2f} is below the minimum {least:.2f}{note}"
-
-
-def _refused_by(index: Index, limits: Sequence[Condition], path: str) -> str:
-    """Return the key of the first condition that the note at `path` does not meet, "" if it meets all."""
-    return next((limit.key for limit in limits if path not in index.catalog.paths([limit])), "")

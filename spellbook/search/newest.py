@@ -28,7 +28,9 @@ class Recent:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the list as the command line's JSON shows it."""
-        return {"notes": [_as_dict(chunk) for chunk in self.notes], "total": self.total}
+        ids = ({"id": chunk.note, "chunk_id": chunk.id, "when": date_of(chunk)} for chunk in self.notes)
+        own = ({name: getattr(chunk, name) for name in (*_SHOWN, "hash")} for chunk in self.notes)
+        return {"notes": [{**id, **shown} for id, shown in zip(ids, own, strict=True)], "total": self.total}
 
 
 def recent(index: Index, limit: int, offset: int = 0, filter: Filter | None = None) -> Recent:
@@ -61,12 +63,9 @@ def reviews(index: Index, *, due: bool = False) -> list[StoredChunk]:
     """Return the first chunks of the notes with a review date (key `review`), the next first; or only of those due."""
     days = [day for day, _ in index.catalog.commonest("review", index.visible, _MOST_REVIEWS)]
     days = [day for day in days if not due or is_due(day)]
-    chunks: list[StoredChunk] = []
-    for offset in range(0, _MOST_REVIEWS, MOST_LISTED) if days else ():
-        listed = recent(index, MOST_LISTED, offset, {"review": days})
-        chunks += (chunk for chunk in listed.notes if chunk.meta.get("review"))
-        if offset + MOST_LISTED >= listed.total:
-            break
+    named = conditions({"review": days} if days else {})
+    notes, _ = index.catalog.newest((*named, *without_guides(named), *index.visible), _MOST_REVIEWS * bool(days), 0)
+    chunks = (chunk for chunk in notes if chunk.meta.get("review"))
     return sorted(chunks, key=lambda chunk: (str(chunk.meta["review"]), chunk.path))
 
 
@@ -83,8 +82,3 @@ def date_of(chunk: StoredChunk) -> str:
         return dt.datetime.fromtimestamp(chunk.when).astimezone().isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):  # the system knows no local time for that year
         return day_of(chunk.mtime_ns)
-
-
-def _as_dict(chunk: StoredChunk) -> dict[str, Any]:
-    ids = {"id": chunk.note, "chunk_id": chunk.id, "when": date_of(chunk)}
-    return {**ids, **{name: getattr(chunk, name) for name in _SHOWN}, "hash": chunk.hash}

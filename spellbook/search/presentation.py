@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spellbook.index import filters, privacy
@@ -103,19 +102,18 @@ def why(hit: Hit, translate: Callable[[str], str] = str) -> str:
         asked = "by a question that it answers" if nearness >= weights.SAME_QUESTION else "near a question of this note"
         phrases.append({"title": "by its title", "question": asked}.get(best, "by meaning"))
     if named:
-        spelt = partial(_as_spelt, text=f"{titles(hit)} {hit.chunk.text}")
+        text = f"{titles(hit)} {hit.chunk.text}"
+
+        def spelt(word: str) -> str:  # a word of a table as the text has it, as `Redis` for `redis`
+            at = text.lower().find(word)
+            return text[at : at + len(word)] if at >= 0 else word
+
         listed = [" = ".join((name, *map(spelt, others))) for name, *others in named[:_MOST_WORDS]]
         phrases.append(f"words: {flat(', '.join(listed))}{', …' if len(named) > _MOST_WORDS else ''}")
     elif by_words.get("note", 0.0) >= _LEAST_SHARE:
         phrases.append("words elsewhere in its note")
     phrases += [flat(one["reason"]) for one in hit.why.get("adjustments", ()) if one["share"] >= _LEAST_SHARE]
     return "; ".join(map(translate, phrases or ["by words" if words else "by meaning"]))
-
-
-def _as_spelt(word: str, text: str) -> str:
-    """Return a word of a table as a text has it, as `Redis` for `redis`."""
-    at = text.lower().find(word)
-    return text[at : at + len(word)] if at >= 0 else word
 
 
 def _leg(hit: Hit, name: str) -> tuple[float, Mapping[str, float]]:
@@ -142,7 +140,10 @@ def head(hit: Hit, *, explain: bool = False) -> str:
     """Return the lines above a hit's text; with `explain` also the hash of the text and the arithmetic of the score."""
     linked = f"linked from {counted(hit.backlinks, 'note')}" if hit.backlinks else ""
     updated = f"updated {flat(hit.updated[:10])}" if hit.updated else ""
-    facts = ", ".join(filter(None, (filed_of(hit), *byline(hit), updated, linked)))
+    about = hit.chunk.meta if hit.category == "article" else {}
+    written = [(word, str(about.get(key) or "")) for word, key in (("by ", "author"), ("", "published"))]
+    byline = (f"{word}{stated(label, is_outside(hit))}" for word, label in written if label)
+    facts = ", ".join(filter(None, (filed_of(hit), *byline, updated, linked)))
     at = f"{exact(hit.path)}:{hit.line}" + (f" ({facts})" if facts else "")
     id = f"id: {exact(hit.id)}" + (f" hash: {hit.hash}" if explain else "")
     score = score_line(hit) if explain else ""
@@ -165,14 +166,6 @@ def filed_of(at: Hit | StoredChunk) -> str:
 def category_of(category: str, is_foreign: bool) -> str:
     """Return a category as part of one line; one of several words from outside is quoted."""
     return stated(category, is_foreign and " " in category)
-
-
-def byline(hit: Hit) -> list[str]:
-    """Return who wrote an article, and when it was published."""
-    if hit.category != "article":
-        return []
-    labels = [(word, str(hit.chunk.meta.get(key) or "")) for word, key in (("by ", "author"), ("", "published"))]
-    return [f"{word}{stated(label, is_outside(hit))}" for word, label in labels if label]
 
 
 def standing(hit: Hit) -> list[str]:

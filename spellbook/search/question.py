@@ -65,11 +65,6 @@ def state(index: Index, counts: Counts, reason: str = "") -> State:
     )
 
 
-def state_of(index: Index, reason: str = "") -> State:
-    """Return the state of a vault's index, read now."""
-    return state(index, index.catalog.counts(), reason)
-
-
 def _percent(pending: int, chunks: int) -> int:
     # Never 100 while something is left.
     return 100 - math.ceil(100 * min(pending, chunks) / chunks) if chunks else 100

@@ -141,25 +141,17 @@ def adjust(
             candidate.add("pinned", weights.PINNED)
         if session:
             candidate.add(weights.SESSION, -weights.SESSION_LOSS * base)
-        life = _half_life(chunk, of_types, of_categories)
+        # A half-life in days: by type, of several by the first, else by category. A session ages like a working memory.
+        kind = "working" if session else chunk.meta.get("type")
+        kind = next(iter(kind), "") if isinstance(kind, list) else kind
+        by_type = of_types.get(kind.strip().casefold()) if isinstance(kind, str) else None
+        life = by_type or of_categories.get(chunk.category, of_categories[""])
+        life = math.inf if chunk.meta.get("pinned") is True and not session else life
         written = math.inf if life == math.inf else instant(chunk.updated or chunk.created)
         if written is not None and written < now:
             days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
             candidate.add(f"{counted(round(days), 'day')} old", -weights.FADED * base * (1 - 0.5 ** (days / life)))
     return sorted(candidates, key=lambda candidate: candidate.order)
-
-
-def _half_life(chunk: StoredChunk, of_types: Mapping[str, float], of_categories: Mapping[str, float]) -> float:
-    """Return a note's half-life in days: by its type, else by its category; infinite if it is pinned."""
-    kind = chunk.meta.get("type")
-    if is_session(chunk.meta):  # which ages like a working memory, pinned or not
-        kind = "working"
-    elif chunk.meta.get("pinned") is True:
-        return math.inf
-    if isinstance(kind, list):
-        kind = next(iter(kind), "")  # the first of several
-    by_type = of_types.get(kind.strip().casefold()) if isinstance(kind, str) else None
-    return by_type or of_categories.get(chunk.category, of_categories[""])
 
 
 def outcome(chunk: StoredChunk) -> str:
@@ -207,7 +199,9 @@ def supersede(
     for path in reversed(above):
         for by in above[path] if path in best else ():
             old, new = best[path], best[by]
-            if _is_other_work(old, new):
+            # Of two checkpoints one may be about other work: one in 30 supersedes one that is.
+            are_checkpoints = {old.chunk.category, new.chunk.category} == {CHECKPOINT}
+            if are_checkpoints and new.score < weights.OTHER_WORK * old.score:
                 others.add(path)
             else:
                 new.replaces |= {path}
@@ -225,12 +219,6 @@ def supersede(
             less = min(0.0, min(bound, least) - candidate.score)
             candidate.add(f"superseded by {known.by[0]}" if known.by else "superseded", less)
     return sorted(candidates, key=lambda candidate: candidate.order)
-
-
-def _is_other_work(old: Candidate, new: Candidate) -> bool:
-    """Return whether two checkpoints are about other work: one in 30 supersedes one that is."""
-    categories = {old.chunk.category, new.chunk.category}
-    return categories == {CHECKPOINT} and new.score < weights.OTHER_WORK * old.score
 
 
 def among(candidates: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:

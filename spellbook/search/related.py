@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from typing import NamedTuple
 
 from spellbook.index import lookup, privacy
 from spellbook.index.catalog.catalog import Catalog
@@ -16,8 +17,7 @@ from spellbook.index.catalog.links import LABELS, Linked, Links
 from spellbook.index.catalog.schema import LinkRow, ListedNote, StoredChunk
 from spellbook.index.filters import HELD, NO_GUIDES, Condition, as_of_moment, fold, validity
 from spellbook.index.opened import Index
-from spellbook.notes import sessions
-from spellbook.notes.dialogue import is_conversation
+from spellbook.notes import dialogue
 from spellbook.notes.links import Files, Reached, key
 from spellbook.system.errors import MemoryNotFound
 from spellbook.text.quoting import exact, shortened
@@ -71,8 +71,7 @@ class Related:
     untrusted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Superseded:
+class Superseded(NamedTuple):
     """
     The paths of the notes that supersede a note.
 
@@ -104,14 +103,14 @@ def around(index: Index, path: str) -> Around:
 
 def neighbours(catalog: Catalog, chunk: StoredChunk, hits: Collection[int]) -> dict[str, dict[str, str]]:
     """Return the exchanges `before` and `after` a chunk of a conversation or session that are no `hits`: id, line."""
-    if not (privacy.is_session(chunk.meta) or is_conversation(chunk.meta)):
+    if not (privacy.is_session(chunk.meta) or dialogue.is_conversation(chunk.meta)):
         return {}
     near, own = catalog.at(chunk.path, chunk.ordinal - _BESIDE, chunk.ordinal + _BESIDE), chunk.suffix.partition("~")[0]
     # An exchange is a section, named by its first part; in a note of one section it is a part.
     named = [one for one in near if "~" not in one.suffix and one.suffix != own] or near
     sides = [("before", one) for one in named if one.ordinal < chunk.ordinal][-1:]
     sides += [("after", one) for one in named if one.ordinal > chunk.ordinal][:1]
-    texts = {one.id: (sessions.words(one.text) or one.text).lstrip("# ").split() for _, one in sides}
+    texts = {one.id: (dialogue.words(one.text) or one.text).lstrip("# ").split() for _, one in sides}
     lines = {id: shortened(" ".join(words), _LETTERS) for id, words in texts.items()}
     return {side: {"id": one.id, "line": lines[one.id]} for side, one in sides if one.number not in hits}
 
@@ -218,17 +217,16 @@ Adjacent = tuple[ListedNote | None, ListedNote | None]
 
 def adjacent(index: Index, path: str) -> Adjacent:
     """Return the notes before and after the one at `path` in its folder, by name."""
-    listed = sorted(index.catalog.list_notes(index.visible, path[: path.rfind("/") + 1]), key=_by_name)
+
+    def by_name(note: ListedNote) -> list[str | int]:  # without case, and numbers as numbers: 2 stands before 10
+        return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", key(note.path))]
+
+    listed = sorted(index.catalog.list_notes(index.visible, path[: path.rfind("/") + 1]), key=by_name)
     at = next((place for place, note in enumerate(listed) if note.path == path), len(listed))
     before, after = listed[at - 1 : at], listed[at + 1 : at + 2]
     strangers = _strangers(index, [note.path for note in (*before, *after)])
     marked = [[note._replace(untrusted=note.path in strangers) for note in some] for some in (before, after)]
     return next(iter(marked[0]), None), next(iter(marked[1]), None)
-
-
-def _by_name(note: ListedNote) -> list[str | int]:
-    """Return a key that sorts names without case, and numbers in them as numbers: 2 stands before 10."""
-    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", key(note.path))]
 
 
 def vault_graph(index: Index, most: int) -> VaultGraph:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -217,7 +217,15 @@ class Candidate:
 
     def _scored(self) -> list[_Scored]:
         """Return the scores by each text."""
-        return [_score(match, *self.fused) for match in self.matches]
+        (semantic, keyword), scored = self.fused, list[_Scored]()
+        for match in self.matches:
+            meaning, words = match.meaning() if semantic else {}, match.words() if keyword else {}
+            by_meaning, by_words, credit = sum(meaning.values()), sum(words.values()), 0.0
+            if semantic and keyword and match.foreign and meaning:
+                # The estimated score by words, if the chunk were in the question's language.
+                credit = keyword * max(0.0, match.foreign * weights.CREDITED * by_meaning - by_words)
+            scored.append(_Scored(semantic * by_meaning + keyword * by_words + credit, credit, match, meaning, words))
+        return scored
 
     def _best(self) -> list[_Scored]:
         """Return the scores that count: of several texts the best ones."""
@@ -234,31 +242,13 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
     return fused
 
 
-def _score(match: Match, semantic: float, keyword: float) -> _Scored:
-    meaning, words = match.meaning() if semantic else {}, match.words() if keyword else {}
-    by_meaning, by_words = sum(meaning.values()), sum(words.values())
-    credit = 0.0
-    if semantic and keyword and match.foreign and meaning:
-        # The estimated score by words, if the chunk were in the question's language.
-        credit = keyword * max(0.0, match.foreign * weights.CREDITED * by_meaning - by_words)
-    return _Scored(semantic * by_meaning + keyword * by_words + credit, credit, match, meaning, words)
-
-
-def _legs(best: Sequence[_Scored]) -> tuple[tuple[Leg | None, Parts], tuple[Leg | None, Parts]]:
-    """Return the legs by meaning and by words of the best texts, with the means of their parts."""
-    return (
-        _mean_leg([(one.match.semantic, one.meaning) for one in best]),
-        _mean_leg([(one.match.keyword, one.words) for one in best]),
-    )
-
-
-def _mean_leg(of_texts: Sequence[tuple[Leg | None, Parts]]) -> tuple[Leg | None, Parts]:
-    """Return the best leg of several texts, and the mean of each part."""
-    if len(of_texts) == 1:
-        return of_texts[0]
-    leg = min((leg for leg, _ in of_texts if leg), key=lambda leg: leg.rank or math.inf, default=None)
-    names = dict.fromkeys(name for _, parts in of_texts for name in parts)
-    return leg, {name: _mean([parts.get(name, 0.0) for _, parts in of_texts]) for name in names}
+def _legs(best: Sequence[_Scored]) -> Iterator[tuple[Leg | None, Parts]]:
+    """Yield the best leg of the best texts, by meaning and by words, with the mean of each of their parts."""
+    by_meaning = [(one.match.semantic, one.meaning) for one in best]
+    for of_texts in (by_meaning, [(one.match.keyword, one.words) for one in best]):
+        leg = min((leg for leg, _ in of_texts if leg), key=lambda leg: leg.rank or math.inf, default=None)
+        names = dict.fromkeys(name for _, parts in of_texts for name in parts)
+        yield leg, {name: _mean([parts.get(name, 0.0) for _, parts in of_texts]) for name in names}
 
 
 def _mean(numbers: Sequence[float]) -> float:

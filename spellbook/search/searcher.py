@@ -21,7 +21,7 @@ from spellbook.index.loaded import LoadedIndex
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors, score
 from spellbook.search import packing, presentation, ranking, related, weights
-from spellbook.search.candidates import ChunkScripts, Gathering, QueryText, TextScripts
+from spellbook.search.candidates import Gathering, QueryText, Writing
 from spellbook.search.question import Answer, Question, State, state
 from spellbook.search.ranking import Hit, hit_of
 from spellbook.search.scores import Candidate, Mode, fuse
@@ -59,7 +59,6 @@ class Searcher:
         self.loaded = LoadedIndex(index)
         self._guard = threading.Lock()
         self._vectors: OrderedDict[str, QueryText] = OrderedDict()
-        self._written: OrderedDict[int, ChunkScripts] = OrderedDict()
         self.used = time.monotonic()
         """When it was last used (monotonic clock, seconds)."""
         self.warm: set[bool] = set()
@@ -70,7 +69,11 @@ class Searcher:
         ranked = self.rank(question)
         passed = hits(question, ranked)
         notes = Counter(hit.chunk.path for hit in passed)
-        weigh = packing.by_words(_weights(question, ranked))
+        # The question's own words come last: their weights count, for excerpts. Without any, all of its words do.
+        words = sorted(ranked.words, key=lambda word: word in ranked.first.words.words)
+        parts = ((part, word) for word in words if word.chunks for part in (*word.same, word.part))
+        by_word = {part.text.casefold(): word.weight for part, word in parts}
+        weigh = packing.by_words(by_word or dict.fromkeys(terms.terms(question.text), 1.0))
         best = ranking.choose(passed, question.limit, question.per_note, few=question.has_few_sessions)
         chosen = self._complete(ranked, passed, best)
         shown = packing.pack(chosen, question.max_tokens, weigh, explain=question.explain)
@@ -84,7 +87,7 @@ class Searcher:
             closest=packing.passages(near, question.max_tokens, weigh),
             unmatched=self.unmatched(question, paths=not shown),
             found=sum(min(count, question.per_note or count) for count in notes.values()),
-            is_cached=None if ranked.vector is None else ranked.is_cached,
+            is_cached=None if ranked.first.text.vector is None else ranked.is_cached,
             also=question.also,
         )
 
@@ -109,7 +112,10 @@ class Searcher:
         holding = [related.holding(self._index, hiding, at)] if as_of else []
         limits = (*filter, *without_guides(filter), *self._index.visible, *holding)
         reasons: list[str] = []
-        time_named = self._time(question)
+        is_dated = as_of or any(key.strip().rstrip("!") in DATES for key in question.filter or ())
+        time_named = None
+        if question.mode != "keyword" and not is_dated:
+            time_named = when.read(question.text, dt.datetime.fromtimestamp(now).date())
         dated = time_named.condition if time_named and not time_named.newest else Condition("when", low=at, high=at)
         low, high = dated.low or 0.0, dated.high or now
         meant = time_named.rest if time_named else question.text  # words of time are looked for as words alone
@@ -118,9 +124,7 @@ class Searcher:
         texts += [self._read(text, text, question.mode, reasons) for text in question.also]
 
         with self._catalog.reading():
-            found = Gathering(
-                self.loaded, question, texts, limits, reasons, self._written, time_named, is_cached=is_cached
-            )
+            found = Gathering(self.loaded, question, texts, limits, reasons, time_named, is_cached=is_cached)
             found.gather(wanted)
             paths = {one.chunk.path for one in found.candidates}
             later = related.superseded(self._index, paths, hiding, at)
@@ -128,7 +132,7 @@ class Searcher:
             found.add(self._successors(question, found, superseded))
             notes = (one.chunk.note for one in found.candidates)
             uses = self._catalog.usage.of(notes) if self._index.config.count_use else {}
-        ranked = fuse(found.candidates, question.mode, by_words_only=found.vector is None)
+        ranked = fuse(found.candidates, question.mode, by_words_only=found.first.text.vector is None)
         self._rerank(question, ranked, reasons)
         ranked = ranking.adjust(ranked, self._index.config.half_lives, uses, now)
         if time_named:
@@ -167,13 +171,6 @@ class Searcher:
 
     # -- the stages
 
-    def _time(self, question: Question) -> when.When | None:
-        """Return the time in a question, unless it is asked by words alone, with `as_of` or such a filter."""
-        is_dated = question.as_of or any(key.strip().rstrip("!") in DATES for key in question.filter or ())
-        if question.mode == "keyword" or is_dated:
-            return None
-        return when.read(question.text, dt.datetime.fromtimestamp(self._clock()).date())
-
     def _read(self, text: str, meant: str, mode: Mode, reasons: list[str]) -> QueryText:
         """Return a text with the vectors of `meant`; without them for words alone, or if the model fails."""
         if mode == "keyword":
@@ -181,7 +178,7 @@ class Searcher:
         with self._guard:
             if known := self._vectors.get(meant):
                 self._vectors.move_to_end(meant)
-                return replace(known, text=text)
+                return known._replace(text=text)
         try:
             vector = self._index.embedder.embed_query(meant)
             self._index.fits(len(vector))
@@ -190,7 +187,7 @@ class Searcher:
             return QueryText(text)
         made = QueryText(text, vector)
         second = self._index.second
-        if second is not None and TextScripts.of(meant).is_read:
+        if second is not None and Writing(meant).is_read:
             try:
                 made = QueryText(text, vector, second.vectors([meant], query=True)[0])
             except EmbeddingError:  # the embedder answers alone; whoever embeds says why
@@ -258,7 +255,7 @@ class Searcher:
 
     def _with_words(self, ranked: Gathering, found: Sequence[Hit]) -> list[Hit]:
         """Return hits that say which words of the question their chunks have, the first of a note its properties."""
-        words = words_in(self.loaded, ranked.all_words, [hit.chunk.number for hit in found])
+        words = words_in(self.loaded, ranked.words, [hit.chunk.number for hit in found])
         own = {hit.path: presentation.properties(hit.chunk) for hit in found}
         return [
             replace(hit, why={**hit.why, "words": rows}, properties=own.pop(hit.path, ""))
@@ -269,7 +266,7 @@ class Searcher:
 def hits(question: Question, ranked: Gathering) -> list[Candidate]:
     """Return the candidates that may be hits."""
     candidates, by_words = ranked.candidates, question.mode == "keyword"
-    if ranked.quotes or by_words:
+    if ranked.first.words.quotes or by_words:
         candidates = [one for one in candidates if one.keyword]
     if (least := question.min_score) is not None:
         # A word that most chunks contain is worth nothing, yet asking for it alone must find it.
@@ -283,7 +280,7 @@ def hits(question: Question, ranked: Gathering) -> list[Candidate]:
         if dated:  # else nothing is of that time, and a wrong guess must hide nothing
             return dated
     # Words alone cannot tell what is related to a question.
-    if ranked.vector is None:
+    if ranked.first.text.vector is None:
         return [one for one in candidates if one.score > 0]
     return ranking.among(candidates, ranking.related(candidates, compared(question, ranked)))
 
@@ -298,7 +295,7 @@ def compared(question: Question, ranked: Gathering) -> int:
 
 def nearly(question: Question, ranked: Gathering) -> list[Candidate]:
     """Return the best candidate of the few closest notes, unless the question sets a least score or quotes."""
-    if question.min_score is not None or ranked.quotes:
+    if question.min_score is not None or ranked.first.words.quotes:
         return []
     best: dict[str, Candidate] = {}
     for candidate in ranked.candidates:
@@ -306,11 +303,3 @@ def nearly(question: Question, ranked: Gathering) -> list[Candidate]:
         if candidate.score and min(candidate.score, candidate.evidence()) >= question.near:
             best.setdefault(candidate.chunk.path, candidate)
     return ranking.choose([*best.values()], min(weights.CLOSEST, question.limit), few=question.has_few_sessions)
-
-
-def _weights(question: Question, ranked: Gathering) -> dict[str, float]:
-    """Return the weights of the question's words for excerpts: the words asked for, else all of its words."""
-    # The question's own words come last: their weights count.
-    words = sorted(ranked.all_words, key=lambda word: word in ranked.words)
-    by_word = {part.text.casefold(): word.weight for word in words if word.chunks for part in (*word.same, word.part)}
-    return by_word or dict.fromkeys(terms.terms(question.text), 1.0)

@@ -93,16 +93,11 @@ def chunks_of(index: Index, name: str) -> list[StoredChunk]:
     category, topic = category_and_topic(index, name)
     chunks = index.catalog.topic(topic, category, index.visible)
     if not chunks:
-        raise no_topic(index, name)
+        there = index.catalog.topics(index.visible)
+        names = {f"{each.category}/{each.topic}" if "/" in name and each.category else each.topic for each in there}
+        sentence = with_suggestions(f"There is no topic {name[:200]!r}", alike(name, sorted(names)))
+        raise index.missing(MemoryNotFound(sentence, "get_index lists the topics."))
     return chunks
-
-
-def no_topic(index: Index, name: str) -> MemoryNotFound:
-    """Return the error for an unknown topic, with similar names."""
-    topics = index.catalog.topics(index.visible)
-    names = {f"{topic.category}/{topic.topic}" if "/" in name and topic.category else topic.topic for topic in topics}
-    sentence = with_suggestions(f"There is no topic {name[:200]!r}", alike(name, sorted(names)))
-    return index.missing(MemoryNotFound(sentence, "get_index lists the topics."))
 
 
 def category_and_topic(index: Index, name: str) -> tuple[str | None, str]:
@@ -149,7 +144,9 @@ def about(index: Index, topic: Topic) -> TopicSummary:
     opening = index.catalog.opening(topic.category, topic.topic, index.visible)
     if not opening:
         return TopicSummary("", "")
-    title = opening[0].title if topic.notes == 1 or _stands_for(opening[0].path, topic.topic) else ""
+    stem, name = opening[0].path.rpartition("/")[2].rpartition(".")[0], topic.topic
+    stands_for_it = fold(stem) in {"index", "readme", fold(name), fold(name.rpartition("/")[2])}
+    title = opening[0].title if topic.notes == 1 or stands_for_it else ""
     summary = _summary(opening)
     if summary.startswith(title.removesuffix("…")):  # as that of a memory, whose title is its first sentence
         title = ""
@@ -164,11 +161,6 @@ def descriptions(index: Index, settings: Mapping[str, str]) -> dict[str, str]:
             name = chunks[0].category or path.rpartition("/")[0].rpartition("/")[2]
             described.setdefault(fold(name), _summary(chunks))
     return _OURS | described | {fold(name): text for name, text in settings.items()}
-
-
-def _stands_for(path: str, topic: str) -> bool:
-    stem = path.rpartition("/")[2].rpartition(".")[0]
-    return fold(stem) in {"index", "readme", fold(topic), fold(topic.rpartition("/")[2])}
 
 
 def _summary(chunks: Sequence[StoredChunk]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from spellbook.index.filters import Condition, instant, validity
 from spellbook.search import weights
@@ -24,8 +24,7 @@ Span = tuple[int, int]
 """Where words of time begin and end in a question."""
 
 
-@dataclass(frozen=True, slots=True)
-class When:
+class When(NamedTuple):
     """
     The `words` of time in a question, the `rest` of it, and the range of days, None where it is open.
 
@@ -71,7 +70,8 @@ def read(text: str, today: dt.date) -> When | None:
                 days = days_of(match, today)
                 if not dt.date.min < days[0] <= days[1] < dt.date.max:  # the day before or after is none
                     continue
-                named.append((_relation(match), days))
+                groups = match.groupdict()
+                named.append(((groups.get("how") or groups.get("then") or "").lower(), days))
             except (ValueError, OverflowError):  # 2025년 13월, 999 years ago
                 continue
             spans.append(match.span())
@@ -87,7 +87,9 @@ def read(text: str, today: dt.date) -> When | None:
     last = min((last for _, last in bounds if last), default=None)
     if first and last and first > last:
         return None
-    return When(_words(text, spans), _without(text, spans), first, last, is_all=_is_all(text, spans))
+    beside = "".join(letter for at, letter in enumerate(text) if not any(start <= at < end for start, end in spans))
+    is_all = all(map(_ANY_NOTE.fullmatch, re.findall(r"\w+", beside)))
+    return When(_words(text, spans), _without(text, spans), first, last, is_all=is_all)
 
 
 def prefer(candidates: Sequence[Candidate], when: When, old: Mapping[str, Superseded], now: float) -> list[Candidate]:
@@ -168,11 +170,6 @@ def _day(day: dt.date) -> Days:
     return day, day
 
 
-def _week(day: dt.date) -> Days:
-    monday = day - dt.timedelta(days=day.weekday())
-    return monday, monday + dt.timedelta(days=6)
-
-
 def _month(year: int, month: int) -> Days:
     """Return the days of a month, which may be counted beyond 1 to 12."""
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
@@ -190,7 +187,8 @@ def _back(unit: str, count: int, today: dt.date) -> Days:
         case "day":
             return _day(today - dt.timedelta(days=count))
         case "week":
-            return _week(today - dt.timedelta(weeks=count))
+            monday = today - dt.timedelta(weeks=count, days=today.weekday())
+            return monday, monday + dt.timedelta(days=6)
         case "month":
             return _month(today.year, today.month - count)
     return _year(today.year - count)
@@ -244,11 +242,6 @@ def _recent(match: re.Match[str], today: dt.date, unit: str) -> Days:
     return today - dt.timedelta(days=days), today
 
 
-def _last_weekday(match: re.Match[str], today: dt.date) -> Days:
-    at = _WEEKDAYS.index(match["day"].lower())
-    return _day(today - dt.timedelta(days=(today.weekday() - at - 1) % 7 + 1))
-
-
 _MONTH_NAMES = "|".join([*_MONTHS, *(name[:3] for name in _MONTHS if name != "may"), "sept"])
 _Rule = tuple[str, Callable[[re.Match[str], dt.date], Days]]
 _RULES: tuple[_Rule, ...] = (
@@ -261,7 +254,8 @@ _RULES: tuple[_Rule, ...] = (
      lambda m, today: _recent(m, today, m["unit"].lower())),
     (rf"{_BEFORE}{_COUNT}\s+(?P<unit>day|week|month|year)s?\s+ago{_END}",
      lambda m, today: _back(m["unit"].lower(), _number(m["n"]), today)),
-    (rf"{_BEFORE}last\s+(?P<day>{'|'.join(_WEEKDAYS)}){_END}", _last_weekday),
+    (rf"{_BEFORE}last\s+(?P<day>{'|'.join(_WEEKDAYS)}){_END}",
+     lambda m, today: _back("day", (today.weekday() - _WEEKDAYS.index(m["day"].lower()) - 1) % 7 + 1, today)),
     (rf"{_NEEDED}(?:(?P<last>last|this)\s+)?(?P<month>{_MONTH_NAMES})(?:\s+(?:of\s+)?(?P<year>(?:19|20)\d\d))?"
      rf"{_END}(?!\s+(?:of|I|we|you)\b)", _english_month),
     (rf"(?<![\w-])(?P<month>{_MONTH_NAMES})\s+(?P<year>(?:19|20)\d\d){_END}", _english_month),
@@ -293,11 +287,6 @@ _ANY_NOTE = re.compile(
 """A word beside which a time is all that a question asks for."""
 
 
-def _relation(match: re.Match[str]) -> str:
-    groups = match.groupdict()
-    return (groups.get("how") or groups.get("then") or "").lower()
-
-
 def _bounds(how: str, days: Days, *, is_span: bool) -> tuple[dt.date | None, dt.date | None]:
     """Return the bounds that days with a relation mean; `from` means `since` only in a span: from May to July."""
     first, last = days
@@ -316,12 +305,6 @@ def _overlaps(match: re.Match[str], spans: Sequence[Span]) -> bool:
 
 def _words(text: str, spans: Sequence[Span]) -> str:
     return " ".join(" ".join(text[start:end].split()) for start, end in sorted(spans))
-
-
-def _is_all(text: str, spans: Sequence[Span]) -> bool:
-    """Say whether a text beside these spans only has words that fit any note."""
-    left = "".join(letter for at, letter in enumerate(text) if not any(start <= at < end for start, end in spans))
-    return all(map(_ANY_NOTE.fullmatch, re.findall(r"\w+", left)))
 
 
 def _without(text: str, spans: Sequence[Span]) -> str:

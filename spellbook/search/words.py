@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from spellbook.index.filters import Condition
 from spellbook.index.loaded import LoadedIndex
@@ -48,8 +47,7 @@ _VERSION = re.compile(r"[vV](\d+)$")
 _VIETNAMESE = re.compile("[ơưƠƯ\u1ea0-\u1ef9]")
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """
     One word or name: its `forms`, the most exact first, each one or more phrases; `same` are the synonyms of `word`.
     """
@@ -59,8 +57,7 @@ class Term:
     same: tuple[Phrase, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class QueryWord:
+class QueryWord(NamedTuple):
     """
     A word or phrase of a question, the number of chunks that contain it, and its weight (the idf of bm25).
 
@@ -89,8 +86,7 @@ class QueryWord:
         return {"text": self.text, "chunks": self.chunks, "weight": self.weight, "same": tuple(map(str, self.same))}
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(NamedTuple):
     """
     A query of the index by words: any or `all` of `terms`, and always every phrase of `required`.
 
@@ -147,8 +143,7 @@ class Query:
         return Chosen(expression, tuple(words), bool(required), tuple(alike))
 
 
-@dataclass(frozen=True, slots=True)
-class WordSynonyms:
+class WordSynonyms(NamedTuple):
     """The synonyms of one `word` that the vault has, in `chunks` chunks; `parts` is the word itself, if it has that."""
 
     word: str
@@ -162,8 +157,7 @@ class WordSynonyms:
         return f"{self.word} = {', '.join(terms.readable(phrase.text) for phrase in self.same)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(NamedTuple):
     """An expression (None for nothing), its words, and their synonyms. If it `quotes`, a hit must match."""
 
     expression: Expression | None
@@ -305,7 +299,7 @@ def _with_synonyms(words: Sequence[tuple[str, Term]], table: synonyms.Table) -> 
     alike = [synonyms.same(table, word) for word, _ in words]
     named = {word for word, _ in alike}
     return [
-        replace(term, word=word, same=tuple(terms.phrase(other) for other in same if other not in named))
+        term._replace(word=word, same=tuple(terms.phrase(other) for other in same if other not in named))
         for (_, term), (word, same) in zip(words, alike, strict=True)
     ]
 
@@ -328,7 +322,9 @@ def _terms(text: str) -> Iterator[tuple[str, Term]]:
             runs = []
         latin = [run for run in runs if not _BY_PAIRS.match(run)]
         if len(latin) > 1 and runs[: len(latin)] == latin:
-            yield compound.lower(), _compound_term(latin)
+            first = _VERSION.match(latin[0])  # of a name of several words: `snake_case`, a path or a version
+            forms = [latin, [first[1], *latin[1:]]] if first else [latin]
+            yield compound.lower(), Term(tuple((terms.in_a_row(*form[:_MOST_PARTS]),) for form in forms))
             # Single numbers and letters of a version or a path mean nothing alone.
             runs = [run for run in runs if len(run) > 2 or run not in latin]
         for i, run in enumerate(runs):
@@ -343,13 +339,6 @@ def _terms(text: str) -> Iterator[tuple[str, Term]]:
                 # Vietnamese writes syllables apart; two together are more specific than each.
                 yield f"{last} {run}", Term(((terms.in_a_row(last, run),),))
             last = run
-
-
-def _compound_term(words: Sequence[str]) -> Term:
-    """Return the term of a name of several words: `snake_case`, a path or a version."""
-    first = _VERSION.match(words[0])
-    forms = [words, [first[1], *words[1:]]] if first else [words]
-    return Term(tuple((terms.in_a_row(*form[:_MOST_PARTS]),) for form in forms))
 
 
 def _word_term(word: str, is_english: bool) -> Term:

@@ -242,7 +242,9 @@ def _candidates(text: str) -> Iterator[tuple[int, int, str, str]]:
     for match in _CARD.finditer(text):
         digits = re.sub(r"\D", "", match[0])
         label = _CARD_LABEL.search(text, max(0, match.start() - _BEFORE), match.start())
-        if (label or (match["grouped"] and len(set(digits)) >= _DIFFERENT)) and _passes_luhn(digits):
+        doubled = (int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits)))
+        is_checked = sum(number - 9 * (number > 9) for number in doubled) % 10 == 0  # by its last digit
+        if (label or (match["grouped"] and len(set(digits)) >= _DIFFERENT)) and is_checked:
             yield *match.span(), "a card number", match[0]
     yield from _labelled(text)
 
@@ -289,12 +291,6 @@ def _is_resident(match: re.Match[str]) -> bool:
     except ValueError:
         return False
     return born.year >= _BORN_SINCE and born <= dt.date.today()
-
-
-def _passes_luhn(digits: str) -> bool:
-    """Say whether the last digit of a card's number checks the others."""
-    doubled = (int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits)))
-    return sum(number - 9 * (number > 9) for number in doubled) % 10 == 0
 
 
 def _is_password(value: str) -> bool:

@@ -14,10 +14,10 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import pairwise
 from operator import add
+from typing import NamedTuple
 
 _STOP_WORD_LIST = """
 a an and are as at be been being but by can could did do does for from had has have he her his how i if in into is it
@@ -100,8 +100,7 @@ _MOST_LETTERS = 64
 """Letters of a name in camel case; a longer run is data."""
 
 
-@dataclass(frozen=True, slots=True)
-class Phrase:
+class Phrase(NamedTuple):
     """One word, or several in a row; with `is_prefix` the last one may be the beginning of a word. False if empty."""
 
     words: tuple[str, ...] = ()
@@ -119,8 +118,7 @@ class Phrase:
         return " ".join(self.words)
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(NamedTuple):
     """Any of `parts`, or `all` of them."""
 
     parts: tuple[Expression, ...]
@@ -261,16 +259,12 @@ def token_weight(text: str) -> float:
 
 def _change_runs(text: str, change: Callable[[str], str]) -> str:
     """Return `text` in one spelling, with `change` applied to each of its runs and each emoji."""
-    pieces = _RUN.split(_unify_spelling(text))
+    usual = text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
+    usual = _ODD.sub(_usual_spelling, usual) if _ANY_ODD.search(usual) else usual
+    pieces = _RUN.split(_ARTICLE.sub("", usual) if "\u0644" in usual else usual)
     pieces[1::2] = map(change, pieces[1::2])
     changed = "".join(pieces)
     return _OTHER_RUN.sub(lambda run: change(run[0]), changed) if _ANY_OTHER.search(changed) else changed
-
-
-def _unify_spelling(text: str) -> str:
-    usual = text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
-    usual = _ODD.sub(_usual_spelling, usual) if _ANY_ODD.search(usual) else usual
-    return _ARTICLE.sub("", usual) if "\u0644" in usual else usual
 
 
 def _usual_spelling(odd: re.Match[str]) -> str:
@@ -281,13 +275,12 @@ def _usual_spelling(odd: re.Match[str]) -> str:
 
 
 def _split_words(text: str) -> list[str]:
-    # A character that Python's Unicode tables do not know yet may be a letter in SQLite's.
-    return [word for word in _WORD.findall(text) if any(map(_is_word_to_sqlite, word))]
-
-
-def _is_word_to_sqlite(letter: str) -> bool:
-    """Say whether SQLite takes a single letter for a word: it does for marks, except some combining ones."""
-    return unicodedata.category(letter)[0] in "LNCM" and not "\u0300" <= letter <= "\u0331"
+    # A character that Python's Unicode tables do not know yet may be a letter in SQLite's; a mark is, but for some.
+    return [
+        word
+        for word in _WORD.findall(text)
+        if any(unicodedata.category(letter)[0] in "LNCM" and not "\u0300" <= letter <= "\u0331" for letter in word)
+    ]
 
 
 def _set_apart(run: str) -> str:

@@ -20,8 +20,8 @@ from spellbook.system.errors import InvalidInput
 
 C = TypeVar("C", bound=type)
 
-BROKEN = re.compile("[\x00\ud800-\udfff]")
-"""NUL and half letters, which no YAML and no UTF-8 holds."""
+BROKEN, _HALF = re.compile("[\x00\ud800-\udfff]"), re.compile("[\ud800-\udfff]")
+"""NUL and half letters, which no YAML and no UTF-8 holds; and half letters alone."""
 
 MOST_MARKS = 32
 """Most combining letters that are followed back to the letter they belong to."""
@@ -31,13 +31,7 @@ _IN_ANCHORS = re.compile(r"[\w\-\s]*")
 
 def is_whole(text: str) -> bool:
     """Say whether a text can be written as UTF-8."""
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return text.isascii() or not _HALF.search(text)
 
 
 def mended(text: str) -> str:
@@ -99,16 +93,10 @@ def check(value: object, name: str = "") -> None:
 
 
 def _refusal(place: str, text: str) -> tuple[str, str]:
-    at, letter = next((at, letter) for at, letter in enumerate(text) if not is_whole(letter))
-    what = (
-        f"the byte 0x{ord(letter) - 0xDC00:02x}"
-        if 0xDC80 <= ord(letter) <= 0xDCFF
-        else f"half a character, \\u{ord(letter):04x},"
-    )
-    return (
-        f"{place or 'The text'} is not valid Unicode: {what} is at position {at}.",
-        "Give it as UTF-8; nothing was done.",
-    )
+    at, letter = next((half.start(), ord(half[0])) for half in _HALF.finditer(text))
+    what = f"the byte 0x{letter - 0xDC00:02x}" if 0xDC80 <= letter <= 0xDCFF else f"half a character, \\u{letter:04x},"
+    where = f"{place or 'The text'} is not valid Unicode: {what} is at position {at}."
+    return where, "Give it as UTF-8; nothing was done."
 
 
 def door(**paths: str) -> Callable[[C], C]:

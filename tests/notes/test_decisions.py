@@ -33,7 +33,18 @@ def test_a_decision_reads_well_and_comes_back():
 
 
 def test_outcomes_are_a_list_that_grows():
-    """The first makes the list, each further one ends it, and earlier ones stay."""
+    """
+    The first makes the list, each further one ends it, and earlier ones stay. Success, failure, success of one day: the
+    changed text is found once. Of an outcome a person may leave out the date and the result; the rest is its reason.
+    """
+    body = decision_text("Use PostgreSQL.")
+    for result in ("success", "failed", "success"):
+        old, new = with_outcome(body, result, "as told", DAY)
+        assert body.count(old) == 1 or not old
+        body = body.replace(old, new) if old else f"{body}\n\n{new}"
+    assert len(read_decision(body).outcomes) == 3
+    for line in ("2026-12-03 실패: 느리다", "failed: 느리다", "2026-12-03: 느리다", "느리다"):
+        assert Decision("x", "", (line,)).outcome_reason == "느리다"
     body = decision_text("Use PostgreSQL.", "One store.")
     old, new = with_outcome(body, "partial", "Slow\nat night.", DAY)
     assert (old, new) == ("", "Outcome:\n- 2026-12-03 partial: Slow at night.")
@@ -50,16 +61,6 @@ def test_outcomes_are_a_list_that_grows():
     assert old == new
 
 
-def test_the_same_outcome_again_later_is_kept():
-    """Success, failure, success of one day: the changed text is found once."""
-    body = decision_text("Use PostgreSQL.")
-    for result in ("success", "failed", "success"):
-        old, new = with_outcome(body, result, "as told", DAY)
-        assert body.count(old) == 1 or not old
-        body = body.replace(old, new) if old else f"{body}\n\n{new}"
-    assert len(read_decision(body).outcomes) == 3
-
-
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -73,12 +74,6 @@ def test_the_same_outcome_again_later_is_kept():
 def test_what_a_person_writes_is_read(body, expected):
     """Labels may be missing, in either language and in any case; a reason may have paragraphs."""
     assert read_decision(body) == expected
-
-
-@pytest.mark.parametrize("line", ["2026-12-03 실패: 느리다", "failed: 느리다", "2026-12-03: 느리다", "느리다"])
-def test_the_reason_of_an_outcome_is_what_follows_date_and_result(line):
-    """A person may leave out either."""
-    assert Decision("x", "", (line,)).outcome_reason == "느리다"
 
 
 def test_a_checkpoint_reads_well_and_ticked_boxes_come_back():

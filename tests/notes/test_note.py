@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook.notes.frontmatter import compose, dump
+from spellbook.notes.frontmatter import KEYS, compose, dump
 from spellbook.notes.note import MOST_BYTES, blocks, decode, heading_text, lines, newline, parse
 from spellbook.system.errors import UnreadableNote
 
@@ -61,14 +61,10 @@ def test_any_header_is_read(header):
         (KOREAN.encode("cp949"), "a.md, line 1: not UTF-8 (it looks like cp949, the encoding of Korean Windows)."),
         pytest.param(b"ok\nok\r\nno \xff\xfe", "a.md, line 3: not UTF-8", id="the line is the line"),
         pytest.param(JAPANESE.encode("shift_jis"), "a.md, line 1: not UTF-8 (it looks like ", id="Shift_JIS"),
-        pytest.param(LATIN.encode("latin-1"), "a.md, line 1: not UTF-8 (it looks like ", id="Latin-1"),
         (ENGLISH.encode("utf-16-le"), "a.md, line 1: it looks like utf_16_le"),
-        (ENGLISH.encode("utf-16-be"), "a.md, line 1: it looks like utf_16_be"),
         (KOREAN.encode("utf-16-le"), "not UTF-8 (it looks like utf_16_le)"),
-        pytest.param(ENGLISH.encode("utf-32"), "not UTF-8 (it looks like utf_32)", id="UTF-32"),
         pytest.param("회의록\n".encode("cp949"), "not UTF-8 (it looks like cp949", id="one word of cp949"),
         pytest.param(b"\xff\xfea\0b", "a.md, line 1: broken UTF-16 (truncated data)", id="UTF-16 cut short"),
-        pytest.param(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\1\0", "not UTF-8 (binary)", id="a picture"),
         pytest.param(b"\0" * 4096, "a.md, line 1: binary, mostly NUL bytes.", id="all NUL"),
         pytest.param(b"#" * (MOST_BYTES + 1), "a.md: 10.0 MB, and notes are read up to 10 MB.", id="too large"),
         pytest.param("\ud800".encode("utf-8", "surrogatepass"), "a.md, line 1: not UTF-8", id="half a letter"),
@@ -97,27 +93,20 @@ MERGE_BOMB = "a: &a {x: 1}\n" + "".join(
 @pytest.mark.parametrize(
     ("header", "line", "says"),
     [
-        pytest.param("a: 1\nb: x: y", 3, "not YAML (mapping values are not allowed", id="colon"),
         pytest.param("a: 1\nb: [x", 4, "not YAML (", id="unclosed list"),
-        pytest.param("a: 1\n\tb: 2", 3, "found a tab character", id="tab"),
-        pytest.param("a: '1", 3, "not YAML (", id="unclosed quote"),
         pytest.param("a: *nobody", 2, "found undefined alias", id="unknown alias"),
         pytest.param("a: !custom x", 2, "could not determine a constructor", id="tag"),
         pytest.param("a: !!python/object:os.system x", 2, "could not determine a constructor", id="Python tag"),
         pytest.param("한글: 가나다\nb: \x01", 3, r"the character '\x01' is not allowed", id="control character"),
         pytest.param("{a: b}: c", 2, "unhashable key", id="mapping as key"),
         pytest.param("a: 1\n...\nb: 2", 4, "not YAML (", id="two documents"),
-        pytest.param("- a\n- b", 2, "a list, not `key: value` lines", id="list"),
         pytest.param("text", 2, "plain text, not `key: value` lines", id="text"),
-        pytest.param("a: 1\nb: 2\na: 3", 4, "the key 'a' is there twice", id="repeated key"),
         pytest.param("a: 1\nb:\n  c: 2\n  c: 3", 5, "the key 'c' is there twice", id="repeated key inside"),
         pytest.param(BOMB, None, "too many or too deep", id="alias bomb"),
         pytest.param(MERGE_BOMB, None, "too many or too deep", id="merge bomb"),
         pytest.param("a: &a [*a]", 2, "too many or too deep", id="recursive alias"),
-        pytest.param("a: &a {<<: *a}", 2, "too many or too deep", id="recursive merge"),
         pytest.param("a: " + "[" * 100_000, 2, DEEP, id="deep and open"),
         pytest.param("a: " + "[" * 100_000 + "]" * 100_000, 2, DEEP, id="deep"),
-        pytest.param("a:\n" + "- " * 100_000, 2, "too many or too deep", id="deep block list"),
         pytest.param("a: [" + "1," * 100_000 + "]", None, "too many or too deep", id="many values"),
         pytest.param("a: " + "x" * 300_000, 2, "over 256 kB", id="300 kB"),
     ],
@@ -159,7 +148,6 @@ def test_bad_header(header, line, says):
         ("1: a\nyes: b\n2026-01-01: c\n~: d", {"1": "a", "yes": "b", "2026-01-01": "c", "~": "d"}, 0),
         pytest.param("a: &x {k: 1}\nb: {<<: *x, l: 2}", {"a": {"k": 1}, "b": {"k": 1, "l": 2}}, 0, id="merge"),
         ("b:\n  c: {<<: &x {k: 1}, k: 2}\nd: {<<: *x, k: 3}", {"b": {"c": {"k": 2}}, "d": {"k": 3}}, 0),
-        pytest.param("a: 2026-02-30\nb: 1", {"a": "2026-02-30", "b": 1}, 1, id="no such day"),
         ("a: !!timestamp x\nb: !!bool x\nc: !!int ''", {"a": "x", "b": "x", "c": ""}, 3),
         pytest.param("a: " + "1" * 5000, {"a": "1" * 5000}, 1, id="too many digits"),
         pytest.param("a: 0x" + "f" * 5000, {"a": "0x" + "f" * 5000}, 1, id="too many hexadecimal digits"),
@@ -167,7 +155,6 @@ def test_bad_header(header, line, says):
         ("a: !!set {x, y}\nb: !!binary aGk=", {"a": ["x", "y"], "b": "b'hi'"}, 0),
         pytest.param('a: "x\\0y"', {"a": "x y"}, 0, id="NUL by escape"),
         ("questions: [방법은?]\n카테고리: 메모", {"questions": ["방법은?"], "카테고리": "메모"}, 0),
-        pytest.param("# nothing", {}, 0, id="comment alone"),
         pytest.param("", {}, 0, id="nothing"),
         pytest.param("a: " + "{b: " * 18 + "1" + "}" * 18, None, 0, id="as deep as may be"),
     ],
@@ -180,23 +167,11 @@ def test_meta(header, meta, odd):
     assert meta is None or note.meta == meta
 
 
-def test_nul_is_told_and_read_as_blank():
-    """NUL bytes are reported at their line and hide no heading; they are not changed."""
-    note = parse("a.md", b"one\r\ntwo\r\n## A\0B\n")
-    assert [(fault.line, fault.reason[:9]) for fault in note.faults] == [(3, "NUL bytes")]
-    assert note.blocks[-1].text == "A B"
-    assert note.editable
-
-
 @pytest.mark.parametrize(
     ("text", "tags"),
     [
         ("#one and #two/three, [#five] [six #six](x) >#no", "one two/three five six"),
-        pytest.param("# b\n\none\ntwo #a\nthree", "a", id="further down in a block"),
-        pytest.param("#한글 #태그/하위 #2026년", "한글 태그/하위 2026년", id="Korean"),
         pytest.param("#한글", "한글", id="NFD"),
-        pytest.param("#1984 #1984#b #1/2 #y1984 #a1", "1/2 y1984 a1", id="a number alone is none"),
-        pytest.param("a#b c##d ## e #, # f", "", id="no tag"),
         pytest.param('(#a) "#b" list:#c .#d x—#e \\#f &amp;#g [h](#i) ![#j](x)', "", id="after a mark"),
         ("#a#b/#c x[#d] `x`#e [[x]]#f $x$#g <b>#h</b> \\*#i", "a b c d e f g h i"),
         pytest.param("_#a_ **#b** ~~#c~~ ==#d== _#e_f_ g_h_#i", "a b c d e_f i", id="in emphasis"),
@@ -206,7 +181,6 @@ def test_nul_is_told_and_read_as_blank():
         pytest.param("x <!-- #a\n#b --> #c\n\n<!-- #d -->#e\n\nx <!-- #f -->#g %% #h %%", "c g h", id="comments"),
         pytest.param("$#a$ x $b #c$ $$ #d $$\n\n$$\n#e\n\n#f\n$$\n#g", "g", id="formulas"),
         pytest.param("$5 #a $6 $10–$20 #b\n\nUS$ #c $ #d$\n\n\\$e #f$ $g #h$7", "a b c d f h", id="money"),
-        pytest.param("`#a` ``#b ` #c`` #d ` #e", "d e", id="code spans"),
         pytest.param("`#a``\n`` #b ` #c `` #d", "c d", id="runs of unequal length"),
         pytest.param("```\n#a\n```\n\n    #b\n\n<div>\n#c\n</div>\n\n#d", "d", id="blocks of code and HTML"),
         ("- #a\n\n  ~~~\n  #b\n  ~~~\n- #c\n\n> #d\n>\n>     #e", "a c d"),
@@ -214,10 +188,8 @@ def test_nul_is_told_and_read_as_blank():
         pytest.param("[z]: #w", "", id="a definition's target"),
         pytest.param("## Heading #a\n\n| #b | c |\n| - | - |\n|#d|e\\|#f|", "a b d f", id="headings and tables"),
         pytest.param("---\ntags: [x, '#y', z/w]\n---\n#x #a", "x y z/w a", id="frontmatter first, each once"),
-        pytest.param("---\ntags: x, y z\n---\n", "x y z", id="one text"),
         pytest.param("---\ntag: x\n---\n", "x", id="tag"),
         pytest.param("---\ntags:\n---\n", "", id="empty"),
-        pytest.param("---\ntags: {a: b}\n---\n", "", id="mapping"),
     ],
 )
 def test_tags(text, tags):
@@ -230,14 +202,9 @@ def test_tags(text, tags):
     [
         ("title: Given", "title", "Given"),
         ("title: |\n  two\n  lines", "title", "two lines"),
-        ("title: 2026-11-21", "title", "2026-11-21"),
         ("title: ''", "title", "Heading"),
         ("title: {a: b}", "title", "Heading"),
-        ("topic: [a, b]", "topic", "a"),
         ("x: y", "topic", "folder"),
-        ("category: true", "category", "true"),
-        ("title: Off", "title", "Off"),
-        ("TITLE: 12:30", "title", "12:30"),
         ("title: 1.10", "title", "1.10"),
         ("Aliases: [22:22, 1.0]", "aliases", ("22:22", "1.0")),
         ("Tag: [no, 2024]", "tags", ("no", "2024")),
@@ -247,53 +214,27 @@ def test_tags(text, tags):
         ("topic: [[Books]]", "topic", "Books"),
         ('topic: "[[Books\\\\|x]]"', "topic", "Books"),
         ("topic: '[[#part]]'", "topic", "[[#part]]"),
-        ("topic: see [[Books]]", "topic", "see [[Books]]"),
-        ("tags: ['[[x]]', y]", "tags", ("x", "y")),
         ("tags: '[[a b]] [[c]], #d'", "tags", ("a b", "c", "d")),
         ("keywords: '[[A, B]], c'", "keywords", ("A, B", "c")),
-        ("category: 한글", "category", "한글"),
         ("x: y", "kind", "note"),
         ("id: 01KAJ3", "kind", "memory"),
         ("id: a b", "declared_id", None),
-        ("id: a#b", "declared_id", None),
         ("id: true", "declared_id", None),
         ("id: 42", "declared_id", "42"),
         ("keywords: a, b , a", "keywords", ("a", "b")),
         ("keywords: [1, b, null, [c]]", "keywords", ("1", "b", "c")),
-        ("questions: What, and why?", "questions", ("What, and why?",)),
         ("question_this_answers: [a]", "questions", ("a",)),
-        ("aliases: [a, b]", "aliases", ("a", "b")),
         ("alias: a", "aliases", ("a",)),
         ("entities: [{name: Docker, type: technology}, Compose, {type: x}]", "entities", ("Docker", "Compose")),
-        ("entities: {name: Docker}", "entities", ("Docker",)),
         ("importance: High", "importance", 0.8),
-        ("importance: low", "importance", 0.2),
-        ("importance: 0.9", "importance", 0.9),
         ("importance: '0.9'", "importance", 0.9),
         ("importance: 7", "importance", 1.0),
-        ("importance: -1", "importance", 0.0),
         ("importance: .nan", "importance", 0.5),
-        ("importance: .inf", "importance", 1.0),
-        ("importance: 0x" + "f" * 2000, "importance", 0.5),
         ("importance: true", "importance", 0.5),
-        ("importance: [high]", "importance", 0.5),
-        ("importance: often", "importance", 0.5),
         ("created: 2026-11-21", "created", "2026-11-21"),
         ("date: 2026-11-21T20:15:00+09:00", "created", "2026-11-21T20:15:00+09:00"),
-        ("modified: 2026/11/21", "updated", "2026-11-21"),
-        ("created: 2026. 11. 21.", "created", "2026-11-21"),
-        ("created: '2026-11-21T20:15:00Z'", "created", "2026-11-21T20:15:00+00:00"),
-        ("created: 2026/11/21 20:15", "created", "2026-11-21T20:15:00"),
-        ("created: 20261121", "created", "2026-11-21"),
-        ("Date: 2026-11-21", "created", "2026-11-21"),
-        ("created: soon\ndate created: 2026-11-21", "created", "2026-11-21"),
         ("date: 2026-11-20\nDate-Created: 2026-11-21\ncreated: 2026-11-22", "created", "2026-11-22"),
-        ("date: 2026-11-20\ndate_created: 2026-11-21", "created", "2026-11-21"),
         ("createdAt: 2026-11-21", "created", "2026-11-21"),
-        ("created time: 2026-11-21", "created", "2026-11-21"),
-        ("작성일: 2026-11-21", "created", "2026-11-21"),
-        ("date modified: 2026-11-21", "updated", "2026-11-21"),
-        ("lastmod: 2026-11-20\nupdated_at: 2026-11-21", "updated", "2026-11-21"),
         ("last edited time: 2026-11-21", "updated", "2026-11-21"),
         ("created:", "created", None),
         ("updated: soon", "updated", None),
@@ -309,14 +250,11 @@ def test_fields(header, name, value):
     ("source", "seen"),
     [
         ("a  b", "a b"),
-        ("**a** *b* _c_ ~~d~~ `e`", "a b c d e"),
         ("`<T>` and `*`", "<T> and *"),
         ("snake_case 2 * 3 * 4", "snake_case 2 * 3 * 4"),
         ("[a](b) ![c](d) <https://x.y>", "a c https://x.y"),
-        ("[[a]] [[b|c]] ![[d]]", "a c d"),
         ("a {/*id*/}", "a"),
         ("a <!-- b --> c", "a c"),
-        ("a {#id}", "a"),
         ("C\\# &amp; 1\\.", "C# & 1."),
         ("x" * 1000, "x" * 200),
     ],
@@ -326,8 +264,31 @@ def test_heading_text(source, seen):
     assert heading_text(source) == seen
 
 
+@given(st.sampled_from(["", "\ufeff", "---\na: b\n---\n", "---\r\na: b\r\n---\r\n"]), anything)
+def test_lines(header, text):
+    """
+    The lines of a note are those of its body. Lines joined are the text, and only CR, LF and CRLF end one; a file's
+    line ending is the first one in it.
+    """
+    note = parse("a.md", (header + text.replace("\0", " ")).encode())
+    found = lines(text)
+    assert (note.body_lines, "".join(found)) == (tuple(lines(note.body)), text)
+    ended = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
+    assert [line.rstrip("\r\n") for line in found] == ended.split("\n") or not text
+    for written, end in (("a\r\nb\n", "\r\n"), ("a\rb\n", "\r"), ("a\nb\r\n", "\n"), ("a", "\n")):
+        assert newline(written) == end
+
+
 def test_blocks():
-    """Top-level blocks have their lines, a list its items, with code inside it."""
+    """
+    Top-level blocks have their lines, a list its items, with code inside it. A link definition of more than 50 lines is
+    read as text: markdown-it takes quadratic time to find its end. A case that crashes the parser (an HTML block in a
+    list in a quote without a final line ending) is still a note.
+    """
+    for height, kinds in ((40, []), (60, ["paragraph"])):
+        assert [block.kind for block in blocks('[a]: b "' + "c\n" * height + '"\n')] == kinds
+    for text in ("\t--|--\n       <div>\n-1. -->\n\xa0####### no\n12. 1. :-:|\n> - <!-- c\n>", "> - <!-- c\n>"):
+        assert parse("a.md", text.encode()).blocks
     found = list(blocks("# T\n\n- a\n- b\n\n  ```\n  c\n  ```\n\n> d\n\nx\ny\n"))
     assert [(block.kind, block.start, block.end) for block in found] == [
         ("heading", 0, 1),
@@ -336,35 +297,6 @@ def test_blocks():
         ("paragraph", 11, 13),
     ]
     assert (found[1].items, found[1].code) == ((2, 3), ((5, 8),))
-
-
-@pytest.mark.parametrize(("height", "kinds"), [(40, []), (60, ["paragraph"])])
-def test_long_definitions_are_text(height, kinds):
-    """A link definition of more than 50 lines is read as text: markdown-it takes quadratic time to find its end."""
-    assert [block.kind for block in blocks('[a]: b "' + "c\n" * height + '"\n')] == kinds
-
-
-@given(st.sampled_from(["", "\ufeff", "---\na: b\n---\n", "---\r\na: b\r\n---\r\n"]), anything)
-def test_a_note_has_the_lines_of_its_body(header, text):
-    """The lines of a note are those of its body."""
-    note = parse("a.md", (header + text.replace("\0", " ")).encode())
-    assert note.body_lines == tuple(lines(note.body))
-
-
-@given(anything)
-def test_lines(text):
-    """Lines joined are the text, and only CR, LF and CRLF end one."""
-    found = lines(text)
-    assert "".join(found) == text
-    assert [line.rstrip("\r\n") for line in found] == text.replace("\r\n", "\n").replace("\r", "\n").removesuffix(
-        "\n"
-    ).split("\n") or not text
-
-
-@pytest.mark.parametrize(("text", "end"), [("a\r\nb\n", "\r\n"), ("a\rb\n", "\r"), ("a\nb\r\n", "\n"), ("a", "\n")])
-def test_newline(text, end):
-    """A file's line ending is the first one in it."""
-    assert newline(text) == end
 
 
 values = st.recursive(
@@ -395,7 +327,10 @@ def test_dump(value):
 
 @given(
     st.dictionaries(
-        anything.filter(lambda key: key and "\0" not in key and len(key) < 80), values, min_size=1, max_size=5
+        anything.filter(lambda key: key and "\0" not in key and len(key) < 80 and key.casefold() not in KEYS),
+        values,
+        min_size=1,
+        max_size=5,
     ),
     anything,
 )
@@ -406,13 +341,3 @@ def test_compose(meta, body):
     assert note.meta == meta
     assert list(note.meta) == list(meta)
     assert note.body.strip("\n") == body.strip("\n")
-
-
-@pytest.mark.parametrize(
-    "text", ["\t--|--\n       <div>\n-1. -->\n\xa0####### no\n12. 1. :-:|\n> - <!-- c\n>", "> - <!-- c\n>"]
-)
-def test_what_the_parser_trips_over_is_a_note_all_the_same(text: str) -> None:
-    """
-    A case that crashes the parser (an HTML block in a list in a quote without a final line ending) is still a note.
-    """
-    assert parse("a.md", text.encode()).blocks

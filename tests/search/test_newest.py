@@ -61,15 +61,6 @@ def test_when_is_the_date_of_every_note(book, dated, filter, expected):
     assert paths(book.recent(filter=filter)) == expected
 
 
-def test_no_moment_falls_between_two_days(book, vault, write_note):
-    """What was saved in the last microsecond of a day belongs to that day or to the next."""
-    write_note("late.md", "text")
-    midnight = int(dt.datetime(2026, 11, 16).timestamp())
-    os.utime(vault / "late.md", ns=(0, midnight * 10**9 - 5_000))
-    found = [book.recent(filter={"when": f"2026-11-{day}"}).total for day in (15, 16)]
-    assert found == [1, 0]
-
-
 def test_words_of_time_mean_the_same_date(book, write_note):
     """A note of another time zone is of the day that it is here, for the filter and for a question's words alike."""
     here = dt.datetime(2026, 11, 18, 1).astimezone()
@@ -86,6 +77,26 @@ def test_words_of_time_mean_the_same_date(book, write_note):
         assert any("2026-11" in each["reason"] for each in hit.why["adjustments"]) is is_preferred
 
 
+def test_odd_times_and_numbers(book, vault, write_note):
+    """
+    A file from before 1970 or far ahead has a date, and the list is JSON. What was saved in the last microsecond of a
+    day belongs to that day or to the next. A number out of range is an error that says which and what it may be.
+    """
+    write_note("a.md", "x")
+    write_note("b.md", "x", created="0001-01-01")
+    write_note("c.md", "x", created="9999-12-31")
+    os.utime(vault / "a.md", (-86_400 * 400, -86_400 * 400))
+    found = book.recent()
+    assert [(each.path, each.day[:4]) for each in found.notes] == [("c.md", "9999"), ("a.md", "1968"), ("b.md", "0001")]
+    assert json.loads(json.dumps(found.as_dict()))["total"] == 3
+    midnight = int(dt.datetime(2026, 11, 16).timestamp())
+    os.utime(vault / "a.md", ns=(0, midnight * 10**9 - 5_000))
+    assert [book.recent(filter={"when": f"2026-11-{day}"}).total for day in (15, 16)] == [1, 0]
+    for asked in ((0,), (101,), (-1,), (5, -1), (5, 10**30)):
+        with pytest.raises(InvalidInput, match=r"(limit|offset)=.*out of range.*It is \d to"):
+            book.recent(*asked)
+
+
 def test_other_scopes_and_guides_are_left_out(vault, write_note):
     """A scope sees its own and shared notes; the guides are listed where a filter names them."""
     write_note("mine.md", "x", scope="acme")
@@ -95,22 +106,3 @@ def test_other_scopes_and_guides_are_left_out(vault, write_note):
     with books.open(vault, embedder="hash", scope="acme") as book:
         assert (sorted(paths(book.recent())), book.recent().total) == (["all.md", "mine.md"], 2)
         assert paths(book.recent(filter={"category": "system"})) == ["guide.md"]
-
-
-@pytest.mark.parametrize("asked", [(0,), (101,), (-1,), (5, -1), (5, 10**30)])
-def test_bounds_are_checked(book, asked):
-    """A number out of range is an error that says which and what it may be."""
-    with pytest.raises(InvalidInput, match=r"(limit|offset)=.*out of range.*It is \d to"):
-        book.recent(*asked)
-
-
-def test_odd_file_times_are_listed(book, vault, write_note):
-    """A file from before 1970 or far ahead has a date, and the list is JSON."""
-    write_note("a.md", "x")
-    write_note("b.md", "x", created="0001-01-01")
-    write_note("c.md", "x", created="9999-12-31")
-    os.utime(vault / "a.md", (-86_400 * 400, -86_400 * 400))
-    found = book.recent()
-    assert paths(found) == ["c.md", "a.md", "b.md"]
-    assert [each.day[:4] for each in found.notes] == ["9999", "1968", "0001"]
-    assert json.loads(json.dumps(found.as_dict()))["total"] == 3

@@ -61,7 +61,12 @@ def test_a_title_lifts_a_text_and_never_lowers_it():
 
 
 def test_a_second_encoder_confirms_or_denies_within_bounds():
-    """What it does not know loses little, and no text is surer for it or less sure than by the embedder alone."""
+    """
+    What it does not know loses little, and no text is surer for it or less sure than by the embedder alone. A chunk is
+    surer where the rest of its note has the question's words; where the note lacks them, less sure.
+    """
+    here, all_of_it, nothing = (of_note(0.6, 0.4, words=words, expected=0.8) for words in (0.4, 1.0, 0.0))
+    assert nothing.evidence() < here.evidence() < all_of_it.evidence()
     assert joined(0.8, None, 0.6, 0.2) == 0.8
     assert joined(None, 0.8, 0.6, 0.2) == 0.8
     assert joined(0.8, 0.0, 0.6, 0.2) == pytest.approx(0.8 - 0.2)
@@ -71,51 +76,42 @@ def test_a_second_encoder_confirms_or_denies_within_bounds():
     assert denied.evidence() == alone.evidence() < confirmed.evidence()
 
 
-def test_the_words_of_the_whole_note_confirm_an_answer():
-    """A chunk is surer where the rest of its note has the question's words; where the note lacks them, less sure."""
-    here, all_of_it, nothing = (of_note(0.6, 0.4, words=words, expected=0.8) for words in (0.4, 1.0, 0.0))
-    assert nothing.evidence() < here.evidence() < all_of_it.evidence()
-
-
-def test_a_near_title_brings_chunks_that_are_not_near_themselves(vault, write_note):
-    """With more near chunks than candidates, a note whose title is asked for is among them by its best chunks."""
+def test_what_a_note_is_about_brings_its_chunks(vault, write_note):
+    """
+    With more near chunks than candidates, a note whose title is asked for is among them by its best chunks. Its own
+    question finds a note by meaning, in any of its chunks. A chunk of a note that has the other words ranks above the
+    same chunk elsewhere, but not for `find`. Beyond what memory should hold, titles, questions and whole notes count as
+    they do in memory.
+    """
     for i in range(70):
         write_note(f"near/{i}.md", f"lighthouse keeper diary number {i}", title=f"Volume {i}")
     sections = "\n\n".join(f"## Part {i}\n\nsomething quite different {i}" for i in range(6))
-    write_note("far.md", f"# Lighthouse keeper diary\n\n{sections}")
-    with opened(vault) as index:
-        sync.run(index)
-        near = ranked(index, "lighthouse keeper diary", "semantic")
-        assert 0 < sum(path == "far.md" for path, _ in near) < 7
-        sections = [each for (path, heading), each in near.items() if path == "far.md" and heading]
-        assert sections
-        assert all(each.legs["semantic"]["parts"]["title"] > 0 for each in sections)
-        hidden = ranked(index, "lighthouse keeper diary", "semantic", filter={"path": "near/*"})
-        assert not any(path == "far.md" for path, _ in hidden)
-
-
-def test_a_note_is_found_by_a_question_that_it_names(vault, write_note):
-    """Its own question finds it by meaning, in any of its chunks."""
-    write_note("a.md", "# Harbour\n\n## One\n\nships\n\n## Two\n\nropes", questions=["where do we keep the anchor"])
-    write_note("b.md", "# Keys\n\nwe keep them in the drawer")
-    with opened(vault) as index:
-        sync.run(index)
-        asked = ranked(index, "where do we keep the anchor", "semantic")
-    assert all(asked["a.md", each].legs["semantic"]["parts"]["question"] > 0.5 for each in ("One", "Two"))
-
-
-def test_words_in_other_chunks_of_a_note_count(vault, write_note):
-    """A chunk of a note that has the other words ranks above the same chunk elsewhere, but not for `find`."""
+    write_note("far.md", f"# Lighthouse keeper diary\n\n{sections}", questions=["where do we keep the oars"])
     write_note("a.md", "# A\n\n## One\n\nthe copper kettle\n\n## Two\n\nthe anchor chain")
     write_note("b.md", "# B\n\n## One\n\nthe copper kettle\n\n## Two\n\nsomething else")
     with opened(vault) as index:
         sync.run(index)
+        near = ranked(index, "lighthouse keeper diary", "semantic")
+        assert 0 < sum(path == "far.md" for path, _ in near) < 7
+        titled = [each for (path, heading), each in near.items() if path == "far.md" and heading]
+        assert titled
+        assert all(each.legs["semantic"]["parts"]["title"] > 0 for each in titled)
+        hidden = ranked(index, "lighthouse keeper diary", "semantic", filter={"path": "near/*"})
+        assert not any(path == "far.md" for path, _ in hidden)
+        asked = ranked(index, "where do we keep the oars", "semantic", filter={"path": "far.md"})
+        assert all(asked["far.md", f"Part {i}"].legs["semantic"]["parts"]["question"] > 0.5 for i in range(6))
         found = ranked(index, "kettle anchor")
         parts = {path: found[path, "One"].legs["keyword"]["parts"] for path in ("a.md", "b.md")}
         assert parts["a.md"]["text"] == pytest.approx(parts["b.md"]["text"], abs=0.0002)  # rounded to add up
         assert parts["a.md"]["note"] > parts["b.md"]["note"] > 0
         exact = ranked(index, "kettle anchor", "keyword", keywords=("kettle", "anchor"))
         assert exact["a.md", "One"].score == exact["b.md", "One"].score
+        outside = ranked(replace(index, config=replace(index.config, exact_most=0)), "kettle anchor")
+        both = found.keys() & outside.keys()
+        assert len(both) > 30
+        assert [outside[place].score for place in both] == pytest.approx(
+            [found[place].score for place in both], abs=2e-4
+        )
 
 
 def test_an_edited_note_is_about_what_it_says_now(vault, write_note):
@@ -136,21 +132,6 @@ def test_an_edited_note_is_about_what_it_says_now(vault, write_note):
         after = note()
         assert after.title < before.title
         assert after.whole < before.whole
-
-
-def test_scores_are_the_same_where_vectors_are_read_from_disk(vault, write_note):
-    """Beyond what memory should hold, titles, questions and whole notes count as they do in memory."""
-    for i in range(30):
-        write_note(f"{i}.md", f"# Harbour {i}\n\n## A\n\nships {i}\n\n## B\n\nropes {i}", questions=[f"why {i}?"])
-    with opened(vault) as index:
-        sync.run(index)
-        inside = ranked(index, "ropes of harbour 7")
-        large = replace(index, config=replace(index.config, exact_most=0))
-        outside = ranked(large, "ropes of harbour 7")
-        both = inside.keys() & outside.keys()
-        assert len(both) > 30
-        for place in both:
-            assert outside[place].score == pytest.approx(inside[place].score, abs=2e-4)
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -69,16 +71,14 @@ def test_an_excerpt_without_a_word_of_the_question_is_the_beginning():
     assert shown.splitlines() == ["1: The first sentence stands here.", "…"]
 
 
-@pytest.mark.parametrize("most", range(50, 120))
-def test_the_closest_notes_are_named_in_the_smallest_budget(most):
-    """Where there is room for a name but for no letter of the text, the passage is empty."""
-    text = "The crane lifts the copper."
-    for near in packing.passages([hit(text)] * 3, most, words("crane")):
-        assert near.text == "" or near.text.startswith(("1: ", "…"))
-
-
 def test_what_an_excerpt_shows_of_a_line_is_as_it_is_written():
-    """A sentence that is too long is cut between its words, or within a long word, and the parts are joined as before."""
+    """
+    A sentence that is too long is cut between its words, or within a long word, and the parts are joined as before.
+    Where there is room for a name but for no letter of the text, the passage is empty.
+    """
+    for most in range(50, 120):
+        for near in packing.passages([hit("The crane lifts the copper.")] * 3, most, words("crane")):
+            assert near.text == "" or near.text.startswith(("1: ", "…"))
     line = (
         f"See https://example.org/{'x' * 120} and, 정한 것은   이것이다, the crane: 노트를 고쳐 쓰거나 지우지 않는다."
     )
@@ -97,6 +97,20 @@ def test_an_excerpt_is_the_sentences_that_answer():
     assert (rows[0], rows[-1], estimate_tokens(shown) <= 60) == ("…", "…", True)
     assert excerpt("x" * 10_000, 1, 60, words("x")).endswith("…")
     assert excerpt(" \n", 1, 60, words("x")) == ""
+
+
+def test_a_part_is_shown_with_its_frame():
+    """A part of a table is shown with its header, a part of code with its fence, whole or as an excerpt."""
+    rows = "\n".join(f"| part{i} | the keeper number {i} reads the barometer |" for i in range(60))
+    for lead, tail in (("| name | task |\n| --- | --- |\n", ""), ("```python\n", "```\n")):
+        found = hit(rows)
+        framed = replace(found, chunk=found.chunk._replace(lead=lead, tail=tail), neighbours={})
+        for most in (300, 4_000):
+            [shown] = pack([framed], most, words("part41"))
+            assert shown.why["text"] == ("whole" if most == 4_000 else "excerpt")
+            assert (shown.text.startswith(lead), shown.text.endswith(tail.strip()), "part41" in shown.text) == (
+                True,
+            ) * 3
 
 
 @pytest.mark.parametrize(

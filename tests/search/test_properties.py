@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from spellbook.index import sync
@@ -42,35 +44,37 @@ def notes(vault):
     return vault
 
 
-@pytest.mark.parametrize(
-    ("words", "first"),
-    [
-        ("1990-05-12", "Minji#"),
-        ("birthday 1990-05-12", "Minji#"),
-        ("status active", "Minji#"),
-        ("생일", "Minji#"),
-        ("010-1234", "Card#"),
-    ],
-)
-def test_they_are_found_by_words(notes, words, first):
-    """A key with its value, a value, a key: the note is found by its first chunk, also one without any text."""
-    with opened(notes) as index:
-        sync.scan(index)
-        found = Searcher(index).ask(Question(words, "keyword", keywords=(words,))).hits
-        assert [hit.id for hit in found] == [first]
-        assert index.catalog.verify() == []
+FOUND = {"1990-05-12": "Minji#", "birthday 1990-05-12": "Minji#", "생일": "Minji#", "010-1234": "Card#"}
 
 
-def test_they_are_in_no_embedded_text(notes):
-    """A property that is added or changed changes words alone; a note of properties alone has no vector."""
+def test_they_are_found_by_words(notes):
+    """
+    A key with its value, a value, a key: the note is found by its first chunk, also one without any text. A property
+    that is added or changed changes words alone; a note of properties alone has no vector. Nine thousand of them, or one
+    that is huge, are cut; what comes first is found and shown.
+    """
     embedder = Counting()
     with opened(notes, embedder) as index:
         sync.run(index)
+
+        def found(words):
+            return Searcher(index).ask(Question(words, "keyword", keywords=(words,))).hits
+
+        assert {words: [hit.id for hit in found(words)] for words in FOUND} == {
+            word: [id] for word, id in FOUND.items()
+        }
         assert not [text for text in embedder.texts if "1990" in text or "010" in text]
         (notes / "Minji.md").write_text(MINJI.replace("active", "retired"), "utf-8")
         assert sync.run(index).embedded == 0
-        for words, found in (("retired", 1), ("status active", 0)):
-            assert len(Searcher(index).ask(Question(words, "keyword", keywords=(words,))).hits) == found
+        assert [len(found(words)) for words in ("retired", "status active")] == [1, 0]
+        many = "\n".join(f"k{number}: v{number}" for number in range(9_000))
+        (notes / "many.md").write_text(f"---\n{many}\n---\nwords\n", "utf-8")
+        (notes / "huge.md").write_text(f"---\nk: {'first ' + 'x' * 250_000}\n---\nwords\n", "utf-8")
+        sync.run(index)
+        for word, path in (("v7", "many.md"), ("first", "huge.md")):
+            [hit] = found(word)
+            assert (hit.path, len(presentation.properties(hit.chunk))) == (path, 200)
+        assert max(len(labels) for (labels,) in rows(index.catalog, "SELECT labels FROM notes")) < 500_000
         assert index.catalog.verify() == []
 
 
@@ -112,32 +116,31 @@ def test_a_line_of_properties_is_one_line(vault, book, header, line):
     assert shown.startswith("Untrusted text") if outside else shown == line
 
 
-@pytest.mark.parametrize(
-    ("filter", "sections"),
-    [
-        ({"task": "open", "due": "2026-11-23..2026-11-29"}, {"Plans#rent"}),
-        ({"due": "2026-11-27"}, {"Plans#rent"}),
-        ({"due": {"from": "2026-12-01", "to": "2027-03"}}, {"Plans#garden", "Minji#", "Minji#work"}),
-        ({"due": ">=2027"}, {"Plans#garden"}),
-        ({"task": "done"}, {"Plans#rent", "Plans#reading"}),
-        ({"task": "done", "task!": "open"}, {"Plans#reading"}),
-        ({"done": "2026-11-20"}, {"Plans#rent"}),
-        ({"owner": "Minji"}, {"Plans#garden"}),
-        ({"Mood": "GOOD"}, {"Plans#reading"}),
-        ({"status": "active"}, {"Minji#", "Minji#work"}),
-        ({"birthday": "..2000"}, {"Minji#", "Minji#work"}),
-        ({"mood!": "good", "path": "Plans.md"}, {"Plans#rent", "Plans#garden"}),
-        ({"due": "2026-11-28"}, set()),
-    ],
+FILTERS = (
+    ({"task": "open", "due": "2026-11-23..2026-11-29"}, {"Plans#rent"}),
+    ({"due": "2026-11-27"}, {"Plans#rent"}),
+    ({"due": {"from": "2026-12-01", "to": "2027-03"}}, {"Plans#garden", "Minji#", "Minji#work"}),
+    ({"due": ">=2027"}, {"Plans#garden"}),
+    ({"task": "done"}, {"Plans#rent", "Plans#reading"}),
+    ({"task": "done", "task!": "open"}, {"Plans#reading"}),
+    ({"done": "2026-11-20"}, {"Plans#rent"}),
+    ({"owner": "Minji"}, {"Plans#garden"}),
+    ({"Mood": "GOOD"}, {"Plans#reading"}),
+    ({"status": "active"}, {"Minji#", "Minji#work"}),
+    ({"birthday": "..2000"}, {"Minji#", "Minji#work"}),
+    ({"mood!": "good", "path": "Plans.md"}, {"Plans#rent", "Plans#garden"}),
+    ({"due": "2026-11-28"}, set()),
 )
-@pytest.mark.parametrize("mode", ["keyword", "both"])
-def test_a_filter_finds_the_section(notes, filter, sections, mode):
+
+
+def test_a_filter_finds_the_section(notes):
     """A field in the text is of its section, one in the frontmatter of the whole note; dates have ranges."""
     with opened(notes) as index:
         sync.run(index)
         asked = "rent garden reading Minji plans birds ornithologist tree book"
-        found = Searcher(index).ask(Question(asked, mode, limit=50, min_score=0, filter=filter)).hits
-        assert {hit.id for hit in found} == sections
+        for mode, (filter, sections) in product(("keyword", "both"), FILTERS):
+            found = Searcher(index).ask(Question(asked, mode, limit=50, min_score=0, filter=filter)).hits
+            assert {hit.id for hit in found} == sections, (mode, filter)
 
 
 def test_filters_by_fields_elsewhere(notes, book):
@@ -159,14 +162,3 @@ def test_a_text_rules_nothing(notes, book):
     for key in ("type", "scope", "pinned"):
         assert book.search("Minji", filter={key: ["working", "x", "true"]}).hits == ()
     assert book.index.catalog.links.fields(["a.md"], ["status"]) == []
-
-
-def test_properties_are_bounded(vault, book):
-    """Nine thousand of them, or one that is huge, are cut; what comes first is found and shown."""
-    many = "\n".join(f"k{number}: v{number}" for number in range(9_000))
-    (vault / "many.md").write_text(f"---\n{many}\n---\nwords\n", "utf-8")
-    (vault / "huge.md").write_text(f"---\nk: {'first ' + 'x' * 250_000}\n---\nwords\n", "utf-8")
-    for word, path in (("v7", "many.md"), ("first", "huge.md")):
-        [hit] = book.find([word]).hits
-        assert (hit.path, len(hit.properties)) == (path, 200)
-    assert max(len(labels) for (labels,) in rows(book.index.catalog, "SELECT labels FROM notes")) < 500_000

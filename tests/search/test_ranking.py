@@ -61,14 +61,6 @@ def aged(days, **given):
     return candidate(semantic=1.0, updated=dt.datetime.fromtimestamp(NOW - 86_400 * days, dt.UTC).isoformat(), **given)
 
 
-def test_age_takes_by_half_lives():
-    """After one half-life a note has lost half of what age can cost; the category sets the half-life."""
-    first, second, never = (ranked(aged(days), mode="semantic")[0].score for days in (365, 730, 365_000))
-    assert (1 - first) == pytest.approx(2 / 3 * (1 - second), abs=1e-3)
-    assert (1 - first) == pytest.approx(0.5 * (1 - never), abs=1e-3)
-    assert ranked(aged(180, category="project"), mode="semantic")[0].score == pytest.approx(first, abs=1e-3)
-
-
 @pytest.mark.parametrize(
     ("meta", "score"),
     [
@@ -133,9 +125,11 @@ LIVES = {"working": math.inf, "log": 30.0, "trip": 10.0, "": 50.0}
 def test_half_lives(days, given, lives):
     """
     What is `system`, `preference`, `decision`, `semantic` or `procedural` does not age unless a setting says so. A known
-    `type` goes before the category, which shares no names with types. A setting names either, and "" all others.
+    `type` goes before the category, which shares no names with types. A setting names either, and "" all others. After
+    one half-life a note has lost half of what age can cost.
     """
-    year = ranked(aged(365), mode="semantic")[0].score
+    year, two, never = (ranked(aged(days), mode="semantic")[0].score for days in (365, 730, 365_000))
+    assert (1 - year) == pytest.approx(2 / 3 * (1 - two), abs=1e-3) == pytest.approx(0.5 * (1 - never), abs=1e-3)
     [each] = ranked(aged(min(days, 5_000), **given), mode="semantic", half_lives=lives)
     assert each.score == pytest.approx(1 if days == math.inf else year, abs=1e-3)
 
@@ -171,27 +165,22 @@ def test_what_a_note_says_of_itself(declared, score, named):
 
 @pytest.mark.parametrize(("missing", "left"), [("", "cba"), ("b", "ca"), ("c", "ba"), ("a", "cb")])
 def test_a_chain_stands_newest_first(missing, left):
-    """Each note is below those that supersede it, also where the one between them is no candidate."""
+    """
+    Each note is below those that supersede it, also where the one between them is no candidate, only says of itself that
+    it is superseded, or matches nothing.
+    """
+    old, middle = candidate("old.md", 0.9), candidate("middle.md", 0.5, status="superseded")
+    found = ranked(old, middle, mode="semantic", above={"old.md": ["middle.md"]})
+    assert [(each.chunk.path, each.score) for each in found] == [("middle.md", 0.54), ("old.md", 0.5399)]
+    old, middle, new = candidate("old.md", 0.9), candidate("middle.md", 0.0), candidate("new.md", 0.2)
+    found = ranked(old, middle, new, mode="semantic", above={"middle.md": ["new.md"], "old.md": ["middle.md"]})
+    assert [(each.chunk.path[0], each.score) for each in found] == [("n", 0.9), ("m", 0.8999), ("o", 0.8998)]
     scores = {"a": 0.9, "b": 0.6, "c": 0.2}
     there = [candidate(name, score) for name, score in scores.items() if name != missing]
     more = [candidate(name, score / 2, id=f"{name}2") for name, score in scores.items() if name != missing]
     found = ranked(*there, *more, mode="semantic", above={"b": ["c"], "a": ["b"]})
     best = list(dict.fromkeys(each.chunk.path for each in found))
     assert "".join(best) == left
-
-
-def test_what_a_superseded_note_supersedes_stands_below_it():
-    """Also if it only says of itself that it is superseded, or matches nothing."""
-    old, middle = candidate("old.md", 0.9), candidate("middle.md", 0.5, status="superseded")
-    found = ranked(old, middle, mode="semantic", above={"old.md": ["middle.md"]})
-    assert [(each.chunk.path, each.score) for each in found] == [("middle.md", 0.54), ("old.md", 0.5399)]
-    old, middle, new = candidate("old.md", 0.9), candidate("middle.md", 0.0), candidate("new.md", 0.2)
-    found = ranked(old, middle, new, mode="semantic", above={"middle.md": ["new.md"], "old.md": ["middle.md"]})
-    assert [(each.chunk.path, each.score) for each in found] == [
-        ("new.md", 0.9),
-        ("middle.md", 0.8999),
-        ("old.md", 0.8998),
-    ]
 
 
 def test_what_is_superseded_loses_no_more_than_its_place():
@@ -233,17 +222,14 @@ def test_a_checkpoint_about_other_work_supersedes_nothing(kind, score, left):
 def test_a_note_does_not_fill_all_places(per_note, expected):
     """
     From its second hit on a note gives way to others that are nearly as good, not to worse ones; with `per_note` the
-    places that a note may not have go to others, even to much worse ones.
+    places that a note may not have go to others, even to much worse ones. Of two hits with the same text the second
+    loses score.
     """
     many = [candidate("a.md", 0.9 - i / 1000, id=f"a#{i}") for i in range(4)]
     chosen = choose(ranked(*many, candidate("b.md", 0.89), candidate("c.md", 0.3), mode="semantic"), 4, per_note)
     assert "".join(each.chunk.path[0] for each in chosen) == expected
     assert [reasons(each) for each in chosen[2:3] if each.chunk.path == "a.md"] in ([], [["chunk 2 of its note here"]])
     assert [each.score for each in chosen] == sorted((each.score for each in chosen), reverse=True)
-
-
-def test_a_copy_gives_way():
-    """Of two hits with the same text the second loses score."""
     copies = [candidate(f"{name}.md", 0.9, key="same") for name in "ab"]
     chosen = choose(ranked(*copies, candidate("c.md", 0.85), mode="semantic"), 3)
     assert {each.chunk.path: reasons(each) for each in chosen} == {"a.md": [], "c.md": [], "b.md": ["repeats a.md"]}
@@ -285,7 +271,21 @@ UNRELATED = {
 
 @pytest.mark.parametrize("name", [*RELATED, *UNRELATED])
 def test_what_has_to_do_with_a_question(name):
-    """Meaning decides whether a hit is related, and words confirm it where they can be expected."""
+    """
+    Meaning decides whether a hit is related, and words confirm it where they can be expected. Of several texts the best
+    two count, by their mean: one text alone cannot make a chunk sure. A chunk in another language gets credit for words
+    as a named share, and the shares add up.
+    """
+    low, middle, high = (candidate(semantic=score, keyword=score).matches[0] for score in (0.0, 0.1, 0.9))
+    one = candidate()
+    one.matches = [middle, high, low]
+    assert one.evidence() == pytest.approx((middle.evidence() + high.evidence()) / 2)
+    assert fuse([one], "both")[0].score == pytest.approx((0.1 + 0.9) / 2, abs=1e-3)
+    own, other = candidate("own.md", 0.7, 0.2), candidate("foreign.md", 0.75)
+    other.matches[0].foreign = 1.0
+    second, first = fuse([own, other], "both")
+    assert (reasons(first), reasons(second), "keyword" in first.legs) == (["in another language"], [], False)
+    assert (first.order < second.order, shares(first)) == (True, pytest.approx(first.score))
     semantic, keyword, foreign, expected = {**RELATED, **UNRELATED}[name]
     each = candidate(semantic=semantic, keyword=keyword)
     each.matches[0].foreign, each.matches[0].expected = foreign, expected
@@ -300,15 +300,6 @@ def test_one_sure_hit_brings_its_lesser_neighbours():
     assert related(listed[1:], 100) == []
 
 
-def test_evidence_is_the_mean_of_the_best_two_texts():
-    """One text alone cannot make a chunk sure."""
-    low, middle, high = (candidate(semantic=score, keyword=score).matches[0] for score in (0.0, 0.1, 0.9))
-    one = candidate()
-    one.matches = [middle, high, low]
-    assert one.evidence() == pytest.approx((middle.evidence() + high.evidence()) / 2)
-    assert fuse([one], "both")[0].score == pytest.approx((0.1 + 0.9) / 2, abs=1e-3)
-
-
 def test_the_more_there_is_the_surer_one_must_be():
     """The required evidence grows smoothly with the number of chunks."""
     needed = [least(count) for count in range(20_000)]
@@ -317,13 +308,3 @@ def test_the_more_there_is_the_surer_one_must_be():
     assert (least(0), least(1), least(100)) == (0.28, 0.28, 0.4975)
     middling = candidate("a.md", 0.45, 0.0)
     assert [bool(related(known_words(fuse([middling], "both")), count)) for count in (1, 5, 50)] == [True, True, False]
-
-
-def test_a_chunk_in_another_language_is_credited_with_words():
-    """A chunk in another language gets credit for words as a named share, and the shares add up."""
-    own, foreign = candidate("own.md", 0.7, 0.2), candidate("foreign.md", 0.75)
-    foreign.matches[0].foreign = 1.0
-    second, first = fuse([own, foreign], "both")
-    assert first.order < second.order
-    assert (reasons(first), reasons(second), "keyword" in first.legs) == (["in another language"], [], False)
-    assert shares(first) == pytest.approx(first.score)

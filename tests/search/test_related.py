@@ -77,18 +77,14 @@ def test_a_renamed_target_is_followed_without_reading_its_sources(
 
 
 @pytest.mark.usefixtures("notes")
-def test_an_agent_reads_a_note_with_what_is_around(book: Spellbook, write_note: Write) -> None:
-    """The tool show reads a pointer's id within its budget, hits count their backlinks, and reading counts as use."""
+def test_an_agent_reads_a_note_with_what_is_around(book: Spellbook) -> None:
+    """Hits count their backlinks, and reading counts as use."""
 
     async def conversation(agent: Agent) -> None:
         hits = (await agent.json("find", keywords=["Crane"], format="json"))["hits"]
         counts = {hit["path"].rpartition("/")[2]: hit["backlinks"] for hit in hits}
         assert counts == {"crane.md": 2, "tides.md": 3, "monday.md": 0, "tuesday.md": 0}
-        for i in range(200):
-            write_note(f"many/{i}.md", f"# Number {i}\n\n[[crane]] [[iron]]\n\n## More\n\n{'granite ' * 40}\n")
-        small = await agent.call("show", id="harbor/crane", max_tokens=300)
-        assert "more" in small
-        assert len(small) < 300 * 4
+        await agent.call("show", id="harbor/crane")
 
     talk(book, conversation)
     assert book.index.catalog.usage.of(["harbor/crane"])["harbor/crane"].count == 1

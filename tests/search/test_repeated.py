@@ -54,21 +54,19 @@ def test_repetitions_are_grouped(book: Spellbook, memory: Write) -> None:
     assert done.contradictions == ()
 
 
-def test_a_note_that_repeats_itself_is_no_duplicate(book: Spellbook, memory: Write) -> None:
-    """A group has one chunk of each note, in any section, and more than one note; equal words need no vector."""
+def test_what_repeats_nothing(book: Spellbook, memory: Write) -> None:
+    """
+    A group has one chunk of each note, in any section, and more than one note; equal words need no vector. Headings
+    alone repeat nothing, nor do empty sections, words like `none`, and notes of the category `system`.
+    """
     memory("a.md", f"# A\n\n## One\n\n{KEYS}\n\n## One\n\n{KEYS}\n\n## Three\n\n{TOKENS}\n\n## Three\n\n{TOKENS}\n")
     memory("b.md", f"# B\n\n## Three\n\n{TOKENS}\n")
+    for name in "cde":
+        memory(f"{name}.md", f"# {name}\n\n## Plans for today\n\n## Open questions\n\nNone.\n\n## Notes\n\n- \n")
+    memory("f.md", CATS)
+    memory("g.md", CATS, category="system")
     [alike] = book.check().duplicates
     assert ([place.id for place in alike.chunks], alike.score) == (["a#three", "b#three"], 1.0)
-
-
-def test_headings_alone_repeat_nothing(book: Spellbook, memory: Write) -> None:
-    """Nor do empty sections, words like `none`, and notes of the category `system`."""
-    for name in "abc":
-        memory(f"{name}.md", f"# {name}\n\n## Plans for today\n\n## Open questions\n\nNone.\n\n## Notes\n\n- \n")
-    memory("d.md", CATS)
-    memory("e.md", CATS, category="system")
-    assert book.check().duplicates == ()
 
 
 BACKUPS = "Backups of the harbour are kept for {0} days."
@@ -113,26 +111,19 @@ def test_a_series_does_not_contradict_itself(
     assert done.duplicates == ()
 
 
-def test_a_memory_is_not_told_apart_by_the_name_that_was_made_from_it(book: Spellbook) -> None:
-    """Two memories that differ only in numbers contradict, though their generated file names differ too."""
-    meta = {"topic": "backup", "keywords": ["backup"]}
-    for days in (30, 14):
-        book.scribe({"text": f"We keep {days} days of backups of the harbour.", "metadata": meta}, force=True)
-    done = book.check()
-    [found] = done.contradictions
-    names = {place.path.rpartition("/")[2] for place in found.chunks}
-    assert names == {"keep-days-backups-harbour.md", "keep-days-backups-harbour 2.md"}
-
-
-@pytest.mark.parametrize("is_heading", [True, False])
-def test_memories_of_two_titles_are_told_apart_by_them(book: Spellbook, is_heading: bool) -> None:
-    """A given title says what a memory is about, also where its file is called by it."""
+@pytest.mark.parametrize("given", ["heading", "title", ""])
+def test_memories_are_told_apart_by_the_titles_that_they_were_given(book: Spellbook, given: str) -> None:
+    """
+    A given title says what a memory is about, also where its file is called by it. Two memories that differ only in
+    numbers contradict, though their generated file names differ too.
+    """
     for days, of in ((30, "west harbour"), (14, "east harbour")):
-        text = f"# {of}\n\n" * is_heading + f"We keep {days} days of backups of the harbour."
-        meta = {"topic": "backup", "keywords": ["backup"], **({} if is_heading else {"title": of})}
+        text = f"# {of}\n\n" * (given == "heading") + f"We keep {days} days of backups of the harbour."
+        meta = {"topic": "backup", "keywords": ["backup"], **({"title": of} if given == "title" else {})}
         [written] = book.scribe({"text": text, "metadata": meta}, force=True).written
-        assert written.path == f"knowledge/backup/{of}.md"
-    assert book.check().contradictions == ()
+        assert (written.path == f"knowledge/backup/{of}.md") is bool(given)
+    names = [{place.path.rpartition("/")[2] for place in found.chunks} for found in book.check().contradictions]
+    assert names == ([] if given else [{"keep-days-backups-harbour.md", "keep-days-backups-harbour 2.md"}])
 
 
 def test_comparing_goes_on_past_one_block(vault: Path, memory: Write, monkeypatch: pytest.MonkeyPatch) -> None:

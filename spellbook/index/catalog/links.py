@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from spellbook.index.catalog.schema import LinkRow
+from spellbook.notes.frontmatter import SUPERSEDES
 from spellbook.notes.links import key
-from spellbook.notes.relations import SUPERSEDES
 from spellbook.system.sqlite import Database
 
 LABELS = ("tags", "keywords", "entities")
