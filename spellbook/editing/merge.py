@@ -18,8 +18,7 @@ from itertools import accumulate, chain, pairwise
 from typing import Literal
 
 from spellbook.editing import edits
-from spellbook.editing.moves import Relinking
-from spellbook.editing.relink import Shift, mend, unlink
+from spellbook.editing.moves import Relinking, Shift, mend, unlink
 from spellbook.editing.revise import date_of_change, embed_note
 from spellbook.editing.threeway import LISTS, as_list, unite
 from spellbook.index import privacy, sync

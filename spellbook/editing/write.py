@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
-from spellbook.editing import memory
+from spellbook.editing import memory, revise
 from spellbook.editing.memory import Findings, Labels, Memory
 from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.embed_queue import Row
 from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.filters import NO_GUIDES, fold
+from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.models.base import score
@@ -24,8 +25,9 @@ from spellbook.notes.note import Note, Stamp, parse
 from spellbook.search import related
 from spellbook.search.duplicates import DUPLICATE, LIKELY, below_headings
 from spellbook.search.presentation import is_outside
+from spellbook.search.question import Answer
 from spellbook.search.searcher import Searcher
-from spellbook.system.errors import EmbeddingError, InvalidInput
+from spellbook.system.errors import EmbeddingError, InvalidInput, PermissionDenied
 from spellbook.system.lazy import np
 from spellbook.text import credentials
 from spellbook.text.diff import contradiction, overturns, unified
@@ -352,3 +354,42 @@ def _has_like_labels(chunk: StoredChunk, note: Note) -> bool:
     ours, theirs = ({fold(word) for word in (*side.keywords, *side.entities)} for side in (note, other))
     shared = len(ours & theirs)
     return fold(chunk.topic) == fold(note.topic) and shared >= max(2, min(len(ours), len(theirs)) / 2)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """
+    The index of a vault as it is now, for verbs on kinds of notes, whoever calls them.
+
+    `answer` answers a search verb as the library does: it embeds new texts first, and counts and times the question.
+    `denial` says why nothing can be changed, None where it can.
+    """
+
+    index: Index
+    searcher: Searcher
+    meter: Meter
+    answer: Callable[..., Answer]
+    denial: PermissionDenied | None = None
+
+    def _scribe(self, chunk: object, **options: Unpack[ScribeOptions]) -> Scribed:
+        """Write one note, with keywords of its own text if it has none."""
+        options["labels"] = "derived"
+        self._check()
+        with self.meter.timed("scribe"):
+            return scribe(self.index, self.searcher, [chunk], **options)
+
+    def _revise(self, id: str, **change: Any) -> revise.Revised:
+        """Change a note; the options are the fields of `editing.revise.Revision`."""
+        self._check()
+        return revise.revise(self.index, id, revise.Revision(**change))
+
+    def _erase(self, id: str, *, hard: bool = False) -> revise.Erased:
+        """Move a whole note to the trash, or delete it for good."""
+        self._check()
+        return revise.erase(self.index, id, hard=hard, whole=True)
+
+    def _check(self) -> None:
+        """Raise PermissionDenied if the vault may only be read, VaultNotFound if it is gone."""
+        if self.denial:
+            raise self.denial
+        self.index.vault.check_there()

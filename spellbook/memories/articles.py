@@ -17,10 +17,10 @@ from urllib.parse import unquote, urlsplit
 from spellbook.archive.pages import fetch, html, safe, urls
 from spellbook.archive.pages import source as pages
 from spellbook.archive.pages.source import ArticlePage
+from spellbook.editing.write import Opened
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions, fold
-from spellbook.memories.opened import Opened
 from spellbook.notes import articles as form
 from spellbook.notes import labels as written
 from spellbook.notes.articles import CATEGORY

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from spellbook.editing.memory import meant, named, replacing
-from spellbook.editing.write import Duplicate, WrittenNote
+from spellbook.editing.write import Duplicate, Opened, WrittenNote
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions
 from spellbook.memories import briefing
-from spellbook.memories.opened import Opened
 from spellbook.notes import decisions as form
 from spellbook.notes import labels, links, relations
 from spellbook.notes.decisions import CHECKPOINT, DECISION

@@ -6,13 +6,13 @@ import io
 
 import pytest
 
-from spellbook.capture import transcripts
-from spellbook.capture.transcripts import Exchange
+from spellbook.capture import run
+from spellbook.capture.run import Exchange
 from tests.capture.transcripts import BILLING, DEPLOY, ROTATE, answered, line, of_codex, said, talk
 
 
 def read(data: bytes, offset: int = 0, *, is_over: bool = True) -> list[Exchange]:
-    return transcripts.read(io.BytesIO(data), offset, is_over=is_over)[0]
+    return run.read(io.BytesIO(data), offset, is_over=is_over)[0]
 
 
 def pairs(data: bytes, **options: bool) -> list[tuple[str, str]]:
@@ -165,8 +165,8 @@ def test_a_part_at_a_time() -> None:
     """Whatever the number of bytes that are there, reading on gives each exchange once, whole, and none twice."""
     data = b"".join(talk(ROTATE, DEPLOY, BILLING))
     for cut in range(0, len(data), 7):
-        first, offset, is_end = transcripts.read(io.BytesIO(data[:cut]), 0, is_over=False)
-        rest, end, _ = transcripts.read(io.BytesIO(data), offset, is_over=True)
+        first, offset, is_end = run.read(io.BytesIO(data[:cut]), 0, is_over=False)
+        rest, end, _ = run.read(io.BytesIO(data), offset, is_over=True)
         assert is_end
         assert [(each.prompt, each.answer) for each in (*first, *rest)] == [ROTATE, DEPLOY, BILLING]
         assert end == len(data)
@@ -176,7 +176,7 @@ def test_many_exchanges_come_in_parts() -> None:
     """Of a long transcript a bounded number of exchanges is held."""
     data, offset, is_end, found = b"".join(talk(*(("ask", "answer") for _ in range(450)))), 0, False, []
     while not is_end:
-        part, offset, is_end = transcripts.read(io.BytesIO(data), offset, is_over=True)
+        part, offset, is_end = run.read(io.BytesIO(data), offset, is_over=True)
         assert len(part) <= 200
         found += part
     assert len(found) == len({each.uuid for each in found}) == 450

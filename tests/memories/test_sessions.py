@@ -14,7 +14,7 @@ from spellbook.cli import output
 from spellbook.index import privacy
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.memories import briefing, recall
+from spellbook.memories import briefing
 from spellbook.notes import sessions
 from spellbook.search.duplicates import repeated
 from spellbook.text.terms import estimate_tokens
@@ -115,7 +115,7 @@ def test_nothing_of_it_is_told_unasked(book: Spellbook, session: Callable[..., P
     assert "Evil" not in told[0]
     assert "Due for review" not in told[1]
     assert "Preferences" not in told[1]
-    related = recall.recall(book.index, "how often do we rotate the signing keys?")
+    related = briefing.recall(book.index, "how often do we rotate the signing keys?")
     assert [each.chunk.path for each in related] == ["keys.md"]
 
 
