@@ -249,10 +249,6 @@ def _line_end(header: str, at: int) -> int:
     return at if line is None or header[at - 1 : at] in {"\r", "\n"} else line.end()
 
 
-def _line_start(header: str, at: int) -> int:
-    return max(header.rfind("\n", 0, at), header.rfind("\r", 0, at)) + 1
-
-
 def _root(header: str) -> yaml.MappingNode | None:
     # libyaml, as for reading: the pure loader refuses `[방법은?]`.
     root = yaml.compose(header.replace("\0", " "), Loader=fast_loader())
@@ -340,7 +336,7 @@ def _edit_list(header: str, node: yaml.SequenceNode, old: list[object], value: l
         text += header[last.start_mark.index : last.end_mark.index]
         text += "".join(f", {dump([item])[1:-1]}" for item in added)
         return header[: bounds[0]] + text + header[bounds[-1] :]
-    starts = [_line_start(header, item.start_mark.index) for item in items]
+    starts = [max(header.rfind(end, 0, item.start_mark.index) for end in "\r\n") + 1 for item in items]
     ends = [_line_end(header, item.end_mark.index) for item in items]
     is_shared = header[starts[0] : items[0].start_mark.index].strip() != "-"  # the first item's line has more
     if (is_shared and kept[0]) or (added and last.style in {"|", ">"}):

@@ -140,14 +140,14 @@ def _sections(note: Note) -> list[str]:
 # -- sessions: a client reads the guides before it writes
 
 
-def check_language(language: str) -> None:
-    """Raise InvalidInput if there are no guides in `language`."""
+def begin(index: Index, language: str) -> tuple[Session, dict[str, Any], dict[str, Any]]:
+    """
+    Open a session; return it with the chunking guide and the metadata rules, as far as there is room for them.
+
+    Raises InvalidInput if there are no guides in `language`.
+    """
     if language not in LANGUAGES:
         raise InvalidInput(f"There are no guides in {language!r:.80}.", f"Languages are {', '.join(LANGUAGES)}.")
-
-
-def begin(index: Index, language: str) -> tuple[Session, dict[str, Any], dict[str, Any]]:
-    """Open a session; return it with the chunking guide and the metadata rules, as far as there is room for them."""
     session = index.catalog.sessions.begin(f"rest-{os.urandom(12).hex()}", SESSION_SECONDS, language)
     notes = dict(packaged(language))  # the vault's own take their place
     for guide in notes:

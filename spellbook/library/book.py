@@ -266,7 +266,6 @@ class Spellbook(Reader):
 
     def rest(self, language: str = "en") -> tuple[Session, dict[str, Any], dict[str, Any]]:
         """Start a REST session for writing; return it with the chunking guide and the metadata rules (en, ko)."""
-        guides.check_language(language)
         self.refresh()  # the vault may have guides of its own
         return guides.begin(self.index, language)
 
