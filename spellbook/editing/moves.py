@@ -13,7 +13,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from spellbook.index import sync
@@ -209,13 +209,6 @@ def paths_of_move(journal: Journal, entry: Entry) -> tuple[str, str] | None:
     return (old, new) if entry.verb == VERB and arrow and _TO not in new else None
 
 
-def moved_since(journal: Journal, entry: Entry) -> list[tuple[str, str]]:
-    """Return the old and new paths of all moves after an entry, the earliest first."""
-    newest = journal.entries(1)
-    later = journal.entries(newest[0].id - entry.id) if newest else []
-    return [places for move in reversed(later) if move.id > entry.id and (places := paths_of_move(journal, move))]
-
-
 # -- planning
 
 
@@ -224,57 +217,36 @@ def _plan_move(index: Index, old: str, new: str) -> _MovePlan:
     files = index.vault.files()
     moved = {path: target for path in files if (target := names.after_move(path, old, new)) != path}
     aliases = index.catalog.links.aliases()
-    shift = Shift(Files(files, aliases), _rename_files(files, aliases, moved), moved)
+    gone = {folded(name) for path in moved for name in daily.logseq_names(path)}
+    kept = {name: moved.get(path, path) for name, path in aliases.items() if path not in moved or name not in gone}
+    shift = Shift(Files(files, aliases), Files((moved.get(path, path) for path in files), kept), moved)
     known = index.catalog.notes.known().keys()
     others = {path for path in files if path.endswith(names.CANVAS) or (names.is_note(path) and path not in known)}
     plan = _MovePlan(old, new, shift, Relinking(index.vault, set(map(shift.now, others))))
     # Links in a file behind a symbolic link are rewritten in that file.
-    for source in sorted((_find_concerned(index, shift) & set(files) | others) - set(index.vault.symlinks())):
-        _plan_note(plan, source, source)
-    for path in (*(path for path in files if path.lower().endswith(".base")), _BOOKMARKS):
-        _name_mention(index, plan, path)
-    return plan
-
-
-def _name_mention(index: Index, plan: _MovePlan, path: str) -> None:
-    """Report a base or bookmarks file at `path` that names a moved file: Spellbook rewrites neither."""
-    moved = plan.shift.moved
-    renamed = {links.key(old) for old, new in moved.items() if links.key(old) != links.key(new)}
-    wanted = renamed | {folded(old).removesuffix(".md") for old in (plan.old, *moved)}
-    with contextlib.suppress(SpellbookError):
-        named = _NAMED.findall(decode(path, index.vault.read(path)[0])[0])
-        if any(folded(name).strip().strip("/").removesuffix(".md") in wanted for name in named):
-            plan.links.leave(plan.shift.now(path), f"it names {plan.old}, and is as it was")
-
-
-def _rename_files(files: Iterable[str], aliases: Mapping[str, str], to: Mapping[str, str]) -> Files:
-    gone = {folded(name) for path in to for name in daily.logseq_names(path)}
-    kept = {name: to.get(path, path) for name, path in aliases.items() if path not in to or name not in gone}
-    return Files((to.get(path, path) for path in files), kept)
-
-
-def _find_concerned(index: Index, shift: Shift) -> set[str]:
-    """Return the notes with a link that the move would break or redirect, according to the catalog."""
-    paths = (path for pair in shift.moved.items() for path in pair)
+    paths = (path for pair in moved.items() for path in pair)
     touched = {links.key(name) for path in paths for name in (path, *daily.logseq_names(path))}
-    return {
+    concerned = {
         linked.source
         for linked in index.catalog.links.all()
-        if (linked.source in shift.moved or linked.link.name in touched)
+        if (linked.source in moved or linked.link.name in touched)
         and shift.wanted(linked.source, linked.link.target, linked.link.is_markdown)
     }
+    for source in sorted((concerned & set(files) | others) - set(index.vault.symlinks())):
+        _plan_note(plan, source, source)
+    renamed = {links.key(path) for path, target in moved.items() if links.key(path) != links.key(target)}
+    wanted = renamed | {folded(path).removesuffix(".md") for path in (old, *moved)}
+    for path in (*(path for path in files if path.lower().endswith(".base")), _BOOKMARKS):
+        with contextlib.suppress(SpellbookError):  # a moved file that these name is reported: neither is rewritten
+            mentioned = _NAMED.findall(decode(path, index.vault.read(path)[0])[0])
+            if any(folded(name).strip().strip("/").removesuffix(".md") in wanted for name in mentioned):
+                plan.links.leave(shift.now(path), f"it names {old}, and is as it was")
+    return plan
 
 
 def _plan_note(plan: _MovePlan, source: str, at: str) -> None:
     """Plan the new text of the note that was at `source`. Until the move is done it is at the path `at`."""
     plan.links.plan(plan.shift.now(source), at, lambda note: mend(note, source, plan.shift))
-
-
-def carry(path: str, moves: Sequence[tuple[str, str]]) -> str:
-    """Return the path of a file after these moves, the earliest first."""
-    for old, new in moves:
-        path = names.after_move(path, old, new)
-    return path
 
 
 def _resolve_places(index: Index, old: str, new: str) -> tuple[str, str]:

@@ -308,8 +308,11 @@ def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[_NearChunk]
             continue
         if value >= DUPLICATE:
             same.setdefault(chunk.id, (chunk, round(value, 3), "meaning"))
-        elif value >= LIKELY and _has_like_labels(chunk, draft.note):
-            same.setdefault(chunk.id, (chunk, round(value, 3), "labels"))
+        elif value >= LIKELY and fold(chunk.topic) == fold(draft.note.topic):
+            sides = draft.note, replace(draft.note, meta=chunk.meta)
+            ours, theirs = ({fold(word) for word in (*side.keywords, *side.entities)} for side in sides)
+            if len(ours & theirs) >= max(2, min(len(ours), len(theirs)) / 2):
+                same.setdefault(chunk.id, (chunk, round(value, 3), "labels"))
     ordered = sorted(same.values(), key=lambda row: -row[1])
     repeated = []
     for chunk, value, how in ordered[:5]:
@@ -338,22 +341,10 @@ def _find_near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[_Nea
     for chunk, own, _ in near:
         pairs = (own, text := chunk.text.strip()), (below_headings(own), below_headings(text))
         value, inner = (score(float(vectors[a] @ vectors[b]), index.embedder.scale) for a, b in pairs)
-        compared.append((chunk, value, _about(*pairs[1], min(value, inner))))
+        # Short texts are about the same thing only if they are nearly equal.
+        about, nearly = min(value, inner), LIKELY if overturns(*pairs[1]) else DUPLICATE
+        compared.append((chunk, value, about if about >= nearly or not is_short(pairs[1][0]) else 0.0))
     return sorted(compared, key=lambda row: -row[1])
-
-
-def _about(own: str, text: str, likeness: float) -> float:
-    """Return the likeness of a new text and an old one; 0 for a short new one, unless they are nearly equal."""
-    nearly = LIKELY if overturns(own, text) else DUPLICATE
-    return likeness if likeness >= nearly or not is_short(own) else 0.0
-
-
-def _has_like_labels(chunk: StoredChunk, note: Note) -> bool:
-    """Say whether a chunk has the note's topic and shares at least half, and two, of the keywords and entities."""
-    other = replace(note, meta=chunk.meta)
-    ours, theirs = ({fold(word) for word in (*side.keywords, *side.entities)} for side in (note, other))
-    shared = len(ours & theirs)
-    return fold(chunk.topic) == fold(note.topic) and shared >= max(2, min(len(ours), len(theirs)) / 2)
 
 
 @dataclass(frozen=True)

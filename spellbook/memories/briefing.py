@@ -395,7 +395,11 @@ def _of_text(index: Index, prompt: str) -> tuple[Passage, ...]:
         begins, ends, _ = validity(chunk.meta)
         is_current = chunk.path not in old and chunk.meta.get("status") != "archived" and begins <= time.time() <= ends
         if is_current and (is_sure or _is_titled(chunk.title, content, shared)):
-            best.setdefault(chunk.path, Passage(chunk, _best_paragraph(chunk.text, readable), readable))
+            parts = [part.strip() for part in _BLANK_LINE.split(_HEADING.sub(r"\1\n", chunk.text.strip()))]
+            # Of its paragraphs the one with most of the words, rather prose than code.
+            shares = [sum(word in part.casefold() for word in readable) - 0.5 * ("```" in part) for part in parts]
+            paragraph = shortened(parts[shares.index(max(shares))], _MOST_OF_PASSAGE)
+            best.setdefault(chunk.path, Passage(chunk, paragraph, readable))
     return tuple(best.values())[:MOST]
 
 
@@ -434,10 +438,3 @@ def _is_titled(title: str, content: set[Phrase], shared: list[QueryWord]) -> boo
         and all(content.intersection(forms) for forms in wanted)
         and any(word.part in forms for forms in wanted for word in shared)
     )
-
-
-def _best_paragraph(text: str, words: Sequence[str]) -> str:
-    """Return the paragraph that has most of the words, rather prose than code, cut to 400 letters."""
-    parts = [part.strip() for part in _BLANK_LINE.split(_HEADING.sub(r"\1\n", text.strip()))]
-    best = max(parts, key=lambda part: sum(word in part.casefold() for word in words) - 0.5 * ("```" in part))
-    return shortened(best, _MOST_OF_PASSAGE)

@@ -209,14 +209,24 @@ class Wikis:
         else:
             # A wiki in another one is found there.
             roots = [root for root in wikis if not any(root.is_relative_to(other) for other in wikis if other != root)]
-            if not roots:
-                where = f"{project} has neither {' nor '.join(FOLDERS)}" if project else "this server is in no project"
-                raise VaultNotFound(f"There is no folder of documents: {where}.", _NAME_ONE)
-        return [self._wiki(_readable(root), wikis) for root in roots]
+        if not roots:
+            where = f"{project} has neither {' nor '.join(FOLDERS)}" if project else "this server is in no project"
+            raise VaultNotFound(f"There is no folder of documents: {where}.", _NAME_ONE)
+        for root in roots:
+            if not root.is_dir():
+                wrong = "the folder of documents does not exist"
+                wrong = "the folder of documents is a file" if root.exists() else wrong
+                raise VaultNotFound(f"{root}: {wrong}.", _NAME_ONE)
+        return [self._wiki(root, wikis) for root in roots]
 
     def _wiki(self, root: Path, wikis: Mapping[Path, str]) -> Wiki:
         top = min((wiki for wiki in wikis if root.is_relative_to(wiki)), key=lambda wiki: len(wiki.parts), default=root)
-        owner = self.book if _is_indexed(self.book, root) else self._beside(top)
+        vault, inside = self.book.config.vault, ""
+        if root.is_relative_to(vault):
+            inside = root.relative_to(vault).as_posix()
+        # The vault's own index may cover the folder.
+        is_covered = inside and _is_in(root, vault) and not self.book.index.vault.ignores(f"{inside}/")
+        owner = self.book if inside == "." or is_covered else self._beside(top)
         return Wiki(owner, root, top, wikis.get(top, top.name))
 
     def _beside(self, root: Path) -> Book:
@@ -231,7 +241,21 @@ class Wikis:
             if len(self.beside) >= MOST_OPEN:
                 what = f"{MOST_OPEN} folders of documents are open, which are the most."
                 raise InvalidInput(what, "Name one that holds the others.")
-            book = self.open(_settings(self.book, root), index)
+            config: Config = self.book.config
+            settings = replace(  # the vault's, without scopes and counts, which are of its notes
+                config,
+                vault=root,
+                state=Path(paths.state(str(root), str(config.state.parent / _STATES))),
+                embedder_given=True,  # so that the folder's own settings are never asked
+                scopes={},
+                scope="",
+                count_use=False,
+                snapshots=False,
+                wikis=(),
+                beside=config.vault,
+                words_of=config.vault,
+            )
+            book = self.open(settings, index)
             self.beside.append(book)
             return book
 
@@ -276,42 +300,6 @@ def _real(path: str | Path) -> Path:
         return Path(os.path.realpath(os.path.expanduser(path)))
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{str(path)[:200]!r} is not a path ({error}).", "Name a folder of documents.") from error
-
-
-def _readable(root: Path) -> Path:
-    """Return `root`. Raises VaultNotFound if it is not a folder."""
-    if not root.is_dir():
-        wrong = "the folder of documents is a file" if root.exists() else "the folder of documents does not exist"
-        raise VaultNotFound(f"{root}: {wrong}.", _NAME_ONE)
-    return root
-
-
-# -- the book of a folder
-
-
-def _is_indexed(book: Book, root: Path) -> bool:
-    """Say whether the vault's own index covers `root`."""
-    vault = book.config.vault
-    inside = root.relative_to(vault).as_posix() if root.is_relative_to(vault) else ""
-    return inside == "." or bool(inside and _is_in(root, vault) and not book.index.vault.ignores(f"{inside}/"))
-
-
-def _settings(book: Book, root: Path) -> Config:
-    """Return the vault's settings for a folder of documents: without scopes and counts, which are of its notes."""
-    config: Config = book.config
-    return replace(
-        config,
-        vault=root,
-        state=Path(paths.state(str(root), str(config.state.parent / _STATES))),
-        embedder_given=True,  # so that the folder's own settings are never asked
-        scopes={},
-        scope="",
-        count_use=False,
-        snapshots=False,
-        wikis=(),
-        beside=config.vault,
-        words_of=config.vault,
-    )
 
 
 def _books(wikis: Sequence[Wiki]) -> list[Book]:
@@ -370,8 +358,11 @@ def folder(environment: Mapping[str, str] = os.environ, project: str = "") -> Pa
     """Return the real path of the memory of a project's repository, None if there is none; see `paths.project`."""
     own = environment.get("CLAUDE_CONFIG_DIR", "")
     home = os.path.realpath(os.path.expanduser(own or "~/.claude"))
-    if chosen := _chosen(Path(home, "settings.json")):
-        return Path(os.path.realpath(chosen)) if os.path.isdir(chosen) else None
+    with contextlib.suppress(OSError, ValueError, RecursionError):  # the person may choose a folder for all memory
+        settled = json.loads(disk.read_small(Path(home, "settings.json")))
+        named = settled.get("autoMemoryDirectory") if isinstance(settled, dict) else None
+        if isinstance(named, str) and os.path.isabs(chosen := os.path.expanduser(named)):
+            return Path(os.path.realpath(chosen)) if os.path.isdir(chosen) else None
     projects = Path(home, "projects")
     name = environment.get("CLAUDE_CODE_PROJECT_DIR_NAME", "") if own else ""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
@@ -384,16 +375,6 @@ def folder(environment: Mapping[str, str] = os.environ, project: str = "") -> Pa
     places = [Path(os.path.realpath(projects / each / "memory")) for each in names]
     there = [place for place in places if place.is_dir() and place.is_relative_to(projects)]
     return there[0] if len(there) == 1 else None  # of several nobody can tell which it is
-
-
-def _chosen(settings: Path) -> str:
-    """Return the folder that a person's settings choose for all memory, "" if they choose none."""
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        settled = json.loads(disk.read_small(settings))
-        named = settled.get("autoMemoryDirectory") if isinstance(settled, dict) else None
-        if isinstance(named, str) and os.path.isabs(place := os.path.expanduser(named)):
-            return place
-    return ""
 
 
 def beside(vault: Path) -> Path | None:
