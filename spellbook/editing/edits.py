@@ -167,27 +167,14 @@ def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
         return False
     if after.body_at != note.body_at or not same(after.meta, note.meta):
         return False
+    if any(version.blocks and version.blocks[-1].kind == REST for version in (note, after)):
+        return True  # a very long text is read as one block
     shift = len(text) - len(note.text)
     before = [(at + shift * (at >= end), block) for at, block in _place_blocks(note) if at < start or at >= end]
     now = [(at, block) for at, block in _place_blocks(after) if at < start or at >= end + shift]
-    # Where there is too much, reading ends early: what both have read can be compared.
-    reach = min(_reach(note, start, end, shift), _reach(after, start, end + shift, 0))
-
-    def headings(placed: list[tuple[int, Block]]) -> list[tuple[int, int, str]]:
-        return [(at, b.level, b.text) for at, b in placed if b.kind == "heading" and at < reach]
-
-    followers = {(block.kind, at) for at, block in before if end + shift <= at < reach}
-    return headings(before) == headings(now) and followers <= {(block.kind, at) for at, block in now}
-
-
-def _reach(note: Note, start: int, end: int, shift: int) -> int:
-    """
-    Return the last character of the note's blocks, without those from `start` to `end`; later ones move by `shift`.
-    """
-    if not note.blocks or note.blocks[-1].kind != REST:
-        return len(note.text) + abs(shift)
-    at, _ = _place_blocks(note)[-1]
-    return at + shift if at >= end else min(at, start)
+    headings = ([(at, b.level, b.text) for at, b in placed if b.kind == "heading"] for placed in (before, now))
+    followers = {(block.kind, at) for at, block in before if end + shift <= at}
+    return next(headings) == next(headings) and followers <= {(block.kind, at) for at, block in now}
 
 
 def _place_blocks(note: Note) -> list[tuple[int, Block]]:

@@ -12,7 +12,7 @@ import contextlib
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain, pairwise
@@ -332,22 +332,18 @@ def _inserted(
         if texts:
             inserted[here.end_of(path)].append("\n\n".join(texts))
     changes = [(start, end, text) for (start, end), text in instead.items()]
-    above = ""
     for block, texts in inserted.items():
         text = re.sub(r"\r\n|\r|\n", end_of_line, "\n\n".join(texts))
-        if block < 0:
-            above = text
-            continue
-        at = here.ends[block]
-        # A block that follows without a blank line would run into the new text.
-        gap = end_of_line if _TEXT_BELOW.match(note.text, at) else ""
-        changes.append((at, at, f"{end_of_line * 2}{text}{gap}"))
-    result = replaced(note.text, sorted(changes))
-    if above:
-        rest = result[note.body_at :].lstrip("\r\n")
-        at = len(result) - len(rest)
-        result = result[:at] + above + end_of_line * (2 if rest.strip() else 1) + rest
-    return result
+        if block < 0:  # above all others
+            rest = note.body.lstrip("\r\n")
+            at = len(note.text) - len(rest)
+            changes.append((at, at, text + end_of_line * (2 if rest.strip() else 1)))
+        else:
+            at = here.ends[block]
+            # A block that follows without a blank line would run into the new text.
+            gap = end_of_line if _TEXT_BELOW.match(note.text, at) else ""
+            changes.append((at, at, f"{end_of_line * 2}{text}{gap}"))
+    return replaced(note.text, sorted(changes))
 
 
 def _joined_units(units: Sequence[_Unit]) -> str:
@@ -385,24 +381,15 @@ def _page(note: Note) -> _NoteUnits:
         number = len(page.ends)
         page.ends.append(start + len(text))
         page.last[path] = number
-        items = [offsets[line] - start for line in block.items]
-        page.units += (
-            _Unit(start + a, start + b, text[a:b], kind, number, path) for a, b, kind in _spans(block, text, items)
-        )
+        kind: Literal["sentence", "item", "block"] = "block"
+        spans = [] if block.kind in {"heading", "hr"} else [(0, len(text))]
+        if block.kind == "paragraph":
+            kind, spans = "sentence", [*sentences(text)]
+        elif block.kind.endswith("_list"):
+            starts = [*(offsets[line] - start for line in block.items), len(text)]
+            kind, spans = "item", [(a, a + len(text[a:b].rstrip())) for a, b in pairwise(starts)]
+        page.units += (_Unit(start + a, start + b, text[a:b], kind, number, path) for a, b in spans)
     return page
-
-
-def _spans(
-    block: Block, text: str, items: Sequence[int]
-) -> Iterator[tuple[int, int, Literal["sentence", "item", "block"]]]:
-    """Yield where the units of a block stand in its text, whose items begin at `items`."""
-    if block.kind == "paragraph":
-        yield from ((a, b, "sentence") for a, b in sentences(text))
-    elif block.kind.endswith("_list"):
-        for a, b in zip(items, [*items[1:], len(text)], strict=True):
-            yield a, a + len(text[a:b].rstrip()), "item"
-    elif block.kind not in {"heading", "hr"}:
-        yield 0, len(text), "block"
 
 
 def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tuple[object, object]]]:
