@@ -93,6 +93,8 @@ def test_a_batch_is_written_whole_or_not_at_all(book, vault, tmp_path):
         with pytest.raises(error):
             book.scribe_all([CHUNK, {**other, "metadata": {**META, "category": category}}])
     assert (list(vault.rglob("*.md")), list((tmp_path / "away").iterdir())) == ([], [])
+    with pytest.raises(InvalidInput, match=r"labels is 'guessed'.*given, derived"):
+        book.scribe(CHUNK, labels="guessed")
     [first] = book.scribe(CHUNK).written
     result = book.scribe_all([other, CHUNK])
     assert (result.written, [bool(each) for each in result.duplicates]) == ((), [False, True])
