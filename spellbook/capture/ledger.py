@@ -23,8 +23,8 @@ from spellbook.system.sqlite import BUSY_SECONDS, Database, run_script
 FORGOTTEN = ["-", 0]
 """Stands for a session that a person does not want to be captured."""
 
-CAPTURE = ""
-"""The name of the switch of capture."""
+CAPTURE, CLAUDE_MEMORY = "", "claude-memory"
+"""Names of switches: of capture, and of Claude Code's own memory, which is searched beside the vault."""
 
 _EVENTS = ("SessionStart", "SessionEnd", "PreCompact")
 _MOST_JOB, _MOST_STDIN, _STDIN_SECONDS = 4_096, 100_000, 0.1

@@ -135,14 +135,14 @@ def context(
 
 
 def _print_related(ctx: click.Context, prompt: str, also: str | Sequence[str], as_json: bool) -> None:
-    from spellbook.memories import recall
+    from spellbook.memories import briefing
 
     with _index(ctx) as index:
-        passages = recall.recall(index, prompt, also)
+        passages = briefing.recall(index, prompt, also)
     if as_json:
         output.as_json({"passages": [passage.as_dict() for passage in passages]})
     elif passages:
-        click.echo(recall.text(passages))
+        click.echo(briefing.related_text(passages))
 
 
 def _index(ctx: click.Context) -> AbstractContextManager[Index]:

@@ -80,11 +80,11 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: b
     \b
     spellbook init ~/notes
     """
-    from spellbook.editing import starter
+    from spellbook.editing import guides
 
     folder = folder or ctx.ensure_object(dict).get("vault") or os.environ.get("SPELLBOOK_VAULT") or "~/spellbook"
     root = Path(folder).expanduser()
-    added, is_new = starter.make(root, with_guides=with_guides)
+    added, is_new = guides.make(root, with_guides=with_guides)
     with spellbook.open(root) as book:
         notes = sum(place.suffix == ".md" for place in added)
         parts = [counted(notes, "note")] if notes else []
@@ -102,10 +102,10 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: b
 def _offer_categories(config: Config, named: str, is_wanted: bool) -> None:
     """Let tags and folders stand for categories if that is wanted; on a terminal ask, else say how."""
     from spellbook.cli.clients import changes
-    from spellbook.editing import starter
+    from spellbook.editing import guides
     from spellbook.settings import edit, paths
 
-    offered = {} if config.category_rules else starter.categories_of(config.vault)
+    offered = {} if config.category_rules else guides.categories_of(config.vault)
     if not offered:
         if is_wanted:
             output.say("No tag and no folder has the name of a category.", err=True)

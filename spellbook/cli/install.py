@@ -144,9 +144,8 @@ def _list(name: str, as_json: bool) -> None:
 
 
 def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **options: Any) -> None:
-    from spellbook.capture.ledger import CAPTURE
+    from spellbook.capture.ledger import CAPTURE, CLAUDE_MEMORY
     from spellbook.cli.clients import clients, session_hooks
-    from spellbook.memories.claude import SWITCH
 
     about, name, url = clients.CLIENTS[client], options["name"], options["url"]
     file = _settings_file(about, options["file"], options["project"])
@@ -188,7 +187,7 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
         )
     if client == "claude-code" and not (uninstall or dry_run or url):
         question = "Search Claude Code's own memory of a project too? It is only read."
-        _switch(_vault(ctx), SWITCH, options["claude_memory"], question)
+        _switch(_vault(ctx), CLAUDE_MEMORY, options["claude_memory"], question)
     if not dry_run and any(change.before != change.after for change in planned):
         output.say(about.next)
         if client == "codex" and options["hooks"]:

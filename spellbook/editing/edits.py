@@ -167,27 +167,14 @@ def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
         return False
     if after.body_at != note.body_at or not same(after.meta, note.meta):
         return False
+    if any(version.blocks and version.blocks[-1].kind == REST for version in (note, after)):
+        return True  # a very long text is read as one block
     shift = len(text) - len(note.text)
     before = [(at + shift * (at >= end), block) for at, block in _place_blocks(note) if at < start or at >= end]
     now = [(at, block) for at, block in _place_blocks(after) if at < start or at >= end + shift]
-    # Where there is too much, reading ends early: what both have read can be compared.
-    reach = min(_reach(note, start, end, shift), _reach(after, start, end + shift, 0))
-
-    def headings(placed: list[tuple[int, Block]]) -> list[tuple[int, int, str]]:
-        return [(at, b.level, b.text) for at, b in placed if b.kind == "heading" and at < reach]
-
-    followers = {(block.kind, at) for at, block in before if end + shift <= at < reach}
-    return headings(before) == headings(now) and followers <= {(block.kind, at) for at, block in now}
-
-
-def _reach(note: Note, start: int, end: int, shift: int) -> int:
-    """
-    Return the last character of the note's blocks, without those from `start` to `end`; later ones move by `shift`.
-    """
-    if not note.blocks or note.blocks[-1].kind != REST:
-        return len(note.text) + abs(shift)
-    at, _ = _place_blocks(note)[-1]
-    return at + shift if at >= end else min(at, start)
+    headings = ([(at, b.level, b.text) for at, b in placed if b.kind == "heading"] for placed in (before, now))
+    followers = {(block.kind, at) for at, block in before if end + shift <= at}
+    return next(headings) == next(headings) and followers <= {(block.kind, at) for at, block in now}
 
 
 def _place_blocks(note: Note) -> list[tuple[int, Block]]:
@@ -247,10 +234,6 @@ def _line_end(header: str, at: int) -> int:
     """
     line = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)").match(header, at)
     return at if line is None or header[at - 1 : at] in {"\r", "\n"} else line.end()
-
-
-def _line_start(header: str, at: int) -> int:
-    return max(header.rfind("\n", 0, at), header.rfind("\r", 0, at)) + 1
 
 
 def _root(header: str) -> yaml.MappingNode | None:
@@ -340,7 +323,7 @@ def _edit_list(header: str, node: yaml.SequenceNode, old: list[object], value: l
         text += header[last.start_mark.index : last.end_mark.index]
         text += "".join(f", {dump([item])[1:-1]}" for item in added)
         return header[: bounds[0]] + text + header[bounds[-1] :]
-    starts = [_line_start(header, item.start_mark.index) for item in items]
+    starts = [max(header.rfind(end, 0, item.start_mark.index) for end in "\r\n") + 1 for item in items]
     ends = [_line_end(header, item.end_mark.index) for item in items]
     is_shared = header[starts[0] : items[0].start_mark.index].strip() != "-"  # the first item's line has more
     if (is_shared and kept[0]) or (added and last.style in {"|", ">"}):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -114,27 +114,19 @@ class Memory:
         return compose({key: meta[key] for key in order if key in meta}, self.text)
 
 
-def _first_passage(text: str) -> str:
-    """Return the first heading or paragraph of Markdown, its code if it has nothing else."""
-    source = lines(text)
-    prose = (
-        heading
-        for block in blocks("".join(source))
-        for heading in (
-            [block.text]
-            if block.kind == "heading"
-            else [heading_text(_ITEM.sub("", "".join(source[first:last]))) for first, last in block.prose]
-        )
-    )
-    for passage in (*prose, _FENCE.sub("", text)):
-        if any(map(str.isalnum, passage)):
-            return passage.replace("|", " ")
-    return text
-
-
 def made_title(text: str) -> str:
-    """Return the title of a memory that was given none: its first sentence or heading, without markup or secrets."""
-    return first_sentence(" ".join(_first_passage(credentials.masked(text[:_MOST_READ])).split()))
+    """
+    Return the title of a memory that was given none: its first sentence or heading, without markup or secrets.
+
+    Code is read if there is nothing else.
+    """
+    text = credentials.masked(text[:_MOST_READ])
+    source, passages = lines(text), list[str]()
+    for block in blocks("".join(source)):
+        prose = (heading_text(_ITEM.sub("", "".join(source[first:last]))) for first, last in block.prose)
+        passages += [block.text] if block.kind == "heading" else prose
+    worded = (each for each in (*passages, _FENCE.sub("", text)) if any(map(str.isalnum, each)))
+    return first_sentence(" ".join(next(worded, text).replace("|", " ").split()))
 
 
 @dataclass(slots=True)
@@ -319,16 +311,16 @@ def meant(index: Index, ids: object) -> list[StoredChunk]:
     listed = labels.listed(ids or (), "")
     if not isinstance(listed, Sequence) or not all(isinstance(each, str) for each in listed):
         raise InvalidInput(f"supersedes holds {ids!r:.80}.", "It is a list of ids or titles; nothing was written.")
-    return list({chunk.path: chunk for each in listed for chunk in _meant(index, each)}.values())
-
-
-def _meant(index: Index, text: str) -> Iterator[StoredChunk]:
-    try:
-        yield resolve(index, text.strip())
-    except MemoryNotFound:
-        if "," not in text:  # as a title may have
-            raise
-        yield from (resolve(index, part.strip()) for part in text.split(","))
+    found: dict[str, StoredChunk] = {}
+    for each in listed:
+        try:
+            chunks = [resolve(index, each.strip())]
+        except MemoryNotFound:
+            if "," not in each:  # as a title may have
+                raise
+            chunks = [resolve(index, part.strip()) for part in each.split(",")]
+        found |= {chunk.path: chunk for chunk in chunks}
+    return list(found.values())
 
 
 def replacing(chunks: Sequence[StoredChunk]) -> dict[str, Any]:
@@ -383,16 +375,13 @@ def derived_keywords(text: str, tags: Sequence[str], frequency: Callable[[str], 
     text = _WIKILINK.sub(lambda link: " " * len(link[0]), text)
     is_shouted = sum(map(str.isupper, text)) > sum(map(str.islower, text)) and not _CJK.search(text)
     candidates += [(token.start(), token[0]) for token in _TOKEN.finditer(text) if _is_identifier(token[0], is_shouted)]
-    identifiers = dict.fromkeys(word for _, word in sorted(candidates) if _is_keyword(word))
+    words = (word for _, word in sorted(candidates) if len(word) <= _MOST_LETTERS and "\n" not in word)
+    identifiers = dict.fromkeys(word for word in words if any(map(str.isalpha, word)))
     known = {word.casefold() for word in (*tags, *identifiers)}
     names = [name for name in dict.fromkeys(_names(text)) if name.casefold() not in known][:_MOST_COUNTED]
     counts = {name: frequency(str(terms.phrase(name))) for name in names}
     rare = sorted((name for name in names if counts[name] <= most_chunks), key=lambda name: counts[name])
     return list(dict.fromkeys([*tags, *[*(word for word in identifiers if word not in tags), *rare][:_MOST_DERIVED]]))
-
-
-def _is_keyword(text: str) -> bool:
-    return len(text) <= _MOST_LETTERS and "\n" not in text and any(map(str.isalpha, text))
 
 
 def _is_identifier(token: str, is_shouted: bool) -> bool:

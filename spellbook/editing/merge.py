@@ -8,18 +8,18 @@ are shown, and nothing is written while `keep` is empty.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain, pairwise
 from typing import Literal
 
 from spellbook.editing import edits
-from spellbook.editing.moves import Relinking
-from spellbook.editing.relink import Shift, mend, unlink
+from spellbook.editing.moves import Relinking, Shift, mend, unlink
 from spellbook.editing.revise import date_of_change, embed_note
 from spellbook.editing.threeway import LISTS, as_list, unite
 from spellbook.index import privacy, sync
@@ -66,6 +66,10 @@ class ChangedPair:
     first: str
     other: str
     parts: tuple[tuple[str, str], ...]
+
+    def swapped(self) -> ChangedPair:
+        """Return the pair with the other sentence first."""
+        return ChangedPair(self.other, self.first, tuple((b, a) for a, b in self.parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +120,10 @@ class _NoteUnits:
     last: dict[_Path, int] = field(default_factory=dict)
     headings: dict[_Path, str] = field(default_factory=dict)
 
-    def end_below(self, path: _Path) -> int:
-        """Return the last block of a section with its subsections, else of the nearest section above it."""
+    def end_of(self, path: _Path) -> int:
+        """Return the last block of a section; of one that is not there, of the nearest above it and its subsections."""
+        if path in self.last or not path:
+            return self.last.get(path, -1)
         for depth in range(len(path), 0, -1):
             if below := [block for section, block in self.last.items() if section[:depth] == path[:depth]]:
                 return max(below)
@@ -164,7 +170,10 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
     Raises MemoryNotFound; InvalidInput if both are one note, or for faulty frontmatter; Conflict, with nothing written,
     if they contradict and `keep` is empty, or if a file changes meanwhile.
     """
-    named = [_side(index, id) for id in (a, b)]
+    named = []
+    for chunk in (resolve(index, id) for id in (a, b)):
+        note = parse(chunk.path, data := index.vault.read(chunk.path)[0])
+        named.append(_MergeSide(chunk, note, digest(data), instant(note.created) or chunk.mtime_ns / 1e9))
     if named[0].chunk.path == named[1].chunk.path:
         raise InvalidInput(f"{a!r:.200} and {b!r:.200} are one note, {named[0].chunk.path}.", "Name two notes.")
     first, other = sorted(named, key=lambda side: side.since)
@@ -176,7 +185,10 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
     # Read as if it lay where the first does, so that its relative links lead where they led.
     there = _mend_links(parse(first.chunk.path, there.encode()), other.chunk.path, shift)
     joined = join(here, there, take.get(keep, "both" if keep else ""))
-    linking = _plan_linking(index, first.chunk.path, other.chunk.path, shift)
+    links_to = index.catalog.links.to({links.key(other.chunk.path)})
+    linking = Relinking(index.vault)
+    for path in {link.source for link in links_to} - {first.chunk.path, other.chunk.path}:
+        linking.plan(path, path, lambda note: mend(note, note.path, shift))
     wanted, differs = metadata(here, parse(other.chunk.path, there.encode()))
     text = edits.with_meta(parse(here.path, here.encode(joined.text)), {**wanted, **date_of_change(here)})
     done = Merged(
@@ -186,7 +198,7 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
         trash="",
         difference=unified(first.note.text, text, f"a/{first.chunk.path}", f"b/{first.chunk.path}"),
         added=joined.added,
-        changed=tuple(map(_swap, joined.changed)) if swapped else joined.changed,
+        changed=tuple(pair.swapped() for pair in joined.changed) if swapped else joined.changed,
         differs=differs,
         linking=tuple(sorted(linking.texts)),
         generation=index.catalog.generation,
@@ -202,21 +214,16 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
     with index.vault.change("merge", f"{other.chunk.path} into {first.chunk.path}"):
         index.vault.write(first.chunk.path, first.note.encode(text), first.sha256)
         name = other.chunk.path.rpartition("/")[2].removesuffix(".md")
-        pointing = other.note.encode(_point_to(other.note, first.chunk.note))
-        trash = index.vault.trash.keep(other.chunk.path, name, pointing)
+        pointing = other.note.text
+        with contextlib.suppress(Conflict, InvalidInput):  # its frontmatter cannot be changed
+            pointing = edits.with_meta(other.note, {"merged_into": first.chunk.note})
+        trash = index.vault.trash.keep(other.chunk.path, name, other.note.encode(pointing))
         index.vault.remove(other.chunk.path, other.sha256, hard=True)
         for error in linking.write(linking.texts).values():
             raise error
     sync.scan_paths(index, [first.chunk.path, other.chunk.path, *linking.texts])
     embed_note(index, first.chunk.path)
     return replace(done, trash=trash, generation=index.catalog.generation)
-
-
-def _side(index: Index, id: str) -> _MergeSide:
-    chunk = resolve(index, id)
-    data = index.vault.read(chunk.path)[0]
-    note = parse(chunk.path, data)
-    return _MergeSide(chunk, note, digest(data), instant(note.created) or chunk.mtime_ns / 1e9)
 
 
 def _plan_shift(index: Index, first: Note, other: Note) -> Shift:
@@ -244,26 +251,6 @@ def _unlink(note: Note, shift: Shift, home: str) -> Note:
         return home == (shift.now(now.path) if now else after.path if after else "")
 
     return parse(note.path, note.encode(unlink(note, is_own)))
-
-
-def _plan_linking(index: Index, first: str, other: str, shift: Shift) -> Relinking:
-    """Plan the other notes that link to the one at `other`."""
-    planned = Relinking(index.vault)
-    for path in {link.source for link in index.catalog.links.to({links.key(other)})} - {first, other}:
-        planned.plan(path, path, lambda note: mend(note, note.path, shift))
-    return planned
-
-
-def _swap(pair: ChangedPair) -> ChangedPair:
-    return ChangedPair(pair.other, pair.first, tuple((b, a) for a, b in pair.parts))
-
-
-def _point_to(note: Note, id: str) -> str:
-    """Return the text of a note for the trash, with the id that has its text now if its frontmatter can be changed."""
-    try:
-        return edits.with_meta(note, {"merged_into": id})
-    except (Conflict, InvalidInput):
-        return note.text
 
 
 # -- texts
@@ -343,25 +330,20 @@ def _inserted(
         texts = [there.headings[path]] if is_missing and (path in fresh or path not in full) else []
         texts += [_joined_units(new[path])] if path in new else []
         if texts:
-            block = here.last[path] if path in here.last else here.end_below(path) if path else -1
-            inserted[block].append("\n\n".join(texts))
+            inserted[here.end_of(path)].append("\n\n".join(texts))
     changes = [(start, end, text) for (start, end), text in instead.items()]
-    above = ""
     for block, texts in inserted.items():
         text = re.sub(r"\r\n|\r|\n", end_of_line, "\n\n".join(texts))
-        if block < 0:
-            above = text
-            continue
-        at = here.ends[block]
-        # A block that follows without a blank line would run into the new text.
-        gap = end_of_line if _TEXT_BELOW.match(note.text, at) else ""
-        changes.append((at, at, f"{end_of_line * 2}{text}{gap}"))
-    result = replaced(note.text, sorted(changes))
-    if above:
-        rest = result[note.body_at :].lstrip("\r\n")
-        at = len(result) - len(rest)
-        result = result[:at] + above + end_of_line * (2 if rest.strip() else 1) + rest
-    return result
+        if block < 0:  # above all others
+            rest = note.body.lstrip("\r\n")
+            at = len(note.text) - len(rest)
+            changes.append((at, at, text + end_of_line * (2 if rest.strip() else 1)))
+        else:
+            at = here.ends[block]
+            # A block that follows without a blank line would run into the new text.
+            gap = end_of_line if _TEXT_BELOW.match(note.text, at) else ""
+            changes.append((at, at, f"{end_of_line * 2}{text}{gap}"))
+    return replaced(note.text, sorted(changes))
 
 
 def _joined_units(units: Sequence[_Unit]) -> str:
@@ -381,7 +363,13 @@ def _page(note: Note) -> _NoteUnits:
     page = _NoteUnits()
     stack: list[tuple[int, str]] = []
     has_title = False
-    for block in _all_blocks(note, source):
+    blocks: list[Block] = []
+    for block in (*note.blocks, Block("", len(source), len(source))):
+        # Lines that are in no block, as definitions of links are, count as one.
+        written = [i for i in range(blocks[-1].end if blocks else 0, block.start) if source[i].strip()]
+        blocks += [Block("references", written[0], written[-1] + 1)] if written else []
+        blocks += [block] if block.end > block.start else []
+    for block in blocks:
         start = offsets[block.start]
         text = note.text[start : offsets[block.end]].rstrip()
         if block.kind == "heading" and block.level == 1 and not stack and not has_title:
@@ -393,36 +381,15 @@ def _page(note: Note) -> _NoteUnits:
         number = len(page.ends)
         page.ends.append(start + len(text))
         page.last[path] = number
-        items = [offsets[line] - start for line in block.items]
-        page.units += (
-            _Unit(start + a, start + b, text[a:b], kind, number, path) for a, b, kind in _spans(block, text, items)
-        )
+        kind: Literal["sentence", "item", "block"] = "block"
+        spans = [] if block.kind in {"heading", "hr"} else [(0, len(text))]
+        if block.kind == "paragraph":
+            kind, spans = "sentence", [*sentences(text)]
+        elif block.kind.endswith("_list"):
+            starts = [*(offsets[line] - start for line in block.items), len(text)]
+            kind, spans = "item", [(a, a + len(text[a:b].rstrip())) for a, b in pairwise(starts)]
+        page.units += (_Unit(start + a, start + b, text[a:b], kind, number, path) for a, b in spans)
     return page
-
-
-def _spans(
-    block: Block, text: str, items: Sequence[int]
-) -> Iterator[tuple[int, int, Literal["sentence", "item", "block"]]]:
-    """Yield where the units of a block stand in its text, whose items begin at `items`."""
-    if block.kind == "paragraph":
-        yield from ((a, b, "sentence") for a, b in sentences(text))
-    elif block.kind.endswith("_list"):
-        for a, b in zip(items, [*items[1:], len(text)], strict=True):
-            yield a, a + len(text[a:b].rstrip()), "item"
-    elif block.kind not in {"heading", "hr"}:
-        yield 0, len(text), "block"
-
-
-def _all_blocks(note: Note, source: Sequence[str]) -> Iterator[Block]:
-    """Yield the note's blocks, and as blocks the lines that are in none: definitions of links."""
-    at = 0
-    for block in (*note.blocks, Block("", len(source), len(source))):
-        written = [i for i in range(at, block.start) if source[i].strip()]
-        if written:
-            yield Block("references", written[0], written[-1] + 1)
-        if block.end > block.start:
-            yield block
-        at = max(at, block.end)
 
 
 def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tuple[object, object]]]:

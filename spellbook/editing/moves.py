@@ -1,28 +1,31 @@
 """
 Move a note or a folder, and rewrite links so that every link still leads to the same file.
 
+Links are those of notes, and those of Obsidian's canvases, to files and in text cards. Each new text is parsed again;
+if it does not read as planned, the links stay as they are.
+
 A move is one entry of the journal: `spellbook undo` takes it back, also after a kill. Nothing is overwritten.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from spellbook.editing.relink import Mended, Shift, mend, mend_cards
 from spellbook.index import sync
 from spellbook.index.lookup import bare, named
 from spellbook.index.opened import Index
 from spellbook.notes import daily, links
-from spellbook.notes.links import Files
+from spellbook.notes.links import By, Files, Link, Reached, destination, find, replaced, retargeted, spelled
 from spellbook.notes.note import Fault, Note, decode, parse
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.text.diff import unified
-from spellbook.text.unicode import folded
+from spellbook.text.unicode import folded, is_whole
 from spellbook.vault import names
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Entry, Journal
@@ -36,6 +39,9 @@ _TRIES = 20
 """Attempts to rewrite a note that an editor saves meanwhile."""
 _BOOKMARKS = ".obsidian/bookmarks.json"
 _NAMED = re.compile(r"""["'\[(]([^"'\[\]()|#\r\n]{1,1000})""")  # a file, perhaps, in a base or in bookmarks
+_WIKI_END = re.compile(r"[ \t]*(?:\\?\|(?P<shown>[^\r\n]*?))?\]\]")
+# A quote within a string of JSON has a backslash in front of it, a key has none.
+_VALUE = re.compile(r'(?<!\\)"(file|background|text)"\s*:\s*("(?:[^"\\]|\\.)*+")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,42 @@ class Moved:
     changed: tuple[RelinkedNote, ...]
     left: tuple[Fault, ...]
     generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """The files before and after a move; `moved` maps old paths to new ones."""
+
+    before: Files
+    after: Files
+    moved: Mapping[str, str]
+
+    def now(self, path: str) -> str:
+        """Return where the file that was at `path` is now."""
+        return self.moved.get(path, path)
+
+    def wanted(self, source: str, target: str, is_markdown: bool) -> tuple[Reached, str] | None:
+        """
+        Return the old target of a link in the note that was at `source` and the wanted new one, None if it is well.
+
+        A Markdown link that was relative stays so, for other readers than Obsidian.
+        """
+        reached = self.before.follow(source, target, is_markdown)
+        if reached is None:
+            return None
+        wanted = self.now(reached.path)
+        now = self.after.follow(self.now(source), target, is_markdown)
+        is_well = now is not None and now.path == wanted and (reached.by != By.RELATIVE or now.by == By.RELATIVE)
+        return None if is_well else (reached, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A text whose links were mended, how many, and those that could not be."""
+
+    text: str
+    count: int
+    left: tuple[Link, ...] = ()
 
 
 @dataclass(slots=True)
@@ -167,13 +209,6 @@ def paths_of_move(journal: Journal, entry: Entry) -> tuple[str, str] | None:
     return (old, new) if entry.verb == VERB and arrow and _TO not in new else None
 
 
-def moved_since(journal: Journal, entry: Entry) -> list[tuple[str, str]]:
-    """Return the old and new paths of all moves after an entry, the earliest first."""
-    newest = journal.entries(1)
-    later = journal.entries(newest[0].id - entry.id) if newest else []
-    return [places for move in reversed(later) if move.id > entry.id and (places := paths_of_move(journal, move))]
-
-
 # -- planning
 
 
@@ -182,57 +217,36 @@ def _plan_move(index: Index, old: str, new: str) -> _MovePlan:
     files = index.vault.files()
     moved = {path: target for path in files if (target := names.after_move(path, old, new)) != path}
     aliases = index.catalog.links.aliases()
-    shift = Shift(Files(files, aliases), _rename_files(files, aliases, moved), moved)
+    gone = {folded(name) for path in moved for name in daily.logseq_names(path)}
+    kept = {name: moved.get(path, path) for name, path in aliases.items() if path not in moved or name not in gone}
+    shift = Shift(Files(files, aliases), Files((moved.get(path, path) for path in files), kept), moved)
     known = index.catalog.notes.known().keys()
     others = {path for path in files if path.endswith(names.CANVAS) or (names.is_note(path) and path not in known)}
     plan = _MovePlan(old, new, shift, Relinking(index.vault, set(map(shift.now, others))))
     # Links in a file behind a symbolic link are rewritten in that file.
-    for source in sorted((_find_concerned(index, shift) & set(files) | others) - set(index.vault.symlinks())):
-        _plan_note(plan, source, source)
-    for path in (*(path for path in files if path.lower().endswith(".base")), _BOOKMARKS):
-        _name_mention(index, plan, path)
-    return plan
-
-
-def _name_mention(index: Index, plan: _MovePlan, path: str) -> None:
-    """Report a base or bookmarks file at `path` that names a moved file: Spellbook rewrites neither."""
-    moved = plan.shift.moved
-    renamed = {links.key(old) for old, new in moved.items() if links.key(old) != links.key(new)}
-    wanted = renamed | {folded(old).removesuffix(".md") for old in (plan.old, *moved)}
-    with contextlib.suppress(SpellbookError):
-        named = _NAMED.findall(decode(path, index.vault.read(path)[0])[0])
-        if any(folded(name).strip().strip("/").removesuffix(".md") in wanted for name in named):
-            plan.links.leave(plan.shift.now(path), f"it names {plan.old}, and is as it was")
-
-
-def _rename_files(files: Iterable[str], aliases: Mapping[str, str], to: Mapping[str, str]) -> Files:
-    gone = {folded(name) for path in to for name in daily.logseq_names(path)}
-    kept = {name: to.get(path, path) for name, path in aliases.items() if path not in to or name not in gone}
-    return Files((to.get(path, path) for path in files), kept)
-
-
-def _find_concerned(index: Index, shift: Shift) -> set[str]:
-    """Return the notes with a link that the move would break or redirect, according to the catalog."""
-    paths = (path for pair in shift.moved.items() for path in pair)
+    paths = (path for pair in moved.items() for path in pair)
     touched = {links.key(name) for path in paths for name in (path, *daily.logseq_names(path))}
-    return {
+    concerned = {
         linked.source
         for linked in index.catalog.links.all()
-        if (linked.source in shift.moved or linked.link.name in touched)
+        if (linked.source in moved or linked.link.name in touched)
         and shift.wanted(linked.source, linked.link.target, linked.link.is_markdown)
     }
+    for source in sorted((concerned & set(files) | others) - set(index.vault.symlinks())):
+        _plan_note(plan, source, source)
+    renamed = {links.key(path) for path, target in moved.items() if links.key(path) != links.key(target)}
+    wanted = renamed | {folded(path).removesuffix(".md") for path in (old, *moved)}
+    for path in (*(path for path in files if path.lower().endswith(".base")), _BOOKMARKS):
+        with contextlib.suppress(SpellbookError):  # a moved file that these name is reported: neither is rewritten
+            mentioned = _NAMED.findall(decode(path, index.vault.read(path)[0])[0])
+            if any(folded(name).strip().strip("/").removesuffix(".md") in wanted for name in mentioned):
+                plan.links.leave(shift.now(path), f"it names {old}, and is as it was")
+    return plan
 
 
 def _plan_note(plan: _MovePlan, source: str, at: str) -> None:
     """Plan the new text of the note that was at `source`. Until the move is done it is at the path `at`."""
     plan.links.plan(plan.shift.now(source), at, lambda note: mend(note, source, plan.shift))
-
-
-def carry(path: str, moves: Sequence[tuple[str, str]]) -> str:
-    """Return the path of a file after these moves, the earliest first."""
-    for old, new in moves:
-        path = names.after_move(path, old, new)
-    return path
 
 
 def _resolve_places(index: Index, old: str, new: str) -> tuple[str, str]:
@@ -299,3 +313,95 @@ def _mend(plan: _MovePlan) -> None:
 def _report(index: Index, plan: _MovePlan) -> Moved:
     moved = tuple(sorted(plan.shift.moved.items()))
     return Moved(plan.old, plan.new, moved, plan.links.changed(), tuple(plan.links.left), index.catalog.generation)
+
+
+# -- links of one text: pure
+
+
+def mend(note: Note, source: str, shift: Shift) -> Mended:
+    """Rewrite the links of `note`, whose path is the new one, and which was at `source`."""
+    forms: dict[Link, str | None] = {}
+    for link in find(note):
+        if places := shift.wanted(source, link.target, link.is_markdown):
+            forms[link] = retargeted(link, places[0], note.path, places[1], shift.after)
+    return rewrite_links(note, forms)
+
+
+def rewrite_links(note: Note, forms: Mapping[Link, str | None]) -> Mended:
+    """Give links other targets; those with None are left."""
+    chosen = {link: form for link, form in sorted(forms.items(), key=lambda pair: pair[0].start) if form is not None}
+    left = tuple(link for link in forms if link not in chosen)
+    changes: list[tuple[int, int, str]] = []
+    for link, form in chosen.items():
+        written = note.text[link.start : link.end]
+        if (new := spelled(link, written, form)) != written:
+            changes.append((link.start, link.end, new))
+    if not changes:
+        return Mended(note.text, 0, left)
+    text = replaced(note.text, changes)
+    expected = [chosen.get(link, link.target) for link in find(note)]
+    if not note.editable or [link.target for link in find(parse(note.path, note.encode(text)))] != expected:
+        return Mended(note.text, 0, tuple(forms))
+    return Mended(text, len(changes), left)
+
+
+def unlink(note: Note, is_own: Callable[[Link], bool]) -> str:
+    """
+    Return `note`'s text without its links to itself, which `is_own` recognises; the shown words stay.
+
+    A link to a heading or block keeps that alone. A Markdown link leads to the top of its page. A link stays if the
+    other links would be read differently without it.
+    """
+    own = [number for number, link in enumerate(find(note)) if is_own(link)]
+    for number in reversed(own):
+        links = find(note)
+        done = parse(note.path, note.encode(replaced(note.text, [_removal_of(note.text, links[number])])))
+        left = [(link.target, link.fragment) for link in (*links[:number], *links[number + 1 :])]
+        if [(link.target, link.fragment) for link in find(done)] == left:
+            note = done
+    return note.text
+
+
+def _removal_of(text: str, link: Link) -> tuple[int, int, str]:
+    """Return which characters of `text` are to be replaced, and by what, so that `link` leads to no file."""
+    if link.relation:  # its words would be a relation too
+        is_bare = link.style == "bare"
+        ends = (link.start, link.end) if is_bare else (text.rindex("[[", 0, link.start), text.index("]]", link.end) + 2)
+        return *ends, ""
+    end = _WIKI_END.match(text, link.end)
+    if link.is_markdown or link.fragment or end is None:
+        return link.start, link.end, "#" if link.is_markdown and not link.fragment else ""
+    start = text.rindex("[[", 0, link.start)
+    return start - (text[start - 1 : start] == "!"), end.end(), end["shown"] or text[link.start : link.end]
+
+
+# -- canvases
+
+
+def cards(path: str, text: str) -> Iterator[tuple[re.Match[str], int, Note]]:
+    """Yield the texts and files of a canvas, each with its line and as a note. Raises UnreadableNote if not JSON."""
+    try:
+        json.loads(text.lstrip("\ufeff").strip() or "null")
+    except (ValueError, RecursionError) as error:
+        raise UnreadableNote("it is not valid JSON; its links are as they were") from error
+    line, at = 1, 0
+    for match in _VALUE.finditer(text):
+        line, at = line + text.count("\n", at, match.start()), match.start()
+        value = json.loads(match[2])
+        if is_whole(value) and (match[1] != "text" or "[" in value):
+            markdown = value if match[1] == "text" else f"[file]({destination(f'/{value}')})"
+            yield match, line, parse(path, markdown.encode())
+
+
+def mend_cards(path: str, text: str, mend: Callable[[Note], Mended]) -> Mended:
+    """Rewrite the links of a canvas as `mend` does those of a note; raise as `cards` does."""
+    changes, left, count = [], [], 0
+    for match, line, note in cards(path, text):
+        done = mend(note)
+        left += [replace(link, line=line) for link in done.left]
+        count += done.count
+        if done.count:
+            is_text = match[1] == "text"
+            new = done.text if is_text else find(parse(path, done.text.encode()))[0].target[1:]
+            changes.append((*match.span(2), json.dumps(new, ensure_ascii="\\u" in match[2])))
+    return Mended(replaced(text, changes), count, tuple(left))

@@ -8,8 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from spellbook.editing.moves import RelinkedNote, Relinking
-from spellbook.editing.relink import Mended, cards, rewrite_links
+from spellbook.editing.moves import Mended, RelinkedNote, Relinking, cards, rewrite_links
 from spellbook.index import sync
 from spellbook.index.catalog.links import Linked
 from spellbook.index.catalog.schema import LinkRow
@@ -44,10 +43,33 @@ class Offer:
 
 def broken(index: Index) -> tuple[BrokenLink, ...]:
     """Return the links that lead nowhere, those to moved files first."""
+    formats = obsidian.read(index.config.vault).formats if index.config.obsidian else ()
     with index.catalog.reading():
-        known = _KnownFiles(index)
-        stored = index.catalog.links.all()
-        found = [each for linked in (*stored, *_beside(index)) if (each := known.check(linked))]
+        catalog, files = index.catalog.links, set(index.vault.files())
+        after = Files(files, catalog.aliases(), catalog.ids())
+        stored = (*catalog.all(), *_beside(index))
+        homes = {old: new for old, new in catalog.moved().items() if new in files and old not in files}
+    before = Files({*files, *homes})
+    origins: dict[str, list[str]] = defaultdict(list)
+    for old, new in homes.items():
+        origins[new].append(old)
+
+    def moved(source: str, link: LinkRow) -> Iterator[str]:
+        """Yield where the file that a link led to is now, if it was the only one of that name."""
+        for home in (source, *origins[source]):  # a note that was moved took its relative links with it
+            reached = before.follow(home, link.target, link.is_markdown) if homes else None
+            if reached and (reached.by != By.NAME or len(before.ending(link.target)) == 1):
+                yield homes.get(reached.path, reached.path)
+
+    found: list[BrokenLink] = []
+    for source, link in ((linked.source, linked.link) for linked in stored):
+        is_found = after.relation(source, link.target) if link.relation else None
+        if is_found or (not link.relation and after.follow(source, link.target, link.is_markdown)):
+            continue
+        home = next(moved(source, link), None)
+        # A daily note that is not written is no fault.
+        if home or source.endswith(names.CANVAS) or not daily.is_day(link.target, formats):
+            found.append(BrokenLink(source, link.line, link.target, home))
     return tuple(sorted(found, key=lambda each: (each.path is None, each.source, each.line)))
 
 
@@ -105,39 +127,3 @@ def _form(link: Link, source: str, wanted: str, files: Files) -> str | None:
     by = By.PATH if "/" in link.target else By.NAME
     by = By.ROOT if link.target.startswith("/") else By.RELATIVE if is_relative else by
     return links.retargeted(link, Reached(wanted, by), source, wanted, files)
-
-
-class _KnownFiles:
-    """The files of a vault, and the current paths of files that the index saw move."""
-
-    def __init__(self, index: Index) -> None:
-        catalog = index.catalog.links
-        files = set(index.vault.files())
-        self._formats = obsidian.read(index.config.vault).formats if index.config.obsidian else ()
-        self._after = Files(files, catalog.aliases(), catalog.ids())
-        self._homes = {old: new for old, new in catalog.moved().items() if new in files and old not in files}
-        self._before = Files({*files, *self._homes})
-        self._origins: dict[str, list[str]] = defaultdict(list)
-        for old, new in self._homes.items():
-            self._origins[new].append(old)
-
-    def check(self, linked: Linked) -> BrokenLink | None:
-        """Return a link as a broken one, None if it leads somewhere."""
-        source, link = linked.source, linked.link
-        if link.relation:
-            reached = self._after.relation(source, link.target)
-        else:
-            reached = self._after.follow(source, link.target, link.is_markdown)
-        if reached:
-            return None
-        moved = next(self._moved(source, link.target, link.is_markdown), None)
-        if moved is None and not source.endswith(names.CANVAS) and daily.is_day(link.target, self._formats):
-            return None  # a daily note that is not written is no fault
-        return BrokenLink(source, link.line, link.target, moved)
-
-    def _moved(self, source: str, target: str, is_markdown: bool) -> Iterator[str]:
-        """Yield where the file that a link led to is now, if it was the only one of that name."""
-        for home in (source, *self._origins[source]):  # a note that was moved took its relative links with it
-            reached = self._before.follow(home, target, is_markdown) if self._homes else None
-            if reached and (reached.by != By.NAME or len(self._before.ending(target)) == 1):
-                yield self._homes.get(reached.path, reached.path)

@@ -193,24 +193,21 @@ def _revise_text(index: Index, chunk: StoredChunk, read: tuple[Note, str], revis
         return edits.rewrite(note, piece, revision.content)
     if revision.expected_hash:
         _find_section(index, note, chunk, revision.expected_hash, sha256)
-    start, end = (note.body_at, len(note.text)) if is_note else _span_of(index, note, chunk)
+    start, end = note.body_at, len(note.text)
+    if not is_note:  # a section with all its parts, as it is in the file now
+        cut = chunks.cut(note, index.config.chunk_tokens)
+        parts = [part for part in cut if part.suffix == chunk.suffix or part.suffix.startswith(f"{chunk.suffix}~")]
+        if not parts:
+            raise Conflict(
+                f"{note.path}: the section {chunk.suffix} is not there any more.",
+                "Read the note again; nothing was written.",
+            )
+        start, end = parts[0].start, parts[-1].end
     if revision.append is not None:
         return edits.appended(note, start, end, revision.append)
     if revision.replace is not None:
         return edits.replaced(note, start, end, revision.replace, every=revision.every)
     return note.text
-
-
-def _span_of(index: Index, note: Note, chunk: StoredChunk) -> tuple[int, int]:
-    """Return the start and end characters of a section, with all its parts, in the file as it is now."""
-    suffix = chunk.suffix
-    cut = chunks.cut(note, index.config.chunk_tokens)
-    parts = [part for part in cut if part.suffix == suffix or part.suffix.startswith(f"{suffix}~")]
-    if not parts:
-        raise Conflict(
-            f"{note.path}: the section {suffix} is not there any more.", "Read the note again; nothing was written."
-        )
-    return parts[0].start, parts[-1].end
 
 
 def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> Erased:
@@ -402,7 +399,9 @@ def due(index: Index, days: float, now: float) -> list[StoredChunk]:
     Such a note has an `id` and `type: working`, is not pinned, and was neither edited (by its file's time too) nor
     opened for `days`.
     """
-    notes = [*_working(index)]
+    paths = index.catalog.paths((*conditions({"type": "working"}), *index.visible))
+    firsts = (chunk for path in paths for chunk in index.catalog.at(path)[:1])
+    notes = [note for note in firsts if note.meta.get("id") and note.meta.get("pinned") is not True]
     uses = index.catalog.usage.of(note.note for note in notes)
 
     def touched(note: StoredChunk) -> float:
@@ -419,10 +418,3 @@ def forget_working(index: Index, days: float | None = None) -> Erased | None:
     notes = due(index, index.config.working_days if days is None else days, time.time())
     count = counted(len(notes), "note")
     return erase_notes(index, notes, f"working memories ({count})", "working memories", "forget") if notes else None
-
-
-def _working(index: Index) -> Iterator[StoredChunk]:
-    for path in index.catalog.paths((*conditions({"type": "working"}), *index.visible)):
-        first = next(iter(index.catalog.at(path)), None)
-        if first is not None and first.meta.get("id") and first.meta.get("pinned") is not True:
-            yield first

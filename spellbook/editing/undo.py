@@ -66,7 +66,9 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
         lost = index.vault.journal.lost
         hint = f"{lost}." if lost else "`spellbook log` lists what tools and commands changed."
         raise MemoryNotFound("There is nothing to undo.", hint)
-    vault, since = index.vault, moves.moved_since(index.vault.journal, picked)
+    vault = index.vault
+    later = reversed(vault.journal.entries(vault.journal.entries(1)[0].id - picked.id))
+    since = [each for entry in later if entry.id > picked.id and (each := moves.paths_of_move(vault.journal, entry))]
     old, new = moves.paths_of_move(vault.journal, picked) or ("", "")
     is_moved = bool(old) and _is_moved(index, picked, old, new)
     # Of a move the changes are as of files that were never moved: the files go back first.
@@ -90,14 +92,21 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
 
 def chosen(index: Index, since: str = "", now: float | None = None) -> list[Entry]:
     """
-    Return the changes to undo, newest first: those since a time, else those of the last session.
+    Return the changes to undo, newest first: those since a time (ISO 8601, or `10m`, `2h`, `3d` ago), else those of the
+    last session.
 
     The log names sessions; without a name, pauses of half an hour end one. Raises InvalidInput for an invalid time.
     """
     listed = (entry for entry in index.vault.journal.entries() if entry.verb != BY_ITSELF)
     entries = [entry for entry in listed if entry.undoes is None and not entry.is_undone]
     if since:
-        begin = _time_of(since, time.time() if now is None else now)
+        if ago := re.fullmatch(r"(\d{1,6})\s*([mhd])", since.strip()):
+            begin = (time.time() if now is None else now) - int(ago[1]) * _SECONDS[ago[2]]
+        elif (at := instant(since.strip())) is not None:
+            begin = at
+        else:
+            hint = "Write 10m, 2h, 3d, or a time such as 2026-10-15 14:30."
+            raise InvalidInput(f"{since!r:.80} is not a time.", hint)
         return [entry for entry in entries if entry.at >= begin]
     if not entries:
         return []
@@ -123,15 +132,6 @@ def undo_all(index: Index, entries: Sequence[Entry]) -> list[Undone]:
             undo(index, undos[each.entry.id])
         raise
     return done
-
-
-def _time_of(text: str, now: float) -> float:
-    """Return a time in seconds since 1970: so long ago (`10m`, `2h`, `3d`), or ISO 8601. Raises InvalidInput."""
-    if ago := re.fullmatch(r"(\d{1,6})\s*([mhd])", text.strip()):
-        return now - int(ago[1]) * _SECONDS[ago[2]]
-    if (at := instant(text.strip())) is None:
-        raise InvalidInput(f"{text!r:.80} is not a time.", "Write 10m, 2h, 3d, or a time such as 2026-10-15 14:30.")
-    return at
 
 
 def _is_moved(index: Index, entry: Entry, old: str, new: str) -> bool:
@@ -239,7 +239,9 @@ def _not_kept(entry: Entry) -> MemoryNotFound:
 
 def _home_of(index: Index, trace: Trace, since: Sequence[tuple[str, str]], at: str) -> str | None:
     """Return the current path of a note that a change left at `at`; None if it was not moved."""
-    home = moves.carry(at, since)
+    home = at
+    for old, new in since:
+        home = names.after_move(home, old, new)
     if home != at and index.vault.stamp(home):
         return home
     text = None if home.startswith(f"{TRASH}/") or trace.after is None else index.vault.journal.text(trace.after)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
-from spellbook.editing import memory
+from spellbook.editing import memory, revise
 from spellbook.editing.memory import Findings, Labels, Memory
 from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.embed_queue import Row
 from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.filters import NO_GUIDES, fold
+from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.models.base import score
@@ -24,8 +25,9 @@ from spellbook.notes.note import Note, Stamp, parse
 from spellbook.search import related
 from spellbook.search.duplicates import DUPLICATE, LIKELY, below_headings
 from spellbook.search.presentation import is_outside
+from spellbook.search.question import Answer
 from spellbook.search.searcher import Searcher
-from spellbook.system.errors import EmbeddingError, InvalidInput
+from spellbook.system.errors import EmbeddingError, InvalidInput, PermissionDenied
 from spellbook.system.lazy import np
 from spellbook.text import credentials
 from spellbook.text.diff import contradiction, overturns, unified
@@ -306,8 +308,11 @@ def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[_NearChunk]
             continue
         if value >= DUPLICATE:
             same.setdefault(chunk.id, (chunk, round(value, 3), "meaning"))
-        elif value >= LIKELY and _has_like_labels(chunk, draft.note):
-            same.setdefault(chunk.id, (chunk, round(value, 3), "labels"))
+        elif value >= LIKELY and fold(chunk.topic) == fold(draft.note.topic):
+            sides = draft.note, replace(draft.note, meta=chunk.meta)
+            ours, theirs = ({fold(word) for word in (*side.keywords, *side.entities)} for side in sides)
+            if len(ours & theirs) >= max(2, min(len(ours), len(theirs)) / 2):
+                same.setdefault(chunk.id, (chunk, round(value, 3), "labels"))
     ordered = sorted(same.values(), key=lambda row: -row[1])
     repeated = []
     for chunk, value, how in ordered[:5]:
@@ -336,19 +341,46 @@ def _find_near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[_Nea
     for chunk, own, _ in near:
         pairs = (own, text := chunk.text.strip()), (below_headings(own), below_headings(text))
         value, inner = (score(float(vectors[a] @ vectors[b]), index.embedder.scale) for a, b in pairs)
-        compared.append((chunk, value, _about(*pairs[1], min(value, inner))))
+        # Short texts are about the same thing only if they are nearly equal.
+        about, nearly = min(value, inner), LIKELY if overturns(*pairs[1]) else DUPLICATE
+        compared.append((chunk, value, about if about >= nearly or not is_short(pairs[1][0]) else 0.0))
     return sorted(compared, key=lambda row: -row[1])
 
 
-def _about(own: str, text: str, likeness: float) -> float:
-    """Return the likeness of a new text and an old one; 0 for a short new one, unless they are nearly equal."""
-    nearly = LIKELY if overturns(own, text) else DUPLICATE
-    return likeness if likeness >= nearly or not is_short(own) else 0.0
+@dataclass(frozen=True)
+class Opened:
+    """
+    The index of a vault as it is now, for verbs on kinds of notes, whoever calls them.
 
+    `answer` answers a search verb as the library does: it embeds new texts first, and counts and times the question.
+    `denial` says why nothing can be changed, None where it can.
+    """
 
-def _has_like_labels(chunk: StoredChunk, note: Note) -> bool:
-    """Say whether a chunk has the note's topic and shares at least half, and two, of the keywords and entities."""
-    other = replace(note, meta=chunk.meta)
-    ours, theirs = ({fold(word) for word in (*side.keywords, *side.entities)} for side in (note, other))
-    shared = len(ours & theirs)
-    return fold(chunk.topic) == fold(note.topic) and shared >= max(2, min(len(ours), len(theirs)) / 2)
+    index: Index
+    searcher: Searcher
+    meter: Meter
+    answer: Callable[..., Answer]
+    denial: PermissionDenied | None = None
+
+    def _scribe(self, chunk: object, **options: Unpack[ScribeOptions]) -> Scribed:
+        """Write one note, with keywords of its own text if it has none."""
+        options["labels"] = "derived"
+        self._check()
+        with self.meter.timed("scribe"):
+            return scribe(self.index, self.searcher, [chunk], **options)
+
+    def _revise(self, id: str, **change: Any) -> revise.Revised:
+        """Change a note; the options are the fields of `editing.revise.Revision`."""
+        self._check()
+        return revise.revise(self.index, id, revise.Revision(**change))
+
+    def _erase(self, id: str, *, hard: bool = False) -> revise.Erased:
+        """Move a whole note to the trash, or delete it for good."""
+        self._check()
+        return revise.erase(self.index, id, hard=hard, whole=True)
+
+    def _check(self) -> None:
+        """Raise PermissionDenied if the vault may only be read, VaultNotFound if it is gone."""
+        if self.denial:
+            raise self.denial
+        self.index.vault.check_there()

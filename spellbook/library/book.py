@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from spellbook.editing.revise import Erased, Revised
     from spellbook.library import migrate
     from spellbook.library.migrate import Estimate, Migrated
-    from spellbook.memories import claude
     from spellbook.memories import wikis as documents
     from spellbook.search import duplicates, toc
     from spellbook.vault.journal import Entry
@@ -38,7 +37,6 @@ else:  # Imported at their first use, as those of `reader` are.
     merge, moves, repair_links = lazy("spellbook.editing", "merge", "moves", "repair_links")
     guides, revise, undo, write = lazy("spellbook.editing", "guides", "revise", "undo", "write")
     (migrate,) = lazy("spellbook.library", "migrate")
-    (claude,) = lazy("spellbook.memories", "claude")
     (documents,) = lazy("spellbook.memories", "wikis")
     duplicates, toc = lazy("spellbook.search", "duplicates", "toc")
 
@@ -152,13 +150,13 @@ class Spellbook(Reader):
 
         Raises MemoryNotFound, InvalidInput, and Conflict if the note changed since `expected_hash`.
         """
-        claude.refuse(self.config.vault, chunk_id)
+        documents.refuse(self.config.vault, chunk_id)
         revision = revise.Revision(content, append, replace, every, metadata, expected_hash, dry_run, force)
         return self._change(lambda: revise.revise(self.index, chunk_id, revision))
 
     def erase(self, id: str, *, hard: bool = False, whole: bool = False) -> Erased:
         """Move a note (its id or path) or a section (its id; `whole`: its note) to the trash; `hard` deletes it."""
-        claude.refuse(self.config.vault, id)
+        documents.refuse(self.config.vault, id)
         return self._change(lambda: revise.erase(self.index, id, hard=hard, whole=whole))
 
     def _change(self, change: Callable[[], T]) -> T:
@@ -268,7 +266,6 @@ class Spellbook(Reader):
 
     def rest(self, language: str = "en") -> tuple[Session, dict[str, Any], dict[str, Any]]:
         """Start a REST session for writing; return it with the chunking guide and the metadata rules (en, ko)."""
-        guides.check_language(language)
         self.refresh()  # the vault may have guides of its own
         return guides.begin(self.index, language)
 

@@ -17,10 +17,10 @@ from urllib.parse import unquote, urlsplit
 from spellbook.archive.pages import fetch, html, safe, urls
 from spellbook.archive.pages import source as pages
 from spellbook.archive.pages.source import ArticlePage
+from spellbook.editing.write import Opened
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions, fold
-from spellbook.memories.opened import Opened
 from spellbook.notes import articles as form
 from spellbook.notes import labels as written
 from spellbook.notes.articles import CATEGORY
@@ -113,7 +113,7 @@ class Articles(Opened):
         busy = StorageError("Another program is saving an article.", "Try again in a moment; nothing was written.")
         # Of two that save one address at the same time, the second finds what the first has written.
         with disk.alone(self.index.config.state / _LOCK, _PATIENCE, busy):
-            if there := self._saved_from(own) if is_one else self._same(address, page.markdown.strip("\n")):
+            if there := self._saved_from(own, None if is_one else page.markdown.strip("\n")):
                 return self._again(there, names, labels, address)
             done = self._scribe(chunk, category=CATEGORY, force=True, untrusted=not text)
         if step:
@@ -167,32 +167,30 @@ class Articles(Opened):
             raise InvalidInput(f"{flat(chunk.title)} ({exact(chunk.path)}) is not an article.", instead)
         return chunk
 
-    def _saved_from(self, address: str) -> StoredChunk | None:
-        """Return the article that was saved from an address, or from a file."""
+    def _saved_from(self, address: str, text: str | None = None) -> StoredChunk | None:
+        """Return the article that was saved from an address or a file; of given `text`, with the same words too."""
         for key in ("source", "saved_from"):
             for chunk in newest.recent(self.index, 100, filter={"category": CATEGORY, key: address}).notes:
-                if address in texts(chunk.meta.get(key)):  # filters ignore case, addresses do not
+                # Filters ignore case, addresses do not.
+                is_from = address in texts(chunk.meta.get(key))
+                if is_from and text in (None, form.read(lookup.body(self.index, chunk.path)).text):
                     return chunk
         return None
-
-    def _same(self, source: str, text: str) -> StoredChunk | None:
-        """Return the article of given text that has the same source and the same words."""
-        listed = newest.recent(self.index, 100, filter={"category": CATEGORY, "source": source}).notes
-        return next((chunk for chunk in listed if form.read(lookup.body(self.index, chunk.path)).text == text), None)
 
     def _again(
         self, chunk: StoredChunk, names: Sequence[str], labels: ArticleLabels, address: str = ""
     ) -> dict[str, Any]:
         """Add categories, labels and another address to an existing article; give it the summary."""
         there = {key: texts(chunk.meta.get(key)) for key in ("categories", "keywords", "tags", "saved_from")}
-        known = [*texts(chunk.meta.get("source")), *there["saved_from"]]
+        sources = [*texts(chunk.meta.get("source")), *there["saved_from"]]
         new = {
             "categories": names,
             "keywords": labels.keywords,
             "tags": labels.tags,
-            "saved_from": [address] if address and address not in known else [],
+            "saved_from": [address] if address and address not in sources else [],
         }
-        joined = {key: _united(there[key], new[key]) for key in there}
+        known = {key: {*map(fold, there[key])} for key in there}
+        joined = {key: [*there[key], *(each for each in new[key] if fold(each) not in known[key])] for key in there}
         changed: dict[str, Any] = {key: value for key, value in joined.items() if value != there[key]}
         given = {"author": safe.line(labels.author), "published": labels.published}
         changed |= {key: value for key, value in given.items() if value and value != chunk.meta.get(key)}
@@ -227,11 +225,6 @@ def _address(source: str, *, is_url: bool, is_text: bool, files: bool) -> str:
 
 def _filter(category: str) -> dict[str, object]:
     return {"category": CATEGORY, **({"categories": category} if category else {})}
-
-
-def _united(there: Sequence[str], new: Sequence[str]) -> list[str]:
-    known = {fold(label) for label in there}
-    return [*there, *(label for label in new if fold(label) not in known)]
 
 
 # -- labels
@@ -295,8 +288,14 @@ def _header(
     page: ArticlePage, names: Sequence[str], labels: ArticleLabels, own: str, address: str, *, is_read: bool
 ) -> dict[str, Any]:
     """Return the frontmatter of a new article, without `scribe`'s keys; given text is no page that `is_read`."""
+    title = labels.title or page.title
+    if is_read and not title and page.url:  # the end of its address
+        parts = urlsplit(page.url)
+        title = unquote(parts.path.rstrip("/").rpartition("/")[2]) or parts.netloc
+    elif is_read and not title and page.source_type in {"pdf", "html"}:
+        title = Path(address).stem
     meta = {
-        "title": safe.line(labels.title or page.title or (_named_by(page, address) if is_read else ""), _MOST_LINE),
+        "title": safe.line(title, _MOST_LINE),
         "topic": names[0],
         "categories": [*names],
         "keywords": [*labels.keywords],
@@ -310,11 +309,3 @@ def _header(
         "description": safe.line(page.description, _MOST_LINE),
     }
     return {key: value for key, value in meta.items() if value}
-
-
-def _named_by(page: ArticlePage, address: str) -> str:
-    """Return a name for an article without a title: the end of its address, or its file's name."""
-    if page.url:
-        parts = urlsplit(page.url)
-        return unquote(parts.path.rstrip("/").rpartition("/")[2]) or parts.netloc
-    return Path(address).stem if page.source_type in {"pdf", "html"} else ""

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from spellbook.editing.memory import meant, named, replacing
-from spellbook.editing.write import Duplicate, WrittenNote
+from spellbook.editing.write import Duplicate, Opened, WrittenNote
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions
 from spellbook.memories import briefing
-from spellbook.memories.opened import Opened
 from spellbook.notes import decisions as form
 from spellbook.notes import frontmatter, labels, links
 from spellbook.notes.decisions import CHECKPOINT, DECISION
@@ -268,16 +267,14 @@ class Decisions(Opened):
             gone = {hit.path: hit.why["superseded_by"] for hit in hits if "superseded_by" in hit.why}
             total = len(hits) if is_pending else max(answer.found, len(rows))
         else:
-            listed = (
-                newest.living(self.index, limit, filter)
-                if is_pending
-                else newest.recent(self.index, limit, filter=filter)
-            )
+            listed = (newest.living if is_pending else newest.recent)(self.index, limit, filter=filter)
             rows, total = [(chunk, None) for chunk in listed.notes], listed.total
             gone = related.standing(self.index, listed.notes)
 
         def item(chunk: StoredChunk, score: float | None) -> DecisionItem:
-            replaced, by = self._superseding(chunk.path), gone.get(chunk.path)
+            leading, by = related.links(self.index.catalog.links, chunk.path), gone.get(chunk.path)
+            paths = [to.path for to in leading if to.relation == frontmatter.SUPERSEDES and to.path]
+            replaced = tuple(self.index.catalog.at(path)[0].note for path in paths)
             body = lookup.body(self.index, chunk.path)
             return DecisionItem(chunk, body, score, replaced, (by or {}).get("id"), by is not None)
 
@@ -305,15 +302,6 @@ class Decisions(Opened):
                     return twin
             done = self._scribe(chunk, category=category, session=session, force=True)
         return done.written[0]
-
-    def _superseding(self, path: str) -> tuple[str, ...]:
-        """Return the ids of the notes that the note at `path` supersedes."""
-        leading = related.links(self.index.catalog.links, path)
-        return tuple(
-            self.index.catalog.at(to.path)[0].note
-            for to in leading
-            if to.relation == frontmatter.SUPERSEDES and to.path
-        )
 
 
 def _outcome(chunk: StoredChunk, *, is_gone: bool) -> str | None:

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from spellbook.editing.write import superseding_fields
+from spellbook.editing.write import Opened, superseding_fields
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.memories.decisions import Decisions
-from spellbook.memories.opened import Opened
 from spellbook.notes import labels
 from spellbook.search import newest
 from spellbook.search.newest import Recent

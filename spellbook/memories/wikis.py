@@ -4,15 +4,22 @@ Wikis: folders of Markdown beside the vault that document a code base. They are 
 Each is indexed as a vault of its own, with the models and settings of the person's vault and a state folder by its real
 path. A wiki in the vault, or a folder in a wiki, is a filter on that index. The person, the client or the place of the
 process decides which folders may be read, never a vault's settings.
+
+Claude Code's own memory, its folder of notes about a repository, is read in the same way, if a person wants that. The
+person's environment and settings say where it is, never a repository; the ledger of this machine says whether it is
+read, never a vault.
 """
 
 from __future__ import annotations
 
 import contextlib
 import glob
+import json
 import os
+import re
 import threading
 import time
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -21,16 +28,18 @@ from typing import Any
 
 from spellbook.archive.formats import claude_memory
 from spellbook.archive.formats.claude_memory import INDEX, MOST_BYTES
+from spellbook.capture.ledger import CLAUDE_MEMORY, Ledger
+from spellbook.index import scopes
 from spellbook.index.catalog.usage import local
 from spellbook.index.embed import Progress
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.opened import Index
-from spellbook.memories import claude
 from spellbook.notes.note import Fault
 from spellbook.search.question import Answer, SearchOptions, State
 from spellbook.search.ranking import Hit
 from spellbook.settings import paths
 from spellbook.settings.config import Config
+from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, MemoryNotFound, PathOutsideVault, PermissionDenied, VaultNotFound
 
 FOLDERS = ("zywiki", "docs")
@@ -47,6 +56,10 @@ _MOST_FAILED = 20
 _NAME_ONE = "Name the folder with `spellbook mcp --wiki DIR` or SPELLBOOK_WIKI."
 _opening = threading.Lock()
 
+LABEL = "Claude Code's own memory"
+
+_MOST_SLUG = 200
+"""Letters after which Claude Code cuts the name of a project's folder, and adds a hash of its own."""
 
 Book = Any
 """An opened vault, `library.book.Spellbook`, which this room below it cannot import."""
@@ -127,7 +140,7 @@ class Wikis:
 
         Paths are whole. The list of memories gives titles and no hits. Raises InvalidInput, VaultNotFound.
         """
-        if (root := claude.beside(self.book.config.vault)) is None:
+        if (root := beside(self.book.config.vault)) is None:
             return None
         wiki, titles = Wiki(self._beside(root), root, root, str(root)), {}
         answer, vault = getattr(wiki.book, verb)(**question, filter={"path!": INDEX}), wiki.book.index.vault
@@ -196,14 +209,24 @@ class Wikis:
         else:
             # A wiki in another one is found there.
             roots = [root for root in wikis if not any(root.is_relative_to(other) for other in wikis if other != root)]
-            if not roots:
-                where = f"{project} has neither {' nor '.join(FOLDERS)}" if project else "this server is in no project"
-                raise VaultNotFound(f"There is no folder of documents: {where}.", _NAME_ONE)
-        return [self._wiki(_readable(root), wikis) for root in roots]
+        if not roots:
+            where = f"{project} has neither {' nor '.join(FOLDERS)}" if project else "this server is in no project"
+            raise VaultNotFound(f"There is no folder of documents: {where}.", _NAME_ONE)
+        for root in roots:
+            if not root.is_dir():
+                wrong = "the folder of documents does not exist"
+                wrong = "the folder of documents is a file" if root.exists() else wrong
+                raise VaultNotFound(f"{root}: {wrong}.", _NAME_ONE)
+        return [self._wiki(root, wikis) for root in roots]
 
     def _wiki(self, root: Path, wikis: Mapping[Path, str]) -> Wiki:
         top = min((wiki for wiki in wikis if root.is_relative_to(wiki)), key=lambda wiki: len(wiki.parts), default=root)
-        owner = self.book if _is_indexed(self.book, root) else self._beside(top)
+        vault, inside = self.book.config.vault, ""
+        if root.is_relative_to(vault):
+            inside = root.relative_to(vault).as_posix()
+        # The vault's own index may cover the folder.
+        is_covered = inside and _is_in(root, vault) and not self.book.index.vault.ignores(f"{inside}/")
+        owner = self.book if inside == "." or is_covered else self._beside(top)
         return Wiki(owner, root, top, wikis.get(top, top.name))
 
     def _beside(self, root: Path) -> Book:
@@ -218,7 +241,21 @@ class Wikis:
             if len(self.beside) >= MOST_OPEN:
                 what = f"{MOST_OPEN} folders of documents are open, which are the most."
                 raise InvalidInput(what, "Name one that holds the others.")
-            book = self.open(_settings(self.book, root), index)
+            config: Config = self.book.config
+            settings = replace(  # the vault's, without scopes and counts, which are of its notes
+                config,
+                vault=root,
+                state=Path(paths.state(str(root), str(config.state.parent / _STATES))),
+                embedder_given=True,  # so that the folder's own settings are never asked
+                scopes={},
+                scope="",
+                count_use=False,
+                snapshots=False,
+                wikis=(),
+                beside=config.vault,
+                words_of=config.vault,
+            )
+            book = self.open(settings, index)
             self.beside.append(book)
             return book
 
@@ -263,42 +300,6 @@ def _real(path: str | Path) -> Path:
         return Path(os.path.realpath(os.path.expanduser(path)))
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{str(path)[:200]!r} is not a path ({error}).", "Name a folder of documents.") from error
-
-
-def _readable(root: Path) -> Path:
-    """Return `root`. Raises VaultNotFound if it is not a folder."""
-    if not root.is_dir():
-        wrong = "the folder of documents is a file" if root.exists() else "the folder of documents does not exist"
-        raise VaultNotFound(f"{root}: {wrong}.", _NAME_ONE)
-    return root
-
-
-# -- the book of a folder
-
-
-def _is_indexed(book: Book, root: Path) -> bool:
-    """Say whether the vault's own index covers `root`."""
-    vault = book.config.vault
-    inside = root.relative_to(vault).as_posix() if root.is_relative_to(vault) else ""
-    return inside == "." or bool(inside and _is_in(root, vault) and not book.index.vault.ignores(f"{inside}/"))
-
-
-def _settings(book: Book, root: Path) -> Config:
-    """Return the vault's settings for a folder of documents: without scopes and counts, which are of its notes."""
-    config: Config = book.config
-    return replace(
-        config,
-        vault=root,
-        state=Path(paths.state(str(root), str(config.state.parent / _STATES))),
-        embedder_given=True,  # so that the folder's own settings are never asked
-        scopes={},
-        scope="",
-        count_use=False,
-        snapshots=False,
-        wikis=(),
-        beside=config.vault,
-        words_of=config.vault,
-    )
 
 
 def _books(wikis: Sequence[Wiki]) -> list[Book]:
@@ -348,3 +349,46 @@ def _merge(answers: Sequence[Answer], limit: int) -> Answer:
         embedding=any(state.embedding for state in states),
     )
     return replace(answers[0], hits=tuple(hits), closest=() if hits else tuple(closest[:most]), index=state)
+
+
+# -- Claude Code's own memory
+
+
+def folder(environment: Mapping[str, str] = os.environ, project: str = "") -> Path | None:
+    """Return the real path of the memory of a project's repository, None if there is none; see `paths.project`."""
+    own = environment.get("CLAUDE_CONFIG_DIR", "")
+    home = os.path.realpath(os.path.expanduser(own or "~/.claude"))
+    with contextlib.suppress(OSError, ValueError, RecursionError):  # the person may choose a folder for all memory
+        settled = json.loads(disk.read_small(Path(home, "settings.json")))
+        named = settled.get("autoMemoryDirectory") if isinstance(settled, dict) else None
+        if isinstance(named, str) and os.path.isabs(chosen := os.path.expanduser(named)):
+            return Path(os.path.realpath(chosen)) if os.path.isdir(chosen) else None
+    projects = Path(home, "projects")
+    name = environment.get("CLAUDE_CODE_PROJECT_DIR_NAME", "") if own else ""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
+        main = unicodedata.normalize("NFC", scopes.repository(paths.project(environment, project))[0])
+        name = re.sub("[^A-Za-z0-9]", lambda sign: "-" * (1 + (sign[0] > "\uffff")), main)  # as JavaScript counts
+    names = [name]
+    if len(name) > _MOST_SLUG:
+        listed = os.listdir(projects) if projects.is_dir() else []
+        names = [each for each in listed if each.startswith(f"{name[:_MOST_SLUG]}-")]
+    places = [Path(os.path.realpath(projects / each / "memory")) for each in names]
+    there = [place for place in places if place.is_dir() and place.is_relative_to(projects)]
+    return there[0] if len(there) == 1 else None  # of several nobody can tell which it is
+
+
+def beside(vault: Path) -> Path | None:
+    """Return the memory to search beside a vault; None if it is not wanted, not there, or in the vault anyway."""
+    ledger = Ledger(str(vault))
+    is_on = ledger.all("switch").get(CLAUDE_MEMORY, {}).get("on") and not ledger.folder.resolve().is_relative_to(vault)
+    place = folder() if is_on else None
+    return place if place and not place.is_relative_to(vault) else None
+
+
+def refuse(vault: Path, id: str) -> None:
+    """Raise PermissionDenied if a path leads to a file of the memory, which Spellbook only reads."""
+    place = os.path.normpath(os.path.expanduser(id.partition("#")[0]))
+    root = beside(vault) if os.path.isabs(place) else None
+    if root and Path(place).is_relative_to(root):
+        wrong = f"{place} is in Claude Code's own memory, which Spellbook only reads."
+        raise PermissionDenied(wrong, "Change it in Claude Code; `spellbook import claude-memory` makes notes of it.")

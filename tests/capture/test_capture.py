@@ -44,8 +44,12 @@ def stamps(vault: Path) -> dict[Path, int]:
 # -- the note
 
 
-def test_the_note_of_a_session(captured: Capture) -> None:
-    """It says whose words it holds, from where, and how far to trust them; each exchange is one section and one chunk."""
+def test_the_note_of_a_session(captured: Capture, home: Path) -> None:
+    """
+    It says whose words it holds, from where, and how far to trust them; each exchange is one section and one chunk. A
+    session of Codex is a note that names Codex. A fork has the old exchanges with other uuids: its note has only the
+    new ones.
+    """
     notes = captured(*talk(ROTATE, DEPLOY, BILLING))
     ((name, text),) = notes.items()
     note = parse(f"sessions/{name}", text.encode())
@@ -60,13 +64,13 @@ def test_the_note_of_a_session(captured: Capture) -> None:
     assert re.search(
         r"\n\*\*You:\*\*\n\n> 배포는 언제 하지\?\n\n\*\*Claude Code:\*\*\n\n> 화요일 오전에 합니다.\n", chunks[1].text
     )
-
-
-def test_codex_has_notes_too(captured: Capture, home: Path) -> None:
-    """A session of Codex is a note that names Codex."""
-    ((_, text),) = captured(of_codex(ROTATE, DEPLOY), place=codex(home)).items()
+    forked = captured(*talk(ROTATE, DEPLOY, ("Then?", "Then that.")), *talk(LONG, first=5), place=claude(home, OTHER))
+    new = {file: text for file, text in forked.items() if file not in notes}
+    assert asked(new) == ["Then?", LONG[0].strip()]
+    both = captured(of_codex(("Where?", "There."), ("Why?", "So.")), place=codex(home, OTHER[::-1]))
+    (text,) = (text for file, text in both.items() if file not in forked)
     assert "source: codex\n" in text
-    assert "**Codex:**\n\n> Every ninety days.\n" in text
+    assert "**Codex:**\n\n> There.\n" in text
 
 
 @pytest.mark.parametrize(
@@ -165,15 +169,6 @@ def test_twice_is_nothing(captured: Capture, vault: Path) -> None:
     ((_, after),) = captured(*pieces, *talk(BILLING, first=2)).items()
     assert after.partition("\n---\n\n")[2].startswith("".join(notes.values()).partition("\n---\n\n")[2])
     assert asked({"": after}) == [ROTATE[0], DEPLOY[0], BILLING[0]]
-
-
-def test_a_fork_brings_what_is_new(captured: Capture, home: Path) -> None:
-    """A fork has the old exchanges with other uuids: its note has only the new ones."""
-    captured(*talk(ROTATE, DEPLOY))
-    fork = claude(home, OTHER)
-    notes = captured(*talk(ROTATE, DEPLOY, BILLING, ("Then?", "Then that.")), place=fork)
-    assert len(notes) == 2
-    assert sorted(asked(notes)) == sorted([ROTATE[0], DEPLOY[0], BILLING[0], "Then?"])
 
 
 @pytest.mark.parametrize(
@@ -309,12 +304,17 @@ def test_a_vault_that_is_not_mounted(captured: Capture, book: Spellbook, home: P
 
 @pytest.mark.parametrize("by", ["session", "note", "project", "since"])
 def test_forget(captured: Capture, vault: Path, home: Path, write_note: Callable[..., Path], by: str) -> None:
-    """Forgotten sessions are in the trash, with undo; nothing of them comes back, nor of their forks."""
+    """
+    Forgotten sessions are in the trash, with undo; nothing of them comes back, nor of their forks. A session may be
+    forgotten before anything of it was written.
+    """
     old = talk(ROTATE, DEPLOY)
     ((name, _),) = captured(*old).items()
     write_note("mine.md", "My own.", category="session", scope="shop", updated="2026-11-27")
     args = {"session": [SESSION], "note": [f"session-{name[-11:-3]}"], "project": ["--project", "shop"]}
     chosen = args.get(by, ["--since", "2026-11-26"])
+    assert "is known" in spellbook("--vault", vault, "capture", "forget", "a typo", code=2).stderr
+    assert "0 notes" in spellbook_in(vault, "capture", "forget", OTHER[::-1]).stdout, "before it has a note"
     told = spellbook_in(vault, "capture", "forget", *chosen, "--dry-run").stdout
     assert told.splitlines() == [f"sessions/{name}", "1 note would go to the trash."]
     assert "1 note moved to the trash." in spellbook_in(vault, "capture", "forget", *chosen).stdout
@@ -322,10 +322,3 @@ def test_forget(captured: Capture, vault: Path, home: Path, write_note: Callable
     assert captured(*old, *talk(BILLING, LONG, first=5)) == {}
     assert captured(*talk(ROTATE, DEPLOY, BILLING), place=claude(home, OTHER)) == {}, "a fork"
     assert (vault / "mine.md").exists(), "a person's own note of that category"
-
-
-def test_a_session_without_a_note_is_forgotten(vault: Path, captured: Capture) -> None:
-    """A session may be forgotten before anything of it was written."""
-    assert "0 notes" in spellbook_in(vault, "capture", "forget", SESSION).stdout
-    assert "is known" in spellbook("--vault", vault, "capture", "forget", "a typo", code=2).stderr
-    assert captured(*talk(ROTATE, DEPLOY)) == {}

@@ -66,21 +66,24 @@ def done(ledger: Ledger) -> dict[str, object]:
     return dict(ledger.all("run").get("", {}))
 
 
-def test_a_session_ends(vault: Path, ledger: Ledger, home: Path) -> None:
-    """At its end a session becomes a note, by a process that goes on alone, indexes nothing and says how it ended."""
-    claude(home).write_bytes(b"".join(talk(ROTATE, DEPLOY)))
-    hook(vault, event(claude(home), reason="other"))
-    assert done(ledger).get("exchanges") == 2
-    assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0]]
-    assert "Capture is on." in spellbook_in(vault, "capture", "status").stdout
-
-
-def test_compaction_leaves_the_open_exchange(vault: Path, ledger: Ledger, home: Path) -> None:
-    """Before a compaction all is kept but the exchange that goes on; the end of the session brings that."""
+def test_a_session_becomes_a_note(vault: Path, ledger: Ledger, home: Path) -> None:
+    """
+    At its end a session becomes a note, by a process that goes on alone, indexes nothing and says how it ended. Before
+    a compaction all is kept but the exchange that goes on; the end of the session brings that. With SPELLBOOK_CAPTURE=0
+    a session is never captured, also if it is caught up with or goes on later.
+    """
+    hook(vault, event(claude(home, OTHER), "SessionStart", OTHER), SPELLBOOK_CAPTURE="0")
+    done(ledger)
+    claude(home, OTHER).write_bytes(b"".join(talk(LONG, BILLING, first=30)))
+    hook(vault, event(claude(home, OTHER), session=OTHER))
+    done(ledger)
+    assert notes(vault) == {}
     place = claude(home)
     place.write_bytes(b"".join([*talk(ROTATE, DEPLOY), said("And now?", 4), answered("Looking.")]))
     hook(vault, event(place, "PreCompact", trigger="auto"))
     assert done(ledger)["exchanges"] == 2
+    assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0]]
+    assert "Capture is on." in spellbook_in(vault, "capture", "status").stdout
     with place.open("ab") as more:
         more.write(answered("So it is."))
     hook(vault, event(place))
@@ -212,16 +215,6 @@ def test_off_is_off(vault: Path, home: Path, state: str) -> None:
         assert notes(vault) == {}, "a job of the time before"
     assert ledger.folder.exists() is (state == "off")
     assert "Capture is off." in spellbook_in(vault, "capture", "status").stdout
-
-
-def test_a_session_that_says_no(vault: Path, ledger: Ledger, home: Path) -> None:
-    """With SPELLBOOK_CAPTURE=0 a session is never captured, also if it is caught up with or goes on later."""
-    hook(vault, event(claude(home), "SessionStart"), SPELLBOOK_CAPTURE="0")
-    done(ledger)
-    claude(home).write_bytes(b"".join(talk(ROTATE, DEPLOY)))
-    hook(vault, event(claude(home)))
-    done(ledger)
-    assert notes(vault) == {}
 
 
 @pytest.mark.parametrize("client", ["claude", "codex"])

@@ -6,13 +6,13 @@ import io
 
 import pytest
 
-from spellbook.capture import transcripts
-from spellbook.capture.transcripts import Exchange
+from spellbook.capture import run
+from spellbook.capture.run import Exchange
 from tests.capture.transcripts import BILLING, DEPLOY, ROTATE, answered, line, of_codex, said, talk
 
 
 def read(data: bytes, offset: int = 0, *, is_over: bool = True) -> list[Exchange]:
-    return transcripts.read(io.BytesIO(data), offset, is_over=is_over)[0]
+    return run.read(io.BytesIO(data), offset, is_over=is_over)[0]
 
 
 def pairs(data: bytes, **options: bool) -> list[tuple[str, str]]:
@@ -151,35 +151,24 @@ def test_each_answer_stays_with_its_question() -> None:
     assert pairs(first + both) == [ROTATE, ("And now?", "This.")]
 
 
-def test_compaction_repeats_lines() -> None:
-    """Lines that stand there again with their uuid are one exchange; an answer after the copy is that of the last."""
-    old, last = talk(ROTATE, DEPLOY), said("And now?", 9)
-    assert pairs(b"".join([*old, last, *old, *old, last, answered("Now this.")])) == [
-        ROTATE,
-        DEPLOY,
-        ("And now?", "Now this."),
-    ]
-
-
 def test_a_part_at_a_time() -> None:
-    """Whatever the number of bytes that are there, reading on gives each exchange once, whole, and none twice."""
+    """
+    Whatever the number of bytes that are there, reading on gives each exchange once, whole, and none twice. Lines that
+    stand there again with their uuid are one exchange; an answer after the copy is that of the last. Of a long
+    transcript a bounded number of exchanges is held.
+    """
+    old, last = talk(ROTATE, DEPLOY), said("And now?", 9)
+    repeated = pairs(b"".join([*old, last, *old, *old, last, answered("Now this.")]))
+    assert repeated == [ROTATE, DEPLOY, ("And now?", "Now this.")]
+    part, _, is_end = run.read(io.BytesIO(b"".join(talk(*[("ask", "answer")] * 250))), 0, is_over=True)
+    assert (len(part), is_end) == (200, False)
     data = b"".join(talk(ROTATE, DEPLOY, BILLING))
     for cut in range(0, len(data), 7):
-        first, offset, is_end = transcripts.read(io.BytesIO(data[:cut]), 0, is_over=False)
-        rest, end, _ = transcripts.read(io.BytesIO(data), offset, is_over=True)
+        first, offset, is_end = run.read(io.BytesIO(data[:cut]), 0, is_over=False)
+        rest, end, _ = run.read(io.BytesIO(data), offset, is_over=True)
         assert is_end
         assert [(each.prompt, each.answer) for each in (*first, *rest)] == [ROTATE, DEPLOY, BILLING]
         assert end == len(data)
-
-
-def test_many_exchanges_come_in_parts() -> None:
-    """Of a long transcript a bounded number of exchanges is held."""
-    data, offset, is_end, found = b"".join(talk(*(("ask", "answer") for _ in range(450)))), 0, False, []
-    while not is_end:
-        part, offset, is_end = transcripts.read(io.BytesIO(data), offset, is_over=True)
-        assert len(part) <= 200
-        found += part
-    assert len(found) == len({each.uuid for each in found}) == 450
 
 
 def test_codex() -> None:

@@ -14,11 +14,10 @@ from typing import Any
 import click
 import pytest
 
-from spellbook.capture.ledger import Ledger
+from spellbook.capture.ledger import CLAUDE_MEMORY, Ledger
 from spellbook.cli import main
 from spellbook.cli.clients import clients, jsonc, session_hooks
 from spellbook.cli.clients.changes import FileChange
-from spellbook.memories import claude
 from spellbook.system.errors import Conflict
 from tests.cli.conftest import AT, DESKTOP, servers
 from tests.commands import on_a_terminal, spellbook
@@ -367,7 +366,7 @@ def test_claude_codes_own_memory_is_searched_if_a_person_says_so(home: Path, vau
     question = "Search Claude Code's own memory of a project too?"
 
     def is_on(folder: Path) -> object:
-        return Ledger(str(folder.resolve())).all("switch").get(claude.SWITCH, {}).get("on")
+        return Ledger(str(folder.resolve())).all("switch").get(CLAUDE_MEMORY, {}).get("on")
 
     for args, after in (
         ((), None),

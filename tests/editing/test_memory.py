@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from spellbook.editing.memory import Findings, Memory, check, derived_keywords, metadata
 from spellbook.notes.note import parse
-from spellbook.system.errors import InvalidInput
-from tests.helpers import leads
 
 META = {"topic": "infra", "keywords": ["Docker", "Compose", "YAML"], "questions": ["How?"]}
 NOW = dt.datetime(2026, 11, 21, 20, 15, 0, 123, tzinfo=dt.timezone(dt.timedelta(hours=9)))
@@ -250,30 +248,6 @@ def test_without_a_title(text, title, name):
     assert all(word in text for word in name.split("-") if word != "Dont")
 
 
-def test_the_title_is_in_the_note(book, vault, write_note):
-    """
-    It stands in the frontmatter, and stays when the note is moved; a note with a heading of its own has no second. A
-    wikilink with the path of a note that was just written leads to it, whatever its title holds.
-    """
-    sentence = "Deploys are on Tuesdays, never on Fridays."
-    [done] = book.scribe({"text": sentence, "metadata": {"topic": "t", "keywords": ["deploy"]}}).written
-    assert book.show(done.chunk_id)[0].title == sentence.rstrip(".")
-    assert "title: Deploys are on Tuesdays, never on Fridays" in (vault / done.path).read_text("utf-8")
-    book.move(done.path, "elsewhere/release.md")
-    assert book.show(done.chunk_id)[0].title == sentence.rstrip(".")
-    [headed] = book.scribe({"text": "# Own\n\nText.", "metadata": {"topic": "own", "keywords": ["own"]}}).written
-    assert "title:" not in (vault / headed.path).read_text("utf-8")
-    titles = ["18:30 [draft] of #3", "a^b|c", "왜 16×16인가?", "100% & more"]
-    for number, title in enumerate(titles):
-        meta = {"topic": "t", "keywords": ["a"], "title": title}
-        [written] = book.scribe({"text": f"Text of its own, number {number}.", "metadata": meta}).written
-        write_note(f"{number}.md", f"See [[{written.path.removesuffix('.md')}]].")
-        assert leads(vault)[f"{number}.md", 0] == written.path
-        assert book.around(written.path).backlinks[0].path == f"{number}.md"
-    names = sorted(path.name for path in (vault / "knowledge/t").iterdir())
-    assert names == ["a-b-c.md", "draft of.md", "more.md", "왜.md"]
-
-
 # -- keywords
 
 
@@ -327,41 +301,3 @@ def test_any_text_is_read_in_no_time(part):
     began = time.process_time()
     derived_keywords(part * (1_000_000 // len(part)), [], lambda _: 0, 20)
     assert time.process_time() - began < 10
-
-
-def test_a_memory_without_labels(book, vault):
-    """With derived labels keywords may be missing: they come from tags and text, and no question is made up."""
-    text = "Mina moved the staging database to port 5433 with PostgreSQL."
-    done = book.scribe({"text": text, "metadata": {"topic": "inbox", "tags": ["ops"]}}, labels="derived")
-    [written], [warnings] = done.written, done.warnings
-    note = parse(written.path, (vault / written.path).read_bytes())
-    assert (note.keywords, note.questions, note.tags, warnings) == (("ops", "PostgreSQL"), (), ("ops",), ())
-    assert written.path == "knowledge/inbox/Mina-moved-staging-database.md"
-    assert [hit.path for hit in book.find("PostgreSQL").hits] == [written.path]
-
-
-def test_a_secret_is_no_keyword_and_no_name(book, vault):
-    """A secret that is written by force stands in the text alone: neither labels nor the file's name show it."""
-    secret = "h4Kz9QwLm2XvT7"
-    for text in (f"token: {secret} for useState", f"# token: {secret}\n\nplain", f"**password** is {secret}, JWT"):
-        [written] = book.scribe({"text": text, "metadata": {"topic": "t"}}, labels="derived", force=True).written
-        note = parse("", (vault / written.path).read_bytes())
-        assert secret in note.body
-        assert secret.lower() not in f"{written.path} {note.meta} {book.log()[0].what}".lower()
-
-
-def test_given_keywords_stay_and_none_may_be_found(book, vault):
-    """
-    Keywords that were given are not changed, and a text without any gets no empty list. Without `labels` a chunk without
-    keywords is refused, and so is an unknown value.
-    """
-    given = {"text": "We use GPT-4 here.", "metadata": {"topic": "t", "keywords": ["model"]}}
-    none = {"text": "that was all", "metadata": {"topic": "t"}}
-    with pytest.raises(InvalidInput, match=r"keywords is missing"):
-        book.scribe(none)
-    with pytest.raises(InvalidInput, match=r"labels is 'guessed'.*given, derived"):
-        book.scribe(none, labels="guessed")
-    assert not [*vault.rglob("*.md")]
-    first, second = book.scribe_all([given, none], labels="derived").written
-    assert parse("", (vault / first.path).read_bytes()).keywords == ("model",)
-    assert "keywords" not in parse("", (vault / second.path).read_bytes()).meta

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from spellbook.editing.merge import join, metadata
 from spellbook.notes.note import parse
 from spellbook.search.duplicates import DUPLICATE
-from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
-from tests.helpers import leads
-from tests.trees import tree
+from spellbook.system.errors import Conflict
 
 OLD = "2024-01-01T00:00:00+00:00"
 NEW = "2025-01-01T00:00:00+00:00"
@@ -164,82 +162,6 @@ def test_labels_are_united():
 # -- merge
 
 
-@pytest.fixture
-def pair(book, write_note):
-    """Two notes: `old.md` is older, `new.md` says more."""
-    both = "Keys are rotated every Monday."
-    old, new = ({"created": date, "updated": date} for date in (OLD, NEW))
-    write_note("old.md", f"# Keys\n\n{both} Anna has them.\n", id="A1", keywords="[keys]", **old)
-    write_note("ops/new.md", f"{both} Bob has a copy.\n", id="B1", keywords="[copy]", **new)
-    book.reindex()
-
-
-@pytest.mark.parametrize(("a", "b"), [("A1", "B1"), ("ops/new.md", "old.md")])
-def test_the_older_note_stays_and_the_other_points_to_it(book, vault, pair, a, b):
-    """
-    The union has the older id and is found at once; the other note is in the trash and says where it went; undo,
-    and restoring it from the trash, restores every byte.
-    """
-    before = tree(vault)
-    shown = book.merge(a, b)
-    assert (tree(vault), shown.trash, shown.added) == (before, "", ("Bob has a copy.",))
-    done = book.merge(a, b, apply=True)
-    assert (done.id, done.path, done.gone, done.trash) == ("A1", "old.md", "ops/new.md", ".trash/ops/new.md")
-    text = (vault / "old.md").read_text()
-    assert text.endswith("# Keys\n\nKeys are rotated every Monday. Anna has them.\n\nBob has a copy.\n")
-    meta = parse("old.md", text.encode()).meta
-    assert (meta["id"], meta["keywords"], meta["merged"]) == ("A1", ["keys", "copy"], ["B1", "ops/new"])
-    assert str(meta["created"])[:4] == "2024" < "2025" < str(meta["updated"])[:4]
-    assert (vault / ".trash/ops/new.md").read_text() == before["ops/new.md"][0].decode().replace(
-        "\n---\n", "\nmerged_into: A1\n---\n"
-    )
-    assert [hit.id for hit in book.find("copy").hits] == ["A1#"]
-    for name in ("B1", "B1#part", "ops/new.md", "ops/new"):
-        with pytest.raises(MemoryNotFound, match=r"merged into old\.md"):
-            book.show(name)
-    book.undo()
-    assert tree(vault) == before
-    assert [hit.id for hit in book.find("copy").hits] == ["B1#"]
-    book.restore(book.merge(a, b, apply=True).trash)
-    assert tree(vault) == before
-
-
-def test_contradictions_are_never_merged_silently(book, vault, write_note):
-    """Nothing is written until the caller says which note is right, in the order in which they were named."""
-    write_note("old.md", "Up. It takes 3 ms. Down.\n", created=OLD)
-    write_note("new.md", "It takes 5 ms.\n", created=NEW)
-    before = tree(vault)
-    [changed] = book.merge("new", "old").changed
-    assert (changed.first, changed.other) == ("It takes 5 ms.", "It takes 3 ms.")
-    assert changed.parts == (("It takes 5 ms", "It takes 3 ms"),)
-    with pytest.raises(Conflict, match="contradict") as caught:
-        book.merge("new", "old", apply=True)
-    assert caught.value.difference == "a: It takes 5 ms.\nb: It takes 3 ms."
-    assert tree(vault) == before
-    kept = "Up. It takes {} ms. Down."
-    for keep, said in (("a", kept.format(5)), ("b", kept.format(3)), ("both", f"{kept.format(3)}\n\nIt takes 5 ms.")):
-        book.merge("new", "old", keep=keep, apply=True)
-        assert parse("old.md", (vault / "old.md").read_bytes()).body.strip() == said
-        book.undo()
-        assert tree(vault) == before
-
-
-def test_what_cannot_be_merged_stays(book, vault, write_note):
-    """Both notes stay unchanged, and the error says why."""
-    write_note("new.md", "other text\n\n## More\n\nand more\n", created="2999-01-01")
-    for old, error in (
-        ("---\nid: [never closed\n---\ntext\n", InvalidInput),
-        ("text\n\n```\nnever closed\n", Conflict),
-    ):
-        write_note("old.md", old)
-        before = tree(vault)
-        with pytest.raises(error):
-            book.merge("old.md", "new.md", apply=True)
-        with pytest.raises(InvalidInput, match="one note"):
-            book.merge("new.md", "new#more", apply=True)
-        assert tree(vault) == before
-
-
 # -- scribe says what it repeats
 
 GREEK = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma"
@@ -284,56 +206,3 @@ def test_what_may_be_a_repetition_is_written_and_told(book, labels, is_told):
     assert [(each.id, each.how) for each in done.duplicates[0]] == (
         [(f"{first.chunk_id}#", "labels")] if is_told else []
     )
-
-
-def test_links_to_what_was_merged_lead_on(book, vault, write_note):
-    """
-    Links to the merged-away note are updated to the one that stays; later links to it lead there too. Its own relative
-    links keep their targets.
-    """
-    write_note("ops/tide.md", "The tide.\n")
-    write_note("old.md", "Anna has them.\n", created=OLD)
-    write_note("ops/new.md", "See [the tide](tide.md) and [[ops/new]].\n", created=NEW)
-    linking = write_note("linking.md", "See [[new|it]] and [[old]].\n")
-    before = tree(vault)
-    assert book.merge("old", "ops/new").linking == ("linking.md",)
-    assert book.merge("old", "ops/new", apply=True).linking == ("linking.md",)
-    text = (vault / "old.md").read_bytes()
-    assert parse("old.md", text).body == "Anna has them.\n\nSee [the tide](ops/tide.md) and ops/new.\n"
-    assert linking.read_text() == "See [[old|it]] and [[old]].\n"
-    linking.write_text("See [[new]].\n")
-    assert [each.path for each in book.around("linking.md").links] == ["old.md"]
-    assert [each.path for each in book.around("old.md").backlinks] == ["linking.md"]
-    linking.write_text("See [[old|it]] and [[old]].\n")
-    book.undo()
-    assert tree(vault) == before
-
-
-def test_no_note_links_to_itself_after_a_merge(book, vault, write_note):
-    """Links between the two notes become text, or lead to the heading or the top of the note; all other links keep their targets."""
-    write_note(
-        "old.md",
-        "Old says [[new]], ![[n/new|the new]], [[new#One|one]], [[new#Two]] and [a `x` [b]](n/new.md 'T').\n\n[![p](n/new.md)](<n/new.md>)\n",
-        created=OLD,
-        up='"[[new]]"',
-    )
-    write_note(
-        "n/new.md",
-        "# New one\n\nNew says [o](../old.md#x), [o](../old.md), [[NEW]], [[c]] and [k].\n\n| a |\n|---|\n| [[old\\|x]] |\n\n[k]: ../old.md 'K'\n",
-        created=NEW,
-        down='["[[old]]", "[[c]]"]',
-    )
-    write_note("c.md", "[[old]] [[n/new|it]]\n")
-    before = tree(vault)
-    book.merge("old", "n/new", apply=True)
-    text = (vault / "old.md").read_text()
-    assert parse("old.md", text.encode()).meta["up"] == "new"
-    assert parse("old.md", text.encode()).meta["down"] == ["old", "[[c]]"]
-    assert parse("old.md", text.encode()).body == (
-        "Old says new, the new, [[#One|one]], [[#Two]] and [a `x` [b]](# 'T').\n\n[![p](#)](<#>)\n\n"
-        "New says [o](#x), [o](#), NEW, [[c]] and [k].\n\n| a |\n|---|\n| x |\n\n[k]: # 'K'\n"
-    )
-    assert {to for (path, _), to in leads(vault).items() if path == "old.md"} == {"c.md"}
-    assert (vault / "c.md").read_text() == "[[old]] [[old|it]]\n"
-    book.undo()
-    assert tree(vault) == before

@@ -197,30 +197,6 @@ def test_a_changed_value_is_written_as_its_readers_take_it(book, write_note, bef
     assert file.read_text() == f"---\n{after}\n---\ntext\n"
 
 
-def test_a_made_title_follows_the_text(book, write_note):
-    """
-    A memory's title that was its first sentence is the new first sentence; a given title stays. A memory whose file is
-    called by the old title or text is told so, and which questions the text may not answer.
-    """
-    meta = {"topic": "ops", "keywords": ["ops", "day", "deploy"], "questions": ["When do we deploy?"]}
-    [made] = book.scribe({"text": "We deploy on Tuesdays. Never on Fridays.", "metadata": meta}).written
-    [given] = book.scribe({"text": "Backups run at night.", "metadata": {**meta, "title": "Backups"}}).written
-    write_note("Tea.md", "text", title="Tea")
-    told = book.revise(made.chunk_id, content="We rest on Sundays. Always.")
-    assert told.questions_to_check == ("When do we deploy?",)
-    assert "is still called deploy-Tuesdays; rest-Sundays fits" in told.warnings[0]
-    assert book.resolve(made.chunk_id).title == "We rest on Sundays"
-    told = book.revise(made.chunk_id, append="Also on Mondays.")
-    assert (told.warnings, told.questions_to_check) == ((), ())
-    assert book.resolve(made.chunk_id).title == "We rest on Sundays"
-    told = book.revise(given.chunk_id, content="They run at noon.", metadata={"questions": ["When do they run?"]})
-    assert (told.warnings, told.questions_to_check) == ((), ())
-    assert book.resolve(given.chunk_id).title == "Backups"
-    [warning] = book.revise(given.chunk_id, metadata={"title": "Copies"}).warnings
-    assert "is still called Backups; Copies fits" in warning
-    assert book.revise("Tea", metadata={"title": "Coffee"}).warnings == ()
-
-
 @pytest.mark.parametrize(
     ("written", "said"),
     [

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook.editing import undo as undoing
 from spellbook.editing.edits import merged
 from spellbook.index.vectors import follow
 from spellbook.library import book as books
 from spellbook.library.limited import seen_by
-from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, StorageError
+from spellbook.system.errors import Conflict, MemoryNotFound, StorageError
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Change, Journal
 from tests.editing.conftest import NOTE
@@ -133,20 +132,12 @@ def test_an_edit_in_the_same_place_is_a_conflict(book, harbour, vault, change, e
 
 def test_all_files_are_undone_or_none(book, vault, write_note):
     """
-    If one file of a topic cannot be restored, the others stay as they are. A change of many files that fails leaves
-    every file as it was and no log entry. A move never overwrites, and moves no file that has other bytes.
+    A change of many files that fails leaves every file as it was and no log entry. A move never overwrites, and moves
+    no file that has other bytes.
     """
-    for i in range(3):
-        write_note(f"t/{i}.md", f"text {i}", topic="old")
-    book.erase_topic("old")
-    another = write_note("t/1.md", "another one")
+    for i in range(2):
+        write_note(f"t/{i}.md", f"text {i}")
     before = tree(vault)
-    with pytest.raises(Conflict):
-        book.undo()
-    assert tree(vault) == before
-    another.unlink()
-    book.undo()
-    assert sorted(before := tree(vault)) == ["t/0.md", "t/1.md", "t/2.md"]
     notes, was = book.index.vault, digest((vault / "t/0.md").read_bytes())
 
     def fail():
@@ -163,7 +154,7 @@ def test_all_files_are_undone_or_none(book, vault, write_note):
     ):
         with pytest.raises(error):
             failing()
-        assert (tree(vault), len(book.log())) == (before, 2)
+        assert (tree(vault), book.log()) == (before, [])
 
 
 @settings(max_examples=60)
@@ -198,76 +189,6 @@ def test_what_was_moved_or_edited_since_is_not_undone(book, vault):
 
 
 # -- several changes
-
-
-@pytest.fixture
-def crane(book, write_note):
-    """A note that was changed three times, and one that was moved."""
-    place = write_note("crane.md", "# Crane\n\nfirst\n", age=100)
-    write_note("quay.md", "# Quay\n\nlong\n", age=100)
-    for text in ("second", "third", "fourth"):
-        book.revise("crane", replace=(place.read_text().split("\n")[2], text))
-    book.move("quay.md", "deep/quay.md")
-    return place
-
-
-def test_all_of_a_session_are_undone(book, crane, vault):
-    """
-    They are undone newest first, and found again; a second time there is nothing left. If one cannot be undone, what
-    was undone before it is put back, byte for byte, and the error says why. Moves on top of each other are undone too.
-    """
-    assert [entry.id for entry in book.undo_all(dry_run=True)] == [4, 3, 2, 1]
-    text = crane.read_text()
-    crane.write_text("# Crane\n\nedited in an editor\n")
-    before = tree(vault)
-    with pytest.raises(Conflict, match="changed since entry 3"):
-        book.undo_all()
-    assert tree(vault) == before
-    crane.write_text(text)
-    assert [entry.id for entry in book.undo_all()] == [4, 3, 2, 1], "as if nothing had been tried"
-    assert (crane.read_text(), (vault / "quay.md").exists()) == ("# Crane\n\nfirst\n", True)
-    assert book.find("first").hits
-    assert book.undo_all() == []
-    before = tree(vault)
-    book.move("quay.md", "b/quay.md")
-    book.move("b", "c")
-    book.revise("c/quay", replace=("long", "short"))
-    assert len(book.undo_all("1h")) == 3
-    assert tree(vault) == before
-
-
-def test_since_a_time(book, crane):
-    """
-    A span counts back from now; a time is as ISO 8601 writes it. Another text is an error, which shows how to write
-    it; without a time the last session counts.
-    """
-    (newest, *_) = book.log(1)
-    for since, seconds in (("10m", 600), ("2h", 7_200), ("3d", 259_200)):
-        assert len(undoing.chosen(book.index, since, newest.at + seconds - 60)) == 4
-        assert not undoing.chosen(book.index, since, newest.at + seconds + 1)
-    assert len(undoing.chosen(book.index, "2020-01-01")) == len(undoing.chosen(book.index, "")) == 4
-    assert not undoing.chosen(book.index, "2099-01-01 10:00")
-    for wrong in ("soon", "10", "-5m", "10 weeks", "99999999d", "2026-02-30", "m"):
-        with pytest.raises(InvalidInput, match="is not a time"):
-            undoing.chosen(book.index, wrong)
-
-
-def test_a_session_is_what_the_log_names_so(book, crane, monkeypatch):
-    """
-    A session of a client is undone without what others changed meanwhile. Where the log names none, half an hour
-    without a change ends it.
-    """
-    book.memories.decisions.save("crane", "We lift at noon", session="agent-1")
-    book.revise("crane", replace=("fourth", "fifth"))
-    book.memories.decisions.save("quay", "The quay is closed", session="agent-1")
-    assert [entry.session for entry in book.undo_all(dry_run=True)] == ["agent-1", "agent-1"]
-    book.undo_all()
-    assert "fifth" in crane.read_text()
-    assert [entry.id for entry in book.undo_all(dry_run=True)][-1] == 1, "then the run of changes without one"
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + 3_600)
-    book.revise("crane", replace=("fifth", "sixth"))
-    assert [entry.what for entry in book.undo_all(dry_run=True)] == ["crane"]
 
 
 # -- for good
@@ -371,39 +292,6 @@ def test_a_repeated_erasing_finishes_one_that_was_killed(tmp_path, monkeypatch):
 
 
 # -- restore
-
-
-def test_a_section_goes_back_into_its_note(book, harbour, vault):
-    """
-    A section is restored by its place in the trash or its id to its old place, though the note was edited elsewhere;
-    the trash is empty then. If its note is gone, it becomes a note of its own. An unknown name is MEMORY_NOT_FOUND.
-    """
-    for name in ("harbour.md", "nothing", ".trash/x.md"):
-        with pytest.raises(MemoryNotFound):
-            book.restore(name)
-    text = NOTE.replace("first", "edited")
-    for name in (".trash/harbour two.md", "harbour#two"):
-        book.erase("harbour#two")
-        harbour.write_bytes(harbour.read_bytes().replace(b"first", b"edited"))
-        assert book.restore(name) == ("harbour.md",)
-        assert (harbour.read_bytes().decode(), list(tree(vault))) == (text, ["harbour.md"])
-    book.erase("harbour#two")
-    harbour.write_text("all is new")
-    assert book.restore("harbour#two") == ("harbour two.md",)
-    assert (vault / "harbour two.md").read_bytes() == b"## Two\r\n\r\nsecond\r\n\r\n"
-
-
-def test_one_note_of_an_erased_topic_comes_back(book, vault, write_note):
-    """One note of an erased topic can be restored alone, by each of its names; the topic's name restores the rest."""
-    for i in range(3):
-        write_note(f"t/{i}.md", f"text {i}", topic="old")
-    for name in ("t/1.md", "t/1", ".trash/t/1.md"):
-        book.erase_topic("old")
-        assert book.restore(name) == ("t/1.md",)
-        assert sorted(tree(vault)) == [".trash/t/0.md", ".trash/t/2.md", "t/1.md"]
-        assert set(book.restore("old")) >= {"t/0.md", "t/2.md"}
-        assert sorted(tree(vault)) == ["t/0.md", "t/1.md", "t/2.md"]
-    assert [hit.path for hit in book.find("text 2").hits][:1] == ["t/2.md"]
 
 
 # -- the journal itself

@@ -60,7 +60,7 @@ def test_help_imports_no_book(vault, write_note, book):
     assert not imported("--vault", vault, "reindex", "--quiet") & (heavy | {"filelock", "ulid", "secrets"})
     write_note("b.md", "something to do")
     assert {"numpy", "markdown_it"} <= imported("--vault", vault, "reindex", "--quiet")
-    late = {f"spellbook.editing.{name}" for name in ("merge", "moves", "relink", "repair_links", "undo")}
+    late = {f"spellbook.editing.{name}" for name in ("merge", "moves", "repair_links", "undo")}
     code = f"import sys, spellbook.search.searcher, spellbook.mcp.render; print(*{late} & set(sys.modules))"
     assert finished(python(code)) == [""]
 

@@ -176,7 +176,7 @@ def test_a_volume_of_another_user(tmp_path):
         code = """
 import os, sys
 from pathlib import Path
-from spellbook.editing import starter
+from spellbook.editing import guides
 from spellbook.system.errors import StorageError
 from spellbook.http import container
 os.setgid(12345); os.setuid(12345)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,7 +14,7 @@ from spellbook.library.book import Spellbook
 from spellbook.notes import articles as written
 from spellbook.notes.note import parse
 from spellbook.system.errors import FetchError, InvalidInput
-from tests.helpers import PATIENCE, held, note_writer, rows
+from tests.helpers import PATIENCE, held, rows
 from tests.mcp.agent import Agent, talk
 
 BODY = (
@@ -29,26 +28,11 @@ PAGE = f"""<!doctype html><html lang="ko"><head><meta charset="%s"><title>9.81�
 <meta name="author" content="홍길동 기자"><meta property="article:published_time" content="2026-03-14T09:00:00+09:00">
 <meta name="description" content="제주 9.81파크 이야기">%s</head><body><article>
 <h1>9.81파크, 중력으로 달리는 테마파크</h1><h2>수익 구조</h2><p>{"</p><p>".join(BODY)}</p></article></body></html>"""
-KEY = "ghp_" + "x7Kq9TzR2mWv4LbN8cYd3HsJ6pFg1AeU5oQi"
-"""Has the form of a token, and is none."""
-
-TEXT = "## Ports\n\nThe proxy listens on port 8443. {}\n\n## Keys\n\nKeys are rotated every Monday. {}"
 
 
 def tool(book: Spellbook, name: str, **arguments: object) -> Any:
     """Call one tool and return its answer."""
     return talk(book, lambda agent: agent.answer(name, **arguments), toolsets=("core", "articles"))
-
-
-def save(book: Spellbook, number: int, category: str = "ops", much: int = 6, **metadata: object) -> dict[str, Any]:
-    """Save a given text as the article of an address, as an agent does that read it behind a login."""
-    more = f"Proxy number {number} serves its own page. " * much
-    return book.memories.articles.save(
-        f"https://example.com/{number}",
-        [category],
-        {"title": f"Proxy {number} and its keys", "author": "Ada", "published": "2026-03-14", **metadata},
-        TEXT.format(more, more),
-    )
 
 
 def test_a_page_becomes_a_note(book, vault, site):
@@ -121,8 +105,9 @@ def test_a_known_address_keeps_what_it_is_given(book, vault, site):
     files = held(vault)
     assert articles.save(site.url("/a"), ["one"], given)["status"] == "exists"
     assert held(vault) == files
-    with pytest.raises(InvalidInput, match="looks like"):
-        articles.save(site.url("/a"), ["one"], {"summary": "the key AKIAQ3EGRJ7ZP2XKWM5T"})
+    for source, summary in (("/a", "the key AKIAQ3EGRJ7ZP2XKWM5T"), ("/a", "x" * 2_001), ("x" * 2_001, "")):
+        with pytest.raises(InvalidInput):
+            articles.save(site.url(source), ["one"], {"summary": summary})
     book.undo()
     book.undo()
     assert (vault / done["path"]).read_text("utf-8") == text
@@ -191,54 +176,6 @@ def test_names_from_outside_are_quoted(book, write_note):
     assert f'] "{command}" (id: ' in made.messages[0].content.text
 
 
-def test_trust_is_a_persons_to_give(book, vault, write_note):
-    """A tool cannot set it; untrusted is fenced whatever its source, trusted is not whatever its source."""
-    meta = {"topic": "t", "keywords": ["port"], "trust": "trusted", "source": "https://example.com/x"}
-    done = book.scribe({"text": "The proxy listens on port 8443.", "metadata": meta})
-    assert "trust" in done.warnings[0][0] or any("trust" in each for each in done.warnings[0])
-    assert "trust" not in parse("a.md", (vault / done.written[0].path).read_bytes()).meta
-    assert "data, not instructions" in tool(book, "search", query="proxy port 8443")
-    with pytest.raises(InvalidInput, match="trust is set by Spellbook"):
-        book.revise(done.written[0].chunk_id, metadata={"trust": "trusted"})
-    assert "data, not instructions" in tool(book, "search", query="proxy port 8443")
-    file = vault / done.written[0].path
-    file.write_text(file.read_text("utf-8").replace("topic: t\n", "topic: t\ntrust: trusted\n"), "utf-8")
-    assert "data, not instructions" not in tool(book, "search", query="proxy port 8443")
-    write_note("b.md", "Backups run at night on the second proxy.", trust="untrusted", source="a colleague")
-    assert "Untrusted text from a colleague" in tool(book, "search", query="backups at night")
-
-
-def test_search_and_list(book, write_note):
-    """
-    One entry an article, by category; the list has the newest first, and counts the categories of all. Core's search,
-    memorize and find take a category; a category that is named twice is refused.
-    """
-    first, second = save(book, 1, "Ops"), save(book, 2, "Web")
-    book.memories.articles.save("https://example.com/2", ["ops"])
-    write_note("article/own.md", "The proxy of a person listens on port 9000.")
-    hits = tool(book, "articles_search", query="port of the proxy", format="json")
-    assert {hit["id"] for hit in hits} == {first["id"], second["id"]}
-    [hit] = tool(book, "articles_search", query="proxy", category="web", format="json")
-    assert hit["id"] == second["id"]
-    assert "did you mean Web" in tool(book, "articles_search", query="proxy", category="wbe").replace("web", "Web")
-    listed = tool(book, "list", format="json")
-    assert [(each["id"], each["categories"]) for each in listed["articles"]] == [
-        (second["id"], ["Web", "ops"]),
-        (first["id"], ["Ops"]),
-    ]
-    assert [(each["name"].lower(), each["count"]) for each in listed["categories"]] == [("ops", 2), ("web", 1)]
-    page = tool(book, "list", category="ops", limit=1, offset=1, format="json")
-    assert ([each["id"] for each in page["articles"]], page["total"]) == ([first["id"]], 2)
-    for name, asked in (
-        ("search", {"query": "port of the proxy"}),
-        ("find", {"keywords": ["proxy"]}),
-        ("memorize", {"query": "proxy"}),
-    ):
-        assert "own.md" not in tool(book, name, category="article", **asked)
-    twice = tool(book, "search", query="proxy", category="article", filter={"category": "x"})
-    assert "INVALID_INPUT: category is given twice" in twice
-
-
 def test_get_reads_on(book):
     """Its text comes in parts that end with a sentence and are the whole together; the summary is apart."""
     text = "\n\n".join(f"## Part {n}\n\n{'Proxies listen on ports. ' * 40}".rstrip() for n in range(8))
@@ -257,53 +194,6 @@ def test_get_reads_on(book):
     assert len(parts) > 2
     assert all(part.endswith(".") for part in parts)
     assert "".join(parts) == text
-
-
-def test_ask_cites(book, write_note):
-    """Passages with the number of their source, each source once; of one article, a category, or the whole vault."""
-    first, second = save(book, 1), save(book, 2)
-    again = {"author": "Grace", "published": "2026-03-15"}
-    assert book.memories.articles.save("https://example.com/2", ["ops"], again)["status"] == "exists"
-    known = tool(book, "get", article_id=second["id"])
-    assert (known["author"], str(known["published_date"])) == ("Grace", "2026-03-15")
-    write_note("own.md", "# My proxy\n\nMy own proxy listens on port 9000 at home.")
-    told = tool(book, "ask", question="On which port does the proxy listen?", format="json")
-    numbers = {each["id"]: each["number"] for each in told["sources"]}
-    assert numbers == {each["article_id"]: each["source"] for each in told["chunks"]}
-    assert numbers.keys() == {first["id"], second["id"]}
-    one = tool(book, "ask", question="On which port?", article_id=second["id"], format="json")
-    assert [each["id"] for each in one["sources"]] == [second["id"]]
-    everywhere = tool(book, "ask", question="my own proxy at home", category="*", format="json")
-    assert "My proxy" in {each["title"] for each in everywhere["sources"]}
-
-
-REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"categories": []}, "INVALID_INPUT"),
-    ({"categories": ["x" * 61]}, "INVALID_INPUT"),
-    ({"metadata": {"trust": "trusted"}}, "INVALID_INPUT: metadata.trust is not a key"),
-    ({"metadata": {"summary": "x" * 2_001}}, "Give at most 2,000"),
-    ({"metadata": {"published": "soon"}}, "is not a date"),
-    ({"metadata": {"tags": [1]}}, "must be a list of texts"),
-    ({"text": "---\ntitle: nothing\n---\n"}, "INVALID_INPUT: The given text is empty"),
-    ({"text": f"The key is {KEY}."}, "INVALID_INPUT: line 1 of the text looks like it holds a GitHub token"),
-    ({"source": "https://user:secret@example.com/"}, "PERMISSION_DENIED"),
-    ({"source": __file__}, "PERMISSION_DENIED"),
-    ({"source": "x" * 2_001}, "INVALID_INPUT"),
-    ({"source": f"https://e.com/?a={KEY}"}, "INVALID_INPUT: metadata.source looks like it holds a GitHub token"),
-]
-
-
-def test_what_cannot_be_saved(book, vault):
-    """Each error by its code, and nothing is written."""
-
-    async def script(agent: Agent) -> None:
-        for arguments, says in REFUSED:
-            given = {"source": "https://example.com/a", "categories": ["ops"], **arguments}
-            assert says in await agent.refused("save", **given), arguments
-
-    talk(book, script, toolsets=("core", "articles"))
-    assert not held(vault)
-    assert not book.log()
 
 
 def test_save_reports_progress_and_is_cancelled(book, vault, site):
@@ -337,30 +227,6 @@ def test_save_reports_progress_and_is_cancelled(book, vault, site):
             thread.join(PATIENCE)
     assert [stage.split()[0] for stage in stages] == ["reading", "writing", "saved"]
     assert len(held(vault)) == 1
-
-
-def test_a_persons_edits_count(book, vault):
-    """
-    An article that is moved, renamed and annotated stays the article of its address. Of given text, two of one source
-    are two articles, equal ones are one; near ones are not refused.
-    """
-    done = save(book, 1)
-    moved = note_writer(vault)("papers/Proxies.md")
-    shutil.move(vault / done["path"], moved)
-    moved.write_text(moved.read_text("utf-8").replace("## Keys", "My remark: see port 9000.\n\n## Keys"), "utf-8")
-    again = save(book, 1)
-    assert (again["status"], again["path"], again["id"]) == ("exists", "papers/Proxies.md", done["id"])
-    assert "My remark" in tool(book, "get", article_id=done["id"], include_content=True)["content"]
-    text = "# Monday\n\nThe proxy moves to port {}."
-    one, two, again = (
-        book.memories.articles.save("minutes of the meeting", [category], None, text.format(port))
-        for category, port in (("work", 8443), ("work", 9443), ("team", 8443))
-    )
-    assert (one["status"], two["status"], again["status"]) == ("saved", "saved", "exists")
-    assert again["id"] == one["id"] != two["id"]
-    assert (again["categories"], one["title"]) == (["work", "team"], "Monday")
-    meta = parse("a.md", (vault / one["path"]).read_bytes()).meta
-    assert not {"trust", "fetched"} & set(meta)
 
 
 def test_two_saves_of_one_file_at_once_write_one_note(book, tmp_path):

@@ -11,10 +11,10 @@ import anyio
 import pytest
 from mcp import Client
 
-from spellbook.capture.ledger import Ledger
+from spellbook.capture.ledger import CLAUDE_MEMORY, Ledger
 from spellbook.library.book import Spellbook
 from spellbook.mcp import app
-from spellbook.memories import claude
+from spellbook.memories import wikis
 from spellbook.system.errors import PermissionDenied
 from tests.helpers import Write, held, note_writer
 from tests.mcp.agent import Agent, talk
@@ -67,7 +67,7 @@ def memory(config: Path, tmp_path: Path) -> Path:
 
 def wanted(book: Spellbook) -> None:
     """Answer yes, as `install` does."""
-    Ledger(str(book.config.vault)).turn(True, book.config.vault, claude.SWITCH)
+    Ledger(str(book.config.vault)).turn(True, book.config.vault, CLAUDE_MEMORY)
 
 
 # -- where it is
@@ -82,14 +82,14 @@ def test_it_is_that_of_the_repository(config: Path, tmp_path: Path) -> None:
     note_writer(tmp_path)("wt/.git", f"gitdir: {app}/.git/worktrees/w")
     odd.mkdir()
     places = {app: slug(app), tmp_path / "wt": slug(app), app / "src": slug(app)}
-    assert claude.folder() is None
+    assert wikis.folder() is None
     memory_of(config, slug(app))
     memory_of(config, f"{slug(tmp_path)}-a-b-c------")
-    assert {folder: claude.folder(project=str(folder)) for folder in (*places, odd)} == {
+    assert {folder: wikis.folder(project=str(folder)) for folder in (*places, odd)} == {
         **{folder: config / "projects" / name / "memory" for folder, name in places.items()},
         odd: config / "projects" / f"{slug(tmp_path)}-a-b-c------" / "memory",
     }
-    assert claude.folder(project=str(tmp_path / "elsewhere")) is None
+    assert wikis.folder(project=str(tmp_path / "elsewhere")) is None
 
 
 def test_a_long_name_is_matched_by_its_beginning(config: Path, tmp_path: Path) -> None:
@@ -97,11 +97,11 @@ def test_a_long_name_is_matched_by_its_beginning(config: Path, tmp_path: Path) -
     deep = tmp_path / ("x" * 120) / ("y" * 120)
     for name in (slug(deep)[:199], slug(deep)[:200]):
         memory_of(config, name)
-    assert claude.folder(project=str(deep)) is None
+    assert wikis.folder(project=str(deep)) is None
     first = memory_of(config, f"{slug(deep)[:200]}-1k2j3h")
-    assert claude.folder(project=str(deep)) == first
+    assert wikis.folder(project=str(deep)) == first
     memory_of(config, f"{slug(deep)[:200]}-zzz")
-    assert claude.folder(project=str(deep)) is None
+    assert wikis.folder(project=str(deep)) is None
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_person_may_have_moved_it(
     (tmp_path / "own").mkdir()
     note_writer(config)("settings.json", settings.replace("%s", tmp_path.as_posix()))
     note_writer(tmp_path / "app")(".claude/settings.json", json.dumps({"autoMemoryDirectory": str(tmp_path / "own")}))
-    assert claude.folder() == {**places, "own": tmp_path / "own"}[found]
+    assert wikis.folder() == {**places, "own": tmp_path / "own"}[found]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links of Unix")
@@ -148,7 +148,7 @@ def test_no_link_leads_out_of_it(config: Path, tmp_path: Path, book: Spellbook) 
     other = config / "projects" / slug(tmp_path / "other")
     other.mkdir()
     (other / "memory").symlink_to(tmp_path / "elsewhere")
-    assert claude.folder(project=str(tmp_path / "other")) is None
+    assert wikis.folder(project=str(tmp_path / "other")) is None
 
 
 # -- searched beside the vault
@@ -236,7 +236,7 @@ def test_a_vault_cannot_switch_it_on(
     else:
         note_writer(memory.parents[2])("settings.json", json.dumps({"autoMemoryDirectory": str(book.config.vault)}))
     wanted(book)
-    assert claude.beside(book.config.vault) is None
+    assert wikis.beside(book.config.vault) is None
 
 
 def test_it_is_not_changed(book: Spellbook, memory: Path, write_note: Write) -> None:

@@ -17,7 +17,6 @@ from mcp.types import INVALID_PARAMS
 import spellbook
 from spellbook.library.book import Spellbook
 from spellbook.mcp.remembered import injection
-from spellbook.notes.note import parse
 from spellbook.text.terms import estimate_tokens
 from tests.mcp.agent import talk
 
@@ -50,89 +49,6 @@ def read(book: Spellbook, uri: str) -> Any:
 
 def prompt(book: Spellbook, **arguments: str) -> Any:
     return answered(book, lambda client: client.get_prompt("memory_injection", arguments))
-
-
-def test_a_memory_is_a_note_without_what_was_not_said(book, vault):
-    """
-    Defaults are not written, the type is; topic and folder are the first tag. One call keeps a text with its title,
-    topic, keywords and questions; a given topic goes before the first tag.
-    """
-    labels = {"tags": ["typescript", "decision"], "importance": 0.8, "privacy_scope": "team", "source": "meeting-notes"}
-    done = tool(book, "remember", content="프로젝트에서 TypeScript를 도입하기로 결정했다.", **labels)
-    assert done["path"] == "memory/typescript/프로젝트에서-TypeScript를-도입하기로-결정했다.md"
-
-    def meta_of(done):
-        return parse(done["path"], (vault / done["path"]).read_bytes()).meta
-
-    meta = meta_of(done)
-    assert (meta["type"], meta["privacy_scope"], meta["importance"]) == ("episodic", "team", 0.8)
-    assert meta["keywords"][:2] == ["typescript", "decision"]
-    assert (done["memory_id"], done["importance"]) == (meta["id"], 0.8)
-    plain = tool(book, "remember", content="The kettle is loud.")
-    assert plain["path"].startswith("memory/inbox/")
-    assert not {"importance", "privacy_scope", "source", "tags", "scope", "questions"} & set(meta_of(plain))
-    labels = {"title": "Why the ledger moved", "topic": "ledger", "questions": ["Why did the ledger move?"]}
-    labels["keywords"] = "PostgreSQL, locks"
-    done = tool(book, "remember", content="SQLite locks under load.\n\n" + "Why. " * 2_000, tags=["db"], **labels)
-    meta = meta_of(done)
-    assert (meta["title"], meta["topic"], meta["tags"]) == ("Why the ledger moved", "ledger", ["db"])
-    assert (meta["keywords"], meta["questions"]) == (["PostgreSQL", "locks"], ["Why did the ledger move?"])
-    assert done["path"].startswith("memory/ledger/")
-    meta = meta_of(book.memories.remember("A pier.", topic="port", keywords=("pier",), questions=(), importance=0))
-    assert (meta["topic"], meta["keywords"], meta["importance"], "questions" in meta) == ("port", ["pier"], 0, False)
-
-
-def test_recall_finds_memories_and_notes_of_people(book, write_note):
-    """One item a note, by type, tags, project and time; a note without a type counts as semantic."""
-    one = tool(book, "remember", content="The kettle on deck three is loud.", type="working", tags=["kettle"])
-    write_note(
-        "kettle.md", "# Kettle\n\n## A\n\nThe kettle is loud.\n\n## B\n\nThe kettle is old.\n", created="2026-01-05"
-    )
-    found = tool(book, "recall", query="kettle loud", format="json")
-    assert sorted(item["path"] for item in found["items"]) == sorted([one["path"], "kettle.md"])
-    by_type = {
-        kind: tool(book, "recall", query="kettle", format="json", filters={"type": [kind]})
-        for kind in ("working", "semantic")
-    }
-    assert [item["path"] for item in by_type["working"]["items"]] == [one["path"]]
-    assert [item["path"] for item in by_type["semantic"]["items"]] == ["kettle.md"]
-    early = tool(book, "recall", query="kettle", format="json", filters={"time_to": "2026-02-01"})
-    assert [item["path"] for item in early["items"]] == ["kettle.md"]
-    tagged = tool(book, "recall", query="kettle", format="json", filters={"tags": ["kettle", "none"]})
-    (item,) = tagged["items"]
-    assert (item["id"], item["type"]) == (one["memory_id"], "working")
-    assert (item["pinned"], item["last_accessed"]) == (False, None)
-    assert item["recall_reason"]
-    assert "There is no type" in tool(book, "recall", query="kettle", filters={"type": "odd"})
-    assert "INVALID_INPUT" in tool(book, "recall", query="kettle", filters={"time_from": "yesterday-ish"})
-
-
-def test_a_memory_is_forgotten_whole_and_a_persons_note_is_not(book, vault, write_note):
-    """
-    Whichever chunk the id names; undo brings it back. Any note can be pinned by one key; the same again changes
-    nothing, and unpinning takes the key out.
-    """
-    one = tool(book, "remember", content="# Kettle\n\nAbout kettles.\n\n## Loud\n\nIt is loud.\n")
-    done = tool(book, "forget", memory_id=book.index.catalog.at(one["path"])[-1].id)
-    assert (done["memory_id"], done["success"]) == (one["memory_id"], True)
-    assert not (vault / one["path"]).exists()
-    assert (vault / done["trash"]).exists()
-    book.undo()
-    assert (vault / one["path"]).exists()
-    file = write_note("own.md", "# Own\n\ntext\n")
-    before = file.read_bytes()
-    assert "person's own" in tool(book, "forget", memory_id="own.md")
-    assert tool(book, "pin", memory_id="own.md")["pinned"] is True
-    with_pin = file.read_bytes()
-    assert b"pinned: true" in with_pin
-    tool(book, "pin", memory_id="own.md")
-    assert file.read_bytes() == with_pin
-    assert tool(book, "unpin", memory_id="own.md")["pinned"] is False
-    assert b"pinned" not in file.read_bytes()
-    book.undo()
-    book.undo()
-    assert file.read_bytes() == before
-    assert "MEMORY_NOT_FOUND" in tool(book, "pin", memory_id="01NONE")
 
 
 def test_memories_are_resources(book, write_note):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,58 +13,20 @@ from spellbook.cli import output
 from spellbook.index import privacy
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.memories import briefing, recall
+from spellbook.memories import briefing
 from spellbook.notes import dialogue
 from spellbook.search.duplicates import repeated
 from spellbook.text.terms import estimate_tokens
-from tests.commands import spellbook_in as spellbook
 from tests.helpers import Write, session_writer
 from tests.mcp.agent import talk
 
 LABEL = "from a session, not kept on purpose"
-KOREAN = "세션에서 온 글, 일부러 남긴 기억 아님"
 ASKED = "Rotate the signing keys every ninety days, as billing asks."
 
 
 @pytest.fixture
 def session(vault: Path) -> Callable[..., Path]:
     return session_writer(vault)
-
-
-# -- what it is called
-
-
-def test_an_answer_says_that_nobody_kept_it(book: Spellbook, session: Callable[..., Path]) -> None:
-    """In text and in JSON a session's text is labelled, a kept note's is not."""
-    session("a", ASKED)
-    session("b", "Deploy on Tuesdays.", trust="trusted")
-
-    async def conversation(agent: Any) -> None:
-        for id, question, is_session in (("session-a", "signing keys", True), ("session-b", "deploy Tuesdays", False)):
-            for form in ({}, {"format": "json"}):
-                for tool, asked in (
-                    ("search", {"query": question}),
-                    ("find", {"keywords": question.split()[:1]}),
-                    ("show", {"id": id}),
-                ):
-                    if not (form and tool == "find"):
-                        assert (LABEL in await agent.call(tool, **asked, **form)) is is_session
-
-    talk(book, conversation)
-
-
-def test_the_command_line_says_so(
-    vault: Path, book: Spellbook, session: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Above a hit, a closest note and a note that is shown, in JSON, and in Korean."""
-    session("a", ASKED)
-    for shown in (("find", "signing"), ("show", "session-a")):
-        assert f"      {LABEL}\n" in spellbook(vault, *shown).stdout
-        assert f"      {KOREAN}\n" in spellbook(vault, *shown, SPELLBOOK_LANG="ko").stdout
-    (hit,) = json.loads(spellbook(vault, "find", "signing", "--json").stdout)["hits"]
-    assert LABEL in [each["reason"] for each in hit["why"]["adjustments"]]
-    output.answer(dataclasses.replace(book.search("zzz"), closest=book.find(["signing"]).hits))
-    assert f"      {LABEL}\n" in capsys.readouterr().err
 
 
 # -- where it is found
@@ -93,12 +54,16 @@ def test_sessions_take_no_place_of_what_was_kept(
         assert not any(path.startswith("sessions/") for path in paths)
 
 
-def test_why_says_that_a_session_waits(book: Spellbook, session: Callable[..., Path]) -> None:
-    """A third session that is related is no hit, because it is one."""
+def test_why_says_that_a_session_waits(
+    book: Spellbook, session: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A third session that is related is no hit, because it is one; a closest note is labelled too."""
     ids = [session(f"s{number}", f"{ASKED} Part {number}.") and f"session-s{number}" for number in range(3)]
     assert len(book.search("rotate signing keys", min_score=0.0).hits) == 2
     verdicts = [each.verdict for id in ids for each in book.why("rotate signing keys", id, min_score=0.0).rows]
     assert sorted(verdicts) == [LABEL, "hit 1", "hit 2"]
+    output.answer(dataclasses.replace(book.search("zzz"), closest=book.find(["signing"]).hits))
+    assert f"      {LABEL}\n" in capsys.readouterr().err
 
 
 # -- what an agent is told unasked
@@ -115,7 +80,7 @@ def test_nothing_of_it_is_told_unasked(book: Spellbook, session: Callable[..., P
     assert "Evil" not in told[0]
     assert "Due for review" not in told[1]
     assert "Preferences" not in told[1]
-    related = recall.recall(book.index, "how often do we rotate the signing keys?")
+    related = briefing.recall(book.index, "how often do we rotate the signing keys?")
     assert [each.chunk.path for each in related] == ["keys.md"]
 
 

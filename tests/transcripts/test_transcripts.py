@@ -147,8 +147,9 @@ class Player:
             return self._http(word, *rest.partition(" ")[::2], given)
         if word == "tool":
             return self._tool(*rest.partition(" ")[::2])
-        if word == "tools":
-            return self._listed(rest)
+        if word in {"tools", "toolsets"}:
+            listed = self._listed(rest)
+            return listed if word == "tools" else Answer()
         words = shlex.split(line)
         if "spellbook" in words[:3]:
             at = words.index("spellbook")

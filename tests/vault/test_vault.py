@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.editing import starter
+from spellbook.editing import guides
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.system.disk import regular
@@ -456,7 +456,7 @@ def test_a_new_vault_writes_nothing_through_a_link(tmp_path):
         (vault := tmp_path / f"vault of {name}").mkdir()
         (vault / name).symlink_to(away)
         with pytest.raises(PathOutsideVault):
-            starter.make(vault, with_guides=True)
+            guides.make(vault, with_guides=True)
         with pytest.raises(PathOutsideVault):
             Vault(vault, tmp_path / "state").place(f"{name}/config.toml", [b"x"])
         assert [*away.iterdir(), *(place for place in vault.rglob("*") if place.is_file())] == []

@@ -12,7 +12,7 @@ from mcp.types import ToolAnnotations
 from spellbook.library.reader import Reader
 from spellbook.mcp.base import READ, as_json, reporter, tool
 from spellbook.mcp.layouts import render
-from spellbook.memories import claude
+from spellbook.memories import wikis
 from spellbook.search import presentation
 from spellbook.system.errors import SpellbookError
 from spellbook.text.quoting import counted, exact, flat
@@ -66,10 +66,10 @@ def of_claude(book: Reader, verb: str, question: Mapping[str, Any]) -> tuple[lis
     try:
         answer = None if book.denial else book.whole.wikis.of_claude(verb, **{**question, **room})
     except SpellbookError as error:
-        return [], f"\n\n{claude.LABEL} was not searched: {flat(error.message)}"
+        return [], f"\n\n{wikis.LABEL} was not searched: {flat(error.message)}"
     if answer is None or not answer.hits:
         return [], ""
-    text = f"\n\n{claude.LABEL}, which is changed there alone:\n{render.answer(answer, _layout())}"
+    text = f"\n\n{wikis.LABEL}, which is changed there alone:\n{render.answer(answer, _layout())}"
     return [*map(_fields, render.fence_texts(answer).hits)], text
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from spellbook.archive.importer import Imported
 from spellbook.library.book import Spellbook
-from spellbook.memories import claude
+from spellbook.memories import wikis
 from spellbook.system.errors import InvalidInput, UnreadableNote
 from tests.commands import spellbook_in
 from tests.helpers import note_writer
@@ -144,7 +144,7 @@ def test_the_command(vault: Path, memory: Path, tmp_path: Path, monkeypatch: pyt
     assert "alone" in spellbook_in(vault, "import", memory, memory, code=2).stderr
     assert "Imported: 6 added." in spellbook_in(vault, "import", "claude-memory", memory).stdout
     monkeypatch.setenv("CLAUDE_CODE_PROJECT_DIR_NAME", "-home-me-app")
-    assert claude.folder() == memory
+    assert wikis.folder() == memory
     assert "6 already there" in spellbook_in(vault, "import", "claude-memory").stdout
     note_writer(memory)("user.md", "---\ntype: user\n---\nWrites English.\n")
     done = spellbook_in(vault, "import", "claude-memory")
