@@ -10,8 +10,8 @@ from spellbook.http.api import notes
 from spellbook.http.callers import Caller
 from spellbook.http.endpoints import Call, Endpoint, Reply
 from spellbook.http.jobs import Job, Work
-from spellbook.mcp.articles import listed
 from spellbook.mcp.toolsets import backup
+from spellbook.mcp.toolsets.articles import listed
 from spellbook.system.errors import MemoryNotFound
 from spellbook.verbs import memories, table
 from spellbook.verbs.declare import verb

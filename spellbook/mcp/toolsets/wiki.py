@@ -10,8 +10,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import ToolAnnotations
 
 from spellbook.library.reader import Reader
-from spellbook.mcp.base import READ, as_json, reporter, tool
-from spellbook.mcp.layouts import render
+from spellbook.mcp.base import READ, as_json, render, reporter, tool
 from spellbook.memories import claude
 from spellbook.search import presentation
 from spellbook.system.errors import SpellbookError
