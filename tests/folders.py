@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from spellbook.models import hub
-from spellbook.models.e5 import weights
+from spellbook.models.e5 import prepare
 from spellbook.system import disk
 
 FILES = (hub.TOKENIZER, hub.GRAPH, hub.DATA)
@@ -42,7 +42,7 @@ def e5(folder: Path, prepared: Path) -> Path:
         location="model.onnx_data",
         size_threshold=4096,
     )
-    known = weights.read(weights.find()).vocabulary
+    known = prepare.read(prepare.find()).vocabulary
     scores = known.scores.astype(float).tolist()
     tokenizer = Tokenizer(models.Unigram(list(zip(known.pieces, scores, strict=True)), known.unknown))
     tokenizer.normalizer = normalizers.Sequence(

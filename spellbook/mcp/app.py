@@ -59,7 +59,7 @@ MOST_CLIENTS = 50
 _MOST_NAME = 64
 """Most letters of a tool's name."""
 
-_MODULES = {"spellbook": "backup", "zyflow": "wiki"}
+_MODULES = {"spellbook": "desk", "backup": "desk", "zyflow": "wiki"}
 """The module that has the tools of a toolset, unless it is called as the toolset; `core` has the others."""
 
 _LISTS: tuple[CacheableMethod, ...] = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")

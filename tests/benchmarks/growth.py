@@ -16,7 +16,7 @@ from pathlib import Path
 
 from spellbook.index import embed, sync
 from spellbook.library.book import Spellbook
-from spellbook.models.hash import HashEmbedder
+from spellbook.models.embedders import HashEmbedder
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.table import Figure, Ratio, Sizes
 from tests.benchmarks.timing import apart, opened, resident, seconds, share, still

@@ -41,7 +41,7 @@ LOUD = """
 import os, subprocess, sys, time
 from spellbook.settings import config
 from spellbook.library.book import Spellbook
-from spellbook.models.hash import HashEmbedder
+from spellbook.models.embedders import HashEmbedder
 from spellbook.mcp.app import build, run_stdio
 
 class Loud(HashEmbedder):

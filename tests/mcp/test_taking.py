@@ -318,7 +318,7 @@ def hints() -> list[str]:
     """Return every text of the package below the command line that names a tool as a call, or a command."""
     said = set()
     for file in sorted(Path(spellbook.__file__).parent.rglob("*.py")):
-        if "cli" in file.parts or "http" in file.parts or file.name == "instructions.py":
+        if "cli" in file.parts or "http" in file.parts or file.name == "names.py":
             continue
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:

@@ -37,6 +37,9 @@ from spellbook.verbs import memories
 
 _JSON = "application/json"
 _CACHE_SECONDS = 300.0
+_MOST_SEARCHES = 64
+"""Answers to `memory://search` that each reader keeps, so that the admin API can show and clear them."""
+
 _LEAST_BUDGET = 100
 _MOST_BUDGET = 20_000
 """Tokens of the prompt."""
@@ -103,7 +106,9 @@ def add_resources(mcp: MCPServer, book: Reader) -> None:
             text = json.dumps(_search(book, query, filters, limit, now), ensure_ascii=False)
         except InvalidInput as error:
             raise MCPError(INVALID_PARAMS, f"{error.code}: {error}") from error
-        _put(book, key, now + _CACHE_SECONDS, text)
+        book.searches[key] = now + _CACHE_SECONDS, text
+        for old in [*book.searches][:-_MOST_SEARCHES]:
+            book.searches.pop(old, None)
         return text
 
     def memory(id: str) -> str:
@@ -115,31 +120,7 @@ def add_resources(mcp: MCPServer, book: Reader) -> None:
 
     mcp.resource("memory://search{?query,filters,limit}", title="Search memories", mime_type=_JSON)(search)
     mcp.resource("memory://{+id}", title="A memory", mime_type=_JSON)(memory)
-    _add_prompt(mcp, book)
 
-
-def _search(book: Reader, query: str, filters: str, limit: int, now: float) -> dict[str, Any]:
-    try:
-        filter = json.loads(filters) if filters.strip() else None
-    except ValueError as error:
-        raise InvalidInput("filters must be JSON.", "Percent-encode it in the address.") from error
-    if not 1 <= limit <= 100:
-        raise InvalidInput(f"limit={limit} is out of range.", "Ask for 1 to 100 memories.")
-    if query:
-        answer = book.memories.recall(query, filter, limit)
-        results, total, ms = _items(book, answer), answer.found, answer.ms
-    else:
-        begin = time.monotonic()
-        listed = book.memories.newest(limit, filter)
-        results = [
-            {"id": each.note, "chunk_id": each.id, "content": each.text, **_about(each)} for each in listed.notes
-        ]
-        total, ms = listed.total, round(1_000 * (time.monotonic() - begin), 1)
-    stamps = {"cached_at": local(now), "expires_at": local(now + _CACHE_SECONDS)}
-    return {"query": query, "results": results, "total_count": total, "query_time": ms, **stamps}
-
-
-def _add_prompt(mcp: MCPServer, book: Reader) -> None:
     def memory_injection(
         query: str = "", token_budget: str = "1200", context_type: str = "general", also: str = ""
     ) -> Any:
@@ -162,14 +143,25 @@ def _add_prompt(mcp: MCPServer, book: Reader) -> None:
     mcp.prompt(name="memory_injection", title="Memories for a question")(memory_injection)
 
 
-_MOST_SEARCHES = 64
-
-
-def _put(book: Reader, key: tuple[object, ...], until: float, text: str) -> None:
-    """Keep the answer to a query, the first of `key`, until a time in seconds since 1970; the oldest one goes."""
-    book.searches[key] = until, text
-    for old in [*book.searches][:-_MOST_SEARCHES]:
-        book.searches.pop(old, None)
+def _search(book: Reader, query: str, filters: str, limit: int, now: float) -> dict[str, Any]:
+    try:
+        filter = json.loads(filters) if filters.strip() else None
+    except ValueError as error:
+        raise InvalidInput("filters must be JSON.", "Percent-encode it in the address.") from error
+    if not 1 <= limit <= 100:
+        raise InvalidInput(f"limit={limit} is out of range.", "Ask for 1 to 100 memories.")
+    if query:
+        answer = book.memories.recall(query, filter, limit)
+        results, total, ms = _items(book, answer), answer.found, answer.ms
+    else:
+        begin = time.monotonic()
+        listed = book.memories.newest(limit, filter)
+        results = [
+            {"id": each.note, "chunk_id": each.id, "content": each.text, **_about(each)} for each in listed.notes
+        ]
+        total, ms = listed.total, round(1_000 * (time.monotonic() - begin), 1)
+    stamps = {"cached_at": local(now), "expires_at": local(now + _CACHE_SECONDS)}
+    return {"query": query, "results": results, "total_count": total, "query_time": ms, **stamps}
 
 
 def cached_searches(book: Reader) -> dict[str, int]:
