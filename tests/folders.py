@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from spellbook.models import hub
-from spellbook.models.e5 import weights
+from spellbook.models.e5 import prepare
 from spellbook.system import disk
 
 FILES = (hub.TOKENIZER, hub.GRAPH, hub.DATA)
@@ -35,7 +35,7 @@ def e5(folder: Path, prepared: Path) -> Path:
     onnx.load_external_data_for_model(graph, str(source))
     beside = {"save_as_external_data": True, "location": "model.onnx_data", "size_threshold": 4096}
     onnx.save(graph, folder / "onnx" / "model.onnx", **beside)
-    known = weights.read(weights.find()).vocabulary
+    known = prepare.read(prepare.find()).vocabulary
     scores = known.scores.astype(float).tolist()
     tokenizer = Tokenizer(models.Unigram(list(zip(known.pieces, scores, strict=True)), known.unknown))
     odd, blanks = Regex("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\xad\u200b-\u200f\ufeff]"), Regex("\\s+")

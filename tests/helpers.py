@@ -21,7 +21,7 @@ from spellbook.index.catalog.catalog import FUNCTIONS, Catalog
 from spellbook.index.catalog.tables import TABLES
 from spellbook.index.opened import Index
 from spellbook.library.book import Spellbook
-from spellbook.models.hash import HashEmbedder
+from spellbook.models.embedders import HashEmbedder
 from spellbook.notes.links import Files, find
 from spellbook.notes.note import parse
 from spellbook.settings import config

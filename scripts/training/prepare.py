@@ -23,7 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
-from spellbook.models.e5 import e5, tokens, weights
+from spellbook.models.e5 import e5, tokens
+from spellbook.models.e5 import prepare as weights
 
 TEXT_TOKENS, QUESTION_TOKENS = 200, 48
 LEAST_LETTERS = 160

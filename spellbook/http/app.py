@@ -19,7 +19,7 @@ from spellbook.http.guard import AccessRules, Guard
 from spellbook.http.pages.view import missing
 from spellbook.http.served import Served, in_thread
 from spellbook.index.metrics import CALLS
-from spellbook.mcp import layouts
+from spellbook.mcp.base import load
 from spellbook.system.errors import SpellbookError
 from spellbook.watch.background import Background
 
@@ -32,7 +32,7 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        background = Background(served.book, called, layouts.load) if live else None
+        background = Background(served.book, called, load) if live else None
         async with anyio.create_task_group() as tasks:
             doors.tasks = tasks
             # The first client needs it. A thread of its own, because the end does not wait for it.

@@ -20,10 +20,10 @@ from spellbook.http.tokens import Tokens
 from spellbook.library.book import Spellbook
 from spellbook.library.limited import seen_by
 from spellbook.library.reader import Reader
-from spellbook.mcp import threads
+from spellbook.mcp import base
+from spellbook.mcp.base import computing, limiter
 from spellbook.mcp.debug_log import Write
 from spellbook.mcp.names import DEFAULT
-from spellbook.mcp.threads import computing, limiter
 from spellbook.settings.config import service
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class Served:
     """The address that logs a phone in, "" unless the server is open to the home network."""
 
     def __post_init__(self) -> None:
-        threads.set_waiting(service(self.book.config.embedder) is not None)
+        base.set_waiting(service(self.book.config.embedder) is not None)
         self.jobs = Jobs(lambda kind, error: self.book.meter.failed(kind, "http", error))
         """The long work of this process."""
         self.noticed: dict[str, float] = {}

@@ -59,7 +59,7 @@ class Reader:
         self.index = index
         self.meter = Meter(index.catalog.usage)
         self.complaint = ""  # why the last scan of the vault failed, "" if it did not
-        self.searches: dict[tuple[object, ...], tuple[float, str]] = {}  # see `mcp.searches`
+        self.searches: dict[tuple[object, ...], tuple[float, str]] = {}  # see `mcp.toolsets.memento`
         self.loaded: searcher.Searcher | None = None
         """The searcher, once a search has loaded the vectors and while they are still in memory."""
 

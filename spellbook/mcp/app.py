@@ -43,9 +43,9 @@ from spellbook.editing.memory import AGENT
 from spellbook.index.metrics import CALLS, Meter
 from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
-from spellbook.mcp import debug_log, instructions, layouts
+from spellbook.mcp import debug_log, names
 from spellbook.mcp.arguments import lean
-from spellbook.mcp.base import TOOLS
+from spellbook.mcp.base import TOOLS, load
 from spellbook.mcp.names import DEFAULT, Names, agent_of, toolsets_of, way_on
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError
@@ -59,7 +59,7 @@ MOST_CLIENTS = 50
 _MOST_NAME = 64
 """Most letters of a tool's name."""
 
-_MODULES = {"spellbook": "backup", "zyflow": "wiki"}
+_MODULES = {"spellbook": "desk", "backup": "desk", "zyflow": "wiki"}
 """The module that has the tools of a toolset, unless it is called as the toolset; `core` has the others."""
 
 _LISTS: tuple[CacheableMethod, ...] = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
@@ -90,7 +90,7 @@ def build(
 
     @contextlib.asynccontextmanager
     async def lifespan(_: MCPServer) -> AsyncIterator[dict[str, Any]]:
-        background = Background(book, mcp.called, layouts.load) if live and isinstance(book, Spellbook) else None
+        background = Background(book, mcp.called, load) if live and isinstance(book, Spellbook) else None
         try:
             yield {}
         finally:
@@ -102,7 +102,7 @@ def build(
         "spellbook",
         title="Spellbook",
         version=__version__,
-        instructions=instructions.text(toolsets, may_write=may_write),
+        instructions=names.instructions(toolsets, may_write=may_write),
         lifespan=lifespan,
         log_level="WARNING",
         cache_hints=dict.fromkeys(_LISTS, _FRESH),

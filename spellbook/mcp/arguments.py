@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
 from types import GenericAlias
 from typing import Annotated, Any, Literal
 
@@ -67,7 +66,9 @@ def _type_of(of: Argument) -> Any:
     """Return the type of a tool's argument."""
     about = Field(description=of.about, json_schema_extra={"asked": of.is_asked, "told": of.is_listed})
     default = _default(of)
-    missing: tuple[BeforeValidator, ...] = () if of.is_needed else (_or_default(default),)
+    missing: tuple[BeforeValidator, ...] = (
+        () if of.is_needed else (BeforeValidator(lambda value: default if _absent(value) is None else value),)
+    )
     if of.kind == "object":
         schema = {**({} if "anyOf" in of.schema else {"type": "object"}), "description": of.about, **of.schema}
         if not of.is_needed:
@@ -76,31 +77,14 @@ def _type_of(of: Argument) -> Any:
     value = bounded(of, of.of_tools)
     if of.kind == "texts":
         value = Annotated[GenericAlias(list, value), Field(min_length=1 if of.is_needed else 0, max_length=of.items)]
-        missing = (BeforeValidator(partial(_as_list, apart=of.apart)),)
+        missing = (BeforeValidator(lambda value: listed(_absent(value), of.apart)),)
     if of.kind == "choice":
-        missing = (BeforeValidator(_lower), *missing)
+        missing = (BeforeValidator(lambda value: value.strip().lower() if isinstance(value, str) else value), *missing)
     return Annotated[(value | None if default is None else value, about, *missing)]
-
-
-def _as_list(value: object, apart: str) -> object:
-    return listed(_absent(value), apart)
-
-
-def _lower(value: object) -> object:
-    return value.strip().lower() if isinstance(value, str) else value
 
 
 def _absent(value: object) -> object:
     return None if aliases.is_absent(value) else value
-
-
-def _or_default(default: object) -> BeforeValidator:
-    """Replace a missing argument by `default`."""
-
-    def use_default(value: object) -> object:
-        return default if _absent(value) is None else value
-
-    return BeforeValidator(use_default)
 
 
 def _decoder(most: int) -> BeforeValidator:

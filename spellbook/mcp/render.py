@@ -11,7 +11,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import accumulate
 from typing import Any, TypeVar
 
 from spellbook.editing.write import Scribed, superseding_fields
@@ -357,36 +356,34 @@ def _largest(categories: Sequence[Category]) -> list[tuple[int, int, Topic]]:
 
 
 def _names(categories: Sequence[Category], room: int) -> tuple[list[str], bool]:
-    """Return a line for each category with as many names of topics as fit, and whether all of them fit."""
-    whole = [tokens_of([_names_line(each, len(each.topics))]) for each in categories]
-    least = [min(cost, tokens_of([_names_line(each, 0)])) for cost, each in zip(whole, categories, strict=True)]
-    sums = list(accumulate(least, initial=_MORE_TOKENS))
-    shown = len(categories) if sums[-1] - _MORE_TOKENS <= room else max(0, sum(cost <= room for cost in sums) - 1)
-    left = room - sum(least[:shown]) - _MORE_TOKENS * (shown < len(categories))
-    lines = [""] * shown
-    # Categories that need the least come first; the others get what they leave.
-    for number, at in enumerate(sorted(range(shown), key=lambda at: whole[at] - least[at])):
-        lines[at] = _fit_names(categories[at], least[at] + left // (shown - number))
-        left -= tokens_of([lines[at]]) - least[at]
-    if shown < len(categories):
-        lines.append(f"\n… {len(categories) - shown} smaller categories: search, or get_index with a larger max_tokens")
-    return lines, lines == [_names_line(each, len(each.topics)) for each in categories]
+    """Return a line for each category with as many names of topics as fit, in turn, and whether all of them fit."""
+    whole = [_names_line(each, len(each.topics)) for each in categories]
+    if tokens_of(whole) <= room:
+        return whole, True
 
+    def lines(shown: int, names: int) -> list[str]:
+        each = [
+            _names_line(category, (names + shown - 1 - at) // shown) for at, category in enumerate(categories[:shown])
+        ]
+        # A name may be shorter than how to list the others.
+        return [min(pair, key=len) for pair in zip(whole, each, strict=False)]
 
-def _fit_names(category: Category, room: int) -> str:
-    """Return the line of a category with as many names as fit into `room` tokens."""
-    count = len(category.topics)
-    if tokens_of([_names_line(category, count)]) <= room:
-        return _names_line(category, count)
-    return _names_line(
-        category, bisect_right(range(1, count), room, key=lambda names: tokens_of([_names_line(category, names)]))
-    )
+    shown, rest = len(categories), []
+    if tokens_of(lines(shown, 0)) > room:
+        room -= _MORE_TOKENS
+        shown = bisect_right(range(1, shown), room, key=lambda count: tokens_of(lines(count, 0)))
+        left_out = len(categories) - shown
+        rest = [f"\n… {left_out} smaller categories: search, or get_index with a larger max_tokens"]
+    most = shown * max((len(each.topics) for each in categories), default=0)
+    return lines(
+        shown, bisect_right(range(1, most), room, key=lambda names: tokens_of(lines(shown, names)))
+    ) + rest, False
 
 
 def _names_line(category: Category, names: int) -> str:
     """Return the line of a category with the names of its largest topics, and how to list the others."""
     listed = [_topic_name(each) for each in category.topics[:names]]
-    if rest := len(category.topics) - names:
+    if (rest := len(category.topics) - names) > 0:
         scope = f"(scope={category.name!r})" if category.name else " with a folder as scope, or a larger max_tokens"
         listed.append(f"… {rest} {'smaller ' if names else ''}topics: get_index{scope}")
     return f"\n{_category_name(category)}: {'; '.join(listed)}"

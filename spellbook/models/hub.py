@@ -16,7 +16,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -159,7 +158,10 @@ def pull(progress: Progress | None = None) -> tuple[Pulled, bool]:
     headers = {"User-Agent": f"spellbook/{__version__}"}
     try:
         # The hub sends on to where it keeps large files; checksums come from the hub itself.
-        with locked(folder), connect(source, source, headers, follow_redirects=True, timeout=_TIMEOUT) as http:
+        busy = StorageError(f"Another process is pulling {folder.name}.", "Wait until it has done so.")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = disk.alone(folder.with_name(f".{folder.name}.lock"), 0, busy)
+        with lock, connect(source, source, headers, follow_redirects=True, timeout=_TIMEOUT) as http:
             return _download(http, _list(http, hub, source), folder, source, progress), True
     except OSError as error:
         raise StorageError(
@@ -288,10 +290,3 @@ def _refuse(response: httpx.Response, what: str) -> NoReturn:
 
 def _size(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
-
-
-def locked(folder: Path) -> AbstractContextManager[None]:
-    """Keep other processes from pulling to `folder`. Raises OSError, and StorageError if another one does."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    busy = StorageError(f"Another process is pulling {folder.name}.", "Wait until it has done so.")
-    return disk.alone(folder.with_name(f".{folder.name}.lock"), 0, busy)

@@ -44,8 +44,8 @@ _UNUSED = 60 * 86_400.0
 """Seconds without a use after which another form of a model is removed."""
 
 _log = logging.getLogger(__name__)
-_making: set[object] = set()
-"""One for each thread of this process that makes a folder, or waits for another process that does."""
+making: set[object] = set()
+"""One for each thread of this process that makes a folder, which takes seconds, or waits for another process."""
 
 
 class Unfit(RuntimeError):
@@ -96,7 +96,7 @@ def ready(folder: Path, make: Callable[[Path], str]) -> PreparedManifest:
     """
     manifest = checked(folder)
     if manifest is None:
-        _making.add(mark := object())
+        making.add(mark := object())
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with held(folder.with_name(f"{folder.name}.lock"), _PATIENCE) as is_ours:
@@ -105,15 +105,10 @@ def ready(folder: Path, make: Callable[[Path], str]) -> PreparedManifest:
                 with waiting("the model is prepared for this machine; that happens once"):
                     manifest = checked(folder) or _make(folder, make)  # another process may have made it meanwhile
         finally:
-            _making.discard(mark)
+            making.discard(mark)
     if manifest.refused:
         raise Unfit(manifest.refused)
     return manifest
-
-
-def is_making() -> bool:
-    """Say whether a thread of this process prepares a model, which takes seconds, or waits for another process."""
-    return bool(_making)
 
 
 def read(folder: Path) -> PreparedManifest | None:

@@ -17,7 +17,7 @@ from spellbook.index import embed, sync
 from spellbook.index.opened import Index
 from spellbook.models.base import clean, unhurried
 from spellbook.models.e5.e5 import E5
-from spellbook.models.hash import HashEmbedder
+from spellbook.models.embedders import HashEmbedder
 from spellbook.models.onnx.lazy_engine import step_back
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.table import Figure, Ratio, Sizes

@@ -38,8 +38,6 @@ SAID = {
 
 TO_AGENTS = {
     "mcp/arguments.py",
-    "mcp/articles.py",
-    "mcp/remembered.py",
     "mcp/render.py",
     "memories/briefing.py",
     "verbs/aliases.py",

@@ -19,7 +19,7 @@ from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.extract import read
 from spellbook.index.filters import path_glob
 from spellbook.library import book as books
-from spellbook.models.hash import HashEmbedder
+from spellbook.models.embedders import HashEmbedder
 from spellbook.notes.links import find
 from spellbook.notes.note import parse
 from spellbook.settings import config

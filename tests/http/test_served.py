@@ -13,8 +13,7 @@ import pytest
 
 from spellbook.http.app import make
 from spellbook.http.served import Queue, Served, in_thread, once, writing
-from spellbook.mcp.base import threaded
-from spellbook.mcp.threads import computing, set_waiting
+from spellbook.mcp.base import computing, set_waiting, threaded
 from tests.helpers import PATIENCE
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ import pytest
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.mcp import render
-from spellbook.models.hash import HashEmbedder
+from spellbook.models.embedders import HashEmbedder
 from spellbook.settings import config
 from spellbook.watch.watcher import Watcher
 from tests.commands import spellbook as run

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spellbook.library.book import Spellbook
-from spellbook.models.hash import HashEmbedder
+from spellbook.models.embedders import HashEmbedder
 from spellbook.settings import config
 from spellbook.text import languages
 from tests.helpers import Write

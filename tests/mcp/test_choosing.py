@@ -14,9 +14,8 @@ import pytest
 from mcp.types import ElicitResult
 
 from spellbook.library.book import Spellbook
-from spellbook.mcp import instructions
 from spellbook.mcp.app import build
-from spellbook.mcp.names import TOOLSETS
+from spellbook.mcp.names import TOOLSETS, instructions
 from spellbook.memories import briefing
 from spellbook.text import terms
 from tests.helpers import Write
@@ -35,13 +34,13 @@ NAMES = {"search", "find", "show", "recall", "ask", "wiki_search", "rest", "scri
 
 
 def rows(toolsets: Sequence[str], *, may_write: bool = True) -> list[str]:
-    return [line for line in instructions.text(toolsets, may_write=may_write).splitlines() if "→" in line]
+    return [line for line in instructions(toolsets, may_write=may_write).splitlines() if "→" in line]
 
 
 @pytest.mark.parametrize("toolsets", LONGEST)
 def test_the_instructions_are_short(toolsets: tuple[str, ...]) -> None:
     """Of the default they are five sentences, each on a line, and remember is the first way; of more toolsets seven."""
-    lines = instructions.text(toolsets).splitlines()
+    lines = instructions(toolsets).splitlines()
     assert len("\n".join(lines)) <= LONGEST[toolsets]
     assert len(lines) == (5 if toolsets == ("core",) else 7)
     assert all(re.search(r"[^.]\.$", line) and ". " not in line for line in lines)

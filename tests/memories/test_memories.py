@@ -16,7 +16,7 @@ from mcp.types import INVALID_PARAMS
 
 import spellbook
 from spellbook.library.book import Spellbook
-from spellbook.mcp.remembered import injection
+from spellbook.mcp.toolsets.memento import injection
 from spellbook.text.terms import estimate_tokens
 from tests.mcp.agent import talk
 

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
-from spellbook.models.hash import HashEmbedder
+from spellbook.models.embedders import HashEmbedder
 
 
 class Speaking(ThreadingHTTPServer):
@@ -67,15 +67,6 @@ def ollama(path, body):
 def openai(path, body):
     items = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(vectors(body["input"]))]
     return {"object": "list", "data": items[::-1], "model": body["model"]}
-
-
-def llamacpp_alone(path, body):
-    """A llama.cpp that has its own address only."""
-    return (404, {}, {}) if path != "/embedding" else {"embedding": vectors([body["content"]])[0]}
-
-
-def llamacpp_in_lists(path, body):
-    return (404, {}, {}) if path != "/embedding" else [{"index": 0, "embedding": vectors([body["content"]])}]
 
 
 def as_base64(path, body):

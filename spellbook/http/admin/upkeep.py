@@ -13,7 +13,7 @@ from spellbook.index import metrics
 from spellbook.index.embed import Progress
 from spellbook.index.vectors import follow
 from spellbook.library.reader import Reader
-from spellbook.mcp import searches
+from spellbook.mcp.toolsets import memento
 from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.verbs import admin
 
@@ -89,7 +89,7 @@ def _sizes(book: Reader, kind: str) -> dict[str, int]:
     """Return the queries that a cache of this process has, with the bytes of each."""
     if kind == "embedding":
         return book.loaded.cached() if book.loaded else {}
-    return searches.sizes(book)
+    return memento.cached_searches(book)
 
 
 def clear(call: Call, cacheType: str, pattern: str) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def clear(call: Call, cacheType: str, pattern: str) -> dict[str, Any]:
         cached = _sizes(call.book, kind)
         gone = [text for text in cached if matches is None or matches.search(text[:_MOST_SEARCHED])]
         if kind == "search":
-            cleared += searches.forget(call.book, gone)
+            cleared += memento.forget_searches(call.book, gone)
         elif loaded := call.book.loaded:
             cleared += loaded.forget(gone)
         left += len(cached) - len(gone)

@@ -10,8 +10,8 @@ from spellbook.http.api import notes
 from spellbook.http.callers import Caller
 from spellbook.http.endpoints import Call, Endpoint, Reply
 from spellbook.http.jobs import Job, Work
-from spellbook.mcp.articles import listed
-from spellbook.mcp.toolsets import backup
+from spellbook.mcp.toolsets import desk
+from spellbook.mcp.toolsets.articles import listed
 from spellbook.system.errors import MemoryNotFound
 from spellbook.verbs import memories, table
 from spellbook.verbs.declare import verb
@@ -110,7 +110,7 @@ def migrate(call: Call, to: str) -> Reply:
 
 def import_(call: Call, file: str, on_conflict: str) -> Reply:
     """Import a file that export wrote, as a job: all of it, or nothing."""
-    place = backup.within(backup.exports(call.book), file)
+    place = desk.within(desk.exports(call.book), file)
     run = partial(call.book.whole.import_, place, on_conflict=on_conflict)
     # Cancelled, it has imported nothing.
     return _start(call, "import", lambda report: run(progress=report).as_dict())

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from spellbook import __version__
 from spellbook.http.guard import API
 from spellbook.http.served import Served, served_of
-from spellbook.mcp.threads import limiter
+from spellbook.mcp.base import limiter
 
 _looking: RunVar[CapacityLimiter] = RunVar("spellbook.looking")
 _LOOKING = 2

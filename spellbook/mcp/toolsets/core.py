@@ -13,10 +13,21 @@ from spellbook.editing.revise import LEFT
 from spellbook.editing.write import numbered
 from spellbook.index.catalog.usage import local
 from spellbook.library.reader import Reader
-from spellbook.mcp import consent
 from spellbook.mcp.arguments import phrase
-from spellbook.mcp.base import ADD, CHANGE, READ, as_json, is_local, reporter, tool
-from spellbook.mcp.layouts import render
+from spellbook.mcp.base import (
+    ADD,
+    CHANGE,
+    DECLINED,
+    READ,
+    Erasing,
+    agreed,
+    as_json,
+    can_ask,
+    is_local,
+    render,
+    reporter,
+    tool,
+)
 from spellbook.mcp.toolsets import wiki
 from spellbook.memories import briefing
 from spellbook.system.errors import InvalidInput
@@ -202,19 +213,19 @@ def erase(
     whole: bool,
     dry_run: bool | None,
     *,
-    sure: consent.Erasing,
+    sure: Erasing,
 ) -> str:
     """
     Erase one section or note by chunk_id, or a topic by topic_id, which is first shown; undo brings it back.
     """
     if bool(chunk_id) == bool(topic_id):
         raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
-    if not consent.agreed(sure):
-        return as_json(status="kept", message=consent.DECLINED)
+    if not agreed(sure):
+        return as_json(status="kept", message=DECLINED)
     chunks = book.topic(topic_id) if topic_id else book.show(chunk_id) if dry_run else []
     titles = {chunk.path: chunk.title for chunk in chunks}
     about: dict[str, Any] = {"notes": len(titles), "titles": [*titles.values()][:_MOST_TITLES]} if titles else {}
-    if dry_run or (dry_run is None and topic_id and not consent.can_ask(ctx)):
+    if dry_run or (dry_run is None and topic_id and not can_ask(ctx)):
         return as_json(status="nothing erased yet", would_erase=about, hint=_SURE)
     done = (
         book.whole.erase_topic(topic_id, hard=hard) if topic_id else book.whole.erase(chunk_id, hard=hard, whole=whole)

@@ -1,23 +1,35 @@
-"""The desk toolset: merge and restore notes, list changes, move notes, and repair links. `core` has `undo`."""
+"""
+The toolsets desk and backup. `core` has `undo`.
+
+Desk merges and restores notes, lists changes, moves notes and repairs links. Backup makes snapshots, and exports in one
+folder. A model chooses no path: files are kept beside the person's snapshots. Only a person can restore a snapshot over
+the vault.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcp.server.mcpserver import Context
+
+from spellbook.archive.snapshots import name_of
 from spellbook.library.reader import Reader
-from spellbook.mcp import render
-from spellbook.mcp.base import CHANGE, READ, as_json, tool
+from spellbook.mcp.base import ADD, CHANGE, READ, as_json, render, reporter, tool
+from spellbook.system import disk
+from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import counted, exact, flat, quoted
 from spellbook.verbs import table
 
 if TYPE_CHECKING:
-    from spellbook.editing.moves import Moved, RelinkedNote
-    from spellbook.editing.repair_links import Offer
+    from spellbook.editing.moves import RelinkedNote
     from spellbook.notes.note import Fault
 
 _MOVE_TOKENS = 2_000
 _MOST_LEFT = 20
+_MOST_SHOWN = 20
 
 
 @tool("Merge two memories", CHANGE, table.MERGE)
@@ -66,7 +78,12 @@ def move(book: Reader, old: str, new: str, dry_run: bool) -> str:
 
     Ids that are paths change with the path. Nothing is overwritten.
     """
-    return _moved(book.whole.move(old, new, dry_run=dry_run), dry_run)
+    done = book.whole.move(old, new, dry_run=dry_run)
+    links = sum(each.links for each in done.changed)
+    what = f"files {len(done.moved)}, notes updated {len(done.changed)}, links in them {links}"
+    verb = "Would move" if dry_run else "Moved"
+    head = f"{verb} {exact(done.old)} to {exact(done.new)}: {what}; generation {done.generation}."
+    return "\n".join([head, *_differences(done.changed, done.left)])
 
 
 @tool("Repair links", CHANGE, table.MEND_LINKS)
@@ -76,25 +93,90 @@ def mend_links(book: Reader, dry_run: bool) -> str:
 
     Only previews the change unless dry_run=false.
     """
-    return _offered(book.whole.mend_links(dry_run=dry_run), dry_run)
-
-
-def _moved(done: Moved, is_preview: bool) -> str:
-    """Return what a move did, or would do, with as many differences as fit."""
-    links = sum(each.links for each in done.changed)
-    what = f"files {len(done.moved)}, notes updated {len(done.changed)}, links in them {links}"
-    verb = "Would move" if is_preview else "Moved"
-    head = f"{verb} {exact(done.old)} to {exact(done.new)}: {what}; generation {done.generation}."
-    return "\n".join([head, *_differences(done.changed, done.left)])
-
-
-def _offered(made: Offer, is_preview: bool) -> str:
-    """Return the broken links, and the repairs that were made or are offered."""
+    made = book.whole.mend_links(dry_run=dry_run)
     unknown = [each for each in made.broken if each.path is None]
-    verb = "Would repair" if is_preview else "Repaired"
+    verb = "Would repair" if dry_run else "Repaired"
     head = f"{verb} links: {sum(each.links for each in made.changed)}; still broken: {len(unknown)}."
     nowhere = [f"- {exact(each.source)}:{each.line} {flat(each.target)}" for each in unknown[:_MOST_LEFT]]
     return "\n".join([head, *nowhere, *_differences(made.changed, made.left)])
+
+
+@tool("Take a snapshot", ADD)
+def snapshot(book: Reader, ctx: Context) -> str:
+    """
+    Take a snapshot of the whole vault, kept outside of it; unchanged files take no space.
+
+    Take one before you change many notes. A person restores it with `spellbook snapshot restore NAME`.
+    """
+    taken = book.snapshots.create(reporter(ctx))
+    faults = [fault.path for fault in taken.faults[:_MOST_SHOWN]]
+    return as_json(status="kept", **{**taken.as_dict(), "faults": faults})
+
+
+@tool("List snapshots", READ)
+def snapshots(book: Reader) -> str:
+    """List the snapshots of the vault, newest first, with names, times and their folder."""
+    kept = book.snapshots.all()
+    shown = [
+        {"name": each.name, "taken": each.taken.isoformat(), "files": each.files, "bytes": each.bytes} for each in kept
+    ]
+    return as_json(folder=str(book.snapshots.folder), snapshots=shown)
+
+
+@tool("Export the vault", ADD, table.EXPORT)
+def export(book: Reader, format: str) -> str:
+    """
+    Write the whole vault into one file: json for programs, markdown for a zip of the note files.
+
+    Returns the path of the file, in a folder beside the snapshots; tell it to the person.
+    """
+    folder = exports(book)
+    disk.restrict(folder, book.config.vault)
+    done = book.whole.export(folder / f"{name_of()}.{'json' if format == 'json' else 'zip'}", format)
+    return as_json(
+        status="exported",
+        file=done.file,
+        notes=done.notes,
+        attachments=done.attachments,
+        bytes=done.bytes,
+        left_out=[fault.path for fault in done.faults[:_MOST_SHOWN]],
+    )
+
+
+@tool("Import an export", CHANGE, table.IMPORT, file_path="source")
+def import_(book: Reader, file_path: str, on_conflict: str, dry_run: bool, ctx: Context) -> str:
+    """
+    Import a file that export wrote: all of it, or nothing if anything fails. dry_run, the default, only reports.
+
+    A person imports other files, such as exports of ChatGPT or Claude, with `spellbook import FILE`, or puts them
+    into that folder.
+    """
+    file = within(exports(book), file_path)
+    done = book.whole.import_(file, on_conflict=on_conflict, dry_run=dry_run, progress=reporter(ctx))
+    shown = {
+        name: list(value)[:_MOST_SHOWN] for name, value in done.as_dict().items() if isinstance(value, list | dict)
+    }
+    counts = {name: len(getattr(done, name)) for name in ("added", "overwritten", "renamed", "skipped")}
+    status = "would be imported" if dry_run else "imported"
+    return as_json(status=status, counts={**counts, "unchanged": done.unchanged}, **shown)
+
+
+def exports(book: Reader) -> Path:
+    """Return the folder of exports, beside the snapshots."""
+    return book.config.snapshot_folder / "exports"
+
+
+def within(folder: Path, named: str) -> Path:
+    """Return a file of the folder by its name or path. Raises InvalidInput for any other."""
+    name = os.path.basename(named)
+    place = folder / name
+    # A link could lead anywhere.
+    if named not in {name, str(place)} or not os.path.isfile(place) or os.path.islink(place):
+        raise InvalidInput(
+            f"{named[:200]!r} is not one of the files in {folder}.",
+            "Name one that export wrote. A person can import other files with `spellbook import FILE`.",
+        )
+    return place
 
 
 def _differences(changed: Sequence[RelinkedNote], left: Sequence[Fault]) -> list[str]:

@@ -10,8 +10,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import ToolAnnotations
 
 from spellbook.library.reader import Reader
-from spellbook.mcp.base import READ, as_json, reporter, tool
-from spellbook.mcp.layouts import render
+from spellbook.mcp.base import READ, as_json, render, reporter, tool
 from spellbook.memories import wikis
 from spellbook.search import presentation
 from spellbook.system.errors import SpellbookError
@@ -80,18 +79,19 @@ def _fields(hit: Hit) -> dict[str, Any]:
 
 def _layout() -> render.AnswerLayout:
     """Return how documents are told: by file and line, without ids."""
-    closest, nothing = "Closest documents:", "Try other words, or look into the code."
-    return render.AnswerLayout(_head, _pointer, _place, closest, nothing)
+    return render.AnswerLayout(
+        _head,
+        lambda hit: f"{_place(hit)} ({counted(hit.why.get('tokens', 0), 'token')}, left out for space)",
+        _place,
+        "Closest documents:",
+        "Try other words, or look into the code.",
+    )
 
 
 def _head(hit: Hit, *, explain: bool = False) -> str:
     score = presentation.score_line(hit) if explain else ""
     lines = (_place(hit), f"why: {presentation.why(hit)}", score, presentation.outside(hit))
     return "\n   ".join(filter(None, lines))
-
-
-def _pointer(hit: Hit) -> str:
-    return f"{_place(hit)} ({counted(hit.why.get('tokens', 0), 'token')}, left out for space)"
 
 
 def _place(hit: Hit) -> str:

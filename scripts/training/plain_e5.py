@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from spellbook.models.e5.prepare import Weights
 from spellbook.models.e5.tokens import E5Tokeniser
-from spellbook.models.e5.weights import Weights
 
 
 def vector(weights: Weights, tokens: E5Tokeniser, text: str) -> np.ndarray:
