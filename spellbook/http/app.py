@@ -1,27 +1,40 @@
-"""The one app behind all doors of HTTP: the guard, then MCP, or the routes of pages, API and admin API."""
+"""
+The one app behind all doors of HTTP: the guard, then MCP, or the routes of pages, API and admin API.
+
+MCP is streamable HTTP at /mcp and /, and the older SSE at /sse and /messages/. Each token has its own MCP server over
+the book as it sees it, made at its first request: a session belongs to the token that began it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import anyio
+from anyio.abc import TaskGroup, TaskStatus
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
-from starlette.types import Receive, Scope, Send
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message, Receive, Scope, Send
 
 from spellbook.http import admin, api, faults, pages
-from spellbook.http.doors import Doors, is_mcp
-from spellbook.http.guard import AccessRules, Guard
+from spellbook.http.guard import MESSAGES, MOST_BYTES, SSE, STREAMABLE, AccessRules, Guard, is_mcp
 from spellbook.http.pages.view import missing
 from spellbook.http.served import Served, in_thread
+from spellbook.http.tokens import Caller
 from spellbook.index.metrics import CALLS
+from spellbook.mcp.app import build
 from spellbook.mcp.base import load
 from spellbook.system.errors import SpellbookError
 from spellbook.watch.background import Background
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
 
 
 def make(served: Served, rules: AccessRules | None = None, *, live: bool = True) -> Guard:
@@ -76,3 +89,82 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
 
     guard = app.state.guard = Guard(route, served.tokens, rules, count_refusal)
     return guard
+
+
+class Doors:
+    """The MCP servers of all tokens."""
+
+    def __init__(self, served: Served, called: threading.Event, hosts: Sequence[str]) -> None:
+        """`called` is set by the first call of a tool; `hosts` are the names of this server."""
+        self._served = served
+        self._called = called
+        self._names = [*hosts, *(f"{host}:*" for host in hosts if ":" not in host or host.endswith("]"))]
+        self._doors: dict[tuple[Caller, str], tuple[Starlette, Starlette]] = {}
+        """The two transports, streamable HTTP and SSE, of each token's MCP server."""
+        self._guard = anyio.Lock()
+        self.tasks: TaskGroup | None = None
+        """Where the sessions run; set while the server runs."""
+
+    @property
+    def count(self) -> int:
+        """How many MCP servers there are: one for each token that has asked."""
+        return len(self._doors)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        caller = replace(scope["spellbook.caller"], by_cookie=False)
+        async with self._guard:
+            streamable, sse = self._doors.get((caller, caller.id)) or await self._open(caller)
+        if scope["method"] == "POST":  # the SDK logs a trace for a body that breaks off
+            receive = _whole(await Request(scope, receive).body(), receive)
+        path = scope["path"]
+        if path in {"/", f"{STREAMABLE}/"}:
+            scope = {**scope, "path": STREAMABLE, "raw_path": STREAMABLE.encode()}
+        await (streamable if scope["path"] == STREAMABLE else sse)(scope, receive, send)
+
+    async def _open(self, caller: Caller) -> tuple[Starlette, Starlette]:
+        assert self.tasks is not None
+        mcp = await in_thread(self._build, caller)
+        origins = [f"{scheme}://{name}" for name in self._names for scheme in ("http", "https")]
+        security = TransportSecuritySettings(allowed_hosts=self._names, allowed_origins=origins)
+        streamable = mcp.streamable_http_app(
+            streamable_http_path=STREAMABLE,
+            max_request_body_size=MOST_BYTES,
+            transport_security=security,
+        )
+        sse = mcp.sse_app(
+            sse_path=SSE,
+            message_path=MESSAGES,
+            max_request_body_size=MOST_BYTES,
+            transport_security=security,
+        )
+
+        async def sessions(*, task_status: TaskStatus[None]) -> None:
+            async with mcp.session_manager.run():
+                task_status.started()
+                await anyio.sleep_forever()
+
+        await self.tasks.start(sessions)
+        self._doors[caller, caller.id] = streamable, sse
+        return streamable, sse
+
+    def _build(self, caller: Caller) -> MCPServer:
+        return build(
+            self._served.book_of(caller),
+            self._served.toolsets,
+            live=False,
+            door="http",
+            called=self._called,
+            may_write=caller.has("write"),
+            log=self._served.log,
+            clients=self._served.clients,
+        )
+
+
+def _whole(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives a request whose body has arrived, and then the end of its connection."""
+    messages: list[Message] = [{"type": "http.request", "body": body}]
+
+    async def take() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return take

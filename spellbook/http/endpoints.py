@@ -23,9 +23,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from spellbook.http.callers import Caller, May
 from spellbook.http.faults import InvalidFields
 from spellbook.http.served import Served, caller_of, in_thread, language, once, served_of, waiting, writing
+from spellbook.http.tokens import Caller, May
 from spellbook.index.metrics import Meter
 from spellbook.library.reader import Reader
 from spellbook.mcp.arguments import bounded

@@ -22,12 +22,15 @@ from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from spellbook.http.callers import Caller
-from spellbook.http.doors import MOST_BYTES, is_mcp
 from spellbook.http.faults import fault
-from spellbook.http.tokens import Tokens
+from spellbook.http.tokens import Caller, Tokens
 from spellbook.settings.config import is_loopback
 from spellbook.system.errors import StorageError
+
+MOST_BYTES = 24_000_000
+"""Most bytes of a request: a note of 10 MB, escaped."""
+
+STREAMABLE, SSE, MESSAGES = "/mcp", "/sse", "/messages/"
 
 API = "v1.0.0"
 COOKIE = "spellbook"
@@ -293,6 +296,15 @@ class _Bounded:
         ends, count = self._counts.get(key, (0.0, 0))
         left = ends - time.monotonic()
         return int(left) + 1 if left > 0 and count >= self._most + more else 0
+
+
+def is_mcp(scope: Scope) -> bool:
+    """Say whether a request is for MCP; at / that is a POST, a DELETE, and a GET that asks for a stream of events."""
+    path, method = scope["path"], scope["method"]
+    if path == "/":
+        accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
+        return method in {"POST", "DELETE"} or (method == "GET" and b"text/event-stream" in accepted)
+    return path in {STREAMABLE, f"{STREAMABLE}/", SSE} or path.startswith(MESSAGES)
 
 
 def _too_many(message: str, wait: int, hint: str) -> _Refused:

@@ -1,28 +1,39 @@
-"""`spellbook serve`: bind, load, serve, and end in time."""
+"""`spellbook serve`: bind, load, serve, and end in time; with time limits for slow clients."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ipaddress
 import logging
+import math
 import os
 import signal
 import socket
 import ssl
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
+import h11
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from spellbook.http.protocol import MOST_CONNECTIONS, TimedConnection
+from spellbook.http.faults import fault
+from spellbook.http.guard import HEADERS
 from spellbook.settings.config import is_loopback
 from spellbook.system.errors import InvalidInput, StorageError
 
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+_MOST_CONNECTIONS = 1_000
+_HEADER_SECONDS = 10.0
+"""Seconds within which a client that has connected must have sent the head of a request."""
+
+_READ_SECONDS = 30.0
+"""Seconds within which a client must take a part of a waiting answer."""
 
 _FILES = 4_096
 """Open files of this process: a connection is one, and macOS allows 256 at first."""
@@ -66,7 +77,7 @@ def bound(host: str, port: int) -> socket.socket:
         else:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(place)
-        listening.listen(MOST_CONNECTIONS)
+        listening.listen(_MOST_CONNECTIONS)
         listening.set_inheritable(True)
     except OSError as error:
         listening.close()
@@ -164,3 +175,97 @@ def environment_hosts() -> tuple[str, ...]:
     """Return the names of SPELLBOOK_ALLOWED_HOSTS: `name` or `name:port`, with commas."""
     names = os.environ.get("SPELLBOOK_ALLOWED_HOSTS", "")
     return tuple(name for each in names.split(",") if (name := each.strip().lower()))
+
+
+class TimedConnection(H11Protocol):
+    """
+    Closes a connection whose request or answer takes too long; above the limit, the one that waited longest.
+    """
+
+    head_seconds = _HEADER_SECONDS
+    read_seconds = _READ_SECONDS
+    most = _MOST_CONNECTIONS
+
+    _limit: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+    _since = 0.0
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._watch()
+        if len(self.connections) > self.most:
+            idle = [each for each in self.connections if isinstance(each, TimedConnection) and each.is_waiting]
+            oldest = min(idle, key=lambda each: each._since)  # this one is idle, so there is one
+            if oldest is self:
+                self.app = _busy
+            else:
+                oldest._since = math.inf  # it is still among them until the loop comes to it
+                oldest.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(self.read_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._drop("_unread")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._drop("_limit")
+        self._drop("_unread")
+
+    def send_400_response(self, msg: str) -> None:
+        if self.cycle and not self.cycle.response_complete:
+            self.cycle.disconnected = True  # whatever is still computed has nowhere to go
+            self.cycle.message_event.set()
+        if self.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:  # an answer has begun
+            self.transport.abort()
+            return
+        answer = fault(400, "INVALID_INPUT", msg, {}, {**HEADERS, "connection": "close"})
+        head = h11.Response(status_code=400, headers=answer.raw_headers, reason=b"Bad Request")
+        for event in (head, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def _watch(self) -> None:
+        """Run the time limit while a request is awaited, and only then."""
+        if self.is_waiting and self._limit is None:
+            self._since = time.monotonic()
+            self._limit = self.loop.call_later(self.head_seconds, self._cut)
+        elif not self.is_waiting:
+            self._drop("_limit")
+
+    def _cut(self) -> None:
+        """Close, and do not wait long for a client that does not take the rest of its answer."""
+        self.transport.close()
+        self._limit = self.loop.call_later(self.read_seconds, self.transport.abort)
+
+    def _drop(self, name: str) -> None:
+        if timer := getattr(self, name):
+            timer.cancel()
+            setattr(self, name, None)
+
+
+async def _busy(scope: Scope, receive: Receive, send: Send) -> None:
+    answer = fault(
+        503,
+        "RATE_LIMIT_EXCEEDED",
+        f"This server has {_MOST_CONNECTIONS:,} connections already.",
+        {"hint": "Try again in a moment."},
+        {**HEADERS, "retry-after": "1", "connection": "close"},
+    )
+    await answer(scope, receive, send)

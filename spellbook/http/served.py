@@ -14,9 +14,8 @@ import anyio.to_thread
 from anyio.lowlevel import RunVar
 from starlette.requests import Request
 
-from spellbook.http.callers import Caller
 from spellbook.http.jobs import Jobs
-from spellbook.http.tokens import Tokens
+from spellbook.http.tokens import Caller, Tokens
 from spellbook.library.book import Spellbook
 from spellbook.library.limited import seen_by
 from spellbook.library.reader import Reader

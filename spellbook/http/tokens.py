@@ -1,5 +1,5 @@
 """
-Tokens that a server lets in: their names and rights, and the cookies of browsers that logged in with one.
+Callers and their rights, the tokens that a server lets in, and the cookies of browsers that logged in with one.
 
 A token or cookie is 256 random bits. The file keeps only their SHA-256: a slow hash would protect guessable words, and
 nobody guesses these. No token is ever logged, listed or put into an error.
@@ -20,12 +20,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from spellbook.http.callers import RIGHTS, SCOPES, Caller, May, Sees
 from spellbook.settings import paths
 from spellbook.system import disk
-from spellbook.system.errors import InvalidInput, StorageError
+from spellbook.system.errors import InvalidInput, PermissionDenied, StorageError
+
+May = Literal["read", "write", "admin"]
+Sees = Literal["private", "team", "public"]
+
+RIGHTS: tuple[May, ...] = ("read", "write", "admin")
+"""Each includes those before it."""
+
+SCOPES: tuple[Sees, ...] = ("private", "team", "public")
+"""Each shows the notes of those after it, and more."""
 
 FILE = "tokens.json"
 PHONE = "phone"  # the token of `spellbook serve --phone`
@@ -48,6 +56,46 @@ _MOST_LOGINS = 100
 
 _NAME = re.compile(r"[\w][\w .@-]{0,59}")
 _PATIENCE = 10.0
+
+
+@dataclass(frozen=True)
+class Caller:
+    """
+    A caller: the name of a token, or "" for a program on this machine.
+
+    `sees` is the most private scope of notes that are shown: private is all of them. `by_cookie` is whether a browser
+    asks that has logged in. `id` tells the token from a later one of its name.
+    """
+
+    name: str = ""
+    may: May = "admin"
+    sees: Sees = "private"
+    by_cookie: bool = False
+    id: str = field(default="", compare=False)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there may be notes that the caller does not see."""
+        return self.sees != "private"
+
+    def has(self, right: May) -> bool:
+        """Return whether the caller has a right."""
+        try:
+            self.require(right)
+        except PermissionDenied:
+            return False
+        return True
+
+    def require(self, right: May) -> None:
+        """Raise PermissionDenied unless the caller has a right."""
+        if RIGHTS.index(self.may) < RIGHTS.index(right):
+            raise PermissionDenied(
+                f"This token may {self.may}, and this needs {right}.", "Use a token that may: spellbook token add."
+            )
+        if self.sees != "private" and right != "read":
+            raise PermissionDenied(
+                f"This token sees what is {self.sees} alone, so it may only read.", "Use a token that sees all notes."
+            )
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from starlette.testclient import TestClient
 from spellbook.cli import main
 from spellbook.http import admin
 from spellbook.http import api as routes
-from spellbook.http.callers import RIGHTS
 from spellbook.http.guard import AccessRules
 from spellbook.http.served import Served
+from spellbook.http.tokens import RIGHTS
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import SearchError
 from tests.helpers import raw, rows

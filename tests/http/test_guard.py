@@ -11,8 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from spellbook.http.app import make
-from spellbook.http.doors import MOST_BYTES
-from spellbook.http.guard import LOOPBACK, AccessRules, Guard, hosts
+from spellbook.http.guard import LOOPBACK, MOST_BYTES, AccessRules, Guard, hosts
 from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
 

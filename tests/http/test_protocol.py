@@ -13,8 +13,7 @@ import httpx
 import pytest
 import uvicorn
 
-from spellbook.http.protocol import TimedConnection
-from spellbook.http.run import Address, bound
+from spellbook.http.run import Address, TimedConnection, bound
 from tests.helpers import PATIENCE
 
 CHUNK = b"a" * 100_000

@@ -12,8 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from spellbook.cli import main
-from spellbook.http.callers import RIGHTS, SCOPES, Caller
-from spellbook.http.tokens import COOKIE_SECONDS, FILE, Tokens
+from spellbook.http.tokens import COOKIE_SECONDS, FILE, RIGHTS, SCOPES, Caller, Tokens
 from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError, StorageError
 from tests.helpers import finished, python
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from spellbook.http.callers import SCOPES, Caller
 from spellbook.http.served import Served
+from spellbook.http.tokens import SCOPES, Caller
 from spellbook.index import sync
 from spellbook.index.parse_pool import Readers
 from spellbook.library import book as books

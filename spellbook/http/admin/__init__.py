@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spellbook.http.admin import figures, memory, upkeep
+from spellbook.http.admin import figures, upkeep
 
-ENDPOINTS = (*memory.ENDPOINTS, *figures.ENDPOINTS, *upkeep.ENDPOINTS)
+ENDPOINTS = (*figures.ENDPOINTS, *upkeep.ENDPOINTS)
 ROUTES = [endpoint.route for endpoint in ENDPOINTS]

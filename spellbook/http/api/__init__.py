@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from spellbook.http import admin
-from spellbook.http.api import changes, finding, health, notes, openapi
+from spellbook.http.api import changes, finding, notes, openapi
 
 ENDPOINTS = (*finding.ENDPOINTS, *notes.ENDPOINTS, *changes.ENDPOINTS)
 
@@ -13,4 +13,4 @@ ENDPOINTS = (*finding.ENDPOINTS, *notes.ENDPOINTS, *changes.ENDPOINTS)
 def routes() -> list[Route]:
     """Return the routes."""
     described = openapi.route((*ENDPOINTS, *admin.ENDPOINTS))
-    return [*health.ROUTES, described, *(endpoint.route for endpoint in ENDPOINTS)]
+    return [*finding.ROUTES, described, *(endpoint.route for endpoint in ENDPOINTS)]

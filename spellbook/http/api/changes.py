@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from spellbook.http.api import notes
-from spellbook.http.callers import Caller
 from spellbook.http.endpoints import Call, Endpoint, Reply
 from spellbook.http.jobs import Job, Work
+from spellbook.http.tokens import Caller
 from spellbook.mcp.toolsets import desk
 from spellbook.mcp.toolsets.articles import listed
 from spellbook.system.errors import MemoryNotFound

@@ -1,4 +1,4 @@
-"""Routes that find: search, why, recent, the table of contents, a topic, and the state of the server."""
+"""Routes that find: search, why, recent, the table of contents, a topic; and the state of the server, and /health."""
 
 from __future__ import annotations
 
@@ -7,13 +7,26 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
 from spellbook import __version__
 from spellbook.http.endpoints import Call, Endpoint
+from spellbook.http.guard import API
+from spellbook.http.served import Served, served_of
 from spellbook.library import history as kept
 from spellbook.library.reader import Reader
 from spellbook.mcp import render
+from spellbook.mcp.base import limiter
 from spellbook.search.question import Answer
 from spellbook.verbs import table
+
+_checking: RunVar[CapacityLimiter] = RunVar("spellbook.checking")
+_CHECKING = 2
+"""Threads that strangers can make wait for a disk that hangs."""
 
 
 def search(call: Call, **question: Any) -> dict[str, Any]:
@@ -90,6 +103,28 @@ def status(call: Call) -> dict[str, Any]:
     }
 
 
+async def health(request: Request) -> JSONResponse:
+    """Answer 200, or 503 if the notes' folder is away, or elsewhere. It tells nothing of the notes."""
+    here = served_of(request)
+    lacks = await to_thread.run_sync(_lacks, here, limiter=limiter(_checking, _CHECKING))
+    shown = {"status": "degraded" if lacks else "ok", "version": __version__, "api": API}
+    return JSONResponse({**shown, "reason": lacks} if lacks else shown, 503 if lacks else 200)
+
+
+def _lacks(here: Served) -> str:
+    """Return the reason why nothing can be answered, "" for none."""
+    if not here.book.config.vault.is_dir():
+        return "The vault is not there."
+    if here.book.config.is_elsewhere:
+        return "The vault's path leads to another folder than its index came from. Start the server again."
+    return ""
+
+
+async def about(request: Request) -> JSONResponse:
+    """Tell a program that asks for / the addresses of this server; a browser gets a page."""
+    return JSONResponse({"name": "Spellbook", "mcp": "/mcp", "api": "/api/openapi.json", "health": "/health"})
+
+
 ENDPOINTS = (
     Endpoint("GET", "/api/status", status, table.STATUS),
     Endpoint("GET", "/api/index", contents, table.WHOLE_CONTENTS),
@@ -100,3 +135,4 @@ ENDPOINTS = (
     Endpoint("GET", "/api/history", history, table.HISTORY),
     Endpoint("GET", "/api/recent", recent, table.RECENT.without("format")),
 )
+ROUTES = [Route("/health", health)]

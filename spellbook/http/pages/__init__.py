@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
-from spellbook.http.pages import activity, contents, home, login, notes, reading, searching, upkeep, writing
+from spellbook.http.pages import activity, contents, home, notes, reading, upkeep
 
-MODULES = (login, home, searching, writing, notes, contents, reading, activity, upkeep)
+MODULES = (home, notes, contents, reading, activity, upkeep)
 
 
 FILES = Mount("/static", StaticFiles(packages=[("spellbook.http.pages", "static")]))

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from starlette.responses import Response
 
-from spellbook.http.admin import memory
+from spellbook.http.admin import upkeep
 from spellbook.http.api import changes
 from spellbook.http.pages import view
 from spellbook.http.pages.view import View
@@ -51,7 +51,7 @@ def activity(shown: View) -> Response:
         for entry in entries[offset:]
         if entry["at"].startswith(day) and (not session or entry.get("session") == session)
     ]
-    files = memory.trashed(str(shown.book.config.vault)) if shown.may("write") else ()
+    files = upkeep.trashed(str(shown.book.config.vault)) if shown.may("write") else ()
     trash = [path for _, _, path in sorted(files, key=lambda file: (file[0], file[2]), reverse=True)]
     listed = trash[:_MOST_TRASH]
     return shown.page(

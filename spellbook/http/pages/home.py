@@ -14,8 +14,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from spellbook.capture.ledger import Ledger
-from spellbook.http.admin import figures, memory
-from spellbook.http.api import changes, health
+from spellbook.http.admin import figures, upkeep
+from spellbook.http.api import changes, finding
 from spellbook.http.pages import view
 from spellbook.http.pages.view import View
 from spellbook.index.catalog.usage import local
@@ -32,7 +32,7 @@ _SEEN = "seen"
 
 def home(shown: View) -> Response:
     """A box that asks and keeps, notes of agents, reviews that are due, open decisions, and the newest notes."""
-    due = shown.ask(memory.reviews, due=True)["reviews"] if shown.may("admin") else []
+    due = shown.ask(upkeep.reviews, due=True)["reviews"] if shown.may("admin") else []
     state, recent = shown.book.state(), shown.book.recent(_MOST_SEARCHED).notes
     seen = Ledger(str(shown.book.config.vault)).all(_SEEN)
     agents = [chunk for chunk in recent if presentation.author(chunk)[0] == "agent" and chunk.note not in seen]
@@ -112,7 +112,7 @@ async def root(request: Request) -> Any:
     """Give a browser the page, and a program what is here."""
     if view.wants_page(request):
         return await _PAGE.endpoint(request)
-    return await health.about(request)
+    return await finding.about(request)
 
 
 ROUTES = [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import datetime as dt
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -12,12 +14,13 @@ from starlette.responses import Response
 
 from spellbook.editing import moves
 from spellbook.http import faults
-from spellbook.http.admin import memory
+from spellbook.http.admin import upkeep
 from spellbook.http.api import changes, finding, notes
-from spellbook.http.pages import properties, rendering, view
+from spellbook.http.pages import rendering, view
 from spellbook.http.pages.activity import VERBS
 from spellbook.http.pages.view import View
 from spellbook.notes import frontmatter, markdown
+from spellbook.notes.frontmatter import RELATIONS
 from spellbook.notes.note import parse
 from spellbook.search import presentation
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError
@@ -35,6 +38,32 @@ _MOST_VERSIONS = 50
 _MOST_FOLDERS = 500
 _RECENT = 8
 """Folders of the newest notes that one tap moves a note to. By hand."""
+
+_KEPT = ("id", "agent", "created", "updated", "modified")
+"""Keys that nobody edits on the page: what writes a note sets them."""
+
+NAMES = (
+    *("aliases", "author", "category", "created", "date", "importance", "keywords", "kind", "language", "published"),
+    *("review", "source", "tags", "topic", "type", "updated"),
+)
+"""Keys that the page calls by a name of its own."""
+
+_ELSEWHERE = {"id", "agent", "title", "pinned", "tags", "tag", *RELATIONS}
+"""Keys that the page says in another place."""
+
+_MOST_VALUES = 40
+_MOST_LETTERS = 500
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].{4,})?")
+_ADDRESS = re.compile(r"https?://[^\s\"'<>]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A key of the frontmatter, its values, and its `kind`: "date", "tags" (links to notes), "list", "link", "text"."""
+
+    key: str
+    kind: str
+    values: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +127,49 @@ def note(shown: View) -> Response:
         rendered=lambda each: rendering.rendered(each.text, reach, show, title, form.format(each.anchor)),
         folders=view.folders_above(reply["path"]),
         adjacent=shown.book.adjacent(shown.id),
-        names=properties.NAMES,
-        properties=properties.read(reply["meta"], stored.tags, shown.say),
-        edited=properties.edited(reply["meta"]),
+        names=NAMES,
+        properties=listed_properties(reply["meta"], stored.tags, shown.say),
+        edited=[(key, frontmatter.dump(value)) for key, value in reply["meta"].items() if key not in _KEPT],
         few=_FEW,
         review_days=_REVIEW_DAYS,
         file=str(shown.book.config.vault / reply["path"]),
         related=[each for each in reply["related"] if each["id"] not in known],
         titles={each["id"]: each["title"] for each in linked if each["id"]},
     )
+
+
+def listed_properties(meta: Mapping[str, Any], tags: Sequence[str], phrase: Callable[..., str]) -> list[Property]:
+    """Return the properties of a note to be read; `tags` are all of its tags, also those in its text."""
+    listed = [Property("tags", "tags", tuple(tags[:_MOST_VALUES]))] if tags else []
+    for key, value in meta.items():
+        if key in _ELSEWHERE or value in (None, "", [], {}):
+            continue
+        if isinstance(value, list) and not any(isinstance(each, list | dict) for each in value):
+            listed.append(Property(key, "list", tuple(_text(each, phrase) for each in value[:_MOST_VALUES])))
+        elif isinstance(value, str) and (day := _day(value)):
+            listed.append(Property(key, "date", (view.date(day, phrase),)))
+        else:
+            kind = "link" if isinstance(value, str) and _ADDRESS.fullmatch(value) else "text"
+            listed.append(Property(key, kind, (_text(value, phrase),)))
+    return listed
+
+
+def _day(text: str) -> dt.date | None:
+    """Return the day of a date or a time in ISO 8601, in local time; None for another text."""
+    if not _DATE.fullmatch(text):
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(text)
+        return (moment.astimezone() if moment.tzinfo else moment).date()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _text(value: object, phrase: Callable[..., str]) -> str:
+    if isinstance(value, bool):
+        return phrase("yes") if value else phrase("no")
+    text = value if isinstance(value, str) else frontmatter.dump(value)
+    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}…"
 
 
 def image(shown: View) -> Response:
@@ -259,9 +322,9 @@ def review(shown: View) -> Response:
     days, at = shown.form.get("days", ""), shown.form.get("at", "")
     id = shown.form.get("id", "")
     if at or not days.isdecimal():
-        done = shown.ask(memory.review, memory_id=id, at=at or None)
+        done = shown.ask(upkeep.review, memory_id=id, at=at or None)
     else:
-        done = shown.ask(memory.review, memory_id=id, days=int(days))
+        done = shown.ask(upkeep.review, memory_id=id, days=int(days))
     return shown.back("revise", done["path"])
 
 

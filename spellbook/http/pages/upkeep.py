@@ -1,23 +1,26 @@
-"""The page of health: five things to look after, each with its repair; and the settings of a person."""
+"""The page of health, five things to look after, each with its repair; a person's settings; and logging in and out."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
+from functools import partial
+from urllib.parse import parse_qsl
 
 import segno
 from markupsafe import Markup
-from starlette.responses import Response
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
 
 from spellbook.capture.ledger import Ledger
 from spellbook.http.admin import figures, upkeep
 from spellbook.http.api import changes, finding
-from spellbook.http.callers import RIGHTS
 from spellbook.http.guard import COOKIE
 from spellbook.http.pages import view
-from spellbook.http.pages.login import keep
 from spellbook.http.pages.view import View
-from spellbook.http.tokens import PHONE
+from spellbook.http.served import in_thread, language, served_of
+from spellbook.http.tokens import COOKIE_SECONDS, PHONE, RIGHTS
 
 
 def health(shown: View, reply: object = None) -> Response:
@@ -77,7 +80,7 @@ def appearance(shown: View) -> Response:
     answer = shown.back(to="/settings")
     for what in {"lang", "theme"} & shown.form.keys():
         chosen = shown.form[what] if shown.form[what] in {"en", "ko", "light", "dark"} else ""
-        keep(shown.request, answer, f"spellbook-{what}", chosen, 365 * 24 * 3600)
+        _keep(shown.request, answer, f"spellbook-{what}", chosen, 365 * 24 * 3600)
     return answer
 
 
@@ -86,7 +89,7 @@ def add_token(shown: View) -> Response:
     tokens = shown.served.tokens
     made = tokens.add(shown.form.get("name", "").strip(), shown.form.get("may"))  # type: ignore[arg-type]  # it checks
     answer = settings(shown, made)
-    return answer if shown.caller.name else keep(shown.request, answer, COOKIE, tokens.cookie(made) or "")
+    return answer if shown.caller.name else _keep(shown.request, answer, COOKIE, tokens.cookie(made) or "")
 
 
 def revoke(shown: View) -> Response:
@@ -103,7 +106,52 @@ def capture(shown: View) -> Response:
     return shown.back()
 
 
+def _login(request: Request, to: str, status: int = 200, message: str = "") -> HTMLResponse:
+    own = {
+        "_": partial(view.say, language(request)),
+        "language": language(request),
+        "theme": request.cookies.get("spellbook-theme"),
+    }
+    return HTMLResponse(view.environment().get_template("login.html").render(own, to=to, message=message), status)
+
+
+async def login(request: Request) -> Response:
+    return _login(request, view.local(request.query_params.get("to", "/")))
+
+
+async def enter(request: Request) -> Response:
+    try:
+        fields = dict(parse_qsl((await request.body()).decode(), max_num_fields=10))
+    except ValueError:
+        fields = {}
+    cookie = await in_thread(served_of(request).tokens.cookie, fields.get("token", "").strip())
+    to = view.local(fields.get("to", "/"))
+    if cookie is None:
+        request.app.state.guard.failures.add(request.client.host if request.client else "")
+        return _login(request, to, 401, "The token is wrong.")
+    return _keep(request, RedirectResponse(to, 303), COOKIE, cookie)
+
+
+def _keep(request: Request, answer: Response, name: str, value: str, seconds: int = COOKIE_SECONDS) -> Response:
+    """Return an answer that gives the browser a cookie, which no script and no other site can use."""
+    is_https = request.url.scheme == "https"
+    answer.set_cookie(name, value, seconds, secure=is_https, httponly=True, samesite="strict")
+    return answer
+
+
+def leave(shown: View) -> Response:
+    """End the cookie, and take it away. The token itself is still let in."""
+    shown.served.tokens.log_out(shown.request.cookies.get(COOKIE, ""))
+    answer = RedirectResponse("/login", 303)
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    answer.headers["clear-site-data"] = '"cache"'
+    return answer
+
+
 ROUTES = [
+    Route("/login", login),
+    Route("/login", enter, methods=["POST"]),
+    view.action("/logout", leave, "read"),
     view.page("/upkeep", health),
     view.page("/links", links),
     view.page("/settings", settings),

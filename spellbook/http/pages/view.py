@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, wraps
@@ -23,12 +24,12 @@ from spellbook.capture.ledger import Ledger
 from spellbook.editing import moves
 from spellbook.http import admin, api, faults, served
 from spellbook.http.api.notes import entry_of
-from spellbook.http.callers import May
 from spellbook.http.endpoints import Call, Endpoint, Reply, check_id, checked
 from spellbook.http.guard import COOKIE
 from spellbook.http.jobs import Job
-from spellbook.http.pages import properties, rendering
-from spellbook.http.tokens import Tokens
+from spellbook.http.pages import rendering
+from spellbook.http.tokens import May, Tokens
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.search import newest, presentation
 from spellbook.settings import translate
@@ -37,6 +38,9 @@ from spellbook.text.quoting import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+DATE = "DAY MONTH YEAR"
+"""A date as it is said; the Korean has NUMBER for the month."""
 
 ENDED = dt.timedelta(seconds=10)
 """How long a job that has ended stands on pages that are opened."""
@@ -116,7 +120,7 @@ class View(Call):
         """Return a page, or a part of one, by its template."""
         own = {"view": self, "job": self.job, "csrf": self.csrf, "theme": self.request.cookies.get("spellbook-theme")}
         words = {"_": self.say, "translated": self.translated, "count": self.count}
-        words["ago"] = lambda chunk: properties.ago(chunk, self.say, self.count)
+        words["ago"] = lambda chunk: ago(chunk, self.say, self.count)
         text = environment().get_template(template).render({**own, **words, **values})
         return HTMLResponse(text, code, {"vary": "Accept-Language, Cookie"})
 
@@ -272,3 +276,22 @@ def anchor(suffix: str) -> str:
 def day(text: object) -> str:
     """Return the date of a time in ISO 8601."""
     return str(text or "")[:10]
+
+
+def date(day: dt.date, phrase: Callable[..., str]) -> str:
+    """Return a day as a person writes it."""
+    values = {"DAY": day.day, "MONTH": f"{day:%B}", "YEAR": day.year, "NUMBER": day.month}
+    return re.sub("[A-Z]{3,}", lambda word: str(values[word[0]]), phrase(DATE))
+
+
+def ago(chunk: StoredChunk, phrase: Callable[..., str], count: Callable[[int, str], str]) -> str:
+    """Return a note's time as people say it: "3 minutes ago", "yesterday", or the day."""
+    minutes = int(time.time() - chunk.when) // 60
+    if len(newest.date_of(chunk)) > len("2026-01-01") and 0 <= minutes < 1440:
+        number = count(minutes, "minute") if minutes < 60 else count(minutes // 60, "hour")
+        return phrase("{0} ago", number) if minutes else phrase("just now")
+    day = dt.date.fromisoformat(chunk.day)
+    days = (dt.date.today() - day).days
+    if days in (0, 1):
+        return phrase("Yesterday" if days else "Today").lower()
+    return phrase("{0} ago", count(days, "day")) if 1 < days < 7 else date(day, phrase)

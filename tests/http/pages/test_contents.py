@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from spellbook.http.pages import properties, rendering, view
+from spellbook.http.pages import rendering, view
 from spellbook.library.book import Spellbook
 from spellbook.memories.memories import CATEGORY
 from tests.helpers import Write
@@ -135,7 +135,7 @@ def test_a_list_says_something_of_each_note(browser, write_note, book):
     assert {"방금", "오늘", "어제", "6일 전", "2026년 5월 2일"} <= set(
         re.findall("<time[^>]*>([^<]*)</time>", in_korean)
     )
-    dates = {properties.date(today - dt.timedelta(days=days), partial(view.say, "en")) for days in (7, -1)}
+    dates = {view.date(today - dt.timedelta(days=days), partial(view.say, "en")) for days in (7, -1)}
     assert dates <= set(re.findall("<time[^>]*>([^<]*)</time>", in_english))
 
 

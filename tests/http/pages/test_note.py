@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from spellbook.http.pages import properties
+from spellbook.http.pages import notes as pages
 from spellbook.library.book import Spellbook
 from spellbook.vault import pictures
 from tests.helpers import note_writer
@@ -232,5 +232,5 @@ def test_properties_are_read_and_edited_apart(browser, vault, book):
     assert "<dt>만든 날</dt>" in korean
     assert "<dd>아니요</dd>" in korean
     meta = {"a": "0001-01-01T00:00:00+14:00", "b": "2026-13-01", "c": "9999-12-31 23:59:59-12:00", "d": "2026-05-02x"}
-    read = {each.key: each.kind for each in properties.read(meta, (), lambda text, *_: text)}
+    read = {each.key: each.kind for each in pages.listed_properties(meta, (), lambda text, *_: text)}
     assert (read["b"], {*read.values()} <= {"text", "date"}) == ("text", True)

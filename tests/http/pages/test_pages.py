@@ -15,8 +15,8 @@ from urllib.parse import unquote
 from jinja2 import nodes
 
 from spellbook.http import pages
-from spellbook.http.callers import RIGHTS, SCOPES
-from spellbook.http.pages import activity, properties, rendering, searching, view
+from spellbook.http.pages import activity, contents, notes, rendering, view
+from spellbook.http.tokens import RIGHTS, SCOPES
 from spellbook.notes import decisions as forms
 from spellbook.settings import translate
 from tests.helpers import note_writer
@@ -223,9 +223,9 @@ def _said() -> Iterator[str]:
             if isinstance(call.node, nodes.Name) and call.node.name in {"_", "count"}:
                 for found in _constants(call.args[-1 if call.node.name == "count" else 0]):
                     yield f"{{0}} {found}s" if call.node.name == "count" else found
-    yield from (*searching.MODES.values(), *searching.DAYS.values(), *forms.RESULTS, "pending", *RIGHTS, *SCOPES)
-    yield from (*properties.NAMES, properties.DATE, "yes", "no")
-    for source in map(inspect.getsource, (rendering.pictures, properties.ago)):
+    yield from (*contents.MODES.values(), *contents.DAYS.values(), *forms.RESULTS, "pending", *RIGHTS, *SCOPES)
+    yield from (*notes.NAMES, view.DATE, "yes", "no")
+    for source in map(inspect.getsource, (rendering.pictures, view.ago)):
         yield from re.findall(r'phrase\("([^"]+)"', source)
         yield from (f"{{0}} {noun}s" for noun in re.findall(r'count\([^"]+"(\w+)"\)', source))
     yield from ("added", "changed", "removed", "undone", "unfinished")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.http.pages import searching
+from spellbook.http.pages import contents
 from spellbook.library.book import Spellbook
 from spellbook.search import presentation
 from spellbook.search.scores import FOREIGN
@@ -128,7 +128,7 @@ def test_another_language_is_told_only_of_another_script(book, write_note):
     korean = replace(hit, chunk=hit.chunk._replace(packed="항구는 북쪽에서 오는 배에 열려 있다."))
     for shown, is_told in (
         (hit, True),
-        (searching.explained(hit, asked), False),
-        (searching.explained(korean, asked), True),
+        (contents.explained(hit, asked), False),
+        (contents.explained(korean, asked), True),
     ):
         assert any(FOREIGN in reason for reason in presentation.reasons(shown)) is is_told
