@@ -32,7 +32,7 @@ from spellbook.archive.formats.conversations import cleaned, moment, on_one_line
 from spellbook.capture.ledger import FORGOTTEN, Ledger
 from spellbook.editing.edits import with_meta
 from spellbook.editing.revise import erase_notes
-from spellbook.index import scopes
+from spellbook.index import privacy
 from spellbook.index.filters import conditions, path_glob
 from spellbook.index.lookup import named
 from spellbook.index.opened import Index
@@ -197,7 +197,7 @@ def _write(index: Index, known: tuple[str, str, str, int], new: list[Exchange]) 
     """Write exchanges of a session, of which the client, the id, the note and the last part of that are `known`."""
     client, session, stem, part = known
     begun, number = new[0].at.astimezone(), sha256(session.encode()).hexdigest()[:8]
-    scope = credentials.masked(scopes.project(os.environ, new[0].cwd, index.config.projects), likely=True)
+    scope = credentials.masked(privacy.project(os.environ, new[0].cwd, index.config.projects), likely=True)
     stem = stem or f"{begun:%Y-%m-%d}-{safe_name(scope or client, 40)}-{number}"
     meta = {
         **{"id": f"session-{number}", "session": session, "title": on_one_line(new[0].prompt)[:_MOST_TITLE]},

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from spellbook.editing import memory
-from spellbook.index.catalog.sessions import Session
+from spellbook.index.catalog.usage import Session
 from spellbook.index.filters import conditions, fold
 from spellbook.index.opened import Index
 from spellbook.notes.note import Note, parse

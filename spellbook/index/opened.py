@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
-from spellbook.index import privacy, scopes
+from spellbook.index import privacy
 from spellbook.index.catalog.catalog import FILE, Catalog
 from spellbook.index.catalog.tables import FORM
 from spellbook.index.filters import Condition
@@ -91,8 +91,8 @@ class Index:
         with contextlib.suppress(OSError):  # the catalog says what is wrong with its folder
             disk.restrict(config.state, config.vault)
         catalog = Catalog.open(config.state)
-        is_auto = config.scope == scopes.AUTO
-        scope, *others = (scopes.project_names(config.projects) or [""]) if is_auto else [config.scope]
+        is_auto = config.scope == privacy.AUTO
+        scope, *others = (privacy.project_names(config.projects) or [""]) if is_auto else [config.scope]
         whole = models if sees and isinstance(models, Index) else None
         if whole is not None:
             listed = partial(whole.catalog.notes.with_only, privacy.KEY, privacy.SHOWN[sees])
@@ -110,7 +110,7 @@ class Index:
     @property
     def visible(self) -> tuple[Condition, ...]:
         """Conditions that limit searches and lists to the scope."""
-        return scopes.visible(self.scope, *self.other_scopes)
+        return privacy.visible(self.scope, *self.other_scopes)
 
     def fits(self, width: int) -> None:
         """Raise EmbeddingError if vectors of `width` numbers cannot be compared with those of this index."""

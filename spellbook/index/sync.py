@@ -32,11 +32,10 @@ from spellbook.vault import obsidian
 from spellbook.vault.folder import digest
 
 if TYPE_CHECKING:
-    from spellbook.index import extract, parse_pool
-    from spellbook.index.extract import Rules
-    from spellbook.index.parse_pool import Piece
+    from spellbook.index import extract
+    from spellbook.index.extract import Piece, Rules
 else:  # A scan that finds nothing to read needs no parser.
-    extract, parse_pool = lazy("spellbook.index", "extract", "parse_pool")
+    (extract,) = lazy("spellbook.index", "extract")
 
 SETTLED_NS = 2_000_000_000
 """A file this young when it was read may change again without its stamp showing it (the coarsest clock is FAT's)."""
@@ -284,9 +283,9 @@ def _read(
 def _reader(index: Index, count: int) -> Iterator[Callable[[Sequence[Piece]], Iterator[list[FileEntry]]]]:
     """Yield a function that reads `count` pieces: in this process, or if they are many, by others."""
     if count < MANY:
-        yield lambda pieces: (parse_pool.entries(index.vault, rules(index), piece) for piece in pieces)
+        yield lambda pieces: (extract.entries(index.vault, rules(index), piece) for piece in pieces)
         return
-    with parse_pool.Readers(index.vault, rules(index)) as others:
+    with extract.Readers(index.vault, rules(index)) as others:
         yield others.read
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack
 
 from spellbook.index import sync
-from spellbook.index.catalog.sessions import Session
+from spellbook.index.catalog.usage import Session
 from spellbook.index.embed import Progress
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.opened import Index

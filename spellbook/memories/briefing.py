@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from typing import Any
 
-from spellbook.index import lookup, privacy, scopes
+from spellbook.index import lookup, privacy
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import NO_GUIDES, Filter, conditions, fold, instant, validity
 from spellbook.index.opened import Index
@@ -230,7 +230,7 @@ def checkpoint(index: Index) -> NewestCheckpoint | None:
 
 def last_session(index: Index, running: object) -> LastSession | None:
     """Return this project's last session but the one `running`, by its files: it may not be indexed yet."""
-    names = [index.scope] if index.scope else scopes.project_names(index.config.projects)
+    names = [index.scope] if index.scope else privacy.project_names(index.config.projects)
     projects, ended = set(map(fold, names)), list[tuple[float, str, str]]()
     files = sorted(index.vault.files("sessions"), reverse=True)
     for path in islice(filter(index.vault.is_note, files), _MOST_READ):

@@ -29,7 +29,7 @@ from typing import Any
 from spellbook.archive.formats import claude_memory
 from spellbook.archive.formats.claude_memory import INDEX, MOST_BYTES
 from spellbook.capture.ledger import CLAUDE_MEMORY, Ledger
-from spellbook.index import scopes
+from spellbook.index import privacy
 from spellbook.index.catalog.usage import local
 from spellbook.index.embed import Progress
 from spellbook.index.filters import Filter, conditions
@@ -366,7 +366,7 @@ def folder(environment: Mapping[str, str] = os.environ, project: str = "") -> Pa
     projects = Path(home, "projects")
     name = environment.get("CLAUDE_CODE_PROJECT_DIR_NAME", "") if own else ""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
-        main = unicodedata.normalize("NFC", scopes.repository(paths.project(environment, project))[0])
+        main = unicodedata.normalize("NFC", privacy.repository(paths.project(environment, project))[0])
         name = re.sub("[^A-Za-z0-9]", lambda sign: "-" * (1 + (sign[0] > "\uffff")), main)  # as JavaScript counts
     names = [name]
     if len(name) > _MOST_SLUG:

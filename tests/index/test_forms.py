@@ -23,11 +23,11 @@ from spellbook.index import embed, sync
 from spellbook.index.catalog import catalog as catalogs
 from spellbook.index.catalog import tables
 from spellbook.index.catalog.catalog import FILE, FUNCTIONS, Catalog
+from spellbook.index.catalog.schema import FUNCTIONS as OF_TEXTS
+from spellbook.index.catalog.schema import packed, unpacked
 from spellbook.index.catalog.tables import FORM
-from spellbook.index.catalog.text_bytes import FUNCTIONS as OF_TEXTS
-from spellbook.index.catalog.text_bytes import packed, unpacked
 from spellbook.index.catalog.usage import FailureKind, Failures
-from spellbook.index.catalog.vector_bytes import compact, restored, width_of
+from spellbook.index.catalog.vectors import compact, restored, width_of
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import parse
 from spellbook.search.question import Question

@@ -12,8 +12,7 @@ from spellbook.index import embed, sync
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import conditions
 from spellbook.index.vectors import chroma, follow, nearest
-from spellbook.index.vectors.matrix import Matrix
-from spellbook.index.vectors.nearest import Nearest
+from spellbook.index.vectors.nearest import Matrix, Nearest
 from tests.blocks import as_rows, units
 from tests.helpers import note_writer, opened, rows
 

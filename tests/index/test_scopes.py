@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.index.scopes import project, project_names, scopes_of
+from spellbook.index.privacy import project, project_names, scopes_of
 from spellbook.library import book as books
 from spellbook.notes.note import parse
 from spellbook.system.errors import InvalidInput, MemoryNotFound

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spellbook.index import sync
-from spellbook.index.catalog import schema, text_bytes
+from spellbook.index.catalog import schema
 from spellbook.library import book as books
 from spellbook.search import explain, packing, ranking
 from spellbook.search.question import VERBS, Question, question
@@ -110,7 +110,7 @@ def test_filters_cut_before_the_legs_and_limits_after(index, monkeypatch, mode):
     assert len(searcher.rank(asked).candidates) > asked.limit
     read = []
     schema.inflated.cache_clear()
-    monkeypatch.setattr(schema, "unpacked", lambda packed: read.append(packed) or text_bytes.unpacked(packed))
+    monkeypatch.setattr(schema, "unpacked", lambda packed: read.append(packed) or schema.unpacked(packed))
     assert 0 < len(searcher.ask(asked).hits) == asked.limit >= len(read) > 0
 
 

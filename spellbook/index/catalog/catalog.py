@@ -12,25 +12,21 @@ import json
 import shutil
 import sqlite3
 from array import array
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from spellbook.index.catalog import text_bytes, words
+from spellbook.index.catalog import schema, words
 from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
-from spellbook.index.catalog.embed_queue import Waiting
-from spellbook.index.catalog.labels import Labels
+from spellbook.index.catalog.embed_queue import Second, Waiting
 from spellbook.index.catalog.links import Links
-from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.notes import Notes
-from spellbook.index.catalog.schema import Counts, ListedNote, StoredChunk, Topic, list_of, mapping_of, topic_of
-from spellbook.index.catalog.second import Second
-from spellbook.index.catalog.sessions import Sessions
+from spellbook.index.catalog.schema import Counts, ListedNote, Meta, StoredChunk, Topic, list_of, mapping_of, topic_of
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
-from spellbook.index.catalog.usage import Usage
+from spellbook.index.catalog.usage import Sessions, Usage
 from spellbook.index.catalog.vectors import Vectors
 from spellbook.index.filters import NO_GUIDES, Condition, bound, instant, moment, path_glob, spelled
 from spellbook.models.base import label_key
@@ -46,13 +42,16 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "bound": (2, bound),
     "moment": (3, moment),
     "label_key": (3, label_key),
-    **text_bytes.FUNCTIONS,
+    **schema.FUNCTIONS,
     **words.FUNCTIONS,
 }
 """Functions that the catalog adds to SQL, each with the number of its arguments."""
 
 MUCH = 8_000_000
 """Bytes of free space from which on it is worth writing the file anew."""
+
+FIRST = 100
+"""Chunks of a note that stand for the whole: its first ones, so that a very long note is read as quickly as others."""
 
 
 class Catalog:
@@ -383,3 +382,61 @@ class Catalog:
 
 
 _BM25 = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
+
+
+class Labels:
+    """The table `labels` in a catalog's database; `Notes` writes it together with a note's chunks."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def keys(self) -> list[str]:
+        """Return the vector keys of all labels, each once."""
+        return [key for (key,) in self._database.rows("SELECT DISTINCT key FROM labels")]
+
+    def all(self) -> list[tuple[str, str]]:
+        """Return kind and text of all labels, each pair once."""
+        return self._database.rows("SELECT DISTINCT kind, text FROM labels")
+
+    def at(self, path: str) -> list[str]:
+        """Return the vector keys of the labels of the note at `path`."""
+        rows = self._database.rows("SELECT key FROM labels JOIN notes USING (note) WHERE path = ?", (path,))
+        return [key for (key,) in rows]
+
+    def of(self, paths: Iterable[str]) -> list[tuple[str, str, str]]:
+        """Return path, kind and vector key of the labels of the notes at `paths`."""
+        return self._database.rows(
+            """
+            SELECT path, labels.kind, key FROM notes CROSS JOIN labels USING (note)
+            WHERE path IN (SELECT value FROM json_each(?))
+            """,
+            (json.dumps(list(paths)),),
+        )
+
+    def notes(self, keys: Sequence[str], conditions: Sequence[Condition] = ()) -> list[tuple[str, str]]:
+        """Return vector key and path of the notes that have a label with one of `keys` and meet `conditions`."""
+        where, values = in_sql(self._database, conditions)
+        return self._database.rows(
+            f"""
+            SELECT labels.key, path FROM labels CROSS JOIN notes USING (note)
+            WHERE labels.key IN (SELECT value FROM json_each(:keys)) AND {where} ORDER BY path
+            """,
+            {"keys": json.dumps(list(keys)), **values},
+        )
+
+    def chunks(
+        self, paths: Sequence[str], most: int = FIRST, limits: Sequence[Condition] = ()
+    ) -> list[tuple[str, int, str]]:
+        """Return path, number and vector key ("" if it says nothing) of the first chunks of each note, in order."""
+        where, values = in_sql(self._database, limits, chunks=True)
+        return self._database.rows(
+            f"""
+            SELECT path, chunk, coalesce(key, '') FROM notes CROSS JOIN chunks USING (note)
+            WHERE path IN (SELECT value FROM json_each(:paths)) AND ordinal < :most AND {where} ORDER BY note, ordinal
+            """,
+            {"paths": json.dumps(list(paths)), "most": most, **values},
+        )
+
+    def count(self) -> int:
+        """Return how many labels there are."""
+        return int(self._database.rows("SELECT count(*) FROM labels")[0][0])

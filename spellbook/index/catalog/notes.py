@@ -13,8 +13,7 @@ from typing import Any
 
 from spellbook.index.catalog import words
 from spellbook.index.catalog.links import Links
-from spellbook.index.catalog.meta import Meta
-from spellbook.index.catalog.schema import ChunkRow, FileEntry, KnownFile
+from spellbook.index.catalog.schema import ChunkRow, FileEntry, KnownFile, Meta
 from spellbook.index.catalog.tables import ADDED
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS
 from spellbook.notes.note import Fault, Stamp

@@ -1,19 +1,27 @@
-"""The rows of the catalog's tables as plain values; `tables` has the tables."""
+"""The rows of the catalog's tables as plain values, and its texts, deflated; `tables` has the tables."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import sqlite3
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spellbook.index.catalog.text_bytes import unpacked
 from spellbook.index.catalog.words import Words
 from spellbook.index.filters import day_of, moment
 from spellbook.notes.note import Fault, Stamp
+from spellbook.system.lazy import lazy
+from spellbook.system.sqlite import Database
 from spellbook.text.unicode import digest_of
+
+if TYPE_CHECKING:
+    from spellbook.notes import chunks
+else:  # It compiles many patterns, and a search by words needs none.
+    (chunks,) = lazy("spellbook.notes", "chunks")
 
 _BLANK_LINES = "\r\n"
 
@@ -30,12 +38,19 @@ QUESTION = "question"
 NO_TEXT = ""
 """The key of a chunk that is empty, or a title alone. It has no vector; only properties of its note find it."""
 
+_LEVEL = 6
+_MEMORY = 5
+"""zlib's level of compression and of memory."""
+
+_WINDOW = -13
+"""Deflate without a header, within 8 kB: few chunks are longer, and a larger window takes three times as long."""
+
 
 class ChunkRow(NamedTuple):
     """
     A chunk to be stored: its columns in the catalog, and last its columns in the full-text index.
 
-    `text` is packed, see `text_bytes`; `above` are the lines above it where it is embedded, see `chunks.Chunk`; `same`
+    `text` is packed, see `packed`; `above` are the lines above it where it is embedded, see `chunks.Chunk`; `same`
     is the hash of its folded text.
     """
 
@@ -260,3 +275,58 @@ def list_of(text: str) -> tuple[str, ...]:
 def mapping_of(text: str) -> Mapping[str, Any]:
     """Return a column that holds an object in JSON."""
     return MappingProxyType(json.loads(text))
+
+
+class Meta:
+    """The table `meta` in a catalog's database."""
+
+    def __init__(self, database: Database) -> None:
+        self._rows = database.rows
+
+    def get(self, key: str) -> Any:
+        """Return a value, None if there is none."""
+        rows = self._rows("SELECT value FROM meta WHERE key = ?", (key,))
+        return rows[0][0] if rows else None
+
+    @staticmethod
+    def put(connection: sqlite3.Connection, key: str, value: object) -> None:
+        """Set a value."""
+        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    @staticmethod
+    def bump(connection: sqlite3.Connection, key: str, by: int = 1) -> int:
+        """Increase a number, by one by default, and return it."""
+        connection.execute("UPDATE meta SET value = value + ? WHERE key = ?", (by, key))
+        return int(connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()[0])
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the embedder that the chunks' vector keys are of, "" before the first."""
+        return str(self.get("fingerprint") or "")
+
+    def counts(self) -> Counts:
+        """Return the state of the index."""
+        names = ("generation", "notes", "chunks", "pending", "second_pending")
+        return Counts(**dict(self._rows(f"SELECT key, value FROM meta WHERE key IN {names}")))
+
+
+def packed(text: str) -> bytes:
+    """Return `text` deflated."""
+    deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY)
+    return deflate.compress(text.encode("utf-8", "surrogatepass")) + deflate.flush()
+
+
+def unpacked(data: bytes) -> str:
+    """Return the text that `packed` was given."""
+    return zlib.decompress(data, _WINDOW).decode("utf-8", "surrogatepass")
+
+
+def _embedded_text(above: str, lead: str, text: bytes, tail: str) -> str:
+    return chunks.embedded(above, lead, unpacked(text), tail)
+
+
+FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
+    "unpacked": (1, unpacked),
+    "embedded_text": (4, _embedded_text),
+}
+"""The same for SQL; `embedded_text(above, lead, text, tail)` is the embedded text of a chunk, from its columns."""

@@ -106,7 +106,7 @@ _NOTES = """
 """
 
 _CHUNKS = """
-    -- Texts are packed, see `text_bytes`. `above` are the lines that precede the text where it is embedded. A chunk
+    -- Texts are packed, see `schema.packed`. `above` are the lines that precede the text where it is embedded. A chunk
     -- that says nothing has no key, so no vector, and no words but its note's properties.
     CREATE TABLE chunks (
         chunk INTEGER PRIMARY KEY AUTOINCREMENT, note INTEGER NOT NULL, ordinal INTEGER, suffix TEXT, heading TEXT,
@@ -135,7 +135,7 @@ _CHUNKS = """
 """
 
 _VECTORS = """
-    -- Vectors are compact, see `vector_bytes`. `used` is when a text last had its vector, as a time in seconds.
+    -- Vectors are compact, see `vectors.compact`. `used` is when a text last had its vector, as a time in seconds.
     CREATE TABLE vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL, seq INTEGER, used INTEGER);
     CREATE INDEX vectors_seq ON vectors (seq);
     CREATE TABLE spared (key TEXT PRIMARY KEY, until INTEGER) WITHOUT ROWID;

@@ -10,8 +10,7 @@ from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.catalog.vectors import OF_LABELS
 from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
-from spellbook.index.vectors.matrix import Matrix
-from spellbook.index.vectors.nearest import Nearest, cosines
+from spellbook.index.vectors.nearest import Matrix, Nearest, cosines
 from spellbook.models.base import Vectors
 from spellbook.system.lazy import np
 
