@@ -38,10 +38,7 @@ from spellbook.text.unicode import composed
 from spellbook.vault.folder import digest
 
 Keep = Literal["", "a", "b", "both"]
-"""Which note's sentences stand where the two contradict, by the order in which they were named."""
-
-Take = Literal["", "first", "other", "both"]
-"""Which note's sentence stands where two contradict: one note's, or both; "" is not decided yet, and shows both."""
+"""Which note's sentences stand where two contradict: the first one's, the other's, or both; "" is not decided yet."""
 
 _Path = tuple[str, ...]
 """A section by its heading and those above it, without case; () is above the first heading."""
@@ -178,13 +175,13 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
         raise InvalidInput(f"{a!r:.200} and {b!r:.200} are one note, {named[0].chunk.path}.", "Name two notes.")
     first, other = sorted(named, key=lambda side: side.since)
     swapped = first is not named[0]
-    take: dict[Keep, Take] = {"a": "other" if swapped else "first", "b": "first" if swapped else "other"}
+    kept: dict[Keep, Keep] = {"a": "b", "b": "a"} if swapped else {}
     shift = _plan_shift(index, first.note, other.note)
     here, there = (_unlink(side.note, shift, first.chunk.path) for side in (first, other))
     here = _mend_links(here, first.chunk.path, shift)
     # Read as if it lay where the first does, so that its relative links lead where they led.
     there = _mend_links(parse(first.chunk.path, there.encode()), other.chunk.path, shift)
-    joined = join(here, there, take.get(keep, "both" if keep else ""))
+    joined = join(here, there, kept.get(keep, keep))
     links_to = index.catalog.links.to({links.key(other.chunk.path)})
     linking = Relinking(index.vault)
     for path in {link.source for link in links_to} - {first.chunk.path, other.chunk.path}:
@@ -256,7 +253,7 @@ def _unlink(note: Note, shift: Shift, home: str) -> Note:
 # -- texts
 
 
-def join(first: Note, other: Note, take: Take = "") -> Joined:
+def join(first: Note, other: Note, keep: Keep = "") -> Joined:
     """Return the first note's text with the other's additional sentences, each in its section. Raises Conflict."""
     here, there = _page(first), _page(other)
     known = {unit.wording for unit in here.units}
@@ -276,12 +273,12 @@ def join(first: Note, other: Note, take: Take = "") -> Joined:
         contrary, parts = _contrary(unit, {near.start: near for near in chain(*holders)})
         if contrary:
             changed.append(ChangedPair(contrary.bare, unit.bare, parts))
-            if take == "first":
+            if keep == "a":
                 wanted.discard(unit.wording)
                 continue
         known.add(unit.wording)
         added.append(unit.bare)
-        if contrary and take == "other" and (place := (contrary.start, contrary.end)) not in instead:
+        if contrary and keep == "b" and (place := (contrary.start, contrary.end)) not in instead:
             instead[place] = contrary.text.removesuffix(contrary.bare) + unit.bare
             wanted.discard(contrary.wording)
         else:
