@@ -159,9 +159,6 @@ def test_labels_are_united():
     assert "created" not in metadata(other, first)[0]
 
 
-# -- merge
-
-
 # -- scribe says what it repeats
 
 GREEK = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma"
