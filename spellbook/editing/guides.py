@@ -158,20 +158,12 @@ def begin(index: Index, language: str) -> tuple[Session, dict[str, Any], dict[st
     return session, *fit(chunking(notes), metadata_rules(notes))
 
 
-def live(index: Index, session_id: str | None) -> Session:
-    """Return a live session. Raises RestRequired, RestInvalid, RestExpired."""
-    return index.catalog.sessions.live(_require_id(session_id))
-
-
-def end(index: Index, session_id: str | None) -> Session:
-    """End a live session and return it. Raises as `live` does."""
-    return index.catalog.sessions.end(_require_id(session_id))
-
-
-def _require_id(session_id: str | None) -> str:
+def session(index: Index, session_id: str | None, *, ends: bool = False) -> Session:
+    """Return a live session, which `ends` now if that is set. Raises RestRequired, RestInvalid, RestExpired."""
     if not session_id or not session_id.strip():
         raise RestRequired("Writing needs a REST session.", "Call rest() first and pass its session_id.")
-    return session_id.strip()
+    sessions = index.catalog.sessions
+    return (sessions.end if ends else sessions.live)(session_id.strip())
 
 
 # -- a new vault

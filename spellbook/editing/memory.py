@@ -186,7 +186,22 @@ def check(
     if labels == "given":
         if not meta.get("keywords"):
             findings.errors.append("metadata.keywords is missing")
-        _warn(text, meta, findings)
+        tokens, count = estimate_tokens(text), len(meta.get("keywords") or ())
+        length = counted(tokens, "token")
+        if text and is_short(text) and fold(meta.get("category")) != "preference":
+            findings.warnings.append(
+                f"about {length}; {MIN_TOKENS} to {MAX_TOKENS} are best: does it stand alone, with names and reasons?"
+            )
+        if tokens > MAX_TOKENS:
+            findings.warnings.append(
+                f"about {length}; {MIN_TOKENS} to {MAX_TOKENS} are best: divide it where the question changes"
+            )
+        if count and not MIN_KEYWORDS <= count <= MAX_KEYWORDS:
+            findings.warnings.append(f"{counted(count, 'keyword')}; {MIN_KEYWORDS} to {MAX_KEYWORDS} are best")
+        if not meta.get("questions"):
+            findings.warnings.append("no questions: name what this chunk answers")
+        if len(re.findall(r"^ {0,3}##[ \t]", text, re.M)) > 1:
+            findings.warnings.append("more than one ## heading: each becomes a chunk of its own")
     findings.secrets += credentials.in_note(text, meta)
     findings.warnings += findings.secrets
     if not findings.errors:
@@ -281,26 +296,6 @@ def _plain(value: object, depth: int = 0) -> bool:
     if isinstance(value, int):
         return value.bit_length() <= 64
     return value is None or isinstance(value, float | dt.date)
-
-
-def _warn(text: str, meta: Mapping[str, Any], findings: Findings) -> None:
-    tokens = estimate_tokens(text)
-    size = counted(tokens, "token")
-    if text and is_short(text) and fold(meta.get("category")) != "preference":
-        findings.warnings.append(
-            f"about {size}; {MIN_TOKENS} to {MAX_TOKENS} are best: does it stand alone, with names and reasons?"
-        )
-    if tokens > MAX_TOKENS:
-        findings.warnings.append(
-            f"about {size}; {MIN_TOKENS} to {MAX_TOKENS} are best: divide it where the question changes"
-        )
-    count = len(meta.get("keywords") or ())
-    if count and not MIN_KEYWORDS <= count <= MAX_KEYWORDS:
-        findings.warnings.append(f"{counted(count, 'keyword')}; {MIN_KEYWORDS} to {MAX_KEYWORDS} are best")
-    if not meta.get("questions"):
-        findings.warnings.append("no questions: name what this chunk answers")
-    if len(re.findall(r"^ {0,3}##[ \t]", text, re.M)) > 1:
-        findings.warnings.append("more than one ## heading: each becomes a chunk of its own")
 
 
 # -- notes that a memory supersedes

@@ -23,7 +23,6 @@ from spellbook.editing.moves import Relinking, Shift, mend, unlink
 from spellbook.editing.revise import date_of_change, embed_note
 from spellbook.editing.threeway import LISTS, as_list, unite
 from spellbook.index import privacy, sync
-from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import fold, instant
 from spellbook.index.lookup import resolve
 from spellbook.index.opened import Index
@@ -38,10 +37,7 @@ from spellbook.text.unicode import composed
 from spellbook.vault.folder import digest
 
 Keep = Literal["", "a", "b", "both"]
-"""Which note's sentences stand where the two contradict, by the order in which they were named."""
-
-Take = Literal["", "first", "other", "both"]
-"""Which note's sentence stands where two contradict: one note's, or both; "" is not decided yet, and shows both."""
+"""Which note's sentences stand where two contradict: the first one's, the other's, or both; "" is not decided yet."""
 
 _Path = tuple[str, ...]
 """A section by its heading and those above it, without case; () is above the first heading."""
@@ -153,16 +149,6 @@ class Merged:
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class _MergeSide:
-    """One of the two: its note as it is in its file, whose hash is `sha256`, and when it was made."""
-
-    chunk: StoredChunk
-    note: Note
-    sha256: str
-    since: float
-
-
 def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False) -> Merged:
     """
     Merge the notes `a` and `b`, given by id, path, or the id of a chunk; only report unless `apply`.
@@ -170,33 +156,33 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
     Raises MemoryNotFound; InvalidInput if both are one note, or for faulty frontmatter; Conflict, with nothing written,
     if they contradict and `keep` is empty, or if a file changes meanwhile.
     """
-    named = []
-    for chunk in (resolve(index, id) for id in (a, b)):
-        note = parse(chunk.path, data := index.vault.read(chunk.path)[0])
-        named.append(_MergeSide(chunk, note, digest(data), instant(note.created) or chunk.mtime_ns / 1e9))
-    if named[0].chunk.path == named[1].chunk.path:
-        raise InvalidInput(f"{a!r:.200} and {b!r:.200} are one note, {named[0].chunk.path}.", "Name two notes.")
-    first, other = sorted(named, key=lambda side: side.since)
-    swapped = first is not named[0]
-    take: dict[Keep, Take] = {"a": "other" if swapped else "first", "b": "first" if swapped else "other"}
-    shift = _plan_shift(index, first.note, other.note)
-    here, there = (_unlink(side.note, shift, first.chunk.path) for side in (first, other))
-    here = _mend_links(here, first.chunk.path, shift)
+    chunks = [resolve(index, id) for id in (a, b)]
+    named = [parse(chunk.path, index.vault.read(chunk.path)[0]) for chunk in chunks]
+    if named[0].path == named[1].path:
+        raise InvalidInput(f"{a!r:.200} and {b!r:.200} are one note, {named[0].path}.", "Name two notes.")
+    times = [instant(note.created) or chunk.mtime_ns / 1e9 for chunk, note in zip(chunks, named, strict=True)]
+    swapped = times[1] < times[0]
+    first, other = reversed(named) if swapped else named
+    id = chunks[swapped].note
+    kept: dict[Keep, Keep] = {"a": "b", "b": "a"} if swapped else {}
+    shift = _plan_shift(index, first, other)
+    here, there = (_unlink(note, shift, first.path) for note in (first, other))
+    here = _mend_links(here, first.path, shift)
     # Read as if it lay where the first does, so that its relative links lead where they led.
-    there = _mend_links(parse(first.chunk.path, there.encode()), other.chunk.path, shift)
-    joined = join(here, there, take.get(keep, "both" if keep else ""))
-    links_to = index.catalog.links.to({links.key(other.chunk.path)})
+    there = _mend_links(parse(first.path, there.encode()), other.path, shift)
+    joined = join(here, there, kept.get(keep, keep))
+    links_to = index.catalog.links.to({links.key(other.path)})
     linking = Relinking(index.vault)
-    for path in {link.source for link in links_to} - {first.chunk.path, other.chunk.path}:
+    for path in {link.source for link in links_to} - {first.path, other.path}:
         linking.plan(path, path, lambda note: mend(note, note.path, shift))
-    wanted, differs = metadata(here, parse(other.chunk.path, there.encode()))
+    wanted, differs = metadata(here, parse(other.path, there.encode()))
     text = edits.with_meta(parse(here.path, here.encode(joined.text)), {**wanted, **date_of_change(here)})
     done = Merged(
-        id=first.chunk.note,
-        path=first.chunk.path,
-        gone=other.chunk.path,
+        id=id,
+        path=first.path,
+        gone=other.path,
         trash="",
-        difference=unified(first.note.text, text, f"a/{first.chunk.path}", f"b/{first.chunk.path}"),
+        difference=unified(first.text, text, f"a/{first.path}", f"b/{first.path}"),
         added=joined.added,
         changed=tuple(pair.swapped() for pair in joined.changed) if swapped else joined.changed,
         differs=differs,
@@ -207,22 +193,22 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
         return done
     if done.changed and not keep:
         raise Conflict(
-            f"{named[0].chunk.path} (a) and {named[1].chunk.path} (b) contradict each other.",
+            f"{named[0].path} (a) and {named[1].path} (b) contradict each other.",
             "Say whose sentences stand: keep a, b or both. Nothing was written.",
             "\n".join(f"a: {pair.first}\nb: {pair.other}" for pair in done.changed),
         )
-    with index.vault.change("merge", f"{other.chunk.path} into {first.chunk.path}"):
-        index.vault.write(first.chunk.path, first.note.encode(text), first.sha256)
-        name = other.chunk.path.rpartition("/")[2].removesuffix(".md")
-        pointing = other.note.text
+    with index.vault.change("merge", f"{other.path} into {first.path}"):
+        index.vault.write(first.path, first.encode(text), digest(first.encode()))
+        name = other.path.rpartition("/")[2].removesuffix(".md")
+        pointing = other.text
         with contextlib.suppress(Conflict, InvalidInput):  # its frontmatter cannot be changed
-            pointing = edits.with_meta(other.note, {"merged_into": first.chunk.note})
-        trash = index.vault.trash.keep(other.chunk.path, name, other.note.encode(pointing))
-        index.vault.remove(other.chunk.path, other.sha256, hard=True)
+            pointing = edits.with_meta(other, {"merged_into": id})
+        trash = index.vault.trash.keep(other.path, name, other.encode(pointing))
+        index.vault.remove(other.path, digest(other.encode()), hard=True)
         for error in linking.write(linking.texts).values():
             raise error
-    sync.scan_paths(index, [first.chunk.path, other.chunk.path, *linking.texts])
-    embed_note(index, first.chunk.path)
+    sync.scan_paths(index, [first.path, other.path, *linking.texts])
+    embed_note(index, first.path)
     return replace(done, trash=trash, generation=index.catalog.generation)
 
 
@@ -256,7 +242,7 @@ def _unlink(note: Note, shift: Shift, home: str) -> Note:
 # -- texts
 
 
-def join(first: Note, other: Note, take: Take = "") -> Joined:
+def join(first: Note, other: Note, keep: Keep = "") -> Joined:
     """Return the first note's text with the other's additional sentences, each in its section. Raises Conflict."""
     here, there = _page(first), _page(other)
     known = {unit.wording for unit in here.units}
@@ -276,12 +262,12 @@ def join(first: Note, other: Note, take: Take = "") -> Joined:
         contrary, parts = _contrary(unit, {near.start: near for near in chain(*holders)})
         if contrary:
             changed.append(ChangedPair(contrary.bare, unit.bare, parts))
-            if take == "first":
+            if keep == "a":
                 wanted.discard(unit.wording)
                 continue
         known.add(unit.wording)
         added.append(unit.bare)
-        if contrary and take == "other" and (place := (contrary.start, contrary.end)) not in instead:
+        if contrary and keep == "b" and (place := (contrary.start, contrary.end)) not in instead:
             instead[place] = contrary.text.removesuffix(contrary.bare) + unit.bare
             wanted.discard(contrary.wording)
         else:

@@ -154,16 +154,6 @@ class Relinking:
         return tuple(changed)
 
 
-@dataclass(slots=True)
-class _MovePlan:
-    """A planned move, and its links by new path."""
-
-    old: str
-    new: str
-    shift: Shift
-    links: Relinking
-
-
 def move(index: Index, old: str, new: str, *, dry_run: bool = False) -> Moved:
     """
     Move the note or folder `old` (a path or a note's id) to `new`, or into that folder; `dry_run` only reports.
@@ -173,16 +163,16 @@ def move(index: Index, old: str, new: str, *, dry_run: bool = False) -> Moved:
     """
     if dry_run:
         sync.scan(index)
-        return _report(index, _plan_move(index, old, new))
+        return _report(index, *_plan_move(index, old, new))
     busy = Conflict("Another Spellbook is moving notes.", "Repeat it when that is done; nothing was moved.")
     with disk.alone(index.config.state / _LOCK, 60, busy):
         sync.scan(index)
-        plan = _plan_move(index, old, new)
-        with index.vault.change(VERB, f"{plan.old}{_TO}{plan.new}"), relocated(index.vault, plan.old, plan.new):
-            _mend(plan)
-        paths = [*(path for pair in plan.shift.moved.items() for path in pair), *plan.links.texts]
+        old, new, shift, planned = _plan_move(index, old, new)
+        with index.vault.change(VERB, f"{old}{_TO}{new}"), relocated(index.vault, old, new):
+            _mend(shift, planned)
+        paths = [*(path for pair in shift.moved.items() for path in pair), *planned.texts]
         sync.scan_paths(index, [path for path in dict.fromkeys(paths) if names.is_note(path)])
-        return _report(index, plan)
+        return _report(index, old, new, shift, planned)
 
 
 @contextlib.contextmanager
@@ -212,7 +202,8 @@ def paths_of_move(journal: Journal, entry: Entry) -> tuple[str, str] | None:
 # -- planning
 
 
-def _plan_move(index: Index, old: str, new: str) -> _MovePlan:
+def _plan_move(index: Index, old: str, new: str) -> tuple[str, str, Shift, Relinking]:
+    """Return the paths that are meant, the files before and after, and the planned links by new path."""
     old, new = _resolve_places(index, old, new)
     files = index.vault.files()
     moved = {path: target for path in files if (target := names.after_move(path, old, new)) != path}
@@ -222,7 +213,7 @@ def _plan_move(index: Index, old: str, new: str) -> _MovePlan:
     shift = Shift(Files(files, aliases), Files((moved.get(path, path) for path in files), kept), moved)
     known = index.catalog.notes.known().keys()
     others = {path for path in files if path.endswith(names.CANVAS) or (names.is_note(path) and path not in known)}
-    plan = _MovePlan(old, new, shift, Relinking(index.vault, set(map(shift.now, others))))
+    planned = Relinking(index.vault, set(map(shift.now, others)))
     # Links in a file behind a symbolic link are rewritten in that file.
     paths = (path for pair in moved.items() for path in pair)
     touched = {links.key(name) for path in paths for name in (path, *daily.logseq_names(path))}
@@ -233,20 +224,20 @@ def _plan_move(index: Index, old: str, new: str) -> _MovePlan:
         and shift.wanted(linked.source, linked.link.target, linked.link.is_markdown)
     }
     for source in sorted((concerned & set(files) | others) - set(index.vault.symlinks())):
-        _plan_note(plan, source, source)
+        _plan_note(planned, shift, source, source)
     renamed = {links.key(path) for path, target in moved.items() if links.key(path) != links.key(target)}
     wanted = renamed | {folded(path).removesuffix(".md") for path in (old, *moved)}
     for path in (*(path for path in files if path.lower().endswith(".base")), _BOOKMARKS):
         with contextlib.suppress(SpellbookError):  # a moved file that these name is reported: neither is rewritten
             mentioned = _NAMED.findall(decode(path, index.vault.read(path)[0])[0])
             if any(folded(name).strip().strip("/").removesuffix(".md") in wanted for name in mentioned):
-                plan.links.leave(shift.now(path), f"it names {old}, and is as it was")
-    return plan
+                planned.leave(shift.now(path), f"it names {old}, and is as it was")
+    return old, new, shift, planned
 
 
-def _plan_note(plan: _MovePlan, source: str, at: str) -> None:
+def _plan_note(planned: Relinking, shift: Shift, source: str, at: str) -> None:
     """Plan the new text of the note that was at `source`. Until the move is done it is at the path `at`."""
-    plan.links.plan(plan.shift.now(source), at, lambda note: mend(note, source, plan.shift))
+    planned.plan(shift.now(source), at, lambda note: mend(note, source, shift))
 
 
 def _resolve_places(index: Index, old: str, new: str) -> tuple[str, str]:
@@ -291,28 +282,27 @@ def _resolve_places(index: Index, old: str, new: str) -> tuple[str, str]:
 # -- doing
 
 
-def _mend(plan: _MovePlan) -> None:
+def _mend(shift: Shift, planned: Relinking) -> None:
     """Write the new links, planned again in notes that changed meanwhile. Raises StorageError."""
-    homes = {new: old for old, new in plan.shift.moved.items()}
-    links = plan.links
-    wanted = set(links.texts)
+    homes = {new: old for old, new in shift.moved.items()}
+    wanted = [*planned.texts]
     for _ in range(_TRIES):
-        failed = links.write(wanted)
+        failed = planned.write(wanted)
         for path, error in failed.items():
             if not isinstance(error, StorageError):
-                _plan_note(plan, homes.get(path, path), path)
-            elif path in links.others:
-                links.leave(path, error.message)
+                _plan_note(planned, shift, homes.get(path, path), path)
+            elif path in planned.others:
+                planned.leave(path, error.message)
             else:
                 raise error
-        wanted = failed.keys() & links.texts.keys()
+        wanted = [path for path in failed if path in planned.texts]
     for path in wanted:
-        links.leave(path, "the file keeps changing; its links are as they were")
+        planned.leave(path, "the file keeps changing; its links are as they were")
 
 
-def _report(index: Index, plan: _MovePlan) -> Moved:
-    moved = tuple(sorted(plan.shift.moved.items()))
-    return Moved(plan.old, plan.new, moved, plan.links.changed(), tuple(plan.links.left), index.catalog.generation)
+def _report(index: Index, old: str, new: str, shift: Shift, planned: Relinking) -> Moved:
+    moved = tuple(sorted(shift.moved.items()))
+    return Moved(old, new, moved, planned.changed(), tuple(planned.left), index.catalog.generation)
 
 
 # -- links of one text: pure

@@ -271,11 +271,11 @@ class Spellbook(Reader):
 
     def rest_end(self, session_id: str | None) -> Session:
         """End a session. Raises RestRequired, RestInvalid, RestExpired."""
-        return guides.end(self.index, session_id)
+        return guides.session(self.index, session_id, ends=True)
 
     def require_session(self, session_id: str | None) -> Session:
         """Return a session that is still open. Raises RestRequired, RestInvalid, RestExpired."""
-        return guides.live(self.index, session_id)
+        return guides.session(self.index, session_id)
 
     # -- keeping in order
 

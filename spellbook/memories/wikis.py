@@ -58,8 +58,6 @@ _opening = threading.Lock()
 
 LABEL = "Claude Code's own memory"
 
-_MOST_SLUG = 200
-"""Letters after which Claude Code cuts the name of a project's folder, and adds a hash of its own."""
 
 Book = Any
 """An opened vault, `library.book.Spellbook`, which this room below it cannot import."""
@@ -163,7 +161,7 @@ class Wikis:
             "reused": sum(report.reused for report in reports.values()),
             "failed": [*map(asdict, failed[:_MOST_FAILED])],
             "duration_ms": round((time.monotonic() - started) * 1_000),
-            "path": _roots(wikis),
+            "path": os.pathsep.join(str(wiki.root) for wiki in wikis),
         }
 
     def status(self, path: str = "") -> dict[str, Any]:
@@ -181,7 +179,7 @@ class Wikis:
             "pending": sum(state.pending for state in states),
             "last_indexed": local(min(scans)) if len(scans) == len(books) else None,
             "index_size_mb": round(sum(book.index.catalog.disk_bytes() for book in books) / 1e6, 2),
-            "path": _roots(wikis),
+            "path": os.pathsep.join(str(wiki.root) for wiki in wikis),
             "embedder": self.book.index.embedder.name,
             "reranker": reranker.name if reranker else None,
             "degraded": any(state.degraded for state in states),
@@ -311,10 +309,6 @@ def _counts(wikis: Sequence[Wiki]) -> tuple[int, int]:
     return sum(documents), sum(sections)
 
 
-def _roots(wikis: Sequence[Wiki]) -> str:
-    return os.pathsep.join(str(wiki.root) for wiki in wikis)
-
-
 # -- answers
 
 
@@ -368,13 +362,8 @@ def folder(environment: Mapping[str, str] = os.environ, project: str = "") -> Pa
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
         main = unicodedata.normalize("NFC", privacy.repository(paths.project(environment, project))[0])
         name = re.sub("[^A-Za-z0-9]", lambda sign: "-" * (1 + (sign[0] > "\uffff")), main)  # as JavaScript counts
-    names = [name]
-    if len(name) > _MOST_SLUG:
-        listed = os.listdir(projects) if projects.is_dir() else []
-        names = [each for each in listed if each.startswith(f"{name[:_MOST_SLUG]}-")]
-    places = [Path(os.path.realpath(projects / each / "memory")) for each in names]
-    there = [place for place in places if place.is_dir() and place.is_relative_to(projects)]
-    return there[0] if len(there) == 1 else None  # of several nobody can tell which it is
+    place = Path(os.path.realpath(projects / name / "memory"))
+    return place if place.is_dir() and place.is_relative_to(projects) else None
 
 
 def beside(vault: Path) -> Path | None:

@@ -128,7 +128,7 @@ def test_no_sentence_is_lost(first, other, end_of_line, take):
 )
 def test_negations_contradict_too(first, other, both):
     """A negation is a contradiction, in Korean and English, across items and paragraphs; other differences are not."""
-    done = join(note(first), note(other), "other")
+    done = join(note(first), note(other), "b")
     assert (done.text == both) if both else not done.changed
 
 
@@ -157,9 +157,6 @@ def test_labels_are_united():
     assert differs == {"topic": ("sea", "port")}
     assert "importance" not in metadata(other, first)[0]
     assert "created" not in metadata(other, first)[0]
-
-
-# -- merge
 
 
 # -- scribe says what it repeats

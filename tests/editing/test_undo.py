@@ -23,7 +23,7 @@ from spellbook.vault.journal import Change, Journal
 from tests.editing.conftest import NOTE
 from tests.helpers import from_scratch, told
 from tests.kills import killed
-from tests.trees import files, tree
+from tests.trees import tree
 
 CHUNK = {
     "text": "The lighthouse keeper rotates the keys every Monday.",
@@ -168,29 +168,6 @@ def test_a_three_way_merge_is_right_or_refused(base, ours, theirs):
     assert merged(base, ours, theirs) == merged(base, theirs, ours)
 
 
-def test_what_was_moved_or_edited_since_is_not_undone(book, vault):
-    """
-    Undoing a scribe takes no text away that was added since. If the note was moved since, undo is refused with its new
-    path until the move is undone.
-    """
-    file = vault / book.scribe(CHUNK).written[0].path
-    before = file.read_text()
-    file.write_text(f"{before}\nby hand\n")
-    with pytest.raises(Conflict, match=r"changed since entry 1 \(scribe "):
-        book.undo()
-    file.write_text(before)
-    file.rename(vault / "elsewhere.md")
-    with pytest.raises(Conflict, match=r"was moved since, to elsewhere\.md"):
-        book.undo(1)
-    assert not book.log()[-1].is_undone
-    (vault / "elsewhere.md").rename(file)
-    book.undo(1)
-    assert not files(vault)
-
-
-# -- several changes
-
-
 # -- for good
 
 
@@ -289,9 +266,6 @@ def test_a_repeated_erasing_finishes_one_that_was_killed(tmp_path, monkeypatch):
             book.erase("X1", hard=True)
         # Only now: whoever reads the file of an open database in its own process gives up the locks on it.
         assert not found(book.config.state), vault
-
-
-# -- restore
 
 
 # -- the journal itself

