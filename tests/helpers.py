@@ -228,8 +228,8 @@ def held(vault: Path) -> dict[str, bytes]:
 
 
 def leads(vault: Path) -> dict[tuple[str, int], str]:
-    """Return where every link of every note leads, by note and position of the link."""
-    files = held(vault)
+    """Return where every link of every note leads, by note and position of the link; the trash is no part of it."""
+    files = {path: data for path, data in held(vault).items() if not path.startswith(".")}
     all_files = Files(files)
     return {
         (path, number): reached.path
