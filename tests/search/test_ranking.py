@@ -201,23 +201,6 @@ def test_what_is_superseded_loses_no_more_than_its_place():
     assert (alone.score, hit_of(alone).why["superseded_by"]["path"]) == (0.8, "new.md")
 
 
-@pytest.mark.parametrize(
-    ("kind", "score", "left"),
-    [
-        ("checkpoint", 0.3, ["old.md", "new.md"]),
-        ("checkpoint", 0.4, ["new.md", "old.md"]),
-        ("decision", 0.1, ["new.md", "old.md"]),
-    ],
-)
-def test_a_checkpoint_about_other_work_supersedes_nothing(kind, score, left):
-    """Vaults hold chains in which each checkpoint supersedes the one before; what a decision replaces was said."""
-    old, new = candidate("old.md", 0.8, category=kind), candidate("new.md", score, category=kind)
-    found = ranked(old, new, mode="semantic", above={"old.md": ["new.md"]})
-    assert [each.chunk.path for each in found] == left
-    if left[0] == "old.md":
-        assert (old.score, new.score, "superseded_by" in hit_of(old).why) == (0.8, score, False)
-
-
 @pytest.mark.parametrize(("per_note", "expected"), [(0, "abaa"), (1, "abc"), (2, "abac"), (9, "abaa")])
 def test_a_note_does_not_fill_all_places(per_note, expected):
     """

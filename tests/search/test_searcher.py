@@ -202,11 +202,15 @@ def test_further_texts_over_mcp(small):
     """search, recall and memory_injection take it, and an answer without a sure hit tells an agent to use it."""
 
     async def conversation(agent):
-        for tool in ("search", "recall"):
+        for tool, also in (
+            ("search", [GUESS]),
+            ("recall", [GUESS]),
+            ("search", GUESS),
+            ("recall", json.dumps([GUESS])),
+        ):
             assert "Ask again with also" in await agent.call(tool, query=ASKED)
-            for also in ([GUESS], GUESS, json.dumps([GUESS])):
-                assert "owl.md" in await agent.call(tool, query=ASKED, also=also)
-            assert "Ask again" not in await agent.call(tool, query="zebra", also=["quagga"])
+            assert "owl.md" in await agent.call(tool, query=ASKED, also=also)
+        assert "Ask again" not in await agent.call("search", query="zebra", also=["quagga"])
         given = await agent.client.get_prompt("memory_injection", {"query": ASKED, "also": f"{GUESS}\nthe bird"})
         assert "owl of the archive" in given.messages[0].content.text
 
