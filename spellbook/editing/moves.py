@@ -16,7 +16,7 @@ from spellbook.editing.relink import Mended, Shift, mend, mend_cards
 from spellbook.index import sync
 from spellbook.index.lookup import bare, named
 from spellbook.index.opened import Index
-from spellbook.notes import daily, links
+from spellbook.notes import dates, links
 from spellbook.notes.links import Files
 from spellbook.notes.note import Fault, Note, decode, parse
 from spellbook.system import disk
@@ -206,7 +206,7 @@ def _name_mention(index: Index, plan: _MovePlan, path: str) -> None:
 
 
 def _rename_files(files: Iterable[str], aliases: Mapping[str, str], to: Mapping[str, str]) -> Files:
-    gone = {folded(name) for path in to for name in daily.logseq_names(path)}
+    gone = {folded(name) for path in to for name in dates.logseq_names(path)}
     kept = {name: to.get(path, path) for name, path in aliases.items() if path not in to or name not in gone}
     return Files((to.get(path, path) for path in files), kept)
 
@@ -214,7 +214,7 @@ def _rename_files(files: Iterable[str], aliases: Mapping[str, str], to: Mapping[
 def _find_concerned(index: Index, shift: Shift) -> set[str]:
     """Return the notes with a link that the move would break or redirect, according to the catalog."""
     paths = (path for pair in shift.moved.items() for path in pair)
-    touched = {links.key(name) for path in paths for name in (path, *daily.logseq_names(path))}
+    touched = {links.key(name) for path in paths for name in (path, *dates.logseq_names(path))}
     return {
         linked.source
         for linked in index.catalog.links.all()

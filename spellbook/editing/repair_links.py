@@ -14,7 +14,7 @@ from spellbook.index import sync
 from spellbook.index.catalog.links import Linked
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.opened import Index
-from spellbook.notes import daily, links
+from spellbook.notes import dates, links
 from spellbook.notes.links import By, Files, Link, Reached
 from spellbook.notes.note import Fault, Note, parse
 from spellbook.system.errors import SpellbookError
@@ -131,7 +131,7 @@ class _KnownFiles:
         if reached:
             return None
         moved = next(self._moved(source, link.target, link.is_markdown), None)
-        if moved is None and not source.endswith(names.CANVAS) and daily.is_day(link.target, self._formats):
+        if moved is None and not source.endswith(names.CANVAS) and dates.is_day(link.target, self._formats):
             return None  # a daily note that is not written is no fault
         return BrokenLink(source, link.line, link.target, moved)
 

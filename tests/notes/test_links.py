@@ -10,8 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from spellbook.notes import pictures
-from spellbook.notes.links import By, Files, Link, Reached, find, key, replaced, spelled, without_folders
+from spellbook.notes.links import (
+    By,
+    Files,
+    Link,
+    Reached,
+    find,
+    key,
+    media_type,
+    pictures,
+    replaced,
+    spelled,
+    without_folders,
+)
 from spellbook.notes.note import parse
 
 
@@ -212,7 +223,7 @@ def test_what_is_spelled_is_read(parts: list[str], frame: str) -> None:
 )
 def test_what_a_note_embeds(text: str, expected: list[str]) -> None:
     """Both forms, also inside a link; not plain links, code, comments, other files and other hosts."""
-    assert [link.target for link in pictures.embedded(parse("n.md", text.encode()))] == expected
+    assert [link.target for link in pictures(parse("n.md", text.encode()))] == expected
 
 
 @pytest.mark.parametrize(
@@ -228,4 +239,4 @@ def test_what_a_note_embeds(text: str, expected: list[str]) -> None:
 )
 def test_bytes_say_what_a_picture_is(data: bytes, expected: str) -> None:
     """The name of a file says nothing of what a browser is told."""
-    assert pictures.media_type(data) == expected
+    assert media_type(data) == expected
