@@ -17,7 +17,7 @@ from spellbook.index.vectors.nearest import Nearest, StandIn
 from spellbook.library import doctor
 from spellbook.mcp import render
 from spellbook.models import embedders
-from spellbook.search.question import Answer, state_of
+from spellbook.search.question import Answer, state
 from spellbook.settings import config
 from spellbook.system.errors import InvalidInput
 from tests.helpers import Counting, Small, opened, rows, stored
@@ -188,7 +188,7 @@ def test_answers_say_how_far_it_is(vault, write_note, monkeypatch, capsys):
         sync.scan(index)
 
         def now():
-            return state_of(index)
+            return state(index, index.catalog.counts())
 
         assert (now().meaning(), "second_pending" in now().as_dict()) == (None, False)
         index.catalog.second.adopt(index.second.fingerprint)
