@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from spellbook.index import sync
 from spellbook.index.lookup import bare, named
 from spellbook.index.opened import Index
-from spellbook.notes import daily, links
+from spellbook.notes import dates, links
 from spellbook.notes.links import By, Files, Link, Reached, destination, find, replaced, retargeted, spelled
 from spellbook.notes.note import Fault, Note, decode, parse
 from spellbook.system import disk
@@ -208,7 +208,7 @@ def _plan_move(index: Index, old: str, new: str) -> tuple[str, str, Shift, Relin
     files = index.vault.files()
     moved = {path: target for path in files if (target := names.after_move(path, old, new)) != path}
     aliases = index.catalog.links.aliases()
-    gone = {folded(name) for path in moved for name in daily.logseq_names(path)}
+    gone = {folded(name) for path in moved for name in dates.logseq_names(path)}
     kept = {name: moved.get(path, path) for name, path in aliases.items() if path not in moved or name not in gone}
     shift = Shift(Files(files, aliases), Files((moved.get(path, path) for path in files), kept), moved)
     known = index.catalog.notes.known().keys()
@@ -216,7 +216,7 @@ def _plan_move(index: Index, old: str, new: str) -> tuple[str, str, Shift, Relin
     planned = Relinking(index.vault, set(map(shift.now, others)))
     # Links in a file behind a symbolic link are rewritten in that file.
     paths = (path for pair in moved.items() for path in pair)
-    touched = {links.key(name) for path in paths for name in (path, *daily.logseq_names(path))}
+    touched = {links.key(name) for path in paths for name in (path, *dates.logseq_names(path))}
     concerned = {
         linked.source
         for linked in index.catalog.links.all()

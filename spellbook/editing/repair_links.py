@@ -13,7 +13,7 @@ from spellbook.index import sync
 from spellbook.index.catalog.links import Linked
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.opened import Index
-from spellbook.notes import daily, links
+from spellbook.notes import dates, links
 from spellbook.notes.links import By, Files, Link, Reached
 from spellbook.notes.note import Fault, Note, parse
 from spellbook.system.errors import SpellbookError
@@ -68,7 +68,7 @@ def broken(index: Index) -> tuple[BrokenLink, ...]:
             continue
         home = next(moved(source, link), None)
         # A daily note that is not written is no fault.
-        if home or source.endswith(names.CANVAS) or not daily.is_day(link.target, formats):
+        if home or source.endswith(names.CANVAS) or not dates.is_day(link.target, formats):
             found.append(BrokenLink(source, link.line, link.target, home))
     return tuple(sorted(found, key=lambda each: (each.path is None, each.source, each.line)))
 

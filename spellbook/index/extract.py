@@ -44,7 +44,7 @@ from spellbook.index.catalog.words import checksum, shared_words
 from spellbook.index.filters import bound, flat, fold
 from spellbook.index.privacy import category_of, scopes_of
 from spellbook.models.base import label_key, short_hash, vector_key
-from spellbook.notes import chunks, daily, dates, links, properties
+from spellbook.notes import chunks, dates, links, properties
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, Note, Stamp, height, parse
 from spellbook.system import processes
@@ -98,7 +98,7 @@ class Rules:
     fingerprint: str
     sees: str = ""
     categories: Mapping[str, str] = field(default_factory=dict)
-    formats: daily.Formats = ()
+    formats: dates.Formats = ()
 
 
 def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None) -> FileEntry | None:
@@ -154,7 +154,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         "category": category,
         "kind": note.kind,
         "importance": note.importance,
-        "created": note.created or daily.day_in(note.path, rules.formats),
+        "created": note.created or dates.day_in(note.path, rules.formats),
         "updated": note.updated,
         "keywords": _json(keywords),
         "tags": _json(tags),
@@ -167,7 +167,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         "category": note.categories or [category],
         "keywords": keywords,
         # Links to a note that was merged into this one lead here.
-        "aliases": (*aliases, *(name.rpartition("/")[2] for name in note.merged), *daily.logseq_names(note.path)),
+        "aliases": (*aliases, *(name.rpartition("/")[2] for name in note.merged), *dates.logseq_names(note.path)),
         "entities": entities,
         "scope": scopes_of(note, rules.scopes),
         **({privacy.TRUST: [privacy.UNTRUSTED]} if privacy.is_untrusted(note.meta) else {}),

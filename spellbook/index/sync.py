@@ -21,7 +21,7 @@ from spellbook.index.catalog.schema import FileEntry, KnownFile
 from spellbook.index.embed import Progress, embed_texts, maintain, second_pending
 from spellbook.index.opened import Index
 from spellbook.models.base import vector_key
-from spellbook.notes import daily
+from spellbook.notes import dates
 from spellbook.notes.note import TEMPLATE, Fault, Stamp
 from spellbook.settings.config import Config
 from spellbook.system.errors import StorageError
@@ -221,11 +221,11 @@ def scan_paths(index: Index, paths: Sequence[str]) -> Report:
 
 def name_rules(config: Config) -> str:
     """Name the rules by which the catalog keeps a note: where it is cut, and what its path and its tags mean."""
-    decided = [daily.RULE, _formats(config), *(list(each.items()) for each in (config.scopes, config.category_rules))]
+    decided = [dates.RULE, _formats(config), *(list(each.items()) for each in (config.scopes, config.category_rules))]
     return f"{TEMPLATE}:{config.chunk_tokens}:{digest(json.dumps(decided).encode())[:8]}"
 
 
-def _formats(config: Config) -> daily.Formats:
+def _formats(config: Config) -> dates.Formats:
     return obsidian.read(config.vault).formats if config.obsidian else ()
 
 

@@ -19,7 +19,7 @@ from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
 
-from spellbook.notes import daily
+from spellbook.notes import dates
 from spellbook.notes.frontmatter import FRONTMATTER, RELATIONS, dump, fast_loader
 from spellbook.notes.markdown import CODE, ELSEWHERE, WIKILINK, marks, runs, wikilinks
 from spellbook.notes.note import Note, lines
@@ -271,7 +271,7 @@ class Files:
         self._followed: dict[tuple[str, str, bool], Reached | None] = {}
         for path in sorted(paths, key=lambda path: (len(path), path)):
             self._by_name.setdefault(key(path), []).append((folded(path), path))
-            for name in daily.logseq_names(path):
+            for name in dates.logseq_names(path):
                 self._aliases.setdefault(folded(name), path)
 
     def follow(self, source: str, target: str, is_markdown: bool) -> Reached | None:
@@ -345,8 +345,8 @@ def retargeted(link: Link, before: Reached, source: str, wanted: str, files: Fil
     name = wanted if has_ending else wanted[:-3]
     forms: list[str] = []
     if not (link.is_markdown or "pages/" in link.target or link.target.startswith(("/", "."))):
-        named = zip(map(folded, daily.logseq_names(before.path)), daily.logseq_names(wanted), strict=False)
-        forms += filter(None, [dict(named).get(folded(link.target)) or daily.page(wanted)])
+        named = zip(map(folded, dates.logseq_names(before.path)), dates.logseq_names(wanted), strict=False)
+        forms += filter(None, [dict(named).get(folded(link.target)) or dates.page(wanted)])
     if before.by == By.RELATIVE:
         relative = posixpath.relpath(name, source.rpartition("/")[0] or ".")
         has_dot = link.target.startswith("./") or (not link.is_markdown and not relative.startswith("../"))
@@ -404,3 +404,53 @@ def destination(path: str) -> str:
 def _encode(part: str, unsafe: re.Pattern[str], everything: bool) -> str:
     safe = unsafe.sub(lambda letter: quote(letter[0], safe=""), part)
     return re.sub(r"[^\x00-\x7f]+", lambda run: quote(run[0]), safe) if everything else safe
+
+
+# -- pictures that a note embeds, and the kind of a picture by its bytes; an SVG is none: it can hold scripts
+
+PICTURES = frozenset({"png", "jpg", "jpeg", "gif", "webp"})
+
+OTHER_PICTURES = frozenset({"svg", "bmp", "avif", "heic", "heif", "tif", "tiff", "ico"})
+"""Endings of pictures that are not shown."""
+
+_MOST_LABEL = 2_000
+"""Letters before a target that are searched for the `![` of its label. By hand: a label is a line."""
+
+_PICTURE_HEADS = (
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
+    (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
+    (re.compile(rb"GIF8[79]a"), "image/gif"),
+    (re.compile(rb"RIFF.{4}WEBP", re.S), "image/webp"),
+)
+_OPENED = re.compile(r"\]\(\s*<?$")
+
+
+def media_type(data: bytes) -> str:
+    """Return the media type of a picture by its first bytes, "" if they are none of a picture that is shown."""
+    return next((kind for head, kind in _PICTURE_HEADS if head.match(data)), "")
+
+
+def suffix(target: str) -> str:
+    """Return the ending of a target's name, in small letters and without its dot."""
+    return target.rpartition("/")[2].rpartition(".")[2].lower()
+
+
+def pictures(note: Note) -> list[Link]:
+    """Return the links of a note that embed a picture, `![[a.png]]` and `![](a.png)`, in order."""
+    if "![" not in note.text:
+        return []
+    return [link for link in find(note) if suffix(link.target) in PICTURES and _is_embedded(note.text, link)]
+
+
+def _is_embedded(text: str, link: Link) -> bool:
+    """Return whether a `!` stands before the brackets of a link."""
+    before = text[max(0, link.start - _MOST_LABEL) : link.start]
+    if link.style == "wiki":
+        return before.rstrip().endswith("![[") and not before.rstrip().endswith("\\![[")
+    opened = _OPENED.search(before)
+    at, depth = (opened.start(), 1) if opened else (0, 0)
+    while depth and at:
+        at -= 1
+        if before[at] in "[]" and before[at - 1 : at] != "\\":
+            depth += 1 if before[at] == "]" else -1
+    return bool(opened) and not depth and before[:at].endswith("!") and not before[:at].endswith("\\!")

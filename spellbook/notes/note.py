@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
-from spellbook.notes import daily, dates
+from spellbook.notes import dates
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, label_of, line_at, load
 from spellbook.notes.markdown import CODE, REST, marks, runs
 from spellbook.notes.markdown import Block as Block
@@ -133,7 +133,7 @@ class Note:
     @property
     def title(self) -> str:
         """Frontmatter `title`, else the first `#` heading, else the file name, or the page of Logseq that it names."""
-        return self.own_title or daily.page(self.path) or self.path.rpartition("/")[2].removesuffix(".md")
+        return self.own_title or dates.page(self.path) or self.path.rpartition("/")[2].removesuffix(".md")
 
     @property
     def topic(self) -> str:

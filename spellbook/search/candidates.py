@@ -96,21 +96,20 @@ class Gathering:
 
     def gather(self, wanted: Sequence[int] = ()) -> None:
         """Find the candidates, in no order and without a score; the chunks `wanted`, by number, are among them."""
-        self._gather_within(self.limits, wanted)
-        if self._has_few_sessions and any(is_session(one.chunk.meta) for one in self.candidates):
+        for limits in (self.limits, (*self.limits, ON_PURPOSE)):
+            near = list(wanted)
+            for lookup in self._lookups:
+                time = self.time if lookup is self.first else None
+                near += lookup.by_meaning(limits, self._wanted, self.reasons, time, pending=self.counts.pending > 0)
+            for lookup in self._lookups:
+                if lookup.is_by_words:
+                    near += lookup.words.find(limits, list(dict.fromkeys(near)), self._wanted)
+            self.candidates = []
+            self.add(list(dict.fromkeys(near)))
             # Sessions may be many, and fill all the places.
-            self._gather_within((*self.limits, ON_PURPOSE), [one.chunk.number for one in self.candidates])
-
-    def _gather_within(self, limits: Sequence[Condition], wanted: Sequence[int]) -> None:
-        near = list(wanted)
-        for lookup in self._lookups:
-            time = self.time if lookup is self.first else None
-            near += lookup.by_meaning(limits, self._wanted, self.reasons, time, pending=self.counts.pending > 0)
-        for lookup in self._lookups:
-            if lookup.is_by_words:
-                near += lookup.words.find(limits, list(dict.fromkeys(near)), self._wanted)
-        self.candidates = []
-        self.add(list(dict.fromkeys(near)))
+            if not self._has_few_sessions or not any(is_session(one.chunk.meta) for one in self.candidates):
+                break
+            wanted = [one.chunk.number for one in self.candidates]
 
     def add(self, numbers: Sequence[int]) -> None:
         """Add these chunks, by number, to the candidates; call `gather` first."""

@@ -103,15 +103,6 @@ def hit_of(candidate: Candidate) -> Hit:
     return Hit(chunk, candidate.score, why, chunk.text)
 
 
-def rerank(candidates: Sequence[Candidate], scores: Sequence[float], name: str) -> None:
-    """Move the first candidates' scores towards a reranker's `scores`, 0..1; the others stay behind them."""
-    for candidate, score in zip(candidates, scores, strict=False):
-        candidate.add(f"reranked {score:.2f} by {name}", weights.RERANK_WEIGHT * (score - candidate.score))
-    least = min((candidate.score for candidate in candidates[: len(scores)]), default=0.0)
-    for candidate in candidates[len(scores) :]:
-        candidate.add(f"not seen by {name}", min(0.0, least - candidate.score))
-
-
 def adjust(
     candidates: Sequence[Candidate], half_lives: Mapping[str, float], uses: Mapping[str, Use], now: float
 ) -> list[Candidate]:
@@ -162,19 +153,6 @@ def outcome(chunk: StoredChunk) -> str:
 
 
 # -- what supersedes a note
-
-
-def missing(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded], limit: int) -> set[str]:
-    """Return the living successors of the `limit` first notes of each leg that are no candidates, nor checkpoints."""
-    living: dict[str, set[str]] = {}
-    for path, known in superseded.items():  # what supersedes comes first
-        living[path] = {one for by in known.above for one in living.get(by, {by})}
-    wanted: set[str] = set()
-    for candidate in candidates:
-        is_first = any(leg and 0 < leg.rank <= limit for leg in (candidate.semantic, candidate.keyword))
-        if is_first and candidate.chunk.category != CHECKPOINT:
-            wanted |= living.get(candidate.chunk.path, set())
-    return wanted.difference(candidate.chunk.path for candidate in candidates)
 
 
 def supersede(

@@ -20,6 +20,7 @@ from spellbook.index.filters import DATES, Condition, Unmatched, as_of_moment, c
 from spellbook.index.loaded import LoadedIndex
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors, score
+from spellbook.notes.decisions import CHECKPOINT
 from spellbook.search import packing, presentation, ranking, related, weights
 from spellbook.search.candidates import Gathering, QueryText, Writing
 from spellbook.search.question import Answer, Question, State, state
@@ -211,15 +212,27 @@ class Searcher:
     def _successors(
         self, question: Question, found: Gathering, superseded: Mapping[str, related.Superseded]
     ) -> list[int]:
-        """Return the chunks, by number, of successors that are no candidates; none for words alone."""
+        """
+        Return the chunks, by number, of living successors that are no candidates; none for words alone.
+
+        They supersede one of the first notes of each leg, as many as are asked for, that is no checkpoint.
+        """
         if question.mode == "keyword" or not superseded:
             return []
-        wanted = ranking.missing(found.candidates, superseded, question.limit)
+        living: dict[str, set[str]] = {}
+        for path, known in superseded.items():  # what supersedes comes first
+            living[path] = {one for by in known.above for one in living.get(by, {by})}
+        wanted: set[str] = set()
+        for each in found.candidates:
+            is_first = any(leg and 0 < leg.rank <= question.limit for leg in (each.semantic, each.keyword))
+            if is_first and each.chunk.category != CHECKPOINT:
+                wanted |= living.get(each.chunk.path, set())
+        wanted.difference_update(each.chunk.path for each in found.candidates)
         keys = [chunk.key for path in wanted for chunk in self._catalog.at(path)[:_MOST_ALIKE]]
         return [chunk.number for chunk in self._catalog.by_key(keys, found.limits) if chunk.path in wanted]
 
     def _rerank(self, question: Question, fused: Sequence[Candidate], reasons: list[str]) -> None:
-        """Let the reranker, if there is one, judge the first candidates."""
+        """Move the first candidates' scores towards those of the reranker, if there is one; the others stay behind."""
         reranker = self._index.reranker
         if reranker is None or question.mode == "keyword" or not fused:
             return
@@ -227,9 +240,15 @@ class Searcher:
         first = fused[: weights.RERANKED]
         texts = [f"{one.chunk.title}\n{one.chunk.heading}\n{one.chunk.text}"[:_RERANK_LETTERS] for one in first]
         try:
-            ranking.rerank(fused, reranker.rerank(question.text, texts, _RERANK_SECONDS), reranker.name)
+            scores = reranker.rerank(question.text, texts, _RERANK_SECONDS)
         except EmbeddingError as error:
             reasons.append(f"not reranked: {error}")
+            return
+        for one, value in zip(fused, scores, strict=False):
+            one.add(f"reranked {value:.2f} by {reranker.name}", weights.RERANK_WEIGHT * (value - one.score))
+        least = min((one.score for one in fused[: len(scores)]), default=0.0)
+        for one in fused[len(scores) :]:
+            one.add(f"not seen by {reranker.name}", min(0.0, least - one.score))
 
     def _complete(self, ranked: Gathering, passed: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Hit]:
         """Return the chosen as hits with their words, backlinks, and what else passed of their notes."""

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 
-from spellbook.notes.links import Files
+from spellbook.notes.links import PICTURES, Files, suffix
 from spellbook.notes.note import MOST_BYTES, Stamp, check_size
-from spellbook.notes.pictures import SUFFIXES, suffix
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import MemoryNotFound, PathOutsideVault, UnreadableNote, VaultNotFound
@@ -110,7 +109,7 @@ class Folder:
         ignored = self._ignored.patterns()
         for inside, folders, files in self._walk_names():
             folders[:] = [name for name in folders if not (ignored and ignored(f"{inside}{name}/"))]
-            paths = (inside + name for name in files if suffix(name) in SUFFIXES)
+            paths = (inside + name for name in files if suffix(name) in PICTURES)
             yield from (path for path in paths if is_whole(path) and not (ignored and ignored(path)))
 
     def symlinks(self) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from spellbook.notes import pictures
+from spellbook.notes.links import media_type, pictures
 from spellbook.notes.note import parse
 from spellbook.system import disk
 from spellbook.system.errors import MemoryNotFound, UnreadableNote
@@ -31,7 +31,7 @@ class Picture:
 
 def embedded(vault: Folder, note: str) -> dict[str, str]:
     """Return targets of the pictures in a note, each with its path or "". Raises MemoryNotFound, UnreadableNote."""
-    links = pictures.embedded(parse(note, vault.read(note)[0]))
+    links = pictures(parse(note, vault.read(note)[0]))
     if not links or (folder := vault.attachments) is None:
         return {}
     files = folder.pictures()
@@ -56,6 +56,6 @@ def read(vault: Folder, note: str, path: str) -> Picture:
         data = disk.read_small(place, MOST_BYTES)
     except OSError as error:
         raise UnreadableNote(f"{path}: the picture cannot be read ({error.strerror}).", "Look at the file.") from error
-    if not (kind := pictures.media_type(data)):
+    if not (kind := media_type(data)):
         raise UnreadableNote(f"{path}: this is not a PNG, JPEG, GIF or WebP.", "Save the picture as one of these.")
     return Picture(data, kind, digest(data)[:16])

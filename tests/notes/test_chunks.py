@@ -126,8 +126,14 @@ def test_small_things_add_up(unit):
 
 def test_the_text_is_never_pushed_out():
     """
-    With the longest possible context before it, a chunk's whole text is within the 2,000 letters that are embedded.
+    With the longest possible context before it, a chunk's whole text is within the 2,000 letters that are embedded. A
+    heading path of few tokens stays whole; of one with too many, each name is shortened.
     """
+    title, heading = f"{'Deploying services to production ' * 3}at night", "Waiting for connections to drain"
+    for times in (1, 4):
+        path = cut(parse("a.md", f"# {title * times}\n## {heading}\ntext".encode()))[-1].embedded.partition("\n")[0]
+        assert (path.startswith("Deploying services"), path.endswith(f" > {heading}")) == (True, True)
+        assert (path == f"{title} > {heading}", token_weight(path) <= 64) == (times == 1, True)
     keywords = ", ".join(f"keyword number {i}" for i in range(200))
     headings = "".join(f"{'#' * level} {'heading ' * 24}{level}\n\n" for level in range(1, 7))
     prose = " ".join(f"Sentence number {i} goes on for some words." for i in range(100))
@@ -153,22 +159,6 @@ def test_no_letter_is_torn(clusters, most):
 
 
 @pytest.mark.parametrize(
-    "whole",
-    [
-        "`git push --force. Then go`",
-        "[a long link. With words](https://example.org/a.b?c=d)",
-        "[[Some note. Yes#Part|shown. So]]",
-        "https://a.org/b?c=d.e",
-    ],
-)
-def test_code_spans_and_links_stay_whole(whole):
-    """A long paragraph is not cut within inline code or a link."""
-    chunks = cut(parse("a.md", f"{whole} and so on ".encode() * 80), 64)
-    assert len(chunks) > 5
-    assert sum(chunk.text.count(whole) for chunk in chunks) == 80
-
-
-@pytest.mark.parametrize(
     ("paragraph", "ends"),
     [
         pytest.param("We went there, e.g. by train. It was far! Was it? " * 40, (".", "!", "?"), id="English"),
@@ -179,7 +169,13 @@ def test_code_spans_and_links_stay_whole(whole):
     ],
 )
 def test_long_paragraphs_are_cut_at_sentences(paragraph, ends):
-    """A paragraph that is too long is cut where a sentence ends."""
+    """
+    A paragraph that is too long is cut where a sentence ends. A long paragraph is not cut within inline code or a link.
+    """
+    link = "[a long link. With words](https://example.org/a.b?c=d)"
+    for whole in ("`git push --force. Then go`", link, "[[Some note. Yes#Part|shown. So]]", "https://a.org/b?c=d.e"):
+        chunks = cut(parse("a.md", f"{whole} and so on ".encode() * 80), 64)
+        assert sum(chunk.text.count(whole) for chunk in chunks) == 80 > len(chunks) > 5
     chunks = cut(parse("a.md", paragraph.encode()))
     assert len(chunks) > 2
     assert all(chunk.text.rstrip().endswith(ends) and not chunk.text.rstrip().endswith("e.g.") for chunk in chunks)
@@ -342,21 +338,6 @@ def test_time(name):
     assert note.tags is not None
     assert time.process_time() - begin < 5
     assert "".join(chunk.text for chunk in chunks) == note.body
-
-
-def test_a_path_is_as_long_as_its_tokens_allow():
-    """A heading path of few tokens stays whole; of one with too many, each name is shortened."""
-    title, heading = (
-        "Deploying services to production without interruption " * 3 + "at night",
-        "Waiting for connections to drain",
-    )
-    for times in (1, 4):
-        chunk = cut(parse("a.md", f"# {title * times}\n## {heading}\ntext".encode()))[-1]
-        path = chunk.embedded.partition("\n")[0]
-        assert path.startswith("Deploying services")
-        assert path.endswith(f" > {heading}")
-        assert (path == f"{title} > {heading}") == (times == 1)
-        assert token_weight(path) <= 64
 
 
 BASE64 = base64.b64encode(bytes(i * i % 251 for i in range(9000))).decode()

@@ -7,8 +7,7 @@ import unicodedata
 
 import pytest
 
-from spellbook.notes.daily import day_in
-from spellbook.notes.dates import iso
+from spellbook.notes.dates import day_in, iso
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from spellbook.notes import pictures
-from spellbook.notes.links import By, Files, Link, Reached, find, key, replaced, retargeted, spelled, without_folders
+from spellbook.notes.links import (
+    By,
+    Files,
+    Link,
+    Reached,
+    find,
+    key,
+    media_type,
+    pictures,
+    replaced,
+    spelled,
+    without_folders,
+)
 from spellbook.notes.note import parse
 
 
@@ -157,28 +168,6 @@ def test_follow(source: str, target: str, is_markdown: bool, expected: tuple[str
 
 
 WIKI = Link("", "", "wiki", 0, 0, 1)
-MARKDOWN = replace(WIKI, style="plain")
-
-
-@pytest.mark.parametrize(
-    ("link", "source", "wanted", "expected"),
-    [
-        pytest.param(replace(WIKI, target="old"), "a.md", "x/c.md", "c", id="short stays short"),
-        (replace(WIKI, target="old"), "a.md", "z/b.md", "z/b"),
-        (replace(WIKI, target="f/old.md"), "a.md", "x/c.md", "x/c.md"),
-        pytest.param(replace(WIKI, target="/old"), "a.md", "x/c.md", "/x/c", id="slash"),
-        pytest.param(replace(WIKI, target="./old"), "x/d.md", "x/c.md", "./c", id="relative"),
-        pytest.param(replace(WIKI, target="../old"), "z/d.md", "x/c.md", "../x/c", id="relative upwards"),
-        pytest.param(replace(MARKDOWN, target="old.md"), "x/d.md", "z/b.md", "../z/b.md", id="Markdown"),
-        pytest.param(replace(WIKI, target="old.png"), "a.md", "x/pic.png", "x/pic.png", id="attachment"),
-    ],
-)
-def test_retargeted(link: Link, source: str, wanted: str, expected: str) -> None:
-    """A link whose target changes keeps its form."""
-    files = Files(["f/old.md", "old.md", "old.png", "x/old.md", "z/old.md"])
-    before = files.follow("f/q.md" if link.target.startswith("../") else source, link.target, link.is_markdown)
-    assert before is not None
-    assert retargeted(link, before, source, wanted, FILES) == expected
 
 
 @pytest.mark.parametrize(
@@ -234,7 +223,7 @@ def test_what_is_spelled_is_read(parts: list[str], frame: str) -> None:
 )
 def test_what_a_note_embeds(text: str, expected: list[str]) -> None:
     """Both forms, also inside a link; not plain links, code, comments, other files and other hosts."""
-    assert [link.target for link in pictures.embedded(parse("n.md", text.encode()))] == expected
+    assert [link.target for link in pictures(parse("n.md", text.encode()))] == expected
 
 
 @pytest.mark.parametrize(
@@ -250,4 +239,4 @@ def test_what_a_note_embeds(text: str, expected: list[str]) -> None:
 )
 def test_bytes_say_what_a_picture_is(data: bytes, expected: str) -> None:
     """The name of a file says nothing of what a browser is told."""
-    assert pictures.media_type(data) == expected
+    assert media_type(data) == expected

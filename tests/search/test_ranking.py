@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from spellbook.search.ranking import adjust, choose, hit_of, least, related, rerank, supersede
+from spellbook.search.ranking import adjust, choose, hit_of, least, related, supersede
 from spellbook.search.related import Superseded
 from spellbook.search.scores import fuse
 from tests.search.candidates import candidate
@@ -201,23 +201,6 @@ def test_what_is_superseded_loses_no_more_than_its_place():
     assert (alone.score, hit_of(alone).why["superseded_by"]["path"]) == (0.8, "new.md")
 
 
-@pytest.mark.parametrize(
-    ("kind", "score", "left"),
-    [
-        ("checkpoint", 0.3, ["old.md", "new.md"]),
-        ("checkpoint", 0.4, ["new.md", "old.md"]),
-        ("decision", 0.1, ["new.md", "old.md"]),
-    ],
-)
-def test_a_checkpoint_about_other_work_supersedes_nothing(kind, score, left):
-    """Vaults hold chains in which each checkpoint supersedes the one before; what a decision replaces was said."""
-    old, new = candidate("old.md", 0.8, category=kind), candidate("new.md", score, category=kind)
-    found = ranked(old, new, mode="semantic", above={"old.md": ["new.md"]})
-    assert [each.chunk.path for each in found] == left
-    if left[0] == "old.md":
-        assert (old.score, new.score, "superseded_by" in hit_of(old).why) == (0.8, score, False)
-
-
 @pytest.mark.parametrize(("per_note", "expected"), [(0, "abaa"), (1, "abc"), (2, "abac"), (9, "abaa")])
 def test_a_note_does_not_fill_all_places(per_note, expected):
     """
@@ -243,16 +226,6 @@ def test_equals_come_newest_first():
     weak, strong = (candidate(f"{name}.md", keyword=1.0) for name in ("a", "b"))
     strong.matches[0].keyword = strong.matches[0].keyword._replace(beyond=0.2)
     assert [each.chunk.path for each in ranked(weak, strong, mode="keyword")] == ["b.md", "a.md"]
-
-
-def test_a_reranker_moves_scores_and_says_so():
-    """A reranker's share has a name, and the shares still add up."""
-    found = fuse([candidate("a.md", 0.9), candidate("b.md", 0.8), candidate("c.md", 0.7)], "semantic")
-    rerank(found, [0.1, 0.95], "judge")
-    named = {each.chunk.path: reasons(each) for each in adjust(found, {}, {}, NOW)}
-    assert [*named] == ["b.md", "a.md", "c.md"]
-    assert (named["b.md"], named["c.md"]) == (["reranked 0.95 by judge"], ["not seen by judge"])
-    assert [shares(each) for each in found] == [pytest.approx(each.score) for each in found]
 
 
 RELATED = {

@@ -202,11 +202,15 @@ def test_further_texts_over_mcp(small):
     """search, recall and memory_injection take it, and an answer without a sure hit tells an agent to use it."""
 
     async def conversation(agent):
-        for tool in ("search", "recall"):
+        for tool, also in (
+            ("search", [GUESS]),
+            ("recall", [GUESS]),
+            ("search", GUESS),
+            ("recall", json.dumps([GUESS])),
+        ):
             assert "Ask again with also" in await agent.call(tool, query=ASKED)
-            for also in ([GUESS], GUESS, json.dumps([GUESS])):
-                assert "owl.md" in await agent.call(tool, query=ASKED, also=also)
-            assert "Ask again" not in await agent.call(tool, query="zebra", also=["quagga"])
+            assert "owl.md" in await agent.call(tool, query=ASKED, also=also)
+        assert "Ask again" not in await agent.call("search", query="zebra", also=["quagga"])
         given = await agent.client.get_prompt("memory_injection", {"query": ASKED, "also": f"{GUESS}\nthe bird"})
         assert "owl of the archive" in given.messages[0].content.text
 
@@ -388,9 +392,11 @@ def test_a_reranker_judges_the_first_before_they_are_cut_to_the_limit(index):
     assert (query, len(texts), 0 < seconds <= 5) == ("lighthouse server 7", 20, True)
     assert "number 7 " in hits[0].text
     assert next(each["reason"] for each in hits[1].why["adjustments"]) == "reranked 0.00 by judge"
+    last = ask(replace(index, reranker=judge), "lighthouse server 7", limit=40).hits[-1]
+    assert "not seen by judge" in {each["reason"] for each in last.why["adjustments"]}
     assert all(shares(hit) == pytest.approx(hit.score, abs=1e-9) for hit in hits)
     ask(replace(index, reranker=judge), "lighthouse", "keyword")
-    assert len(judge.given) == 1  # words alone are not judged
+    assert len(judge.given) == 2  # words alone are not judged
     failing = Judge("", EmbeddingError("The reranker is down.", "Start it."))
     answer = ask(replace(index, reranker=failing), "lighthouse server")
     assert [hit.id for hit in answer.hits] == [hit.id for hit in ask(index, "lighthouse server").hits]

@@ -84,22 +84,11 @@ def test_what_topics_and_categories_are_about(vault: Path, write_note: Write) ->
     assert "decision (What we decided, and why.): 1 topic" in text
 
 
-def test_a_label_is_one_in_either_form(book: Spellbook, write_note: Write) -> None:
-    """Topics, categories, tags and keywords that are written decomposed, as macOS does, stand there once, composed."""
-    decomposed, name = unicodedata.normalize("NFD", "회의록"), "회의록"
-    for number, each in enumerate((decomposed, name)):
-        labels = {"category": each, "tags": f"[{each}]", "keywords": f"[{each}]"}
-        write_note(f"{each}/{number}.md", f"x {number} #{each}", **labels)
-    write_note(f"{decomposed}/{decomposed}.md", "# The main note\n\nWhat was said.", category=decomposed)
-    assert tree(book) == {name: {name: 3}}
-    assert [len(book.topic(each)) for each in (decomposed, name, f"{name}/{decomposed}")] == [3, 3, 3]
-    assert {(each.tags, each.keywords) for each in book.topic(name)} == {((name,), (name,)), ((), ())}
-    assert book.tags() == [(name, 2)]
-    assert book.about(book.topics()[0]).title == "The main note"
-
-
 def test_a_topic_is_what_its_notes_say(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """Topics are renamed, merged and split by editing frontmatter or moving files, without leftovers."""
+    """
+    Topics are renamed, merged and split by editing frontmatter or moving files, without leftovers. Topics, categories,
+    tags and keywords that are written decomposed, as macOS does, stand there once, composed.
+    """
     a = write_note("old/a.md", "Words of a.")
     b = write_note("b.md", "Words of b.", topic="old", category="project")
     write_note("c.md", "Words of c.", topic="new", category="project")
@@ -111,6 +100,16 @@ def test_a_topic_is_what_its_notes_say(book: Spellbook, vault: Path, write_note:
     assert tree(book) == {"project": {"new": 2}, "": {"fresh": 1}}
     b.write_text(b.read_text("utf-8").replace("topic: new", "topic: split"), "utf-8")
     assert tree(book) == {"project": {"new": 1, "split": 1}, "": {"fresh": 1}}
+    decomposed, name = unicodedata.normalize("NFD", "회의록"), "회의록"
+    for number, each in enumerate((decomposed, name)):
+        labels = {"category": each, "tags": f"[{each}]", "keywords": f"[{each}]"}
+        write_note(f"{each}/{number}.md", f"x {number} #{each}", **labels)
+    write_note(f"{decomposed}/{decomposed}.md", "# The main note\n\nWhat was said.", category=decomposed)
+    assert tree(book)[name] == {name: 3}
+    assert [len(book.topic(each)) for each in (decomposed, name, f"{name}/{decomposed}")] == [3, 3, 3]
+    assert {(each.tags, each.keywords) for each in book.topic(name)} == {((name,), (name,)), ((), ())}
+    assert book.tags() == [(name, 2)]
+    assert [book.about(topic).title for topic in book.topics() if topic.topic == name] == ["The main note"]
 
 
 @pytest.mark.parametrize("sizes", [(300,), (80, 2, 2), (40, 40, 40), (1,) * 90, (5,) * 20])

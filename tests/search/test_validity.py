@@ -47,7 +47,6 @@ def found(book: Spellbook, query: str = "Where are orders kept?", **options: str
         ({}, None, None, "before on after", ""),
         ({"valid_from": "2026-03-01"}, None, None, "on after", "from 2026-03-01"),
         ({"valid_from": "2026-03"}, "2026-04-01", None, "on after", "from 2026-03"),
-        ({"valid_from": "soon"}, "2026-04-01", None, "after", "from 2026-04-01"),
         ({}, "2026-03-01T13:00:00", None, "after", "from 2026-03-01"),
         ({"valid_until": "2026-03-01"}, None, None, "before on", "until 2026-03-01"),
         ({"valid_until": "2026-03-01T11:59:00"}, None, None, "before", "until 2026-03-01T11:59:00"),
@@ -153,8 +152,6 @@ def test_a_supersession_without_dates_ends_nothing(book, write_note, fields):
     ("query", "first"),
     [
         ("Where were orders kept in March 2025?", "redis"),
-        ("2025년 4월에 orders kept?", "redis"),
-        ("Where were orders kept until May 2025?", "redis"),
         ("Where were orders kept in August 2025?", "mysql"),
         ("Where have orders been kept since July 2025?", "mysql"),
         ("Where are orders kept?", "mysql"),

@@ -141,21 +141,6 @@ def test_frontmatter_counts_more_than_a_mention(vault, write_note, label):
     assert 0.9 < hits[0].score <= 1
 
 
-def test_the_depth_of_a_note_hides_nothing(vault, write_note):
-    """The first, middle and last words of a 2 MB note are found in their places."""
-    line = "Nothing of interest is said in this sentence, whose number is {}.\n\n"
-    lines = [line.format(i) for i in range(30_000)]
-    for at, word in ((0, "aardvark"), (15_000, "중간단어"), (-1, "zyzzyva")):
-        lines[at] += word + "\n\n"
-    write_note("long.md", "".join(lines))
-    assert (vault / "long.md").stat().st_size > 2_000_000
-    with opened(vault) as index:
-        sync.scan(index)
-        for word in ("aardvark", "중간단어", "zyzzyva"):
-            [hit] = Searcher(index).ask(Question(word, "keyword")).hits
-            assert word in hit.text
-
-
 # -- synonyms
 
 

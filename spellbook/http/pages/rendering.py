@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.notes import splitter
-from spellbook.notes.pictures import OTHER_SUFFIXES, SUFFIXES, suffix
+from spellbook.notes.links import OTHER_PICTURES, PICTURES, suffix
 from spellbook.search.packing import Weigh
 from spellbook.system.lazy import markdown_it
 from spellbook.text import korean, terms
@@ -141,7 +141,7 @@ def pictures(known: Mapping[str, str], address: Callable[[str], str], phrase: Ca
             return found, ""
         if _AWAY.match(target):
             return "", phrase("This picture is on another computer; pictures are shown from the vault only.")
-        if suffix(_plain(target)) in OTHER_SUFFIXES:
+        if suffix(_plain(target)) in OTHER_PICTURES:
             return "", phrase("Pictures of this kind are not shown; PNG, JPEG, GIF and WebP are.")
         return "", phrase("There is no such picture in the vault.")
 
@@ -249,7 +249,7 @@ def _link(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any, en
 
 def _wiki(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
     target, bar, shown = tokens[at].content.partition("|")
-    if tokens[at].markup and suffix(target.partition("#")[0].strip()) in SUFFIXES | OTHER_SUFFIXES:
+    if tokens[at].markup and suffix(target.partition("#")[0].strip()) in PICTURES | OTHER_PICTURES:
         return _shown_picture(target.strip(), shown, env["show"])
     label = escape((shown if bar and shown.strip() else target).strip())
     href = env["reach"](target)
