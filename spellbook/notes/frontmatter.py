@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
 
-from spellbook.system.lazy import yaml
+from spellbook.system.lazy import frontmatter, yaml
 
 FRONTMATTER = re.compile(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
 """Matches the block, a BOM before it included; group 1 is the YAML between the rules."""
@@ -82,8 +82,7 @@ class BadHeader(ValueError):
 def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
     """Return the values of a block, repeated keys, and invalid dates and numbers kept as texts. Raises BadHeader."""
     repeated, odd, named = _Lines(), _Lines(), dict[str, Any]()
-    match = FRONTMATTER.match(block)
-    values = _read(match[1] if match else "", repeated, odd)
+    values, _ = frontmatter.parse(block, handler=_handler()(repeated, odd))
     for key, value in _each(values, _plain).items():
         name = known_key(key)
         named[key if name in values or name in named else name] = value
@@ -101,6 +100,23 @@ def load_value(text: str) -> object:
         return _each(_read(f"k: {text}", [], []), _plain)["k"]
     except BadHeader:
         return text
+
+
+@cache
+def _handler() -> Any:
+    class Handler(frontmatter.default_handlers.YAMLHandler):
+        """python-frontmatter's YAML handler, which reads within bounds."""
+
+        FM_BOUNDARY = FRONTMATTER
+
+        def __init__(self, repeated: _Lines, odd: _Lines) -> None:
+            super().__init__()
+            self._found = repeated, odd
+
+        def load(self, fm: str, **_: object) -> Any:
+            return _read(fm, *self._found)
+
+    return Handler
 
 
 def _read(header: str, repeated: _Lines, odd: _Lines) -> dict[str, Any]:

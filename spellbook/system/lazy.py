@@ -12,7 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["charset_normalizer", "httpcore", "httpx", "markdown_it", "np", "npt", "yaml"]
+__all__ = ["charset_normalizer", "frontmatter", "httpcore", "httpx", "markdown_it", "np", "npt", "yaml"]
 
 
 class _Module:
@@ -34,6 +34,7 @@ def lazy(package: str, *names: str) -> list[Any]:
 
 if TYPE_CHECKING:
     import charset_normalizer
+    import frontmatter
     import httpcore
     import httpx
     import markdown_it
@@ -43,6 +44,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import yaml
 else:
-    charset_normalizer = _Module("charset_normalizer")
+    charset_normalizer, frontmatter = _Module("charset_normalizer"), _Module("frontmatter")
     httpcore, httpx, markdown_it = _Module("httpcore"), _Module("httpx"), _Module("markdown_it")
     np, npt, yaml = _Module("numpy"), _Module("numpy.typing"), _Module("yaml")
