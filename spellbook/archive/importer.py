@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from spellbook.archive import sources
-from spellbook.archive.formats.incoming import Incoming
+from spellbook.archive.formats.conversations import Incoming
 from spellbook.archive.snapshots import RESERVE
 from spellbook.archive.tree import is_note, is_setting
 from spellbook.index import privacy, sync

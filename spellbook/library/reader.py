@@ -21,7 +21,7 @@ from spellbook.index.opened import Index
 from spellbook.library import doctor
 from spellbook.models.base import answering, unhurried
 from spellbook.settings.config import Config
-from spellbook.system import heap
+from spellbook.system import processes
 from spellbook.system.errors import PermissionDenied, SpellbookError
 from spellbook.system.lazy import lazy
 from spellbook.system.processes import unseen
@@ -287,7 +287,7 @@ class Reader:
     def release(self, before: float) -> None:
         """Free the model, Chroma and vectors in memory, each if unused since `before` (monotonic clock, seconds)."""
         if any((lazy_engine.release(before), self._release(before))):
-            heap.trim()
+            processes.trim()
 
     def _release(self, before: float) -> bool:
         """Free what is this reader's own and unused since `before`; return whether there was any."""

@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 
 from spellbook import __version__
-from spellbook.archive.formats.conversations import CATEGORY, cleaned, lowered, on_one_line
-from spellbook.archive.formats.incoming import make_note
+from spellbook.archive.formats.conversations import CATEGORY, cleaned, lowered, make_note, on_one_line
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook

@@ -13,19 +13,18 @@ from typing import Any
 import pytest
 
 from spellbook.library.book import Spellbook
-from spellbook.system import disk, renames
+from spellbook.system import disk
 from spellbook.system.errors import Conflict, MemoryNotFound, StorageError
 from spellbook.system.sqlite import Database
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Change, Journal
-from spellbook.vault.trash import Trash
-from spellbook.vault.vault import Vault
+from spellbook.vault.vault import Trash, Vault
 from tests.editor import MANNERS
 from tests.helpers import Write
 from tests.trees import contents, grow
 
 Before = Callable[[object, str, Callable[..., object]], None]
-CAN_EXCHANGE = renames.system_call() is not None
+CAN_EXCHANGE = disk.system_call() is not None
 
 
 @pytest.fixture
@@ -58,7 +57,7 @@ def just_before(before: Before) -> Callable[[Callable[[], object]], None]:
 
     def have(happen: Callable[[], object], times: int = 1) -> None:
         left = iter(range(times))
-        before(renames, "exchange", lambda *_: [happen() for _ in itertools.islice(left, 1)])
+        before(disk, "exchange", lambda *_: [happen() for _ in itertools.islice(left, 1)])
 
     return have
 
@@ -98,7 +97,7 @@ def test_disks_that_cannot_exchange_names(
     notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the system cannot exchange two names, writing, moving, erasing and restoring still work."""
-    monkeypatch.setattr(renames, "system_call", lambda: None)
+    monkeypatch.setattr(disk, "system_call", lambda: None)
     write_note("a.md", "old")
     notes.write("a.md", b"new", digest(b"old"))
     with pytest.raises(Conflict):
@@ -115,7 +114,7 @@ def test_a_name_that_is_taken_in_the_last_moment_stays(
 ) -> None:
     """A file created at a note's new path is not overwritten, and a kill there leaves no empty file."""
     write_note("a.md", "a")
-    before(renames, "rename", lambda _, target: target.name == "b.md" and target.write_bytes(b"theirs"))
+    before(disk, "rename", lambda _, target: target.name == "b.md" and target.write_bytes(b"theirs"))
     with pytest.raises(Conflict):
         notes.move("a.md", "b.md", digest(b"a"))
     assert contents(vault) == {"a.md": b"a", "b.md": b"theirs"}
@@ -269,7 +268,7 @@ def test_a_folder_that_is_gone_in_the_last_moment(notes: Vault, vault: Path, wri
     """A target folder that is deleted before a move is created again; a folder to move is reported as missing."""
     write_note("a.md", "text")
     left = iter(range(2))
-    before(renames, "rename", lambda _, target: [target.parent.rmdir() for _ in itertools.islice(left, 1)])
+    before(disk, "rename", lambda _, target: [target.parent.rmdir() for _ in itertools.islice(left, 1)])
     notes.relocate("a.md", "b/a.md")
     with pytest.raises(MemoryNotFound, match="it is gone"):
         notes.relocate("folder", "other/folder")

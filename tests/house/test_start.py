@@ -75,7 +75,7 @@ def test_a_server_answers_with_its_heap_settled(vault, write_note):
 import contextlib, gc, sys
 from spellbook.cli import main
 from spellbook.mcp import app
-from spellbook.system.heap import growing
+from spellbook.system.processes import growing
 for error in ([], [ValueError]):
     before = sum(each["collections"] for each in gc.get_stats())
     with contextlib.suppress(ValueError), growing():

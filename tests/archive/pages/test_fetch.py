@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from spellbook.archive.pages import urls
-from spellbook.archive.pages.fetch import checked, fetch
-from spellbook.archive.pages.guard import public
+from spellbook.archive.pages.fetch import checked, fetch, public
 from spellbook.settings.limits import MOST_HTML
 from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied, SpellbookError
 from tests.archive.pages.site import Site

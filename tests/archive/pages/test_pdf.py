@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 
-from spellbook.archive.pages.pdf import extract
+from spellbook.archive.pages.child import extract_pdf as extract
 from spellbook.system.errors import InvalidInput
 from tests.archive.pages.documents import LONG, PAGES, pdf
 
