@@ -21,15 +21,14 @@ from typing import IO, Any
 from spellbook.archive.export import FORMAT, VERSION, time_of
 from spellbook.archive.formats import memories
 from spellbook.archive.formats.conversations import UNTOUCHED, ImportSource, Incoming, convert, is_conversation
-from spellbook.archive.tree import tree
 from spellbook.notes.note import Fault
 from spellbook.settings.limits import MOST_GROWTH, MOST_VALUE
 from spellbook.system.disk import pieces_of, regular
 from spellbook.system.errors import InvalidInput, PathOutsideVault
 from spellbook.system.sqlite import MAGIC, foreign_table
 from spellbook.text import credentials
-from spellbook.vault.folder import Folder
-from spellbook.vault.rules import belongs
+from spellbook.vault.folder import Folder, tree
+from spellbook.vault.names import belongs
 
 _CHATS = re.compile(r"conversations(?:-\d+)?\.json")
 _SMALL = 10_000_000
@@ -56,7 +55,13 @@ def _files(place: Path, source: ImportSource, stack: ExitStack) -> Iterator[Inco
         chats = sorted(file for file in place.iterdir() if _CHATS.fullmatch(file.name))
         if chats and not any(file.suffix == ".md" for file in place.iterdir()):
             return _chats([(stack.enter_context(regular(file)), file.name) for file in chats], source)
-        return _folder(place, source)
+        folder = Folder(place.resolve())
+        content = tree(folder)
+        source.faults += content.faults
+        source.folders += content.folders
+        return _with_ids(
+            Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in content.files
+        )
     file = stack.enter_context(regular(place))
     if place.suffix.lower() == ".md":
         status = os.fstat(file.fileno())
@@ -71,15 +76,6 @@ def _files(place: Path, source: ImportSource, stack: ExitStack) -> Iterator[Inco
         return _zip(zipfile.ZipFile(file), place.name, source)
     file.seek(0)
     return _chats([(file, place.name)], source)
-
-
-def _folder(place: Path, source: ImportSource) -> Iterator[Incoming]:
-    folder = Folder(place.resolve())
-    content = tree(folder)
-    source.faults += content.faults
-    source.folders += content.folders
-    files = (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in content.files)
-    return _with_ids(files)
 
 
 def _claude_memory(place: Path, source: ImportSource) -> Iterator[Incoming]:

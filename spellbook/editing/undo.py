@@ -27,7 +27,7 @@ from spellbook.text.quoting import counted, one_line
 from spellbook.vault import names
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import BY_ITSELF, INODE, Entry, Trace, net
-from spellbook.vault.rules import TRASH
+from spellbook.vault.names import TRASH
 from spellbook.vault.vault import Step, revert, states
 from spellbook.vault.writer import is_logged
 

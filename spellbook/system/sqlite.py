@@ -174,19 +174,7 @@ class Database:
         with contextlib.suppress(StorageError):  # it is made, built anew or mended below
             if self._inode() and not self._mark.exists():
                 return self._connect(self._check)
-        with self._hold_lock():
-            for last in (False, True):
-                self._move_damaged()
-                try:
-                    return self._connect(self._prepare)
-                except Damaged:
-                    if last:
-                        raise
-        raise AssertionError
-
-    @contextlib.contextmanager
-    def _hold_lock(self) -> Iterator[None]:
-        """Let one process open the file: the switch to WAL does not wait, and a damaged file must be set aside once."""
+        # One process at a time: the switch to WAL does not wait, and a damaged file must be set aside once.
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             with held(self.file.with_suffix(".lock"), BUSY_SECONDS) as is_ours:
@@ -194,7 +182,12 @@ class Database:
                     raise StorageError(
                         f"{self.file}: another process has been opening it for 30 seconds.", "Try again in a moment."
                     )
-                yield
+                self._move_damaged()
+                try:
+                    return self._connect(self._prepare)
+                except Damaged:
+                    self._move_damaged()
+                    return self._connect(self._prepare)
         except OSError as error:
             raise StorageError(
                 f"{self.file.parent}: the state folder cannot be written ({error.strerror}).",
@@ -235,10 +228,11 @@ class Database:
         """Raise StorageError if a newer version has rebuilt the file since this program opened it."""
         form = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if form > self._form:
+            command = " ".join(["spellbook", *(word for word in sys.argv[1:2] if not word.startswith("-"))])
             raise StorageError(
                 f"{self.file}: a newer Spellbook has rebuilt it (schema {form}) while this one ran (schema "
                 f"{self._form}).",
-                f"Restart `{_command()}` (process {os.getpid()}): it is still the older version.",
+                f"Restart `{command}` (process {os.getpid()}): it is still the older version.",
             )
 
     def _prepare(self, connection: _Connection) -> None:
@@ -365,11 +359,6 @@ class _Connection(sqlite3.Connection):
     def __del__(self) -> None:
         with contextlib.suppress(sqlite3.Error):
             self.close()
-
-
-def _command() -> str:
-    """Return how a person calls this program, as `spellbook serve`."""
-    return " ".join(["spellbook", *(word for word in sys.argv[1:2] if not word.startswith("-"))])
 
 
 # -- a SQLite file of another program, which may be hostile, damaged, or in use

@@ -10,8 +10,7 @@ from pathlib import Path
 from spellbook.notes.note import Stamp
 from spellbook.system.errors import MemoryNotFound
 from spellbook.vault.folder import Folder
-from spellbook.vault.ignored import Ignored, Patterns, verdict
-from spellbook.vault.listing import IsLeftOut, Listing
+from spellbook.vault.listing import Ignored, IsLeftOut, Listing, Patterns, verdict
 from spellbook.vault.vault import Vault
 
 FOLDERS = frozenset({"node_modules", "vendor", "dist", "build", "target"})
@@ -54,7 +53,7 @@ class _LeftOut(Ignored):
         def chain(folder: str) -> _Chain:
             above = folder[:-1].rpartition("/")[0]
             rest = chain(f"{above}/" if above else "") if folder else self._above()
-            spec = self._git(folder)
+            spec = self.read_patterns(self._root / folder / ".gitignore")
             return ((folder, "", spec), *rest) if spec else rest
 
         def leaves_out(file: str) -> bool:
@@ -79,13 +78,9 @@ class _LeftOut(Ignored):
             if place.parent == place:
                 return ()  # in no repository
             place, up = place.parent, f"../{up}"
-            if spec := self._git(up):
+            if spec := self.read_patterns(self._root / up / ".gitignore"):
                 chain.append(("", f"{self._root.relative_to(place).as_posix()}/", spec))
         return tuple(chain)
-
-    def _git(self, folder: str) -> Patterns | None:
-        """Return the patterns of the .gitignore in `folder`, None without one. Raises InvalidInput."""
-        return self.read_patterns(self._root / folder / ".gitignore")
 
 
 class Shown(Vault):

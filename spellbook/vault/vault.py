@@ -19,13 +19,12 @@ from spellbook.system.errors import (
     SpellbookError,
     UnreadableNote,
 )
-from spellbook.vault import names, rules
+from spellbook.vault import names
 from spellbook.vault.folder import Folder, digest
-from spellbook.vault.ignored import IGNORE_FILE
 from spellbook.vault.journal import INODE, Change, inode_of, net
 from spellbook.vault.listing import Listing
+from spellbook.vault.names import IGNORE_FILE, TRASH
 from spellbook.vault.obsidian import SETTINGS
-from spellbook.vault.rules import TRASH
 from spellbook.vault.writer import Writer, changed, gone, mode_of, taken
 
 _log = logging.getLogger(__name__)
@@ -68,9 +67,9 @@ def revert(vault: Writer, steps: Sequence[Step], *, hard: bool = False) -> None:
     aside: set[str] = set()
     sources = [(step.now, step.path) for step in going if step.now in wanted]
     homes = {step.path for step in coming}
-    folders = {folder for path in homes for folder in rules.folders_of(path)}
+    folders = {folder for path in homes for folder in names.folders_of(path)}
     added = [step for step in going if step.now not in wanted]
-    in_the_way = [step for step in added if step.path in folders or homes.intersection(rules.folders_of(step.path))]
+    in_the_way = [step for step in added if step.path in folders or homes.intersection(names.folders_of(step.path))]
     for step in in_the_way:
         with _logged(hard):
             _remove(trash, step, hard=hard)
@@ -111,18 +110,8 @@ def _remove(trash: Trash, step: Step, *, hard: bool) -> None:
     is_kept = trash.vault.journal.text(step.now) is not None or step.path.startswith(f"{TRASH}/")
     trash.remove(step.path, step.now, hard=hard or is_kept)
     with contextlib.suppress(OSError):
-        for folder in rules.folders_of(step.path):
+        for folder in names.folders_of(step.path):
             (trash.vault.root / folder).rmdir()  # until one is not empty
-
-
-def _remove_empty(place: Path) -> None:
-    """Remove a folder in the way that holds no file, but for temporary ones of a killed process."""
-    if place.is_dir() and not place.is_symlink():
-        for folder, _, files in os.walk(place, topdown=False):
-            with contextlib.suppress(OSError):
-                for name in filter(disk.TEMPORARY.fullmatch, files):
-                    os.unlink(os.path.join(folder, name))
-                os.rmdir(folder)
 
 
 def _bring_back(trash: Trash, step: Step, sources: list[tuple[str | None, str]], *, hard: bool) -> None:
@@ -130,7 +119,13 @@ def _bring_back(trash: Trash, step: Step, sources: list[tuple[str | None, str]],
     source = next((path for state, path in sources if state == earlier), None) if step.text is None else None
     if source is not None and (step.now is None or earlier.startswith(INODE)):
         _remove(trash, step, hard=hard)
-        _remove_empty(vault.root.joinpath(*step.path.split("/")))
+        place = vault.root.joinpath(*step.path.split("/"))
+        if place.is_dir() and not place.is_symlink():  # in the way, without files but for a killed process's
+            for folder, _, files in os.walk(place, topdown=False):
+                with contextlib.suppress(OSError):
+                    for name in filter(disk.TEMPORARY.fullmatch, files):
+                        os.unlink(os.path.join(folder, name))
+                    os.rmdir(folder)
         vault.move(source, step.path, earlier)
         sources.remove((earlier, source))
     elif (text := step.text or vault.journal.text(earlier)) is not None:
@@ -286,11 +281,24 @@ class Vault(Writer):
                 raise gone(path) from error
 
     def _rename(self, source: Path, to: str) -> None:
-        """Rename a file or a folder, again if its new folder is deleted meanwhile. Raises as `_rename_free` does."""
+        """
+        Rename a file or a folder, again if its new folder is deleted meanwhile.
+
+        Raises FileExistsError if the name is taken, except by itself in another case.
+        """
         for left in reversed(range(_TRIES)):
             try:
                 self.make(to.rpartition("/")[0])
-                _rename_free(source, self.root.joinpath(*to.split("/")))
+                target = self.root.joinpath(*to.split("/"))
+                is_there = os.path.lexists(target)
+                if is_there and not disk.is_same_name(source, target):
+                    raise FileExistsError(target)
+                if is_there or source.is_dir():
+                    os.rename(source, target)
+                    disk.sync_folder(source.parent)
+                    disk.sync_folder(target.parent)
+                else:
+                    disk.take(source, target)
                 return
             except FileNotFoundError:  # another program may have deleted the new folder
                 if not left or not os.path.lexists(source):
@@ -315,16 +323,3 @@ class Vault(Writer):
                 f"{IGNORE_FILE if self.ignores(path) else SETTINGS} leaves out {path[:200]!r}.",
                 "What is written there is never found: choose another topic or title.",
             )
-
-
-def _rename_free(source: Path, target: Path) -> None:
-    """Rename a file or a folder. Raises FileExistsError if the name is taken, except by itself in another case."""
-    is_there = os.path.lexists(target)
-    if is_there and not disk.is_same_name(source, target):
-        raise FileExistsError(target)
-    if is_there or source.is_dir():
-        os.rename(source, target)
-        disk.sync_folder(source.parent)
-        disk.sync_folder(target.parent)
-    else:
-        disk.take(source, target)

@@ -133,7 +133,12 @@ def convert(memory: Mapping[str, Any]) -> Incoming | None:
     if not text or not number:
         return None
     about = memory.get("metadata")
-    extra = {key: value for key, value in about.items() if _is_plain(key, value)} if isinstance(about, Mapping) else {}
+    extra = {
+        key: value
+        for key, value in (about.items() if isinstance(about, Mapping) else ())
+        if isinstance(key, str) and re.fullmatch(r"[A-Za-z][\w-]{0,40}", key)
+        if isinstance(value, str | int | float | bool) and len(str(value)) <= 200
+    }
     title = first_sentence(text)[:_MOST_TITLE]
     meta: dict[str, object] = {
         **extra,
@@ -147,12 +152,6 @@ def convert(memory: Mapping[str, Any]) -> Incoming | None:
         "updated": moment(memory.get("updated_at")) or moment(memory.get("updated_at_iso")),
     }
     return make_note(f"memories/{server}/{safe_name(title) or number}.md", meta, lowered(text))
-
-
-def _is_plain(key: object, value: object) -> bool:
-    """Say whether an entry of a memory's metadata becomes a key of its note: a name, and a text or a number."""
-    is_name = isinstance(key, str) and bool(re.fullmatch(r"[A-Za-z][\w-]{0,40}", key))
-    return is_name and isinstance(value, str | int | float | bool) and len(str(value)) <= 200
 
 
 def _tags_of(value: object) -> list[str]:

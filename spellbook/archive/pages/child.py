@@ -256,27 +256,15 @@ def serve() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a library that prints must not print into the answer
     head = json.loads(sys.stdin.buffer.readline())
-    _limit(head["memory"], head["seconds"])
+    if sys.platform != "win32":  # bounded where the system can; the parent's clock bounds it everywhere
+        import resource
+
+        for limit, most in (("AS", head["memory"]), ("CPU", head["seconds"]), ("CORE", 0), ("FSIZE", 0)):
+            with contextlib.suppress(OSError, ValueError):  # macOS knows no bound of the address space
+                resource.setrlimit(getattr(resource, f"RLIMIT_{limit}"), (most, most))
     try:
         answer = _PARSERS[head["kind"]](sys.stdin.buffer.read(), **head["about"])
     except (InvalidInput, FetchError) as error:
         answer = {"raised": type(error).__name__, "message": error.message, "hint": error.hint}
     answers.write(json.dumps(answer).encode())
     answers.flush()
-
-
-def _limit(memory: int, seconds: int) -> None:
-    """Bound this process where the system can. The parent's clock bounds it everywhere."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    bounds = {
-        resource.RLIMIT_AS: memory,
-        resource.RLIMIT_CPU: seconds,
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_FSIZE: 0,
-    }
-    for limit, most in bounds.items():
-        with contextlib.suppress(OSError, ValueError):  # macOS knows no bound of the address space
-            resource.setrlimit(limit, (most, most))

@@ -22,14 +22,59 @@ import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from spellbook import __version__
-from spellbook.archive.pages import urls
 from spellbook.settings.limits import MOST_HTML, MOST_PDF, MOST_URL
 from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied
 from spellbook.system.lazy import httpcore, httpx
 from spellbook.text.quoting import one_line
+
+# -- addresses: when two are one page
+
+_TRACKING = re.compile(
+    r"(?i)(?:utm_\w+|hsa_\w+|mtm_\w+|pk_\w+|fbclid|gclid|gclsrc|dclid|gbraid|wbraid|gad_source|msclkid|twclid|ttclid"
+    r"|yclid|ysclid|igsh|igshid|li_fat_id|mc_[ce]id|mkt_tok|_hsenc|_hsmi|_ga|_gl|__twitter_impression|vero_id|wickedid"
+    r"|napm|n_(?:media|query|rank|ad|ad_group|keyword(?:_id)?|campaign_type|match|network|mall_id|mall_pid))"
+)
+"""Parameters that name the way to a page, not the page; the last line is Naver's."""
+
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+_SAME_SITE = re.compile(r"^(?:www\d?|m|mobile|amp)\.")
+
+
+def normalized(url: str) -> str:
+    """Return an address without the parts that do not name the page: fragment, tracking, default port, case."""
+    try:
+        parts = urlsplit(url.strip())
+    except ValueError:
+        return url
+    host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS.get(parts.scheme, " "))
+    query = (field for field in parts.query.split("&") if field and not _TRACKING.fullmatch(field.partition("=")[0]))
+    return quiet(urlunsplit((parts.scheme, host, parts.path or "/", "&".join(query), "")))
+
+
+def quiet(url: str) -> str:
+    """Return an address for frontmatter, where `[[…]]` would be a link to a note."""
+    return url.replace("[[", "%5B%5B").replace("]]", "%5D%5D")
+
+
+def canonical(url: str, named: str) -> str:
+    """
+    Return the address that a page at `url` names as its own, normalized; "" unless it is another page of the same site.
+    """
+    try:
+        here, there = urlsplit(url), urlsplit(named)
+    except ValueError:
+        return ""
+    if there.scheme not in {"http", "https"} or not there.hostname or there.username or there.password:
+        return ""
+    is_front = there.path in {"", "/"} and not there.query
+    if is_front and here.path not in {"", "/"}:
+        return ""
+    a, b = _SAME_SITE.sub("", here.hostname or ""), _SAME_SITE.sub("", there.hostname)
+    return normalized(named) if a == b or a.endswith(f".{b}") or b.endswith(f".{a}") else ""
+
 
 # -- connections to public addresses only
 
@@ -218,7 +263,7 @@ def fetch(
 
 def checked(url: str) -> str:
     """Return a web address that may be fetched, and stand in frontmatter. Raises InvalidInput or PermissionDenied."""
-    return urls.quiet(str(_parse(url)))
+    return quiet(str(_parse(url)))
 
 
 def _parse(url: str) -> httpx.URL:
@@ -245,7 +290,7 @@ def _follow(pool: httpcore.ConnectionPool, url: str, seconds: float) -> Fetched:
             answer = httpx.Response(got.status, headers=got.headers)
             target = answer.headers.get("location", "")
             if not target or got.status not in _MOVED:
-                return _body(urls.quiet(str(parsed)), answer, got.iter_stream())
+                return _body(quiet(str(parsed)), answer, got.iter_stream())
         try:
             parsed = _parse(urljoin(str(parsed), target))
         except (InvalidInput, ValueError) as error:
@@ -271,11 +316,11 @@ def _body(url: str, answer: httpx.Response, pieces: Iterable[bytes]) -> Fetched:
         most = MOST_PDF if is_pdf else MOST_HTML
         if len(body) > most:
             raise FetchError(f"{url} is over {most // 1_000_000} MB.", "Give the text that matters instead.", status)
-    canonical = ""
+    named = ""
     with contextlib.suppress(InvalidInput, PermissionDenied, ValueError, KeyError):
-        canonical = checked(urljoin(url, answer.links["canonical"]["url"]))
+        named = checked(urljoin(url, answer.links["canonical"]["url"]))
     charset = header.get_content_charset("")
-    return Fetched(bytes(body), "application/pdf" if is_pdf else "text/html", url, charset, canonical)
+    return Fetched(bytes(body), "application/pdf" if is_pdf else "text/html", url, charset, named)
 
 
 def _unpack(url: str, coding: str, pieces: Iterable[bytes]) -> Iterable[bytes]:

@@ -17,7 +17,7 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import local
 from spellbook.search import newest
 from spellbook.system.errors import InvalidInput
-from spellbook.vault.rules import TRASH
+from spellbook.vault.names import TRASH
 from spellbook.verbs import admin
 
 _MOST_LISTED = 20
