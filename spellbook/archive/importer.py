@@ -263,7 +263,7 @@ def _check_room(index: Index, before: int, held: int) -> None:
 
 
 def _check_path(vault: Vault, path: str, taken: names.Paths) -> None:
-    """Raise InvalidInput or PathOutsideVault if `path` is taken, or is not allowed by `rules`."""
+    """Raise InvalidInput or PathOutsideVault if `path` is taken, or is not allowed by `names`."""
     if reason := taken.clash(path):
         raise InvalidInput(f"{reason}.", "Rename one of them in the source; nothing was imported.")
     vault.admitted(path)

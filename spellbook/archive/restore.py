@@ -1,8 +1,9 @@
 """
-Restore the files of a snapshot, all of them or none.
+The contents of snapshots, and restoring the files of one, all of them or none.
 
-Everything that can be checked is checked first. Over the vault, a restore is one entry of the journal: files in the
-way go to the trash, an error takes everything back, and so does `spellbook undo`, also after a kill.
+Each content is stored once under its sha256 and read back after writing; `zcat` reads those that are packed. Everything
+that can be checked is checked before a restore. Over the vault, a restore is one entry of the journal: files in the way
+go to the trash, an error takes everything back, and so does `spellbook undo`, also after a kill.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write files atomically, never in part or over another by accident; and explain disk errors."""
+"""Write files atomically, never in part or over another by accident; rename atomically; and explain disk errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Locks between processes, all taken here: files that the kernel frees however their holder ends."""
+"""
+Locks between processes, all taken here: files that the kernel frees however their holder ends; and waits of a command.
+
+The first wait longer than a second is reported once, to a listener that only people have.
+"""
 
 from __future__ import annotations
 

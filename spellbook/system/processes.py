@@ -1,4 +1,8 @@
-"""Which long-lived processes have a vault open: each holds a lock, which the kernel releases however it ends."""
+"""
+Which long-lived processes have a vault open, and this process's own threads, children and memory.
+
+Each holds a lock, which the kernel releases however it ends. Re-indexing by git's hooks waits in line: see `turn`.
+"""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class Shown(Vault):
 
     @property
     def attachments(self) -> Folder | None:
-        """The folder of the notes' files: a note that is shown shows its pictures; see `pictures`, and nothing else."""
+        """The folder of the notes' files: a note that is shown shows its pictures (`read_picture`), nothing else."""
         return self._folder
 
     def stamp(self, path: str) -> Stamp | None:

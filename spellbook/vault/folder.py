@@ -1,4 +1,4 @@
-"""The folder of notes, for reading only."""
+"""The folder of notes, for reading only: notes, the pictures that they show, and all files for backups."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ class Folder:
         Return the real path to write for a `path` of an import, a restore or an undo.
 
         Raises PathOutsideVault for a path that leaves the vault, passes a linked folder, or is not part of a vault
-        (`rules`).
+        (see `names`).
         """
         place = self.locate(path, known=True)
         real, folder = Path(os.path.realpath(place)), os.path.realpath(place.parent)

@@ -1,4 +1,4 @@
-"""List the files of the whole vault with their stamps, without opening any, but for those left out by patterns."""
+"""List the files of the whole vault with their stamps, without opening any; and read patterns that leave files out."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ class Writer(Folder):
         Write a file of any kind and size to exactly this path, which must be free, or have the hash `expected`.
 
         Raises PathOutsideVault for a path that is not `admitted`, and Conflict if something else is there. Permissions
-        are restricted by `rules`. Neither applies to the vault's `own` files, on their way to or from the trash. If
+        are restricted by `names`. Neither applies to the vault's `own` files, on their way to or from the trash. If
         `pieces` raises, nothing is written. The journal keeps the texts of notes, and of other files only hashes.
         Without `sync`, the caller syncs the folder after many files.
         """
