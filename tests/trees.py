@@ -15,8 +15,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from spellbook.library.book import Spellbook
-from spellbook.vault.names import DEVICES
-from spellbook.vault.rules import refusal
+from spellbook.vault.names import DEVICES, refusal
 
 
 def grow(folder: Path, files: dict[str, bytes], folders: tuple[str, ...] = ()) -> Path:

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from spellbook import __version__
-from spellbook.archive.tree import BackupFile, fault_of, is_note, is_setting, tree
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, parse
 from spellbook.system.disk import replacing, storage_error
 from spellbook.system.errors import InvalidInput, SpellbookError, UnreadableNote
+from spellbook.vault.folder import BackupFile, fault_of, is_note, is_setting, tree
 from spellbook.vault.vault import Vault
 
 FORMAT = "spellbook-export"

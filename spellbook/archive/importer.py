@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from spellbook.archive import sources
-from spellbook.archive.formats.incoming import Incoming
+from spellbook.archive.formats.conversations import Incoming
 from spellbook.archive.snapshots import RESERVE
-from spellbook.archive.tree import is_note, is_setting
 from spellbook.index import privacy, sync
 from spellbook.index.embed import Progress
 from spellbook.index.lookup import folder_of
@@ -32,11 +31,10 @@ from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, PathOutsideVault, StorageError
 from spellbook.text.quoting import counted
-from spellbook.vault import rules
-from spellbook.vault.folder import digest
-from spellbook.vault.ignored import IGNORE_FILE, patterns_of
-from spellbook.vault.listing import shown
-from spellbook.vault.names import numbered, safe_name
+from spellbook.vault import names
+from spellbook.vault.folder import digest, is_note, is_setting
+from spellbook.vault.listing import patterns_of, shown
+from spellbook.vault.names import IGNORE_FILE, numbered, safe_name
 from spellbook.vault.vault import Vault
 
 RULES = ("skip", "overwrite", "rename")
@@ -106,10 +104,6 @@ class _Verdict:
     sha256: str
     over: str | None = None
 
-    @property
-    def writes(self) -> bool:
-        return self.what in {"added", "renamed", "overwritten"}
-
 
 def run(index: Index, place: Path, options: ImportOptions, progress: Progress | None = None) -> Imported:
     """
@@ -120,7 +114,11 @@ def run(index: Index, place: Path, options: ImportOptions, progress: Progress | 
     """
     if options.on_conflict not in RULES:
         raise InvalidInput(f"There is no rule {options.on_conflict!r:.80}.", f"Rules are {', '.join(RULES)}.")
-    _check_place(index.vault, place)
+    if not os.path.exists(place):
+        raise InvalidInput(f"{place}: there is no such file or folder.", "Name an export, a folder or a zip of notes.")
+    root, real = index.vault.root, place.resolve()
+    if place.is_dir() and (real.is_relative_to(root) or root.is_relative_to(real)):
+        raise InvalidInput(f"{place} and the vault {root} lie in one another.", "What is in the vault needs no import.")
     if options.into:
         index.vault.admitted(_into(options, "x.md"))
     report = Imported(dry_run=options.dry_run)
@@ -202,16 +200,6 @@ def _held(
         yield file, sha256, faults
 
 
-def _check_place(vault: Vault, place: Path) -> None:
-    if not os.path.exists(place):
-        raise InvalidInput(f"{place}: there is no such file or folder.", "Name an export, a folder or a zip of notes.")
-    real = place.resolve()
-    if place.is_dir() and (real.is_relative_to(vault.root) or vault.root.is_relative_to(real)):
-        raise InvalidInput(
-            f"{place} and the vault {vault.root} lie in one another.", "What is in the vault needs no import."
-        )
-
-
 # -- reading and checking
 
 
@@ -221,14 +209,14 @@ def _plan(
     """Read and check a source, and add to `report` what would be done; return the files to place, and empty folders."""
     files: dict[int, _Verdict] = {}
     seen: dict[str, str] = {}
-    taken = rules.Paths(disk.ignores_case(index.vault.root))
+    taken = names.Paths(disk.ignores_case(index.vault.root))
     size = 0
     with sources.opened(place, options.kind) as source:
         for number, incoming in enumerate(source.files, 1):
             if progress:
                 progress("reading", number, number)  # only the end of the source says how many there are
             with _held(index, incoming, options, size) as (file, sha256, faults):
-                if reason := rules.refusal(incoming.path):
+                if reason := names.refusal(incoming.path):
                     report.faults.append(Fault(shown(incoming.path), 0, reason))
                     continue
                 name, path, rule = _destination(index, incoming, options)
@@ -244,8 +232,13 @@ def _plan(
                         verdict = replace(verdict, what="unchanged")  # whatever the note says by now
                     elif known and verdict.what == "skipped":
                         verdict = replace(verdict, what="proposed")
-                    _add(report, name, verdict)
-                    if verdict.writes:
+                    if verdict.what == "unchanged":
+                        report.unchanged += 1
+                    elif verdict.what == "renamed":
+                        report.renamed[name] = verdict.path
+                    else:
+                        getattr(report, verdict.what).append(verdict.path)
+                    if verdict.what in {"added", "renamed", "overwritten"}:
                         _check_path(index.vault, verdict.path, taken)
                         taken.add(verdict.path)
                         files[number] = verdict
@@ -269,12 +262,12 @@ def _check_room(index: Index, before: int, held: int) -> None:
                 raise StorageError(f"{folder}: the disk is nearly full, and there is more to import.", hint)
 
 
-def _check_path(vault: Vault, path: str, taken: rules.Paths) -> None:
-    """Raise InvalidInput or PathOutsideVault if `path` is taken, or is not allowed by `rules`."""
+def _check_path(vault: Vault, path: str, taken: names.Paths) -> None:
+    """Raise InvalidInput or PathOutsideVault if `path` is taken, or is not allowed by `names`."""
     if reason := taken.clash(path):
         raise InvalidInput(f"{reason}.", "Rename one of them in the source; nothing was imported.")
     vault.admitted(path)
-    for blocked in rules.folders_of(path):
+    for blocked in names.folders_of(path):
         if os.path.lexists(vault.root / blocked) and not (vault.root / blocked).is_dir():
             raise InvalidInput(
                 f"{path} needs a folder where the vault has the file {blocked}.",
@@ -316,11 +309,18 @@ def _fitting(vault: Vault, path: str) -> str:
     return path
 
 
-def _verdict(vault: Vault, wanted: tuple[str, str, str], sha256: str, taken: rules.Paths) -> _Verdict:
+def _verdict(vault: Vault, wanted: tuple[str, str, str], sha256: str, taken: names.Paths) -> _Verdict:
     """Apply the rule of a file, `wanted` as `_destination` returns it. `taken` are the paths of files before it."""
     name, first, rule = wanted
     for path in numbered(first):
-        there = "" if path in taken else _hash_at(vault, path)
+        there: str | None = ""  # the hash of the file there, "" for anything else, None if the path is free
+        if path not in taken:
+            place = vault.locate(path, known=True)
+            if not os.path.lexists(place):
+                vault.check_here(path)
+                there = None
+            elif place.is_file():
+                there = vault.hash(path)
         if there is None and rule != _KEEP_OUT:
             return _Verdict("added" if name in {path, ""} else "renamed", path, sha256)
         if there == sha256:
@@ -337,24 +337,6 @@ def _verdict(vault: Vault, wanted: tuple[str, str, str], sha256: str, taken: rul
                 "Move it away; nothing was imported.",
             )
     raise StorageError(f"{first}: 10,000 files are called so.", "Import into a folder of its own with --into.")
-
-
-def _hash_at(vault: Vault, path: str) -> str | None:
-    """Return the hash of the file at a path, "" for anything else there, None if the path is free."""
-    place = vault.locate(path, known=True)
-    if not os.path.lexists(place):
-        vault.check_here(path)
-        return None
-    return vault.hash(path) if place.is_file() else ""
-
-
-def _add(report: Imported, name: str, verdict: _Verdict) -> None:
-    if verdict.what == "unchanged":
-        report.unchanged += 1
-    elif verdict.what == "renamed":
-        report.renamed[name] = verdict.path
-    else:
-        getattr(report, verdict.what).append(verdict.path)
 
 
 def _check_settings(path: str, data: bytes) -> None:

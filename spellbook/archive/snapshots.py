@@ -14,20 +14,19 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from spellbook.archive import restore
-from spellbook.archive.blobs import DAMAGED, Blobs
-from spellbook.archive.restore import Kept, Restored, SnapshotManifest
-from spellbook.archive.tree import BackupFile, fault_of, tree
+from spellbook.archive.restore import DAMAGED, Blobs, Restored, SnapshotManifest
 from spellbook.index.embed import Progress
 from spellbook.index.sync import is_settled
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
+from spellbook.vault.folder import BackupFile, fault_of, tree
 from spellbook.vault.vault import Vault
 
 DAYS = 7
@@ -113,58 +112,49 @@ class Snapshots:
     def create(self, progress: Progress | None = None) -> Snapshot:
         """Keep the vault as it is now, and delete old snapshots. Raises StorageError without room, VaultNotFound."""
         with self._lock():
-            taken = self._create(progress)
-            self._prune()
-            return taken
-
-    def _create(self, progress: Progress | None = None) -> Snapshot:
-        started_ns = time.time_ns()
-        now = tree(self._vault)
-        known = self._newest()
-        before = known.files if known else {}
-        faults = list(now.faults)
-        scanned_ns = int(known.head.get("looked_ns", 0)) if known else 0
-        unread = {item for item in now.files if not self._is_same(item, before.get(item.path), scanned_ns)}
-        needed = sum(item.stamp.size for item in unread)
-        hint = "Make room, or set SPELLBOOK_DATA to a folder on another disk."
-        _check_room(self.folder, needed, "a snapshot", hint)
-        files: list[Kept] = []
-        stored = 0
-        for number, item in enumerate(now.files, 1):
-            if item in unread:
+            started_ns = time.time_ns()
+            now = tree(self._vault)
+            known = self._newest()
+            before = known.files if known else {}
+            faults = list(now.faults)
+            scanned_ns = int(known.head.get("looked_ns", 0)) if known else 0
+            same: dict[str, str] = {}  # hashes of files that need not be read: of the same stamp, and old by then
+            for item in now.files:
+                was = before.get(item.path)
+                if was and was.stamp == item.stamp and is_settled(item.stamp, scanned_ns):
+                    same |= {item.path: was.sha256} if self._blobs.has(was.sha256) else {}
+            needed = sum(item.stamp.size for item in now.files if item.path not in same)
+            hint = "Make room, or set SPELLBOOK_DATA to a folder on another disk."
+            _check_room(self.folder, needed, "a snapshot", hint)
+            files: list[BackupFile] = []
+            stored = 0
+            for number, item in enumerate(now.files, 1):
+                sha256, size = same.get(item.path, ""), 0
                 try:
-                    sha256, size = self._blobs.keep(self._vault.pieces(item.path))
+                    if not sha256:
+                        sha256, size = self._blobs.keep(self._vault.pieces(item.path))
                 except MemoryNotFound:
                     continue  # deleted a moment ago
                 except UnreadableNote as error:
                     faults.append(fault_of(item.path, error))
                     continue
                 stored += size
-            else:
-                sha256 = before[item.path].sha256
-            files.append(Kept(item, sha256))
-            if progress:
-                progress("keeping", number, len(now.files))
-        return self._write(files, now.folders, faults, stored, started_ns)
-
-    def _is_same(self, item: BackupFile, before: Kept | None, scanned_ns: int) -> bool:
-        """Say whether a file's stamp shows that it need not be read: it is the same, and was old when it was seen."""
-        return (
-            before is not None
-            and before.item.stamp == item.stamp
-            and is_settled(item.stamp, scanned_ns)
-            and self._blobs.has(before.sha256)
-        )
+                files.append(replace(item, sha256=sha256))
+                if progress:
+                    progress("keeping", number, len(now.files))
+            taken = self._write(files, now.folders, faults, stored, started_ns)
+            self._prune()
+            return taken
 
     def _write(
-        self, files: list[Kept], folders: Iterable[str], faults: list[Fault], stored: int, started_ns: int
+        self, files: list[BackupFile], folders: Iterable[str], faults: list[Fault], stored: int, started_ns: int
     ) -> Snapshot:
         """Write the list of a snapshot; only now the snapshot exists."""
         disk.sync_all()  # the contents before the list
         seconds = time.time()
         while (place := self._place(name := name_of(seconds))).exists():
             seconds += 1
-        size = sum(kept.item.stamp.size for kept in files)
+        size = sum(kept.stamp.size for kept in files)
         head = {
             "format": "spellbook-snapshot",
             "version": 1,
@@ -179,7 +169,9 @@ class Snapshots:
         try:
             with disk.replacing(place) as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
                 packed.write(json.dumps(head).encode() + b"\n")
-                packed.writelines(_record(kept) for kept in files)
+                for kept in files:
+                    about = {"path": kept.path, "sha256": kept.sha256, "mode": kept.mode, **kept.stamp._asdict()}
+                    packed.write(json.dumps(about, ensure_ascii=False).encode() + b"\n")
         except OSError as error:
             raise disk.storage_error(str(place), error) from error
         return Snapshot(name, len(files), size, stored, tuple(faults))
@@ -202,7 +194,10 @@ class Snapshots:
         try:
             with gzip.open(self._place(name), "rb") as file:
                 head = json.loads(file.readline())
-                files = {kept.item.path: kept for kept in map(_kept_of, file)}
+                files: dict[str, BackupFile] = {}
+                for row in map(json.loads, file):
+                    stamp = Stamp(row["size"], row["mtime_ns"], row["inode"], row.get("ctime_ns", 0))
+                    files[row["path"]] = BackupFile(row["path"], stamp, row["mode"], row["sha256"])
             if len(files) != head["files"]:
                 raise ValueError(f"it lists {len(files)} of {head['files']} files")
             return SnapshotManifest(name, head, files)
@@ -280,22 +275,17 @@ class Snapshots:
             manifest = self._manifest(name)
             files, faults = restore.restorable(self._blobs, manifest, skip_damaged=skip_damaged)
             if into is None:
-                return replace(self._over(manifest, files, progress), faults=faults)
+                vault = self._vault
+                vault.trash.check()
+                held = {item.path: item.stamp.size for item in tree(vault).files}
+                sizes = {path: kept.stamp.size for path, kept in files.items()}
+                needed = sum(size for path, size in sizes.items() if held.get(path) != size)
+                _check_room(vault.root, needed, "the restore", "Make room, or restore with --into elsewhere.")
+                return replace(restore.over(vault, self._blobs, manifest, files, progress), faults=faults)
             above = next(folder for folder in (into.absolute(), *into.absolute().parents) if folder.exists())
-            needed = sum(kept.item.stamp.size for kept in files.values())
+            needed = sum(kept.stamp.size for kept in files.values())
             _check_room(above, needed, "the restore", "Name another folder.")
             return replace(restore.into_folder(self._blobs, manifest, files, into, progress), faults=faults)
-
-    def _over(self, manifest: SnapshotManifest, files: Mapping[str, Kept], progress: Progress | None) -> Restored:
-        self._vault.trash.check()
-        held = {item.path: item.stamp.size for item in tree(self._vault).files}
-        needed = sum(kept.item.stamp.size for path, kept in files.items() if held.get(path) != kept.item.stamp.size)
-        _check_room(self._vault.root, needed, "the restore", "Make room, or restore with --into elsewhere.")
-        work = restore.Over(self._vault, self._blobs, manifest, files)
-        with self._vault.change("restore", f"snapshot {manifest.name}"):
-            work.run(progress)
-        unchanged = len(files) - work.written
-        return Restored(manifest.name, str(self._vault.root), work.written, tuple(work.removed), unchanged)
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
@@ -335,14 +325,3 @@ def name_of(seconds: float | None = None) -> str:
 
 def _moment(name: str) -> dt.datetime:
     return dt.datetime.strptime(name, _NAME).replace(tzinfo=dt.UTC).astimezone()
-
-
-def _record(kept: Kept) -> bytes:
-    record = {"path": kept.item.path, "sha256": kept.sha256, "mode": kept.item.mode, **kept.item.stamp._asdict()}
-    return json.dumps(record, ensure_ascii=False).encode() + b"\n"
-
-
-def _kept_of(line: bytes) -> Kept:
-    record = json.loads(line)
-    stamp = Stamp(record["size"], record["mtime_ns"], record["inode"], record.get("ctime_ns", 0))
-    return Kept(BackupFile(record["path"], stamp, record["mode"]), record["sha256"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import hashlib
+import json
 import os
 import re
 import stat
@@ -17,19 +19,16 @@ from pathlib import Path
 from typing import IO, Any
 
 from spellbook.archive.export import FORMAT, VERSION, time_of
-from spellbook.archive.formats import basic_memory, claude_memory, memories
-from spellbook.archive.formats.conversations import convert, is_conversation
-from spellbook.archive.formats.incoming import UNTOUCHED, ImportSource, Incoming
-from spellbook.archive.streams import members
-from spellbook.archive.tree import tree
+from spellbook.archive.formats import memories
+from spellbook.archive.formats.conversations import UNTOUCHED, ImportSource, Incoming, convert, is_conversation
 from spellbook.notes.note import Fault
-from spellbook.settings.limits import MOST_GROWTH
-from spellbook.system import foreign_sqlite
+from spellbook.settings.limits import MOST_GROWTH, MOST_VALUE
 from spellbook.system.disk import pieces_of, regular
 from spellbook.system.errors import InvalidInput, PathOutsideVault
+from spellbook.system.sqlite import MAGIC, foreign_table
 from spellbook.text import credentials
-from spellbook.vault.folder import Folder
-from spellbook.vault.rules import belongs
+from spellbook.vault.folder import Folder, tree
+from spellbook.vault.names import belongs
 
 _CHATS = re.compile(r"conversations(?:-\d+)?\.json")
 _SMALL = 10_000_000
@@ -56,14 +55,20 @@ def _files(place: Path, source: ImportSource, stack: ExitStack) -> Iterator[Inco
         chats = sorted(file for file in place.iterdir() if _CHATS.fullmatch(file.name))
         if chats and not any(file.suffix == ".md" for file in place.iterdir()):
             return _chats([(stack.enter_context(regular(file)), file.name) for file in chats], source)
-        return _folder(place, source)
+        folder = Folder(place.resolve())
+        content = tree(folder)
+        source.faults += content.faults
+        source.folders += content.folders
+        return _with_ids(
+            Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in content.files
+        )
     file = stack.enter_context(regular(place))
     if place.suffix.lower() == ".md":
         status = os.fstat(file.fileno())
         return iter([Incoming(place.name, pieces_of(file), stat.S_IMODE(status.st_mode), status.st_mtime_ns)])
-    start = file.read(len(foreign_sqlite.MAGIC))
-    if start == foreign_sqlite.MAGIC:
-        rows = stack.enter_context(foreign_sqlite.opened_table(place, memories.TABLE, memories.COLUMNS))
+    start = file.read(len(MAGIC))
+    if start == MAGIC:
+        rows = stack.enter_context(foreign_table(place, memories.TABLE, memories.COLUMNS))
         if rows is None:
             raise InvalidInput(f"{place.name}: there are no memories of mcp-memory-service in it.", UNTOUCHED)
         return memories.of_rows(rows)
@@ -73,15 +78,6 @@ def _files(place: Path, source: ImportSource, stack: ExitStack) -> Iterator[Inco
     return _chats([(file, place.name)], source)
 
 
-def _folder(place: Path, source: ImportSource) -> Iterator[Incoming]:
-    folder = Folder(place.resolve())
-    content = tree(folder)
-    source.faults += content.faults
-    source.folders += content.folders
-    files = (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in content.files)
-    return _with_ids(files)
-
-
 def _claude_memory(place: Path, source: ImportSource) -> Iterator[Incoming]:
     """Yield the memories in a folder of Claude Code as notes; those that are too large or hold a secret are faults."""
     folder = Folder(place.resolve())
@@ -89,13 +85,13 @@ def _claude_memory(place: Path, source: ImportSource) -> Iterator[Incoming]:
     content = tree(folder)
     source.faults += content.faults
     sizes = {item.path: item.stamp.size for item in content.files if item.path.endswith(".md")}
-    titles = claude_memory.titles(folder.read(claude_memory.INDEX)[0]) if claude_memory.INDEX in sizes else {}
-    for path in sorted(sizes.keys() - {claude_memory.INDEX}):
-        data = folder.read(path)[0] if sizes[path] <= claude_memory.MOST_BYTES else b""
+    titles = memories.titles(folder.read(memories.INDEX)[0]) if memories.INDEX in sizes else {}
+    for path in sorted(sizes.keys() - {memories.INDEX}):
+        data = folder.read(path)[0] if sizes[path] <= memories.MOST_BYTES else b""
         secrets = credentials.find(data.decode("utf-8", "ignore"))
         source.faults += [Fault(path, secret.line, f"it looks like it holds {secret.kind}") for secret in secrets]
         source.faults += [] if data else [Fault(path, 0, "it is empty, or over 2 MiB")]
-        if not secrets and (note := claude_memory.convert(slug, path, data, titles)):
+        if not secrets and (note := memories.convert_claude(slug, path, data, titles)):
             yield note
 
 
@@ -104,7 +100,7 @@ def _with_ids(files: Iterator[Incoming]) -> Iterator[Incoming]:
     seen: set[str] = set()
     for file in files:
         head = next(file.pieces, b"") if file.path.lower().endswith(".md") else b""
-        id, text = basic_memory.with_id(file.path, head)
+        id, text = memories.with_id(file.path, head)
         if id in seen:  # a copy that somebody made by hand
             id, text = "", head
         seen.add(id)
@@ -249,3 +245,106 @@ def _safe_path(path: str) -> str:
             f"{path[:200]!r} would lead out of the vault.", "That is not an export of a vault; nothing was imported."
         )
     return path
+
+
+# -- JSON that is larger than memory: read member by member, item by item
+
+_FIRST_READ = 1 << 16
+_BLANK = " \t\r\n"
+_AFTER = {*_BLANK, *",:]}"}
+
+
+def members(file: IO[bytes], name: str) -> Iterator[tuple[str, Any]]:
+    """
+    Yield key and value of each member of the JSON object in `file`; a list is yielded item by item, one in memory.
+
+    If the file holds a list, its items have the key "". Raises InvalidInput if the file, called `name`, is no JSON.
+    """
+    text = _HeldText(file, name)
+    if text.sign("{[") == "[":
+        yield from (("", item) for item in text.items())
+    else:
+        after = text.sign("}") if text.peek() == "}" else ","
+        while after == ",":
+            key = str(text.value())
+            text.sign(":")
+            if text.peek() == "[":
+                text.sign("[")
+                yield from ((key, item) for item in text.items())
+            else:
+                yield key, text.value()
+            after = text.sign(",}")
+    if text.peek():
+        raise text.wrong("there is more after its end")
+
+
+class _HeldText:
+    """The text of the file, of which as much is held as the value that is read needs."""
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self._file = file
+        self._name = name
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("strict")
+        self._json = json.JSONDecoder()
+        self._held = ""
+        self._at = 0
+        self._ended = False
+
+    def peek(self) -> str:
+        """Return the next sign that is no blank, "" at the end."""
+        while True:
+            while (sign := self._held[self._at : self._at + 1]) and sign in _BLANK:
+                self._at += 1
+            if sign or self._ended:
+                return sign
+            self._read_on()
+
+    def sign(self, expected: str) -> str:
+        """Take one of the `expected` signs."""
+        sign = self.peek()
+        if not sign or sign not in expected:
+            raise self.wrong(f"{' or '.join(expected)} is missing" if sign else "it breaks off")
+        self._at += 1
+        return sign
+
+    def items(self) -> Iterator[Any]:
+        """Yield the items of a list, whose opening sign is taken."""
+        after = self.sign("]") if self.peek() == "]" else ","
+        while after == ",":
+            yield self.value()
+            after = self.sign(",]")
+
+    def value(self) -> Any:
+        """Take the next value."""
+        self.peek()
+        while True:
+            try:
+                value, end = self._json.raw_decode(self._held, self._at)
+                # A number may go on behind the text that is held, or after its point.
+                if self._ended or self._held[end : end + 1] in _AFTER:
+                    self._at = end
+                    return value
+            except (ValueError, RecursionError) as error:
+                if self._ended or isinstance(error, RecursionError):
+                    breaks_off = self._ended and self._at >= len(self._held)
+                    raise self.wrong("it breaks off" if breaks_off else str(error)) from error
+            self._read_on()
+
+    def _read_on(self) -> None:
+        self._held = self._held[self._at :]
+        self._at = 0
+        if len(self._held) > MOST_VALUE:
+            raise self.wrong("one of its values is too large")
+        # Twice as much each time, so that a large value is not tried over and over.
+        piece = self._file.read(max(_FIRST_READ, len(self._held)))
+        try:
+            self._held += self._decoder.decode(piece, final=not piece)
+        except UnicodeDecodeError as error:
+            raise self.wrong("it is not UTF-8") from error
+        self._ended = not piece
+
+    def wrong(self, reason: str) -> InvalidInput:
+        return InvalidInput(
+            f"{self._name}: not the JSON of an export ({reason}).",
+            "Is the file whole? docs/moving-in.md says what can be imported. Nothing was imported.",
+        )

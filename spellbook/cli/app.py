@@ -24,7 +24,7 @@ from spellbook.notes.note import MOST_BYTES
 from spellbook.settings.translate import translated
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, SpellbookError, UnreadableNote
-from spellbook.system.waiting import listening
+from spellbook.system.lock import listening
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line, quoted
 from spellbook.verbs import memories, table

@@ -31,9 +31,7 @@ from spellbook.cli.app import (
 from spellbook.index import seal
 from spellbook.mcp.names import toolsets_of
 from spellbook.settings.translate import translated
-from spellbook.system.heap import growing
-from spellbook.system.processes import is_elected, present
-from spellbook.system.run_queue import turn
+from spellbook.system.processes import growing, is_elected, present, turn
 from spellbook.text.quoting import counted, json_of, one_line
 from spellbook.verbs import table
 

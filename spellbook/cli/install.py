@@ -15,7 +15,7 @@ from spellbook.cli.app import json_option, main, scope_option, vault_option
 from spellbook.mcp.names import toolsets_of
 from spellbook.settings.defaults import ADDRESS
 from spellbook.system.errors import SpellbookError
-from spellbook.system.run_queue import LOG
+from spellbook.system.processes import LOG
 
 if TYPE_CHECKING:
     from spellbook.cli.clients.changes import FileChange

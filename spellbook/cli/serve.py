@@ -17,8 +17,7 @@ from spellbook.cli.app import debug_option, main, opened, scope_option, toolsets
 from spellbook.mcp.names import toolsets_of
 from spellbook.settings.defaults import HOST, PORT
 from spellbook.system.errors import InvalidInput
-from spellbook.system.heap import growing
-from spellbook.system.processes import leave_threads, present
+from spellbook.system.processes import growing, leave_threads, present
 from spellbook.text.quoting import json_of
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from spellbook.settings import paths
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, StorageError, UnreadableNote
 from spellbook.text.quoting import counted, one_line
-from spellbook.vault.rules import TRASH
+from spellbook.vault.names import TRASH
 
 if TYPE_CHECKING:
     from spellbook.library.book import Spellbook

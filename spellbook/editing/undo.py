@@ -24,11 +24,11 @@ from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, UnreadableNote
 from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, one_line
-from spellbook.vault import names, reversal
+from spellbook.vault import names
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import BY_ITSELF, INODE, Entry, Trace, net
-from spellbook.vault.reversal import Step
-from spellbook.vault.rules import TRASH
+from spellbook.vault.names import TRASH
+from spellbook.vault.vault import Step, revert, states
 from spellbook.vault.writer import is_logged
 
 _MOST_EMBEDDED = 20
@@ -85,7 +85,7 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
     if not dry_run:
         back = moves.relocated(vault, new, old) if is_moved else contextlib.nullcontext()
         with vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id), back:
-            reversal.revert(vault, steps)
+            revert(vault, steps)
         _update_index(index, list(paths))
     return Undone(picked, paths, difference, index.catalog.generation)
 
@@ -191,7 +191,7 @@ def _find_erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
 
 def _plan_step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, str]], at: str) -> Step | None:
     """Return how to undo a change of one file, which lies at `at`; None if nothing is to do."""
-    now = reversal.states(index.vault, at)
+    now = states(index.vault, at)
     if trace.after is None and (index.vault.root / trace.path).is_dir():
         now = set()  # a folder of other files of this entry, or something is in the way
     if not now and trace.after is not None and (home := _home_of(index, trace, since, at)):
@@ -226,7 +226,7 @@ def _plan_step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[s
 def _in_trash(index: Index, entry: Entry, state: str | None) -> bool:
     """Say whether another file of the entry has this state now: one that it moved, or that is in the trash."""
     places = (trace.path for trace in entry.traces if trace.after == state)
-    return state is not None and any(state in reversal.states(index.vault, path) for path in places)
+    return state is not None and any(state in states(index.vault, path) for path in places)
 
 
 def _not_kept(entry: Entry) -> MemoryNotFound:

@@ -23,9 +23,8 @@ from spellbook.settings.config import Config, load
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError, MemoryNotFound, SpellbookError, StorageError
 from spellbook.system.sqlite import BUSY_SECONDS, expect
-from spellbook.vault.documents import Documents
+from spellbook.vault.documents import Documents, Shown
 from spellbook.vault.journal import Journal
-from spellbook.vault.shown import Shown
 from spellbook.vault.vault import Vault
 
 BEING_READ = "the notes are being read for the first time, so some are not found yet"

@@ -17,7 +17,7 @@ from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError, 
 from spellbook.system.git import Repository
 from spellbook.text.diff import unified
 from spellbook.vault.folder import digest
-from spellbook.vault.rules import TRASH
+from spellbook.vault.names import TRASH
 from spellbook.vault.vault import Vault
 
 _MOST_PATHS = 5

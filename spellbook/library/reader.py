@@ -21,12 +21,12 @@ from spellbook.index.opened import Index
 from spellbook.library import doctor
 from spellbook.models.base import answering, unhurried
 from spellbook.settings.config import Config
-from spellbook.system import heap
+from spellbook.system import processes
 from spellbook.system.errors import PermissionDenied, SpellbookError
 from spellbook.system.lazy import lazy
 from spellbook.system.processes import unseen
 from spellbook.text.unicode import door
-from spellbook.vault import pictures as images
+from spellbook.vault.folder import Picture, embedded_pictures, read_picture
 
 if TYPE_CHECKING:
     from spellbook.archive import snapshots as taken
@@ -195,11 +195,11 @@ class Reader:
 
     def pictures(self, id: str) -> dict[str, str]:
         """Return the targets of the pictures that a note embeds, each with its path, "" if none is there."""
-        return images.embedded(self.index.vault, lookup.resolve(self.index, id).path)
+        return embedded_pictures(self.index.vault, lookup.resolve(self.index, id).path)
 
-    def picture(self, id: str, path: str) -> images.Picture:
+    def picture(self, id: str, path: str) -> Picture:
         """Return a picture that a note embeds. Raises MemoryNotFound, UnreadableNote for what is not shown."""
-        return images.read(self.index.vault, self.resolve(id).path, path)
+        return read_picture(self.index.vault, self.resolve(id).path, path)
 
     def around(self, id: str) -> related.Around:
         """Return links, backlinks and related notes of a note (id, path or a chunk's id). Raises MemoryNotFound."""
@@ -288,7 +288,7 @@ class Reader:
     def release(self, before: float) -> None:
         """Free the model, Chroma and vectors in memory, each if unused since `before` (monotonic clock, seconds)."""
         if any((lazy_engine.release(before), self._release(before))):
-            heap.trim()
+            processes.trim()
 
     def _release(self, before: float) -> bool:
         """Free what is this reader's own and unused since `before`; return whether there was any."""

@@ -17,8 +17,8 @@ from spellbook.index.embed import embed_texts
 from spellbook.index.opened import BEING_READ, Index
 from spellbook.system import processes
 from spellbook.system.errors import EmbeddingError, InvalidInput, StorageError, VaultNotFound
+from spellbook.system.lock import tell, waiting
 from spellbook.system.sqlite import Damaged
-from spellbook.system.waiting import tell, waiting
 
 _MOST_EMBEDDED = 64
 """Most texts that a search embeds before it answers; a reindex or a watcher embeds the rest."""

@@ -26,8 +26,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from spellbook.archive.formats import claude_memory
-from spellbook.archive.formats.claude_memory import INDEX, MOST_BYTES
+from spellbook.archive.formats.memories import INDEX, MOST_BYTES, titles
 from spellbook.capture.ledger import CLAUDE_MEMORY, Ledger
 from spellbook.index import privacy
 from spellbook.index.catalog.usage import local
@@ -140,13 +139,13 @@ class Wikis:
         """
         if (root := beside(self.book.config.vault)) is None:
             return None
-        wiki, titles = Wiki(self._beside(root), root, root, str(root)), {}
+        wiki, named = Wiki(self._beside(root), root, root, str(root)), dict[str, str]()
         answer, vault = getattr(wiki.book, verb)(**question, filter={"path!": INDEX}), wiki.book.index.vault
         with contextlib.suppress(MemoryNotFound, PathOutsideVault):
-            titles = claude_memory.titles(vault.read(INDEX)[0])
+            named = titles(vault.read(INDEX)[0])
         sized = ((hit, vault.stamp(hit.path)) for hit in answer.hits)
         small = tuple(hit for hit, stamp in sized if stamp and stamp.size <= MOST_BYTES)
-        return _shown(wiki, replace(answer, hits=small), titles)
+        return _shown(wiki, replace(answer, hits=small), named)
 
     def index(self, path: str = "", *, full: bool = False, progress: Progress | None = None) -> dict[str, Any]:
         """Update the index of the wikis with embeddings; return sums. Raises as `find`, and EmbeddingError."""

@@ -23,8 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from spellbook.system import disk
-from spellbook.system.lock import held
-from spellbook.system.waiting import waiting
+from spellbook.system.lock import held, waiting
 
 SHIPPED = Path(sys.prefix, "share", "spellbook")
 """Where whoever installs Spellbook may have prepared the models, as a container's image does; it is only read."""

@@ -1,8 +1,9 @@
-"""Write files atomically, never in part or over another by accident; and explain disk errors."""
+"""Write files atomically, never in part or over another by accident; rename atomically; and explain disk errors."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import hashlib
 import os
@@ -13,16 +14,62 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from spellbook.system import renames
 from spellbook.system.errors import SpellbookError, StorageError
 from spellbook.system.lock import held
 
 if TYPE_CHECKING:
     from _typeshed import SupportsRead
+
+_EXCHANGE = 2
+"""The flag of `renameat2` of Linux and of `renamex_np` of macOS."""
+
+_FREE = 4 if sys.platform == "darwin" else 1
+"""The flag of the same two for a name that must be free."""
+
+_HERE = -100
+"""Linux: paths count from the working folder."""
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Let two files, which are both there, change places. Raises FileNotFoundError."""
+    # Watchers are told of `one` that it went and came; in the other order some would take it for gone.
+    return _rename(one, other, _EXCHANGE)
+
+
+def rename(source: Path, target: Path) -> bool:
+    """Move a file to a name. Raises FileExistsError if that is taken, FileNotFoundError."""
+    return _rename(source, target, _FREE)
+
+
+def _rename(source: Path, target: Path, flag: int) -> bool:
+    call = system_call()
+    sys.audit("os.rename", source, target, -1, -1)  # as Python's own
+    if call is None or call(os.fsencode(source), os.fsencode(target), flag) != 0:
+        code = ctypes.get_errno() if call else errno.ENOSYS
+        if code in {errno.EEXIST, errno.ENOENT}:
+            raise OSError(code, os.strerror(code), str(source), None, str(target))
+        return False
+    return True
+
+
+@cache
+def system_call() -> Callable[[bytes, bytes, int], int] | None:
+    try:
+        if sys.platform == "darwin":
+            swap = ctypes.CDLL(None, use_errno=True).renamex_np
+            return lambda source, target, flags: int(swap(source, target, ctypes.c_uint(flags)))
+        if sys.platform == "linux":
+            rename2 = ctypes.CDLL(None, use_errno=True).renameat2
+            return lambda source, target, flags: int(rename2(_HERE, source, _HERE, target, ctypes.c_uint(flags)))
+    except (OSError, AttributeError):
+        pass
+    return None
+
 
 _REMOTE = re.compile(
     "9p|afs|beegfs|ceph|cifs|coda|davfs|drvfs|fakeowner|fuse(?:[.].*)?|gfs2|gpfs|lustre|nfs4?|ocfs2|orangefs|prl_fs|smb3"
@@ -133,7 +180,7 @@ def claim(source: Path, target: Path) -> None:
 
 def take(source: Path, target: Path) -> None:
     """Move `source`, whatever it is at that moment, to `target`. Raises FileExistsError if that name is taken."""
-    if not renames.rename(source, target):
+    if not rename(source, target):
         is_folder = source.is_dir() and not source.is_symlink()
         if is_folder and os.path.lexists(target):
             raise FileExistsError(target)
@@ -163,7 +210,7 @@ def swap(source: Path, target: Path, is_expected: Callable[[Path], bool]) -> boo
     an editor saved meanwhile is put back at `target`.
     """
     ours, done = os.lstat(source).st_ino, is_expected(target)
-    if done and renames.exchange(target, source):
+    if done and exchange(target, source):
         done = False
         try:
             done = is_expected(source)
@@ -180,7 +227,7 @@ def _swap_back(source: Path, target: Path, ours: int) -> None:
     while True:
         newest = os.lstat(source).st_ino
         try:
-            if not renames.exchange(target, source):
+            if not exchange(target, source):
                 os.replace(source, target)
                 return
         except FileNotFoundError:  # deleted meanwhile, or about to be made anew

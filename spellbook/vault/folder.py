@@ -1,4 +1,4 @@
-"""The folder of notes, for reading only."""
+"""The folder of notes, for reading only: notes, the pictures that they show, and all files for backups."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 
-from spellbook.notes.links import PICTURES, Files, suffix
-from spellbook.notes.note import MOST_BYTES, Stamp, check_size
+from spellbook.notes.links import PICTURES, Files, media_type, pictures, suffix
+from spellbook.notes.note import MOST_BYTES, Fault, Stamp, check_size, parse
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
-from spellbook.system.errors import MemoryNotFound, PathOutsideVault, UnreadableNote, VaultNotFound
+from spellbook.system.errors import MemoryNotFound, PathOutsideVault, SpellbookError, UnreadableNote, VaultNotFound
 from spellbook.text.unicode import folded, is_whole
-from spellbook.vault import listing, names, rules
-from spellbook.vault.ignored import Ignored
-from spellbook.vault.listing import IsLeftOut, Listing, stamp_of
-from spellbook.vault.obsidian import Obsidian
+from spellbook.vault import listing, names, obsidian
+from spellbook.vault.listing import Ignored, IsLeftOut, Listing, listed, shown, stamp_of
+from spellbook.vault.names import belongs, meant
 
 _FRESH = 3.0
 """Seconds for which a list of pictures is good: a page and its pictures are asked for within them."""
-
 
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
 
@@ -40,7 +39,8 @@ class Folder:
     def __init__(self, root: Path, known: Callable[[], int] = lambda: 0, *, obsidian: bool = False) -> None:
         self.root = root
         self._ignored = Ignored(root)
-        self._obsidian = Obsidian(root) if obsidian else None
+        self._obsidian = obsidian
+        self._settings: tuple[tuple[Stamp | None, ...], IsLeftOut | None] = (), None
         self._known = known
         self._pictures: tuple[float, Files] | None = None
         self._inode = root.stat().st_ino if root.is_dir() else 0
@@ -102,15 +102,13 @@ class Folder:
         """Return the pictures beside the notes, as links find them; none that is hidden or ignored."""
         now = time.monotonic()
         if self._pictures is None or now - self._pictures[0] > _FRESH:
-            self._pictures = now, Files(self._walk_pictures())
+            ignored = self._ignored.patterns()
+            paths: list[str] = []
+            for inside, folders, files in self._walk_names():
+                folders[:] = [name for name in folders if not (ignored and ignored(f"{inside}{name}/"))]
+                paths += (inside + name for name in files if suffix(name) in PICTURES)
+            self._pictures = now, Files(path for path in paths if is_whole(path) and not (ignored and ignored(path)))
         return self._pictures[1]
-
-    def _walk_pictures(self) -> Iterator[str]:
-        ignored = self._ignored.patterns()
-        for inside, folders, files in self._walk_names():
-            folders[:] = [name for name in folders if not (ignored and ignored(f"{inside}{name}/"))]
-            paths = (inside + name for name in files if suffix(name) in PICTURES)
-            yield from (path for path in paths if is_whole(path) and not (ignored and ignored(path)))
 
     def symlinks(self) -> list[str]:
         """Return the paths of the symbolic links outside dot-folders."""
@@ -120,7 +118,7 @@ class Folder:
     def litter(self) -> list[str]:
         """Return the temporary files in the vault's own folders, which `walk` leaves out."""
         paths: list[str] = []
-        for own in (rules.TRASH, MARKER):
+        for own in (names.TRASH, MARKER):
             if not os.path.islink(self.root / own):
                 for place, _, files in os.walk(self.root / own):
                     inside = Path(place).relative_to(self.root).as_posix()
@@ -146,7 +144,9 @@ class Folder:
         return self._ignored.leaves_out(path)
 
     def _others(self) -> IsLeftOut | None:
-        return self._obsidian.patterns() if self._obsidian else None
+        if self._obsidian and (now := obsidian.stamps(self.root)) != self._settings[0]:
+            self._settings = now, obsidian.read(self.root).leaves_out() if any(now) else None
+        return self._settings[1]
 
     def stamp(self, path: str) -> Stamp | None:
         """Return the stamp of a file that `walk` would list, None if there is no such note."""
@@ -248,11 +248,11 @@ class Folder:
         Return the real path to write for a `path` of an import, a restore or an undo.
 
         Raises PathOutsideVault for a path that leaves the vault, passes a linked folder, or is not part of a vault
-        (`rules`).
+        (see `names`).
         """
         place = self.locate(path, known=True)
         real, folder = Path(os.path.realpath(place)), os.path.realpath(place.parent)
-        reason = rules.refusal(path) or rules.refusal(real.relative_to(self.root).as_posix())
+        reason = names.refusal(path) or names.refusal(real.relative_to(self.root).as_posix())
         # `walk` goes through no link to a folder.
         if not reason and folded(folder) != folded(str(place.parent)):
             reason = "a folder on its way is a link"
@@ -263,7 +263,7 @@ class Folder:
 
     def check_target(self, path: str) -> None:
         """Raise PathOutsideVault if `path` may not be written: see `admitted`. Any name is allowed in the trash."""
-        if not path.startswith(f"{rules.TRASH}/"):
+        if not path.startswith(f"{names.TRASH}/"):
             self.admitted(path)
         elif not self.holds(path):
             raise _leads_out(path)
@@ -284,3 +284,133 @@ def _leads_out(path: str) -> PathOutsideVault:
 def digest(data: bytes) -> str:
     """Return the sha256 of a file's bytes, in hexadecimal: the `expected_hash` of every write."""
     return hashlib.sha256(data).hexdigest()
+
+
+# -- pictures that a note shows
+
+MOST_PICTURE = 20_000_000
+"""The largest picture that is shown. By hand: a photograph of a telephone has 3 to 12 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture's bytes, its media type by these, and a hash of them."""
+
+    data: bytes
+    media_type: str
+    hash: str
+
+
+def embedded_pictures(vault: Folder, note: str) -> dict[str, str]:
+    """Return targets of the pictures in a note, each with its path or "". Raises MemoryNotFound, UnreadableNote."""
+    links = pictures(parse(note, vault.read(note)[0]))
+    if not links or (folder := vault.attachments) is None:
+        return {}
+    files = folder.pictures()
+    reached = ((link.target, files.follow(note, link.target, link.is_markdown)) for link in links)
+    return {target: place.path if place else "" for target, place in reached}
+
+
+def read_picture(vault: Folder, note: str, path: str) -> Picture:
+    """
+    Return the picture at `path`, which the note at the path `note` embeds.
+
+    It lies in the vault by itself: no link leads to it, no folder above it is hidden or ignored. Its first bytes decide
+    its type. Raises MemoryNotFound if the note embeds no such file, UnreadableNote for another type or a large file.
+    """
+    folder = vault.attachments
+    if folder is None or not path or path not in embedded_pictures(vault, note).values():
+        raise MemoryNotFound("This note shows no such picture.", "Open the note again.")
+    place = folder.locate(path)
+    if os.path.realpath(place) != str(place):
+        raise MemoryNotFound(f"{path}: a link leads to this picture.", "Put the file itself in its place.")
+    try:
+        data = disk.read_small(place, MOST_PICTURE)
+    except OSError as error:
+        raise UnreadableNote(f"{path}: the picture cannot be read ({error.strerror}).", "Look at the file.") from error
+    if not (kind := media_type(data)):
+        raise UnreadableNote(f"{path}: this is not a PNG, JPEG, GIF or WebP.", "Save the picture as one of these.")
+    return Picture(data, kind, digest(data)[:16])
+
+
+# -- all files of a vault, notes or not, and its empty folders, for backups
+
+
+@dataclass(frozen=True, slots=True)
+class BackupFile:
+    """A file by its path in the vault; `mode` are its permissions, `sha256` is its hash if it is in a snapshot."""
+
+    path: str
+    stamp: Stamp
+    mode: int
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The files and empty folders of a vault, sorted by path, and the faults of unreadable ones."""
+
+    files: tuple[BackupFile, ...]
+    folders: tuple[str, ...]
+    faults: tuple[Fault, ...]
+
+
+def tree(vault: Folder) -> Tree:
+    """
+    List the whole vault. Raises VaultNotFound if it is not there, or cannot be listed.
+
+    Dot-folders (`.git`, `.obsidian`, `.trash`), files that `.spellbookignore` lists and files beyond links stay out;
+    the vault's own settings belong to it.
+    """
+    vault.check_there()
+    files: list[BackupFile] = []
+    empty: list[str] = []
+    faults: list[Fault] = []
+    folders = [""]
+    for folder, entries in listed(vault.root, folders, [], faults):
+        if folder and not entries and not folder.startswith("."):
+            empty.append(folder)
+        for entry in entries:
+            path = f"{folder}/{meant(entry.name)}" if folder else meant(entry.name)
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    if belongs(path + "/") and not vault.ignores(path + "/"):
+                        folders.append(path)
+                elif belongs(path) and (path.startswith(".") or not vault.ignores(path)):
+                    files += _item(vault, entry, path, faults)
+            except OSError as error:
+                faults.append(Fault(shown(path), 0, f"cannot be looked at ({error.strerror})"))
+    return Tree(tuple(sorted(files, key=lambda item: item.path)), tuple(sorted(empty)), tuple(faults))
+
+
+def _item(vault: Folder, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Iterator[BackupFile]:
+    if not is_whole(path):
+        faults.append(Fault(shown(path), 0, "the file's name is not UTF-8; rename it"))
+        return
+    try:
+        vault.locate(path)
+        status = entry.stat()
+    except (PathOutsideVault, FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):  # a file that is gone is no fault, a link that leads nowhere is
+            os.lstat(entry.path)
+            faults.append(Fault(shown(path), 0, "a link that leads out of the vault, or nowhere"))
+    else:
+        if stat.S_ISREG(status.st_mode):
+            yield BackupFile(path, stamp_of(status), stat.S_IMODE(status.st_mode))
+        elif not stat.S_ISDIR(status.st_mode):  # the content of a folder behind a link is listed where it lies
+            faults.append(Fault(shown(path), 0, "a pipe, a socket or a device"))
+
+
+def is_setting(path: str) -> bool:
+    """Say whether a file that belongs to a vault holds its settings."""
+    return path.startswith(".")
+
+
+def is_note(path: str) -> bool:
+    """Say whether a file that belongs to a vault is a note by its name."""
+    return path[-3:].lower() == ".md" and not is_setting(path)
+
+
+def fault_of(path: str, error: SpellbookError) -> Fault:
+    """Return as a fault why a file could not be read."""
+    return Fault(path, 0, error.message.removeprefix(f"{path}: ").rstrip("."))

@@ -191,7 +191,14 @@ class Journal:
                     self._drop(draft.id)
             raise
         else:
-            self._finish(draft)
+            if draft.id is not None and draft.undoes is None and not net(tuple(draft.made.values())):
+                self._drop(draft.id)
+            elif draft.id is not None or draft.undoes is not None:
+                with self._database.transaction() as connection:
+                    if draft.id is None:
+                        draft.id = self._begin(connection, draft)
+                    connection.execute("UPDATE entries SET whole = 1 WHERE entry = ?", (draft.id,))
+                self.prune()
         finally:
             self._here.draft = None
 
@@ -259,16 +266,6 @@ class Journal:
         sql = "INSERT INTO entries (at, verb, what, undoes, session) VALUES (?, ?, ?, ?, ?)"
         row = (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes, draft.session)
         return int(connection.execute(sql, row).lastrowid or 0)
-
-    def _finish(self, draft: EntryDraft) -> None:
-        if draft.id is not None and draft.undoes is None and not net(tuple(draft.made.values())):
-            self._drop(draft.id)
-        elif draft.id is not None or draft.undoes is not None:
-            with self._database.transaction() as connection:
-                if draft.id is None:
-                    draft.id = self._begin(connection, draft)
-                connection.execute("UPDATE entries SET whole = 1 WHERE entry = ?", (draft.id,))
-            self.prune()
 
     def _drop(self, entry: int) -> None:
         with self._database.transaction() as connection:

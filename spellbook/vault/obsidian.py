@@ -63,24 +63,6 @@ class ObsidianSettings:
         return is_left_out
 
 
-class Obsidian:
-    """The settings of Obsidian in the vault at `root`, read again when one of their files changes."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._files = tuple(root / name for name in OBSIDIAN)
-        self._seen: tuple[Stamp | None, ...] = ()
-        self._leaves_out: IsLeftOut | None = None
-
-    def patterns(self) -> IsLeftOut | None:
-        """Return the patterns of the files now, None for none."""
-        seen = tuple(map(_stamp, self._files))
-        if seen != self._seen:
-            self._leaves_out = read(self._root).leaves_out() if any(seen) else None
-            self._seen = seen
-        return self._leaves_out
-
-
 def read(root: Path) -> ObsidianSettings:
     """Read the settings of the vault at `root`; an unreadable or unused one is a problem and no error."""
     reasons: list[str] = []
@@ -131,11 +113,15 @@ def _load(root: Path, name: str, reasons: list[str]) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _stamp(place: Path) -> Stamp | None:
-    try:
-        return stamp_of(place.stat())
-    except OSError:
-        return None
+def stamps(root: Path) -> tuple[Stamp | None, ...]:
+    """Return the stamps of the files of settings, which change as these do."""
+    found: list[Stamp | None] = []
+    for name in OBSIDIAN:
+        try:
+            found.append(stamp_of((root / name).stat()))
+        except OSError:
+            found.append(None)
+    return tuple(found)
 
 
 def _text(value: object) -> str:

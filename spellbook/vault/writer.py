@@ -16,15 +16,9 @@ from pathlib import Path
 
 from spellbook.notes.note import MOST_BYTES
 from spellbook.system import disk
-from spellbook.system.errors import (
-    Conflict,
-    MemoryNotFound,
-    PermissionDenied,
-    SpellbookError,
-    StorageError,
-)
+from spellbook.system.errors import Conflict, MemoryNotFound, PermissionDenied, SpellbookError, StorageError
 from spellbook.text.unicode import folded
-from spellbook.vault import names, rules
+from spellbook.vault import names
 from spellbook.vault.folder import Folder, digest
 from spellbook.vault.journal import INODE, Change, Journal, inode_of
 
@@ -159,7 +153,9 @@ class Writer(Folder):
         """Replace a file. Raises Conflict, MemoryNotFound, OSError."""
         try:
             if expected == digest(b""):
-                _wait_for_save(place)
+                # An editor that truncates, then writes, may be in between.
+                while (status := os.stat(place)).st_size == 0 and 0 <= time.time() - status.st_mtime < _SAVE_SECONDS:
+                    time.sleep(_SAVE_SECONDS / 20)
             disk.copy_status(place, temporary)
             if not disk.swap(temporary, place, lambda there: disk.hash_of(there) == expected):
                 raise changed(path)
@@ -181,7 +177,7 @@ class Writer(Folder):
         Write a file of any kind and size to exactly this path, which must be free, or have the hash `expected`.
 
         Raises PathOutsideVault for a path that is not `admitted`, and Conflict if something else is there. Permissions
-        are restricted by `rules`. Neither applies to the vault's `own` files, on their way to or from the trash. If
+        are restricted by `names`. Neither applies to the vault's `own` files, on their way to or from the trash. If
         `pieces` raises, nothing is written. The journal keeps the texts of notes, and of other files only hashes.
         Without `sync`, the caller syncs the folder after many files.
         """
@@ -191,7 +187,7 @@ class Writer(Folder):
                 self.make(place.parent.relative_to(self.root).as_posix())
                 mode = mode_of(place) if mode is None and expected is not None else mode
                 if mode is not None:
-                    mode = mode & 0o777 | 0o600 if own else rules.permissions(mode)
+                    mode = mode & 0o777 | 0o600 if own else names.permissions(mode)
                 hashed = disk.Hashed(pieces)
                 with disk.written(place.parent, hashed, mode) as temporary:
                     if mtime_ns is not None:
@@ -216,7 +212,7 @@ class Writer(Folder):
         if expected is not None:
             self.write(path, data, expected)
         else:
-            self.place(path, [data], mode=mode, own=path.startswith(f"{rules.TRASH}/"))
+            self.place(path, [data], mode=mode, own=path.startswith(f"{names.TRASH}/"))
 
     def write_numbered(self, parts: list[str], name: str, data: bytes, mode: int | None = None) -> str:
         """Write a new note `<name>.md`, `<name> 2.md` if that is taken, in the folder of `parts`; return its path."""
@@ -224,7 +220,7 @@ class Writer(Folder):
         self.check_target(f"{folder}/x.md".lstrip("/"))
         with self.exclusive(), disk.explain_errors(folder or "."):
             self.make(folder)
-            with disk.written(place, data, None if mode is None else rules.permissions(mode)) as temporary:
+            with disk.written(place, data, None if mode is None else names.permissions(mode)) as temporary:
                 for file in _free(place, name):
                     path = "/".join([*parts, file])
                     with contextlib.suppress(FileExistsError), self.record(Change(path, None, data)):
@@ -291,12 +287,6 @@ class Writer(Folder):
                         break
                 raise
             disk.sync_folder(place.parent)
-
-
-def _wait_for_save(place: Path) -> None:
-    """Wait while a file is empty that was just written: an editor that truncates, then writes, may be in between."""
-    while (status := os.stat(place)).st_size == 0 and 0 <= time.time() - status.st_mtime < _SAVE_SECONDS:
-        time.sleep(_SAVE_SECONDS / 20)
 
 
 def _free(place: Path, name: str) -> Iterator[str]:

@@ -13,8 +13,8 @@ from spellbook.library.book import Spellbook
 from spellbook.models.base import servers
 from spellbook.system import processes
 from spellbook.system.errors import SpellbookError
-from spellbook.system.heap import freeze
 from spellbook.system.lazy import lazy
+from spellbook.system.processes import freeze
 
 if TYPE_CHECKING:
     from spellbook.watch import watcher

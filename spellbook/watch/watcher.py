@@ -30,7 +30,7 @@ from spellbook.system.disk import eventless
 from spellbook.system.errors import SpellbookError, StorageError
 from spellbook.system.lock import take
 from spellbook.text.unicode import is_whole
-from spellbook.vault.ignored import IGNORE_FILE
+from spellbook.vault.names import IGNORE_FILE
 from spellbook.watch import observers
 
 if TYPE_CHECKING:

@@ -20,12 +20,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spellbook.archive import importer
-from spellbook.archive.streams import members
+from spellbook.archive.sources import members
 from spellbook.library import book as books
 from spellbook.search.presentation import is_outside
 from spellbook.system.disk import ignores_case
 from spellbook.system.errors import Conflict, InvalidInput, PathOutsideVault, StorageError
-from spellbook.vault import rules
+from spellbook.vault import names
 from tests.trees import TREES, contents, grow, state_of
 
 ODD = {
@@ -390,7 +390,7 @@ def test_names_that_only_some_disks_have_or_tell_apart(book, vault, tmp_path):
         with pytest.raises(InvalidInput, match="half a character"):
             book.export(tmp_path / "out\ud800", form)
     assert not list(tmp_path.glob("*out*"))
-    paths = rules.Paths(folds=True)
+    paths = names.Paths(folds=True)
     paths.add(one)
     paths.add("A/b.md")
     assert two in paths

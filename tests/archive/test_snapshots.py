@@ -306,7 +306,10 @@ def test_a_restore_that_fails_is_taken_back(book, vault, tmp_path, at):
 
 
 def test_a_trash_that_takes_nothing_is_said_before_anything_is_done(book, vault, tmp_path):
-    """If the trash is a file or a link out of the vault, nothing is restored and nothing is moved."""
+    """
+    If the trash is a file or a link out of the vault, nothing is restored and nothing is moved. A manipulated list
+    restores no dot-folder, and no list restores an executable file; what is skipped is named.
+    """
     grow(vault, {"a.md": b"a"})
     taken = book.snapshots.create()
     grow(vault, {"a.md": b"edited", "b.md": b"new"})
@@ -317,10 +320,6 @@ def test_a_trash_that_takes_nothing_is_said_before_anything_is_done(book, vault,
         (vault / ".trash").unlink()
         assert contents(vault) == {"a.md": b"edited", "b.md": b"new"}
     assert book.snapshots.names() == [taken.name]
-
-
-def test_a_restore_writes_no_more_than_an_import_may(book, vault, tmp_path):
-    """A manipulated list restores no dot-folder, and no list restores an executable file; what is skipped is named."""
     grow(vault, {"a.md": b"a", "b.md": b"b"})
     (vault / "a.md").chmod(0o755)
     taken = book.snapshots.create()

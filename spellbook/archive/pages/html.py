@@ -94,6 +94,9 @@ def extract(body: bytes, url: str = "", charset: str = "") -> dict[str, str]:
     if sum(map(len, "".join(article.body.itertext()).split())) < LEAST_LETTERS:
         raise nothing
     title = safe.line(article.title or meta.get("og:title", "") or tree.xpath("string(//title)"))
+    blocks = list(_blocks(article.body, url))
+    if blocks and title and re.sub(r"\W", "", blocks[0]) == re.sub(r"\W", "", title):
+        blocks = blocks[1:]  # a heading that repeats the title
     publishers = (name for node in graph for name in _names(node.get("publisher")))
     site = safe.line(meta.get("og:site_name") or next(publishers, article.sitename or ""), _MOST_NAME)
     authors = [
@@ -105,7 +108,7 @@ def extract(body: bytes, url: str = "", charset: str = "") -> dict[str, str]:
     dates = [*(str(node.get("datePublished", "")) for node in graph), *(meta.get(key, "") for key in _DATES)]
     return {
         "title": title,
-        "markdown": _markdown(article.body, url, title),
+        "markdown": safe.safe("\n\n".join(blocks)),
         "author": _author(authors, site),
         "published": next(filter(None, map(day, [*dates, article.date or ""])), ""),
         "description": safe.line(meta.get("og:description") or meta.get("description", ""), _MOST_DESCRIPTION),
@@ -238,14 +241,6 @@ _BLOCKS = frozenset({"body", "main", "div", "head", "p", "list", "table", "quote
 _SIGNS = re.compile(r"[!-/:-@\[-`{-~]")
 
 
-def _markdown(body: Any, url: str, title: str) -> str:
-    """Return trafilatura's tree as Markdown, without a first heading that repeats the title."""
-    blocks = list(_blocks(body, url))
-    if blocks and title and re.sub(r"\W", "", blocks[0]) == re.sub(r"\W", "", title):
-        blocks = blocks[1:]
-    return safe.safe("\n\n".join(blocks))
-
-
 def _text(text: str | None) -> str:
     return _SIGNS.sub(r"\\\g<0>", re.sub(r"\s+", " ", text or ""))
 
@@ -253,7 +248,10 @@ def _text(text: str | None) -> str:
 def _blocks(element: Any, url: str) -> Iterator[str]:
     run = [_text(element.text)]
     for child in element:
-        is_block = child.tag in _BLOCKS or (child.tag == "code" and _is_code_block(child))
+        is_block = child.tag in _BLOCKS
+        if child.tag == "code":
+            is_alone = element.tag in {"body", "main", "div", "quote"}
+            is_block = "\n" in "".join(child.itertext()).strip() or is_alone
         is_gap = child.tag == "lb" and "".join(run).rstrip(" ").endswith("\n")
         if is_block or is_gap:
             yield from filter(None, ["".join(run).strip()])
@@ -339,8 +337,3 @@ def _inline(element: Any, url: str) -> str:
     is_bold = element.tag == "hi" and element.get("rend") == "#b"
     # Marks beside other signs are none in Korean, where a particle follows at once.
     return f"**{within}**" if is_bold and re.fullmatch(r"\w(?:.*\w)?", within) else within
-
-
-def _is_code_block(code: Any) -> bool:
-    is_alone = code.getparent().tag in {"body", "main", "div", "quote"}
-    return "\n" in "".join(code.itertext()).strip() or is_alone

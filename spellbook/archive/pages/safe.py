@@ -76,15 +76,17 @@ def safe(text: str) -> str:
     Frontmatter is left out, and text in more than 100 lists and quotes. Hostile text can take long and much memory: run
     it within limits (`child`).
     """
-    text = _without_header(visible(text)).strip("\n")
-    tokens = _parser().parse(text)
-    page = "\n\n".join(filter(None, _blocks(iter(tokens), image_label(text))))
+    text = visible(text)
+    if header := FRONTMATTER.match(text):
+        try:
+            is_header = bool(load(header[0])[0])
+        except BadHeader as error:
+            is_header = not error.is_text
+        text = text[header.end() :] if is_header else text
+    text = text.strip("\n")
+    label = "그림" if re.search(f"[{HANGUL}]", text) else "image"  # the name of an image
+    page = "\n\n".join(filter(None, _blocks(iter(_parser().parse(text)), label)))
     return f"{page}\n" if page else ""
-
-
-def image_label(text: str) -> str:
-    """Return what an image is called in a page with this text."""
-    return "그림" if re.search(f"[{HANGUL}]", text) else "image"
 
 
 def visible(text: str) -> str:
@@ -101,12 +103,6 @@ def line(text: str, most: int = _MOST_TITLE) -> str:
 def escaped(text: str) -> str:
     """Return plain text, of one or more lines, as Markdown that shows the same and does nothing."""
     return _LINE_START.sub(r"\1\\", _escape_marks(text))
-
-
-def _escape_later(text: str) -> str:
-    """Escape text that follows something on its first line."""
-    first, line_end, rest = text.partition("\n")
-    return _escape_marks(first) + (f"\n{escaped(rest)}" if line_end else "")
 
 
 def _escape_marks(text: str) -> str:
@@ -160,17 +156,6 @@ def address(url: str) -> str:
     kept = re.sub(r"#(?=[^#]*\Z)", "\1", kept, count=1)
     kept = _UNSAFE_IN_LINK.sub(lambda run: "".join(c if c in "_*~\0\1" else quote(c, safe="") for c in run[0]), kept)
     return _ENTITY.sub("&amp;", kept.replace("\0", "%").replace("\1", "#"))
-
-
-def _without_header(text: str) -> str:
-    if header := FRONTMATTER.match(text):
-        try:
-            is_header = bool(load(header[0])[0])
-        except BadHeader as error:
-            is_header = not error.is_text
-        if is_header:
-            return text[header.end() :]
-    return text
 
 
 @cache
@@ -311,7 +296,8 @@ def join_parts(parts: Sequence[str], begins_line: bool = True) -> str:
             text = re.sub(r"[ \t]*\n[ \t]*", "\n", "".join(run))
             is_first = begins_line if not done.strip() else done.endswith("\n")
             text = text if done.strip() else text.lstrip()
-            done += escaped(text) if is_first else _escape_later(text)
+            first, line_end, rest = text.partition("\n")
+            done += escaped(text) if is_first else _escape_marks(first) + (line_end and f"\n{escaped(rest)}")
             continue
         for mark in run:
             if mark == BREAK:

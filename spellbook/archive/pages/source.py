@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spellbook.archive.pages import child, fetch, safe, urls
+from spellbook.archive.pages import child, fetch, safe
 from spellbook.settings.limits import MOST_HTML, MOST_PDF
 from spellbook.system.disk import regular
 from spellbook.system.errors import InvalidInput, PermissionDenied
@@ -69,23 +69,12 @@ def read(source: str, text: str = "", alive: Callable[[], object] | None = None)
         parsed = child.parse("pdf", got.body, got.url, alive=alive)
     else:
         parsed = child.parse("html", got.body, got.url, alive=alive, url=got.url, charset=got.charset)
-    canonical = urls.canonical(got.url, parsed.pop("canonical", "") or got.canonical)
+    canonical = fetch.canonical(got.url, parsed.pop("canonical", "") or got.canonical)
     return ArticlePage(**parsed, url=got.url, canonical=canonical)
 
 
 def _file(source: str, alive: Callable[[], object] | None) -> ArticlePage:
-    body, is_pdf = _document(source)
-    what = one_line(source)
-    if is_pdf:
-        return ArticlePage(**child.parse("pdf", body, what, alive=alive), source_type="pdf")
-    if len(body) > MOST_HTML:
-        raise PermissionDenied(f"{what} is over {MOST_HTML // 1_000_000} MB.", "Give the text that matters instead.")
-    parsed = child.parse("html", body, what, alive=alive)
-    return ArticlePage(**{**parsed, "canonical": ""}, source_type="html")
-
-
-def _document(source: str) -> tuple[bytes, bool]:
-    """Return the bytes of a document, and whether it is a PDF. Raises PermissionDenied for any other file."""
+    """Return a document, a PDF or HTML. Raises PermissionDenied for any other file."""
     what = one_line(source)
     try:
         real = Path(source).expanduser().resolve()
@@ -95,16 +84,19 @@ def _document(source: str) -> tuple[bytes, bool]:
         raise PermissionDenied(f"{what} is hidden, or in a hidden folder.", "Copy it elsewhere, or give its text.")
     try:
         with regular(real) as file:
-            if os.fstat(file.fileno()).st_size > MOST_PDF:
-                raise PermissionDenied(
-                    f"{what} is over {MOST_PDF // 1_000_000} MB.", "Give the text that matters instead."
-                )
             start = file.read(5)
             is_pdf = start == b"%PDF-"
+            most = MOST_PDF if is_pdf else MOST_HTML
             if not is_pdf and real.suffix.lower() not in _HTML:
                 raise PermissionDenied(f"{what} is neither a PDF nor an HTML file.", "Give its text instead.")
-            return start + file.read(MOST_PDF), is_pdf
+            if os.fstat(file.fileno()).st_size > most:
+                raise PermissionDenied(f"{what} is over {most // 1_000_000} MB.", "Give the text that matters instead.")
+            body = start + file.read(most)
     except FileNotFoundError as error:
         raise InvalidInput(f"There is no file {what}.", "Check the path.") from error
     except OSError as error:
         raise PermissionDenied(f"{what} cannot be read ({error.strerror}).", "Name a PDF or an HTML file.") from error
+    if is_pdf:
+        return ArticlePage(**child.parse("pdf", body, what, alive=alive), source_type="pdf")
+    parsed = child.parse("html", body, what, alive=alive)
+    return ArticlePage(**{**parsed, "canonical": ""}, source_type="html")

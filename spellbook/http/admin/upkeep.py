@@ -26,7 +26,7 @@ from spellbook.library.reader import Reader
 from spellbook.mcp.toolsets import memento
 from spellbook.search import newest
 from spellbook.system.errors import InvalidInput, SpellbookError
-from spellbook.vault.rules import TRASH
+from spellbook.vault.names import TRASH
 from spellbook.verbs import admin
 
 _MUCH_FREE = 10_000_000

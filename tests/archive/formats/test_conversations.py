@@ -55,7 +55,10 @@ def text_of(value: dict[str, Any]) -> str:
 
 
 def test_a_conversation_of_chatgpt() -> None:
-    """A note with an id, a title, dates and a link back, whose turns stand under who speaks."""
+    """
+    A note with an id, a title, dates and a link back, whose turns stand under who speaks. A conversation without a
+    title is named after its first words; an empty conversation makes no note.
+    """
     why, because = gpt_message("user", "Why?"), gpt_message("assistant", "Auditors.")
     note = convert(gpt(gpt_message("system", ""), ASKED, ANSWERED, why, because))
     assert note
@@ -71,6 +74,12 @@ def test_a_conversation_of_chatgpt() -> None:
     last = [chunk.text.strip().split("\n")[-1] for chunk in cut(parsed)]
     assert last == ["How do we rotate keys?", "Twice a year.", "Why?", "Auditors."]
     assert "How do we rotate keys?" in cut(parsed)[1].embedded
+    note = convert(gpt(ASKED, title=None))
+    assert note
+    assert note.path.endswith(" How do we rotate keys.md")
+    assert convert(gpt(gpt_message("system", "x"))) is None
+    assert convert({**gpt(ASKED), "conversation_id": None}) is None
+    assert convert({**gpt(ASKED), "create_time": "soon", "update_time": None})
 
 
 def test_the_branch_that_was_seen_last() -> None:
@@ -141,16 +150,6 @@ def test_a_conversation_of_claude() -> None:
     assert "only text" in text_of({**claude(), **alone})
 
 
-def test_names_and_titles() -> None:
-    """A conversation without a title is named after its first words; an empty conversation makes no note."""
-    note = convert(gpt(ASKED, title=None))
-    assert note
-    assert note.path.endswith(" How do we rotate keys.md")
-    assert convert(gpt(gpt_message("system", "x"))) is None
-    assert convert({**gpt(ASKED), "conversation_id": None}) is None
-    assert convert({**gpt(ASKED), "create_time": "soon", "update_time": None})
-
-
 @pytest.mark.parametrize(
     ("written", "expected"),
     [
@@ -213,7 +212,8 @@ def test_an_export_is_imported(book, vault, tmp_path, form):
 def test_a_conversation_is_known_by_its_id(book, vault, tmp_path):
     """
     A moved, renamed or continued conversation is recognized, and its note is replaced by the longer one only on
-    request.
+    request. Three conversations with the same day and title become three notes, and importing again adds none. One in
+    an unknown form is named by its number, and the others are imported. A zip of notes that has such a file is a vault.
     """
     source = saved(tmp_path / "c.json", gpt(ASKED))
     [path] = book.import_(source).added
@@ -226,14 +226,7 @@ def test_a_conversation_is_known_by_its_id(book, vault, tmp_path):
     assert list(contents(vault)) == ["mine/keys.md"]
     assert b"Twice a year" in contents(vault)["mine/keys.md"]
     assert b"Twice a year" not in contents(vault / ".trash")["mine/keys.md"]
-
-
-def test_several_conversations_in_one_file(book, vault, tmp_path):
-    """
-    Three conversations with the same day and title become three notes, and importing again adds none. One in an unknown
-    form is named by its number, and the others are imported. A zip of notes that has such a file is a vault.
-    """
-    three = [gpt(ASKED), gpt(ANSWERED, conversation_id="other"), gpt(ASKED, conversation_id="third")]
+    three = [gpt(ASKED, conversation_id=id) for id in ("first", "other", "third")]
     source = saved(tmp_path / "c.json", gpt({"author": "me"}), *three)
     done = book.import_(source)
     assert (len(done.added), [fault.path for fault in done.faults]) == (3, ["c.json: conversation 1"])

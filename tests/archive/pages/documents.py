@@ -13,15 +13,13 @@ def pdf(
     author: str = "",
     created: str = "",
     outline: Sequence[tuple[str, int]] = (),
-    mapped: bool = True,
     stream: bytes | None = None,
     extra_trailer: bytes = b"",
 ) -> bytes:
     """
     Return a PDF whose pages hold these lines, from top to bottom.
 
-    `outline` has titles with the pages (from 0) they lead to. Not `mapped` means that the font does not say which
-    letters its glyphs are. `stream` replaces the content of the first page, packed.
+    `outline` has titles with the pages (from 0) they lead to. `stream` replaces the content of the first page, packed.
     """
     objects: list[bytes] = [b""] * 5
     letters = sorted({letter for page in pages for line in page for letter in line})
@@ -34,8 +32,7 @@ def pdf(
     ).encode()
     objects[2] = (
         b"<< /Type /Font /Subtype /Type0 /BaseFont /Test /Encoding /Identity-H /DescendantFonts [4 0 R]"
-        + (b" /ToUnicode 5 0 R" if mapped else b"")
-        + b" >>"
+        b" /ToUnicode 5 0 R >>"
     )
     objects[3] = (
         b"<< /Type /Font /Subtype /CIDFontType2 /BaseFont /Test /DW 500 /FontDescriptor << /Type /FontDescriptor /FontName"

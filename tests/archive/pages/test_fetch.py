@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from spellbook.archive.pages import urls
-from spellbook.archive.pages.fetch import checked, fetch
-from spellbook.archive.pages.guard import public
+from spellbook.archive.pages.fetch import canonical, checked, fetch, normalized, public
 from spellbook.settings.limits import MOST_HTML
 from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied, SpellbookError
 from tests.archive.pages.site import Site
@@ -45,7 +43,7 @@ LOCAL = (
 def test_no_spelling_of_a_local_address_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Nothing is connected to, and the code is PERMISSION_DENIED; INVALID_INPUT where it is no address at all. Never is it
-    a traceback of a library.
+    a traceback of a library. Public are IPv4, IPv6, and IPv4 behind NAT64, which networks without IPv4 use.
     """
     connected: list[object] = []
     monkeypatch.setattr(socket, "create_connection", lambda *args, **_: connected.append(args))
@@ -67,10 +65,6 @@ def test_no_spelling_of_a_local_address_is_fetched(monkeypatch: pytest.MonkeyPat
         with pytest.raises(SpellbookError):
             fetch(url, seconds=5)
     assert not connected
-
-
-def test_public_addresses_are_public() -> None:
-    """IPv4, IPv6, and IPv4 behind NAT64, which networks without IPv4 use."""
     addresses = ("93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "64:ff9b::5db8:d822")
     assert all(public(address, 443) for address in addresses)
 
@@ -122,8 +116,12 @@ def test_tls_is_asked_for_the_name_not_the_address() -> None:
     assert b"page.example" in hello[0]
 
 
-def test_a_redirect_into_the_network_is_refused(site: Site) -> None:
-    """Each redirect is checked as the first address was."""
+def test_redirects(site: Site) -> None:
+    """
+    Each redirect is checked as the first address was. Whatever a page names as its new address is followed, or is an
+    error of ours; so is such an address itself. Five are followed, also relative ones; the sixth is an error, and a
+    cookie is never sent back.
+    """
     inward = site.add("/in", status=302, Location="http://169.254.169.254/latest/")
 
     def allowed(address: str, port: int) -> bool:
@@ -134,17 +132,6 @@ def test_a_redirect_into_the_network_is_refused(site: Site) -> None:
     for target in ("file:///etc/passwd", f"http://u:p@127.0.0.1:{site.port}/", "gopher://x/"):
         with pytest.raises(PermissionDenied):
             fetch(site.add("/in", status=302, Location=target), allowed=allowed)
-
-
-ODD = (
-    *("javascript:1", "mailto:a@b", "mailto:", "data:text/html,x", "view-source:http://x", "x:" * 900),
-    *("http:foo", "https:", "http://xn--a/", "//xn--a/", "http://xn--/", "HTTP://a.xn--A/", "http://[::1", "//["),
-    *("http://a b/", "http://a%00b/", "http://x:abc/", "http://[v1.x]/", "ftp://x/", "http://a..b/", "?", "#"),
-)
-
-
-def test_redirects_that_lead_nowhere(site: Site) -> None:
-    """Whatever a page names as its new address is followed, or is an error of ours; so is such an address itself."""
     for target in ODD:
         start = site.add("/odd", status=302, Location=target)
         with pytest.raises((FetchError, PermissionDenied)):
@@ -152,17 +139,6 @@ def test_redirects_that_lead_nowhere(site: Site) -> None:
         if "//xn--" in target.lower():
             with pytest.raises(InvalidInput):
                 checked(target if ":" in target else f"http:{target}")
-
-
-def no_names(host: str, *_: object, **__: object) -> list[Any]:
-    """Resolve addresses alone."""
-    if host != "127.0.0.1":
-        raise OSError("no such name")
-    return [(0, 0, 0, "", (host, 0))]
-
-
-def test_redirects_are_followed_five_times_without_cookies(site: Site) -> None:
-    """Relative ones too; the sixth is an error, and a cookie is never sent back."""
     for number in range(7):
         site.add(f"/{number}", status=301, Location=f"{number + 1}", Set_Cookie="key=value")
     site.add("/6", "there")
@@ -173,14 +149,18 @@ def test_redirects_are_followed_five_times_without_cookies(site: Site) -> None:
         fetch(site.url("/0"))
 
 
-def test_an_error_carries_the_status(site: Site) -> None:
-    """FETCH_ERROR with HTTP's number, and what to do next."""
-    hints = {401: "login", 402: "login", 403: "login", 404: "no such page", 429: "Wait", 500: "Wait", 304: "text"}
-    for status, hint in hints.items():
-        with pytest.raises(FetchError, match=f"HTTP {status}") as failed:
-            fetch(site.add("/x", "no", status))
-        assert failed.value.status == status
-        assert hint in failed.value.hint
+ODD = (
+    *("javascript:1", "mailto:a@b", "mailto:", "data:text/html,x", "view-source:http://x", "x:" * 900),
+    *("http:foo", "https:", "http://xn--a/", "//xn--a/", "http://xn--/", "HTTP://a.xn--A/", "http://[::1", "//["),
+    *("http://a b/", "http://a%00b/", "http://x:abc/", "http://[v1.x]/", "ftp://x/", "http://a..b/", "?", "#"),
+)
+
+
+def no_names(host: str, *_: object, **__: object) -> list[Any]:
+    """Resolve addresses alone."""
+    if host != "127.0.0.1":
+        raise OSError("no such name")
+    return [(0, 0, 0, "", (host, 0))]
 
 
 def packed(times: int) -> bytes:
@@ -210,8 +190,12 @@ def test_what_is_too_large_or_no_page_is_refused(site: Site, headers: dict[str, 
         fetch(site.add("/x", body, **headers))
 
 
-def test_the_content_type_decides(site: Site) -> None:
-    """Not the ending of the address; where a server says nothing, the first bytes do."""
+def test_what_an_answer_says(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    The content type decides, not the ending of the address; where a server says nothing, the first bytes do. One layer
+    of gzip is read whole, and `Link: rel=canonical` is told. No proxy is used: it would resolve names where nothing is
+    checked. An error carries HTTP's number, and what to do next.
+    """
     for content_type, body, expected in (
         ("text/html; charset=EUC-KR", b"%PDF-1.7", ("text/html", "euc-kr")),
         ("application/pdf", b"<html>", ("application/pdf", "")),
@@ -221,14 +205,18 @@ def test_the_content_type_decides(site: Site) -> None:
     ):
         got = fetch(site.add("/x.pdf", body, content_type=content_type))
         assert (got.content_type, got.charset, got.body) == (*expected, body)
-
-
-def test_gzip_is_unpacked_and_the_header_may_name_the_page(site: Site) -> None:
-    """One layer of gzip is read whole, and `Link: rel=canonical` is told."""
     body = zlib.compress(b"y" * 3_000_000, wbits=31)
     got = fetch(site.add("/x", body, Content_Encoding="gzip", Link='</the%20page>; rel="canonical"'))
     assert got.body == b"y" * 3_000_000
     assert got.canonical == site.url("/the%20page")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    assert fetch(site.add("/x", "hello")).body == b"hello"
+    hints = {401: "login", 402: "login", 403: "login", 404: "no such page", 429: "Wait", 500: "Wait", 304: "text"}
+    for status, hint in hints.items():
+        with pytest.raises(FetchError, match=f"HTTP {status}") as failed:
+            fetch(site.add("/x", "no", status))
+        assert failed.value.status == status
+        assert hint in failed.value.hint
 
 
 def drip(piece: bytes, ended: Callable[[float], bool]) -> Callable[[BaseHTTPRequestHandler], None]:
@@ -267,17 +255,14 @@ def test_what_is_not_there_is_said(site: Site) -> None:
         fetch("http://slow.example/", seconds=0.2, resolve=lambda *_, **__: site.ended.wait(PATIENCE))
 
 
-def test_no_proxy_of_the_environment_is_used(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy would resolve names where nothing is checked."""
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    assert fetch(site.add("/x", "hello")).body == b"hello"
-
-
 # -- addresses as names
 
 
 def test_normalized() -> None:
-    """Fragment, tracking and default port do not name a page; all else stays as it is."""
+    """
+    Fragment, tracking and default port do not name a page; all else stays as it is. A page names only
+    pages of its site: else it could pass for an article of another site, which then would count as saved.
+    """
     for url, same in (
         ("HTTPS://Example.COM:443/a?utm_source=x&b=1&fbclid=2#part", "https://example.com/a?b=1"),
         ("http://example.com", "http://example.com/"),
@@ -286,11 +271,7 @@ def test_normalized() -> None:
         ("https://example.com/%EA%B0%80?q=%20&x", "https://example.com/%EA%B0%80?q=%20&x"),
         ("https://example.com/?q=[[Note]]", "https://example.com/?q=%5B%5BNote%5D%5D"),
     ):
-        assert urls.normalized(url) == urls.normalized(same) == same
-
-
-def test_a_page_names_only_pages_of_its_site() -> None:
-    """Else a page could pass for an article of another site, which then would count as saved."""
+        assert normalized(url) == normalized(same) == same
     for url, named, expected in (
         ("https://m.hani.co.kr/a/1?x=1", "https://www.hani.co.kr/a/1#x", "https://www.hani.co.kr/a/1"),
         ("https://evil.example/a", "https://good.example/b", ""),
@@ -301,4 +282,4 @@ def test_a_page_names_only_pages_of_its_site() -> None:
         ("https://a.example/x", "http://[", ""),
         ("", "https://a.example/x", ""),
     ):
-        assert urls.canonical(url, named) == expected
+        assert canonical(url, named) == expected

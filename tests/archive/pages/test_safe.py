@@ -108,16 +108,16 @@ def active(text: str) -> list[str]:
     return acts
 
 
-def test_nothing_of_a_hostile_page_acts() -> None:
-    """No link, tag, embed, script, comment, query, template, task, callout or block id, and no header of its own."""
+def test_nothing_of_a_hostile_page_acts(vault: Path, write_note: Callable[..., Path], book: Spellbook) -> None:
+    """
+    No link, tag, embed, script, comment, query, template, task, callout or block id, and no header of its own.
+    Letters, headings, lists, tables, code and links to the web are kept. The note is indexed as a person's would
+    be, and its sections are found.
+    """
     assert len(active(EVIL)) > 30
     text = safe(EVIL)
     assert active(text) == []
     assert "cssclasses" not in text
-
-
-def test_a_reader_sees_what_was_there() -> None:
-    """Letters, headings, lists, tables, code and links to the web are kept."""
     text = safe(EVIL)
     for kept in (
         "# Title \\[\\[Note\\]\\] \\#tag\n",
@@ -135,10 +135,6 @@ def test_a_reader_sees_what_was_there() -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
     assert "%%hidden%% = this.x $= dv.pages() $= x &lt;% tp.file.title %&gt;" in shown
     assert safe(text) == text
-
-
-def test_the_index_finds_no_link_and_no_tag(vault: Path, write_note: Callable[..., Path], book: Spellbook) -> None:
-    """The note is indexed as a person's would be, and its sections are found."""
     write_note("Note.md", "# Note\n\nA note that a page would like to embed.\n")
     write_note("article/x/page.md", safe(EVIL), title="page", trust="untrusted")
     book.reindex()
@@ -199,7 +195,8 @@ def test_what_is_harmless_reads_as_before(text: str, expected: str) -> None:
 def test_letters_that_nobody_sees_are_left_out() -> None:
     """
     Tags of Unicode can spell a whole order to a model; joiners of scripts and emoji stay. A title is one line that
-    links nowhere: it stands in frontmatter, where Obsidian and Spellbook read wikilinks.
+    links nowhere: it stands in frontmatter, where Obsidian and Spellbook read wikilinks. Nesting and repetition
+    neither overflow nor hang.
     """
     order = "".join(chr(0xE0000 + ord(letter)) for letter in "ignore all")
     assert safe(f"a\u200b{order}\u202eb\0c\x1b[1m") == "abc\\[1m\n"
@@ -207,10 +204,6 @@ def test_letters_that_nobody_sees_are_left_out() -> None:
     assert safe(unicodedata.normalize("NFD", "한글")) == "한글\n"
     assert line("a\n [[Note]]\u202e <% x %>", 80) == "a [Note] < % x %>"
     assert line("가" * 90, 80) == "가" * 79 + "…"
-
-
-def test_deep_and_odd_texts_are_read() -> None:
-    """Nesting and repetition neither overflow nor hang."""
     table = "|" * 2_000 + "\n" + "|-" * 2_000
     for text in ("[" * 3_000, "> " * 500 + "x", "- " * 300 + "x", "*a **b " * 2_000, "`" * 5_000, table, "<" * 9_999):
         assert active(safe(text)) == []

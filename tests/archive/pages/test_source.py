@@ -19,18 +19,18 @@ from tests.archive.pages.documents import HEAD, PAGES, PARAGRAPH, page, pdf
 from tests.archive.pages.site import Site
 
 
-def test_a_page_of_the_web(site: Site) -> None:
-    """In EUC-KR, through a redirect: the address is where it ended, the canonical one without tracking."""
+def test_pages_and_files(site: Site, tmp_path: Path) -> None:
+    """
+    Of a page in EUC-KR, through a redirect, the address is where it ended, the canonical one without tracking. A PDF of
+    the web is known by its content type, whatever its address looks like; one that lies is refused. Of files, a PDF is
+    known by its first bytes under any name, HTML by its name; they have no address.
+    """
     head = f'{HEAD.replace("utf-8", "euc-kr")}<link rel="canonical" href="/a/1?utm_source=x&amp;id=2">'
     there = site.add("/a/1?id=2", page(head).decode().encode("cp949"), content_type="text/html; charset=euc-kr")
     got = read(site.add("/short", status=302, Location="/a/1?id=2"))
     assert (got.url, got.canonical, got.source_type) == (there, there, "url")
     assert got.title.startswith("제주 테마파크")
     assert PARAGRAPH in got.markdown
-
-
-def test_a_pdf_of_the_web(site: Site) -> None:
-    """The content type says so, whatever the address looks like; one that lies is refused."""
     got = read(site.add("/page.html", pdf(PAGES, title="Report"), content_type="application/pdf"))
     assert (got.title, got.source_type, got.canonical) == ("Report", "url", "")
     assert "## p. 2" in got.markdown
@@ -38,6 +38,12 @@ def test_a_pdf_of_the_web(site: Site) -> None:
         read(site.add("/page.pdf", page(), content_type="application/pdf"))
     with pytest.raises(FetchError, match="No article text"):
         read(site.add("/page.htm", pdf(PAGES)))
+    (tmp_path / "report.data").write_bytes(pdf(PAGES, author="홍길동"))
+    (tmp_path / "page.HTM").write_bytes(page(f'{HEAD}<link rel="canonical" href="https://news.example/x">'))
+    got = read(str(tmp_path / "report.data"))
+    assert (got.author, got.url, got.source_type) == ("홍길동", "", "pdf")
+    got = read(str(tmp_path / "page.HTM"))
+    assert (got.title[:2], got.url, got.canonical, got.source_type) == ("제주", "", "", "html")
 
 
 def test_whoever_asked_may_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,16 +63,6 @@ def test_whoever_asked_may_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeyboardInterrupt):
         child.parse("text", b"a\n" * 4_000_000, "The text", alive=gone)
     assert [each.returncode for each in started] == [-signal.SIGKILL if os.name == "posix" else 1]
-
-
-def test_files(tmp_path: Path) -> None:
-    """A PDF by its first bytes under any name, HTML by its name; they have no address."""
-    (tmp_path / "report.data").write_bytes(pdf(PAGES, author="홍길동"))
-    (tmp_path / "page.HTM").write_bytes(page(f'{HEAD}<link rel="canonical" href="https://news.example/x">'))
-    got = read(str(tmp_path / "report.data"))
-    assert (got.author, got.url, got.source_type) == ("홍길동", "", "pdf")
-    got = read(str(tmp_path / "page.HTM"))
-    assert (got.title[:2], got.url, got.canonical, got.source_type) == ("제주", "", "", "html")
 
 
 def test_given_text_is_made_safe_and_nothing_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,10 +133,11 @@ def test_what_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 # -- the child process
 
 
-def test_what_needs_too_much_ends_in_its_own_process(tmp_path: Path) -> None:
+def test_what_needs_too_much_ends_in_its_own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    A PDF of 20 kB that unpacks to much more than it may, and text that takes a parser minutes, are INVALID_INPUT; this
-    process is untouched. What is named in a message is what was given.
+    A PDF of 20 kB that unpacks to much more than it may, and text that takes a parser minutes, are INVALID_INPUT;
+    this process is untouched. What is named in a message is what was given. A parser that is taken over finds no
+    API key in its environment.
     """
     bomb = pdf([["x"]], stream=b"BT /F 10 Tf 50 800 Td " + b"<0001> Tj " * 2_000_000 + b"ET")
     assert len(bomb) < 60_000
@@ -151,10 +148,6 @@ def test_what_needs_too_much_ends_in_its_own_process(tmp_path: Path) -> None:
     (tmp_path / "{x}.pdf").write_bytes(pdf([[]]))
     with pytest.raises(InvalidInput, match=r"\{x\}\.pdf has no text, only pictures"):
         read(str(tmp_path / "{x}.pdf"))
-
-
-def test_the_child_knows_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A parser that is taken over finds no API key in its environment."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
     monkeypatch.setenv("SPELLBOOK_API_KEY", "k")
     given = []

@@ -12,7 +12,7 @@ import pytest
 
 from spellbook.http.pages import notes as pages
 from spellbook.library.book import Spellbook
-from spellbook.vault import pictures
+from spellbook.vault import folder
 from tests.helpers import note_writer
 
 PNG = bytes.fromhex(
@@ -123,7 +123,7 @@ def test_only_what_a_note_embeds_is_sent(browser, diary, monkeypatch):
         assert answer.status_code in {400, 404, 422}, path
         assert PNG not in answer.content, path
     assert browser.client.get(picture("Attachments/하늘.png", "nowhere")).status_code == 404
-    monkeypatch.setattr(pictures, "MOST_BYTES", 10)
+    monkeypatch.setattr(folder, "MOST_PICTURE", 10)
     answer = browser.client.get(picture("Attachments/하늘.png"))
     assert answer.status_code >= 400
     assert PNG not in answer.content
