@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import os
-import re
 import signal
-import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +16,8 @@ from filelock import FileLock, Timeout
 from mcp import Client
 from mcp.types import ElicitResult
 
-from spellbook.cli.clients import session_hooks
 from spellbook.library import book as books
 from spellbook.mcp.names import TOOLSETS
-from spellbook.text.terms import estimate_tokens
 from tests.fuzz.servers import Server
 from tests.helpers import PATIENCE, Write, note_writer, until
 from tests.mcp.agent import CHUNK, ERAS, TEXT, Agent, command, read, stdio
@@ -88,11 +84,18 @@ def test_initialize_imports_nothing_heavy(vault: Path) -> None:
         assert server.process.poll() is None
 
 
-def test_prints_do_not_break_the_protocol(started: Callable[[str], Server]) -> None:
-    """What a library or its child process prints on stdout never reaches the client."""
+def test_prints_do_not_break_the_protocol_and_a_slow_model_holds_nothing_up(started: Callable[[str], Server]) -> None:
+    """
+    What a library or its child process prints on stdout never reaches the client. The first call by words is answered
+    while a slow model still embeds.
+    """
     with started("loud") as server:
         assert "The crane lifts." in server.call("memorize", {"query": "The crane lifts."})[1]
         until(lambda: "Loading the model" in "".join(server.errors))
+        assert not server.said
+    with started("slow") as server:
+        assert "harbour" in server.call("get_index", {})[1]
+        assert "The crane lifts." in server.call("find", {"keywords": ["crane"]})[1]
         assert not server.said
 
 
@@ -121,74 +124,22 @@ def test_the_server_ends_when_told(
     assert "Traceback" not in "".join(server.errors)
 
 
-def test_a_fresh_vault_answers_at_once(started: Callable[[str], Server]) -> None:
-    """The first call by words is answered while a slow model still embeds."""
-    with started("slow") as server:
-        assert "harbour" in server.call("get_index", {})[1]
-        assert "The crane lifts." in server.call("find", {"keywords": ["crane"]})[1]
-        assert not server.said
-
-
-# -- every tool, resource and prompt once, in both eras of the protocol
-
-ARTICLE = "## Opening\n\nThe harbor opens on Mondays, and the lighthouse on Fridays. " * 4
-MOST = 2_300
-"""Most tokens of an answer, estimated: its budget and the lines of the server's own; of the table of contents 900."""
-
-
-def memory(word: str) -> dict[str, Any]:
-    return {"text": f"The {word} opens on Mondays.", "metadata": {"topic": "port", "keywords": [word, "port", "opens"]}}
-
+# -- every toolset, resource and prompt once, in both eras of the protocol
 
 CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("rest", {}, "rest-"),
-    ("scribe_validate", {"chunk": CHUNK}, "true"),
     ("scribe", {"chunk": CHUNK, "session_id": "$rest.session_id"}, "success"),
     ("memorize", {"query": TEXT}, "$scribe.path"),
-    ("find", {"keywords": ["failover"]}, "$scribe.path"),
-    ("search", {"query": "session tokens"}, "$scribe.path"),
-    ("scribe_chunk", {"chunk": [memory("pier"), memory("quay")], "session_id": "$rest.session_id", "force": True}, "success"),
-    ("remember", {"content": "The crane opens on Mondays.", "topic": "lifts", "type": "semantic"}, "memory_id"),
-    ("get_index", {}, "- port (2,"),
-    ("get_topic", {"topic_id": "port"}, "The quay opens"),
-    ("show", {"id": "$remember.memory_id"}, "The crane opens"),
-    ("revise", {"chunk_id": "$remember.memory_id", "append": "On Tuesdays, too."}, "> +On Tuesdays, too."),
-    ("undo", {}, "> -On Tuesdays, too."),
-    ("recent", {}, " id: "),
-    ("merge", {"a": "$remember.path", "b": "$scribe.path"}, "Would merge"),
-    ("move", {"old": "$remember.path", "new": "moved/crane.md", "dry_run": False}, "moved/crane.md"),
-    ("mend_links", {}, "Would repair"),
-    ("erase", {"chunk_id": "moved/crane.md", "whole": True}, "erased"),
-    ("restore", {"name": "$erase.trash"}, "moved/crane.md"),
-    ("log", {}, "erase"),
-    ("rest_end", {"session_id": "$rest.session_id"}, '"scribed_count": 3'),
+    ("remember", {"content": "The crane opens on Mondays.", "topic": "port", "type": "semantic"}, "memory_id"),
+    ("get_index", {}, "- port (1,"),
     ("snapshot", {}, "kept"),
-    ("snapshots", {}, "taken"),
-    ("export", {}, "exported"),
-    ("import", {"file_path": "$export.file"}, "would be imported"),
     ("rebuild_index", {}, "rebuilt"),
     ("recall", {"query": "crane"}, "The crane opens"),
-    ("pin", {"memory_id": "moved/crane"}, ""),
-    ("unpin", {"memory_id": "moved/crane"}, ""),
-    ("forget", {"memory_id": "moved/crane"}, "true"),
-    ("mama_save", {"type": "decision", "topic": "port", "decision": "Ships moor at the north pier."}, "id"),
-    ("mama_update", {"id": "$mama_save.id", "outcome": "success"}, "success"),
-    ("mama_search", {"query": "where do ships moor"}, "north pier"),
     ("mama_checkpoint", {}, "No checkpoint yet"),
-    ("wiki_search", {"query": "RS256 tokens"}, "zywiki/auth.md:3 Auth > Tokens"),
-    ("wiki_index", {}, '"documents": 1'),
-    ("wiki_status", {}, '"total_documents": 1'),
     ("zyflow_wiki_search", {"query": "RS256 tokens"}, "zywiki/auth.md:3 Auth > Tokens"),
-    ("zyflow_wiki_index", {}, '"documents": 1'),
-    ("zyflow_wiki_status", {}, '"total_documents": 1'),
-    ("save", {"source": "https://example.com/harbor", "categories": ["port"], "text": ARTICLE}, "id"),
-    ("articles_search", {"query": "when does the harbor open"}, "Mondays"),
-    ("list", {}, "of 1 article"),
-    ("get", {"article_id": "$save.id"}, "example.com"),
-    ("ask", {"question": "when does the harbor open"}, "Mondays"),
-    ("delete", {"article_id": "$save.id"}, "trash"),
-]  # fmt: skip
-"""Each tool with its arguments, and a part of its answer; `$tool.key` is what an earlier answer has."""
+    ("list", {}, "No articles"),
+]
+"""A tool of each set with its arguments, and a part of its answer; `$tool.key` is what an earlier answer has."""
 
 
 def filled(given: Any, answers: Mapping[str, Any]) -> Any:
@@ -197,22 +148,14 @@ def filled(given: Any, answers: Mapping[str, Any]) -> Any:
         return {name: filled(value, answers) for name, value in given.items()}
     if isinstance(given, str) and given.startswith("$"):
         tool, key = given[1:].split(".")
-        value = answers[tool][key]
-        return value[0] if isinstance(value, list) else value
+        return answers[tool][key]
     return given
-
-
-async def becomes(holds: Callable[[], Awaitable[object]]) -> None:
-    """Ask until something holds."""
-    with anyio.fail_after(PATIENCE):
-        while not await holds():
-            await anyio.sleep(0.05)
 
 
 @ERAS
 def test_all_of_it(vault: Path, tmp_path: Path, mode: str) -> None:
     """
-    Nothing is left out, every answer keeps its size, and a topic is erased only after the person was asked.
+    Every tool is listed, each toolset answers, and a topic is erased only after the person was asked.
 
     A new memory is found by words and by meaning until it is erased, and an edited file is noticed.
     """
@@ -231,18 +174,15 @@ def test_all_of_it(vault: Path, tmp_path: Path, mode: str) -> None:
                 answer = await agent.call(tool, **filled(given, answers))
                 answers[tool] = read(answer)
                 assert filled(part, answers) in answer, (tool, answer)
-                assert estimate_tokens(answer) <= (900 if tool == "get_index" else MOST), tool
 
-            async def watched() -> object:
-                return (await agent.json("stats"))["watched"]
-
-            async def edited() -> bool:
-                return await agent.found("find", keywords=["pgbouncer"]) == [answers["scribe"]["path"]]
-
-            await becomes(watched)
+            with anyio.fail_after(PATIENCE):
+                while not (await agent.json("stats"))["watched"]:
+                    await anyio.sleep(0.05)
             file = vault / answers["scribe"]["path"]
             file.write_text(f"{file.read_text('utf-8')}\nUpdate: pgbouncer stands in front.\n", "utf-8")
-            await becomes(edited)
+            with anyio.fail_after(PATIENCE):
+                while await agent.found("find", keywords=["pgbouncer"]) != [answers["scribe"]["path"]]:
+                    await anyio.sleep(0.05)
             for uri in (f"memory://{answers['scribe']['path']}", "memory://search?query=pgbouncer", "memory://index"):
                 assert (await client.read_resource(uri)).contents[0].text
             prompt = await client.get_prompt("memory_injection", {"query": "what stands in front of the sessions"})
@@ -252,94 +192,10 @@ def test_all_of_it(vault: Path, tmp_path: Path, mode: str) -> None:
             await agent.call("erase", topic_id="port", hard=True)
             assert len(asked) == 1
             assert await agent.found("find", keywords=["crane", "quay"]) == []
-            assert agent.used == {tool.name for tool in (await client.list_tools()).tools}
+            assert {tool.name for tool in await agent.tools()} == {*itertools.chain(*TOOLSETS.values())}
             assert {each.name for each in (await client.list_prompts()).prompts} == {"memory_injection"}
             assert [str(each.uri) for each in (await client.list_resources()).resources] == ["memory://index"]
             templates = [each.uri_template for each in (await client.list_resource_templates()).resource_templates]
             assert (len(templates), templates[0].partition("?")[0].startswith("memory://search")) == (2, True)
 
     anyio.run(main)
-
-
-# -- a day of an agent: hooks as children of a client
-
-
-def hook(vault: Path, event: str, **given: object) -> str:
-    """Run the hook of an event as `install` writes it, with what Claude Code gives it; return what it prints."""
-    run = next(run for name, run, *_ in session_hooks.RUNS["claude-code"] if name == event)
-    told = json.dumps({"session_id": "one", "cwd": str(vault), "hook_event_name": event, **given})
-    command = [sys.executable, "-P", "-m", "spellbook", "--vault", str(vault), *run.split()]
-    done = subprocess.run(command, input=told.encode(), capture_output=True, timeout=PATIENCE, check=True)
-    assert done.stderr == b""
-    return done.stdout.decode()
-
-
-def test_a_day(vault: Path) -> None:
-    """Start, recall, decision, outcome, checkpoint; the next session starts with the checkpoint and what is open."""
-    (vault / "welcome.md").write_text("# Billing\n\nThe billing service writes to the ledger.\n", "utf-8")
-    server = stdio(vault, "--toolsets", "core,memento,decisions")
-
-    async def day() -> str:
-        async with Client(server) as client:
-            agent = Agent(client)
-            assert "Billing" in await agent.call("search", query="billing service")
-            morning = await anyio.to_thread.run_sync(lambda: hook(vault, "SessionStart", source="startup"))
-            assert "Contents: 1 topic" in morning
-            assert "Checkpoint" not in morning
-            kept = await agent.json(
-                "mama_save",
-                type="decision",
-                topic="ledger",
-                decision="The ledger moves to PostgreSQL.",
-                reasoning="SQLite locks under load.",
-            )
-            other = await agent.json("mama_save", type="decision", topic="deploy", decision="화요일 오전에 배포한다.")
-            prompt = "Why did the ledger move to PostgreSQL again?"
-            related = await anyio.to_thread.run_sync(lambda: hook(vault, "UserPromptSubmit", prompt=prompt))
-            assert "> The ledger moves to PostgreSQL." in related
-            assert kept["id"] in related
-            await agent.call("mama_update", id=kept["id"], outcome="success", reason="No locks for a day.")
-            await agent.call("mama_save", type="checkpoint", summary="장부를 옮겼다.", next_steps=["백업을 켠다"])
-            assert "summary" in await anyio.to_thread.run_sync(lambda: hook(vault, "PreCompact", trigger="auto"))
-            return str(other["id"])
-
-    open_id = anyio.run(day)
-    next_day = hook(vault, "SessionStart", source="startup")
-    assert "> 장부를 옮겼다." in next_day
-    assert "> [ ] 백업을 켠다" in next_day
-    opened = next_day.split("Decisions without an outcome (1 of 1):\n")[1]
-    assert opened.splitlines()[0] == f"- 화요일 오전에 배포한다 id: {open_id}"
-    assert "compacted" in hook(vault, "SessionStart", source="compact")
-
-
-def test_a_day_on_the_default_tools(vault: Path) -> None:
-    """A sentence is kept by one call and a short answer, found, corrected and taken back; unlisted tools answer."""
-
-    async def day() -> None:
-        async with Client(stdio(vault)) as client:
-            agent = Agent(client)
-            listed = [tool.name for tool in await agent.tools()]
-            assert len(listed) == 13
-            opening = await agent.call("get_index")
-            assert "0 notes" in opening
-            assert {*re.findall(r"(\w+)\(", opening)} == {"recent", "search"}
-            said = await agent.call("remember", content="Mina prefers pnpm to npm, since 2026.", tags=["preference"])
-            assert estimate_tokens(said) <= 150
-            assert "Mina prefers pnpm" in await agent.call("get_index")
-            old = json.loads(said)["memory_id"]
-            done = await agent.json("remember", content="Mina prefers bun to pnpm since today.", supersedes=[old])
-            assert [each["id"] for each in done["superseded"]] == [old]
-            assert "bun" in (await agent.call("search", query="Mina prefers pnpm")).split("2. ")[0]
-            await agent.call("undo")
-            await agent.call("revise", id=old, replace={"old": "2026", "new": "2025"})
-            assert "since 2025" in await agent.call("show", id=old)
-            assert agent.used <= {*listed}
-            session = (await agent.json("rest"))["session_id"]
-            chunk = {"text": "The ledger runs on PostgreSQL.", "metadata": {"topic": "ledger", "keywords": ["db"]}}
-            await agent.json("scribe_chunk", chunk=[chunk], session_id=session)
-            assert "PostgreSQL" in await agent.call("get_topic", topic_id="ledger")
-            assert (await agent.json("stats"))["notes"] == 2
-            assert (await agent.json("export"))["notes"] == 2
-            assert "toolset decisions" in await agent.refused("mama_save", type="decision")
-
-    anyio.run(day)

