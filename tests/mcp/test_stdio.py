@@ -133,7 +133,7 @@ CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("remember", {"content": "The crane opens on Mondays.", "topic": "port", "type": "semantic"}, "memory_id"),
     ("get_index", {}, "- port (1,"),
     ("snapshot", {}, "kept"),
-    ("rebuild_index", {}, "rebuilt"),
+    ("stats", {}, '"notes"'),
     ("recall", {"query": "crane"}, "The crane opens"),
     ("mama_checkpoint", {}, "No checkpoint yet"),
     ("zyflow_wiki_search", {"query": "RS256 tokens"}, "zywiki/auth.md:3 Auth > Tokens"),
