@@ -259,10 +259,10 @@ def mcp(book: Spellbook, toolsets: str, debug_log: bool) -> None:
     Claude Desktop, Claude Code and editors start this; see the README.
     """
     with growing():
-        from spellbook.mcp import debug_log as debug
         from spellbook.mcp.app import build, run_stdio
+        from spellbook.mcp.base import open_log, wants_log
 
-        log = debug.opened(book.config.state, "stdio") if debug.wanted(debug_log) else None
+        log = open_log(book.config.state, "stdio") if wants_log(debug_log) else None
         server = build(book, toolsets_of(toolsets), log=log)
     with present(book.config.state, "mcp"):
         run_stdio(server)

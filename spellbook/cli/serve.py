@@ -116,12 +116,12 @@ def serve(
     with address.socket, opened(ctx) as book:
         with growing():
             from spellbook.http import app, guard, served
-            from spellbook.mcp import debug_log as debug
+            from spellbook.mcp.base import open_log, wants_log
 
             named = run.environment_hosts()
             if (is_open := _is_open(address, named)) and others:
                 raise click.UsageError("--phone needs tokens: unset SPELLBOOK_AUTH.")
-            log = debug.opened(book.config.state, "http") if debug.wanted(debug_log) else None
+            log = open_log(book.config.state, "http") if wants_log(debug_log) else None
             doors = served.Served(book.whole, toolsets_of(toolsets), log=log)
             is_local = is_loopback(address.host) and not proxies
             if not is_local and not is_open and doors.tokens.is_empty:

@@ -17,7 +17,7 @@ from spellbook.editing import guides
 from spellbook.models import embedders
 from spellbook.models.e5 import prepare as e5
 from spellbook.models.prepared import Unfit
-from spellbook.models.use import prepare as use
+from spellbook.models.use import use
 from spellbook.settings import config
 from spellbook.system.errors import InvalidInput, StorageError
 

@@ -20,8 +20,7 @@ from spellbook.library.book import Spellbook
 from spellbook.library.limited import seen_by
 from spellbook.library.reader import Reader
 from spellbook.mcp import base
-from spellbook.mcp.base import computing, limiter
-from spellbook.mcp.debug_log import Write
+from spellbook.mcp.base import Write, computing, limiter
 from spellbook.mcp.names import DEFAULT
 from spellbook.settings.config import service
 

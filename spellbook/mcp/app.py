@@ -43,9 +43,9 @@ from spellbook.editing.memory import AGENT
 from spellbook.index.metrics import CALLS, Meter
 from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
-from spellbook.mcp import debug_log, names
+from spellbook.mcp import names
 from spellbook.mcp.arguments import lean
-from spellbook.mcp.base import TOOLS, load
+from spellbook.mcp.base import TOOLS, Write, load
 from spellbook.mcp.names import DEFAULT, Names, agent_of, toolsets_of, way_on
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError
@@ -75,7 +75,7 @@ def build(
     door: str = "stdio",
     called: threading.Event | None = None,
     may_write: bool = True,
-    log: debug_log.Write | None = None,
+    log: Write | None = None,
     clients: dict[str, float] | None = None,
 ) -> MCPServer:
     """
@@ -130,7 +130,7 @@ class _McpServer(MCPServer):
     door: str
     called: threading.Event
     may_write: bool
-    log: debug_log.Write | None
+    log: Write | None
     clients: dict[str, float]
 
     async def list_tools(self) -> list[Tool]:

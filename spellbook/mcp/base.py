@@ -1,11 +1,12 @@
 """
-Shared by all toolsets: running and adding tools, their annotations, answers, and the person's consent.
+Shared by all toolsets: running and adding tools, their annotations, answers, the person's consent, and the debug log.
 
 `render` is imported at the first answer: at the start it would delay the answer to `initialize` by 10 %.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import inspect
 import json
 import logging
@@ -15,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import anyio.from_thread
@@ -30,9 +32,11 @@ from spellbook.library.reader import Reader
 from spellbook.mcp.arguments import signature
 from spellbook.mcp.names import way_on
 from spellbook.settings.translate import translated
+from spellbook.system import disk
 from spellbook.system.errors import Conflict, SpellbookError
 from spellbook.system.lazy import lazy
 from spellbook.text.quoting import exact, flat, json_of, one_line, quoted
+from spellbook.text.terms import estimate_tokens
 from spellbook.verbs import declare as verbs
 from spellbook.verbs.declare import Verb
 
@@ -264,3 +268,37 @@ def limiter(variable: RunVar[CapacityLimiter], threads: int) -> CapacityLimiter:
     except LookupError:
         variable.set(bound := CapacityLimiter(threads))
         return bound
+
+
+DEBUG_LOG = "mcp_debug.log"
+_MOST_BYTES = 1_000_000
+"""Then the log becomes mcp_debug.log.1, in place of the one before."""
+
+Write = Callable[[str, float, str, str], None]
+"""Writes what a tool answered: its name, its milliseconds, the answer's text, the code of its error or ""."""
+
+
+def wants_log(is_asked: bool = False) -> bool:
+    """Say whether the log is to be written: by an option, or by SPELLBOOK_DEBUG_LOG=1."""
+    return is_asked or os.environ.get("SPELLBOOK_DEBUG_LOG", "").strip() not in {"", "0"}
+
+
+def open_log(state: Path, door: str) -> Write:
+    """
+    Return what writes into the debug log in the state folder: a line of JSON a call, without arguments and texts.
+
+    `door` is how the server is reached.
+    """
+
+    def write(tool: str, ms: float, text: str, code: str) -> None:
+        row: dict[str, Any] = {
+            "time": dt.datetime.now().astimezone().isoformat(timespec="milliseconds"),
+            "door": door,
+            "tool": tool,
+            "letters": len(text),
+            "tokens": estimate_tokens(text),
+            "ms": round(ms, 1),
+        }
+        disk.append_line(state / DEBUG_LOG, json_of(row | ({"error": code} if code else {})), _MOST_BYTES)
+
+    return write

@@ -149,32 +149,41 @@ def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int, old: M
 
 
 def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[str, Fields]) -> list[str]:
-    parts: list[str] = []
-    pointers: list[str] = []
     own = {chunk.path: presentation.properties(chunk) for chunk in chunks}
-    room -= (kept := _kept_for_pointers(chunks, room))
-    for chunk in chunks:
-        text = quoted(chunk.text.strip())
+
+    def lay_out(chunk: StoredChunk) -> str:
         mark = presentation.superseded(old[chunk.path]) if chunk.path in old else ""
         labels = presentation.labels(chunk, own.pop(chunk.path, ""))
-        part = "\n".join(filter(None, (f"{_head(chunk)} hash: {chunk.hash}", mark, *labels, text)))
-        if (size := tokens_of([part])) <= room:
-            room -= size
-            parts.append(part)
-        else:
-            pointers.append(
-                f"- {_head(chunk)} about {counted(estimate_tokens(text), 'token')}{mark and ', superseded'}"
-            )
-    if pointers:
-        lacks = f"{counted(len(pointers), 'chunk')} did not fit; ask with a larger max_tokens or {instead}:"
-        parts.append("\n".join([lacks, *_first_that_fit(pointers[:_MOST_POINTERS], kept + room - _MORE_TOKENS)]))
+        head = f"{_head(chunk)} hash: {chunk.hash}"
+        return "\n".join(filter(None, (head, mark, *labels, quoted(chunk.text.strip()))))
+
+    parts, left, room = _fitting(chunks, room, lay_out, lambda part: tokens_of([part]))
+    if left:
+        pointers = [
+            f"- {_head(chunk)} about {counted(estimate_tokens(quoted(chunk.text.strip())), 'token')}"
+            f"{', superseded' if chunk.path in old else ''}"
+            for chunk in left[:_MOST_POINTERS]
+        ]
+        lacks = f"{counted(len(left), 'chunk')} did not fit; ask with a larger max_tokens or {instead}:"
+        parts.append("\n".join([lacks, *_first_that_fit(pointers, room - _MORE_TOKENS)]))
     return parts
 
 
-def _kept_for_pointers(chunks: Sequence[StoredChunk], room: int) -> int:
-    """Return the tokens that are kept for pointers: none if all texts surely fit."""
+def _fitting(
+    chunks: Sequence[StoredChunk], room: int, lay_out: Callable[[StoredChunk], T], size: Callable[[T], int]
+) -> tuple[list[T], list[StoredChunk], int]:
+    """Return chunks, laid out, that fit into `room` tokens, those that do not, and the room for naming the latter."""
     whole = sum(estimate_tokens(chunk.text) + _MORE_TOKENS for chunk in chunks)
-    return int(room * _POINTERS) if whole > room else 0
+    kept = int(room * _POINTERS) if whole > room else 0
+    parts: list[T] = []
+    left: list[StoredChunk] = []
+    for chunk in chunks:
+        if (cost := size(part := lay_out(chunk))) <= room - kept:
+            room -= cost
+            parts.append(part)
+        else:
+            left.append(chunk)
+    return parts, left, room
 
 
 def topic_json(
@@ -197,21 +206,14 @@ def shown_json(
 
 
 def _read_json(chunks: Sequence[StoredChunk], room: int, old: Mapping[str, Fields]) -> Fields:
-    rows: list[Fields] = []
-    left: list[Fields] = []
-    room -= (kept := _kept_for_pointers(chunks, room))
-    for chunk in chunks:
+    def lay_out(chunk: StoredChunk) -> Fields:
         row = presentation.chunk_fields(chunk)
-        if chunk.path in old:
-            row["superseded_by"] = old[chunk.path]
-        row["text"] = fence(row.pop("text").strip(), chunk)
-        if (size := _size(row)) <= room:
-            room -= size
-            rows.append(row)
-        else:
-            left.append({"id": chunk.id, "line": chunk.line, "tokens": estimate_tokens(chunk.text)})
-    named = _first_that_fit(left[:_MOST_POINTERS], kept + room)
-    more = {"left_out": named, "left_out_count": len(left)} if left else {}
+        text = fence(row.pop("text").strip(), chunk)
+        return {**row, **({"superseded_by": old[chunk.path]} if chunk.path in old else {}), "text": text}
+
+    rows, left, room = _fitting(chunks, room, lay_out, _size)
+    named = [{"id": each.id, "line": each.line, "tokens": estimate_tokens(each.text)} for each in left[:_MOST_POINTERS]]
+    more = {"left_out": _first_that_fit(named, room), "left_out_count": len(left)} if left else {}
     return {"chunks": rows, **more}
 
 

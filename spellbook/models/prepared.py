@@ -143,23 +143,18 @@ def checked(folder: Path) -> PreparedManifest | None:
     return manifest
 
 
-def tidy(folder: Path) -> None:
-    """Remove what killed processes left, and other forms of the same model that nothing has used for long."""
-    for other in folder.parent.glob(f"*{folder.name.rpartition('-')[0]}-*"):
-        manifest = other / MANIFEST
-        with contextlib.suppress(OSError):
-            age = time.time() - (manifest if manifest.exists() else other).stat().st_mtime
-            if age > _UNUSED or other.name.startswith(f".{folder.name}-"):
-                shutil.rmtree(other, ignore_errors=True)
-
-
 def _make(folder: Path, make: Callable[[Path], str]) -> PreparedManifest:
     """Make `folder` anew, under its lock. Raises OSError, and what `make` raises except Unfit."""
     if shutil.disk_usage(folder.parent).free < _FREE:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     started = time.monotonic()
-    tidy(folder)
     prefix = f".{folder.name}-"
+    # Of the same model, what killed processes left, and forms that nothing has used for long.
+    for other in folder.parent.glob(f"*{folder.name.rpartition('-')[0]}-*"):
+        with contextlib.suppress(OSError):
+            used = other / MANIFEST if (other / MANIFEST).exists() else other
+            if time.time() - used.stat().st_mtime > _UNUSED or other.name.startswith(prefix):
+                shutil.rmtree(other, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=prefix, dir=folder.parent, ignore_cleanup_errors=True) as scratch:
         made = Path(scratch) / "made"
         made.mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import os
 import sys
@@ -94,6 +95,28 @@ def talk(
             return await conversation(Agent(client, served))
 
     return anyio.run(main)
+
+
+def conversation(
+    toolsets: Sequence[str] = (DEFAULT,),
+) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
+    """Hold a test that takes an `agent`, and fixtures, as a conversation with a server for its `book`."""
+
+    def held(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+        names = [name for name in inspect.signature(test).parameters if name != "agent"]
+
+        def run(**given: Any) -> None:
+            own = {name: given[name] for name in names}
+            talk(given["book"], lambda agent: test(agent, **own), given.get("mode", "auto"), toolsets)
+
+        fixtures = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in {"book": 0, **dict.fromkeys(names)}
+        ]
+        run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
+        run.__signature__ = inspect.Signature(fixtures)  # type: ignore[attr-defined]
+        return run
+
+    return held
 
 
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])

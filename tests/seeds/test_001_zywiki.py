@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import note_writer
-from tests.mcp.agent import Agent, talk
+from tests.mcp.agent import Agent, conversation
 
 SETS = ("core", "wiki")
 
@@ -26,74 +26,57 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def test_where_is_the_code(book, project):
+@conversation(SETS)
+async def test_where_is_the_code(agent: Agent, book, project):
     """Architecture: "인증 관련 코드 어디 있어?" is answered by file, section, text and similarity, sections being chunks."""
-
-    async def script(agent: Agent) -> None:
-        results = (await agent.json("wiki_search", query="인증 관련 코드 어디 있어?", format="json"))["results"]
-        assert {"file_path", "section", "content", "similarity"} <= set(results[0])
-        assert (results[0]["file_path"], results[0]["section"]) == ("zywiki/auth.md", "## 인증 코드")
-        assert "jwt.ts" in results[0]["content"]
-        assert 0 <= results[0]["similarity"] <= 1
-        assert len((await agent.json("wiki_search", query="인증", limit=1, format="json"))["results"]) == 1
-        none = await agent.json("wiki_search", query="인증", threshold=1.0, format="json")
-        assert none["results"] == []
-
-    talk(book, script, toolsets=SETS)
+    results = (await agent.json("wiki_search", query="인증 관련 코드 어디 있어?", format="json"))["results"]
+    assert {"file_path", "section", "content", "similarity"} <= set(results[0])
+    assert (results[0]["file_path"], results[0]["section"]) == ("zywiki/auth.md", "## 인증 코드")
+    assert "jwt.ts" in results[0]["content"]
+    assert 0 <= results[0]["similarity"] <= 1
+    assert len((await agent.json("wiki_search", query="인증", limit=1, format="json"))["results"]) == 1
+    none = await agent.json("wiki_search", query="인증", threshold=1.0, format="json")
+    assert none["results"] == []
 
 
-def test_it_is_indexed_when_asked_and_when_it_changes(book, project):
+@conversation(SETS)
+async def test_it_is_indexed_when_asked_and_when_it_changes(agent: Agent, book, project):
     """결정 4: wiki_index says what was indexed and how long it took; a change is found at the next question, too."""
-
-    async def script(agent: Agent) -> None:
-        done = await agent.json("wiki_index")
-        assert done["indexed"] == (await agent.json("wiki_status"))["total_sections"]
-        assert done["duration_ms"] >= 0
-        note_writer(project)("zywiki/new.md", "# Billing\n\n## Ledger\n\nThe lighthouse ledger lists refunds.\n")
-        results = (await agent.json("wiki_search", query="lighthouse ledger", format="json"))["results"]
-        assert results[0]["file_path"] == "zywiki/new.md"
-
-    talk(book, script, toolsets=SETS)
+    done = await agent.json("wiki_index")
+    assert done["indexed"] == (await agent.json("wiki_status"))["total_sections"]
+    assert done["duration_ms"] >= 0
+    note_writer(project)("zywiki/new.md", "# Billing\n\n## Ledger\n\nThe lighthouse ledger lists refunds.\n")
+    results = (await agent.json("wiki_search", query="lighthouse ledger", format="json"))["results"]
+    assert results[0]["file_path"] == "zywiki/new.md"
 
 
-def test_its_status(book, project):
+@conversation(SETS)
+async def test_its_status(agent: Agent, book, project):
     """wiki_status: documents, sections, when they were last indexed, the size of the index."""
-
-    async def script(agent: Agent) -> None:
-        await agent.call("wiki_index")
-        status = await agent.json("wiki_status")
-        assert {"total_documents", "total_sections", "last_indexed", "index_size_mb"} <= set(status)
-        assert status["total_documents"] == 2
-
-    talk(book, script, toolsets=SETS)
+    await agent.call("wiki_index")
+    status = await agent.json("wiki_status")
+    assert {"total_documents", "total_sections", "last_indexed", "index_size_mb"} <= set(status)
+    assert status["total_documents"] == 2
 
 
-@pytest.mark.parametrize("tool", ["wiki_index", "wiki_status"])
-def test_the_names_of_the_seed(book, project, tool):
+@conversation(("core", "zyflow"))
+async def test_the_names_of_the_seed(agent: Agent, book, project):
     """zyflow_wiki_… are called as well as wiki_…, and the toolset zyflow lists them."""
-    listed = {
-        tool.name: tool.input_schema["properties"] for tool in talk(book, Agent.tools, toolsets=("core", "zyflow"))
-    }
+    listed = {tool.name: tool.input_schema["properties"] for tool in await agent.tools()}
     assert {"query", "limit", "threshold"} <= listed["zyflow_wiki_search"].keys()
     assert "path" in listed["zyflow_wiki_index"]
     assert {"zyflow_wiki_status"} <= listed.keys()
     assert "wiki_search" not in listed
-
-    async def script(agent: Agent) -> None:
+    for tool in ("wiki_index", "wiki_status"):
         assert set(await agent.json(f"zyflow_{tool}")) == set(await agent.json(tool))
 
-    talk(book, script, toolsets=SETS)
 
-
-def test_nothing_is_written_and_the_vault_stays_apart(book, vault, project):
+@conversation(SETS)
+async def test_nothing_is_written_and_the_vault_stays_apart(agent: Agent, book, vault, project):
     """The documents are only read; the person's own search does not find them, nor do they find the person's notes."""
     before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
     note_writer(vault)("own.md", "My own lighthouse.")
-
-    async def script(agent: Agent) -> None:
-        await agent.call("wiki_index")
-        assert await agent.found("find", keywords=["Redis"]) == []
-        assert (await agent.json("wiki_search", query="lighthouse", format="json"))["results"] == []
-
-    talk(book, script, toolsets=SETS)
+    await agent.call("wiki_index")
+    assert await agent.found("find", keywords=["Redis"]) == []
+    assert (await agent.json("wiki_search", query="lighthouse", format="json"))["results"] == []
     assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from spellbook.http.app import make
 from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
-from tests.mcp.agent import Agent, talk
+from tests.mcp.agent import Agent, conversation, talk
 
 SETS = ("memento",)
 
@@ -25,106 +25,88 @@ def http(book: Spellbook) -> Iterator[TestClient]:
         yield made
 
 
-def test_agents_see_five_tools(book):
+@conversation(SETS)
+async def test_agents_see_five_tools(agent: Agent, book):
     """Tools: remember, recall, pin, unpin, forget, and nothing that administers."""
-
-    async def script(agent: Agent) -> None:
-        tools = {tool.name for tool in (await agent.client.list_tools()).tools}
-        assert tools == {"remember", "recall", "pin", "unpin", "forget"}
-
-    talk(book, script, toolsets=SETS)
+    tools = {tool.name for tool in (await agent.client.list_tools()).tools}
+    assert tools == {"remember", "recall", "pin", "unpin", "forget"}
 
 
-def test_remember(book):
+@conversation(SETS)
+async def test_remember(agent: Agent, book):
     """remember: content alone is enough; type, importance and privacy have defaults, and the answer names what was kept."""
-
-    async def script(agent: Agent) -> None:
-        kept = await agent.json("remember", content="사용자는 홍차를 좋아한다.")
-        assert {"memory_id", "created_at", "type", "importance"} <= set(kept)
-        assert (kept["type"], kept["importance"]) == ("episodic", 0.5)
-        read = await agent.client.read_resource(f"memory://{kept['memory_id']}")
-        assert json.loads(read.contents[0].text)["privacy_scope"] == "private"
-        assert "INVALID_INPUT" in await agent.refused("remember", content="x", type="eternal")
-        assert "INVALID_INPUT" in await agent.refused("remember", content="x", importance=2)
-
-    talk(book, script, toolsets=SETS)
+    kept = await agent.json("remember", content="사용자는 홍차를 좋아한다.")
+    assert {"memory_id", "created_at", "type", "importance"} <= set(kept)
+    assert (kept["type"], kept["importance"]) == ("episodic", 0.5)
+    read = await agent.client.read_resource(f"memory://{kept['memory_id']}")
+    assert json.loads(read.contents[0].text)["privacy_scope"] == "private"
+    assert "INVALID_INPUT" in await agent.refused("remember", content="x", type="eternal")
+    assert "INVALID_INPUT" in await agent.refused("remember", content="x", importance=2)
 
 
-def test_recall(book):
+@conversation(SETS)
+async def test_recall(agent: Agent, book):
     """recall: by a question, narrowed by type, tags and time, eight by default, each with its score and the reason."""
-
-    async def script(agent: Agent) -> None:
-        for number in range(10):
-            tags = ["tea"] if number % 2 else ["work"]
-            kind = "semantic" if number % 2 else "procedural"
-            await agent.json("remember", content=f"Tea note {number}: steep it {number} minutes.", type=kind, tags=tags)
-        found = await agent.json("recall", query="how long to steep tea", format="json")
-        assert {"items", "total_count", "query_time"} <= set(found)
-        assert len(found["items"]) == 8
-        wanted = {"id", "content", "type", "importance", "created_at", "last_accessed", "pinned", "score", "tags"}
-        assert wanted | {"recall_reason"} <= set(found["items"][0])
-        for filters in ({"type": ["semantic"]}, {"tags": ["tea"]}, {"type": ["semantic"], "tags": ["tea"]}):
-            items = (await agent.json("recall", query="tea", filters=filters, format="json"))["items"]
-            assert items
-            assert all(item["type"] == "semantic" and item["tags"] == ["tea"] for item in items)
-        past = {"time_from": "2001-01-01", "time_to": "2001-12-31"}
-        assert (await agent.json("recall", query="tea", filters=past, format="json"))["items"] == []
-
-    talk(book, script, toolsets=SETS)
+    for number in range(10):
+        tags = ["tea"] if number % 2 else ["work"]
+        kind = "semantic" if number % 2 else "procedural"
+        await agent.json("remember", content=f"Tea note {number}: steep it {number} minutes.", type=kind, tags=tags)
+    found = await agent.json("recall", query="how long to steep tea", format="json")
+    assert {"items", "total_count", "query_time"} <= set(found)
+    assert len(found["items"]) == 8
+    wanted = {"id", "content", "type", "importance", "created_at", "last_accessed", "pinned", "score", "tags"}
+    assert wanted | {"recall_reason"} <= set(found["items"][0])
+    for filters in ({"type": ["semantic"]}, {"tags": ["tea"]}, {"type": ["semantic"], "tags": ["tea"]}):
+        items = (await agent.json("recall", query="tea", filters=filters, format="json"))["items"]
+        assert items
+        assert all(item["type"] == "semantic" and item["tags"] == ["tea"] for item in items)
+    past = {"time_from": "2001-01-01", "time_to": "2001-12-31"}
+    assert (await agent.json("recall", query="tea", filters=past, format="json"))["items"] == []
 
 
-def test_pin_unpin_and_forget(book, vault):
+@conversation(SETS)
+async def test_pin_unpin_and_forget(agent: Agent, book, vault):
     """
     pin and unpin say what is so now; forget is soft by default and hard on demand, can be taken back if soft, and takes no
     note of the person's own.
     """
-
-    async def script(agent: Agent) -> None:
-        kept = (await agent.json("remember", content="The lighthouse opens in May."))["memory_id"]
-        for tool, pinned in (("pin", True), ("unpin", False)):
-            told = await agent.json(tool, memory_id=kept)
-            assert (told["success"], told["memory_id"], told["pinned"]) == (True, kept, pinned)
-        told = await agent.json("forget", memory_id=kept)
-        assert (told["success"], told["memory_id"]) == (True, kept)
-        assert told["deleted_at"]
-        assert "MEMORY_NOT_FOUND" in await agent.refused("pin", memory_id=kept)
-        book.undo()
-        assert (await agent.json("pin", memory_id=kept))["pinned"]
-        await agent.json("forget", memory_id=kept, hard=True)
-        (vault / "own.md").write_text("# Own\n\nMy note.\n")
-        assert "person's own" in await agent.refused("forget", memory_id="own.md")
-
-    talk(book, script, toolsets=SETS)
+    kept = (await agent.json("remember", content="The lighthouse opens in May."))["memory_id"]
+    for tool, pinned in (("pin", True), ("unpin", False)):
+        told = await agent.json(tool, memory_id=kept)
+        assert (told["success"], told["memory_id"], told["pinned"]) == (True, kept, pinned)
+    told = await agent.json("forget", memory_id=kept)
+    assert (told["success"], told["memory_id"]) == (True, kept)
+    assert told["deleted_at"]
+    assert "MEMORY_NOT_FOUND" in await agent.refused("pin", memory_id=kept)
+    book.undo()
+    assert (await agent.json("pin", memory_id=kept))["pinned"]
+    await agent.json("forget", memory_id=kept, hard=True)
+    (vault / "own.md").write_text("# Own\n\nMy note.\n")
+    assert "person's own" in await agent.refused("forget", memory_id="own.md")
     assert [path.name for path in vault.rglob("*.md")] == ["own.md"]
 
 
-def test_resources(book):
+@conversation(SETS)
+async def test_resources(agent: Agent, book):
     """memory://{id} with its links, and memory://search with the time until which it may be kept."""
-
-    async def script(agent: Agent) -> None:
-        kept = (await agent.json("remember", content="The ferry leaves at noon.", tags=["ferry"]))["memory_id"]
-        read = json.loads((await agent.client.read_resource(f"memory://{kept}")).contents[0].text)
-        assert {"id", "content", "type", "importance", "created_at", "pinned", "tags", "privacy_scope"} <= set(read)
-        assert set(read["links"]) == {"source_of", "derived_from", "duplicates", "contradicts"}
-        found = json.loads((await agent.client.read_resource("memory://search?query=ferry&limit=8")).contents[0].text)
-        assert {"query", "results", "total_count", "query_time", "cached_at", "expires_at"} <= set(found)
-        assert found["results"][0]["id"] == kept
-
-    talk(book, script, toolsets=SETS)
+    kept = (await agent.json("remember", content="The ferry leaves at noon.", tags=["ferry"]))["memory_id"]
+    read = json.loads((await agent.client.read_resource(f"memory://{kept}")).contents[0].text)
+    assert {"id", "content", "type", "importance", "created_at", "pinned", "tags", "privacy_scope"} <= set(read)
+    assert set(read["links"]) == {"source_of", "derived_from", "duplicates", "contradicts"}
+    found = json.loads((await agent.client.read_resource("memory://search?query=ferry&limit=8")).contents[0].text)
+    assert {"query", "results", "total_count", "query_time", "cached_at", "expires_at"} <= set(found)
+    assert found["results"][0]["id"] == kept
 
 
-def test_the_prompt(book):
+@conversation(SETS)
+async def test_the_prompt(agent: Agent, book):
     """memory_injection: memories for a question within a budget of tokens, with what it used."""
-
-    async def script(agent: Agent) -> None:
-        await agent.json("remember", content="The ferry leaves at noon.")
-        made = await agent.client.get_prompt("memory_injection", {"query": "when does the ferry leave"})
-        assert "The ferry leaves at noon." in made.messages[0].content.text
-        assert {"memories_used", "token_count", "search_time"} <= set(made.meta or {})
-        small = await agent.client.get_prompt("memory_injection", {"query": "ferry", "token_budget": "100"})
-        assert (small.meta or {})["token_count"] <= 100
-
-    talk(book, script, toolsets=SETS)
+    await agent.json("remember", content="The ferry leaves at noon.")
+    made = await agent.client.get_prompt("memory_injection", {"query": "when does the ferry leave"})
+    assert "The ferry leaves at noon." in made.messages[0].content.text
+    assert {"memories_used", "token_count", "search_time"} <= set(made.meta or {})
+    small = await agent.client.get_prompt("memory_injection", {"query": "ferry", "token_budget": "100"})
+    assert (small.meta or {})["token_count"] <= 100
 
 
 def remembered(book: Spellbook, content: str, **more: Any) -> str:

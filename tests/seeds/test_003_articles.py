@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.archive.pages.documents import pdf
-from tests.mcp.agent import Agent, talk
+from tests.mcp.agent import Agent, conversation
 
 SETS = ("articles",)
 TEXT = (
@@ -25,118 +25,87 @@ async def saved(agent: Agent, site: Any, name: str, *categories: str, **metadata
     return dict(await agent.json("save", source=source, categories=list(categories), metadata=metadata or None))
 
 
-def test_an_address_and_a_file_are_saved(book, site, tmp_path):
+@conversation(SETS)
+async def test_an_address_and_a_file_are_saved(agent: Agent, book, site, tmp_path):
     """수집, save: the kind is told apart by itself; title, author, date, source; id, title, categories, length."""
     (tmp_path / "report.pdf").write_bytes(pdf(["The lighthouse report. " * 20, "Second page. " * 20], title="Report"))
-
-    async def script(agent: Agent) -> None:
-        done = await saved(
-            agent, site, "제주", "business", "travel", summary="주행 횟수로 번다.", keywords=["테마파크"]
-        )
-        assert {"id", "title", "categories", "content_length"} <= set(done)
-        assert done["categories"] == ["business", "travel"]
-        got = await agent.json("get", article_id=done["id"])
-        assert (got["author"], str(got["published_date"])[:10], got["source_type"]) == ("홍길동", "2026-03-14", "url")
-        assert got["url"] == site.url(f"/{quote('제주')}")
-        assert "주행 횟수로 번다" in got["summary"]
-        report = await agent.json("save", source=str(tmp_path / "report.pdf"), categories=["report"])
-        assert (await agent.json("get", article_id=report["id"]))["source_type"] == "pdf"
-
-    talk(book, script, toolsets=SETS)
+    done = await saved(agent, site, "제주", "business", "travel", summary="주행 횟수로 번다.", keywords=["테마파크"])
+    assert {"id", "title", "categories", "content_length"} <= set(done)
+    assert done["categories"] == ["business", "travel"]
+    got = await agent.json("get", article_id=done["id"])
+    assert (got["author"], str(got["published_date"])[:10], got["source_type"]) == ("홍길동", "2026-03-14", "url")
+    assert got["url"] == site.url(f"/{quote('제주')}")
+    assert "주행 횟수로 번다" in got["summary"]
+    report = await agent.json("save", source=str(tmp_path / "report.pdf"), categories=["report"])
+    assert (await agent.json("get", article_id=report["id"]))["source_type"] == "pdf"
 
 
-def test_search_names_each_article_once(book, site):
+@conversation(SETS)
+async def test_search_names_each_article_once(agent: Agent, book, site):
     """search(query, category, limit): id, title, score, author and an excerpt, one entry an article."""
-
-    async def script(agent: Agent) -> None:
-        one = await saved(agent, site, "제주", "business")
-        await saved(agent, site, "부산", "travel")
-        hits = await agent.json("search", query="주행 횟수로 버는 테마파크", category="business", format="json")
-        assert [hit["id"] for hit in hits] == [one["id"]]
-        assert {"id", "title", "score", "author", "excerpt"} <= set(hits[0])
-
-    talk(book, script, toolsets=SETS)
+    one = await saved(agent, site, "제주", "business")
+    await saved(agent, site, "부산", "travel")
+    hits = await agent.json("search", query="주행 횟수로 버는 테마파크", category="business", format="json")
+    assert [hit["id"] for hit in hits] == [one["id"]]
+    assert {"id", "title", "score", "author", "excerpt"} <= set(hits[0])
 
 
-def test_a_list_is_one_call(book, site):
+@conversation(SETS)
+async def test_a_list_is_one_call(agent: Agent, book, site):
     """list(category, limit): the categories with their numbers, and the newest articles."""
-
-    async def script(agent: Agent) -> None:
-        await saved(agent, site, "제주", "business", "travel")
-        two = await saved(agent, site, "부산", "travel")
-        listed = await agent.json("list", format="json")
-        assert {each["name"]: each["count"] for each in listed["categories"]} == {"business": 1, "travel": 2}
-        assert {"id", "title", "categories", "author", "created_at"} <= set(listed["articles"][0])
-        assert listed["articles"][0]["id"] == two["id"]
-        assert len((await agent.json("list", category="business", format="json"))["articles"]) == 1
-
-    talk(book, script, toolsets=SETS)
+    await saved(agent, site, "제주", "business", "travel")
+    two = await saved(agent, site, "부산", "travel")
+    listed = await agent.json("list", format="json")
+    assert {each["name"]: each["count"] for each in listed["categories"]} == {"business": 1, "travel": 2}
+    assert {"id", "title", "categories", "author", "created_at"} <= set(listed["articles"][0])
+    assert listed["articles"][0]["id"] == two["id"]
+    assert len((await agent.json("list", category="business", format="json"))["articles"]) == 1
 
 
-def test_reading_is_one_call(book, site):
+@conversation(SETS)
+async def test_reading_is_one_call(agent: Agent, book, site):
     """get(article_id, include_content): facts and a summary or the beginning; the text only when asked, in pieces."""
-
-    async def script(agent: Agent) -> None:
-        done = await saved(agent, site, "제주", "business")
-        short = await agent.json("get", article_id=done["id"])
-        assert "content" not in short
-        assert len(short["content_preview"]) <= 500 + 150  # the fence around it says where it is from
-        whole = await agent.json("get", article_id=done["id"], include_content=True)
-        assert "평균 세 번" in whole["content"]
-        assert len(whole["content"]) <= 3_000
-
-    talk(book, script, toolsets=SETS)
+    done = await saved(agent, site, "제주", "business")
+    short = await agent.json("get", article_id=done["id"])
+    assert "content" not in short
+    assert len(short["content_preview"]) <= 500 + 150  # the fence around it says where it is from
+    whole = await agent.json("get", article_id=done["id"], include_content=True)
+    assert "평균 세 번" in whole["content"]
+    assert len(whole["content"]) <= 3_000
 
 
-def test_a_question_is_one_call(book, site):
+@conversation(SETS)
+async def test_a_question_is_one_call(agent: Agent, book, site):
     """ask(question, article_id, limit): passages with article, title and score, and each source once."""
-
-    async def script(agent: Agent) -> None:
-        one = await saved(agent, site, "제주", "business")
-        await saved(agent, site, "부산", "travel")
-        answer = await agent.json("ask", question="무엇으로 돈을 버나? 주행 횟수", article_id=one["id"], format="json")
-        assert {"article_id", "title", "content", "score"} <= set(answer["chunks"][0])
-        assert [each["id"] for each in answer["sources"]] == [one["id"]]
-
-    talk(book, script, toolsets=SETS)
+    one = await saved(agent, site, "제주", "business")
+    await saved(agent, site, "부산", "travel")
+    answer = await agent.json("ask", question="무엇으로 돈을 버나? 주행 횟수", article_id=one["id"], format="json")
+    assert {"article_id", "title", "content", "score"} <= set(answer["chunks"][0])
+    assert [each["id"] for each in answer["sources"]] == [one["id"]]
 
 
-def test_an_article_is_deleted(book, vault, site):
+@conversation(SETS)
+async def test_an_article_is_deleted(agent: Agent, book, vault, site):
     """delete(article_id): gone from every answer, and in the trash."""
-
-    async def script(agent: Agent) -> None:
-        done = await saved(agent, site, "제주", "business")
-        await agent.call("delete", article_id=done["id"])
-        assert (await agent.json("list", format="json"))["articles"] == []
-        assert "MEMORY_NOT_FOUND" in await agent.refused("get", article_id=done["id"])
-
-    talk(book, script, toolsets=SETS)
+    done = await saved(agent, site, "제주", "business")
+    await agent.call("delete", article_id=done["id"])
+    assert (await agent.json("list", format="json"))["articles"] == []
+    assert "MEMORY_NOT_FOUND" in await agent.refused("get", article_id=done["id"])
     assert [*Path(vault, ".trash").rglob("*.md")]
 
 
-def test_answers_are_small(book, site):
+@conversation(SETS)
+async def test_answers_are_small(agent: Agent, book, site):
     """크기: the sizes that the design names, in letters, for one call each."""
-
-    async def script(agent: Agent) -> None:
-        done = [await saved(agent, site, f"제주{number}", "business") for number in range(10)]
-        sizes = {
-            "save": len(await agent.call("save", source=site.url(f"/{quote('제주0')}"), categories=["business"])),
-            "search": len(await agent.call("search", query="주행 횟수", limit=5)),
-            "list": len(await agent.call("list", limit=10)),
-            "get": len(await agent.call("get", article_id=done[0]["id"])),
-            "get whole": len(await agent.call("get", article_id=done[0]["id"], include_content=True)),
-            "ask": len(await agent.call("ask", question="무엇으로 돈을 버나", limit=5)),
-            "delete": len(await agent.call("delete", article_id=done[0]["id"])),
-        }
-        most = {
-            "save": 500,
-            "search": 2_500,
-            "list": 3_500,
-            "get": 1_800,
-            "get whole": 4_800,
-            "ask": 6_000,
-            "delete": 400,
-        }
-        assert {name: size for name, size in sizes.items() if size > most[name]} == {}
-
-    talk(book, script, toolsets=SETS)
+    done = [await saved(agent, site, f"제주{number}", "business") for number in range(10)]
+    sizes = {
+        "save": len(await agent.call("save", source=site.url(f"/{quote('제주0')}"), categories=["business"])),
+        "search": len(await agent.call("search", query="주행 횟수", limit=5)),
+        "list": len(await agent.call("list", limit=10)),
+        "get": len(await agent.call("get", article_id=done[0]["id"])),
+        "get whole": len(await agent.call("get", article_id=done[0]["id"], include_content=True)),
+        "ask": len(await agent.call("ask", question="무엇으로 돈을 버나", limit=5)),
+        "delete": len(await agent.call("delete", article_id=done[0]["id"])),
+    }
+    most = {"save": 500, "search": 2_500, "list": 3_500, "get": 1_800, "get whole": 4_800, "ask": 6_000, "delete": 400}
+    assert {name: size for name, size in sizes.items() if size > most[name]} == {}

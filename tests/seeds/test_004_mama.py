@@ -44,24 +44,13 @@ def test_a_day_of_decisions(vault: Path) -> None:
             named = {tool.name for tool in (await client.list_tools()).tools}
             assert {"mama_save", "mama_search", "mama_update", "mama_checkpoint"} <= named  # AC1
             chicken = {"type": "decision", "topic": "voxel:chicken_design"}
-            first = await call(
-                "mama_save",
-                **chicken,
-                decision="닭 모델은 복셀 16×16×16으로 만든다.",
-                reasoning="만들기 쉽다.",
-                confidence=0.8,
-            )
+            small = {"decision": "닭 모델은 복셀 16×16×16으로 만든다.", "reasoning": "만들기 쉽다."}
+            first = await call("mama_save", **chicken, **small, confidence=0.8)
             assert first["id"]  # AC2
-            second = await call(
-                "mama_save", **chicken, decision="닭 모델은 복셀 32×32×32로 만든다.", supersedes=first["id"]
-            )
-            point = await call(
-                "mama_save",
-                type="checkpoint",
-                summary="닭 모델을 고치는 중.",
-                next_steps=["부리를 다시 만든다"],
-                open_files=["src/chicken.py"],
-            )
+            large = {"decision": "닭 모델은 복셀 32×32×32로 만든다.", "supersedes": first["id"]}
+            second = await call("mama_save", **chicken, **large)
+            left = {"next_steps": ["부리를 다시 만든다"], "open_files": ["src/chicken.py"]}
+            point = await call("mama_save", type="checkpoint", summary="닭 모델을 고치는 중.", **left)
             assert point["id"]  # AC3
             found = (await call("mama_search", query="닭 모델 복셀 크기", type="decision", format="json"))["items"]
             scores = [item["similarity"] for item in found]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from spellbook.editing import guides
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.system.disk import regular

@@ -25,7 +25,7 @@ import platform
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache
 from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
@@ -88,23 +88,15 @@ class E5Onnx:
         Raises OSError, and ValueError or KeyError for a folder of another kind.
         """
         self.tokens = E5Tokeniser(folder / "tokens.npz")
-        self._folder = folder
-
-    @cached_property
-    def _texts(self) -> OnnxSession:
-        return OnnxSession(self._folder / TEXTS)
-
-    @cached_property
-    def _questions(self) -> OnnxSession:
-        return OnnxSession(self._folder / QUESTIONS)
+        self._session = cache(lambda name: OnnxSession(folder / name))
 
     def query(self, text: str) -> Vectors:
         """Return the unit vector of a question, by the encoder that the query adapter changed."""
-        return self._embed(self._questions, f"query: {text}")
+        return self._embed(self._session(QUESTIONS), f"query: {text}")
 
     def passage(self, text: str) -> Vectors:
         """Return the unit vector of a text."""
-        return self._embed(self._texts, f"passage: {text}")
+        return self._embed(self._session(TEXTS), f"passage: {text}")
 
     def _embed(self, session: OnnxSession, text: str) -> Vectors:
         ids = self.tokens(text)

