@@ -119,7 +119,7 @@ def test_what_a_caller_did_wrong_is_no_failing_call(api, book):
 
 def test_optimize_that_takes_long_goes_on_as_a_job(api, monkeypatch):
     """The answer is 202 with the job."""
-    monkeypatch.setattr("spellbook.http.admin.upkeep._WAIT", 0.0)
+    monkeypatch.setattr("spellbook.http.admin._WAIT", 0.0)
     done = api.post("/admin/database/optimize", json={"actions": ["vacuum"]})
     assert done.status_code in {200, 202}  # it may be quicker than no time at all
     if done.status_code == 202:

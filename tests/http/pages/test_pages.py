@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from jinja2 import nodes
 
 from spellbook.http import pages
-from spellbook.http.pages import activity, contents, notes, rendering, view
+from spellbook.http.pages import contents, home, notes, rendering, view
 from spellbook.http.tokens import RIGHTS, SCOPES
 from spellbook.notes import decisions as forms
 from spellbook.settings import translate
@@ -229,7 +229,7 @@ def _said() -> Iterator[str]:
         yield from re.findall(r'phrase\("([^"]+)"', source)
         yield from (f"{{0}} {noun}s" for noun in re.findall(r'count\([^"]+"(\w+)"\)', source))
     yield from ("added", "changed", "removed", "undone", "unfinished")
-    yield from (*activity.VERBS.values(), "import")
+    yield from (*home.VERBS.values(), "import")
     yield from ("reindex", "migrate", "check", "snapshot", "optimize", "running", "done", "cancelled", "failed")
     yield "The token is wrong."
     for module in pages.MODULES:
