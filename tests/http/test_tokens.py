@@ -54,8 +54,13 @@ def test_a_token_names_its_caller_and_no_other_text_does(file, tokens):
     assert not [each for each in file.parent.iterdir() if each.suffix == ".tmp"]
 
 
-def test_a_cookie_stands_for_its_token_until_it_ends(tokens, monkeypatch):
-    """For thirty days; no changed one does, none whose token was removed or made anew, and the form's value is its own."""
+def test_a_cookie_stands_for_its_token_until_it_ends(tokens, monkeypatch, file):
+    """
+    For thirty days; no changed one does, none whose token was removed or made anew, and the form's value is its own.
+
+    A logout ends a cookie for all processes, and no other cookie. Of more than a hundred browsers the first is logged
+    out.
+    """
     token = tokens.add("a b", "read", "team")
     cookie, other = tokens.cookie(token), tokens.cookie(token)
     assert tokens.cookie(token + "x") is None
@@ -71,10 +76,6 @@ def test_a_cookie_stands_for_its_token_until_it_ends(tokens, monkeypatch):
     assert tokens.caller_by_cookie(cookie) is None
     tokens.add("a b", "read", "team")
     assert tokens.caller_by_cookie(cookie) is None
-
-
-def test_a_logout_ends_a_cookie(file):
-    """For all processes, and no other cookie. Of more than a hundred browsers the first is logged out."""
     tokens = Tokens(file, {"SPELLBOOK_TOKEN": GIVEN})
     secrets = (GIVEN, tokens.add("a"), tokens.add("b"))
     for secret in secrets:
@@ -156,8 +157,12 @@ def test_a_damaged_file_lets_nobody_in(file, tokens):
         assert file.read_bytes() == bad
 
 
-def test_the_token_of_the_environment(file):
-    """SPELLBOOK_TOKEN writes and sees all; a short one is refused without being shown."""
+def test_the_token_of_the_environment(file, vault, monkeypatch):
+    """
+    SPELLBOOK_TOKEN writes and sees all; a short one is refused without being shown.
+
+    Tokens are never in the vault: the command keeps them beside it, and a folder of data within the vault is refused.
+    """
     tokens = Tokens(file, {"SPELLBOOK_TOKEN": GIVEN})
     mine = Caller("SPELLBOOK_TOKEN", "write", "private")
     assert tokens.caller(GIVEN) == mine
@@ -168,6 +173,12 @@ def test_the_token_of_the_environment(file):
     with pytest.raises(InvalidInput, match="16 letters") as raised:
         Tokens(file, {"SPELLBOOK_TOKEN": "hunter2"})
     assert "hunter2" not in str(raised.value)
+    done = CliRunner().invoke(main, ["token", "add", "team", "--may", "read", "--vault", str(vault)])
+    assert Tokens.of(vault).caller(done.stdout.strip()) == Caller("team", "read")
+    assert list(vault.iterdir()) == []
+    monkeypatch.setenv("SPELLBOOK_DATA", str(vault / "data"))
+    with pytest.raises(SpellbookError, match="in the vault"):
+        Tokens.of(vault)
 
 
 def test_names_and_rights_are_checked(tokens):
@@ -196,13 +207,3 @@ def test_names_and_rights_are_checked(tokens):
     with pytest.raises(PermissionDenied, match="may write, and this needs admin"):
         Caller("a", "write").require("admin")
     Caller("a", "admin").require("write")
-
-
-def test_where_tokens_are(vault, monkeypatch):
-    """Never in the vault: the command keeps them beside it, and a folder of data within the vault is refused."""
-    done = CliRunner().invoke(main, ["token", "add", "team", "--may", "read", "--vault", str(vault)])
-    assert Tokens.of(vault).caller(done.stdout.strip()) == Caller("team", "read")
-    assert list(vault.iterdir()) == []
-    monkeypatch.setenv("SPELLBOOK_DATA", str(vault / "data"))
-    with pytest.raises(SpellbookError, match="in the vault"):
-        Tokens.of(vault)
