@@ -397,14 +397,14 @@ def reviews(call: Call, due: bool) -> dict[str, Any]:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/admin/alerts/performance", alerts, admin.ALERTS),
-    Endpoint("GET", "/admin/stats/performance", performance, admin.PERFORMANCE),
-    Endpoint("GET", "/admin/stats/errors", errors, admin.ERRORS),
-    Endpoint("POST", "/admin/errors/resolve", resolve, admin.RESOLVE),
     Endpoint("POST", "/admin/memory/cleanup", clean, admin.CLEAN),
     Endpoint("GET", "/admin/stats/forgetting", forgetting, admin.FORGETTING),
     Endpoint("POST", "/admin/memory/review", review, admin.REVIEW),
     Endpoint("GET", "/admin/memory/reviews", reviews, admin.REVIEWS),
+    Endpoint("GET", "/admin/alerts/performance", alerts, admin.ALERTS),
+    Endpoint("GET", "/admin/stats/performance", performance, admin.PERFORMANCE),
+    Endpoint("GET", "/admin/stats/errors", errors, admin.ERRORS),
+    Endpoint("POST", "/admin/errors/resolve", resolve, admin.RESOLVE),
     Endpoint("POST", "/admin/database/optimize", optimize, admin.OPTIMIZE, (200, 202), waits=True),
     Endpoint("GET", "/admin/links", broken_links, admin.BROKEN_LINKS),
     Endpoint("GET", "/admin/stats/cache", cache, admin.CACHE),

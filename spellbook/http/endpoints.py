@@ -228,7 +228,7 @@ def _decode(body: bytes) -> Any:
     try:
         return _json(body.decode("utf-8")) if body else {}
     except ValueError as error:
-        reason = one_line(str(error))[:100]
+        reason = "nested too deeply" if isinstance(error.__cause__, RecursionError) else one_line(str(error))[:100]
         raise InvalidInput(f"The body is not JSON: {reason}.", "Send one JSON object in UTF-8.") from error
 
 

@@ -134,9 +134,11 @@ IDS = ("..%2F..%2Fsecret.md", "%2E%2E/secret.md", "%2Fetc%2Fpasswd", "x%00.md", 
 
 def test_a_note_by_its_path_or_a_chunks_id(api, filled, vault):
     """
-    A slash may be encoded or not, and Korean may be composed or not. Relations, links and use are those of both sides.
+    A slash may be encoded or not, and Korean may be composed or not.
 
-    Whatever an id is, a file that is no note of the vault is not found.
+    Relations, links and use are those of both sides. Whatever an id is, a file that is no note of the vault is not
+    found. Migrate and import are jobs: of a file of the folder for exports alone; an embedder that the vault cannot use
+    is refused at once.
     """
     korean = "메모/한글 노트.md"
     for id in ("ops/keys.md", "ops%2fkeys.md", quote(korean), quote(korean, safe="")):
@@ -157,6 +159,17 @@ def test_a_note_by_its_path_or_a_chunks_id(api, filled, vault):
         answer = api.get(f"/api/notes/{id}")
         assert answer.status_code in {400, 404, 405}, id  # a client takes a `.` away, and /api/notes is for POST
         assert "seagull" not in answer.text
+    folder = filled.config.snapshot_folder / "exports"
+    folder.mkdir(parents=True)
+    filled.export(folder / "all.json")
+    (filled.config.vault / "ops/keys.md").unlink()
+    begun = api.post("/api/import", json={"file": "all.json"})
+    job = api.app_served.jobs.wait(begun.json()["job"]["id"], 30)
+    assert (begun.status_code, job.state, job.result["added"]) == (202, "done", ["ops/keys.md"])
+    begun = api.post("/api/migrate", json={"to": "hash:64"})
+    if begun.status_code == 202:
+        assert api.app_served.jobs.wait(begun.json()["job"]["id"], 30).state == "done"
+    assert code(api.post("/api/migrate", json={"to": "nothing of the kind"})) == (400, "INVALID_INPUT")
 
 
 BODIES = (b"{", b"[1]", b'{"text": NaN}', b"[" * 100_000, b"\xff", b'{"text": "\\ud800"}', b"")
@@ -186,21 +199,6 @@ def test_what_is_wrong_is_named(api, book):
         for method in route.methods - {"HEAD"}
     }
     assert served == described
-
-
-def test_migrate_and_import_are_jobs(api, filled):
-    """A file of the folder for exports alone; an embedder that the vault cannot use is refused at once."""
-    folder = filled.config.snapshot_folder / "exports"
-    folder.mkdir(parents=True)
-    filled.export(folder / "all.json")
-    (filled.config.vault / "ops/keys.md").unlink()
-    begun = api.post("/api/import", json={"file": "all.json"})
-    job = api.app_served.jobs.wait(begun.json()["job"]["id"], 30)
-    assert (begun.status_code, job.state, job.result["added"]) == (202, "done", ["ops/keys.md"])
-    begun = api.post("/api/migrate", json={"to": "hash:64"})
-    if begun.status_code == 202:
-        assert api.app_served.jobs.wait(begun.json()["job"]["id"], 30).state == "done"
-    assert code(api.post("/api/migrate", json={"to": "nothing of the kind"})) == (400, "INVALID_INPUT")
 
 
 # -- no caller over HTTP names a file of the server's disk: none is read, and nobody learns which there are
@@ -287,36 +285,6 @@ def test_what_was_counted_survives_a_restart(book, vault):
         assert again.meter.read(1)[1]["calls"] >= 7  # the admin's own calls, too
 
 
-def test_alerts(api, book, vault, monkeypatch):
-    """
-    They are sentences in both languages, with values and units, and say since when they hold.
-
-    Texts without a vector are no alert until an hour has passed. Of a vault that went away the alerts say so.
-    """
-    for name in "ab":
-        (vault / f"{name}.md").write_text("---\ntitle: [\n---\nbroken", "utf-8")
-    book.reindex(words_only=True)
-    for _ in range(20):
-        book.meter.searched(False, "slow", 25_500.0, is_warm=True)
-    first, korean = alerts(api), alerts(api, **{"accept-language": "ko"})
-    assert "pending" not in first
-    assert first["slow_search"]["what"] == "Searches are slow: 95 % took up to 25.5 s."
-    assert korean["slow_search"]["what"] == "검색이 느립니다. 95%가 25.5초 안에 끝났습니다."
-    assert first["faults"]["what"] == "2 notes need fixing."
-    assert korean["faults"]["what"] == "고칠 노트가 2개 있습니다."
-    assert korean["snapshot"]["what"] == "아직 스냅샷을 만든 적이 없습니다."
-    assert dt.datetime.fromisoformat(first["faults"]["since"]).timestamp() == pytest.approx(time.time(), abs=5)
-    with monkeypatch.context() as later:
-        later.setattr(Spellbook, "refresh", lambda *_, **__: None)  # which would embed the texts
-        now = time.time()
-        later.setattr(time, "time", lambda: now + 3_700)
-        shown = alerts(api)
-    assert shown["faults"]["since"] == first["faults"]["since"]
-    assert shown["pending"]["value"] == 1  # equal texts are one
-    vault.rename(vault.with_name("away"))
-    assert alerts(api)["degraded"]["severity"] == "critical"
-
-
 def test_what_a_caller_did_wrong_is_no_failing_call(api, book, write_note):
     """
     Typing errors of agents raise no alert, however many; Spellbook's own failures do, if there are enough calls.
@@ -357,8 +325,13 @@ def test_what_a_caller_did_wrong_is_no_failing_call(api, book, write_note):
     assert len(book.meter.warm(60)) - before == 2
 
 
-def test_optimize_that_takes_long_goes_on_as_a_job(api, monkeypatch):
-    """The answer is 202 with the job."""
+def test_optimize_that_takes_long_goes_on_as_a_job(api, monkeypatch, book, vault):
+    """
+    The answer is 202 with the job.
+
+    Alerts are sentences in both languages, with values and units, and say since when they hold. Texts without a vector
+    are no alert until an hour has passed. Of a vault that went away the alerts say so.
+    """
     monkeypatch.setattr("spellbook.http.admin._WAIT", 0.0)
     done = api.post("/admin/database/optimize", json={"actions": ["vacuum"]})
     assert done.status_code in {200, 202}  # it may be quicker than no time at all
@@ -366,3 +339,25 @@ def test_optimize_that_takes_long_goes_on_as_a_job(api, monkeypatch):
         job = api.app_served.jobs.wait(done.json()["job"]["id"], 30)
         assert done.headers["location"].endswith(job.id)
         assert (job.kind, job.state) == ("optimize", "done")
+    for name in "ab":
+        (vault / f"{name}.md").write_text("---\ntitle: [\n---\nbroken", "utf-8")
+    book.reindex(words_only=True)
+    for _ in range(20):
+        book.meter.searched(False, "slow", 25_500.0, is_warm=True)
+    first, korean = alerts(api), alerts(api, **{"accept-language": "ko"})
+    assert "pending" not in first
+    assert first["slow_search"]["what"] == "Searches are slow: 95 % took up to 25.5 s."
+    assert korean["slow_search"]["what"] == "검색이 느립니다. 95%가 25.5초 안에 끝났습니다."
+    assert first["faults"]["what"] == "2 notes need fixing."
+    assert korean["faults"]["what"] == "고칠 노트가 2개 있습니다."
+    assert korean["snapshot"]["what"] == "아직 스냅샷을 만든 적이 없습니다."
+    assert dt.datetime.fromisoformat(first["faults"]["since"]).timestamp() == pytest.approx(time.time(), abs=5)
+    with monkeypatch.context() as later:
+        later.setattr(Spellbook, "refresh", lambda *_, **__: None)  # which would embed the texts
+        now = time.time()
+        later.setattr(time, "time", lambda: now + 3_700)
+        shown = alerts(api)
+    assert shown["faults"]["since"] == first["faults"]["since"]
+    assert shown["pending"]["value"] == 1  # equal texts are one
+    vault.rename(vault.with_name("away"))
+    assert alerts(api)["degraded"]["severity"] == "critical"

@@ -69,11 +69,14 @@ class Busy:
         await self.group.__aexit__(*raised)
 
 
-async def test_equal_questions_in_the_queue_are_answered_once():
+async def test_equal_questions_in_the_queue_are_answered_once(monkeypatch):
     """
     Those that wait together share a result or an error; another one, or one that comes later, has its own.
 
-    If the first of several is given up, the others are answered.
+    If the first of several is given up, the others are answered. A question that comes while an equal one is being
+    answered sees what was written since that began. An error before a thread was there is not the answer to the next
+    equal question. While questions have all threads, a write and a tool that may take long run; one that only reads
+    waits.
     """
     done: list[object] = []
 
@@ -96,33 +99,6 @@ async def test_equal_questions_in_the_queue_are_answered_once():
     assert Counter(done) == {("a", 1): 3, ("b", 1): 1, "wrong 1": 2}
     await ask("a")
     assert done[-1] == ("a", 2)
-
-
-async def test_who_sees_the_same_shares_an_answer(book):
-    """Equal questions of two tokens that see all are answered once, and that of one that sees less by itself."""
-    served = Served(book)
-    given = [served.tokens.add("a"), served.tokens.add("b"), served.tokens.add("c", sees="team")]
-    statuses: list[int] = []
-    transport = httpx.ASGITransport(make(served, live=False))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-
-        async def ask(token: str) -> None:
-            headers = {"authorization": f"Bearer {token}"}
-            statuses.append((await client.get("/api/search?q=river", headers=headers)).status_code)
-
-        async with Busy() as busy:
-            for token in given:
-                busy.group.start_soon(ask, token)
-    counts = [reader.meter.read()[0]["search"].count for reader in (book, *book.beside)]
-    assert (statuses, counts) == ([200] * 3, [1, 1])
-
-
-async def test_what_comes_after_the_beginning_is_asked_anew(monkeypatch):
-    """
-    A question that comes while an equal one is being answered sees what was written since that began.
-
-    An error before a thread was there is not the answer to the next equal question.
-    """
     begun, may_end, written = threading.Event(), threading.Event(), ["before"]
 
     def read() -> list[str]:
@@ -154,10 +130,6 @@ async def test_what_comes_after_the_beginning_is_asked_anew(monkeypatch):
             await once(queued, "b", answer, "b")
     ran.clear()
     assert await once(queued, "b", answer, "b") == ("b", 1)
-
-
-async def test_writes_and_agents_beside_questions():
-    """While questions have all threads, a write and a tool that may take long run; one that only reads waits."""
     book: Any = SimpleNamespace(complaint="")
 
     def tool(name: str) -> str:
@@ -171,6 +143,25 @@ async def test_writes_and_agents_beside_questions():
         await anyio.wait_all_tasks_blocked()
         assert ran == {"write": 1, "long": 1}
     assert ran["reads"] == 1
+
+
+async def test_who_sees_the_same_shares_an_answer(book):
+    """Equal questions of two tokens that see all are answered once, and that of one that sees less by itself."""
+    served = Served(book)
+    given = [served.tokens.add("a"), served.tokens.add("b"), served.tokens.add("c", sees="team")]
+    statuses: list[int] = []
+    transport = httpx.ASGITransport(make(served, live=False))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+
+        async def ask(token: str) -> None:
+            headers = {"authorization": f"Bearer {token}"}
+            statuses.append((await client.get("/api/search?q=river", headers=headers)).status_code)
+
+        async with Busy() as busy:
+            for token in given:
+                busy.group.start_soon(ask, token)
+    counts = [reader.meter.read()[0]["search"].count for reader in (book, *book.beside)]
+    assert (statuses, counts) == ([200] * 3, [1, 1])
 
 
 @pytest.mark.parametrize(("is_waiting", "threads"), [(False, 2), (True, 8)])

@@ -96,7 +96,13 @@ def test_a_cookie_stands_for_its_token_until_it_ends(tokens, monkeypatch, file):
 
 
 def test_a_lent_token_is_of_this_process_alone(file, tokens):
-    """It is in no file, closes nothing for others, stands beside one of its name, and a new one replaces it."""
+    """
+    It is in no file, closes nothing for others, stands beside one of its name, and a new one replaces it.
+
+    A running server refuses what was removed elsewhere, takes what was added, and nothing is lost between writers. A
+    file that cannot be read is an error that names it, not a server without tokens; it is never written over. 0.2.0
+    could limit a token to some vaults of a server: it must not see a whole one instead. Others are let in.
+    """
     first, second = tokens.lend(), tokens.lend()
     assert tokens.caller(first) is None
     assert (tokens.caller(second).name, tokens.caller(second).may) == ("phone", "write")
@@ -112,10 +118,6 @@ def test_a_lent_token_is_of_this_process_alone(file, tokens):
     assert tokens.remove("phone").may == "write"
     assert tokens.caller(second) is tokens.caller_by_cookie(cookies[second]) is None
     assert tokens.caller(own).may == tokens.remove("phone").may == "read"
-
-
-def test_what_another_process_changes_holds_at_once(file, tokens):
-    """A running server refuses what was removed elsewhere, takes what was added, and nothing is lost between writers."""
     token = tokens.add("mine")
     assert tokens.caller(token)
     code = """
@@ -131,14 +133,6 @@ print(*(tokens.add(f"{sys.argv[2]}{i}") for i in range(5)))
     assert tokens.caller(token) is None
     file.unlink()
     assert tokens.is_empty
-
-
-def test_a_damaged_file_lets_nobody_in(file, tokens):
-    """
-    A file that cannot be read is an error that names it, not a server without tokens; it is never written over.
-
-    0.2.0 could limit a token to some vaults of a server: it must not see a whole one instead. Others are let in.
-    """
     plain, limited = tokens.add("plain"), tokens.add("ops")
     kept = json.loads(file.read_text())
     rows = {row["name"]: row for row in kept["tokens"]}

@@ -209,10 +209,6 @@ async def about(request: Request) -> JSONResponse:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/api/notes/{id}", note, table.SHOW, (200, 304)),
-    Endpoint("POST", "/api/notes", write, table.WRITE, (201, 200)),
-    Endpoint("PATCH", "/api/notes/{id}", change, table.REVISE.without("chunk_id")),
-    Endpoint("DELETE", "/api/notes/{id}", erase, table.ERASE),
     Endpoint("GET", "/api/status", status, table.STATUS),
     Endpoint("GET", "/api/index", contents, table.WHOLE_CONTENTS),
     Endpoint("GET", "/api/topic", topic, table.TOPIC, names={"name": "topic"}),
@@ -221,5 +217,9 @@ ENDPOINTS = (
     Endpoint("GET", "/api/why", why, table.WHY.without("min_score"), names={"mode": "verb"}),
     Endpoint("GET", "/api/history", history, table.HISTORY),
     Endpoint("GET", "/api/recent", recent, table.RECENT.without("format")),
+    Endpoint("GET", "/api/notes/{id}", note, table.SHOW, (200, 304)),
+    Endpoint("POST", "/api/notes", write, table.WRITE, (201, 200)),
+    Endpoint("PATCH", "/api/notes/{id}", change, table.REVISE.without("chunk_id")),
+    Endpoint("DELETE", "/api/notes/{id}", erase, table.ERASE),
 )
 ROUTES = [Route("/health", health)]

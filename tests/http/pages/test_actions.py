@@ -158,8 +158,15 @@ def test_nothing_is_written_over_what_others_wrote(browser, full, vault, book):
     assert (vault / "long.md").read_bytes().decode() == wanted
 
 
-def test_a_note_is_edited_whole(browser, full, vault):
-    """All of its text and no property; what others wrote meanwhile stays, and both texts are shown."""
+def test_a_note_is_edited_whole(browser, full, vault, book):
+    """
+    All of its text and no property; what others wrote meanwhile stays, and both texts are shown.
+
+    A note is moved by one tap: the sheet has the folders of the newest notes, without its own; without links to follow,
+    no question is asked. Where links change nothing moves before a second press; a folder may be new, and no place
+    outside is taken. The outcome of a decision and the tick of a step stand in the notes, as tools write them. Pasted
+    text becomes an article under its name; its categories change.
+    """
     file, before = vault / f"{NOTE}.md", NOTES[f"{NOTE}.md"]
     form = browser.form(browser.open(f"{PLACE}?edit={NOTE}"), "/do/edit")
     assert form["content"] == form["old"] == before.partition("---\n# ")[2].join(["# ", ""]).rstrip("\n")
@@ -176,6 +183,59 @@ def test_a_note_is_edited_whole(browser, full, vault):
     assert "The new content is empty" in browser.send("/do/edit", 400, **form | {"content": " \r\n"}).text
     browser.send("/do/edit", **form)
     assert file.read_text("utf-8").endswith("---\nMine alone.\n")
+    sheet = browser.press(browser.open("/note/broken"), "/do/move")
+    assert "Move where?" in sheet
+    form = browser.form(sheet, "/do/move")
+    assert re.findall(r'<button name="folder" value="([^"]*)">', sheet)[-1] != ""
+    page = browser.send("/do/move", **form, folder="projects").text
+    assert "Moved to projects." in page
+    assert (vault / "projects/broken.md").exists()
+    browser.client.headers["accept-language"] = "ko"
+    place = re.search(r'name="to" value="([^"]*broken)"', page)[1]
+    entry = browser.form(page, "/do/undo", 'name="entry"')["entry"]
+    assert "‘projects’로 옮겼습니다." in browser.open(f"{place}?done={entry}")
+    page = browser.press(page, "/do/undo", 'name="entry"')
+    assert "되돌림: ‘projects’ → ‘폴더 없음’" in page
+    assert (vault / "broken.md").exists()
+    browser.client.headers["accept-language"] = "en"
+    assert "Undone: back to no folder from projects." in browser.open(f"/activity?done={int(entry) + 1}")
+    page = browser.send("/do/move", **form | {"name": "mended"}, folder="").text
+    assert "Moved to mended." in page
+    sheet = browser.press(browser.open(PLACE), "/do/move")
+    assert '<option value="projects">' in sheet
+    form = browser.form(sheet, "/do/move")
+    assert form["name"] == NOTE.rpartition("/")[2]
+    page = browser.send("/do/move", **form | {"folder": " /ops/ ", "name": "release.md"}).text
+    assert "projects/데이터베이스.md" in page
+    assert (vault / f"{NOTE}.md").exists()
+    page = browser.press(page, "/do/move", "sure")
+    shows(page, "배포 절차", "Moved to ops.")
+    assert "[[release]]" in (vault / "projects/데이터베이스.md").read_text("utf-8")
+    undone(browser, page)
+    assert (vault / f"{NOTE}.md").exists()
+    for folder in ("..", "../..", "a/../../b", ".spellbook"):
+        browser.send("/do/move", 400, **form | {"folder": folder})
+    page = browser.open("/decisions")
+    assert page.index("SQLite를 쓴다") < page.index("PostgreSQL로 옮긴다")  # the earlier one first
+    assert '<li class="old">' in page
+    browser.send("/do/outcome", id=full["new"], outcome="success", reason="빠르다", to="/decisions")
+    assert book.show(full["new"])[0].meta["outcome"] == "success"
+    assert "빠르다" in browser.open("/decisions?outcome=success")
+    browser.send("/do/outcome", 400, id=full["new"], outcome="great")
+    form = browser.form(browser.open("/decisions"), "/do/tick", "Write tests")
+    page = browser.send("/do/tick", **form).text
+    shows(book.show(full["checkpoint"])[0].text, "- [x] Write tests", "- [ ] 편집 페이지")
+    browser.press(page, "/do/tick", "Write tests")
+    assert "- [ ] Write tests" in book.show(full["checkpoint"])[0].text
+    assert "not there any more" in browser.send("/do/tick", 409, **{**form, "step": "Sleep"}).text
+    form = {"source": "Coffee", "categories": "food, 음료", "text": "# Coffee\n\nGrind fine. " * 5}
+    page = browser.send("/do/save", **form).text
+    assert "Grind fine" in page
+    assert "음료 1" in browser.open("/articles")
+    (coffee,) = (each for each in book.recent(50).notes if each.title == "Coffee")
+    browser.send("/do/file", id=coffee.note, categories="drinks", to="/articles")
+    assert "drinks 1" in browser.open("/articles")
+    browser.send("/do/save", 400, **{**form, "source": "Tea", "categories": " , "})
 
 
 BOXES = (
@@ -232,69 +292,6 @@ def test_a_box_of_a_changed_note_is_not_ticked(browser, vault, book):
         at = re.findall(r'<button class="box[^>]* value="(\d+)"', page)[1]
         browser.press(page, "/do/tick", at=at)
         assert (vault / "list.md").read_bytes().decode() == text.replace("[ ] two", "[x] two")
-
-
-def test_a_note_is_moved_by_one_tap_and_back(browser, full, vault, book):
-    """
-    The sheet has the folders of the newest notes, without its own; without links to follow, no question is asked.
-
-    Where links change nothing moves before a second press; a folder may be new, and no place outside is taken. The
-    outcome of a decision and the tick of a step stand in the notes, as tools write them. Pasted text becomes an article
-    under its name; its categories change.
-    """
-    sheet = browser.press(browser.open("/note/broken"), "/do/move")
-    assert "Move where?" in sheet
-    form = browser.form(sheet, "/do/move")
-    assert re.findall(r'<button name="folder" value="([^"]*)">', sheet)[-1] != ""
-    page = browser.send("/do/move", **form, folder="projects").text
-    assert "Moved to projects." in page
-    assert (vault / "projects/broken.md").exists()
-    browser.client.headers["accept-language"] = "ko"
-    place = re.search(r'name="to" value="([^"]*broken)"', page)[1]
-    entry = browser.form(page, "/do/undo", 'name="entry"')["entry"]
-    assert "‘projects’로 옮겼습니다." in browser.open(f"{place}?done={entry}")
-    page = browser.press(page, "/do/undo", 'name="entry"')
-    assert "되돌림: ‘projects’ → ‘폴더 없음’" in page
-    assert (vault / "broken.md").exists()
-    browser.client.headers["accept-language"] = "en"
-    assert "Undone: back to no folder from projects." in browser.open(f"/activity?done={int(entry) + 1}")
-    page = browser.send("/do/move", **form | {"name": "mended"}, folder="").text
-    assert "Moved to mended." in page
-    sheet = browser.press(browser.open(PLACE), "/do/move")
-    assert '<option value="projects">' in sheet
-    form = browser.form(sheet, "/do/move")
-    assert form["name"] == NOTE.rpartition("/")[2]
-    page = browser.send("/do/move", **form | {"folder": " /ops/ ", "name": "release.md"}).text
-    assert "projects/데이터베이스.md" in page
-    assert (vault / f"{NOTE}.md").exists()
-    page = browser.press(page, "/do/move", "sure")
-    shows(page, "배포 절차", "Moved to ops.")
-    assert "[[release]]" in (vault / "projects/데이터베이스.md").read_text("utf-8")
-    undone(browser, page)
-    assert (vault / f"{NOTE}.md").exists()
-    for folder in ("..", "../..", "a/../../b", ".spellbook"):
-        browser.send("/do/move", 400, **form | {"folder": folder})
-    page = browser.open("/decisions")
-    assert page.index("SQLite를 쓴다") < page.index("PostgreSQL로 옮긴다")  # the earlier one first
-    assert '<li class="old">' in page
-    browser.send("/do/outcome", id=full["new"], outcome="success", reason="빠르다", to="/decisions")
-    assert book.show(full["new"])[0].meta["outcome"] == "success"
-    assert "빠르다" in browser.open("/decisions?outcome=success")
-    browser.send("/do/outcome", 400, id=full["new"], outcome="great")
-    form = browser.form(browser.open("/decisions"), "/do/tick", "Write tests")
-    page = browser.send("/do/tick", **form).text
-    shows(book.show(full["checkpoint"])[0].text, "- [x] Write tests", "- [ ] 편집 페이지")
-    browser.press(page, "/do/tick", "Write tests")
-    assert "- [ ] Write tests" in book.show(full["checkpoint"])[0].text
-    assert "not there any more" in browser.send("/do/tick", 409, **{**form, "step": "Sleep"}).text
-    form = {"source": "Coffee", "categories": "food, 음료", "text": "# Coffee\n\nGrind fine. " * 5}
-    page = browser.send("/do/save", **form).text
-    assert "Grind fine" in page
-    assert "음료 1" in browser.open("/articles")
-    (coffee,) = (each for each in book.recent(50).notes if each.title == "Coffee")
-    browser.send("/do/file", id=coffee.note, categories="drinks", to="/articles")
-    assert "drinks 1" in browser.open("/articles")
-    browser.send("/do/save", 400, **{**form, "source": "Tea", "categories": " , "})
 
 
 def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch, write_note):

@@ -85,22 +85,6 @@ def test_a_note_of_an_agent_is_kept_corrected_or_forgotten(browser, kept, vault)
     assert Ledger(str(vault)).folder.stat().st_mode & 0o077 == vault.stat().st_mode & 0o077
 
 
-def test_the_box_asks_and_keeps(guarded, full, served, vault):
-    """Without a script, by two buttons of one form; what is refused comes back, and no secret of the form is in an address."""
-    guarded.send("/login", token=served.tokens.add("me", "write"))
-    form = guarded.open("/").partition('<form class="search-box ask"')[2].partition("</form>")[0]
-    assert form.startswith(' action="/search"')
-    assert 'name="q"' in form
-    assert "hidden" not in form
-    csrf = re.search(r'<button name="csrf" value="(\w+)" formmethod="post" formaction="/do/new"', form)[1]
-    page = guarded.send("/do/new", csrf=csrf, q="The umbrella is in the hall.").text
-    assert "The umbrella is in the hall" in titles(part(page, "Newest notes"))
-    assert 'action="/do/undo"' in page
-    assert "You may have this already" in guarded.send("/do/new", 409, csrf=csrf, q="The umbrella is in the hall.").text
-    guarded.send("/do/new", 403, q="The umbrella is in the hall.")
-    assert len([*vault.glob("memory/inbox/*.md")]) == 1
-
-
 def test_a_first_visit_has_three_cards(browser, book, write_note):
     """
     Guides are no notes; nothing warns.
@@ -171,11 +155,13 @@ def test_an_alert_is_a_calm_sentence(browser, full, vault, book, served, write_n
     assert 'href="/activity" aria-current="page"' in menu
 
 
-def test_a_browser_is_told_how_to_install(browser, guarded, served):
+def test_a_browser_is_told_how_to_install(browser, guarded, served, full, vault):
     """
     The manifest has its type, pictures that are there, and fills the form of a new note, by GET.
 
-    Without a login there is none where one is needed; who may only read shares nothing into the vault.
+    Without a login there is none where one is needed; who may only read shares nothing into the vault. The box asks and
+    keeps without a script, by two buttons of one form; what is refused comes back, and no secret of the form is in an
+    address.
     """
     assert '<link rel="manifest" href="/manifest.webmanifest" crossorigin="use-credentials">' in browser.open("/")
     answer = browser.client.get("/manifest.webmanifest", headers={"accept": "*/*", "accept-language": "ko"})
@@ -197,10 +183,27 @@ def test_a_browser_is_told_how_to_install(browser, guarded, served):
     told = guarded.client.get("/manifest.webmanifest", headers=ask).json()
     assert "share_target" not in told
     assert [each["url"] for each in told["shortcuts"]] == ["/search"]
+    guarded.send("/login", token=served.tokens.add("me", "write"))
+    form = guarded.open("/").partition('<form class="search-box ask"')[2].partition("</form>")[0]
+    assert form.startswith(' action="/search"')
+    assert 'name="q"' in form
+    assert "hidden" not in form
+    csrf = re.search(r'<button name="csrf" value="(\w+)" formmethod="post" formaction="/do/new"', form)[1]
+    page = guarded.send("/do/new", csrf=csrf, q="The umbrella is in the hall.").text
+    assert "The umbrella is in the hall" in titles(part(page, "Newest notes"))
+    assert 'action="/do/undo"' in page
+    assert "You may have this already" in guarded.send("/do/new", 409, csrf=csrf, q="The umbrella is in the hall.").text
+    guarded.send("/do/new", 403, q="The umbrella is in the hall.")
+    assert len([*vault.glob("memory/inbox/*.md")]) == 1
 
 
-def test_health_is_five_lines_with_what_to_do(browser, full, served, write_note, vault):
-    """Backup, repeated notes, links, broken notes, index: each with its button or link, and no figure of the machine."""
+def test_health_is_five_lines_with_what_to_do(browser, full, served, write_note, vault, guarded):
+    """
+    Backup, repeated notes, links, broken notes, index: each with its button or link, and no figure of the machine.
+
+    Who only reads gets no button, no link's place, no figures; and the list of links is refused. Who sees a part gets
+    neither titles of duplicates nor the words of a job's error, which may name notes.
+    """
 
     def lines(page: str) -> list[tuple[str, str]]:
         return re.findall(r'<p class="line (\w+)">([^<]*)</p>', page)
@@ -228,6 +231,29 @@ def test_health_is_five_lines_with_what_to_do(browser, full, served, write_note,
     browser.send("/do/check", to="/upkeep")
     served.jobs.wait(served.jobs.all()[0].id, 30)
     assert {kind for kind, _ in lines(browser.open("/links"))} == {"good"}
+    for name in "ab":
+        write_note(f"{name}.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
+    owner, guest = served.tokens.add("owner", "admin"), served.tokens.add("guest", "read", "public")
+
+    def look(token: str, place: str, status: int = 200) -> str:
+        guarded.client.headers["authorization"] = f"Bearer {token}"
+        return guarded.open(place, status)
+
+    reader = served.tokens.add("reader", "read")
+    assert "/do/" not in look(reader, "/upkeep")
+    look(reader, "/links", 403)
+    assert guarded.client.get("/admin/links").status_code == 403
+    guarded.client.headers["authorization"] = f"Bearer {owner}"
+    guarded.client.post("/api/check")
+    served.jobs.wait(served.jobs.all()[0].id, 30)
+
+    def fail(report: object) -> None:
+        raise InvalidInput("private.md: cannot be read.", "")
+
+    for place, words in (("/upkeep", "/note/a#"), ("/job", "private.md")):
+        assert words in look(owner, place)
+        assert words not in look(guest, place)
+        served.jobs.wait(served.jobs.start("reindex", fail).id, 30)
 
 
 def test_a_job_is_seen_to_end_without_scripts(browser, served, full, book, vault, write_note):
@@ -262,37 +288,6 @@ def test_a_job_is_seen_to_end_without_scripts(browser, served, full, book, vault
     write_note("site.md", "".join(f"[{number}](/reference/r{number}) " for number in range(1_203)))
     assert "and 1,105 more" in browser.open("/links").partition('<li id="links">')[2].partition("</li>")[0]
     assert '<li id="links" hx-get="/links" hx-select="#links > *"' in browser.open("/upkeep")
-
-
-def test_who_may_less_gets_less_of_health(guarded, served, full, write_note):
-    """
-    Who only reads gets no button, no link's place, no figures; and the list of links is refused.
-
-    Who sees a part gets neither titles of duplicates nor the words of a job's error, which may name notes.
-    """
-    for name in "ab":
-        write_note(f"{name}.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
-    owner, guest = served.tokens.add("owner", "admin"), served.tokens.add("guest", "read", "public")
-
-    def look(token: str, place: str, status: int = 200) -> str:
-        guarded.client.headers["authorization"] = f"Bearer {token}"
-        return guarded.open(place, status)
-
-    reader = served.tokens.add("reader", "read")
-    assert "/do/" not in look(reader, "/upkeep")
-    look(reader, "/links", 403)
-    assert guarded.client.get("/admin/links").status_code == 403
-    guarded.client.headers["authorization"] = f"Bearer {owner}"
-    guarded.client.post("/api/check")
-    served.jobs.wait(served.jobs.all()[0].id, 30)
-
-    def fail(report: object) -> None:
-        raise InvalidInput("private.md: cannot be read.", "")
-
-    for place, words in (("/upkeep", "/note/a#"), ("/job", "private.md")):
-        assert words in look(owner, place)
-        assert words not in look(guest, place)
-        served.jobs.wait(served.jobs.start("reindex", fail).id, 30)
 
 
 def test_activity_has_days_sessions_and_one_tense(browser, book, write_note, vault):

@@ -128,8 +128,12 @@ def test_a_note_that_is_all_script_runs_nothing(browser, vault, book, write_note
         assert not re.search(r"Own words</a> <span", page), place
 
 
-def test_a_hostile_address_gets_a_plain_page(browser, full):
-    """Unknown notes are 404, and what stands in an address stays text."""
+def test_a_hostile_address_gets_a_plain_page(browser, full, guarded, served, vault):
+    """
+    Unknown notes are 404, and what stands in an address stays text.
+
+    A token that may only read gets no forms; one that sees what is public alone gets no other note's name.
+    """
     script = "<script>alert(1)</script>"
     good = (
         *(f"/search?q={script}", f"/search?q=x&category={script}&days={script}&mode={script}&tag={script}"),
@@ -149,10 +153,6 @@ def test_a_hostile_address_gets_a_plain_page(browser, full):
         answer = browser.client.get(place)
         assert answer.status_code == code, (place, answer.status_code)
         lacks(answer.text, script, "Traceback")
-
-
-def test_what_is_shown_is_what_may_be_seen(guarded, full, served, vault):
-    """A token that may only read gets no forms; one that sees what is public alone gets no other note's name."""
     (vault / "open.md").write_text(
         "---\ntitle: 열린 노트\nprivacy_scope: public\n---\nAnybody may read this.\n", "utf-8"
     )

@@ -15,8 +15,14 @@ from ..running import asked, code, shows
 from .conftest import Browser
 
 
-def test_tokens_are_made_and_revoked(guarded, served):
-    """By an admin alone: one is shown once, and is refused as soon as it is revoked."""
+def test_tokens_are_made_and_revoked(guarded, served, full, monkeypatch):
+    """
+    By an admin alone: one is shown once, and is refused as soon as it is revoked.
+
+    A cookie that ended is taken away and leads to the login, so that opening pages with it is no attack; a script of
+    the page goes there, too. After a login or an action, an address of another server is not followed, however it is
+    written.
+    """
     guarded.send("/login", token=served.tokens.add("owner", "admin"))
     page = guarded.open("/settings")
     assert "owner" in page
@@ -39,6 +45,36 @@ def test_tokens_are_made_and_revoked(guarded, served):
         assert f'action="{action}"' not in page
         guarded.send(action, 403, csrf=csrf, name="owner", may="admin", on="yes")
     assert {each.name for each in served.tokens.all()} == {"owner", "writer"}
+    guarded.send("/login", token=served.tokens.add("me"))
+    assert "Newest notes" in guarded.open("/")
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + COOKIE_SECONDS + 1)
+    answer = guarded.client.get("/job", headers={"hx-request": "true"})
+    assert (answer.status_code, answer.headers["hx-redirect"]) == (401, "/login")
+    assert COOKIE not in guarded.client.cookies
+    for _ in range(15):
+        assert "Log in" in guarded.open("/search?q=x")
+    monkeypatch.undo()
+    guarded.send("/login", token=served.tokens.add("other"))
+    served.tokens.remove("other")
+    assert "Log in" in guarded.open("/")
+    secret = served.tokens.add("you")
+    guarded.send("/login", token=secret)
+    action = {"id": NOTE, "pinned": "true", "csrf": guarded.form(guarded.open("/"), "/logout")["csrf"]}
+
+    def leads(path: str, **fields: str) -> str:
+        return str(guarded.client.post(path, data=fields, follow_redirects=False).headers["location"])
+
+    elsewhere = (
+        *("https://evil.test/", "//evil.test", "///evil.test", "////evil.test", "/\\evil.test", "\\\\evil.test"),
+        *("http:evil", "http:/x", "\nhttps://x", "javascript:1", "\x00/", "/\t/evil.test", "\t//evil.test"),
+        *("/\n/evil.test", "/a\\..\\..//evil.test", "a", " //a", ""),
+    )
+    for to in elsewhere:
+        assert leads("/do/pin", **action, to=to).startswith("/?done="), to
+    assert {leads("/login", token=secret, to=to) for to in elsewhere} == {"/"}
+    for to in ("/note/a?part=1#s-b", "/search?q=https://evil.test//x", "/note/a//b", "/%2F%2Fevil.test"):
+        assert leads("/login", token=secret, to=to) == to
 
 
 def test_the_first_token_logs_this_browser_in(browser, served):
@@ -153,41 +189,3 @@ def test_a_person_logs_in_and_out(guarded, full, served):
     assert (answer.status_code, 'http-equiv="refresh"' in answer.text) == (401, True)
     guarded.send("/login", token=served.tokens.add("other", "admin"))
     guarded.send("/do/pin", 403, id=NOTE, pinned="true", csrf=csrf)
-
-
-def test_a_cookie_that_ended_leads_to_the_login(guarded, full, served, monkeypatch):
-    """
-    It is taken away, so that opening pages with it is no attack; a script of the page goes there, too.
-
-    After a login or an action, an address of another server is not followed, however it is written.
-    """
-    guarded.send("/login", token=served.tokens.add("me"))
-    assert "Newest notes" in guarded.open("/")
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + COOKIE_SECONDS + 1)
-    answer = guarded.client.get("/job", headers={"hx-request": "true"})
-    assert (answer.status_code, answer.headers["hx-redirect"]) == (401, "/login")
-    assert COOKIE not in guarded.client.cookies
-    for _ in range(15):
-        assert "Log in" in guarded.open("/search?q=x")
-    monkeypatch.undo()
-    guarded.send("/login", token=served.tokens.add("other"))
-    served.tokens.remove("other")
-    assert "Log in" in guarded.open("/")
-    secret = served.tokens.add("you")
-    guarded.send("/login", token=secret)
-    action = {"id": NOTE, "pinned": "true", "csrf": guarded.form(guarded.open("/"), "/logout")["csrf"]}
-
-    def leads(path: str, **fields: str) -> str:
-        return str(guarded.client.post(path, data=fields, follow_redirects=False).headers["location"])
-
-    elsewhere = (
-        *("https://evil.test/", "//evil.test", "///evil.test", "////evil.test", "/\\evil.test", "\\\\evil.test"),
-        *("http:evil", "http:/x", "\nhttps://x", "javascript:1", "\x00/", "/\t/evil.test", "\t//evil.test"),
-        *("/\n/evil.test", "/a\\..\\..//evil.test", "a", " //a", ""),
-    )
-    for to in elsewhere:
-        assert leads("/do/pin", **action, to=to).startswith("/?done="), to
-    assert {leads("/login", token=secret, to=to) for to in elsewhere} == {"/"}
-    for to in ("/note/a?part=1#s-b", "/search?q=https://evil.test//x", "/note/a//b", "/%2F%2Fevil.test"):
-        assert leads("/login", token=secret, to=to) == to
