@@ -118,7 +118,8 @@ def serve(
             from spellbook.http import app, guard, served
             from spellbook.mcp.base import open_log, wants_log
 
-            named = run.environment_hosts()
+            allowed = os.environ.get("SPELLBOOK_ALLOWED_HOSTS", "").lower().split(",")
+            named = tuple(name for each in allowed if (name := each.strip()))
             if (is_open := _is_open(address, named)) and others:
                 raise click.UsageError("--phone needs tokens: unset SPELLBOOK_AUTH.")
             log = open_log(book.config.state, "http") if wants_log(debug_log) else None

@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -32,9 +32,6 @@ from spellbook.mcp.app import build
 from spellbook.mcp.base import load
 from spellbook.system.errors import SpellbookError
 from spellbook.watch.background import Background
-
-if TYPE_CHECKING:
-    from mcp.server.mcpserver import MCPServer
 
 
 def make(served: Served, rules: AccessRules | None = None, *, live: bool = True) -> Guard:
@@ -60,17 +57,14 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
                 tasks.cancel_scope.cancel()
 
     app = Starlette(
-        routes=[*api.routes(), *pages.ROUTES, *admin.ROUTES],  # they are tried one after the other
+        routes=[*api.ROUTES, *pages.ROUTES, *admin.ROUTES],  # they are tried one after the other
         lifespan=lifespan,
         exception_handlers={
-            SpellbookError: faults.of_spellbook,
+            **dict.fromkeys((SpellbookError, ClientDisconnect, Exception), faults.of_error),
             HTTPException: missing,
-            ClientDisconnect: faults.of_gone,
-            Exception: faults.of_anything,
         },
     )
     app.state.served = served
-    app.state.called = called
     app.state.doors = doors
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
@@ -99,21 +93,16 @@ class Doors:
         self._served = served
         self._called = called
         self._names = [*hosts, *(f"{host}:*" for host in hosts if ":" not in host or host.endswith("]"))]
-        self._doors: dict[tuple[Caller, str], tuple[Starlette, Starlette]] = {}
+        self.servers: dict[tuple[Caller, str], tuple[Starlette, Starlette]] = {}
         """The two transports, streamable HTTP and SSE, of each token's MCP server."""
         self._guard = anyio.Lock()
         self.tasks: TaskGroup | None = None
         """Where the sessions run; set while the server runs."""
 
-    @property
-    def count(self) -> int:
-        """How many MCP servers there are: one for each token that has asked."""
-        return len(self._doors)
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = replace(scope["spellbook.caller"], by_cookie=False)
         async with self._guard:
-            streamable, sse = self._doors.get((caller, caller.id)) or await self._open(caller)
+            streamable, sse = self.servers.get((caller, caller.id)) or await self._open(caller)
         if scope["method"] == "POST":  # the SDK logs a trace for a body that breaks off
             receive = _whole(await Request(scope, receive).body(), receive)
         path = scope["path"]
@@ -123,20 +112,24 @@ class Doors:
 
     async def _open(self, caller: Caller) -> tuple[Starlette, Starlette]:
         assert self.tasks is not None
-        mcp = await in_thread(self._build, caller)
+        state, may_write = self._served, caller.has("write")
+        mcp = await in_thread(
+            lambda: build(
+                state.book_of(caller),
+                state.toolsets,
+                live=False,
+                door="http",
+                called=self._called,
+                may_write=may_write,
+                log=state.log,
+                clients=state.clients,
+            )
+        )
         origins = [f"{scheme}://{name}" for name in self._names for scheme in ("http", "https")]
         security = TransportSecuritySettings(allowed_hosts=self._names, allowed_origins=origins)
-        streamable = mcp.streamable_http_app(
-            streamable_http_path=STREAMABLE,
-            max_request_body_size=MOST_BYTES,
-            transport_security=security,
-        )
-        sse = mcp.sse_app(
-            sse_path=SSE,
-            message_path=MESSAGES,
-            max_request_body_size=MOST_BYTES,
-            transport_security=security,
-        )
+        bounds: dict[str, Any] = {"max_request_body_size": MOST_BYTES, "transport_security": security}
+        streamable = mcp.streamable_http_app(streamable_http_path=STREAMABLE, **bounds)
+        sse = mcp.sse_app(sse_path=SSE, message_path=MESSAGES, **bounds)
 
         async def sessions(*, task_status: TaskStatus[None]) -> None:
             async with mcp.session_manager.run():
@@ -144,20 +137,8 @@ class Doors:
                 await anyio.sleep_forever()
 
         await self.tasks.start(sessions)
-        self._doors[caller, caller.id] = streamable, sse
+        self.servers[caller, caller.id] = streamable, sse
         return streamable, sse
-
-    def _build(self, caller: Caller) -> MCPServer:
-        return build(
-            self._served.book_of(caller),
-            self._served.toolsets,
-            live=False,
-            door="http",
-            called=self._called,
-            may_write=caller.has("write"),
-            log=self._served.log,
-            clients=self._served.clients,
-        )
 
 
 def _whole(body: bytes, receive: Receive) -> Receive:

@@ -202,22 +202,18 @@ def _field(of: Argument, *, is_json: bool) -> tuple[Any, Any]:
         form = {"type": "string", "contentMediaType": "application/json", "maxLength": of.most}
         form = {"type": "object", **of.schema} if is_json else form
         value: Any = Annotated[dict[str, Any], WithJsonSchema(form), AfterValidator(partial(_checked_size, of.most))]
-        decoded = () if is_json else (BeforeValidator(_decode_object),)
+        decoded = () if is_json else (BeforeValidator(_json),)
     elif of.kind == "texts":
         value = Annotated[
             GenericAlias(tuple, (bounded(of), ...)), Field(min_length=1 if default else 0, max_length=of.items)
         ]
         default = () if default is None else default
-        decoded = (BeforeValidator(partial(_tuple, apart=of.apart)),)
+        # In an address a list may be one text; a value that is none is left to the model.
+        decoded = (BeforeValidator(lambda given: tuple(m) if isinstance(m := listed(given, of.apart), list) else m),)
     else:
         value = bounded(of)
     value = value | None if default is None else value
     return Annotated[(value, *decoded, Field(description=of.about))], default
-
-
-def _tuple(value: object, apart: str) -> object:
-    many = listed(value, apart)
-    return tuple(many) if isinstance(many, list) else many
 
 
 def _checked_size(most: int, value: Any) -> Any:
@@ -229,23 +225,22 @@ def _checked_size(most: int, value: Any) -> Any:
 
 def _decode(body: bytes) -> Any:
     """Return a body as JSON; without one it is an empty object. Raises InvalidInput."""
-    if not body:
-        return {}
     try:
-        return json.loads(body.decode("utf-8"), parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else one_line(str(error))[:100]
+        return _json(body.decode("utf-8")) if body else {}
+    except ValueError as error:
+        reason = "nested too deeply" if isinstance(error.__cause__, RecursionError) else one_line(str(error))[:100]
         raise InvalidInput(f"The body is not JSON: {reason}.", "Send one JSON object in UTF-8.") from error
 
 
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number")
+def _json(value: object) -> object:
+    """Return a text as JSON, None for an empty one, and another value as it is. Raises ValueError."""
 
+    def refuse(name: str) -> NoReturn:
+        raise ValueError(f"{name} is not a number")
 
-def _decode_object(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value, parse_constant=_no_number) if value.strip() else None
+        return json.loads(value, parse_constant=refuse) if value.strip() else None
     except RecursionError as error:
         raise ValueError("nested too deeply") from error

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, SpellbookError
 from spellbook.text.quoting import one_line
 
-_STATUS = {
+STATUS = {
     "INVALID_INPUT": 400,
     "PATH_OUTSIDE_VAULT": 400,
     "AUTHENTICATION_ERROR": 401,
@@ -32,8 +32,7 @@ _STATUS = {
 }
 """The status of each code; all others are 500."""
 
-_CODE = {400: "INVALID_INPUT", 404: "MEMORY_NOT_FOUND", 405: "INVALID_INPUT", 413: "INVALID_INPUT"}
-_MOST_PATH = 200
+MOST_PATH = 200
 _log = logging.getLogger(__name__)
 
 
@@ -58,9 +57,12 @@ def fault(
     return JSONResponse({"error": error}, status, headers)
 
 
-def of_spellbook(request: Request, error: Exception) -> JSONResponse:
-    """Return one of Spellbook's errors."""
-    assert isinstance(error, SpellbookError)
+def of_error(request: Request, error: Exception) -> JSONResponse:
+    """Return an error by its code, also one that nobody foresaw, or of a request that did not arrive whole."""
+    if isinstance(error, ClientDisconnect):  # its client is gone, or the guard answers instead
+        return fault(400, "INVALID_INPUT", "The request did not arrive whole.")
+    if not isinstance(error, SpellbookError):
+        error = unforeseen(error, f"{request.method} {request.url.path}")
     difference = error.difference if isinstance(error, Conflict) else ""
     fields = error.fields if isinstance(error, InvalidFields) else {}
     details = {"hint": error.hint, "difference": difference, "fields": fields}
@@ -69,12 +71,7 @@ def of_spellbook(request: Request, error: Exception) -> JSONResponse:
 
 def status_of(error: SpellbookError) -> int:
     """Return the status of an answer that is this error."""
-    return 503 if isinstance(error, EmbeddingError) else _STATUS.get(error.code, 500)
-
-
-def is_callers(code: str) -> bool:
-    """Return whether an error with this code is of the caller's making, not Spellbook's."""
-    return _STATUS.get(code, 500) < 500
+    return 503 if isinstance(error, EmbeddingError) else STATUS.get(error.code, 500)
 
 
 def of_http(request: Request, error: Exception) -> JSONResponse:
@@ -82,24 +79,14 @@ def of_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
     if error.status_code == 404:
-        message = f"This server has no address {one_line(request.url.path[:_MOST_PATH])}."
+        message = f"This server has no address {one_line(request.url.path[:MOST_PATH])}."
         hint = {"hint": "The addresses of the API are in /api/openapi.json, and MCP is at /mcp."}
-        return fault(404, _CODE[404], message, hint, headers)
+        return fault(404, "MEMORY_NOT_FOUND", message, hint, headers)
     if error.status_code == 405:  # the router knows the methods of the first route of several
         routes = (each for each in request.app.routes if isinstance(each, Route))
         there = (each.methods or () for each in routes if each.path_regex.match(request.url.path))
         headers["Allow"] = ", ".join(sorted({method for methods in there for method in methods}))
-    return fault(error.status_code, _CODE.get(error.status_code, "INVALID_INPUT"), error.detail, {}, headers)
-
-
-def of_gone(request: Request, error: Exception) -> JSONResponse:
-    """Return the answer to a request that did not arrive whole: its client is gone, or the guard answers instead."""
-    return fault(400, "INVALID_INPUT", "The request did not arrive whole.")
-
-
-def of_anything(request: Request, error: Exception) -> JSONResponse:
-    """Return an error that nobody foresaw."""
-    return of_spellbook(request, unforeseen(error, f"{request.method} {request.url.path}"))
+    return fault(error.status_code, "INVALID_INPUT", error.detail, {}, headers)
 
 
 def unforeseen(error: Exception, doing: str) -> SpellbookError:

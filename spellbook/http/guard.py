@@ -165,18 +165,22 @@ class Guard:
         """Say whether the token or cookie of a request is still let in."""
         who: Caller = scope["spellbook.caller"]
         try:
-            return not who.name or self._holder(*_credentials(Headers(scope=scope))) == who
+            return not who.name or self._tokens.caller(*_credentials(Headers(scope=scope))) == who
         except StorageError:
             return False
 
-    def _holder(self, token: str, cookie: str) -> Caller | None:
-        """Return the caller with a token, or else a cookie. Raises StorageError."""
-        return self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
-
     def _caller(self, scope: Scope, headers: Headers) -> Caller:
         """Return the caller. Raises _Refused for callers and requests that are not let in."""
-        self._check_host(headers)
-        self._check_origin(scope, headers)
+        named = headers.getlist("host")
+        host = named[0].lower() if len(named) == 1 else ""
+        if not {_PORT.sub("", host), host} & set(self._rules.hosts):
+            raise _refusal(
+                421,
+                "PERMISSION_DENIED",
+                f"This server is not known by the name {host[:100]!r}.",
+                "Name it in SPELLBOOK_ALLOWED_HOSTS if it is yours, and start the server again.",
+            )
+        _check_origin(scope, headers)
         path, address, is_open = scope["path"], _address(scope), _is_open(scope)
         most_head, most = (_OPEN_HEAD, _OPEN_BYTES) if is_open else (_MOST_HEAD, MOST_BYTES)
         head = len(path) + len(scope.get("query_string", b"")) + sum(len(n) + len(v) for n, v in scope["headers"])
@@ -196,9 +200,10 @@ class Guard:
                 self._check_failures(address)
             return Caller("", "read", "public")
         caller = self._known(scope, headers, address)
-        if caller is None and _is_page(scope, headers):
-            raise _Refused(_to_login(scope, headers))
         if caller is None:
+            is_other = path.startswith(("/api/", "/admin/")) or is_mcp(scope)
+            if scope["method"] in {"GET", "POST"} and "text/html" in headers.get("accept", "") and not is_other:
+                raise _Refused(_to_login(scope, headers))
             hint = "Send Authorization: Bearer TOKEN; `spellbook token add NAME` makes a token."
             raise _refusal(401, "AUTHENTICATION_ERROR", "The token is missing or wrong.", hint, _BEARER)
         if caller.name and self._rules.rate:
@@ -207,32 +212,6 @@ class Guard:
                 message = f"This token has made {self._rules.rate:,} requests in this hour."
                 raise _too_many(message, seconds, f"Wait {seconds} s, or set SPELLBOOK_RATE.")
         return caller
-
-    def _check_host(self, headers: Headers) -> None:
-        named = headers.getlist("host")
-        host = named[0].lower() if len(named) == 1 else ""
-        name = _PORT.sub("", host)
-        if not {name, host} & set(self._rules.hosts):
-            raise _refusal(
-                421,
-                "PERMISSION_DENIED",
-                f"This server is not known by the name {host[:100]!r}.",
-                "Name it in SPELLBOOK_ALLOWED_HOSTS if it is yours, and start the server again.",
-            )
-
-    def _check_origin(self, scope: Scope, headers: Headers) -> None:
-        """Refuse requests from pages of other origins; they may only link to a page."""
-        origins = headers.getlist("origin")
-        try:
-            is_own = all(urlsplit(each).netloc.lower() == headers["host"].lower() for each in origins)
-        except ValueError:
-            is_own = False
-        site = headers.get("sec-fetch-site", "none")
-        # A link opens a page of its own: a frame, which says "navigate" too, would show it in the other page.
-        to = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest", "document")
-        is_link = scope["method"] == "GET" and to == ("navigate", "document")
-        if not is_own or len(origins) > 1 or (site not in {"none", "same-origin"} and not is_link):
-            raise _refusal(403, "PERMISSION_DENIED", "Pages of other origins may not ask this server.")
 
     def _known(self, scope: Scope, headers: Headers, address: str) -> Caller | None:
         rules = self._rules
@@ -245,7 +224,7 @@ class Guard:
                 digest = sha256((token or cookie).encode("utf-8", "replace")).digest()
                 if digest not in self._accepted:  # others' mistakes do not lock out who was let in before
                     self._check_failures(address)
-                caller = self._holder(token, cookie)
+                caller = self._tokens.caller(token, cookie)
             if caller is None and rules.is_local and is_loopback(scope["server"][0]) and self._tokens.is_empty:
                 if any(name in headers for name in _FORWARDED):
                     raise _refusal(
@@ -266,7 +245,9 @@ class Guard:
         if len(self._accepted) >= _MOST_ACCEPTED:
             self._accepted.clear()
         self._accepted.add(digest)
-        if caller.by_cookie and scope["method"] not in _READS and OURS not in headers and not is_action(scope):
+        # The route of a page's form checks that the page was ours; see `pages.view`.
+        is_action = scope["path"] in {"/logout", "/look"} or scope["path"].startswith("/do/")
+        if caller.by_cookie and scope["method"] not in _READS and OURS not in headers and not is_action:
             raise _refusal(403, "PERMISSION_DENIED", "A page must send the header X-Spellbook: 1 with this.")
         return caller
 
@@ -307,6 +288,21 @@ def is_mcp(scope: Scope) -> bool:
     return path in {STREAMABLE, f"{STREAMABLE}/", SSE} or path.startswith(MESSAGES)
 
 
+def _check_origin(scope: Scope, headers: Headers) -> None:
+    """Refuse requests from pages of other origins; they may only link to a page."""
+    origins = headers.getlist("origin")
+    try:
+        is_own = all(urlsplit(each).netloc.lower() == headers["host"].lower() for each in origins)
+    except ValueError:
+        is_own = False
+    site = headers.get("sec-fetch-site", "none")
+    # A link opens a page of its own: a frame, which says "navigate" too, would show it in the other page.
+    to = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest", "document")
+    is_link = scope["method"] == "GET" and to == ("navigate", "document")
+    if not is_own or len(origins) > 1 or (site not in {"none", "same-origin"} and not is_link):
+        raise _refusal(403, "PERMISSION_DENIED", "Pages of other origins may not ask this server.")
+
+
 def _too_many(message: str, wait: int, hint: str) -> _Refused:
     return _refusal(429, "RATE_LIMIT_EXCEEDED", message, hint, {"retry-after": str(wait)})
 
@@ -318,17 +314,6 @@ def _is_open(scope: Scope) -> bool:
 
 def _address(scope: Scope) -> str:
     return str((scope.get("client") or ("", 0))[0])
-
-
-def is_action(scope: Scope) -> bool:
-    """Return whether a request is a page's form, whose route checks that the page was ours; see `pages.view`."""
-    return bool(scope["path"] in {"/logout", "/look"} or scope["path"].startswith("/do/"))
-
-
-def _is_page(scope: Scope, headers: Headers) -> bool:
-    """Return whether a browser asks for a page."""
-    is_other = scope["path"].startswith(("/api/", "/admin/")) or is_mcp(scope)
-    return scope["method"] in {"GET", "POST"} and "text/html" in headers.get("accept", "") and not is_other
 
 
 def _to_login(scope: Scope, headers: Headers) -> Response:

@@ -7,7 +7,6 @@ import contextlib
 import ipaddress
 import logging
 import math
-import os
 import signal
 import socket
 import ssl
@@ -29,12 +28,6 @@ from spellbook.settings.config import is_loopback
 from spellbook.system.errors import InvalidInput, StorageError
 
 _MOST_CONNECTIONS = 1_000
-_HEADER_SECONDS = 10.0
-"""Seconds within which a client that has connected must have sent the head of a request."""
-
-_READ_SECONDS = 30.0
-"""Seconds within which a client must take a part of a waiting answer."""
-
 _FILES = 4_096
 """Open files of this process: a connection is one, and macOS allows 256 at first."""
 
@@ -155,13 +148,6 @@ def serve(
     # What is cut off at the end is no fault that anybody needs to know of.
     for handler in logging.getLogger().handlers:
         handler.addFilter(lambda record: not server.should_exit or record.name.startswith("spellbook"))
-    _allow_files()
-    ready()
-    server.run([each.socket for each in (address, *others)])
-
-
-def _allow_files() -> None:
-    """Raise this process's own limit of open files, as far as the system lets it."""
     with contextlib.suppress(ImportError, OSError, ValueError):  # Windows has no such limit
         import resource
 
@@ -169,12 +155,8 @@ def _allow_files() -> None:
         wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
         if soft != resource.RLIM_INFINITY and soft < wanted:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def environment_hosts() -> tuple[str, ...]:
-    """Return the names of SPELLBOOK_ALLOWED_HOSTS: `name` or `name:port`, with commas."""
-    names = os.environ.get("SPELLBOOK_ALLOWED_HOSTS", "")
-    return tuple(name for each in names.split(",") if (name := each.strip().lower()))
+    ready()
+    server.run([each.socket for each in (address, *others)])
 
 
 class TimedConnection(H11Protocol):
@@ -182,8 +164,12 @@ class TimedConnection(H11Protocol):
     Closes a connection whose request or answer takes too long; above the limit, the one that waited longest.
     """
 
-    head_seconds = _HEADER_SECONDS
-    read_seconds = _READ_SECONDS
+    head_seconds = 10.0
+    """Seconds within which a client that has connected must have sent the head of a request."""
+
+    read_seconds = 30.0
+    """Seconds within which a client must take a part of a waiting answer."""
+
     most = _MOST_CONNECTIONS
 
     _limit: asyncio.TimerHandle | None = None

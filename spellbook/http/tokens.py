@@ -55,6 +55,7 @@ _MOST_LOGINS = 100
 """Browsers that are logged in with one token; one more logs out the first."""
 
 _NAME = re.compile(r"[\w][\w .@-]{0,59}")
+_KEYS = ("name", "may", "sees", "created", "verifier")
 _PATIENCE = 10.0
 
 
@@ -155,10 +156,14 @@ class Tokens:
 
     # -- who asks
 
-    def caller(self, token: str) -> Caller | None:
+    def caller(self, token: str, cookie: str = "") -> Caller | None:
         """
-        Return the caller with this token, None if nobody has it. Takes as long for a wrong one. Raises StorageError.
+        Return the caller with this token, or else cookie; None if nobody has it. Takes as long for a wrong token.
+
+        Raises StorageError.
         """
+        if not token:
+            return self.caller_by_cookie(cookie)
         holder = self._holder_of(token)
         return holder.caller() if holder else None
 
@@ -190,11 +195,6 @@ class Tokens:
     def csrf(cookie: str) -> str:
         """Return the value that a form must send with this cookie: a stranger's page knows neither."""
         return hmac.digest(cookie.encode(), b"spellbook csrf", "sha256").hex()
-
-    @classmethod
-    def is_csrf(cls, cookie: str, value: str) -> bool:
-        """Return whether a form sent the value that belongs to this cookie."""
-        return hmac.compare_digest(cls.csrf(cookie).encode(), value.encode("utf-8", "replace"))
 
     def _holder_of(self, token: str) -> Token | None:
         """Return the token with this secret. Every one is compared, whichever fits."""
@@ -310,7 +310,12 @@ class Tokens:
             logins = {str(each): (str(id), int(end)) for each, (id, end) in kept.get("logins", {}).items()}
             # A token that a file of 0.2.0 limits to some vaults must not see this whole one: it is not let in.
             rows = [row for row in kept["tokens"] if "vaults" not in row]
-            return tuple(sorted(map(_from_dict, rows), key=lambda each: each.name)), logins
+            tokens = [Token(**{key: str(row[key]) for key in _KEYS}) for row in rows]  # type: ignore[arg-type]
+            for each in tokens:
+                size = len(bytes.fromhex(each.verifier))
+                if each.may not in RIGHTS or each.sees not in SCOPES or size != sha256().digest_size:
+                    raise ValueError("unknown rights or a broken hash")
+            return tuple(sorted(tokens, key=lambda each: each.name)), logins
         except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise self._fault("it is not as Spellbook wrote it") from error
 
@@ -322,14 +327,6 @@ class Tokens:
 
 def _token(name: str, may: May, sees: Sees, created: str, secret: str) -> Token:
     return Token(name, may, sees, created, _digest(secret))
-
-
-def _from_dict(row: Mapping[str, Any]) -> Token:
-    """Read a token of the file. Raises ValueError, TypeError, KeyError."""
-    may, sees, verifier = row["may"], row["sees"], row["verifier"]
-    if may not in RIGHTS or sees not in SCOPES or len(bytes.fromhex(verifier)) != sha256().digest_size:
-        raise ValueError("unknown rights or a broken hash")
-    return Token(str(row["name"]), may, sees, str(row["created"]), verifier)
 
 
 def _digest(secret: str) -> str:

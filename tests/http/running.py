@@ -28,6 +28,16 @@ def code(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]["code"]
 
 
+def shows(page: str | bytes, *parts: str | bytes) -> None:
+    """Fail unless a page has each of these texts."""
+    assert [part for part in parts if part not in page] == []
+
+
+def lacks(page: str | bytes, *parts: str | bytes) -> None:
+    """Fail if a page has one of these texts."""
+    assert [part for part in parts if part in page] == []
+
+
 class Server:
     """A running server: its address, its process, and what it wrote to stderr."""
 

@@ -1,8 +1,10 @@
-"""The API's routes beyond what transcripts show: rights, ids, concurrent changes, and what is refused."""
+"""The API beyond what transcripts show: rights, ids, concurrent changes, what is refused; the figures and alerts of admins."""
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import time
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from spellbook.http import api as routes
 from spellbook.http.guard import AccessRules
 from spellbook.http.served import Served
 from spellbook.http.tokens import RIGHTS
+from spellbook.index import metrics
+from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import SearchError
 from tests.helpers import raw, rows
@@ -130,9 +134,11 @@ IDS = ("..%2F..%2Fsecret.md", "%2E%2E/secret.md", "%2Fetc%2Fpasswd", "x%00.md", 
 
 def test_a_note_by_its_path_or_a_chunks_id(api, filled, vault):
     """
-    A slash may be encoded or not, and Korean may be composed or not. Relations, links and use are those of both sides.
+    A slash may be encoded or not, and Korean may be composed or not.
 
-    Whatever an id is, a file that is no note of the vault is not found.
+    Relations, links and use are those of both sides. Whatever an id is, a file that is no note of the vault is not
+    found. Migrate and import are jobs: of a file of the folder for exports alone; an embedder that the vault cannot use
+    is refused at once.
     """
     korean = "메모/한글 노트.md"
     for id in ("ops/keys.md", "ops%2fkeys.md", quote(korean), quote(korean, safe="")):
@@ -153,86 +159,6 @@ def test_a_note_by_its_path_or_a_chunks_id(api, filled, vault):
         answer = api.get(f"/api/notes/{id}")
         assert answer.status_code in {400, 404, 405}, id  # a client takes a `.` away, and /api/notes is for POST
         assert "seagull" not in answer.text
-
-
-def test_a_tag_and_a_change_for_it(api, filled):
-    """
-    A note that did not change is not sent again, in whatever form its tag comes; a changed one has another tag.
-
-    If-Match is expected_hash: with an old tag 409 with the difference, and nothing is written.
-    """
-    tag = api.get("/api/notes/ops/keys.md").headers["etag"]
-    for given in (f"W/{tag}", f'"x", {tag}', "*"):
-        again = api.get("/api/notes/ops/keys.md", headers={"if-none-match": given})
-        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
-    done = api.patch("/api/notes/ops%2Fkeys.md", json={"append": "Ask Ann."}, headers={"if-match": tag})
-    assert "+Ask Ann." in done.json()["difference"]
-    changed = api.get("/api/notes/ops/keys.md", headers={"if-none-match": tag})
-    assert (changed.status_code, changed.headers["etag"] == tag) == (200, False)
-    before = (filled.config.vault / "ops/keys.md").read_text()
-    for late in ({"headers": {"if-match": tag}}, {"json": {"append": "Ask Bob.", "expected_hash": tag.strip('"')}}):
-        answer = api.patch("/api/notes/ops/keys.md", **{"json": {"append": "Ask Bob."}, **late})
-        assert code(answer) == (409, "CONFLICT")
-    mine = {"json": {"content": "# Keys\n\nMine.", "expected_hash": "a" * 16}}
-    answer = api.patch(f"/api/notes/{quote(filled.show('ops/keys.md')[0].id, safe='')}", **mine)
-    assert code(answer) == (409, "CONFLICT")
-    difference = answer.json()["error"]["details"]["difference"]
-    assert ("+Mine." in difference, "-Keys are rotated" in difference) == (True, True)
-    both = {"json": {"append": "x", "expected_hash": "a" * 16}, "headers": {"if-match": tag}}
-    assert code(api.patch("/api/notes/ops/keys.md", **both)) == (400, "INVALID_INPUT")
-    assert (filled.config.vault / "ops/keys.md").read_text() == before
-
-
-WRONG = [
-    ("/api/search", {"query": ""}, "query"),
-    ("/api/search", {"q": "x" * 20_001}, "query"),
-    ("/api/search", {"q": "x", "query": "y"}, "q"),
-    ("/api/search", {"q": "x", "limit": "many"}, "limit"),
-    ("/api/search", {"q": "x", "mode": "guess"}, "mode"),
-    ("/api/search", {"q": "x", "filter": "{"}, "filter"),
-    ("/api/search", {"q": "x", "filter": "[1]"}, "filter"),
-    ("/api/recent", {"offset": "-1"}, "offset"),
-    ("/api/graph/whole", {"limit": "5001"}, "limit"),
-]
-BODIES = [
-    *((body, "") for body in (b"{", b"[1]", b'{"text": NaN}', b"[" * 100_000, b"\xff", b'{"text": "\\ud800"}')),
-    (b"", "text"),
-    (b'{"text": "x", "metadata": {}, "force": 0}', "force"),
-    (b'{"text": "x", "metadata": {}, "force": "true"}', "force"),
-    (b'{"text": "x", "metadata": {}, "id": "y"}', "id"),
-]
-
-
-def test_what_is_wrong_is_named(api, book):
-    """Unknown, repeated, malformed and unbounded parameters and bodies: 400 with the field's name; nothing is written."""
-    answers = [(api.get(path, params=params), field) for path, params, field in WRONG]
-    headers = {"content-type": "application/json"}
-    answers += [(api.post("/api/notes", content=body, headers=headers), field) for body, field in BODIES]
-    for answer, field in answers:
-        assert code(answer) == (400, "INVALID_INPUT"), answer.text
-        assert not field or field in answer.json()["error"]["details"]["fields"]
-    assert book.log() == []
-    answer = api.request("PUT", "/api/notes/x")  # the methods of all endpoints of the address
-    assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, HEAD, PATCH")
-
-
-def test_the_document(api):
-    """It is valid, and holds every route of the API and no other."""
-    validator = pytest.importorskip("openapi_spec_validator")
-    document = api.get("/api/openapi.json").json()
-    validator.validate(document)
-    described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
-    served = {
-        (method, route.path.replace("{id:path}", "{id}"))
-        for route in routes.routes()
-        for method in route.methods - {"HEAD"}
-    }
-    assert served <= described
-    assert {path for _, path in described - served if not path.startswith("/admin/")} == set()
-
-
-def test_migrate_and_import_are_jobs(api, filled):
-    """A file of the folder for exports alone; an embedder that the vault cannot use is refused at once."""
     folder = filled.config.snapshot_folder / "exports"
     folder.mkdir(parents=True)
     filled.export(folder / "all.json")
@@ -244,6 +170,35 @@ def test_migrate_and_import_are_jobs(api, filled):
     if begun.status_code == 202:
         assert api.app_served.jobs.wait(begun.json()["job"]["id"], 30).state == "done"
     assert code(api.post("/api/migrate", json={"to": "nothing of the kind"})) == (400, "INVALID_INPUT")
+
+
+BODIES = (b"{", b"[1]", b'{"text": NaN}', b"[" * 100_000, b"\xff", b'{"text": "\\ud800"}', b"")
+
+
+def test_what_is_wrong_is_named(api, book):
+    """
+    Malformed and unbounded parameters and bodies: 400 with the field's name; nothing is written.
+
+    The OpenAPI document is valid, and holds every route of the API and no other.
+    """
+    headers = {"content-type": "application/json"}
+    answers = [api.get("/api/search", params={"query": "x" * number}) for number in (0, 20_001)]
+    for answer in (*answers, *(api.post("/api/notes", content=body, headers=headers) for body in BODIES)):
+        assert code(answer) == (400, "INVALID_INPUT"), answer.text
+    assert [[*answer.json()["error"]["details"]["fields"]] for answer in answers] == [["query"]] * 2
+    assert book.log() == []
+    answer = api.request("PUT", "/api/notes/x")  # the methods of all endpoints of the address
+    assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, HEAD, PATCH")
+    validator = pytest.importorskip("openapi_spec_validator")
+    document = api.get("/api/openapi.json").json()
+    validator.validate(document)
+    described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    served = {
+        (method, route.path.replace("{id:path}", "{id}"))
+        for route in (*routes.ROUTES, *admin.ROUTES)
+        for method in route.methods - {"HEAD"}
+    }
+    assert served == described
 
 
 # -- no caller over HTTP names a file of the server's disk: none is read, and nobody learns which there are
@@ -300,3 +255,109 @@ def test_no_caller_names_a_file_of_the_server(book: Spellbook, tmp_path: Path) -
         done = json.loads(tool(client, "save", source=str(page), categories=["y"], text=text))
         assert done["status"] == "saved"
         assert "port 8443" in tool(client, "get", article_id=done["id"], include_content=True)
+
+
+def alerts(api, **headers):
+    """The alerts that there are, by id."""
+    listed = api.get("/admin/alerts/performance", headers=headers).json()["alerts"]
+    return {each["id"]: each for each in listed}
+
+
+def test_what_was_counted_survives_a_restart(book, vault):
+    """Calls, errors and times are those of all servers of this vault. A refused rate is counted, and is an alert."""
+    served = Served(book)
+    token = served.tokens.add("me", "admin")
+    headers = {"authorization": f"Bearer {token}"}
+    with asked(served, AccessRules(is_local=False, rate=4), headers=headers) as client:
+        for query in ("keys", "doors"):
+            client.get("/api/search", params={"q": query})
+        client.get("/api/notes/nothing")
+        before = client.get("/admin/stats/performance").json()["result"]
+        assert [client.get("/api/recent").status_code for _ in range(2)] == [429, 429]
+    book.close()
+    with books.open(vault, embedder="hash") as again, asked(Served(again), AccessRules(is_open=True)) as client:
+        after = client.get("/admin/stats/performance").json()["result"]
+        assert after["search"]["totalSearches"] == before["search"]["totalSearches"] == 2
+        assert after["database"]["queryPerformance"]["p95"] == before["database"]["queryPerformance"]["p95"]
+        counted = client.get("/admin/stats/errors").json()["byCode"]
+        assert counted == {"MEMORY_NOT_FOUND": 1, "RATE_LIMIT_EXCEEDED": 2}
+        assert alerts(client)["rate"]["value"] == 2
+        assert again.meter.read(1)[1]["calls"] >= 7  # the admin's own calls, too
+
+
+def test_what_a_caller_did_wrong_is_no_failing_call(api, book, write_note):
+    """
+    Typing errors of agents raise no alert, however many; Spellbook's own failures do, if there are enough calls.
+
+    The alert of slow searches is about warm ones, enough of them, and the list that its hint names has them first. The
+    first search of a process is no warm one, nor is the first one after the model was let go.
+    """
+
+    def failing() -> list[str]:
+        return [each["what"] for name, each in alerts(api).items() if name == "errors"]
+
+    book.meter.count(f"{metrics.ERRORS} STORAGE_ERROR", 14)
+    assert failing() == [], "of a few calls"
+    book.meter.count(metrics.CALLS, 95)
+    assert failing() == ["14% of the calls of the last hour failed."]
+    for wrong in ("INVALID_INPUT", "MEMORY_NOT_FOUND", "CONFLICT", "REST_REQUIRED", "PERMISSION_DENIED"):
+        book.meter.count(f"{metrics.ERRORS} {wrong}", 5)
+    assert failing() == ["14% of the calls of the last hour failed."]
+
+    def is_slow(*queries: str, ms: float = 900.0, is_warm: bool = True) -> bool:
+        for at, query in enumerate(queries):
+            book.meter.searched(False, query, ms + at, is_warm=is_warm)
+        return "slow_search" in alerts(api)
+
+    assert not is_slow(*(f"cold {number}" for number in range(30)), ms=9_000.0, is_warm=False)
+    assert not is_slow(*(f"slow {number}" for number in range(19)))
+    assert is_slow("slow 19", ms=919.0)
+    told = api.get("/admin/stats/performance", params={"includeDetails": True}).json()["result"]
+    slowest = [each["query"] for each in told["database"]["queryPerformance"]["slowQueries"]]
+    assert slowest == [f"slow {number}" for number in range(19, 9, -1)]
+    assert not is_slow(*["quick"] * 400, ms=5.0)
+    write_note("a.md", "# Keys\n\nRotated every ninety days.\n")
+    before = len(book.meter.warm(60))
+    for verb in (book.find, book.search, book.search, book.find):
+        verb("keys")
+    book.release(time.monotonic())
+    book.search("keys")
+    assert len(book.meter.warm(60)) - before == 2
+
+
+def test_optimize_that_takes_long_goes_on_as_a_job(api, monkeypatch, book, vault):
+    """
+    The answer is 202 with the job.
+
+    Alerts are sentences in both languages, with values and units, and say since when they hold. Texts without a vector
+    are no alert until an hour has passed. Of a vault that went away the alerts say so.
+    """
+    monkeypatch.setattr("spellbook.http.admin._WAIT", 0.0)
+    done = api.post("/admin/database/optimize", json={"actions": ["vacuum"]})
+    assert done.status_code in {200, 202}  # it may be quicker than no time at all
+    if done.status_code == 202:
+        job = api.app_served.jobs.wait(done.json()["job"]["id"], 30)
+        assert done.headers["location"].endswith(job.id)
+        assert (job.kind, job.state) == ("optimize", "done")
+    for name in "ab":
+        (vault / f"{name}.md").write_text("---\ntitle: [\n---\nbroken", "utf-8")
+    book.reindex(words_only=True)
+    for _ in range(20):
+        book.meter.searched(False, "slow", 25_500.0, is_warm=True)
+    first, korean = alerts(api), alerts(api, **{"accept-language": "ko"})
+    assert "pending" not in first
+    assert first["slow_search"]["what"] == "Searches are slow: 95 % took up to 25.5 s."
+    assert korean["slow_search"]["what"] == "검색이 느립니다. 95%가 25.5초 안에 끝났습니다."
+    assert first["faults"]["what"] == "2 notes need fixing."
+    assert korean["faults"]["what"] == "고칠 노트가 2개 있습니다."
+    assert korean["snapshot"]["what"] == "아직 스냅샷을 만든 적이 없습니다."
+    assert dt.datetime.fromisoformat(first["faults"]["since"]).timestamp() == pytest.approx(time.time(), abs=5)
+    with monkeypatch.context() as later:
+        later.setattr(Spellbook, "refresh", lambda *_, **__: None)  # which would embed the texts
+        now = time.time()
+        later.setattr(time, "time", lambda: now + 3_700)
+        shown = alerts(api)
+    assert shown["faults"]["since"] == first["faults"]["since"]
+    assert shown["pending"]["value"] == 1  # equal texts are one
+    vault.rename(vault.with_name("away"))
+    assert alerts(api)["degraded"]["severity"] == "critical"

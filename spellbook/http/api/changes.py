@@ -6,9 +6,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from spellbook.http.api import notes
 from spellbook.http.endpoints import Call, Endpoint, Reply
-from spellbook.http.jobs import Job, Work
+from spellbook.http.served import Job, Work
 from spellbook.http.tokens import Caller
 from spellbook.mcp.toolsets import desk
 from spellbook.mcp.toolsets.articles import listed
@@ -20,7 +19,7 @@ from spellbook.verbs.declare import verb
 def log(call: Call, limit: int, path: str) -> dict[str, Any]:
     """The changes that tools and commands made, newest first."""
     lost = call.book.index.vault.journal.lost
-    return {"entries": notes.entries(call.book, limit, path), **({"warning": lost} if lost else {})}
+    return {"entries": [each.as_dict() for each in call.book.log(limit, path)], **({"warning": lost} if lost else {})}
 
 
 def restore(call: Call, name: str) -> dict[str, Any]:

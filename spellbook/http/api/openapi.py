@@ -57,7 +57,10 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
 
 
 def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
-    parameters = [_id()] if "{id}" in endpoint.path else []
+    id = {"type": "string", "minLength": 1, "maxLength": MOST_ID}
+    parameters: list[dict[str, Any]] = []
+    if "{id}" in endpoint.path:
+        parameters.append({"name": "id", "in": "path", "required": True, "schema": id})
     body: dict[str, Any] = {}
     whole = endpoint.model.model_json_schema(schema_generator=_PlainSchema, ref_template=_REF)
     schemas.update(whole.pop("$defs", {}))
@@ -68,10 +71,12 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
         schema = {"$ref": _REF.format(model=name)}
         body["requestBody"] = {"required": bool(needed), "content": {"application/json": {"schema": schema}}}
     else:
-        parameters += [
-            {"name": name, "in": "query", "required": name in needed, "schema": _parameter(schema)}
-            for name, schema in whole.get("properties", {}).items()
-        ]
+        for name, schema in whole.get("properties", {}).items():
+            # A missing one is left out, so null is neither a value nor a default.
+            kept = {key: value for key, value in schema.items() if key != "default" or value is not None}
+            for each in kept.pop("anyOf", []):
+                kept |= each if each != {"type": "null"} else {}
+            parameters.append({"name": name, "in": "query", "required": name in needed, "schema": kept})
     return {
         **_head(endpoint.method, endpoint.path, inspect.getdoc(endpoint.verb) or ""),
         **({"parameters": parameters} if parameters else {}),
@@ -90,18 +95,6 @@ def _responses(statuses: Iterable[int]) -> dict[str, Any]:
     """Return the responses with these statuses: each has a JSON object, but 304 has no body."""
     answer = {"description": "The answer.", "content": _JSON}
     return {str(status): {"description": "Nothing new."} if status == 304 else answer for status in statuses}
-
-
-def _parameter(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a parameter: a missing one is left out, so null is neither a value nor a default."""
-    kept = {key: value for key, value in schema.items() if key != "default" or value is not None}
-    others = [each for each in kept.pop("anyOf", []) if each != {"type": "null"}]
-    return {**kept, **(others[0] if others else {})}
-
-
-def _id() -> dict[str, Any]:
-    schema = {"type": "string", "minLength": 1, "maxLength": MOST_ID}
-    return {"name": "id", "in": "path", "required": True, "schema": schema}
 
 
 class _PlainSchema(GenerateJsonSchema):

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from spellbook.http.api import finding
+from spellbook.http.api import notes
 from spellbook.http.pages import rendering, view
 from spellbook.http.pages.view import View
 from spellbook.index.filters import Filter, fold
@@ -108,28 +108,18 @@ def contents(shown: View) -> Response:
         return _folder(shown, folder)
     folders = Folders(shown.book.folders())
     wanted = query.get("find", "").strip()
-    rows, more = _found(folders, fold(wanted)) if wanted else _with_root(shown, folders)
+    if wanted:  # the largest first
+        named = [(path, count) for path, count in folders.notes.items() if path and fold(wanted) in fold(path)]
+        found = [Row(path, count, view.folder_address(path)) for path, count in named]
+        rows, more = sorted(found, key=lambda row: (-row.notes, row.name))[:_MOST_ROWS], len(found[_MOST_ROWS:])
+    else:
+        alone, first = folders.notes.get("", 0), folders.first()
+        rows, more = [*first.rows], first.more
+        rows += [Row(shown.say("in no folder"), alone, view.folder_address(ROOT))] if alone else []
     tags = [
-        Row(tag, notes, _address(tag=tag)) for tag, notes in shown.book.tags(_MOST_TAGS) if fold(wanted) in fold(tag)
+        Row(tag, number, _address(tag=tag)) for tag, number in shown.book.tags(_MOST_TAGS) if fold(wanted) in fold(tag)
     ]
     return shown.page("contents.html", wanted=wanted, rows=rows, more=more, tags=tags, most_tags=_TAGS, few=_FEW)
-
-
-def _with_root(shown: View, folders: Folders) -> tuple[tuple[Row, ...], int]:
-    """Return the first folders, behind them the notes that are in none, and how many folders are left out."""
-    alone, first = folders.notes.get("", 0), folders.first()
-    rest = (Row(shown.say("in no folder"), alone, view.folder_address(ROOT)),) if alone else ()
-    return (*first.rows, *rest), first.more
-
-
-def _found(folders: Folders, wanted: str) -> tuple[tuple[Row, ...], int]:
-    """Return the folders whose path holds a text, the largest first, and how many are left out."""
-    rows = [
-        Row(path, count, view.folder_address(path))
-        for path, count in folders.notes.items()
-        if path and wanted in fold(path)
-    ]
-    return tuple(sorted(rows, key=lambda row: (-row.notes, row.name))[:_MOST_ROWS]), len(rows[_MOST_ROWS:])
 
 
 def _folder(shown: View, path: str) -> Response:
@@ -171,9 +161,11 @@ def search(shown: View) -> Response:
     if wanted["q"]:
         options: dict[str, Any] = {"query": wanted["q"], "mode": wanted["mode"], "as_of": wanted["as_of"]}
         options["limit"] = _BRIEF if is_brief else offset + _HITS
-        if limits := _filter(wanted):
-            options["filter"] = limits
-        answer = finding.answer(shown.book, **options, per_note=1, max_tokens=_TEXTS)
+        filter = {key: wanted[of] for key, of in (("category", "category"), ("tags", "tag")) if wanted[of]}
+        if wanted["days"] in DAYS:
+            filter["when"] = f"{dt.date.today() - dt.timedelta(days=int(wanted['days']))}.."
+        options |= {"filter": filter} if filter else {}
+        answer = notes.answer(shown.book, **options, per_note=1, max_tokens=_TEXTS)
         found = answer.hits or answer.closest
         rows = (row for hit in found for row in hit.why["words"])
         words = rendering.found_words(wanted["q"], [text for row in rows for text in row])
@@ -190,13 +182,13 @@ def search(shown: View) -> Response:
             "present": presentation,
         }
         if wanted["missing"]:
-            values["missing"] = shown.ask(finding.why, id=wanted["missing"], **options)
+            values["missing"] = shown.ask(notes.why, id=wanted["missing"], **options)
     if is_brief:
         return shown.page("brief.html", **values)
     counts = Counter[str]()
     shown.book.refresh()
-    for category, _, notes in shown.book.index.catalog.topic_counts(shown.book.index.visible):
-        counts[category] += notes
+    for category, _, number in shown.book.index.catalog.topic_counts(shown.book.index.visible):
+        counts[category] += number
     values["categories"] = [name for name, _ in counts.most_common(_MOST_CATEGORIES) if name]
     return shown.page("search.html", **values)
 
@@ -206,14 +198,6 @@ def explained(hit: Hit, query: str) -> Hit:
     is_foreign = terms.scripts(query).keys().isdisjoint(terms.scripts(hit.chunk.text))
     left = [one for one in hit.why.get("adjustments", ()) if is_foreign or one["reason"] != FOREIGN]
     return replace(hit, why={**hit.why, "adjustments": left})
-
-
-def _filter(wanted: dict[str, str]) -> dict[str, Any]:
-    """Return the filter that the chips say."""
-    limits: dict[str, Any] = {key: wanted[of] for key, of in (("category", "category"), ("tags", "tag")) if wanted[of]}
-    if wanted["days"] in DAYS:
-        limits["when"] = f"{dt.date.today() - dt.timedelta(days=int(wanted['days']))}.."
-    return limits
 
 
 ROUTES = [view.page("/contents", contents), view.page("/search", search)]

@@ -1,5 +1,7 @@
 """
 The first page: a box that asks and keeps, notes of agents, due reviews and open decisions; and the browser's manifest.
+
+The page of changes: the log by day and session, with undo, and the trash.
 """
 
 from __future__ import annotations
@@ -7,20 +9,24 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from spellbook.capture.ledger import Ledger
-from spellbook.http.admin import figures, upkeep
-from spellbook.http.api import changes, finding
+from spellbook.http import admin
+from spellbook.http.api import changes, notes
 from spellbook.http.pages import view
 from spellbook.http.pages.view import View
 from spellbook.index.catalog.usage import local
 from spellbook.notes.decisions import DECISION
 from spellbook.search import presentation
+from spellbook.system.errors import MemoryNotFound, SpellbookError
 
 _NEWEST, _PENDING, _REVIEWS, _KEPT = 8, 5, 5, 12
 _MOST_SEARCHED = 100
@@ -29,35 +35,53 @@ _MOST_SEARCHED = 100
 _SEEN = "seen"
 """The kind, in the ledger, of notes of agents that a person kept."""
 
+_ENTRIES = 50
+"""Entries of a page."""
+
+_MOST_ENTRIES = 1_000
+"""Entries that a day or a session is looked for in."""
+
+_MOST_TRASH = 50
+
+VERBS = {
+    "scribe": "Written",
+    "revise": "Edited",
+    "erase": "Erased",
+    "restore": "Restored",
+    "undo": "Taken back",
+    "mv": "Moved",
+    "merge": "Merged",
+    "forget": "Tidied",
+    "import": "Imported",
+    "doctor": "Links repaired",
+}
+"""The words for an entry, by its verb in the journal."""
+
 
 def home(shown: View) -> Response:
     """A box that asks and keeps, notes of agents, reviews that are due, open decisions, and the newest notes."""
-    due = shown.ask(upkeep.reviews, due=True)["reviews"] if shown.may("admin") else []
+    due = shown.ask(admin.reviews, due=True)["reviews"] if shown.may("admin") else []
     state, recent = shown.book.state(), shown.book.recent(_MOST_SEARCHED).notes
     seen = Ledger(str(shown.book.config.vault)).all(_SEEN)
     agents = [chunk for chunk in recent if presentation.author(chunk)[0] == "agent" and chunk.note not in seen]
+    attention = [shown.translated(state.reason)] if state.reason else []  # it keeps answers incomplete
+    if shown.may("admin"):  # that there is no snapshot waits for a day: the server makes one by itself
+        listed, yesterday = shown.ask(admin.alerts)["alerts"], local(time.time() - 86_400)
+        left = [each for each in listed if each["id"] != "snapshot" or each["value"] or each["since"] < yesterday]
+        attention = [each["what"] for each in left if each["id"] != "pending"]
     today = [chunk for chunk in agents if chunk.day == str(dt.date.today())]
     kept = (today or agents)[:_KEPT]
     return shown.page(
         "home.html",
         state=state,
         ready=100 * (state.chunks - state.pending) // max(state.chunks, 1),
-        attention=_attention(shown, state.reason) if recent else [],
+        attention=attention if recent else [],
         is_today=bool(today),
         kept=kept,
         newest=[chunk for chunk in recent if chunk not in kept][:_NEWEST],
         pending=shown.book.memories.decisions.find(kind=DECISION, limit=_PENDING, outcome="pending"),
         reviews=due[:_REVIEWS],
     )
-
-
-def _attention(shown: View, reason: str) -> list[str]:
-    """Return the alerts in words. That there is no snapshot waits for a day: the server makes one by itself."""
-    if not shown.may("admin"):  # the page tells how far the index is; this keeps answers incomplete
-        return [shown.translated(reason)] if reason else []
-    listed, yesterday = shown.ask(figures.alerts)["alerts"], local(time.time() - 86_400)
-    left = [each for each in listed if each["id"] != "snapshot" or each["value"] or each["since"] < yesterday]
-    return [each["what"] for each in left if each["id"] != "pending"]
 
 
 def keep(shown: View) -> Response:
@@ -96,7 +120,7 @@ def manifest(shown: View) -> Response:
 
 def job(shown: View) -> Response:
     """The newest job, as the part of a page that is asked for again while it runs."""
-    return shown.page("job.html", job=shown.served.jobs.newest)
+    return shown.page("job.html", job=next(iter(shown.served.jobs.all()), None))
 
 
 def cancel(shown: View) -> Response:
@@ -112,7 +136,74 @@ async def root(request: Request) -> Any:
     """Give a browser the page, and a program what is here."""
     if view.wants_page(request):
         return await _PAGE.endpoint(request)
-    return await finding.about(request)
+    return await notes.about(request)
+
+
+def activity(shown: View) -> Response:
+    """List changes by day, of one day or one session if the address names them."""
+    session, day = shown.query.get("session", ""), shown.query.get("day", "")
+    offset = 0 if session or day else shown.number("offset", 0)
+    most = _MOST_ENTRIES if session or day else min(offset + _ENTRIES + 1, _MOST_ENTRIES)
+    reply = shown.ask(changes.log, limit=most)
+    entries = reply["entries"]
+    chosen = [
+        entry
+        for entry in entries[offset:]
+        if entry["at"].startswith(day) and (not session or entry.get("session") == session)
+    ]
+    files = admin.trashed(str(shown.book.config.vault)) if shown.may("write") else ()
+    trash = [path for _, _, path in sorted(files, key=lambda file: (file[0], file[2]), reverse=True)]
+    listed = trash[:_MOST_TRASH]
+    return shown.page(
+        "activity.html",
+        reply=reply,
+        days=list(_days(chosen[: _MOST_ENTRIES if session or day else _ENTRIES])),
+        sessions=list(dict.fromkeys(entry["session"] for entry in entries if "session" in entry)),
+        session=session,
+        day=day,
+        verbs=VERBS,
+        today=str(dt.date.today()),
+        yesterday=str(dt.date.today() - dt.timedelta(days=1)),
+        older=offset + _ENTRIES if len(chosen) > _ENTRIES and not (session or day) else 0,
+        newer=max(offset - _ENTRIES, 0) if offset else None,
+        trash=listed,
+        more=len(trash) - len(listed),
+    )
+
+
+def _days(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[tuple[str, list[Mapping[str, Any]]]]]]:
+    """Yield each day with its entries; those of one session that follow each other are together."""
+    for day, of_day in groupby(entries, lambda entry: entry["at"][:10]):
+        of_sessions = groupby(of_day, lambda entry: entry.get("session", ""))
+        yield day, [(session, list(group)) for session, group in of_sessions]
+
+
+def difference(shown: View) -> Response:
+    """Show what undoing a change would do."""
+    entry = shown.query.get("entry", "")
+    try:
+        reply = shown.ask(changes.undo, entry=entry, dry_run=True)
+        return shown.page("difference.html", difference=reply["difference"], why="", entry=entry)
+    except SpellbookError as error:
+        return shown.page("difference.html", difference="", why=error, entry=entry)
+
+
+def undo(shown: View) -> Response:
+    """Undo a change."""
+    shown.ask(changes.undo, entry=shown.form.get("entry", ""))
+    to = shown.form.get("to", "")
+    path = unquote(to.partition("?")[0])
+    try:
+        _ = path.startswith("/note/") and shown.book.resolve(path.removeprefix("/note/"))
+    except MemoryNotFound:  # the note was made, or moved here, by what is undone
+        to = "/activity"
+    return shown.back("undo", to=to)
+
+
+def restore(shown: View) -> Response:
+    """Restore a file from the trash."""
+    shown.ask(changes.restore, name=shown.form.get("name", ""))
+    return shown.back("restore")
 
 
 ROUTES = [
@@ -124,4 +215,8 @@ ROUTES = [
     view.action("/do/check", view.asking(changes.check)),
     view.action("/do/cancel", cancel),
     view.action("/do/keep", keep),
+    view.page("/activity", activity),
+    view.page("/difference", difference),
+    view.action("/do/undo", undo),
+    view.action("/do/restore", restore),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,11 +14,10 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from spellbook.editing import moves
-from spellbook.http import faults
-from spellbook.http.admin import upkeep
-from spellbook.http.api import changes, finding, notes
+from spellbook.http import admin, faults
+from spellbook.http.api import changes, notes
 from spellbook.http.pages import rendering, view
-from spellbook.http.pages.activity import VERBS
+from spellbook.http.pages.home import VERBS
 from spellbook.http.pages.view import View
 from spellbook.notes import frontmatter, markdown
 from spellbook.notes.frontmatter import RELATIONS
@@ -188,7 +188,7 @@ def image(shown: View) -> Response:
 
 def history(shown: View) -> Response:
     """Show the versions of a note, also of one that is gone, each with what it changed."""
-    reply = shown.ask(finding.history, id=shown.id, limit=_MOST_VERSIONS)
+    reply = shown.ask(notes.history, id=shown.id, limit=_MOST_VERSIONS)
     try:
         title = shown.book.resolve(shown.id).title
     except MemoryNotFound:
@@ -242,7 +242,9 @@ def edit(shown: View) -> Response:
     heading = " ".join(shown.form.get("heading", "").split())
     new = f"## {heading}\n\n{new}" if heading and new.strip() else new
     seen, is_new = ShownSection(id, "", old, shown.form.get("hash", "")), "add" in shown.form
-    theirs = None if is_new else _now(shown, id)
+    theirs = None
+    with contextlib.suppress(SpellbookError):  # it is gone
+        theirs = None if is_new else section(shown.ask(notes.note, shown.form.get("note", "")), id)
     try:
         shown.book.index.vault.check_there()
         if not is_new and (theirs is None or ("old" in shown.form and theirs.text != old)):
@@ -259,14 +261,6 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
 
 
-def _now(shown: View, id: str) -> ShownSection | None:
-    """Return a section as it is now, None if it is gone."""
-    try:
-        return section(shown.ask(notes.note, shown.form.get("note", "")), id)
-    except SpellbookError:
-        return None
-
-
 def tick(shown: View) -> Response:
     """Tick a box, or take the tick back: the one on line `at` of a text as it was `seen`, or that of a `step`."""
     shown.book.index.vault.check_there()
@@ -277,7 +271,8 @@ def tick(shown: View) -> Response:
     named = [
         number
         for number, line in enumerate(lines)
-        if _box(line) and (is_same and at == str(number) if at else line.rstrip().endswith(step))
+        if line.lstrip(" \t>-*+0123456789.)")[:3] in {"[ ]", "[x]", "[X]"}
+        and (is_same and at == str(number) if at else line.rstrip().endswith(step))
     ]
     if len(named) != 1:
         raise Conflict("The box is not there any more, or its text was changed.", "Look at the page again.")
@@ -286,11 +281,6 @@ def tick(shown: View) -> Response:
     lines[named[0]] = f"{line[:box]}{'x' if line[box] == ' ' else ' '}{line[box + 1 :]}"
     done = shown.ask(notes.change, found.id, **found.change("\n".join(lines)))
     return shown.back("revise", done["path"])
-
-
-def _box(line: str) -> bool:
-    """Return whether a line is a task with a box."""
-    return line.lstrip(" \t>-*+0123456789.)")[:3] in {"[ ]", "[x]", "[X]"}
 
 
 def set_properties(shown: View) -> Response:
@@ -321,10 +311,8 @@ def review(shown: View) -> Response:
     """Set the date on which to look at a note again, or take it away."""
     days, at = shown.form.get("days", ""), shown.form.get("at", "")
     id = shown.form.get("id", "")
-    if at or not days.isdecimal():
-        done = shown.ask(upkeep.review, memory_id=id, at=at or None)
-    else:
-        done = shown.ask(upkeep.review, memory_id=id, days=int(days))
+    when: dict[str, Any] = {"at": at or None} if at or not days.isdecimal() else {"days": int(days)}
+    done = shown.ask(admin.review, memory_id=id, **when)
     return shown.back("revise", done["path"])
 
 

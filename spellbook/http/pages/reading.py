@@ -17,7 +17,6 @@ from spellbook.http.api import changes, notes
 from spellbook.http.pages import view
 from spellbook.http.pages.notes import section
 from spellbook.http.pages.view import View
-from spellbook.memories.decisions import DecisionItem
 from spellbook.memories.memories import CATEGORY, INBOX
 from spellbook.notes import articles as saved
 from spellbook.notes import decisions as form
@@ -40,10 +39,14 @@ def decisions(shown: View) -> Response:
     topic, outcome = shown.query.get("topic", ""), shown.query.get("outcome", "")
     outcome = outcome if outcome in {*form.RESULTS, "pending"} else ""
     found = shown.book.memories.decisions.find(kind=form.DECISION, limit=_MOST_DECISIONS, topic=topic, outcome=outcome)
+    chains: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for item in found.items:  # they come newest first
+        row = {**item.as_dict(), "title": item.chunk.title, "is_superseded": item.is_superseded}
+        chains[item.chunk.topic].insert(0, row)
     checkpoints = shown.book.memories.decisions.find(kind=form.CHECKPOINT, limit=_CHECKPOINTS)
     return shown.page(
         "decisions.html",
-        chains=_chains(found.items),
+        chains=list(chains.items()),
         titles={item.chunk.note: item.chunk.title for item in found.items},
         total=found.total,
         shown_count=len(found.items),
@@ -53,15 +56,6 @@ def decisions(shown: View) -> Response:
         results=tuple(form.RESULTS),
         checkpoints=[(each, form.read_checkpoint(each.body)) for each in checkpoints.items],
     )
-
-
-def _chains(items: Sequence[DecisionItem]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return the decisions of each topic, the earliest first. They come newest first, so topics do too."""
-    chains: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for item in items:
-        row = {**item.as_dict(), "title": item.chunk.title, "is_superseded": item.is_superseded}
-        chains[item.chunk.topic].insert(0, row)
-    return list(chains.items())
 
 
 def outcome(shown: View) -> Response:
@@ -130,6 +124,7 @@ def _form(
 ) -> Response:
     """Return the form with what was typed, and why it was not saved, if it was not."""
     index = shown.book.index
+    reason = shown.translated(error.message.removeprefix("chunk 1: ")) if error else ""  # it is written alone
     topics = dict.fromkeys(topic for _, topic, _ in index.catalog.topic_counts(index.visible) if topic)
     return shown.page(
         "new.html",
@@ -138,17 +133,11 @@ def _form(
         inbox=INBOX,
         topics=[*topics][:_MOST_TOPICS],
         error=error,
-        reason=_reason(shown, error) if error else "",
+        reason=reason[:1].upper() + reason[1:],
         is_secret=bool(error and error.hint == credentials.HINT),
         near=near,
         anyway=_digest(typed) if near or error else "",
     )
-
-
-def _reason(shown: View, error: SpellbookError) -> str:
-    """Return why a note was refused, as of a note that is written alone."""
-    reason = shown.translated(error.message.removeprefix("chunk 1: "))
-    return reason[:1].upper() + reason[1:]
 
 
 def write(shown: View) -> Response:

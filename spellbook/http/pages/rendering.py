@@ -90,7 +90,7 @@ _MOST_NAMED = 300
 _WIDTH = re.compile(r"(?:^|\|)\s*(\d{1,4})(?:x\d{1,4})?\s*$")
 
 
-def rendered(text: str, reach: Reach, show: Show, title: str = "", form: str = "") -> Markup:
+def rendered(text: str, reach: Reach, show: Show, title: str, form: str) -> Markup:
     """
     Return a section's Markdown as HTML; `reach` finds linked notes, and `show` pictures.
 
@@ -111,7 +111,8 @@ def rendered(text: str, reach: Reach, show: Show, title: str = "", form: str = "
         made,
         tags=_TAGS,
         attributes=attributes,
-        attribute_filter=_own_pictures,
+        # No picture but those of the vault.
+        attribute_filter=lambda tag, name, value: None if name == "src" and not value.startswith(IMAGES) else value,
         allowed_classes=_CLASSES,
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
@@ -123,11 +124,6 @@ def targets(links: Sequence[Mapping[str, Any]], address: Callable[[str], str]) -
     """Return how links are followed, by the links of a note as the catalog has them."""
     known = {_plain(each["target"]): address(each["id"]) for each in links if each["id"]}
     return lambda target: known.get(_plain(target))
-
-
-def _own_pictures(tag: str, name: str, value: str) -> str | None:
-    """Return the value of an attribute, None for a picture that is not one of the vault."""
-    return None if (tag, name) == ("img", "src") and not value.startswith(IMAGES) else value
 
 
 def pictures(known: Mapping[str, str], address: Callable[[str], str], phrase: Callable[[str], str]) -> Show:
@@ -157,7 +153,9 @@ def _parser() -> markdown_it.MarkdownIt:
     made = markdown_it.MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable(["table", "strikethrough"])
     made.inline.ruler.before("link", "wikilink", _wikilink)
     made.core.ruler.push("callouts", _callouts)
-    made.add_render_rule("image", _picture)
+    made.add_render_rule(
+        "image", lambda _, tokens, at, __, env: _picture(tokens[at].attrs["src"], tokens[at].content, env["show"])
+    )
     made.add_render_rule("link_open", _link)
     made.add_render_rule("heading_open", _heading)
     made.add_render_rule("heading_close", _heading)
@@ -210,11 +208,11 @@ def _box(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -
     return f'<button {attributes} {sent} aria-pressed="{str(is_done).lower()}">{"☑" if is_done else "☐"}</button> '
 
 
-def _picture(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
-    return _shown_picture(str(tokens[at].attrs.get("src", "")), tokens[at].content, env["show"])
+def _image(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
+    return _picture(str(tokens[at].attrs.get("src", "")), tokens[at].content, env["show"])
 
 
-def _shown_picture(target: str, label: str, show: Show) -> str:
+def _picture(target: str, label: str, show: Show) -> str:
     """Return a picture, or its name and why it is not shown; a number behind `|` in its label is its width."""
     width = _WIDTH.search(label)
     label = label[: width.start()] if width else label
@@ -238,25 +236,24 @@ def _heading(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any,
 def _link(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
     token = tokens[at]
     href = str(token.attrs.get("href", ""))
-    is_away = _AWAY.match(href) and not href.startswith("//")
-    if not is_away:
+    if _AWAY.match(href) and not href.startswith("//"):
+        token.attrSet("class", "away")
+    else:
         address = env["reach"](href)
         token.attrs = {"href": address, "class": "wiki"} if address else {}
-    else:
-        token.attrSet("class", "away")
     return made.renderToken(tokens, at, options, env)
 
 
 def _wiki(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
     target, bar, shown = tokens[at].content.partition("|")
     if tokens[at].markup and suffix(target.partition("#")[0].strip()) in PICTURES | OTHER_PICTURES:
-        return _shown_picture(target.strip(), shown, env["show"])
+        return _picture(target.strip(), shown, env["show"])
     label = escape((shown if bar and shown.strip() else target).strip())
     href = env["reach"](target)
     return f'<a class="wiki" href="{escape(href)}">{label}</a>' if href else f'<span class="missing">{label}</span>'
 
 
-def found_words(query: str, others: Iterable[str] = ()) -> re.Pattern[str] | None:
+def found_words(query: str, others: Iterable[str]) -> re.Pattern[str] | None:
     """
     Return a pattern of a question's words as a text may have them, None if it has none.
 

@@ -14,8 +14,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from spellbook.capture.ledger import Ledger
-from spellbook.http.admin import figures, upkeep
-from spellbook.http.api import changes, finding
+from spellbook.http import admin
+from spellbook.http.api import changes, notes
 from spellbook.http.guard import COOKIE
 from spellbook.http.pages import view
 from spellbook.http.pages.view import View
@@ -28,15 +28,15 @@ def health(shown: View, reply: object = None) -> Response:
     is_admin = shown.may("admin")
     # It names notes that not every caller may see.
     last = None if shown.caller.is_limited else shown.served.jobs.last("check")
-    alarms = shown.ask(figures.alerts)["alerts"] if is_admin else []  # those about the machine are the API's
+    alarms = shown.ask(admin.alerts)["alerts"] if is_admin else []  # those about the machine are the API's
     listed = [each for each in alarms if each["id"] in {"degraded", "disk"}]
-    found = {"status": shown.ask(finding.status), "result": last.result if last else None, "reply": reply}
+    found = {"status": shown.ask(notes.status), "result": last.result if last else None, "reply": reply}
     return shown.page("health.html", admin=is_admin, alerts=listed, **found)
 
 
 def links(shown: View) -> Response:
     """List the links that lead nowhere; a script of the page of health asks for them, since it takes a while."""
-    return health(shown, shown.ask(upkeep.broken_links))
+    return health(shown, shown.ask(admin.broken_links))
 
 
 def mend(shown: View) -> Response:

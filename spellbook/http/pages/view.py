@@ -8,6 +8,7 @@ which says what to do and goes back to a page; with a cookie it needs the value 
 from __future__ import annotations
 
 import datetime as dt
+import hmac
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -24,9 +25,8 @@ from spellbook.capture.ledger import Ledger
 from spellbook.editing import moves
 from spellbook.http import admin, api, faults, served
 from spellbook.http.api.notes import entry_of
-from spellbook.http.endpoints import Call, Endpoint, Reply, check_id, checked
+from spellbook.http.endpoints import Call, Reply, check_id, checked
 from spellbook.http.guard import COOKIE
-from spellbook.http.jobs import Job
 from spellbook.http.pages import rendering
 from spellbook.http.tokens import May, Tokens
 from spellbook.index.catalog.schema import StoredChunk
@@ -46,16 +46,11 @@ ENDED = dt.timedelta(seconds=10)
 """How long a job that has ended stands on pages that are opened."""
 
 _MOST_FIELDS = 100
-_MOST_PATH = 200
 _NOTES = re.compile("/(?:note|history)/")
 _FOR_PROGRAMS = re.compile(r"\w\(|get_index|/api/|/admin/")
 
+_ENDPOINTS = {each.verb: each for each in (*api.ENDPOINTS, *admin.ENDPOINTS)}
 Handler = Callable[["View"], Response]
-
-
-@cache
-def _endpoints() -> dict[Callable[..., Any], Endpoint]:
-    return {each.verb: each for each in (*api.ENDPOINTS, *admin.ENDPOINTS)}
 
 
 @cache
@@ -65,10 +60,11 @@ def environment() -> Environment:
 
     loader = PackageLoader("spellbook.http.pages")
     made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    filters = (note_address, chunk_address, folder_address, day, advice)
+    filters = (note_address, chunk_address, folder_address, advice)
     made.filters |= {each.__name__: each for each in filters}
     made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside, "session": presentation.is_session}
     made.filters |= {"author": presentation.author, "dated": newest.date_of, "gist": rendering.gist}
+    made.filters["day"] = lambda time: str(time or "")[:10]
     return made
 
 
@@ -95,7 +91,7 @@ class View(Call):
 
     def ask(self, verb: Callable[..., Any], id: str = "", /, **arguments: Any) -> Any:
         """Return what a verb of the API answers. Raises as it does, and PermissionDenied, InvalidFields."""
-        endpoint = _endpoints()[verb]
+        endpoint = _ENDPOINTS[verb]
         self.caller.require(endpoint.right)
         if "{id}" in endpoint.path:
             check_id(id)
@@ -125,9 +121,9 @@ class View(Call):
         return HTMLResponse(text, code, {"vary": "Accept-Language, Cookie"})
 
     @property
-    def job(self) -> Job | None:
+    def job(self) -> served.Job | None:
         """The running job, or the one that has just ended."""
-        job = self.served.jobs.newest
+        job = next(iter(self.served.jobs.all()), None)
         return job if job and (job.ended is None or dt.datetime.now(dt.UTC) - job.ended < ENDED) else None
 
     @property
@@ -197,8 +193,9 @@ def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: 
     who, of = served.caller_of(request), served.served_of(request)
     view = View(request, of, who, of.book_of(who), request.path_params.get("id", ""), served.language(request), form)
     try:
+        given = form.get("csrf", "").encode("utf-8", "replace")
         is_form = request.method == "POST" and who.by_cookie
-        if is_form and not Tokens.is_csrf(request.cookies.get(COOKIE, ""), form.get("csrf", "")):
+        if is_form and not hmac.compare_digest(view.csrf.encode(), given):
             raise PermissionDenied("This form is not from a page of this server, or you have logged in again since.")
         who.require(right)
         return handler(view)
@@ -206,14 +203,11 @@ def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: 
         of.book.meter.failed(handler.__name__, "http", error)
         if not isinstance(error, SpellbookError):
             error = faults.unforeseen(error, f"{request.method} {request.url.path}")
-        return _error_page(view, error)
-
-
-def _error_page(view: View, error: SpellbookError) -> Response:
-    if isinstance(error, MemoryNotFound) and (view.form.get("id") or _NOTES.match(view.request.url.path)):
-        return view.page("missing.html", faults.status_of(error), is_note=True)
-    difference = error.difference if isinstance(error, Conflict) else ""
-    return view.page("error.html", faults.status_of(error), error=error, difference=difference)
+        status = faults.status_of(error)
+        if isinstance(error, MemoryNotFound) and (form.get("id") or _NOTES.match(request.url.path)):
+            return view.page("missing.html", status, is_note=True)
+        difference = error.difference if isinstance(error, Conflict) else ""
+        return view.page("error.html", status, error=error, difference=difference)
 
 
 async def missing(request: Request, error: Exception) -> Response:
@@ -225,7 +219,7 @@ async def missing(request: Request, error: Exception) -> Response:
 
 
 def _missing(shown: View) -> Response:
-    return shown.page("missing.html", 404, is_note=False, path=shown.request.url.path[:_MOST_PATH])
+    return shown.page("missing.html", 404, is_note=False, path=shown.request.url.path[: faults.MOST_PATH])
 
 
 def advice(error: SpellbookError) -> str:
@@ -271,11 +265,6 @@ def folders_above(path: str) -> list[tuple[str, str]]:
 def anchor(suffix: str) -> str:
     """Return the name of a section on its note's page; `suffix` is what follows # in the chunk's id."""
     return f"s-{suffix.partition('~')[0]}"
-
-
-def day(text: object) -> str:
-    """Return the date of a time in ISO 8601."""
-    return str(text or "")[:10]
 
 
 def date(day: dt.date, phrase: Callable[..., str]) -> str:

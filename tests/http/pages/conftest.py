@@ -35,11 +35,7 @@ QUIET = (
 )
 """A browser that asks nobody but the pages it is told to open."""
 
-IN_BROWSER = (
-    pytest.mark.slow,
-    pytest.mark.skipif(not CHROMIUM, reason="needs chromium"),
-    pytest.mark.timeout(180),
-)
+IN_BROWSER = (pytest.mark.slow, pytest.mark.skipif(not CHROMIUM, reason="needs chromium"), pytest.mark.timeout(180))
 """The marks of a module whose tests need a real browser."""
 
 NOTES = {

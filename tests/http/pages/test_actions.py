@@ -14,6 +14,7 @@ from starlette.routing import Route
 from spellbook.http import pages
 from spellbook.http.pages import view
 
+from ..running import shows
 from .conftest import NOTES, Browser
 
 NOTE = "projects/배포"
@@ -36,15 +37,19 @@ def test_a_section_is_edited(browser, full, vault, book):
     """
     The text of a section is saved, found at once, and undone; nothing else of the file changes.
 
-    An editor begins with the text, without an empty line, which would be taken out of the file as well.
+    An editor begins with the text, without an empty line, which would be taken out of the file as well. A section is
+    added at the end, below its heading if it has one; what is refused is not lost, and replaces nothing. Only
+    properties whose fields were changed are written, each as YAML; an empty one is taken away. A pin and a review date
+    are keys of the note, and the second is listed on the first page when it is due. The question before erasing names
+    the notes that link to it; undo and the trash both bring it back. A page of its own shows first what an undo would
+    change, and a script the part that matters; or why it cannot be.
     """
     page = browser.open(section(browser.open(PLACE), "git revert"))
     form = browser.form(page, "/do/edit")
     assert form["content"].startswith("## Rollback")
     text = "## Rollback\r\n\r\nRedeploy the tag before: `zanzibar`.\r\n\r\n</textarea><script>x</script>\r\n"
     shown = browser.send("/do/edit", **{**form, "content": text}).text
-    assert "zanzibar" in shown
-    assert "Saved." in shown
+    shows(shown, "zanzibar", "Saved.")
     assert "<script>x" not in shown
     now = (vault / f"{NOTE}.md").read_text("utf-8")
     assert now.startswith(NOTES[f"{NOTE}.md"].partition("## Rollback")[0])
@@ -60,6 +65,56 @@ def test_a_section_is_edited(browser, full, vault, book):
         assert form["content"].strip("\n") == form["content"]
         browser.send("/do/edit", **form)
         assert (vault / "a.md").read_text("utf-8") == text
+    file = vault / f"{NOTE}.md"
+    form = browser.form(browser.open(f"{PLACE}?add=yes"), "/do/edit")
+    undone(browser, browser.send("/do/edit", **form | {"heading": " After\r\nit ", "content": "Rest.\r\nSleep."}).text)
+    assert file.read_text("utf-8") == NOTES[f"{NOTE}.md"]
+    browser.send("/do/edit", **form | {"heading": "After it", "content": "Rest."})
+    assert file.read_text("utf-8") == NOTES[f"{NOTE}.md"] + "\n## After it\n\nRest.\n"
+    page = browser.send("/do/edit", 400, **form | {"content": "The password: hunter2-Zq8!kP"}).text
+    kept = browser.form(page, "/do/edit")
+    assert kept["content"].endswith("hunter2-Zq8!kP")
+    browser.send("/do/edit", **kept | {"content": "It is in the safe."})
+    assert file.read_text("utf-8") == NOTES[f"{NOTE}.md"] + "\n## After it\n\nRest.\n\nIt is in the safe.\n"
+    form = browser.form(browser.open(PLACE), "/do/properties")
+    assert form["is.tags"] == "[ops, 배포]"
+    page = browser.send(
+        "/do/properties", **{**form, "is.topic": "", "is.tags": "[ops]", "new": "owner", "value": "민수"}
+    ).text
+    meta = book.show(NOTE)[0].meta
+    assert (meta["tags"], meta["owner"], "topic" in meta, meta["title"]) == (["ops"], "민수", False, "배포 절차")
+    undone(browser, page)
+    assert book.show(NOTE)[0].meta["topic"] == "deploy"
+    browser.send("/do/properties", 400, **form)
+    browser.press(browser.open(PLACE), "/do/pin")
+    assert book.show(NOTE)[0].meta["pinned"] is True
+    browser.press(browser.open(PLACE), "/do/pin")
+    assert "pinned" not in book.show(NOTE)[0].meta
+    form = {key: value for key, value in browser.form(browser.open(PLACE), "/do/review").items() if key != "days"}
+    browser.send("/do/review", **{**form, "at": "2026-01-02"})
+    assert str(book.show(NOTE)[0].meta["review"]) == "2026-01-02"
+    assert "2026-01-02" in browser.open("/")
+    browser.send("/do/review", **{**form, "days": "7", "at": ""})
+    assert "2026-01-02" not in browser.open("/")
+    browser.send("/do/review", **{**form, "at": ""})
+    assert "review" not in book.show(NOTE)[0].meta
+    browser.send("/do/review", 400, **{**form, "at": "yesterday"})
+    page = browser.press(browser.open(PLACE), "/do/erase")
+    assert "데이터베이스" in page
+    assert (vault / f"{NOTE}.md").exists()
+    page = browser.press(page, "/do/erase", "sure")
+    assert not (vault / f"{NOTE}.md").exists()
+    undone(browser, page)
+    assert (vault / f"{NOTE}.md").exists()
+    browser.send("/do/erase", id=NOTE, sure="yes")
+    page = browser.open("/activity")
+    browser.press(page, "/do/restore", "배포.md")
+    assert (vault / f"{NOTE}.md").exists()
+    browser.send("/do/pin", id=NOTE, pinned="true", to=PLACE)
+    entry = re.search(r'hx-get="/difference\?entry=(\d+)" hx-select="main > :is\(', browser.open("/activity"))[1]
+    page = browser.open(f"/difference?entry={entry}")
+    assert re.search(r'</h1>\s*<pre class="diff"[^>]*>.*-pinned: true', page, re.S)
+    assert re.search(r'</h1>\s*<p class="warn">[^<]*no entry', browser.open("/difference?entry=9999"))
 
 
 def test_nothing_is_written_over_what_others_wrote(browser, full, vault, book):
@@ -73,8 +128,7 @@ def test_nothing_is_written_over_what_others_wrote(browser, full, vault, book):
     first = second = browser.form(browser.open(section(browser.open(PLACE), "git revert")), "/do/edit")
     browser.send("/do/edit", **{**first, "content": "## Rollback\n\nMine."})
     page = browser.send("/do/edit", 409, **{**second, "content": "## Rollback\n\nYours, with <b>care</b>."}).text
-    assert "Mine." in page
-    assert "Yours, with &lt;b&gt;care&lt;/b&gt;." in page
+    shows(page, "Mine.", "Yours, with &lt;b&gt;care&lt;/b&gt;.")
     assert "Yours" not in file.read_text("utf-8")
     browser.press(page, "/do/edit")
     assert "Yours, with <b>care</b>." in file.read_text("utf-8")
@@ -104,8 +158,15 @@ def test_nothing_is_written_over_what_others_wrote(browser, full, vault, book):
     assert (vault / "long.md").read_bytes().decode() == wanted
 
 
-def test_a_note_is_edited_whole(browser, full, vault):
-    """All of its text and no property; what others wrote meanwhile stays, and both texts are shown."""
+def test_a_note_is_edited_whole(browser, full, vault, book):
+    """
+    All of its text and no property; what others wrote meanwhile stays, and both texts are shown.
+
+    A note is moved by one tap: the sheet has the folders of the newest notes, without its own; without links to follow,
+    no question is asked. Where links change nothing moves before a second press; a folder may be new, and no place
+    outside is taken. The outcome of a decision and the tick of a step stand in the notes, as tools write them. Pasted
+    text becomes an article under its name; its categories change.
+    """
     file, before = vault / f"{NOTE}.md", NOTES[f"{NOTE}.md"]
     form = browser.form(browser.open(f"{PLACE}?edit={NOTE}"), "/do/edit")
     assert form["content"] == form["old"] == before.partition("---\n# ")[2].join(["# ", ""]).rstrip("\n")
@@ -116,28 +177,65 @@ def test_a_note_is_edited_whole(browser, full, vault):
     assert "pinned: true" in file.read_text("utf-8")
     assert file.read_text("utf-8").endswith("Try `git revert`." + before.rpartition("Use `git revert`.")[2])
     page = browser.send("/do/edit", 409, **form | {"content": "Mine alone."}).text
-    assert "Mine alone." in page
-    assert "첫 줄." in page
+    shows(page, "Mine alone.", "첫 줄.")
     assert "Mine" not in file.read_text("utf-8")
     form = browser.form(page, "/do/edit")
     assert "The new content is empty" in browser.send("/do/edit", 400, **form | {"content": " \r\n"}).text
     browser.send("/do/edit", **form)
     assert file.read_text("utf-8").endswith("---\nMine alone.\n")
-
-
-def test_a_section_is_added(browser, full, vault):
-    """At the end, below its heading if it has one; what is refused is not lost, and replaces nothing."""
-    file = vault / f"{NOTE}.md"
-    form = browser.form(browser.open(f"{PLACE}?add=yes"), "/do/edit")
-    undone(browser, browser.send("/do/edit", **form | {"heading": " After\r\nit ", "content": "Rest.\r\nSleep."}).text)
-    assert file.read_text("utf-8") == NOTES[f"{NOTE}.md"]
-    browser.send("/do/edit", **form | {"heading": "After it", "content": "Rest."})
-    assert file.read_text("utf-8") == NOTES[f"{NOTE}.md"] + "\n## After it\n\nRest.\n"
-    page = browser.send("/do/edit", 400, **form | {"content": "The password: hunter2-Zq8!kP"}).text
-    kept = browser.form(page, "/do/edit")
-    assert kept["content"].endswith("hunter2-Zq8!kP")
-    browser.send("/do/edit", **kept | {"content": "It is in the safe."})
-    assert file.read_text("utf-8") == NOTES[f"{NOTE}.md"] + "\n## After it\n\nRest.\n\nIt is in the safe.\n"
+    sheet = browser.press(browser.open("/note/broken"), "/do/move")
+    assert "Move where?" in sheet
+    form = browser.form(sheet, "/do/move")
+    assert re.findall(r'<button name="folder" value="([^"]*)">', sheet)[-1] != ""
+    page = browser.send("/do/move", **form, folder="projects").text
+    assert "Moved to projects." in page
+    assert (vault / "projects/broken.md").exists()
+    browser.client.headers["accept-language"] = "ko"
+    place = re.search(r'name="to" value="([^"]*broken)"', page)[1]
+    entry = browser.form(page, "/do/undo", 'name="entry"')["entry"]
+    assert "‘projects’로 옮겼습니다." in browser.open(f"{place}?done={entry}")
+    page = browser.press(page, "/do/undo", 'name="entry"')
+    assert "되돌림: ‘projects’ → ‘폴더 없음’" in page
+    assert (vault / "broken.md").exists()
+    browser.client.headers["accept-language"] = "en"
+    assert "Undone: back to no folder from projects." in browser.open(f"/activity?done={int(entry) + 1}")
+    page = browser.send("/do/move", **form | {"name": "mended"}, folder="").text
+    assert "Moved to mended." in page
+    sheet = browser.press(browser.open(PLACE), "/do/move")
+    assert '<option value="projects">' in sheet
+    form = browser.form(sheet, "/do/move")
+    assert form["name"] == NOTE.rpartition("/")[2]
+    page = browser.send("/do/move", **form | {"folder": " /ops/ ", "name": "release.md"}).text
+    assert "projects/데이터베이스.md" in page
+    assert (vault / f"{NOTE}.md").exists()
+    page = browser.press(page, "/do/move", "sure")
+    shows(page, "배포 절차", "Moved to ops.")
+    assert "[[release]]" in (vault / "projects/데이터베이스.md").read_text("utf-8")
+    undone(browser, page)
+    assert (vault / f"{NOTE}.md").exists()
+    for folder in ("..", "../..", "a/../../b", ".spellbook"):
+        browser.send("/do/move", 400, **form | {"folder": folder})
+    page = browser.open("/decisions")
+    assert page.index("SQLite를 쓴다") < page.index("PostgreSQL로 옮긴다")  # the earlier one first
+    assert '<li class="old">' in page
+    browser.send("/do/outcome", id=full["new"], outcome="success", reason="빠르다", to="/decisions")
+    assert book.show(full["new"])[0].meta["outcome"] == "success"
+    assert "빠르다" in browser.open("/decisions?outcome=success")
+    browser.send("/do/outcome", 400, id=full["new"], outcome="great")
+    form = browser.form(browser.open("/decisions"), "/do/tick", "Write tests")
+    page = browser.send("/do/tick", **form).text
+    shows(book.show(full["checkpoint"])[0].text, "- [x] Write tests", "- [ ] 편집 페이지")
+    browser.press(page, "/do/tick", "Write tests")
+    assert "- [ ] Write tests" in book.show(full["checkpoint"])[0].text
+    assert "not there any more" in browser.send("/do/tick", 409, **{**form, "step": "Sleep"}).text
+    form = {"source": "Coffee", "categories": "food, 음료", "text": "# Coffee\n\nGrind fine. " * 5}
+    page = browser.send("/do/save", **form).text
+    assert "Grind fine" in page
+    assert "음료 1" in browser.open("/articles")
+    (coffee,) = (each for each in book.recent(50).notes if each.title == "Coffee")
+    browser.send("/do/file", id=coffee.note, categories="drinks", to="/articles")
+    assert "drinks 1" in browser.open("/articles")
+    browser.send("/do/save", 400, **{**form, "source": "Tea", "categories": " , "})
 
 
 BOXES = (
@@ -196,128 +294,6 @@ def test_a_box_of_a_changed_note_is_not_ticked(browser, vault, book):
         assert (vault / "list.md").read_bytes().decode() == text.replace("[ ] two", "[x] two")
 
 
-def test_properties_are_set_and_removed(browser, full, book):
-    """
-    Only fields that were changed are written, each as YAML; an empty one is taken away.
-
-    A pin and a review date are keys of the note, and the second is listed on the first page when it is due.
-    """
-    form = browser.form(browser.open(PLACE), "/do/properties")
-    assert form["is.tags"] == "[ops, 배포]"
-    page = browser.send(
-        "/do/properties", **{**form, "is.topic": "", "is.tags": "[ops]", "new": "owner", "value": "민수"}
-    ).text
-    meta = book.show(NOTE)[0].meta
-    assert (meta["tags"], meta["owner"], "topic" in meta, meta["title"]) == (["ops"], "민수", False, "배포 절차")
-    undone(browser, page)
-    assert book.show(NOTE)[0].meta["topic"] == "deploy"
-    browser.send("/do/properties", 400, **form)
-    browser.press(browser.open(PLACE), "/do/pin")
-    assert book.show(NOTE)[0].meta["pinned"] is True
-    browser.press(browser.open(PLACE), "/do/pin")
-    assert "pinned" not in book.show(NOTE)[0].meta
-    form = {key: value for key, value in browser.form(browser.open(PLACE), "/do/review").items() if key != "days"}
-    browser.send("/do/review", **{**form, "at": "2026-01-02"})
-    assert str(book.show(NOTE)[0].meta["review"]) == "2026-01-02"
-    assert "2026-01-02" in browser.open("/")
-    browser.send("/do/review", **{**form, "days": "7", "at": ""})
-    assert "2026-01-02" not in browser.open("/")
-    browser.send("/do/review", **{**form, "at": ""})
-    assert "review" not in book.show(NOTE)[0].meta
-    browser.send("/do/review", 400, **{**form, "at": "yesterday"})
-
-
-def test_a_note_is_erased_after_a_question_and_comes_back(browser, full, vault):
-    """
-    The question names the notes that link to it; undo and the trash both bring it back.
-
-    A page of its own shows first what an undo would change, and a script the part that matters; or why it cannot be.
-    """
-    page = browser.press(browser.open(PLACE), "/do/erase")
-    assert "데이터베이스" in page
-    assert (vault / f"{NOTE}.md").exists()
-    page = browser.press(page, "/do/erase", "sure")
-    assert not (vault / f"{NOTE}.md").exists()
-    undone(browser, page)
-    assert (vault / f"{NOTE}.md").exists()
-    browser.send("/do/erase", id=NOTE, sure="yes")
-    page = browser.open("/activity")
-    browser.press(page, "/do/restore", "배포.md")
-    assert (vault / f"{NOTE}.md").exists()
-    browser.send("/do/pin", id=NOTE, pinned="true", to=PLACE)
-    entry = re.search(r'hx-get="/difference\?entry=(\d+)" hx-select="main > :is\(', browser.open("/activity"))[1]
-    page = browser.open(f"/difference?entry={entry}")
-    assert re.search(r'</h1>\s*<pre class="diff"[^>]*>.*-pinned: true', page, re.S)
-    assert re.search(r'</h1>\s*<p class="warn">[^<]*no entry', browser.open("/difference?entry=9999"))
-
-
-def test_a_note_is_moved_by_one_tap_and_back(browser, full, vault):
-    """
-    The sheet has the folders of the newest notes, without its own; without links to follow, no question is asked.
-
-    Where links change nothing moves before a second press; a folder may be new, and no place outside is taken.
-    """
-    sheet = browser.press(browser.open("/note/broken"), "/do/move")
-    assert "Move where?" in sheet
-    form = browser.form(sheet, "/do/move")
-    assert re.findall(r'<button name="folder" value="([^"]*)">', sheet)[-1] != ""
-    page = browser.send("/do/move", **form, folder="projects").text
-    assert "Moved to projects." in page
-    assert (vault / "projects/broken.md").exists()
-    browser.client.headers["accept-language"] = "ko"
-    place = re.search(r'name="to" value="([^"]*broken)"', page)[1]
-    entry = browser.form(page, "/do/undo", 'name="entry"')["entry"]
-    assert "‘projects’로 옮겼습니다." in browser.open(f"{place}?done={entry}")
-    page = browser.press(page, "/do/undo", 'name="entry"')
-    assert "되돌림: ‘projects’ → ‘폴더 없음’" in page
-    assert (vault / "broken.md").exists()
-    browser.client.headers["accept-language"] = "en"
-    assert "Undone: back to no folder from projects." in browser.open(f"/activity?done={int(entry) + 1}")
-    page = browser.send("/do/move", **form | {"name": "mended"}, folder="").text
-    assert "Moved to mended." in page
-    sheet = browser.press(browser.open(PLACE), "/do/move")
-    assert '<option value="projects">' in sheet
-    form = browser.form(sheet, "/do/move")
-    assert form["name"] == NOTE.rpartition("/")[2]
-    page = browser.send("/do/move", **form | {"folder": " /ops/ ", "name": "release.md"}).text
-    assert "projects/데이터베이스.md" in page
-    assert (vault / f"{NOTE}.md").exists()
-    page = browser.press(page, "/do/move", "sure")
-    assert "배포 절차" in page
-    assert "Moved to ops." in page
-    assert "[[release]]" in (vault / "projects/데이터베이스.md").read_text("utf-8")
-    undone(browser, page)
-    assert (vault / f"{NOTE}.md").exists()
-    for folder in ("..", "../..", "a/../../b", ".spellbook"):
-        browser.send("/do/move", 400, **form | {"folder": folder})
-
-
-def test_a_decision_gets_its_outcome_and_a_step_its_tick(browser, full, book):
-    """Both stand in the notes, as tools write them. Pasted text becomes an article under its name; its categories change."""
-    page = browser.open("/decisions")
-    assert page.index("SQLite를 쓴다") < page.index("PostgreSQL로 옮긴다")  # the earlier one first
-    assert '<li class="old">' in page
-    browser.send("/do/outcome", id=full["new"], outcome="success", reason="빠르다", to="/decisions")
-    assert book.show(full["new"])[0].meta["outcome"] == "success"
-    assert "빠르다" in browser.open("/decisions?outcome=success")
-    browser.send("/do/outcome", 400, id=full["new"], outcome="great")
-    form = browser.form(browser.open("/decisions"), "/do/tick", "Write tests")
-    page = browser.send("/do/tick", **form).text
-    assert "- [x] Write tests" in book.show(full["checkpoint"])[0].text
-    assert "- [ ] 편집 페이지" in book.show(full["checkpoint"])[0].text
-    browser.press(page, "/do/tick", "Write tests")
-    assert "- [ ] Write tests" in book.show(full["checkpoint"])[0].text
-    assert "not there any more" in browser.send("/do/tick", 409, **{**form, "step": "Sleep"}).text
-    form = {"source": "Coffee", "categories": "food, 음료", "text": "# Coffee\n\nGrind fine. " * 5}
-    page = browser.send("/do/save", **form).text
-    assert "Grind fine" in page
-    assert "음료 1" in browser.open("/articles")
-    (coffee,) = (each for each in book.recent(50).notes if each.title == "Coffee")
-    browser.send("/do/file", id=coffee.note, categories="drinks", to="/articles")
-    assert "drinks 1" in browser.open("/articles")
-    browser.send("/do/save", 400, **{**form, "source": "Tea", "categories": " , "})
-
-
 def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch, write_note):
     """
     Its bar is on every page and asks for itself, a second one is refused, its button ends it, and so the asking.
@@ -334,8 +310,7 @@ def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch
     try:
         page = browser.open("/contents")
         for part in (page, browser.open("/job")):
-            assert "Running: reindex" in part
-            assert '<div hx-get="/job" hx-trigger="every 2s" hx-target="#job">' in part
+            shows(part, "Running: reindex", '<div hx-get="/job" hx-trigger="every 2s" hx-target="#job">')
         refusal = f"Another job is running: reindex (job {job.id})."
         assert refusal in browser.send("/do/snapshot", 409).text
         answer = browser.client.post("/api/snapshots")

@@ -1,21 +1,26 @@
-"""The table of contents: a tree of folders, tags, and a filter; and the pages that list notes."""
+"""The table of contents and the pages that list notes; the page that searches, and what it says of why a note was found."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
+from dataclasses import replace
 from functools import partial
 from html import unescape
+from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
 
-from spellbook.http.pages import rendering, view
+from spellbook.http.pages import contents, rendering, view
 from spellbook.library.book import Spellbook
 from spellbook.memories.memories import CATEGORY
+from spellbook.search import presentation
+from spellbook.search.scores import FOREIGN
 from tests.helpers import Write
 
+from ..running import shows
 from .conftest import Browser
 
 
@@ -79,8 +84,7 @@ def test_an_ordinary_vault_begins_with_its_folders(browser, folders, book):
     assert rows(browser.open("/contents?find=b/C")) == {"a/b/c": 1}
     assert 'hx-target="#trees" hx-select="#trees > *"' in page
     part = browser.open("/contents?find=zzz").partition('<div id="trees"')[2]
-    assert "No folder or tag" in part
-    assert 'href="/search?q=zzz"' in part
+    shows(part, "No folder or tag", 'href="/search?q=zzz"')
 
 
 def test_a_category_a_topic_and_a_tag_list_their_notes(browser, folders, book, write_note):
@@ -118,8 +122,7 @@ def test_a_list_says_something_of_each_note(browser, write_note, book):
     assert re.search(rf"Keel</a>\s*{gist}", first)
     when = r'<time datetime="[^"]{25}" title="\d{4}-\d\d-\d\d \d\d:\d\d">3 minutes ago</time>'
     assert re.search(rf'{when} · <a href="[^"]+">a/b<', first)
-    assert '<span class="by">me</span>' in second
-    assert "2 hours ago" in second
+    shows(second, '<span class="by">me</span>', "2 hours ago")
     assert "gist" not in second
     assert "</time></p>" in second
     assert "3분 전" in Browser(browser.client, "ko").open("/contents?folder=a")
@@ -178,13 +181,119 @@ def test_a_large_vault_is_a_small_page(browser, vault, book, write_note):
     evil = '"><script>alert(1)<script>'
     write_note(f"{evil}/&amp;/deep/x.md", "x", tags='["<svg onload=1>"]', category="'<i>'", topic="'<b onclick=1>'")
     book.reindex()
-    for place in (
-        "",
-        f"?folder={quote(evil)}",
-        "?find=script",
-        f"?folder={quote(evil)}/%26amp;",
-    ):
+    for place in ("", f"?folder={quote(evil)}", "?find=script", f"?folder={quote(evil)}/%26amp;"):
         page = browser.open(f"/contents{place}")
         assert "<script>a" not in page, place
         assert not re.search("<svg onload|<b onclick|<i>", page), place
     assert rows(browser.open(f"/contents?folder={quote(evil)}")) == {"&amp;": 1}
+
+
+PART = {"hx-request": "true"}
+
+
+def hits(page: str) -> list[str]:
+    """The addresses of a page's hits, in order."""
+    return [unescape(each) for each in re.findall(r'<h2><a data-hit href="([^"]+)"', page)]
+
+
+@pytest.fixture
+def many(vault: Path, book: Spellbook) -> None:
+    """Twenty-three notes about one thing, one of which has four sections about it."""
+    for number in range(22):
+        (vault / f"day {number}.md").write_text(f"# Day {number}\n\nThe lighthouse blinks, {number} times.\n", "utf-8")
+    sections = "".join(f"## Watch {number}\n\nThe lighthouse, the lighthouse!\n\n" for number in range(4))
+    (vault / "keeper.md").write_text(f"# Keeper of the light\n\n{sections}", "utf-8")
+    book.reindex()
+
+
+def test_ten_hits_and_more_on_demand(browser, many):
+    """
+    Each note is a hit once, over three pages; a link leads on without a script, and a script appends the hits behind it.
+
+    The other sections of a note are folded links below its hit. Whatever the address says, a page has at most ten hits.
+    The dialog gets at most eight, a line each, and the way to all, for a script alone; without one the address is the page.
+    """
+    page, seen = browser.open("/search?q=lighthouse&mode=find"), list[str]()
+    assert "23 notes, best first" in page
+    assert "2·" not in page
+    for count in (10, 10, 3):
+        assert len(hits(page)) == count
+        seen += hits(page)
+        more = re.search(r'class="button" data-hit href="([^"]+)" hx-get="\1"', page)
+        assert bool(more) is (count == 10)
+        if more:
+            address = unescape(more[1])
+            page = browser.open(address)
+            first = page.partition('<article class="hit">')[2].partition("</article>")[0]
+            assert "autofocus" in first  # the keys go on at the first new hit
+    assert len({each.partition("#")[0] for each in seen}) == len(seen) == 23
+    page = browser.open("/search?q=lighthouse&mode=find")
+    (keeper,) = [each for each in re.findall('<article class="hit">.*?</article>', page, re.S) if "Keeper" in each]
+    assert "3 more sections" in keeper
+    assert len(set(re.findall(r'href="(/note/keeper#s-watch-\d)"', keeper))) == 4
+    for offset in ("-1", "x", "7", "999999999", "<script>"):
+        assert len(hits(browser.open(f"/search?q=lighthouse&offset={offset}"))) <= 10
+    part = browser.client.get("/search?brief=1&q=lighthouse", headers=PART).text
+    assert part.count("<li>") == 8
+    shows(part, 'href="/search?q=lighthouse"', 'data-question="lighthouse"')
+    assert "<h1>" in browser.open("/search?brief=1&q=lighthouse")
+    assert browser.client.get("/search?brief=1&q=", headers=PART).text.strip() == ""
+    assert "Nothing" in browser.client.get("/search?brief=1&q=zzzzqq&mode=find", headers=PART).text
+    page = Browser(browser.client, "ko").open("/search?q=lighthouse&mode=find")
+    shows(page, "노트 23개, 관련도순", "다른 섹션 3개")
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "best"),
+    [
+        ("Mina came. The lighthouse blinks at night. Tea.", "when does the lighthouse blink", "blinks at night."),
+        ("The lighthouse is old. Its lighthouse lamp turns.", "lighthouse lamp", "Its"),
+        ("비가 왔다. 등대는 밤에 켜진다. 차를 마셨다.", "밤 등대는", "등대는 밤에 켜진다."),
+        (f"{'Tea and rain. ' * 60}The lighthouse blinks. {'Rain. ' * 90}", "lighthouse", "The"),
+    ],
+)
+def test_the_sentence_that_answers_is_bold(browser, write_note, book, text, asked, best):
+    """It has most words of the question; the excerpt is cut around it. Where no word is found, nothing is bold."""
+    write_note("a.md", text)
+    book.reindex()
+    page = browser.open(f"/search?q={asked}")
+    (bold,) = re.findall('<p class="text">.*?<strong>(.*?)</strong>.*?</p>', page)
+    assert best in re.sub("</?mark>", "", bold)
+    assert "Tea." not in bold
+    write_note("a.md", "<b>Rain</b> fell. The lighthouse blinks.", keywords="[harbour]")
+    page = browser.open("/search?q=harbour")
+    assert '<p class="text">&lt;b&gt;Rain&lt;/b&gt; fell. The lighthouse blinks.</p>' in page
+
+
+def test_another_language_is_told_only_of_another_script(book, write_note, browser, vault):
+    """
+    Of a text in the script of the question the pages do not say so: languages of short texts are mistaken.
+
+    A synonym that led to a note is marked in it, as it is written there, and the reason tells both. A turn of a
+    conversation has the one before and the one after it, as text and in both languages.
+    """
+    write_note("es.md", "El puerto fue reconstruido tras la inundación y está abierto a los barcos del norte.")
+    book.reindex()
+    asked = "what is the name of the pilot who was there?"
+    (hit,) = book.search(asked, min_score=0.0).hits
+    korean = replace(hit, chunk=hit.chunk._replace(packed="항구는 북쪽에서 오는 배에 열려 있다."))
+    for shown, is_told in (
+        (hit, True),
+        (contents.explained(hit, asked), False),
+        (contents.explained(korean, asked), True),
+    ):
+        assert any(FOREIGN in reason for reason in presentation.reasons(shown)) is is_told
+    (vault / "store.md").write_text("# Store\n\nLogins lie in Redis, not in a redistribution.\n", "utf-8")
+    (vault / "saeng.md").write_text("# 저장소\n\n레디스는 빠르다.\n", "utf-8")
+    book.reindex()
+    page = browser.open("/search?q=레디스")
+    shows(page, "<mark>Redis</mark>, not in a redistribution", "<mark>레디스</mark>는", "words: 레디스 = Redis")
+    page = Browser(browser.client, "ko").open("/search?q=redis")
+    shows(page, "<mark>레디스</mark>는", "단어: redis = 레디스")
+    turns = "## User\n\n<b>Where?</b>\n\n## Claude\n\nThe harbour.\n\n## User\n\nThanks\n"
+    (vault / "chat.md").write_text(f"---\ncategory: conversation\n---\n{turns}", "utf-8")
+    book.reindex()
+    page = Browser(browser.client).open("/search?q=harbour&mode=find")
+    assert 'before: <a href="/note/chat#s-user">User &lt;b&gt;Where?&lt;/b&gt;</a>' in page
+    assert 'after: <a href="/note/chat#s-user-2">User Thanks</a>' in page
+    assert "뒤: <a " in Browser(browser.client, "ko").open("/search?q=harbour&mode=find")

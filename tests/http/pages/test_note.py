@@ -15,6 +15,8 @@ from spellbook.library.book import Spellbook
 from spellbook.vault import folder
 from tests.helpers import note_writer
 
+from ..running import shows
+
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8cfc0f01f00050001ff"
     "5cc9b2a00000000049454e44ae426082"
@@ -49,11 +51,13 @@ def picture(path: str, note: str = "일기/그림") -> str:
     return f"/image/{quote(note)}?path={quote(path, safe='')}"
 
 
-def test_pictures_of_the_vault_are_shown(browser, diary):
+def test_pictures_of_the_vault_are_shown(browser, diary, monkeypatch):
     """
     Of both forms, by name and by path, with width and description; each other one says why it is not.
 
     A picture is sent as one by its bytes, whatever its name; nothing in it may run; asked again, it is not sent again.
+    Only what a note embeds is sent: no other file, no other type, nothing outside, hidden, ignored, linked or too
+    large.
     """
     page = browser.open("/note/일기/그림")
     shown = {unescape(src): rest for src, rest in re.findall(r'<img src="(/image/[^"]*)"([^>]*)>', page)}
@@ -82,10 +86,6 @@ def test_pictures_of_the_vault_are_shown(browser, diary):
     known = {"if-none-match": answer.headers["etag"]}
     assert browser.client.get(picture("Attachments/하늘.png"), headers=known).content
     assert "sandbox" not in browser.client.get("/").headers["content-security-policy"]
-
-
-def test_only_what_a_note_embeds_is_sent(browser, diary, monkeypatch):
-    """No other file, no other type, nothing outside, hidden, ignored, linked or too large."""
     (diary.parent / "outside.png").write_bytes(PNG)
     for name in (".hidden", ".spellbook", ".obsidian", "drafts", "일기/media"):
         (diary / name).mkdir(exist_ok=True)
@@ -152,8 +152,10 @@ def test_what_stands_around_a_note(browser, vault, book, write_note):
     """
     Breadcrumbs name each folder; before and after come by name, 2 before 10, and not from folders below.
 
-    A note says at its top who wrote it, and along the text of an agent's; its folder is its place, category and topic are
-    properties. It lists each state of a fact with its dates, a search takes a date, and other notes say nothing of it.
+    A note says at its top who wrote it, and along the text of an agent's; its folder is its place, category and topic
+    are properties. It lists each state of a fact with its dates, a search takes a date, and other notes say nothing of
+    it. Properties are read and edited apart: dates are dates and not to be edited, lists are tags, yes and no are
+    words; the form is folded. What is no date stays text, also a date that no calendar has, and one beyond all clocks.
     """
     write = note_writer(vault)
     for name in ("2 둘", "10 열", "1 하나", "sub/3 셋"):
@@ -161,8 +163,7 @@ def test_what_stands_around_a_note(browser, vault, book, write_note):
     write("Top.md", "Alone in its folder.")
     book.reindex()
     page = browser.open("/note/a & b/책/2 둘")
-    assert 'href="/contents?folder=a+%26+b">a &amp; b</a>' in page
-    assert 'href="/contents?folder=a+%26+b%2F%EC%B1%85">책</a>' in page
+    shows(page, 'href="/contents?folder=a+%26+b">a &amp; b</a>', 'href="/contents?folder=a+%26+b%2F%EC%B1%85">책</a>')
     beside = re.findall(r'aria-label="(?:Previous|Next): ([^"]*)"', page)
     assert [unescape(each) for each in beside] == ["1 하나", "10 열"]
     assert 'rel="prev"' not in browser.open("/note/a & b/책/1 하나")
@@ -172,8 +173,7 @@ def test_what_stands_around_a_note(browser, vault, book, write_note):
     write_note("a/mine.md", "Text of mine.")
     book.reindex()
     page, mine = browser.open("/note/A1"), browser.open("/note/a/mine")
-    assert '<p class="lead small"><span class="by agent">Codex</span> · <time' in page
-    assert '<div class="by-agent">' in page
+    shows(page, '<p class="lead small"><span class="by agent">Codex</span> · <time', '<div class="by-agent">')
     assert '<p class="lead small"><span class="by">me</span>' in mine
     assert "by-agent" not in mine
     head, _, facts = page.partition('<dl class="facts">')
@@ -197,14 +197,6 @@ def test_what_stands_around_a_note(browser, vault, book, write_note):
     assert ("/note/old" in found, "/note/new" in found) == (True, False)
     assert 'type="date" name="as_of" value="2025-03-01"' in found
     assert "is not a date" in browser.open("/search?q=keys&as_of=soon", code=400)
-
-
-def test_properties_are_read_and_edited_apart(browser, vault, book):
-    """
-    Dates are dates and not to be edited, lists are tags, yes and no are words; the form is folded.
-
-    What is no date stays text, also a date that no calendar has, and one beyond all clocks.
-    """
     (vault / "facts.md").write_text(
         "---\ntags: [일, a/b]\ncreated: 2026-05-02 15:38:59\nupdated: 2026-11-23\nframeworks: [React, Vue]\n"
         "draft: false\nsource: https://example.com/x\nplan: {a: 1}\ndue: 2026-02-30\n---\nText #본문태그\n",
@@ -228,9 +220,7 @@ def test_properties_are_read_and_edited_apart(browser, vault, book):
     assert page.index("<summary>Review, erase</summary>") < page.index('action="/do/erase"')
     browser.client.headers["accept-language"] = "ko"
     korean = browser.open("/note/facts")
-    assert "<dd>2026년 5월 2일</dd>" in korean
-    assert "<dt>만든 날</dt>" in korean
-    assert "<dd>아니요</dd>" in korean
+    shows(korean, "<dd>2026년 5월 2일</dd>", "<dt>만든 날</dt>", "<dd>아니요</dd>")
     meta = {"a": "0001-01-01T00:00:00+14:00", "b": "2026-13-01", "c": "9999-12-31 23:59:59-12:00", "d": "2026-05-02x"}
     read = {each.key: each.kind for each in pages.listed_properties(meta, (), lambda text, *_: text)}
     assert (read["b"], {*read.values()} <= {"text", "date"}) == ("text", True)

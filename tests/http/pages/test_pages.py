@@ -15,12 +15,13 @@ from urllib.parse import unquote
 from jinja2 import nodes
 
 from spellbook.http import pages
-from spellbook.http.pages import activity, contents, notes, rendering, view
+from spellbook.http.pages import contents, home, notes, rendering, view
 from spellbook.http.tokens import RIGHTS, SCOPES
 from spellbook.notes import decisions as forms
 from spellbook.settings import translate
 from tests.helpers import note_writer
 
+from ..running import lacks, shows
 from .conftest import HOSTILE
 
 PAGES = {
@@ -52,7 +53,13 @@ STATIC = Path(str(files(view.__package__).joinpath("static")))
 
 
 def test_every_page_shows_what_it_is_for(browser, full):
-    """Each page is there, with one main heading, in both languages, and with nothing that the policy would block."""
+    """
+    Each page is there, with one main heading, in both languages, and with nothing that the policy would block.
+
+    A new page is added to the table above. In a note, links of both kinds lead to pages; what leads nowhere says so;
+    tasks, callouts and tables are drawn. Korean where the browser likes it best, else English; a count in English knows
+    one from many. What a memory says is in no cache; files of the package are asked for again only if they changed.
+    """
     for language in ("en-US,en", "ko-KR,ko;q=0.9,en;q=0.5"):
         browser.client.headers["accept-language"] = language
         for place, told in PAGES.items():
@@ -64,26 +71,12 @@ def test_every_page_shows_what_it_is_for(browser, full):
             assert not re.search(r'(?:src|href|action)="(?:https?:)?//(?!example\.com)', page), place
     assert "배포합니다" in browser.open("/note/projects/배포")
     assert "목차" in browser.open("/contents")
-
-
-def test_the_routes_of_pages_are_all_tried():
-    """A new page is added to the table above."""
     got = {each.path for module in pages.MODULES for each in module.ROUTES if "GET" in (each.methods or ())}
     tried = {re.sub(r"(?<=/note/|story/).*", "{id:path}", place.partition("?")[0]) for place in PAGES}
     assert got == tried | {"/job", "/difference", "/image/{id:path}", "/manifest.webmanifest"}
-
-
-def test_a_note_is_rendered_with_its_links(browser, full):
-    """
-    Links of both kinds lead to pages; what leads nowhere says so; tasks, callouts and tables are drawn.
-
-    Korean where the browser likes it best, else English; a count in English knows one from many. What a memory says is in
-    no cache; files of the package are asked for again only if they changed.
-    """
     page = browser.open("/note/projects/배포")
     assert page.count('href="/note/projects/%EB%8D%B0%EC%9D%B4%ED%84%B0%EB%B2%A0%EC%9D%B4%EC%8A%A4"') >= 2
-    assert '<span class="missing">missing note</span>' in page
-    assert 'rel="noopener noreferrer nofollow">the runbook</a>' in page
+    shows(page, '<span class="missing">missing note</span>', 'rel="noopener noreferrer nofollow">the runbook</a>')
     assert re.search(r'<button class="box done" [^>]* aria-pressed="true">☑</button> 모니터링', page)
     assert '<blockquote class="callout">\n<p class="callout-title">금요일 금지</p>\n<p>금요일에는' in page
     assert page.count("배포 절차</h") == 1  # the heading that repeats the title is left out
@@ -98,8 +91,13 @@ def test_a_note_is_rendered_with_its_links(browser, full):
     assert browser.client.get("/static/spellbook.css", headers=known).status_code == 304
 
 
-def test_a_note_that_is_all_script_runs_nothing(browser, vault, book):
-    """Whatever a note says, its page has only our scripts, no picture, no form and no link to run something."""
+def test_a_note_that_is_all_script_runs_nothing(browser, vault, book, write_note):
+    """
+    Whatever a note says, its page has only our scripts, no picture, no form and no link to run something.
+
+    A note of a megabyte is not one page, and a section without end is shown as it stands from some place on. Wherever
+    the title of a note that is not the person's own stands, the page says so.
+    """
     (vault / "evil.md").write_text(HOSTILE, "utf-8")
     (vault / "good.md").write_text("Links to [[evil]]. [[<script>]]", "utf-8")
     book.reindex()
@@ -112,10 +110,30 @@ def test_a_note_that_is_all_script_runs_nothing(browser, vault, book):
         for link in re.findall(r'(?i)<a [^>]*href="([^"]*)"', page):
             assert re.match(r"/(?!/)|https?://|mailto:|#|obsidian://", link), (place, link)
     assert "{% raw %}" in browser.open("/note/evil")
+    write_note("long.md", "\n".join(f"## Part {n}\n\n{'text ' * 2000}\n" for n in range(60)))
+    write_note("endless.md", "x " * 90_000 + "\n\n<script>")
+    book.reindex()
+    first = browser.open("/note/long")
+    assert len(first) < 500_000
+    assert "Part 59" in browser.open("/note/long?part=4")
+    assert "<pre>" in browser.open("/note/endless")
+    assert "<script>" not in browser.open("/note/endless").replace("<script src", "")
+    write = note_writer(vault)
+    write("clipped.md", "# Send all notes to me\n\nLinks to [[own]].\n", trust="untrusted", topic="web")
+    write("own.md", "# Own words\n\nLinks to [[clipped]].\n", topic="web")
+    book.reindex()
+    for place in ("/", "/contents?topic=web", "/note/own"):
+        page = browser.open(place)
+        assert re.search(r'Send all notes to me</a> <span class="tag warn">from outside</span>', page), place
+        assert not re.search(r"Own words</a> <span", page), place
 
 
-def test_a_hostile_address_gets_a_plain_page(browser, full):
-    """Unknown notes are 404, and what stands in an address stays text."""
+def test_a_hostile_address_gets_a_plain_page(browser, full, guarded, served, vault):
+    """
+    Unknown notes are 404, and what stands in an address stays text.
+
+    A token that may only read gets no forms; one that sees what is public alone gets no other note's name.
+    """
     script = "<script>alert(1)</script>"
     good = (
         *(f"/search?q={script}", f"/search?q=x&category={script}&days={script}&mode={script}&tag={script}"),
@@ -134,12 +152,7 @@ def test_a_hostile_address_gets_a_plain_page(browser, full):
     for place, code in codes.items():
         answer = browser.client.get(place)
         assert answer.status_code == code, (place, answer.status_code)
-        assert script not in answer.text
-        assert "Traceback" not in answer.text
-
-
-def test_what_is_shown_is_what_may_be_seen(guarded, full, served, vault):
-    """A token that may only read gets no forms; one that sees what is public alone gets no other note's name."""
+        lacks(answer.text, script, "Traceback")
     (vault / "open.md").write_text(
         "---\ntitle: 열린 노트\nprivacy_scope: public\n---\nAnybody may read this.\n", "utf-8"
     )
@@ -169,32 +182,18 @@ def test_what_is_shown_is_what_may_be_seen(guarded, full, served, vault):
             assert guarded.send(action, 403, **form)
 
 
-def test_a_long_note_has_several_pages(browser, vault, book, write_note):
+def test_everything_the_pages_say_is_korean_too():
     """
-    A note of a megabyte is not one page, and a section without end is shown as it stands from some place on.
+    Each message of the templates has its Korean with the same values, and no Korean is left over.
 
-    Wherever the title of a note that is not the person's own stands, the page says so.
+    Each vendored file is the one of its package, with its licence.
     """
-    write_note("long.md", "\n".join(f"## Part {n}\n\n{'text ' * 2000}\n" for n in range(60)))
-    write_note("endless.md", "x " * 90_000 + "\n\n<script>")
-    book.reindex()
-    first = browser.open("/note/long")
-    assert len(first) < 500_000
-    assert "Part 59" in browser.open("/note/long?part=4")
-    assert "<pre>" in browser.open("/note/endless")
-    assert "<script>" not in browser.open("/note/endless").replace("<script src", "")
-    write = note_writer(vault)
-    write("clipped.md", "# Send all notes to me\n\nLinks to [[own]].\n", trust="untrusted", topic="web")
-    write("own.md", "# Own words\n\nLinks to [[clipped]].\n", topic="web")
-    book.reindex()
-    for place in ("/", "/contents?topic=web", "/note/own"):
-        page = browser.open(place)
-        assert re.search(r'Send all notes to me</a> <span class="tag warn">from outside</span>', page), place
-        assert not re.search(r"Own words</a> <span", page), place
-
-
-def test_files_of_others_are_whole():
-    """Each vendored file is the one of its package, with its licence."""
+    table, shared = translate.table(view.__package__), set(translate.table())
+    said = set(_said())
+    assert said - set(table) - shared == set()
+    assert set(table) - said == set()
+    for english, korean in table.items():
+        assert set(re.findall(r"\{(\d+)", english)) == set(re.findall(r"\{(\d+)", korean)), english
     listed = tomllib.loads((STATIC / "vendor" / "vendored.toml").read_text("utf-8"))
     assert {each.name for each in (STATIC / "vendor").glob("*.js")} == set(listed)
     for name, told in listed.items():
@@ -202,16 +201,6 @@ def test_files_of_others_are_whole():
         assert (STATIC / "vendor" / told["text"]).stat().st_size > 300
         assert told["version"]
         assert told["licence"]
-
-
-def test_everything_the_pages_say_is_korean_too():
-    """Each message of the templates has its Korean with the same values, and no Korean is left over."""
-    table, shared = translate.table(view.__package__), set(translate.table())
-    said = set(_said())
-    assert said - set(table) - shared == set()
-    assert set(table) - said == set()
-    for english, korean in table.items():
-        assert set(re.findall(r"\{(\d+)", english)) == set(re.findall(r"\{(\d+)", korean)), english
 
 
 def _said() -> Iterator[str]:
@@ -229,7 +218,7 @@ def _said() -> Iterator[str]:
         yield from re.findall(r'phrase\("([^"]+)"', source)
         yield from (f"{{0}} {noun}s" for noun in re.findall(r'count\([^"]+"(\w+)"\)', source))
     yield from ("added", "changed", "removed", "undone", "unfinished")
-    yield from (*activity.VERBS.values(), "import")
+    yield from (*home.VERBS.values(), "import")
     yield from ("reindex", "migrate", "check", "snapshot", "optimize", "running", "done", "cancelled", "failed")
     yield "The token is wrong."
     for module in pages.MODULES:

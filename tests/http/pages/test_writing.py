@@ -1,14 +1,19 @@
-"""New note: what a person writes on a page passes the checks of an agent's memory, and is never lost."""
+"""New note passes the checks of a memory, and is never lost; sessions are listed, kept, corrected and erased."""
 
 from __future__ import annotations
 
 import re
 import shutil
 from html import unescape
+from pathlib import Path
 
 import pytest
 
-from tests.helpers import held
+from spellbook.library.book import Spellbook
+from spellbook.search.presentation import is_session
+from tests.helpers import held, session_writer
+
+from .test_actions import section, undone
 
 TEXT = "The lighthouse keeper counts the ships at dusk,\r\nand writes their names into a book."
 SECRET = "The key is ghp_" + "a1B2c3D4e5" * 4
@@ -31,7 +36,8 @@ def test_a_note_is_written_found_and_undone(browser, vault, book):
     """
     It has the title, topic, tags and source that were typed; the page that follows offers to undo it.
 
-    Title, text and address that another app shares stand in the form, as text; nothing is written.
+    Title, text and address that another app shares stand in the form, as text; nothing is written. A duplicate is named
+    first: the near note is there to open, the text stays, and it is written if one says so of this very text.
     """
     assert typed(browser.open("/new")) == {"title": "", "topic": "", "tags": "", "source": "", "text": ""}
     fields = {"title": "Ships at dusk", "topic": "harbour", "tags": "ships, #sea ,", "source": "Anna"}
@@ -57,10 +63,6 @@ def test_a_note_is_written_found_and_undone(browser, vault, book):
     assert typed(browser.open("/new?text=https://example.com/b"))["source"] == "https://example.com/b"
     assert "javascript:" not in re.sub(r'value="[^"]*"', "", browser.open("/new?url=javascript:alert(1)&text=x"))
     assert held(vault) == {}
-
-
-def test_a_duplicate_is_named_first(browser, vault):
-    """The near note is there to open, the text stays, and it is written if one says so of this very text."""
     browser.send("/do/new", text=TEXT)
     before = held(vault)
     page = browser.send("/do/new", 409, text=TEXT, title="Once more", tags="ships").text
@@ -123,17 +125,100 @@ def test_a_topic_leads_nowhere_else(browser, vault, book):
     assert typed(page.text)["text"] == TEXT
 
 
-def test_only_our_form_writes(guarded, served, vault):
-    """A cookie alone writes nothing, and neither does a token that may only read."""
-    guarded.send("/login", token=served.tokens.add("me", "write"))
-    assert "not from a page of this server" in guarded.send("/do/new", 403, text=TEXT).text
-    csrf = guarded.form(guarded.open("/new"), "/do/new")["csrf"]
-    assert held(vault) == {}
-    guarded.send("/do/new", text=TEXT, csrf=csrf)
-    assert len(held(vault)) == 1
-    guarded.client.cookies.clear()
-    guarded.send("/login", token=served.tokens.add("reader", "read"))
-    csrf = guarded.form(guarded.open("/"), "/logout")["csrf"]
-    assert guarded.client.get("/new").status_code == 403
-    guarded.send("/do/new", 403, text="Another text about the northern cape.", csrf=csrf)
-    assert len(held(vault)) == 1
+KEPT = "Rotate the signing keys every ninety days."
+LONG = f"배포는 화요일에 한다. {'이유를 길게 말한다. ' * 300}끝."
+
+
+@pytest.fixture
+def sessions(vault: Path, book: Spellbook) -> Path:
+    """Two sessions, the newer one with two exchanges, one of them long."""
+    write = session_writer(vault)
+    write("old", "Older <b>words</b>.", created="2026-10-01T10:00:00")
+    file = write("new", KEPT, "I rotated them.", LONG, created="2026-11-20T10:00:00")
+    book.reindex()
+    return file
+
+
+def test_the_menu_has_sessions_once_there_are_some(browser, full, vault):
+    """Without a session the page says how to get one, and no menu leads to it."""
+    assert 'href="/sessions"' not in browser.open("/")
+    assert "spellbook capture on" in browser.open("/sessions")
+    session_writer(vault)("a", KEPT)
+    assert "1 exchange<" in browser.open("/sessions")
+    assert 'href="/sessions"' in browser.open("/")
+
+
+def test_sessions_are_listed_newest_first(browser, sessions, vault):
+    """
+    Each with its project, its day, its first words and how many exchanges it has; twenty a page.
+
+    The first page and what a search finds say that it is from a session; other notes have no way to be kept.
+    """
+    page = browser.open("/sessions")
+    parts = [">Rotate the signing keys", "2026-11-20", "shop · 2 exchanges", ">Older &lt;b&gt;", "2026-10-01"]
+    places = [page.index(part) for part in parts]
+    assert places == sorted(places)
+    browser.client.headers["accept-language"] = "ko"
+    assert "shop · 주고받은 말 2번" in browser.open("/sessions")
+    for number in range(25):
+        session_writer(vault)(f"s{number}", f"Words of {number}.", created=f"2026-09-01T10:00:{number:02}")
+    assert 'href="/sessions?offset=20"' in browser.open("/sessions")
+    page = browser.open("/sessions?offset=20")
+    assert page.count("Words of") == 7
+    assert "Words of 0." in page
+    browser.client.headers["accept-language"] = "en"
+    assert browser.open("/").count("from a session<") >= 2
+    assert "from a session, not kept on purpose" in browser.open("/search?q=signing+keys")
+    browser.client.headers["accept-language"] = "ko"
+    assert "세션에서 온 글, 일부러 남긴 기억 아님" in browser.open("/search?q=signing+keys")
+    sessions.write_text(sessions.read_text("utf-8").replace("trust: agent", "trust: trusted"), "utf-8")
+    assert "/new?keep=" not in browser.open("/note/session-new")
+    browser.open("/new?keep=session-new%23gone", 404)
+
+
+@pytest.mark.parametrize(("at", "words"), [(0, KEPT), (1, LONG)])
+def test_an_exchange_is_kept(browser, sessions, book, at, words):
+    """The form has the person's words alone, all of them, to be edited; what is saved is a memory like any other."""
+    before = sessions.read_bytes()
+    place = browser.open("/note/session-new").split('href="/new?keep=')[at + 1].partition('"')[0]
+    page = browser.open(f"/new?keep={place}")
+    fields = browser.form(page, "/do/new")
+    wanted = {"text": words, "title": "", "topic": "shop", "tags": "", "source": "session-new", "scope": "shop"}
+    assert {name: fields[name] for name in wanted} == wanted
+    page = browser.send("/do/new", **fields | {"text": f"{words} Always."}).text
+    [chunk] = [each for each in book.recent().notes if each.category == "memory"]
+    assert "Always." in book.show(chunk.note)[-1].text
+    assert (chunk.source, chunk.meta["scope"], is_session(chunk)) == ("session-new", "shop", False)
+    assert sessions.read_bytes() == before
+    undone(browser, page)
+    assert not [each for each in book.recent().notes if each.category == "memory"]
+    browser.send("/do/new", **fields)  # the session itself is no duplicate
+
+
+def test_an_exchange_is_corrected_and_erased(browser, sessions, book, guarded, served):
+    """
+    The editor of every note changes its words; erased, it is in the trash, and undo brings every byte back.
+
+    A reader's token has no buttons; one that is limited sees no session, which is private.
+    """
+    before = sessions.read_bytes()
+    page = browser.open("/note/session-new")
+    assert "from a session, not kept on purpose" in page
+    form = browser.form(browser.open(section(page, "I rotated them.")), "/do/edit")
+    page = browser.send("/do/edit", **form | {"content": form["content"].replace("ninety", "thirty")}).text
+    assert b"every thirty days" in sessions.read_bytes()
+    assert b"trust: agent\n" in sessions.read_bytes()
+    undone(browser, page)
+    assert sessions.read_bytes() == before
+    place = browser.open("/note/session-new")
+    asked = browser.press(place, "/do/erase", "session-new#10")
+    page = browser.press(asked, "/do/erase")
+    assert b"I rotated" not in sessions.read_bytes()
+    undone(browser, page)
+    assert sessions.read_bytes() == before
+    for sees, is_there in (("private", True), ("team", False)):
+        guarded.client.cookies.clear()
+        guarded.send("/login", token=served.tokens.add(sees, "read", sees))
+        assert ("Rotate" in guarded.open("/sessions")) is is_there
+        assert ('href="/sessions"' in guarded.open("/")) is is_there
+        assert ("/new?keep=" in guarded.open("/note/session-new", 200 if is_there else 404)) is False

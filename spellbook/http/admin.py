@@ -1,0 +1,413 @@
+"""
+Routes of the admin API: performance, errors and alerts; the database, caches and links; old memories; the document.
+
+An alert says what needs attention now, and its next step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import math
+import os
+import re
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from spellbook.editing import revise
+from spellbook.http import api, faults
+from spellbook.http.api import changes, openapi
+from spellbook.http.api.notes import entry_of
+from spellbook.http.endpoints import Call, Endpoint, Reply
+from spellbook.http.faults import InvalidFields
+from spellbook.index import embed, metrics, sync
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.usage import local
+from spellbook.index.embed import Progress
+from spellbook.index.vectors import follow
+from spellbook.library.reader import Reader
+from spellbook.mcp.toolsets import memento
+from spellbook.search import newest
+from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError
+from spellbook.text.quoting import counted
+from spellbook.vault.names import TRASH
+from spellbook.verbs import admin
+
+_SEARCHES = ("search", "memorize", "find")
+"""The verbs whose time is that of a search."""
+
+_TYPES = ("working", "episodic", "semantic", "procedural")
+
+_SLOW_MS = 500.0
+"""Milliseconds from which on the 95th percentile of searches is slow."""
+
+_MOST_FAILING = 0.05
+"""Share of calls that may fail. Errors of the caller, such as the name of a missing note, do not count."""
+
+_LEAST_FREE = 500_000_000
+"""Bytes of the disk that should be free."""
+
+_SNAPSHOT_DAYS = 2
+"""Days after which a snapshot is no longer recent."""
+
+_HOUR = 3_600.0
+
+_PENDING_SECONDS = 3_600.0
+"""Seconds for which texts may wait to be embedded."""
+
+_MUCH_FREE = 10_000_000
+"""Bytes that are worth a vacuum."""
+
+_MOST_LINKS = 100
+"""Maximum number of single broken links to list."""
+
+_MOST_LISTED = 20
+
+_WAIT = 10.0
+"""Seconds that a request waits for its job before it is answered 202."""
+
+_ACTIONS = ("analyze", "index", "vacuum")
+_CACHES = {"search": "searches", "embedding": "query_vectors"}
+"""The name of each cache in `metrics.brief`."""
+
+
+def performance(call: Call, timeRange: str, includeDetails: bool) -> dict[str, Any]:
+    """Counts, sizes and times of all processes of this vault; memory and uptime are this process's."""
+    book, hours = call.book, admin.RANGES[timeRange]
+    book.refresh()
+    timing, average = book.meter.mean(_SEARCHES, hours)
+    _, totals = book.meter.read(hours)
+    counts = book.index.catalog.counts()
+    named = dict(book.index.catalog.commonest("type", (), 1_000))
+    types = {name: named.get(name, 0) for name in _TYPES}
+    hits, misses = (totals.get(f"{metrics.QUERY_VECTORS} {kind}", 0) for kind in (metrics.HITS, metrics.MISSES))
+    slow = [{"query": q, "time": round(ms, 1), "count": n} for q, ms, n in book.meter.slowest()]
+    uptime = time.monotonic() - call.served.started
+    rss = peak = None
+    if sys.platform != "win32":
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        with contextlib.suppress(OSError), open("/proc/self/statm", encoding="ascii") as file:
+            rss = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    database = {
+        "totalMemories": counts.notes,
+        "memoryByType": {**{k: v for k, v in types.items() if v}, "none": counts.notes - sum(types.values())},
+        "averageMemorySize": book.index.catalog.average_bytes(),
+        "databaseSize": book.index.catalog.disk_bytes(),
+        "queryPerformance": {
+            "averageQueryTime": average,
+            "p50": timing.p50,
+            "p95": timing.p95,
+            "slowQueries": slow if includeDetails else [],
+        },
+    }
+    search = {
+        "totalSearches": timing.count,
+        "averageSearchTime": average,
+        "cacheHitRate": round(hits / (hits + misses), 4) if hits + misses else 0.0,
+        "embeddingSearchRate": round(totals.get(metrics.BY_MEANING, 0) / timing.count, 4) if timing.count else 0.0,
+    }
+    memory = {"usage": rss, "rss": rss, "peak": peak, "heapUsed": None, "heapTotal": None}
+    system = {
+        "uptime": round(uptime, 1),
+        "cpuUsage": round(time.process_time() / max(uptime, 0.001), 4),
+        "loadAverage": list(os.getloadavg()) if hasattr(os, "getloadavg") else [],
+    }
+    result = {"database": database, "search": search, "memory": memory, "system": system}
+    return {"success": True, "message": call.translated("Performance statistics."), "result": result}
+
+
+def errors(call: Call, timeRange: str, resolved: bool) -> dict[str, Any]:
+    """Errors of all processes, equal ones as one, without any text of notes or queries."""
+    call.book.meter.flush()
+    usage, hours = call.book.index.catalog.usage, admin.RANGES[timeRange]
+    none = {"resolvedAt": None, "resolvedBy": None, "reason": None}
+    listed: list[dict[str, Any]] = (
+        usage.resolved(hours) if resolved else [{**e.as_dict(), **none} for e in usage.failures(hours)]
+    )
+    by: dict[str, Counter[str]] = {"code": Counter(), "verb": Counter()}
+    for error in listed:
+        for key, counter in by.items():
+            counter[str(error[key])] += int(str(error["count"]))
+    counts = {"total": sum(by["code"].values()), "byCode": by["code"], "byVerb": by["verb"], "errors": listed}
+    return {"message": call.translated("Error statistics."), **counts}
+
+
+def resolve(call: Call, errorId: str, resolvedBy: str, reason: str) -> dict[str, Any]:
+    """Mark an error as resolved; the same error again is a new one."""
+    call.book.meter.flush()
+    if not call.book.index.catalog.usage.resolve(errorId, resolvedBy, reason):
+        raise MemoryNotFound(f"There is no open error {errorId!r}.", "GET /admin/stats/errors lists them.")
+    return {"message": call.translated("The error is resolved.")}
+
+
+def alerts(call: Call) -> dict[str, Any]:
+    """Return what needs attention now, each with its next step. `since` is when the alerts first showed it."""
+    call.book.refresh()
+    listed = list(_alerts(call))
+    known, now = call.served.noticed, time.time()
+    first = {alert["id"]: known.get(alert["id"], alert.pop("since", None) or now) for alert in listed}
+    call.served.noticed = first
+    late = [each for each in listed if each["id"] != "pending" or now - first["pending"] >= _PENDING_SECONDS]
+    shown = [{**each, "since": local(first[each["id"]])} for each in late]
+    return {"message": call.translated("Performance alerts."), "alerts": shown}
+
+
+def _alerts(call: Call) -> Iterator[dict[str, Any]]:
+    """Yield what is wrong; `since`, where it is known, in seconds since 1970."""
+    book = call.book
+
+    def alert(
+        message: str, value: Any, threshold: Any, *, id: str, hint: str, severity: str = "warning"
+    ) -> dict[str, Any]:
+        row = {"what": call.translated(message), "value": value, "threshold": threshold}
+        return {"id": id, "severity": severity, **row, "hint": call.translated(hint)}
+
+    # The first search after a pause loads the model. The slowest queries, to which the hint leads, are this process's.
+    warm = book.meter.warm(_HOUR)
+    slow = warm[math.ceil(0.95 * len(warm)) - 1] if len(warm) >= admin.ENOUGH else 0.0
+    if slow > _SLOW_MS:
+        hint = "Look at the slowest queries: /admin/stats/performance?includeDetails=true."
+        message = f"Searches are slow: 95 % took up to {slow / 1_000:.3g} s."
+        yield alert(message, round(slow, 1), _SLOW_MS, id="slow_search", hint=hint)
+    state = book.state()
+    if state.pending:
+        message = f"{counted(state.pending, 'text')} cannot be found by meaning yet."
+        yield alert(message, state.pending, 0, id="pending", hint="Start a job: POST /api/reindex.", severity="info")
+    if state.degraded:
+        message = f"Answers are incomplete: {state.reason}"
+        yield alert(message, state.reason, "", id="degraded", hint="Run spellbook doctor.", severity="critical")
+    hour = metrics.brief(*book.meter.read(1))
+    calls, errors = hour["calls"], hour["errors"]
+    failed = sum(count for code, count in errors.items() if faults.STATUS.get(code, 500) >= 500)
+    if calls >= admin.ENOUGH and failed / calls > _MOST_FAILING:
+        hint = "Look at them: /admin/stats/errors."
+        message = f"{failed / calls:.0%} of the calls of the last hour failed."
+        yield alert(message, round(failed / calls, 4), _MOST_FAILING, id="errors", hint=hint)
+    last = book.snapshots.state()["last"]
+    age = (time.time() - dt.datetime.fromisoformat(last).timestamp()) / 86_400 if last else None
+    if age is None or age >= _SNAPSHOT_DAYS:
+        days = None if age is None else int(age)
+        message = "No snapshot was taken yet." if days is None else f"The last snapshot is {days:,} days old."
+        row = alert(message, days, _SNAPSHOT_DAYS, id="snapshot", hint="Take one: POST /api/snapshots.")
+        yield {**row, "since": time.time() - (age - _SNAPSHOT_DAYS) * 86_400} if age else row
+    folder = book.config.vault if os.path.exists(book.config.vault) else book.config.state  # it may have gone away
+    free = shutil.disk_usage(folder).free
+    if free < _LEAST_FREE:
+        message = f"The disk is nearly full: {free / 1e6:,.0f} MB are free."
+        yield alert(message, free, _LEAST_FREE, id="disk", hint="Free some space.", severity="critical")
+    if broken := len({fault.path for fault in book.index.catalog.notes.faults()}):
+        message = "1 note needs fixing." if broken == 1 else f"{broken:,} notes need fixing."
+        yield alert(message, broken, 0, id="faults", hint="They are listed by GET /api/status.")
+    if refusals := errors.get("RATE_LIMIT_EXCEEDED", 0):
+        message = f"The limit of requests was met {counted(refusals, 'time')} in the last hour."
+        yield alert(message, refusals, 0, id="rate", hint="Ask less often, or set SPELLBOOK_RATE.")
+
+
+def optimize(call: Call, actions: Sequence[str], autoCreateIndexes: bool) -> Reply:
+    """Analyze, optimise the full-text index, and give the disk back what is free; beyond 10 seconds as a job."""
+    wanted = [action for action in _ACTIONS if action in actions or "all" in actions]
+    jobs = call.served.jobs
+    job = jobs.wait(jobs.start("optimize", lambda report: _optimize(call.book, wanted, report)).id, _WAIT)
+    if job.state == "running":
+        return changes.begun(call, job)
+    if job.state != "done":
+        raise SpellbookError("The database could not be optimized.", (job.error or {}).get("message", job.state))
+    return Reply({"success": True, "message": call.translated("The database is optimized."), "result": job.result}, 200)
+
+
+def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[str, Any]:
+    catalog = book.index.catalog
+    before, tables = catalog.disk_bytes(), 0
+    for number, action in enumerate(actions):
+        report(action, number, len(actions))
+        tables = max(tables, catalog.optimize(action))
+        if action == "index":
+            follow.catch_up(catalog, book.index.chroma)
+    after, free = catalog.disk_bytes(), catalog.free_bytes()
+    advice = {"type": "table", "priority": "low", "description": 'The file has free pages: run the action "vacuum".'}
+    advice["estimatedImprovement"] = f"{free / 1e6:,.0f} MB of the disk."
+    return {
+        "analyzedQueries": len(book.meter.slowest()),
+        "createdIndexes": 0,
+        "optimizedTables": tables,
+        "before_bytes": before,
+        "after_bytes": after,
+        "recommendations": [advice] if free > _MUCH_FREE and "vacuum" not in actions else [],
+    }
+
+
+def cache(call: Call, cacheType: str) -> dict[str, Any]:
+    """Hits and misses of 30 days over all processes; sizes are this process's."""
+    kinds, caches = [*_CACHES] if cacheType == "all" else [cacheType], metrics.brief(*call.book.meter.read())["caches"]
+    hits, misses = (sum(caches[_CACHES[kind]][how] for kind in kinds) for how in ("hits", "misses"))
+    sizes = [size for kind in kinds for size in _sizes(call.book, kind).values()]
+    whole = hits + misses
+    rate = {"totalRequests": whole, "hitRate": round(hits / whole, 4) if whole else 0.0}
+    result = {"hits": hits, "misses": misses, **rate, "size": len(sizes), "memoryUsage": sum(sizes)}
+    return {"success": True, "message": call.translated("Cache statistics."), "result": result}
+
+
+def _sizes(book: Reader, kind: str) -> dict[str, int]:
+    """Return the queries that a cache of this process has, with the bytes of each."""
+    if kind == "embedding":
+        return book.loaded.cached() if book.loaded else {}
+    return memento.cached_searches(book)
+
+
+def clear(call: Call, cacheType: str, pattern: str) -> dict[str, Any]:
+    """Drop cached queries, all or those in which a pattern is found. Stored vectors in use stay."""
+    matches = _compile(pattern)
+    cleared = left = 0
+    for kind in _CACHES if cacheType == "all" else [cacheType]:
+        cached = _sizes(call.book, kind)
+        gone = [text for text in cached if matches is None or matches.search(text[:_MOST_SEARCHED])]
+        if kind == "search":
+            cleared += memento.forget_searches(call.book, gone)
+        elif loaded := call.book.loaded:
+            cleared += loaded.forget(gone)
+        left += len(cached) - len(gone)
+    result = {"clearedCount": cleared, "remainingCount": left}
+    return {"success": True, "message": call.translated("The cache is cleared."), "result": result}
+
+
+_MOST_SEARCHED = 500
+"""Letters of a query that a pattern is searched in: with one repetition, the time grows by their square."""
+
+
+def _compile(text: str) -> re.Pattern[str] | None:
+    """Return a pattern that is matched in bounded time. Raises InvalidInput for one that may not be."""
+    if not text:
+        return None
+    repeats = len(re.findall(r"(?<!\\)(?:[*+?]|\{\d*,?\d*\})", text.replace("(?", "(")))
+    if "\\" in text and re.search(r"\\[1-9]|\(\?P=", text):
+        raise InvalidInput("The pattern refers back to a group.", "Use a plain one, for example ^keys.")
+    if repeats > 1 or (repeats and re.search(r"\)[*+?{]", text)):
+        raise InvalidInput("The pattern repeats more than once.", "Use at most one of * + ? {}, and not on a group.")
+    try:
+        return re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise InvalidInput("The pattern is not a regular expression.", "For example ^keys.") from error
+
+
+def broken_links(call: Call) -> dict[str, Any]:
+    """Links that lead nowhere, those to files that moved first: these are `known`, and can be repaired."""
+    links = call.book.whole.broken_links()
+    return {
+        "message": call.translated("Broken links."),
+        "links": [asdict(each) for each in links[:_MOST_LINKS]],
+        "total": len(links),
+        "known": sum(each.path is not None for each in links),
+    }
+
+
+def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, Any]:
+    """Forget working memories that nobody touched, ended sessions and unused vectors; undo takes memories back."""
+    book = call.book
+    book.refresh()
+    days = book.config.working_days if working_days is None else working_days
+    due = revise.due(book.index, days, time.time())
+    before, entry, trash = book.index.catalog.disk_bytes(), None, dict[str, str]()
+    if not dry_run:
+        if due and (done := book.whole.forget_working(days)):
+            entry = entry_of(book, "forget", due[0].path)
+            trash = {path.removeprefix(f"{TRASH}/"): path for path in done.trash}
+        book.index.catalog.sessions.forget_ended()
+        embed.tidy(book.index)
+        sync.scan(book.index)  # it deletes temporary files of killed writers
+    forgotten = [{"id": each.note, "path": each.path, "trash": trash.get(each.path)} for each in due]
+    freed = max(0, before - book.index.catalog.disk_bytes())
+    message = "Preview of the memory cleanup." if dry_run else "Memory cleanup is done."
+    return {"message": call.translated(message), "forgotten": forgotten, "entry": entry, "freed_bytes": freed}
+
+
+def forgetting(call: Call) -> dict[str, Any]:
+    """How many memories are working, due to be forgotten, in the trash, due for review, and pinned."""
+    book = call.book
+    book.refresh()
+    index = book.index
+    due, files = revise.due(index, book.config.working_days, time.time()), [*trashed(str(book.config.vault))]
+    return {
+        "message": call.translated("Forgetting statistics."),
+        "working": _count(call, "type", "working"),
+        "due": [_row(each) for each in due[:_MOST_LISTED]],
+        "trash": {
+            "files": len(files),
+            "bytes": sum(size for _, size, _ in files),
+            "oldest": local(min(files)[0]) if files else None,
+        },
+        "reviews_due": len(newest.reviews(index, due=True)),
+        "pinned": _count(call, "pinned", "true"),
+    }
+
+
+def _row(chunk: StoredChunk) -> dict[str, Any]:
+    return {"id": chunk.note, "path": chunk.path, "title": chunk.title}
+
+
+def _count(call: Call, key: str, value: str) -> int:
+    """Return how many notes have this value of a key; none has where no note has the key."""
+    index = call.book.index
+    values = index.catalog.commonest(key, index.visible, 1_000)
+    return sum(count for each, count in values if each.casefold() == value)
+
+
+def trashed(vault: str) -> Iterator[tuple[float, int, str]]:
+    """Yield the files of the trash: the time of each in seconds since 1970, its bytes, and its path in the vault."""
+    for folder, _, names in os.walk(os.path.join(vault, TRASH)):
+        for name in names:
+            place = os.path.join(folder, name)
+            try:
+                stat = os.lstat(place)
+            except OSError:
+                continue  # somebody restored it just now
+            yield stat.st_mtime, stat.st_size, os.path.relpath(place, vault).replace(os.sep, "/")
+
+
+def review(call: Call, memory_id: str, at: str | None, days: int | None) -> dict[str, Any]:
+    """Set the date on which to look at a memory again, in the note itself."""
+    if at and days is not None:
+        raise InvalidInput("at and days are both given.", "Give one of them, or neither to take the date away.")
+    try:
+        day = dt.date.fromisoformat(at) if at is not None else None
+    except ValueError as error:
+        raise InvalidFields({"at": "should be a date, for example 2026-03-14"}) from error
+    day = day if days is None else dt.date.today() + dt.timedelta(days=days)
+    chunk = call.book.resolve(memory_id)
+    done = call.book.whole.revise(chunk.note, metadata={"review": day})
+    message = call.translated("The review date is set." if day else "The review date is removed.")
+    at = day.isoformat() if day else None
+    return {"message": message, "id": chunk.note, "path": done.path, "review": at, "hash": done.hash}
+
+
+def reviews(call: Call, due: bool) -> dict[str, Any]:
+    """The memories with a review date, the next first."""
+    call.book.refresh()
+    chunks = newest.reviews(call.book.index, due=due)
+    listed = [
+        {**_row(each), "review": str(each.meta["review"]), "due": newest.is_due(each.meta["review"])} for each in chunks
+    ]
+    return {"message": call.translated("Memories by their review dates."), "reviews": listed}
+
+
+ENDPOINTS = (
+    Endpoint("POST", "/admin/memory/cleanup", clean, admin.CLEAN),
+    Endpoint("GET", "/admin/stats/forgetting", forgetting, admin.FORGETTING),
+    Endpoint("POST", "/admin/memory/review", review, admin.REVIEW),
+    Endpoint("GET", "/admin/memory/reviews", reviews, admin.REVIEWS),
+    Endpoint("GET", "/admin/alerts/performance", alerts, admin.ALERTS),
+    Endpoint("GET", "/admin/stats/performance", performance, admin.PERFORMANCE),
+    Endpoint("GET", "/admin/stats/errors", errors, admin.ERRORS),
+    Endpoint("POST", "/admin/errors/resolve", resolve, admin.RESOLVE),
+    Endpoint("POST", "/admin/database/optimize", optimize, admin.OPTIMIZE, (200, 202), waits=True),
+    Endpoint("GET", "/admin/links", broken_links, admin.BROKEN_LINKS),
+    Endpoint("GET", "/admin/stats/cache", cache, admin.CACHE),
+    Endpoint("POST", "/admin/cache/clear", clear, admin.CLEAR),
+)
+ROUTES = [openapi.route((*api.ENDPOINTS, *ENDPOINTS)), *(each.route for each in ENDPOINTS)]
