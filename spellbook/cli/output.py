@@ -1,5 +1,5 @@
 """
-What the command line prints: answers and tables, for people; one JSON object for programs.
+Print answers and tables for people, and one JSON object for programs.
 
 Text from notes and file names cannot send control sequences to the terminal. Every line of a note's text is marked: by
 `>` (see `quoting`), or by the first letter of a line of a difference.
@@ -120,11 +120,11 @@ def answer(reply: Answer, *, by_words: bool = False, explain: bool = False) -> N
             click.echo(f"      {quoted(line)}", err=True)
     unmatched(reply.unmatched)
     if reply.index.pending and not by_words:
-        then = "another process is embedding them now" if reply.index.embedding else "`spellbook reindex` does it"
+        advice = "another process is embedding them now" if reply.index.embedding else "`spellbook reindex` does it"
         if covered := reply.index.meaning():
-            say(f"Meaning: {covered[0]} % by the second encoder, {covered[1]} % by the embedder; {then}.", err=True)
+            say(f"Meaning: {covered[0]} % by the second encoder, {covered[1]} % by the embedder; {advice}.", err=True)
         else:
-            say(f"{counted(reply.index.pending, 'text')} not embedded yet: {then}.", err=True)
+            say(f"{counted(reply.index.pending, 'text')} not embedded yet: {advice}.", err=True)
     if reply.index.degraded:
         say(f"Degraded: {one_line(reply.index.reason)}", err=True)
 
