@@ -35,7 +35,7 @@ def run(vault: Path, *args: str, given: bytes | None = None, **env: str) -> subp
 
 def hook(event: str, **given: object) -> bytes:
     """What Claude Code gives to a hook."""
-    return json.dumps({"session_id": "s1", "cwd": "/", "hook_event_name": event, **given}).encode()
+    return json.dumps({"session_id": "s1", "cwd": "/", "hook_event_name": event} | given).encode()
 
 
 @pytest.fixture
@@ -122,27 +122,26 @@ def notes(book: Spellbook, write_note: Callable[..., Path]) -> Spellbook:
     return book
 
 
-@pytest.mark.parametrize(
-    ("prompt", "paths"),
-    [
-        pytest.param("How often should we rotate the signing keys?", ["keys.md"], id="rare words"),
-        pytest.param('please rotate "signing keys" soon', ["keys.md"], id="quotes demand nothing"),
-        pytest.param("배포 절차가 어떻게 되더라?", ["deploy.md"], id="Korean"),
-        pytest.param("a long text. " * 5_000 + "rotate the signing keys", [], id="pasted text"),
-        pytest.param("fix the bug in the login form", [], id="nothing related"),
-        pytest.param("what about the team?", [], id="a common word"),
-        pytest.param("rotate the signing keys 🔑", ["keys.md"], id="an emoji"),
-        pytest.param("\ud800 rotate signing keys \udfff", ["keys.md"], id="surrogates"),
-        pytest.param('" OR NEAR( * -- \x00 AND', [], id="syntax of the index"),
-    ],
-)
-def test_what_is_surely_related(notes: Spellbook, prompt: str, paths: list[str]) -> None:
-    """Only what shares rare words or its whole title; never what comes from outside or is superseded."""
-    assert [each.chunk.path for each in recall.recall(notes.index, prompt)] == paths
+PROMPTS = {
+    "How often should we rotate the signing keys?": ["keys.md"],
+    'please rotate "signing keys" soon': ["keys.md"],  # quotes demand nothing
+    "배포 절차가 어떻게 되더라?": ["deploy.md"],
+    "a long text. " * 5_000 + "rotate the signing keys": [],
+    "fix the bug in the login form": [],
+    "what about the team?": [],  # a common word
+    "rotate the signing keys 🔑": ["keys.md"],
+    "\ud800 rotate signing keys \udfff": ["keys.md"],
+    '" OR NEAR( * -- \x00 AND': [],  # syntax of the index
+}
 
 
-def test_at_most_three_short_passages(notes: Spellbook, write_note: Callable[..., Path]) -> None:
-    """However many notes are related, three passages of at most 400 letters are told."""
+def test_what_is_surely_related(notes: Spellbook, write_note: Callable[..., Path]) -> None:
+    """
+    A prompt is told notes that share rare words or their whole title with it; never one from outside, nor a superseded
+    one. However many notes are related, three passages of at most 400 letters are told.
+    """
+    for prompt, paths in PROMPTS.items():
+        assert [each.chunk.path for each in recall.recall(notes.index, prompt)] == paths, prompt[:40]
     for number in range(4):
         write_note(f"k{number}.md", "Tune the turbine blades. " + "More of it. " * 100)
     notes.reindex()
@@ -236,15 +235,14 @@ def test_a_locked_index_is_not_waited_for(notes: Spellbook, vault: Path) -> None
 # -- the session
 
 
-@pytest.mark.parametrize(
-    ("name", "source", "told"), [("s0", "startup", True), ("s0", "compact", False), ("s1", "resume", False)]
-)
-def test_the_hook_says_which_session_runs(notes: Spellbook, vault: Path, name: str, source: str, told: bool) -> None:
+def test_the_hook_says_which_session_runs(notes: Spellbook, vault: Path) -> None:
     """The last session is told at a start, not after a compaction, and not to itself."""
-    session_writer(vault)(name, "Then deploy it.")
-    said = run(vault, "--session-start", "--scope", "shop", given=hook("SessionStart", source=source)).stdout
-    assert (b"Last time here (" in said) is (b"> Then deploy it.\n" in said) is told
-    assert b"Contents: " in said
+    session_writer(vault)("s0", "Then deploy it.")
+    for session, source, is_told in (("s1", "startup", True), ("s1", "compact", False), ("s0", "resume", False)):
+        given = hook("SessionStart", source=source, session_id=session)
+        out = run(vault, "--session-start", "--scope", "shop", given=given).stdout
+        assert (b"Last time here (" in out) is (b"> Then deploy it.\n" in out) is is_told
+        assert b"Contents: " in out
 
 
 def test_neither_model_nor_vectors_are_loaded(notes: Spellbook, vault: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,26 +13,13 @@ from tests.commands import on_a_terminal, spellbook
 from tests.helpers import held
 
 
-def test_init_of_a_new_folder(tmp_path: Path) -> None:
-    """
-    A new folder gets the guides, a welcome note and settings; a second `init` adds nothing, not even deleted files.
-    """
-    vault = tmp_path / "deep" / "notes"
-    first = spellbook("init", vault).stdout
-    assert (vault / "system" / "ko" / "chunking-guide.md").is_file()
-    assert (vault / ".spellbook" / "config.toml").is_file()
-    assert "8 notes and the settings added" in first
-    assert spellbook("--vault", vault, "reindex").stdout.startswith("8 notes: 8 added"), "the same figure"
-    assert f"spellbook --vault {vault} reindex" in first
-    (vault / "welcome.ko.md").unlink()
-    assert "is a vault; nothing added" in spellbook("init", vault).stdout
-
-
 def test_init_of_a_folder_of_notes(tmp_path: Path) -> None:
     """
     A folder with notes gets only settings unless `--guides` is given; no file changes, and `rest` still has guides.
 
-    A folder with only pictures, dot-folders and trash counts as one without notes.
+    A folder with only pictures, dot-folders and trash counts as one without notes: it gets the guides in both
+    languages. A second `init` adds nothing, not even deleted files. Outside of a repository no line for git is offered
+    or written; a vault in which nothing fits is offered no categories.
     """
     vault = tmp_path / "notes"
     (vault / "deep").mkdir(parents=True)
@@ -54,7 +42,14 @@ def test_init_of_a_folder_of_notes(tmp_path: Path) -> None:
     for name in ("picture.png", ".obsidian/a.md", ".trash/b.md"):
         (tmp_path / "empty" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "empty" / name).write_text("x")
-    assert "8 notes and the settings added" in spellbook("init", tmp_path / "empty").stdout
+    empty = spellbook("init", tmp_path / "empty")
+    assert "8 notes and the settings added" in empty.stdout
+    assert not re.search("categor|git", empty.output)
+    (tmp_path / "empty" / "welcome.ko.md").unlink()
+    assert "is a vault; nothing added" in spellbook("init", tmp_path / "empty").stdout
+    assert "No tag" in spellbook("init", tmp_path / "empty", "--categories").stderr
+    assert "needs no line" in spellbook("init", tmp_path / "empty", "--gitignore").stderr
+    assert not (tmp_path / "empty" / ".gitignore").exists()
 
 
 @pytest.mark.parametrize(
@@ -97,15 +92,6 @@ def test_init_asks_on_a_terminal(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").symlink_to(tmp_path / "rules")
     assert "not a regular file" in spellbook("init", tmp_path, "--gitignore", code=2).stderr
     assert not (tmp_path / "rules").exists()
-
-
-def test_init_outside_of_git(tmp_path: Path) -> None:
-    """Outside of a repository no line is offered or written; a vault in which nothing fits is offered no categories."""
-    assert "categor" not in spellbook("init", tmp_path).output
-    assert "No tag" in spellbook("init", tmp_path, "--categories").stderr
-    assert "git" not in spellbook("init", tmp_path).stderr
-    assert "needs no line" in spellbook("init", tmp_path, "--gitignore").stderr
-    assert not (tmp_path / ".gitignore").exists()
 
 
 TAGGED = {
