@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import io
 import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import update_wrapper
 from importlib import import_module
@@ -17,11 +19,11 @@ import click
 
 import spellbook
 from spellbook import __version__
-from spellbook.cli import help, output
+from spellbook.cli import output
 from spellbook.index.filters import conditions, from_pairs
 from spellbook.mcp.names import DEFAULT
 from spellbook.notes.note import MOST_BYTES
-from spellbook.settings.translate import translated
+from spellbook.settings.translate import language, translated
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, SpellbookError, UnreadableNote
 from spellbook.system.lock import listening
@@ -38,7 +40,83 @@ F = TypeVar("F", bound=Callable[..., Any])
 _WRONG_USAGE = {"INVALID_INPUT", "PATH_OUTSIDE_VAULT", "PERMISSION_DENIED"}
 
 
-class Command(help.TranslatedCommand):
+# -- help and wrong uses in the person's language; in English they are click's own, byte for byte
+
+_FILLER = "\ue000"
+"""Behind each letter that takes two columns while help is laid out, since click counts letters; it is never printed."""
+
+_TAIL = re.compile(r"(\S {2,})(\S.*)")
+
+
+class _Formatter(click.HelpFormatter):
+    """Lays out help in Korean."""
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        args = " ".join(_wide(translated(word)) for word in args.split(" "))
+        super().write_usage(prog, args, prefix or f"{_wide(translated('Usage:'))} ")
+
+    def write_heading(self, heading: str) -> None:
+        super().write_heading(_wide(translated(heading)))
+
+    def write_text(self, text: str) -> None:
+        super().write_text("\n\n".join(map(_paragraph, re.split(r"\n\s*\n", text))))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        super().write_dl([(term, _option(text)) for term, text in rows], col_max, col_spacing)
+
+    def getvalue(self) -> str:
+        return super().getvalue().replace(_FILLER, "")
+
+
+class _Context(click.Context):
+    def make_formatter(self) -> click.HelpFormatter:
+        formatter = click.HelpFormatter if language() == "en" else _Formatter
+        return formatter(width=self.terminal_width, max_width=self.max_content_width)
+
+
+class _TranslatedCommand(click.Command):
+    """A command whose help is in the person's language."""
+
+    context_class: type[click.Context] = _Context
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        if language() == "en":
+            return super().get_short_help_str(limit)
+        first = inspect.cleandoc(self.help or "").split("\n\n")[0]
+        sentence = re.match(r".*?\.(?=\s|$)", _paragraph(first))
+        return sentence[0].removesuffix(".") if sentence else ""
+
+
+def _show(error: click.ClickException) -> None:
+    """Print on stderr what click found wrong."""
+    shown = io.StringIO()
+    error.show(file=shown)  # the usage in it is translated already
+    click.echo(translated(shown.getvalue().rstrip("\n")), err=True)
+
+
+def _paragraph(text: str) -> str:
+    if text.startswith("\b"):  # examples: what stands behind two blanks says what they do
+        return _wide(
+            "\n".join(_TAIL.sub(lambda tail: tail[1] + translated(tail[2]), line) for line in text.split("\n"))
+        )
+    return _wide(translated(" ".join(text.split())))
+
+
+def _option(described: str) -> str:
+    """Translate an option's help and what click adds in brackets; a command's help is in Korean already."""
+    text, _, extra = described.partition("  [") if described.endswith("]") else (described, "", "")
+    parts = "; ".join(translated(part) for part in extra.removesuffix("]").split("; "))
+    return _wide(translated(text)) + (f"  [{_wide(parts)}]" if extra else "")
+
+
+def _wide(text: str) -> str:
+    return "".join(letter + _FILLER * (output.width_of(letter) - 1) for letter in text.replace(_FILLER, ""))
+
+
+# -- commands and groups
+
+
+class Command(_TranslatedCommand):
     """Refuses arguments that are not valid Unicode; only paths may be any bytes."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -54,7 +132,7 @@ class _TranslatedWarnings(logging.Formatter):
         return translated(super().format(record))
 
 
-class Group(help.TranslatedCommand, click.Group):
+class Group(_TranslatedCommand, click.Group):
     """Turns Spellbook's errors into a sentence, the next step and an exit code."""
 
     command_class = Command
@@ -69,7 +147,7 @@ class Group(help.TranslatedCommand, click.Group):
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except click.ClickException as error:
-            help.show(error)
+            _show(error)
             code = error.exit_code
         except click.Abort:
             output.say("Aborted!", err=True)
@@ -249,24 +327,26 @@ _STAYING = {"mcp", "watch"}
 """Commands that stay, and tell of their work in a log."""
 
 
-def _tell_wait(reason: str) -> None:
-    output.say(f"spellbook: {reason} …", err=True)
-
-
 def command(
-    *options: Callable[[Any], Any], group: click.Group | None = None, kind: type[click.Command] = Command
+    *options: Callable[[Any], Any],
+    group: click.Group | None = None,
+    kind: type[click.Command] = Command,
+    json: bool = True,
 ) -> Callable[[F], click.Command]:
-    """Make a function a command over an opened book, with `--vault` and `options`; without `group`, of `main`."""
+    """
+    Make a function a command over an opened book, with `options`, `--json` and `--vault`; without `group`, of `main`.
+    """
 
     def decorate(function: F) -> click.Command:
         @click.pass_context
         def run(ctx: click.Context, /, *args: Any, **kwargs: Any) -> None:
             is_for_people = not (kwargs.get("as_json") or kwargs.get("quiet") or ctx.info_name in _STAYING)
-            with listening(_tell_wait) if is_for_people else nullcontext(), opened(ctx) as book:
+            waits = listening(lambda reason: output.say(f"spellbook: {reason} …", err=True))
+            with waits if is_for_people else nullcontext(), opened(ctx) as book:
                 ctx.invoke(function, book, *args, **kwargs)
 
         decorated: Any = update_wrapper(run, function)
-        for option in reversed((*options, vault_option)):
+        for option in reversed((*options, *([json_option] if json else []), vault_option)):
             decorated = option(decorated)
         return (group or main).command(name=function.__name__.strip("_"), cls=kind)(decorated)
 
@@ -303,7 +383,7 @@ _COMMANDS = {
     "merge-driver sync": "sync",
     "migrate model": "models",
     "token": "token",
-    "completion": "completion",
+    "completion": "install",
 }
 """The commands of each module of this room."""
 

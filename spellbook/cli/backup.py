@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spellbook.cli import output, progress_bar
-from spellbook.cli.app import Group, command, filter_option, json_option, main, option, warn_of_unmatched
+from spellbook.cli import output
+from spellbook.cli.app import Group, command, filter_option, main, option, warn_of_unmatched
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, one_line
 from spellbook.verbs import table
@@ -29,7 +29,6 @@ attachments_option = option(table.EXPORT, "attachments", "--attachments/--no-att
     option(table.EXPORT, "format", default=None),
     filter_option,
     attachments_option,
-    json_option,
 )
 def export(
     book: Spellbook, file: str, format: str | None, filter: dict[str, object] | None, attachments: bool, as_json: bool
@@ -67,7 +66,6 @@ def export(
     click.option("--into", default="", metavar="FOLDER", help="A folder of the vault to import into."),
     click.option("--keep-trust", is_flag=True, help="Notes that call themselves trusted stay so: they are your own."),
     attachments_option,
-    json_option,
 )
 def import_(book: Spellbook, source: str, folder: str | None, as_json: bool, **options: Any) -> None:
     """
@@ -93,7 +91,7 @@ def import_(book: Spellbook, source: str, folder: str | None, as_json: bool, **o
         raise click.UsageError("FOLDER is for claude-memory alone.")
     if not source:
         raise click.UsageError("Claude Code has no memory of this project; name its folder.")
-    with progress_bar.bar(hidden=as_json) as progress:
+    with output.progress_bar(hidden=as_json) as progress:
         done = book.import_(source, progress=progress, **options)
     output.result(done, as_json, _print_imported)
     output.faults(done.faults, end=True)
@@ -148,16 +146,16 @@ def _row(backup: Snapshot) -> str:
     return f"{backup.name}  {backup.taken:%Y-%m-%d %H:%M}  {translated(size)}"
 
 
-@command(json_option, group=snapshot)
+@command(group=snapshot)
 def create(book: Spellbook, as_json: bool) -> None:
     """Back up the vault as it is now."""
-    with progress_bar.bar(hidden=as_json) as progress:
+    with output.progress_bar(hidden=as_json) as progress:
         taken = book.snapshots.create(progress)
     output.result(taken, as_json, lambda taken: click.echo(_row(taken)))
     output.faults(taken.faults, end=True)
 
 
-@command(json_option, group=snapshot)
+@command(group=snapshot)
 def list_(book: Spellbook, as_json: bool) -> None:
     """List the snapshots, the newest first, by name and local time."""
     kept = book.snapshots.all()
@@ -169,10 +167,10 @@ def list_(book: Spellbook, as_json: bool) -> None:
         output.say(f"{counted(len(kept), 'snapshot')} in {book.snapshots.folder}", err=True)
 
 
-@command(json_option, group=snapshot)
+@command(group=snapshot)
 def verify(book: Spellbook, as_json: bool) -> None:
     """Read all snapshots and compare them with their hashes; exit 1 if anything is damaged."""
-    with progress_bar.bar(hidden=as_json) as progress:
+    with output.progress_bar(hidden=as_json) as progress:
         done = book.snapshots.verify(progress)
     if as_json:
         output.as_json(output.fields(done))
@@ -187,7 +185,6 @@ def verify(book: Spellbook, as_json: bool) -> None:
     click.option("--into", type=click.Path(), metavar="DIR", help="An empty or new folder; default: the vault itself."),
     click.option("--skip-damaged", is_flag=True, help="Restore what is intact and list what is damaged."),
     click.option("--yes", is_flag=True, help="Do not ask before the vault is changed."),
-    json_option,
     group=snapshot,
 )
 def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, yes: bool, as_json: bool) -> None:
@@ -204,7 +201,7 @@ def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, ye
     if not into and not yes and sys.stdin.isatty():
         name = book.snapshots.find(name)
         output.confirm(f"Restore the whole vault {book.config.vault} to {name}?")
-    with progress_bar.bar(hidden=as_json) as progress:
+    with output.progress_bar(hidden=as_json) as progress:
         done = book.restore_snapshot(name, into, skip_damaged=skip_damaged, progress=progress)
     if as_json:
         output.as_json(output.fields(done))
@@ -218,7 +215,7 @@ def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, ye
     output.faults(done.faults, end=True)
 
 
-@command(json_option, group=snapshot)
+@command(group=snapshot)
 def prune(book: Spellbook, as_json: bool) -> None:
     """Delete snapshots that the schedule no longer keeps, and contents that no other uses."""
     gone = book.snapshots.prune()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import command, file_argument, json_option, option, read_stdin, scope_option, text_option
+from spellbook.cli.app import command, file_argument, option, read_stdin, scope_option, text_option
 from spellbook.notes.frontmatter import load_value
 from spellbook.notes.note import decode, parse
 from spellbook.settings.translate import translated
@@ -39,7 +39,6 @@ force_option = option(table.SCRIBE, "force")
     source_option,
     scope_option,
     force_option,
-    json_option,
 )
 def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool, **labels: Any) -> None:
     """
@@ -75,7 +74,6 @@ def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool
     source_option,
     scope_option,
     force_option,
-    json_option,
 )
 def add(book: Spellbook, text: tuple[str, ...], source: str, force: bool, as_json: bool, **labels: Any) -> None:
     """
@@ -135,7 +133,6 @@ def _print_written(done: Scribed, as_json: bool) -> None:
     text_option,
     scope_option,
     option(memories.SAVE, "force"),
-    json_option,
 )
 def save(
     book: Spellbook,
@@ -193,7 +190,6 @@ def _read_chunk(data: bytes) -> dict[str, Any]:
     option(table.ERASE, "hard"),
     option(table.ERASE, "whole"),
     click.option("--yes", is_flag=True, help="Do not ask before --hard."),
-    json_option,
 )
 def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, whole: bool, yes: bool, as_json: bool) -> None:
     """
@@ -230,7 +226,6 @@ def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, whole: bool, yes
     option(table.REVISE, "expected_hash", "--expect", "expected_hash", metavar="HASH"),
     option(table.REVISE, "force"),
     dry_run_option,
-    json_option,
 )
 def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json: bool, **options: Any) -> None:
     """
@@ -286,7 +281,6 @@ def _metadata(pairs: Sequence[str]) -> dict[str, object]:
     click.argument("b"),
     option(table.MERGE, "keep"),
     click.option("--yes", "apply", is_flag=True, help="Write it; without this it is only shown."),
-    json_option,
 )
 def merge(book: Spellbook, a: str, b: str, keep: Any, apply: bool, as_json: bool) -> None:
     """
@@ -304,7 +298,7 @@ def merge(book: Spellbook, a: str, b: str, keep: Any, apply: bool, as_json: bool
     output.result(done, as_json, output.merged)
 
 
-@command(click.argument("name"), json_option)
+@command(click.argument("name"))
 def restore(book: Spellbook, name: str, as_json: bool) -> None:
     """
     Restore erased notes; NAME is a path in .trash, or the id, path or topic that was erased.
@@ -322,10 +316,7 @@ def restore(book: Spellbook, name: str, as_json: bool) -> None:
         click.echo("\n".join(map(one_line, paths)))
 
 
-@command(
-    option(table.LOG, "limit", "-n", "--limit"),
-    json_option,
-)
+@command(option(table.LOG, "limit", "-n", "--limit"))
 def log(book: Spellbook, limit: int, as_json: bool) -> None:
     """
     List what commands and tools changed in the vault, newest first.
@@ -351,7 +342,6 @@ def log(book: Spellbook, limit: int, as_json: bool) -> None:
     click.option("--session", "is_session", is_flag=True, help="Undo all changes of the last session."),
     click.option("--yes", is_flag=True, help="With --since or --session: do not ask."),
     dry_run_option,
-    json_option,
 )
 def undo(
     book: Spellbook, entry: int | None, since: str, is_session: bool, yes: bool, dry_run: bool, as_json: bool
@@ -408,7 +398,7 @@ def _undo_all(book: Spellbook, since: str, *, yes: bool, dry_run: bool, as_json:
         output.say("Nothing was undone; --yes does it.", err=True)
 
 
-@command(click.argument("old"), click.argument("new"), dry_run_option, json_option)
+@command(click.argument("old"), click.argument("new"), dry_run_option)
 def mv(book: Spellbook, old: str, new: str, dry_run: bool, as_json: bool) -> None:
     """
     Move the note or folder OLD to NEW, and update every link to it and in it.

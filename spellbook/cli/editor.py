@@ -28,10 +28,7 @@ FORMS = {
 """How editors are given a file and a line; all others get the file alone."""
 
 
-@command(
-    click.argument("id"),
-    click.option("--obsidian", is_flag=True, help="Open it in Obsidian."),
-)
+@command(click.argument("id"), click.option("--obsidian", is_flag=True, help="Open it in Obsidian."), json=False)
 def open_(book: Spellbook, id: str, obsidian: bool) -> None:
     """
     Open the note of ID in your editor ($VISUAL or $EDITOR) at the line of its text, or in Obsidian.

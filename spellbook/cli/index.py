@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 import click
 
 import spellbook
-from spellbook.cli import output, progress_bar
+from spellbook.cli import output
 from spellbook.cli.app import (
     command,
     debug_option,
-    json_option,
     main,
     option,
     scope_option,
@@ -135,10 +134,10 @@ def _is_agreed(question: str, how: str) -> bool:
 
 def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
     """Add the line for the trash to the vault's .gitignore if that is wanted; on a terminal ask, else say how."""
-    from spellbook.cli.clients import gitfiles
-    from spellbook.cli.clients.gitfiles import IGNORE, TRASH
+    from spellbook.cli.clients import hooks
+    from spellbook.cli.clients.hooks import IGNORE, TRASH
 
-    if not gitfiles.is_trash_shared(vault):
+    if not hooks.is_trash_shared(vault):
         if is_wanted:
             output.say(f"{IGNORE} needs no line: git already ignores {TRASH}.", err=True)
         return
@@ -146,7 +145,7 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
     question = f"{offer}. Add the line {TRASH} to {vault / IGNORE}?"
     how = f"{offer}: `spellbook init {named} --gitignore` adds the line {TRASH} to its {IGNORE}."
     if is_wanted or _is_agreed(question, how):
-        gitfiles.with_line(vault / IGNORE, TRASH).make()
+        hooks.with_line(vault / IGNORE, TRASH).make()
         output.say(f"Added {TRASH} to {vault / IGNORE}.")
 
 
@@ -161,7 +160,6 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
         is_flag=True,
         help="For git hooks: wait for the running one, leave if another already waits, and write into the log.",
     ),
-    json_option,
 )
 def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: bool, as_json: bool) -> None:
     """
@@ -177,7 +175,7 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
             return
         known = book.index.catalog.notes.faults() if queued else ()  # the log has told them
         try:
-            with progress_bar.bar(hidden=quiet or as_json) as progress:
+            with output.progress_bar(hidden=quiet or as_json) as progress:
                 report = _reindex(book, full=full, words_only=words_only, progress=progress)
         except Exception as error:
             log(f"{type(error).__name__}: {error}")
@@ -228,7 +226,7 @@ def _reindex(book: Spellbook, progress: Progress | None, *, full: bool, words_on
     return report
 
 
-@command()
+@command(json=False)
 def watch(book: Spellbook) -> None:
     """Keep the index up to date until stopped (Ctrl-C)."""
     from spellbook.watch import watcher
@@ -246,12 +244,7 @@ def watch(book: Spellbook) -> None:
             pass
 
 
-@command(
-    toolsets_option,
-    debug_option,
-    wiki_option,
-    scope_option,
-)
+@command(toolsets_option, debug_option, wiki_option, scope_option, json=False)
 def mcp(book: Spellbook, toolsets: str, debug_log: bool) -> None:
     """
     Serve the vault to an MCP client over stdin and stdout.

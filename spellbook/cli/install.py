@@ -1,4 +1,4 @@
-"""The command that puts Spellbook where people work: install."""
+"""Commands that put Spellbook where people work: install, completion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import json_option, main, scope_option, vault_option
+from spellbook.cli.app import Command, json_option, main, scope_option, vault_option
 from spellbook.mcp.names import toolsets_of
 from spellbook.settings.defaults import ADDRESS
 from spellbook.system.errors import SpellbookError
@@ -318,32 +318,30 @@ def _config(ctx: click.Context) -> Config:
 
 
 def _git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
-    from spellbook.cli.clients import clients, gitfiles, hooks
+    from spellbook.cli.clients import clients, hooks
 
     vault = _config(ctx).vault
     top = hooks.find(vault).top
-    wanted = "" if uninstall else gitfiles.driver(clients.launch())
-    change = gitfiles.merging(vault, is_wanted=not uninstall)
-    is_other = gitfiles.configured(top) != wanted
+    wanted = "" if uninstall else hooks.driver(clients.launch())
+    change = hooks.merging(vault, is_wanted=not uninstall)
+    is_other = hooks.configured(top) != wanted
     if dry_run:
         click.echo(change.difference() if change else "", nl=False)
         if is_other:
-            click.echo(f"{gitfiles.DRIVER} = {wanted}")
+            click.echo(f"{hooks.DRIVER} = {wanted}")
         return
     if change:
         change.make()
     if is_other:
-        gitfiles.configure(top, wanted)
+        hooks.configure(top, wanted)
     if not change and not is_other:
         output.say(
-            f"{vault / gitfiles.ATTRIBUTES} and the repository's settings are as they should be; nothing was changed."
+            f"{vault / hooks.ATTRIBUTES} and the repository's settings are as they should be; nothing was changed."
         )
     elif uninstall:
         output.say(f"Git merges the notes in {vault} as any other text again.")
     else:
-        output.say(
-            f"Git merges the notes in {vault} by Spellbook; commit {vault / gitfiles.ATTRIBUTES} for the others."
-        )
+        output.say(f"Git merges the notes in {vault} by Spellbook; commit {vault / hooks.ATTRIBUTES} for the others.")
 
 
 def _make(change: FileChange, dry_run: bool, message: str, backups: Path | None = None) -> None:
@@ -355,3 +353,20 @@ def _make(change: FileChange, dry_run: bool, message: str, backups: Path | None 
     output.say(message)
     if copy:
         output.say(f"Backup: {copy}.")
+
+
+@main.command(cls=Command)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """
+    Print a script that completes commands and options by the tab key.
+
+    \b
+    echo 'eval "$(spellbook completion bash)"' >> ~/.bashrc
+    echo 'eval "$(spellbook completion zsh)"' >> ~/.zshrc
+    spellbook completion fish > ~/.config/fish/completions/spellbook.fish
+    """
+    from click.shell_completion import BashComplete, FishComplete, ZshComplete
+
+    kind = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}[shell]
+    click.echo(kind(main, {}, "spellbook", "_SPELLBOOK_COMPLETE").source())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spellbook.cli import output, progress_bar
+from spellbook.cli import output
 from spellbook.cli.app import Group, command, json_option, main, option
 from spellbook.settings.translate import translated
 from spellbook.system.errors import EmbeddingError, InvalidInput
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         "--dry-run", is_flag=True, help="Measure the embedder on a few texts, print how long it will take, and stop."
     ),
     click.option("--yes", is_flag=True, help="Do not ask before it begins."),
-    json_option,
 )
 def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
     """
@@ -54,7 +53,7 @@ def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes:
             return
         if ahead.missing and not yes and sys.stdin.isatty() and sys.stderr.isatty():
             output.confirm("Begin?", default=True)
-    with progress_bar.bar(hidden=as_json) as progress:
+    with output.progress_bar(hidden=as_json) as progress:
         done = book.migrate(to, progress=progress) if to else book.migrate_back(progress=progress)
     if to:
         done = replace(done, embedded=done.embedded + ahead.sampled)
@@ -113,7 +112,7 @@ def pull(name: str) -> None:
     if name not in hub.NAMES:
         hint = f"Only {hub.MODEL} is one. Serve any other with Ollama, llama.cpp or TEI: see docs/models.md."
         raise InvalidInput(f"There is no model {name!r:.80} to download.", hint)
-    with progress_bar.bar(hidden=not sys.stderr.isatty()) as progress:
+    with output.progress_bar(hidden=not sys.stderr.isatty()) as progress:
         pulled, fetched = hub.pull(partial(progress, name) if progress else None)
     what = "was downloaded" if fetched else "is already downloaded; nothing was fetched"
     output.say(f"{hub.MODEL} {what}: {pulled.folder} ({pulled.size / 1e6:,.0f} MB).")

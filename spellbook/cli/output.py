@@ -1,5 +1,5 @@
 """
-What the command line prints: answers and tables, for people; one JSON object for programs.
+Print answers and tables for people, and one JSON object for programs.
 
 Text from notes and file names cannot send control sequences to the terminal. Every line of a note's text is marked: by
 `>` (see `quoting`), or by the first letter of a line of a difference.
@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from spellbook.editing.moves import Moved, RelinkedNote
     from spellbook.editing.repair_links import Offer
     from spellbook.index.catalog.schema import StoredChunk, Topic
+    from spellbook.index.embed import Progress
     from spellbook.index.sync import Report
     from spellbook.search.explain import ExplainedChunk, Explanation
     from spellbook.search.newest import Recent
@@ -117,11 +120,11 @@ def answer(reply: Answer, *, by_words: bool = False, explain: bool = False) -> N
             click.echo(f"      {quoted(line)}", err=True)
     unmatched(reply.unmatched)
     if reply.index.pending and not by_words:
-        then = "another process is embedding them now" if reply.index.embedding else "`spellbook reindex` does it"
+        advice = "another process is embedding them now" if reply.index.embedding else "`spellbook reindex` does it"
         if covered := reply.index.meaning():
-            say(f"Meaning: {covered[0]} % by the second encoder, {covered[1]} % by the embedder; {then}.", err=True)
+            say(f"Meaning: {covered[0]} % by the second encoder, {covered[1]} % by the embedder; {advice}.", err=True)
         else:
-            say(f"{counted(reply.index.pending, 'text')} not embedded yet: {then}.", err=True)
+            say(f"{counted(reply.index.pending, 'text')} not embedded yet: {advice}.", err=True)
     if reply.index.degraded:
         say(f"Degraded: {one_line(reply.index.reason)}", err=True)
 
@@ -424,3 +427,35 @@ def width_of(text: str) -> int:
     from rich.cells import cell_len
 
     return cell_len(text)
+
+
+# -- how far something is that takes long
+
+EVERY = 60.0
+"""Seconds between lines where stderr is not a terminal."""
+
+
+@contextmanager
+def progress_bar(hidden: bool) -> Iterator[Progress | None]:
+    """Show a bar for each stage on a terminal, and a line a minute where there is none."""
+    if hidden:
+        yield None
+        return
+    with ExitStack() as stack:
+        bars: dict[str, Any] = {}
+        last = time.monotonic()
+
+        def advance(stage: str, done: int, total: int) -> None:
+            nonlocal last
+            if sys.stderr.isatty():
+                if stage not in bars:
+                    stack.close()  # the bar of the stage before
+                    shown = click.progressbar(length=total, label=translated(stage), file=sys.stderr)
+                    bars[stage] = stack.enter_context(shown)
+                bars[stage].length = total
+                bars[stage].update(done - bars[stage].pos)
+            elif time.monotonic() - last >= EVERY:
+                last = time.monotonic()
+                say(f"spellbook: {stage}: {done:,} of {total:,} so far", err=True)
+
+        yield advance

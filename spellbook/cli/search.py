@@ -12,7 +12,6 @@ from spellbook.cli.app import (
     Asking,
     command,
     filter_option,
-    json_option,
     option,
     scope_option,
     warn_of_unmatched,
@@ -30,7 +29,7 @@ max_tokens_option = option(table.SEARCH, "max_tokens")
 also_option = option(table.SEARCH, "also")
 explain_option = option(table.SEARCH, "explain")
 _NARROWED = (limit_option, filter_option, scope_option, option(table.SEARCH, "as_of"))
-_SHOWN = (max_tokens_option, explain_option, json_option)
+_SHOWN = (max_tokens_option, explain_option)
 
 
 def _pick(item: Any, keys: str) -> dict[str, Any]:
@@ -101,12 +100,7 @@ def search(book: Reader, query: str | None, as_json: bool, **options: Any) -> No
         _list(book, options["limit"], options["filter"], as_json)
 
 
-@command(
-    option(table.RECENT, "limit", "-n", "--limit"),
-    filter_option,
-    scope_option,
-    json_option,
-)
+@command(option(table.RECENT, "limit", "-n", "--limit"), filter_option, scope_option)
 def recent(book: Reader, limit: int, filter: dict[str, object] | None, as_json: bool) -> None:
     """
     List the newest notes, by `created`, else `updated`, else the time of the file.
@@ -131,7 +125,6 @@ def _list(book: Reader, limit: int, filter: dict[str, object] | None, as_json: b
     also_option,
     *_NARROWED,
     min_score_option,
-    json_option,
     kind=Asking,
 )
 def why(book: Reader, query: str, id: str | None, by: str, as_json: bool, **options: Any) -> None:
@@ -148,7 +141,7 @@ def why(book: Reader, query: str, id: str | None, by: str, as_json: bool, **opti
     output.result(book.why(query, id, verb=by, **options), as_json, output.explanation)
 
 
-@command(click.argument("id"), option(table.SHOW, "as_of"), json_option)
+@command(click.argument("id"), option(table.SHOW, "as_of"))
 def show(book: Reader, id: str, as_of: str, as_json: bool) -> None:
     """
     Print a note or one of its chunks; ID is a chunk's id, a note's id or its path.
@@ -170,11 +163,7 @@ def show(book: Reader, id: str, as_of: str, as_json: bool) -> None:
         output.faults([fault for fault in book.index.catalog.notes.faults() if fault.path == chunks[0].path])
 
 
-@command(
-    click.argument("id"),
-    option(table.HISTORY, "limit", "-n", "--limit"),
-    json_option,
-)
+@command(click.argument("id"), option(table.HISTORY, "limit", "-n", "--limit"))
 def history(book: Reader, id: str, limit: int, as_json: bool) -> None:
     """
     List the versions of a note with their differences, newest first; ID as for show.
@@ -190,7 +179,7 @@ def history(book: Reader, id: str, limit: int, as_json: bool) -> None:
     output.result(kept.versions(book, id, limit), as_json, output.versions)
 
 
-@command(click.argument("topic", required=False), filter_option, scope_option, json_option)
+@command(click.argument("topic", required=False), filter_option, scope_option)
 def topics(book: Reader, topic: str | None, filter: dict[str, object] | None, as_json: bool) -> None:
     """
     Print categories and their topics as a tree, or what TOPIC holds.

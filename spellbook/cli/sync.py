@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import command, json_option, main
+from spellbook.cli.app import command, main
 from spellbook.notes.note import MOST_BYTES
 from spellbook.settings import paths
 from spellbook.system import disk
@@ -78,7 +78,6 @@ def _other_copy(branch: str, path: str) -> str:
         "-m", "--message", default="Notes", show_default=True, metavar="TEXT", help="The message of the commit."
     ),
     click.option("--no-push", is_flag=True, help="Pull and merge only."),
-    json_option,
 )
 def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     """
@@ -88,7 +87,7 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     installed, Spellbook merges notes that both sides changed; what cannot be
     merged is left as it was, and named. See spellbook install --help.
     """
-    from spellbook.cli.clients import gitfiles, hooks
+    from spellbook.cli.clients import hooks
 
     vault = book.config.vault
     places = (vault / TRASH, book.config.state, book.config.snapshot_folder, Path(paths.data(str(vault))))
@@ -99,7 +98,7 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     upstream = git.ask("rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}")
     if not upstream:
         raise Conflict("This branch has no upstream.", "Name one: git push -u origin BRANCH.")
-    if not gitfiles.is_merged(vault) and not (mark := book.config.state / "git-merge.told").exists():
+    if not hooks.is_merged(vault) and not (mark := book.config.state / "git-merge.told").exists():
         mark.touch()
         output.say(
             "Notes that both sides change are merged line by line; spellbook install git-merge does better.", err=True

@@ -15,11 +15,13 @@ from spellbook.verbs.arguments import (
     FORM,
     HARD,
     LIMIT,
+    LINE,
     MAX_TOKENS,
     MIN_SCORE,
     ONLY_CATEGORY,
     QUERY,
     SKIPPED,
+    STRINGS,
 )
 from spellbook.verbs.declare import (
     MOST_ID,
@@ -35,7 +37,6 @@ from spellbook.verbs.declare import (
     texts,
     verb,
 )
-from spellbook.verbs.labels import LINE, STRINGS
 
 _SHOWN: dict[str, Any] = {"max_tokens": MAX_TOKENS, "format": FORM}
 

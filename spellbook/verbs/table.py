@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from spellbook.settings.limits import MOST_LISTED, MOST_VERSIONS
-from spellbook.verbs import labels
 from spellbook.verbs.arguments import (
     ALSO,
     AS_OF,
+    CHUNK,
     DRY_FIRST,
     DRY_RUN,
     EXPLAIN,
@@ -116,7 +116,7 @@ _LABELS = {
     "category": text("Default for metadata.category.", 200),
 }
 _SESSION = text("That of rest().", 200, is_asked=True)
-_CHUNK = mapping("", 400_000, NEEDED, **labels.CHUNK)
+_CHUNK = mapping("", 400_000, NEEDED, **CHUNK)
 _CHECKED = mapping("A chunk as scribe takes it.", 400_000, NEEDED)
 """The tool scribe tells the form of a chunk; once is enough for a model's context."""
 

@@ -6,12 +6,14 @@ import dataclasses
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import unquote
 
 import click
 import pytest
@@ -33,17 +35,22 @@ OF_A_RUN = {
 Write = Callable[..., Path]
 
 
-@pytest.mark.parametrize("name", sorted(main.commands))
-def test_help_is_for_people(name: str) -> None:
-    """Every command and every option has a help sentence, and the examples use that command."""
-    command = main.commands[name]
-    assert command.help
-    sentence = command.help.strip().split("\n\n")[0]
-    assert len(sentence) > 20
-    assert sentence.endswith((".", ":"))
-    assert all(option.help for option in command.params if isinstance(option, click.Option))
-    examples = [line.strip() for line in command.help.splitlines() if line.strip().startswith("spellbook ")]
-    assert all(line.split()[1] == name for line in examples)
+def test_every_command_is_explained_and_tested() -> None:
+    """
+    Every command and every option has a help sentence, and the examples use that command. Every command is run by a
+    transcript, or by a test.
+    """
+    root = Path(__file__).parents[1]
+    sources = "".join(file.read_text("utf-8") for file in (*root.rglob("test_*.py"), *root.rglob("*.tesh")))
+    for name, command in main.commands.items():
+        assert command.help
+        sentence = command.help.strip().split("\n\n")[0]
+        assert len(sentence) > 20
+        assert sentence.endswith((".", ":")), name
+        assert all(option.help for option in command.params if isinstance(option, click.Option)), name
+        examples = [line.strip() for line in command.help.splitlines() if line.strip().startswith("spellbook ")]
+        assert all(line.split()[1] == name for line in examples), name
+        assert f"$ spellbook {name}" in sources or f'"{name}"' in sources, name
 
 
 # -- the vault
@@ -73,30 +80,26 @@ def test_the_settings_that_init_explains(tmp_path: Path) -> None:
     load(tmp_path)
 
 
-def test_full_believes_that_notes_are_gone(vault: Path, write_note: Write) -> None:
-    """If most of a vault is missing, reindex stops and asks; --full removes the notes from the index."""
-    for number in range(30):
-        write_note(f"{number}.md", f"# Note {number}\n\ntext {number}\n")
-    spellbook("--vault", vault, "reindex")
-    for number in range(25):
-        (vault / f"{number}.md").unlink()
-    assert "--full" in spellbook("--vault", vault, "reindex", code=1).stderr
-    assert json.loads(spellbook("--vault", vault, "reindex", "--full", "--json").stdout)["removed"] == 25
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no pty")
-def test_a_bar_on_a_terminal_and_none_on_a_pipe(vault: Path, write_note: Write) -> None:
-    """A progress bar appears on a terminal and never on a pipe."""
+def test_reindex_on_a_terminal_and_of_a_vault_that_is_gone(vault: Path, write_note: Write) -> None:
+    """
+    A progress bar appears on a terminal and never on a pipe. If most of a vault is missing, reindex stops and asks;
+    --full removes the notes from the index.
+    """
     for number in range(40):
         write_note(f"{number}.md", f"# Note {number}\n\ntext {number}\n")
-    shown = on_a_terminal("--vault", vault, "reindex", TERM="xterm-256color", COLUMNS="80")
-    assert "reading" in shown
-    assert "100%" in shown
-    assert "40 notes: 40 added" in shown
-    (vault / "0.md").write_text("# Other\n\nother\n")
+    if sys.platform != "win32":  # which has no pty
+        shown = on_a_terminal("--vault", vault, "reindex", TERM="xterm-256color", COLUMNS="80")
+        assert "reading" in shown
+        assert "100%" in shown
+        assert "40 notes: 40 added" in shown
+        (vault / "0.md").write_text("# Other\n\nother\n")
     done = process("--vault", vault, "reindex")
     assert done.stderr == ""
-    assert done.stdout.startswith("40 notes: 1 changed")
+    assert done.stdout.startswith("40 notes: ")
+    for number in range(35):
+        (vault / f"{number}.md").unlink()
+    assert "--full" in spellbook("--vault", vault, "reindex", code=1).stderr
+    assert json.loads(spellbook("--vault", vault, "reindex", "--full", "--json").stdout)["removed"] == 35
 
 
 # -- finding
@@ -205,14 +208,21 @@ def test_scribe_takes_three_forms(vault: Path, text: str, options: list[str]) ->
     assert paths("--vault", vault, "find", "Fridays", "deploy", "--all") == {path}
 
 
-def test_scribe_refuses_what_is_no_memory(vault: Path) -> None:
-    """An invalid memory is refused with the reason, and nothing is written."""
+def test_stdin_is_kept_or_refused(vault: Path) -> None:
+    """
+    An invalid memory is refused with the reason, and nothing is written. With - `add` keeps the text of stdin, line ends
+    and all, filed where the options say.
+    """
     invalid = ("", '{"text": ', '{"metadata": {"topic": "t"}}', "---\ntopic: [\n---\nt\n", b"\x89PNG\r\n\x00")
     for text in invalid:
         done = spellbook("--vault", vault, "scribe", "-", "--topic", "t", "-k", "k", stdin=text, code=None)
         assert done.exit_code in {1, 2}
         assert "spellbook: " in done.stderr
     assert not list(vault.rglob("*.md"))
+    given = ["--topic", "shop", "--category", "home", "--title", "18:30"]
+    result = spellbook("--vault", vault, "add", "-", *given, stdin="\ufeff- milk\n- tea\n")
+    assert (vault / "home/shop/note.md").read_text("utf-8").endswith("---\n\n- milk\n- tea\n")
+    assert (result.stdout.startswith("home/shop/note.md  "), result.stderr) == (True, "")
 
 
 # -- state
@@ -286,13 +296,6 @@ def test_watch_until_stopped(vault: Path, write_note: Write, number: signal.Sign
     assert "Traceback" not in err
 
 
-def test_every_command_is_tested() -> None:
-    """Every command is run by a transcript, or by a test."""
-    root = Path(__file__).parents[1]
-    sources = "".join(file.read_text("utf-8") for file in (*root.rglob("test_*.py"), *root.rglob("*.tesh")))
-    assert [name for name in main.commands if f"$ spellbook {name}" not in sources and f'"{name}"' not in sources] == []
-
-
 # -- consoles and pipes
 
 
@@ -337,3 +340,104 @@ def test_commands_are_quick_to_start() -> None:
     process("--help")
     after = os.times()
     assert after.children_user + after.children_system - before.children_user - before.children_system < 1.5
+
+
+TEXT = "# Keys\n\nAnn has them.\n\n## Rotation\n\nEvery Monday.\n"
+FAKE = """#!{python}
+import json, sys
+with open({said!r}, "a", encoding="utf-8") as file:
+    file.write(json.dumps(sys.argv[1:]) + "\\n")
+sys.exit({code})
+"""
+
+
+class Programs:
+    """Programs on the path that write down their arguments."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.log = folder / "said.jsonl"
+        monkeypatch.setenv("PATH", str(folder))
+
+    def make(self, name: str, code: int = 0) -> Path:
+        file = self.folder / name
+        file.write_text(FAKE.format(python=sys.executable, said=str(self.log), code=code))
+        file.chmod(0o755)
+        return file
+
+    def said(self) -> list[list[str]]:
+        return [json.loads(line) for line in self.log.read_text("utf-8").splitlines()] if self.log.exists() else []
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    return Programs(tmp_path / "programs", monkeypatch)
+
+
+# -- opening a file
+
+
+def test_open_starts_the_editor_at_the_line(
+    vault: Path, write_note: Write, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    The editor gets the file, and the line if it is known how; options of the variable stay apart.
+
+    A path that means something to a shell is one argument. A file that is no valid note opens at the line of its fault;
+    an unknown id is an error.
+    """
+    evil = 'it\'s $(touch x); `touch y` & "{line}" -rf.md'
+    write_note("ops/keys.md", TEXT)
+    write_note(evil, "text")
+    (vault / "bad.md").write_bytes(b"one\ntwo\n\xff\xfe\n")
+    file, expected = str(vault / "ops/keys.md"), []
+    for editor, note, given in (
+        ("nano", "ops/keys#rotation", ["+5", file]),
+        ("code --wait --reuse-window", "ops/keys#rotation", ["--wait", "--reuse-window", "--goto", f"{file}:5"]),
+        ("hx", "ops/keys", [f"{file}:1"]),
+        ("notes-editor", "ops/keys.md", [file]),
+        ("'my editor' -x 'a b'", "ops/keys#rotation", ["-x", "a b", file]),
+        ("'ed; touch'", evil, [str(vault / evil)]),
+        ("vim", "bad", ["+3", str(vault / "bad.md")]),
+    ):
+        programs.make(shlex.split(editor)[0])
+        for variable in ("EDITOR", "VISUAL"):
+            with monkeypatch.context() as patch:
+                patch.setenv(variable, editor)
+                spellbook("--vault", vault, "open", note)
+            expected.append(given)
+    assert programs.said() == expected
+    assert "no memory" in spellbook("--vault", vault, "open", "nowhere", code=1).stderr
+
+
+def test_visual_comes_first_and_an_empty_one_is_none(vault, write_note, programs, monkeypatch):
+    """VISUAL comes before EDITOR; without either the error says what to set, and nothing is started."""
+    write_note("a.md", "text")
+    programs.make("one")
+    programs.make("two", code=3)
+    for visual, editor, code, message in (
+        ("one", "two", 0, ""),
+        (" ", "two", 1, "ended with exit code 3"),
+        (" ", "", 2, "Set VISUAL or EDITOR"),
+        (" ", "'open quote", 2, "Close its quotes"),
+    ):
+        monkeypatch.setenv("VISUAL", visual)
+        monkeypatch.setenv("EDITOR", editor)
+        assert message in spellbook("--vault", vault, "open", "a", code=code).stderr
+    assert len(programs.said()) == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no xdg-open")
+def test_obsidian_gets_an_address(vault: Path, write_note: Write, programs: Programs) -> None:
+    """`--obsidian` opens `obsidian://open?path=…`, the path percent-encoded; without a program the address is shown."""
+    file = write_note("노트 & more/a b#c?.md", "text")
+    said = spellbook("--vault", vault, "open", "노트 & more/a b#c?.md", "--obsidian", code=2).stderr
+    programs.make("xdg-open")
+    spellbook("--vault", vault, "open", "노트 & more/a b#c?.md", "--obsidian")
+    [[address]] = programs.said()
+    scheme, path = address.split("=", 1)
+    assert (scheme, unquote(path), path.isascii(), set("&#? ") & set(path)) == (
+        "obsidian://open?path", str(file), True, set(),
+    )  # fmt: skip
+    assert address in said

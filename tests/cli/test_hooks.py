@@ -97,25 +97,39 @@ def test_the_index_follows_git(repository: Path, write_note: Write) -> None:
     assert git(repository, "status", "--porcelain") == ""
 
 
-def test_git_waits_for_nothing(repository: Path, tmp_path: Path) -> None:
-    """A hook returns before indexing ends, even if its output is read to the end."""
-    slow, go = tmp_path / "slow", tmp_path / "go"
+def test_git_neither_waits_nor_fails(
+    repository: Path, write_note: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A hook returns before indexing ends, even if its output is read to the end. If Spellbook, the vault or the folder of
+    state is gone, git succeeds and prints nothing. The working trees of a repository share its hooks; ours runs only in
+    the one with the vault.
+    """
+
+    def executable(name: str, text: str) -> Path:
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+        return tmp_path / name
+
+    go, ended, ran, linked = (tmp_path / name for name in ("go", "ended", "ran", "linked"))
     loop = f"while [ ! -e '{go}' ]; do sleep 0.05; done"
-    slow.write_text(f"#!/bin/sh\necho loud; echo loud >&2; {loop}; touch '{tmp_path}/done'\n")
-    slow.chmod(0o755)
+    slow = executable("slow", f"#!/bin/sh\necho loud; echo loud >&2; {loop}; touch '{ended}'\n")
     folder = add("post-commit", repository, repository, slow)
     for _ in range(5):
         done = subprocess.run([folder / "post-commit"], cwd=repository, capture_output=True, text=True, check=True)
         assert (done.stdout, done.stderr) == ("", "")
-    assert not (tmp_path / "done").exists()
+    assert not ended.exists()
     go.touch()
-    until((tmp_path / "done").exists)
+    until(ended.exists)
 
+    git(repository, "worktree", "add", "--quiet", linked)
+    program = executable("program", f"#!/bin/sh\necho x >>'{ran}'\n")
+    assert add("post-commit", linked, linked, program).resolve() == repository / ".git" / "hooks"
+    git(repository, "commit", "--quiet", "--allow-empty", "-m", "here")
+    git(linked, "commit", "--quiet", "--allow-empty", "-m", "there")
+    until(lambda: ran.exists() and ran.read_text())
+    assert ran.read_text() == "x\n"
 
-def test_no_git_command_fails(
-    repository: Path, write_note: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If Spellbook, the vault or the folder of state is gone, git succeeds and prints nothing."""
     ours = [sys.executable, "-m", "spellbook"]
     (tmp_path / "file").write_text("no folder")
     broken = ([tmp_path / "gone"], repository, None), (ours, repository / "gone", None), (ours, repository, "file")
@@ -281,22 +295,6 @@ def test_the_callers_repository_is_none_of_the_vaults(
         install(deep, *option)
         assert (repository / ".git" / "hooks" / "post-commit").exists() is is_there
     assert tree(other) == before
-
-
-def test_another_working_tree(repository: Path, tmp_path: Path) -> None:
-    """The working trees of a repository share its hooks; ours runs only in the one with the vault."""
-    linked = tmp_path / "linked"
-    git(repository, "worktree", "add", "--quiet", linked)
-    install(linked)
-    ran = tmp_path / "ran"
-    program = tmp_path / "program"
-    program.write_text(f"#!/bin/sh\necho x >>'{ran}'\n")
-    program.chmod(0o755)
-    assert add("post-commit", linked, linked, program).resolve() == repository / ".git" / "hooks"
-    git(repository, "commit", "--quiet", "--allow-empty", "-m", "here")
-    git(linked, "commit", "--quiet", "--allow-empty", "-m", "there")
-    until(lambda: ran.exists() and ran.read_text())
-    assert ran.read_text() == "x\n"
 
 
 # -- turns

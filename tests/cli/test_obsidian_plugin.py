@@ -123,8 +123,15 @@ def server(filled: Path) -> Iterator[Server]:
     running.end()
 
 
-def test_search_finds_and_opens_a_section(desk: Desk, server: Server) -> None:
-    """A hit shows title, heading and an excerpt; Enter opens its note at the line of the section."""
+def test_search_and_related_notes(desk: Desk, server: Server) -> None:
+    """
+    A hit shows title, heading and an excerpt; Enter opens its note at the line of the section.
+
+    A question is asked after a pause, not at each letter; without one, and without an answer, the list says so. The
+    pane shows notes that are linked and near, for the open note, and again after a pause in writing. HTML in a title, a
+    heading or a text is shown as it is written; no element and no script comes of it.
+    """
+    page = desk.page
     desk.load(server.url)
     desk.status("Spellbook: up to date")
     results = desk.search("which login sessions are in PostgreSQL")
@@ -134,59 +141,53 @@ def test_search_finds_and_opens_a_section(desk: Desk, server: Server) -> None:
     assert shown[0] == "Login sessions"
     assert "Why PostgreSQL" in shown[1]
     assert shown[2] == "We keep login sessions in PostgreSQL instead of Redis."
-    desk.page.keyboard.press("Enter")
-    desk.page.wait_for_function("desk.opened.length")
+    page.keyboard.press("Enter")
+    page.wait_for_function("desk.opened.length")
     assert desk.opened == [["ops/sessions.md", NOTES["ops/sessions.md"].splitlines().index("## Why PostgreSQL")]]
     assert {each["url"].partition("/api/")[0] for each in desk.asked} == {server.url}
-
-
-def test_typing_asks_once(desk: Desk, server: Server) -> None:
-    """A question is asked after a pause, not at each letter; without one, and without an answer, the list says so."""
-    desk.load(server.url)
+    desk.asked.clear()
     results = desk.search("tomatoes")
     results.locator(".item", has_text="Garden").wait_for()
-    asked = [each["url"] for each in desk.asked if "/api/search" in each["url"]]
-    assert len(asked) < len("tomatoes")
-    desk.page.locator(".prompt").fill("")
+    assert len([each for each in desk.asked if "/api/search" in each["url"]]) < len("tomatoes")
+    page.locator(".prompt").fill("")
     results.get_by_text("Type a question").wait_for()
-    desk.page.locator(".prompt").fill("quetzalcoatlus")
+    page.locator(".prompt").fill("quetzalcoatlus")
     results.get_by_text("No note answers this.").wait_for()
 
-
-def test_related_notes_follow_what_one_writes(desk: Desk, server: Server) -> None:
-    """The pane shows notes that are linked and near, for the open note, and again after a pause in writing."""
     desk.load(server.url)
-    desk.page.evaluate("desk.commands.related.callback()")
-    pane = desk.page.locator(".pane").first
+    page.evaluate("desk.commands.related.callback()")
+    pane = page.locator(".pane").first
     pane.get_by_text("Open a note").wait_for()
     desk.open("ops/sessions.md")
     pane.get_by_text("linked from here").wait_for()
     assert pane.get_by_role("link", name="Backup").count() == 1
     desk.open("garden.md")
     pane.get_by_text("Close in meaning").wait_for()
-    desk.page.locator("textarea").fill("We keep login sessions in PostgreSQL instead of Redis.")
+    page.locator("textarea").fill("We keep login sessions in PostgreSQL instead of Redis.")
     link = pane.get_by_role("link", name="Login sessions")
     link.wait_for()
     link.click()
-    desk.page.wait_for_function("desk.opened.length === 3")
+    page.wait_for_function("desk.opened.length === 3")
     assert desk.opened[-1][0] == "ops/sessions.md"
 
-
-def test_notes_are_shown_as_text(desk: Desk, server: Server) -> None:
-    """HTML in a title, a heading or a text is shown as it is written; no element and no script comes of it."""
-    desk.load(server.url)
-    desk.page.evaluate("desk.commands.related.callback()")
-    results = desk.search("zebra")
-    results.locator(".item", has_text="<img src=x").first.wait_for()
-    desk.page.keyboard.press("Enter")
-    desk.page.locator("textarea").fill("A warm wall. [[evil]] zebra")
-    desk.page.locator(".pane", has_text="Garden").wait_for()
-    assert desk.page.locator("img, script[src], b").count() == 0
+    desk.search("zebra").locator(".item", has_text="<img src=x").first.wait_for()
+    page.keyboard.press("Enter")
+    page.locator("textarea").fill("A warm wall. [[evil]] zebra")
+    page.locator(".pane", has_text="Garden").wait_for()
+    assert page.locator("img, script[src], b").count() == 0
 
 
-def test_a_server_that_is_away_is_said(desk: Desk, server: Server) -> None:
-    """Without the server the status bar, the search and the pane say what to do, and no error is thrown."""
-    desk.load(server.url)
+def test_korean_and_a_server_that_is_away(desk: Desk, server: Server) -> None:
+    """
+    With Obsidian in Korean, commands, the status bar and the settings are Korean. Without the server the status bar,
+    the search and the pane say how to start it, and no error is thrown.
+    """
+    desk.load(server.url, "ko")
+    desk.status("최신 상태")
+    assert desk.page.evaluate("desk.commands.search.name") == "의미와 단어로 검색"
+    desk.page.evaluate("desk.tab.display()")
+    desk.page.locator(".settings", has_text="서버 주소").wait_for()
+    desk.load(server.url, "en")
     desk.page.evaluate("desk.commands.related.callback()")
     desk.open("garden.md")
     desk.status("up to date")
@@ -230,50 +231,29 @@ def test_a_token_is_pasted_into_the_settings(desk: Desk, filled: Path) -> None:
         server.end()
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "http://192.168.0.5:17950",
-        "http://notes.example.org",
-        "http://127.0.0.1.example.org:17950",
-        "https://me:secret@notes.example.org",
-        "file:///etc/passwd",
-        "javascript:alert(1)",
-        "nonsense",
-    ],
-)
-def test_only_this_machine_or_https_is_asked(desk: Desk, address: str) -> None:
-    """Any other address is never asked, and the status bar says which are allowed."""
-    desk.load(address)
-    desk.status("address not allowed")
-    desk.search("tomatoes").get_by_text("with https").wait_for()
-    assert desk.asked == []
-
-
-@pytest.mark.parametrize(
-    ("status", "text", "expected"),
-    [
+def test_other_addresses_and_answers(desk: Desk) -> None:
+    """
+    Only this machine or https is asked; any other address never is, and the status bar says which are allowed. Pending
+    texts are counted; an answer that is not Spellbook's is a server error, and the search says so.
+    """
+    for address in (
+        *("http://192.168.0.5:17950", "http://notes.example.org", "http://127.0.0.1.example.org:17950"),
+        *("https://me:secret@notes.example.org", "file:///etc/passwd", "javascript:alert(1)", "nonsense"),
+    ):
+        desk.load(address)
+        desk.status("address not allowed")
+        desk.search("tomatoes").get_by_text("with https").wait_for()
+        assert desk.asked == []
+    for status, text, expected in (
         (200, '{"pending": 12}', "12 pending"),
         (200, "<html>", "server error"),
         (200, '{"hits": 3}', "server error"),
         (200, "null", "server error"),
         (404, "[]", "server error"),
         (503, '{"error": {"message": "Busy.", "details": {"hint": "Wait."}}}', "server error"),
-    ],
-)
-def test_whatever_answers_is_said(desk: Desk, status: int, text: str, expected: str) -> None:
-    """What is pending is counted; an answer that is not Spellbook's is a server error, and the search says so."""
-    desk.answer = lambda request: {"status": status, "text": text}
-    desk.load("http://localhost:1")
-    desk.status(expected)
-    if status == 503:
-        assert desk.page.locator(".status-bar").get_attribute("title") == "Busy. Wait."
-
-
-def test_it_speaks_korean(desk: Desk, server: Server) -> None:
-    """With Obsidian in Korean, commands, the status bar and the settings are Korean."""
-    desk.load(server.url, "ko")
-    desk.status("최신 상태")
-    assert desk.page.evaluate("desk.commands.search.name") == "의미와 단어로 검색"
-    desk.page.evaluate("desk.tab.display()")
-    desk.page.locator(".settings", has_text="서버 주소").wait_for()
+    ):
+        answer = {"status": status, "text": text}
+        desk.answer = lambda request, answer=answer: answer  # type: ignore[misc]
+        desk.load("http://localhost:1")
+        desk.status(expected)
+    assert desk.page.locator(".status-bar").get_attribute("title") == "Busy. Wait."

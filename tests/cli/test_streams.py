@@ -1,11 +1,14 @@
 """
-Commands end well with closed streams, full disks, a reader that stops, too little memory, and text that is not Unicode.
+Commands as shells start them: closed streams, full disks, a reader that stops, too little memory, waits, the tab key,
+words with dashes, and text that is not Unicode.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +19,8 @@ from typing import Any
 import pytest
 
 from spellbook.library.book import Spellbook
+from spellbook.system import lock
+from tests.commands import spellbook
 from tests.fuzz.servers import Server
 from tests.helpers import PATIENCE, until
 from tests.mcp.agent import Agent, talk
@@ -92,13 +97,26 @@ def test_closed_streams_that_nobody_needs(notes: Path) -> None:
 
 @posix
 @pytest.mark.slow
-def test_too_little_memory_is_told(notes: Path) -> None:
-    """Too little memory gives one line."""
+def test_a_command_says_what_stops_or_holds_it(notes: Path, book: Spellbook) -> None:
+    """
+    Too little memory gives one line. A command that waits says for what on stderr, after a second, also where that is
+    no terminal; never beside --json.
+    """
     done = run(notes, "ulimit -v 30000; S status")
-    if "Fatal Python error" in done.stderr or done.returncode == 127:
-        pytest.skip("not even Python starts")
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
-    assert "too little memory" in done.stderr
+    if "Fatal Python error" not in done.stderr and done.returncode != 127:  # else not even Python starts
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+        assert "too little memory" in done.stderr
+    (notes / "new.md").write_text("# New\n\ntext\n", "utf-8")
+    command = [sys.executable, "-m", "spellbook", "--vault", str(notes), "recent"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with lock.held(book.config.state / "sync.lock") as is_ours:
+        assert is_ours
+        silent, heard = (subprocess.Popen([*command, *more], **pipes) for more in (["--json"], []))
+        assert heard.stderr.readline() == "spellbook: another Spellbook is at work here; this waits for it …\n"
+    out, rest = heard.communicate(timeout=PATIENCE)
+    assert (heard.returncode, rest, "a.md" in out) == (0, "", True)
+    out, rest = silent.communicate(timeout=PATIENCE)
+    assert (silent.returncode, rest, len(json.loads(out)["notes"])) == (0, "", 2)
 
 
 @posix
@@ -119,6 +137,70 @@ def test_ctrl_c_is_told_in_a_line(vault: Path, book: Spellbook, write_note: Call
         os.killpg(child.pid, signal.SIGINT)
         _, told = child.communicate(timeout=PATIENCE)
     assert (child.returncode, told.strip()) == (1, "Aborted!")
+
+
+# -- the tab key
+
+
+def test_the_tab_key_completes(vault: Path) -> None:
+    """
+    A shell's question while a person types is answered, and nothing is opened or made for it. Each shell's script asks
+    spellbook, and its shell, if it is here, finds no syntax error.
+    """
+    program = "import sys; sys.argv[0] = 'spellbook'; from spellbook.__main__ import main; main()"
+    for words, expected in (("spellbook rec", "plain,recent\n"), ("spellbook search --fil", "plain,--filter\n")):
+        asked = {"_SPELLBOOK_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, timeout=PATIENCE)
+        assert done.stdout == expected
+    for shell in ("bash", "zsh", "fish"):
+        script = spellbook("completion", shell).stdout
+        assert f"_SPELLBOOK_COMPLETE={shell}_complete" in script
+        if found := shutil.which(shell):
+            subprocess.run([found, "-n"], input=script, text=True, check=True, timeout=PATIENCE)
+
+
+# -- words that begin with dashes
+
+
+def test_a_word_with_dashes_is_looked_for(
+    vault: Path, write_note: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A word that is no option is searched for; after `--` every word is. A misspelt option is refused with the right
+    option and the way to search for the word.
+
+    Options may stand before, between and after the words, which keep their order. `--vault` with a value names the
+    vault; if the words are missing then, the error says how to search for such a word.
+    """
+    monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
+    write_note("options.md", "# Options\n\nUse --vault DIR, --dry-run and --json, or -x; there is no --limt.")
+    write_note("other.md", "# Other\n\nNothing of the sort.")
+    misspelt = {"find": "--limt", "search": "--filtr", "memorize": "--max-token", "why": "--minscore"}
+    for verb, option in misspelt.items():
+        for args, query in (
+            (["--dry-run"], "--dry-run"),
+            (["-x"], "-x"),
+            (["--", "--vault"], "--vault"),
+            (["--", "--json"], "--json"),
+            (["-n3", "--dry-run", "--limit=2"], "--dry-run"),
+        ):
+            found = spellbook(verb, "--json", *args)
+            answer = json.loads(found.stdout)
+            assert answer["query"] == query
+            assert ("taken as a word" in found.stderr) == ("--" not in args)
+            if verb == "find":
+                assert [hit["path"] for hit in answer["hits"]] == ["options.md"]
+        refused = spellbook(verb, "dry", option, "3", code=2).stderr
+        assert "No such option" in refused
+        assert "Did you mean" in refused or "Possible options" in refused  # as the version of click has it
+        assert f"spellbook {verb} -- --word" in refused
+    args = ["find", "dry", "--limit", "3", "--dry-run", "--vault", vault, "Use", "--json"]
+    assert json.loads(spellbook(*args).stdout)["query"] == "dry --dry-run Use"
+    spellbook("find", "dry", "--vault", tmp_path / "none", code=1)
+    refused = spellbook("find", "--vault", "words", code=2).stderr
+    assert "Missing argument" in refused
+    assert "spellbook find -- --word" in refused
 
 
 # -- text that is no Unicode

@@ -1,15 +1,28 @@
-"""Two people, one vault, by git: the merge driver, and sync."""
+"""
+Two people, one vault, by git: the merge driver, and sync.
+
+The rounds let two clones share at random: nothing is lost, and nothing is published that was not to be. Each has files
+that git ignores there alone, files that nobody has added, repositories of its own, a trash and leftovers of killed
+writers, and adds notes under the names of the other's. SPELLBOOK_SYNC_ROUNDS sets how many.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
+import os
+import random
+import shutil
+import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
+from spellbook.settings import config
+from spellbook.vault.vault import Vault
 from tests.commands import cloned, git, spellbook
 from tests.commands import git_alone as git_alone
 
@@ -26,7 +39,7 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
     return places
 
 
-def sync(place: Path, *args: object, code: int = 0) -> Result:
+def sync(place: Path, *args: object, code: int | None = 0) -> Result:
     return spellbook("sync", "--vault", place, *args, code=code)
 
 
@@ -65,23 +78,19 @@ def test_both_write(two):
         assert "to fix      nothing" in spellbook("status", "--vault", place).stdout
 
 
-@pytest.mark.parametrize(
-    "setting", ["push.default=nothing", "merge.ff=only", "merge.ff=false", "branch.main.mergeoptions=--ff-only"]
-)
-def test_a_persons_settings_of_git_do_not_stop_it(two, setting):
-    """What a person set for pushes and merges by hand holds for these; both have both after three syncs."""
-    for place in two:
-        git(place, "config", *setting.split("=", 1))
-        (place / f"{place.name}.md").write_text(f"{place.name}.\n")
-    for place in (*two, two[0]):
-        sync(place)
-    assert all((place / name).exists() for place in two for name in ("ada.md", "bob.md"))
-
-
-def test_the_driver_is_named_once(two):
-    """Who has not installed git-merge is told so by the first sync alone."""
-    git(two[0], "config", "--remove-section", "merge.spellbook")
-    assert ["install git-merge" in sync(two[0]).stderr for _ in range(2)] == [True, False]
+def test_a_persons_settings_of_git_do_not_stop_it(two):
+    """A person's settings for pushes and merges by hand do not hold here; both have both after three syncs."""
+    for setting in ("push.default=nothing", "merge.ff=only", "merge.ff=false", "branch.main.mergeoptions=--ff-only"):
+        name, value = setting.split("=", 1)
+        for place in two:
+            git(place, "config", name, value)
+            (place / f"{place.name} {setting}.md").write_text(f"{place.name}.\n")
+        for place in (*two, two[0]):
+            sync(place)
+            git(place, "status", "--porcelain")
+        assert all((place / f"{name} {setting}.md").exists() for place in two for name in ("ada", "bob"))
+        for place in two:
+            git(place, "config", "--unset", name)
 
 
 def test_others_pushed_meanwhile(two, tmp_path):
@@ -99,56 +108,35 @@ def test_others_pushed_meanwhile(two, tmp_path):
     assert git(bob, "rev-parse", "HEAD") == git(bob, "rev-parse", "origin/main")
 
 
-def test_what_is_not_a_note_conflicts(two):
-    """Then all is as it was, committed and named; nobody's bytes are lost, be it a note that is no text."""
+def test_sync_that_cannot_work(two, tmp_path):
+    """
+    A conflict, a merge under way and a remote that is gone are named with the next step. All is as it was then,
+    committed, and nobody's bytes are lost, be it a note that is no text.
+    """
     ada, bob = two
     (ada / "logo.bin").write_bytes(b"\0ada")
     change(ada, "one", "eins")
     (bob / "logo.bin").write_bytes(b"\0bob")
     (bob / "ports.md").write_bytes(b"caf\xe9")
     sync(ada)
-    told = sync(bob, code=1).stderr
-    assert "origin/main cannot be merged: logo.bin, ports.md." in told
-    assert (bob / "logo.bin").read_bytes() == b"\0bob"
-    assert (bob / "ports.md").read_bytes() == b"caf\xe9"
-    assert not git(bob, "status", "--porcelain")
-
-
-def test_only_the_vault_is_committed(two):
-    """What lies beside a vault in the same repository, staged or not, waits for its own commit."""
-    ada, _ = two
-    vault = ada / "notes"
-    vault.mkdir()
-    (vault / "a.md").write_text("In the vault.\n")
-    (ada / "code.py").write_text("pass\n")
-    git(ada, "add", "code.py")
-    sync(vault, "-m", "Mine")
-    assert git(ada, "show", "--name-only", "--format=%s", "HEAD").split() == ["Mine", "notes/a.md"]
-    assert git(ada, "status", "--porcelain") == "A  code.py\n"
-
-
-def test_where_sync_cannot_work(two, vault, tmp_path):
-    """No repository, no upstream, a merge under way, a remote that is gone: said with the next step, nothing changed."""
-    ada, bob = two
-    assert "is not in a git repository" in sync(vault, code=2).stderr
-    git(vault, "init", "--quiet", "--initial-branch", "main")
-    assert "no upstream" in sync(vault, code=1).stderr
-    change(ada, "one", "eins")
-    sync(ada)
-    git(bob, "config", "merge.spellbook.driver", "false")
-    change(bob, "one", "uno")
-    git(bob, "commit", "--quiet", "-am", "Bob's")
-    git(bob, "fetch", "--quiet")
+    for _ in range(2):
+        assert "origin/main cannot be merged: logo.bin, ports.md." in sync(bob, code=1).stderr
+        assert (bob / "logo.bin").read_bytes() == b"\0bob"
+        assert (bob / "ports.md").read_bytes() == b"caf\xe9"
+        assert not git(bob, "status", "--porcelain")
     git(bob, "merge", "origin/main", code=1)
     assert "A merge is under way" in sync(bob, code=1).stderr
     git(bob, "merge", "--abort")
     (tmp_path / "shared.git").rename(tmp_path / "elsewhere.git")
     assert "git fetch failed" in sync(bob, code=1).stderr
-    assert "uno" in (bob / "ports.md").read_text()
+    assert (bob / "ports.md").read_bytes() == b"caf\xe9"
 
 
-def test_install_and_uninstall(two):
-    """The line goes to the end of .gitattributes and out again without a trace; so do the settings. A preview changes nothing."""
+def test_the_driver_comes_and_goes(two, tmp_path):
+    """
+    The line goes to the end of .gitattributes and out again without a trace; so do the settings. A preview changes
+    nothing. Older versions of git give the driver no names of the sides.
+    """
     ada, _ = two
     install = ("install", "git-merge", "--vault", ada)
     assert "nothing was changed" in spellbook(*install).stdout
@@ -166,10 +154,6 @@ def test_install_and_uninstall(two):
     assert (ada / ".gitattributes").read_bytes() == b"*.png binary\n*.md merge=spellbook\n"
     spellbook(*install, "--uninstall")
     assert (ada / ".gitattributes").read_bytes() == b"*.png binary\n"
-
-
-def test_names_of_older_versions_of_git(tmp_path):
-    """They give no names of the sides."""
     files = [tmp_path / name for name in ("base", "ours", "theirs")]
     for file, text in zip(files, ("a\n", "b\n", "c\n"), strict=True):
         file.write_text(text)
@@ -177,7 +161,7 @@ def test_names_of_older_versions_of_git(tmp_path):
     assert files[1].read_text() == "b\n\n> [!merge] other copy\n> c\n"
 
 
-# -- what stays here
+# -- what stays here, and what is shared
 
 
 @pytest.mark.parametrize(
@@ -214,22 +198,11 @@ def test_an_ignored_file_is_never_overwritten(two, here, there, is_ahead):
     assert (bob / there).read_text() == "Ada's.\n"
 
 
-def test_what_we_stopped_tracking(two):
-    """A note that is ignored here since, and that they changed meanwhile, stays as it is here."""
-    ada, bob = two
-    sync(bob)
-    git(bob, "rm", "--quiet", "--cached", "ports.md")
-    git(bob, "commit", "--quiet", "-m", "mine alone")
-    (bob / ".git" / "info" / "exclude").write_text("ports.md\n")
-    (bob / "ports.md").write_text("Mine alone.\n")
-    change(ada, "8443", "9000")
-    sync(ada)
-    assert "ports.md" in sync(bob, code=1).stderr
-    assert (bob / "ports.md").read_text() == "Mine alone.\n"
-
-
-def test_their_renamed_folder_takes_no_note_of_ours_along(two):
-    """Not onto an ignored file: it stays in the folder where it was written."""
+def test_our_ignored_notes_stay(two):
+    """
+    A note that is ignored here since, and that they changed meanwhile, stays as it is here. A folder that they renamed
+    takes no note of ours along, onto an ignored file: it stays in the folder where it was written.
+    """
     ada, bob = two
     for number in range(4):
         (ada / "old").mkdir(exist_ok=True)
@@ -237,7 +210,7 @@ def test_their_renamed_folder_takes_no_note_of_ours_along(two):
     sync(ada)
     sync(bob)
     (ada / "old").rename(ada / "new")
-    (bob / ".git" / "info" / "exclude").write_text("new/mine.md\n")
+    (bob / ".git" / "info" / "exclude").write_text("new/mine.md\nports.md\n")
     (bob / "new").mkdir()
     (bob / "new" / "mine.md").write_text("Mine alone.\n")
     (bob / "old" / "mine.md").write_text("Shared.\n")
@@ -246,48 +219,211 @@ def test_their_renamed_folder_takes_no_note_of_ours_along(two):
     assert (bob / "new" / "mine.md").read_text() == "Mine alone.\n"
     assert (bob / "old" / "mine.md").read_text() == "Shared.\n"
     assert (bob / "new" / "0.md").exists()
-
-
-def test_nothing_of_spellbooks_own_is_committed(two, monkeypatch):
-    """Neither the trash nor what killed writers leave nor a state folder in the vault, without a line in .gitignore."""
-    ada, _ = two
-    monkeypatch.setenv("SPELLBOOK_STATE", str(ada / "kept" / "state"))
-    monkeypatch.setenv("SPELLBOOK_DATA", str(ada / "kept" / "data"))
-    spellbook("snapshot", "create", "--vault", ada)
-    spellbook("erase", "ports.md", "--vault", ada)
-    (ada / "deep").mkdir()
-    left = ".spellbook-0123456789abcdef.tmp"
-    for place in (ada / left, ada / "deep" / left, ada / ".trash" / "deep" / "old.md", ada / "deep" / "new.md"):
-        place.parent.mkdir(exist_ok=True)
-        place.write_text("A text.\n")
-    (ada / ".spellbook").mkdir()
-    (ada / ".spellbook" / "config.toml").write_text("# settings are shared\n")
+    git(bob, "rm", "--quiet", "--cached", "ports.md")
+    git(bob, "commit", "--quiet", "-m", "mine alone")
+    (bob / "ports.md").write_text("Mine alone.\n")
+    change(ada, "8443", "9000")
     sync(ada)
-    shared = git(ada, "ls-tree", "-r", "--name-only", "origin/main").split()
-    assert shared == [".gitattributes", ".spellbook/config.toml", "deep/new.md"]
+    assert "ports.md" in sync(bob, code=1).stderr
+    assert (bob / "ports.md").read_text() == "Mine alone.\n"
 
 
-def test_a_repository_in_the_vault_is_named(two):
-    """Its notes are not shared, whether it has a commit or not; all else is."""
+def test_only_the_vaults_own_is_shared(two, monkeypatch):
+    """
+    Files beside a vault in the same repository, staged or not, wait for their own commit. Neither the trash nor files
+    of killed writers nor a state folder in the vault is committed, without a line in .gitignore. A repository in the
+    vault is named, whether it has a commit or not, and its notes are not shared; all else is.
+    """
     ada, bob = two
+    vault = ada / "notes"
+    vault.mkdir()
+    (ada / "code.py").write_text("pass\n")
+    git(ada, "add", "code.py")
+    (ada / "ports.md").rename(vault / "ports.md")
+    monkeypatch.setenv("SPELLBOOK_STATE", str(vault / "kept" / "state"))
+    monkeypatch.setenv("SPELLBOOK_DATA", str(vault / "kept" / "data"))
+    spellbook("snapshot", "create", "--vault", vault)
+    spellbook("erase", "ports.md", "--vault", vault)
+    left = ".spellbook-0123456789abcdef.tmp"
+    for path in (left, f"deep/{left}", ".trash/deep/old.md", "deep/to two.md", ".spellbook/config.toml"):
+        (vault / path).parent.mkdir(parents=True, exist_ok=True)
+        (vault / path).write_text("# shared\n")
     for name in ("one", "deep/t*wo"):
-        (ada / name).mkdir(parents=True)
-        git(ada / name, "init", "--quiet")
-        (ada / name / "note.md").write_text("Of another repository.\n")
-    git(ada / "one", "add", "--all")
-    git(ada / "one", "commit", "--quiet", "-m", "theirs")
-    (ada / "deep" / "to two.md").write_text("Shared.\n")
-    done = sync(ada)
+        (vault / name).mkdir()
+        git(vault / name, "init", "--quiet")
+        (vault / name / "note.md").write_text("Of another repository.\n")
+    git(vault / "one", "add", "--all")
+    git(vault / "one", "commit", "--quiet", "-m", "theirs")
+    done = sync(vault, "-m", "Mine")
     for name in ("one", "deep/t*wo"):
         assert f"{name} is a repository of its own: its notes are not shared." in done.stderr
-    assert git(ada, "ls-tree", "-r", "--name-only", "origin/main").splitlines() == [
-        ".gitattributes",
-        "deep/to two.md",
-        "ports.md",
-    ]
-    assert json.loads(sync(ada, "--json").stdout)["nested"] == ["deep/t*wo", "one"]
-    git(ada, "add", "one")  # as versions before did
-    git(ada, "commit", "--quiet", "-m", "before")
-    assert "one is a repository of its own" in sync(ada).stderr
+    shared = git(ada, "ls-tree", "-r", "--name-only", "origin/main").splitlines()
+    assert shared == [".gitattributes", "notes/.spellbook/config.toml", "notes/deep/to two.md", "ports.md"]
+    assert git(ada, "log", "-1", "--format=%s") == "Mine\n"
+    assert git(ada, "status", "--porcelain", "--", "code.py") == "A  code.py\n"
+    assert json.loads(sync(vault, "--json").stdout)["nested"] == ["deep/t*wo", "one"]
+    git(vault, "add", "one")  # as versions before did
+    git(vault, "commit", "--quiet", "-m", "before")
+    assert "one is a repository of its own" in sync(vault).stderr
     sync(bob)
-    assert "one is a repository of its own" in sync(bob).stderr
+    assert "one is a repository of its own" in sync(bob / "notes").stderr
+
+
+# -- rounds
+
+ROUNDS = int(os.environ.get("SPELLBOOK_SYNC_ROUNDS", "25"))
+
+FOLDERS = ("", "work/", "work/deep/", "private/", "drafts/")
+NAMES = ("a.md", "b.md", "c secret.md", "[d].md", "한글.md")
+IGNORED = {"ada": "private/\n*secret*\n", "bob": "drafts/\n**/work/a.md\n"}
+"""What each ignores beside the other, so that names meet that one shares and the other does not."""
+
+
+@dataclass
+class Clone:
+    """A clone with its vault, and what it keeps to itself: the bytes by place."""
+
+    top: Path
+    rng: random.Random
+    kept: dict[Path, bytes] = field(default_factory=dict)
+
+    @property
+    def vault(self) -> Path:
+        return self.top / "v[1]*"
+
+    def keep(self, place: Path, text: str) -> None:
+        """Write a file that is to stay here, as it is."""
+        if not place.exists() and not any(parent.is_file() for parent in place.parents):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(f"PRIVATE of {self.top.name}: {text}\n", "utf-8")
+            self.kept[place] = place.read_bytes()
+
+    def tracked(self) -> list[str]:
+        return [
+            path
+            for path in git(self.vault, "-c", "core.quotePath=false", "ls-files").splitlines()
+            if path[-3:] == ".md"
+        ]
+
+    def write(self, number: int) -> None:
+        """Do one to four of the things that happen in a vault."""
+        rng = self.rng
+        for step in range(rng.randint(1, 4)):
+            path = rng.choice(FOLDERS) + rng.choice(NAMES)
+            place, text = self.vault / path, f"round {number}, step {step}"
+            match rng.randrange(9):
+                case 0 | 1:  # a note, ignored here or not
+                    ignored = self.is_ignored(path)
+                    if not place.exists() and ignored:
+                        self.keep(place, text)
+                    elif place not in self.kept and not place.is_dir():
+                        place.parent.mkdir(parents=True, exist_ok=True)
+                        with place.open("a", encoding="utf-8") as file:
+                            file.write(f"\nSaid by {self.top.name} in {text}.\n")
+                case 2:  # a file where the other has a folder, or the other way around
+                    path = rng.choice(("secret", "drafts/secret", f"drafts/secret/{number}.md", "drafts/a.md/x.md"))
+                    if self.is_ignored(path):
+                        self.keep(self.vault / path, text)
+                case 3:  # an erased note
+                    if paths := self.tracked():
+                        self.erase(rng.choice(paths))
+                case 4:  # what a killed writer leaves
+                    self.keep(place.parent / f".spellbook-{rng.getrandbits(64):016x}.tmp", text)
+                case 5:  # a repository of its own, with a commit or without
+                    nested = self.vault / rng.choice(FOLDERS) / "nested"
+                    if not nested.exists() and not self.is_ignored(nested.relative_to(self.vault).as_posix()):
+                        nested.mkdir(parents=True)
+                        git(nested, "init", "--quiet")
+                        if rng.random() < 0.5:
+                            git(nested, "commit", "--quiet", "--allow-empty", "-m", "theirs")
+                    self.keep(nested / f"{number}.md", text)
+                case 6:  # untracked, beside the vault, whose name is a pattern for it
+                    self.keep(self.top / rng.choice(("v1x", "v1")) / rng.choice(NAMES), text)
+                case 7:  # a note in the trash of somebody who erased it by hand
+                    self.keep(self.vault / ".trash" / path, text)
+                case 8:  # committed beside the vault, perhaps under a name that the other has not added
+                    beside = self.top / rng.choice(("v1x", "v1", "v2")) / rng.choice(NAMES)
+                    if not beside.exists():
+                        beside.parent.mkdir(exist_ok=True)
+                        beside.write_text(f"Shared by {self.top.name} in {text}.\n", "utf-8")
+                        self.commit(beside)
+
+    def commit(self, place: Path) -> None:
+        git(self.top, "--literal-pathspecs", "add", "-f", "--", place)
+        git(self.top, "--literal-pathspecs", "commit", "--quiet", "-m", "beside", "--", place)
+
+    def is_ignored(self, path: str) -> bool:
+        asked = ["git", "-C", str(self.vault), "check-ignore", "--quiet", "--", path]
+        return subprocess.run(asked, check=False).returncode == 0
+
+    def erase(self, path: str) -> None:
+        vault = Vault(self.vault, config.load(self.vault).state)
+        if (self.vault / path).is_file():
+            trash = vault.remove(path, vault.hash(path))
+            assert trash is not None
+            self.kept[self.vault / trash] = (self.vault / trash).read_bytes()
+        vault.journal.close()
+
+    def sync(self) -> None:
+        """Share; what is refused has to be named, and is moved out of the way."""
+        for _ in range(40):
+            result = sync(self.vault, code=None)
+            self.check(result.output)
+            if result.exit_code == 0:
+                return
+            assert result.exit_code == 1, result.output
+            inside = [place for place in self.kept if place.is_relative_to(self.top)]
+            named = [place for place in inside if str(place.relative_to(self.top)) in result.stderr]
+            if not named:  # one erased what the other changed: a person decides
+                self.decide(result.stderr)
+            for place in named:
+                new = self.top.parent / f"aside of {self.top.name}" / f"{len(self.kept)}-{self.rng.random()}"
+                new.parent.mkdir(exist_ok=True)
+                place.rename(new)
+                self.kept[new] = self.kept.pop(place)
+        raise AssertionError(result.output)
+
+    def decide(self, output: str) -> None:
+        """Merge by hand: keep the notes that one erased and the other changed."""
+        git(self.top, "-c", "merge.directoryRenames=false", "merge", "--no-edit", "origin/main", code=1)
+        names = git(self.top, "diff", "--name-only", "--diff-filter=U", "-z").split("\0")[:-1]
+        assert names, output
+        for name in names:
+            assert name in output
+            git(self.top, "--literal-pathspecs", "add", "-f", "--", name)
+        git(self.top, "commit", "--quiet", "--no-edit")
+
+    def check(self, output: str) -> None:
+        for place, data in self.kept.items():
+            assert place.exists(), f"{place} is gone\n{output}"
+            assert place.read_bytes() == data, f"{place} is another\n{output}"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300 + 10 * ROUNDS)
+def test_rounds(tmp_path):
+    """What is ignored, untracked, nested, trashed or left over stays as it is with its owner, and with nobody else."""
+    shared, rng = tmp_path / "shared.git", random.Random(24)
+    clones = [Clone(tmp_path / name, random.Random(seed)) for seed, name in enumerate(IGNORED)]
+    cloned(shared, *(clone.top for clone in clones), vault="v[1]*", notes={"first.md": "First.\n"})
+    for clone in clones:
+        (clone.top / ".git" / "info" / "exclude").write_text(IGNORED[clone.top.name])
+    for number in range(ROUNDS):
+        for clone in clones:
+            clone.write(number)
+        for clone in rng.choice((clones, clones[::-1], (*clones, clones[0]))):
+            clone.sync()
+        names = git(shared, "-c", "core.quotePath=false", "ls-tree", "-r", "--full-tree", "main")
+        assert not [
+            line for line in names.splitlines() if ".trash" in line or ".spellbook-" in line or "nested" in line
+        ]
+        found = ["git", "-C", str(shared), "grep", "--text", "-e", "PRIVATE of", "main"]
+        assert subprocess.run(found, capture_output=True, check=False).stdout == b""
+    for clone in (*clones, clones[0]):
+        clone.sync()
+    heads = {git(clone.top, "rev-parse", "HEAD^{tree}") for clone in clones}
+    assert len(heads) == 1
+    written = git(shared, "log", "-p", "--all", "--format=")
+    assert written.count("+Said by") > ROUNDS // 4, "nothing was shared"
+    assert any(".trash" in place.parts for place in clones[0].kept)
+    shutil.rmtree(shared)

@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from spellbook.cli import progress_bar
+from spellbook.cli import output
 from spellbook.editing import guides
 from spellbook.library import book as books
 from spellbook.system.errors import SpellbookError
@@ -94,7 +94,7 @@ def test_commands_say_what_they_do(vault, write_note, monkeypatch):
     """
     write_note("a.md", "# A\n\ntext", age=100)
     assert spellbook_in(vault, "reindex").stderr == ""
-    monkeypatch.setattr(progress_bar, "EVERY", 0.0)
+    monkeypatch.setattr(output, "EVERY", 0.0)
     shown = spellbook_in(vault, "reindex", "--full")
     assert ("reading: 1 of 1 so far" in shown.stderr, "so far" in shown.stdout) == (True, False)
     assert spellbook_in(vault, "reindex", "--full", "--quiet").output == ""

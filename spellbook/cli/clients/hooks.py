@@ -1,8 +1,9 @@
 """
-Git hooks that keep a vault's index current.
+Git hooks that keep a vault's index current, and lines in its `.gitignore` and `.gitattributes`.
 
 Each starts a re-index in the background and returns: it fails no git command and holds none up. Hooks that are there
 run as before, with the same arguments, input and exit status, and uninstalling leaves them as they were.
+The lines may be committed: where the merge driver is not installed, git merges notes as any other text.
 """
 
 from __future__ import annotations
@@ -203,3 +204,72 @@ def _move(source: Path, target: Path) -> None:
         end = os.path.join("..", end) if target.parent.name == ASIDE else end.removeprefix(".." + os.sep)
     os.symlink(end, target)
     source.unlink()
+
+
+# -- git's files in the vault, and the merge driver
+
+IGNORE, TRASH = ".gitignore", ".trash/"
+"""The file, and the line in it that keeps what is erased from all who have the repository."""
+
+ATTRIBUTES, NOTES = ".gitattributes", "*.md merge=spellbook"
+"""The file, and the line in it that names the driver for notes."""
+
+_SECTION = "merge.spellbook"
+DRIVER = f"{_SECTION}.driver"
+
+
+def is_trash_shared(vault: Path) -> bool:
+    """Say whether `vault` is in a git repository that does not ignore its trash; git knows all ignore rules."""
+    command = ["git", "-C", str(vault), "check-ignore", "--quiet", "--no-index", f"{TRASH}note.md"]
+    try:
+        done = subprocess.run(command, capture_output=True, env=environment(), check=False)
+    except OSError:
+        return False  # there is no git
+    return done.returncode == 1  # 128 outside of a repository
+
+
+def with_line(file: Path, line: str) -> FileChange:
+    """Return the change that appends a line to one of git's files. Raises InvalidInput, StorageError."""
+    if os.path.lexists(file) and (file.is_symlink() or not file.is_file()):
+        raise InvalidInput(
+            f"{file} is not a regular file, and git reads no other.", f"Add the line {line} where your rules are."
+        )
+    before = changes.read(file)
+    end = b"\r\n" if before and b"\r\n" in before else b"\n"
+    begun = end if before and not before.endswith(b"\n") else b""
+    return FileChange(file, before, (before or b"") + begun + line.encode() + end)
+
+
+def merging(vault: Path, *, is_wanted: bool) -> FileChange | None:
+    """Return the change that adds the line for notes, or removes it; None if nothing is to be done."""
+    file = vault / ATTRIBUTES
+    rows = (before := changes.read(file) or b"").splitlines(keepends=True)
+    others = [row for row in rows if row.strip() != NOTES.encode()]
+    if is_wanted == (others != rows):
+        return None
+    return with_line(file, NOTES) if is_wanted else FileChange(file, before, b"".join(others) or None)
+
+
+def driver(command: Sequence[str]) -> str:
+    """Return the driver as git's settings name it; `command` starts Spellbook."""
+    return f"{shell_line(command, {})} merge-driver %O %A %B --path %P --ours %X --theirs %Y"
+
+
+def configured(top: Path) -> str:
+    """Return the driver in the repository's settings, "" if there is none."""
+    return git(top, "config", "--local", "--default", "", "--get", DRIVER)
+
+
+def configure(top: Path, driver: str) -> None:
+    """Write the driver into the repository's settings, or remove it if it is ""."""
+    if driver:
+        git(top, "config", "--local", f"{_SECTION}.name", "Notes, by Spellbook")
+        git(top, "config", "--local", DRIVER, driver)
+    else:
+        git(top, "config", "--local", "--remove-section", _SECTION)
+
+
+def is_merged(vault: Path) -> bool:
+    """Say whether git merges the vault's notes by the driver."""
+    answer = git(vault, "check-attr", "merge", "--", f"{vault}{os.sep}note.md")
+    return answer.endswith(": spellbook") and bool(configured(vault))
