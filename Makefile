@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage mutants lint hooks bench bench-quality conformance screenshots bundle container plugin release try-release constraints readme clean
+.PHONY: help demo test coverage mutants lint hooks bench bench-quality bench-public conformance screenshots bundle container plugin release try-release constraints readme clean
 
 help: ## List what make can do here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ bench: $(READY) ## Measure speed, memory and sizes (ARGS name the parts)
 
 bench-quality: $(READY) ## Measure how well search finds
 	$(BIN)/python -m tests.benchmarks.quality $(ARGS)
+
+bench-public: $(READY) ## Measure search over the public benchmarks in DATA (folders with LoCoMo or BEAM)
+	$(BIN)/python -m tests.benchmarks.public $(DATA) $(ARGS)
 
 conformance: $(READY) ## Judge the MCP server by the inspector and the protocol's own suite, where npm is there
 	$(BIN)/python scripts/conformance.py

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 from importlib import import_module
 from math import nan
 from pathlib import Path
 
+import pytest
+
 from spellbook.notes.note import parse
 from tests.benchmarks.generated import Writer, write
+from tests.benchmarks.public import keep, main, read
 from tests.benchmarks.table import Figure, Ratio
 
 ROWS = (
@@ -42,3 +47,80 @@ def test_generated_notes_are_the_same_ones_each_time(tmp_path: Path) -> None:
     assert not any(parse(file.name, file.read_bytes()).faults for file in files)
     for path in (Path(__file__).parents[1] / "benchmarks").glob("[!_]*.py"):
         import_module(f"tests.benchmarks.{path.stem}")
+
+
+LOCOMO = [
+    {
+        "sample_id": "conv-1",
+        "conversation": {
+            "speaker_a": "Ann",
+            "session_1_date_time": "1:56 pm on 8 May, 2023",
+            "session_1": [
+                {"speaker": "Ann", "dia_id": "D1:1", "text": "Good morning, Bo!"},
+                {"speaker": "Bo", "dia_id": "D1:2", "text": "I bought a cello in Utrecht."},
+                {"speaker": "Ann", "dia_id": "D1:3", "text": "# Lovely\n```\n## D1", "blip_caption": "a ferry"},
+            ],
+            "session_10": [{"speaker": "Bo", "dia_id": "D10:1", "text": "Tell me of the harbour."}],
+            "session_10_date_time": "when?",
+            "session_2": [{"speaker": "Bo", "dia_id": "D2:1", "text": "The tide took my kayak.\n\nTwice."}],
+        },
+        "qa": [
+            {"question": "who bought a cello?", "evidence": ["D1:2"], "category": 4},
+            {"question": "cello?", "evidence": ["D1:3; D2:1"], "category": 1},
+            {"question": "nobody knows", "category": 5},
+        ],
+    }
+]
+TURNS = [
+    [{"role": "user", "id": 0, "time_anchor": "March-15-2024", "content": "Plan my sprint, please. ->-> 1,1"},
+     {"role": "assistant", "id": 1, "content": "### Sprint\n\nIt ends on Friday."}],
+    [{"role": "user", "id": 2, "content": "The zeppelin lands at noon."}],
+]  # fmt: skip
+PROBING = {
+    "abstention": [{"question": "anything of whales?"}],
+    "event_ordering": [{"question": "when lands the zeppelin?", "source_chat_ids": {"first": [1], "second": ["2"]}}],
+}
+
+
+def test_public_benchmarks_are_read_and_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Evidence is found in the turn itself, or in the one beside it; sessions and messages without a date are kept too."""
+    (tmp_path / "locomo10.json").write_text(json.dumps(LOCOMO))
+    (probing := tmp_path / "100K" / "1" / "probing_questions").mkdir(parents=True)
+    (probing.parent / "chat.json").write_text(json.dumps([{"batch_number": 1, "turns": TURNS}]))
+    (probing / "probing_questions.json").write_text(json.dumps(PROBING))
+    rows = [{"chat": TURNS, "probing_questions": json.dumps(PROBING)}]
+    (tmp_path / "beam.json").write_text(json.dumps(rows))
+    (chat,), beam = read(tmp_path)["LoCoMo"], read(tmp_path)["BEAM"]
+    assert [(day, len(said)) for day, said in chat.sessions] == [(dt.date(2023, 5, 8), 3), (None, 1), (None, 1)]
+    assert [len(each.sessions) for each in beam] == [1, 2]
+    assert beam[0].sessions[0][1][0].text.strip() == "Plan my sprint, please."
+    places = keep(tmp_path, chat)
+    lines = {path: (tmp_path / path).read_text("utf-8").split("\n") for path in places}
+    heads = [lines[path][line - 1] for path, listed in places.items() for line, _ in listed]
+    assert heads == ["## Ann", "## Bo", "## Ann", "## Bo", "## Bo"]
+    main([str(tmp_path / "locomo10.json"), str(tmp_path / "100K"), "--embedder", "hash"])
+    told = dict(line.strip("| ").split(" | ", 1) for line in capsys.readouterr().out.splitlines() if " | " in line)
+    assert told["LoCoMo, category 4"] == "1 | " + " | ".join(["1.000"] * 6)
+    assert {name.partition(",")[2] for name in told} >= {" category 1", " all", " event_ordering"}
+    assert told["BEAM, left out: no turn is named as evidence"].split()[0] == "1"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("locomo10.json", "[" * 100_000),
+        ("locomo10.json", '[{"qa": []}]'),
+        ("locomo10.json", '{"conversation": {}, "qa": []}'),
+        ("beam.json", '[{"chat": [], "probing_questions": "{\'a\': 1}"}]'),
+        ("chat.json", "[]"),
+        ("notes.json", "{}"),
+    ],
+)
+def test_another_form_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str) -> None:
+    """A file that is not in its form ends the run with a message that names it and the forms."""
+    (tmp_path / name).write_text(text)
+    with pytest.raises(SystemExit):
+        main([str(tmp_path)])
+    message = capsys.readouterr().err
+    assert "locomo*.json" in message
+    assert (str(tmp_path / name) in message) is (name != "notes.json")
