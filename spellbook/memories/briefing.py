@@ -24,6 +24,7 @@ from spellbook.index.opened import Index
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.notes import decisions as form
 from spellbook.notes import dialogue
+from spellbook.notes.labels import CHECKPOINT, DECISION
 from spellbook.search import newest, related
 from spellbook.search.presentation import cut, is_outside, is_session
 from spellbook.search.question import question
@@ -220,11 +221,11 @@ def due_for_review(index: Index) -> tuple[StoredChunk, ...]:
 
 def checkpoint(index: Index) -> NewestCheckpoint | None:
     """Return the newest checkpoint that is not archived, as its file is now; None if there is none."""
-    chunk = next(iter(_newest(index, {"category": form.CHECKPOINT, "status!": "archived"})), None)
+    chunk = next(iter(_newest(index, {"category": CHECKPOINT, "status!": "archived"})), None)
     if chunk is None:
         return None
     body = lookup.body(index, chunk.path)
-    decided = _newest(index, {"category": form.DECISION})
+    decided = _newest(index, {"category": DECISION})
     return NewestCheckpoint(chunk, form.read_checkpoint(body), tuple(new for new in decided if new.when > chunk.when))
 
 

@@ -20,7 +20,7 @@ from spellbook.index.filters import conditions
 from spellbook.memories import briefing
 from spellbook.notes import decisions as form
 from spellbook.notes import frontmatter, labels, links
-from spellbook.notes.decisions import CHECKPOINT, DECISION
+from spellbook.notes.labels import CHECKPOINT, DECISION
 from spellbook.search import newest, related
 from spellbook.settings.limits import MOST_LISTED
 from spellbook.system.errors import InvalidInput

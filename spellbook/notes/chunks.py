@@ -24,8 +24,8 @@ from spellbook.notes.chunk_sizes import (
     OVERLAP,
     SECTIONS,
 )
-from spellbook.notes.decisions import DECISION
 from spellbook.notes.dialogue import Turn, date_of, turns
+from spellbook.notes.labels import DECISION
 from spellbook.notes.links import without_folders
 from spellbook.notes.markdown import CODE, REST
 from spellbook.notes.note import Block, Note, height, lines, replaced

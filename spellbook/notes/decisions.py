@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from spellbook.notes.labels import DECISION
 from spellbook.notes.splitter import sentences
 from spellbook.text.quoting import shortened
 from spellbook.text.terms import scripts
 
-DECISION, CHECKPOINT = "decision", "checkpoint"
 """Categories of the two kinds of notes."""
 
 QUESTIONS = ("What was I doing last?", "Where did I stop?", "하던 일은?", "어디까지 했지?")

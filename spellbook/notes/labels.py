@@ -10,6 +10,9 @@ from typing import Any
 TAGS_APART = r"[,\s]+"
 """Divides tags in one text, as in frontmatter: `tags: a, b`."""
 
+DECISION, CHECKPOINT = "decision", "checkpoint"
+"""Categories of notes that agents write by the toolset of decisions."""
+
 ENTITY_TYPES = ("person", "project", "technology", "organization", "concept")
 
 

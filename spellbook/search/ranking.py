@@ -12,7 +12,7 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import fold, instant, validity
 from spellbook.index.privacy import is_session
-from spellbook.notes.decisions import CHECKPOINT
+from spellbook.notes.labels import CHECKPOINT
 from spellbook.search import weights
 from spellbook.search.related import Superseded, is_superseded
 from spellbook.search.scores import Candidate

@@ -20,7 +20,7 @@ from spellbook.index.filters import DATES, Condition, Unmatched, as_of_moment, c
 from spellbook.index.loaded import LoadedIndex
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors, score
-from spellbook.notes.decisions import CHECKPOINT
+from spellbook.notes.labels import CHECKPOINT
 from spellbook.search import packing, presentation, ranking, related, weights
 from spellbook.search.candidates import Gathering, QueryText, Writing
 from spellbook.search.question import Answer, Question, State, state

@@ -40,7 +40,6 @@ _QUOTED = re.compile(
 )
 _BLANK = re.compile(r"[\s'’]+")
 _HANGUL = re.compile(f"[{terms.HANGUL}]+")
-_BY_PAIRS = re.compile(f"[{terms.HANGUL}{terms.HAN_KANA}{terms.THAI}]")
 _AROUND = re.compile(f"^[`'\"(\\[{{<]+|[`'\",;:!?)\\]}}>{terms.HANGUL}{terms.HAN_KANA}]+$")
 _EMOJI = re.compile("u[0-9a-f]{4,5}")
 _VERSION = re.compile(r"[vV](\d+)$")
@@ -313,14 +312,14 @@ def phrases(listed: Iterable[str], *, all: bool = False) -> Query:
 def _terms(text: str) -> Iterator[tuple[str, Term]]:
     """Yield each word of `text`, lower-cased, with its term."""
     compounds = [(compound, terms.runs(compound)) for compound in _BLANK.split(text)]
-    is_english = all(run.isascii() or _BY_PAIRS.match(run) for _, runs in compounds for run in runs)
+    is_english = all(run.isascii() or terms.DENSE.match(run) for _, runs in compounds for run in runs)
     is_vietnamese = bool(_VIETNAMESE.search(text))
     last = ""
     for compound, runs in compounds:
         if len(compound) <= _LONGEST_NAME and (marked := terms.marked_name(_AROUND.sub("", compound))):
             yield marked, Term(((terms.in_a_row(marked),), tuple(map(terms.in_a_row, runs))))
             runs = []
-        latin = [run for run in runs if not _BY_PAIRS.match(run)]
+        latin = [run for run in runs if not terms.DENSE.match(run)]
         if len(latin) > 1 and runs[: len(latin)] == latin:
             first = _VERSION.match(latin[0])  # of a name of several words: `snake_case`, a path or a version
             forms = [latin, [first[1], *latin[1:]]] if first else [latin]
@@ -328,7 +327,7 @@ def _terms(text: str) -> Iterator[tuple[str, Term]]:
             # Single numbers and letters of a version or a path mean nothing alone.
             runs = [run for run in runs if len(run) > 2 or run not in latin]
         for i, run in enumerate(runs):
-            if not _BY_PAIRS.match(run):
+            if not terms.DENSE.match(run):
                 yield run.lower(), _word_term(run, is_english)
             elif not (
                 i and run in korean.PARTICLES and runs[i - 1] in latin

@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import pairwise
 from operator import add
 from typing import NamedTuple
@@ -41,12 +41,14 @@ _EMOJI = "\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff"
 # A search for one set of letters is several times as fast as a search for alternatives. So the alternatives are tried
 # only where the set was found.
 _RUN = re.compile(f"([{HANGUL}{HAN_KANA}]+)")
-_PAIRS = re.compile(f"[{HANGUL}{HAN_KANA}]{{2}}(?: [{HANGUL}{HAN_KANA}]{{2}})+")
+_JOINT = re.compile(r"(?<=\w)(\w) \1(?=\w\b)")
 _OTHER_RUN, _ANY_OTHER = re.compile(f"[{THAI}]+|[{_EMOJI}]"), re.compile(f"[{THAI}{_EMOJI}]")
 _IS_EMOJI = re.compile(f"[{_EMOJI}]")
 _CLUSTER = re.compile("[\u0e40-\u0e44]?[\u0e01-\u0e2e][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*|.")
-_DENSE = re.compile(f"[{HANGUL}{HAN_KANA}{THAI}]")
-_LONE = re.compile(f"[{HANGUL}{HAN_KANA}]|[\u0e40-\u0e44]?[{THAI}][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*")
+DENSE = re.compile(f"[{HANGUL}{HAN_KANA}{THAI}]+")
+"""Letters that are written without spaces or with endings glued on."""
+
+_LONE = re.compile(f"[\u0e40-\u0e44]?[{THAI}][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*")
 
 # Signs that one writer sets and another leaves out: combining accents that NFC has no letter for, Hebrew and Arabic
 # vowels, tatweel, joiners, the selector that colours an emoji.
@@ -189,16 +191,13 @@ def marked_name(text: str) -> str:
 
 def in_a_row(*listed: str) -> Phrase:
     """Return the phrase of these words in a row. A single last letter of CJK finds all pairs that begin with it."""
-    return Phrase(listed, bool(listed and _LONE.fullmatch(listed[-1])))
+    last = listed[-1] if listed else ""
+    return Phrase(listed, bool(_LONE.fullmatch(last) or (len(last) == 1 and _RUN.match(last))))
 
 
 def readable(expression: str) -> str:
     """Return words of the index, or an expression, as people write them: `이펙 펙트` is `이펙트`."""
-
-    def chain(run: str, pair: str) -> str:
-        return run + pair[1:] if run.endswith(pair[0]) else f"{run} {pair}"
-
-    return _PAIRS.sub(lambda pairs: reduce(chain, pairs[0].split()), expression)
+    return _JOINT.sub(lambda joint: joint[1] if _RUN.match(joint[1]) else joint[0], expression)
 
 
 def scripts(text: str) -> dict[str, float]:
@@ -232,7 +231,8 @@ def idf(total: int, frequency: int) -> float:
 
 def is_short(text: str) -> bool:
     """Say whether `text` has fewer than eight words; two letters of Hangul, Han, Kana or Thai count as one."""
-    rest, dense = _DENSE.subn(" ", unicodedata.normalize("NFC", text[:1_000]))
+    start = unicodedata.normalize("NFC", text[:1_000])
+    rest, dense = DENSE.sub(" ", start), sum(map(len, DENSE.findall(start)))
     return (dense + 1) // 2 + sum(any(map(str.isalnum, word)) for word in rest.split()) < 8
 
 

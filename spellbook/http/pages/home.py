@@ -24,7 +24,7 @@ from spellbook.http.api import changes, notes
 from spellbook.http.pages import view
 from spellbook.http.pages.view import View
 from spellbook.index.catalog.usage import local
-from spellbook.notes.decisions import DECISION
+from spellbook.notes.labels import DECISION
 from spellbook.search import presentation
 from spellbook.system.errors import MemoryNotFound, SpellbookError
 

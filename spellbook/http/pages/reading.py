@@ -21,7 +21,7 @@ from spellbook.memories.memories import CATEGORY, INBOX
 from spellbook.notes import articles as saved
 from spellbook.notes import decisions as form
 from spellbook.notes import dialogue as captured
-from spellbook.notes.labels import texts
+from spellbook.notes.labels import CHECKPOINT, DECISION, texts
 from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.text import credentials
 from spellbook.text.unicode import digest_of
@@ -38,12 +38,12 @@ def decisions(shown: View) -> Response:
     """List decisions by topic, the latest topic first and its earliest decision first, and the newest checkpoints."""
     topic, outcome = shown.query.get("topic", ""), shown.query.get("outcome", "")
     outcome = outcome if outcome in {*form.RESULTS, "pending"} else ""
-    found = shown.book.memories.decisions.find(kind=form.DECISION, limit=_MOST_DECISIONS, topic=topic, outcome=outcome)
+    found = shown.book.memories.decisions.find(kind=DECISION, limit=_MOST_DECISIONS, topic=topic, outcome=outcome)
     chains: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for item in found.items:  # they come newest first
         row = {**item.as_dict(), "title": item.chunk.title, "is_superseded": item.is_superseded}
         chains[item.chunk.topic].insert(0, row)
-    checkpoints = shown.book.memories.decisions.find(kind=form.CHECKPOINT, limit=_CHECKPOINTS)
+    checkpoints = shown.book.memories.decisions.find(kind=CHECKPOINT, limit=_CHECKPOINTS)
     return shown.page(
         "decisions.html",
         chains=list(chains.items()),

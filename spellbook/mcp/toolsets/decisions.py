@@ -8,7 +8,7 @@ from spellbook.library.reader import Reader
 from spellbook.mcp.base import ADD, CHANGE, READ, as_json, tool
 from spellbook.memories.decisions import FoundDecisions
 from spellbook.notes.dates import VALID
-from spellbook.notes.decisions import DECISION
+from spellbook.notes.labels import DECISION
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat, quoted, shortened
 from spellbook.verbs import memories
