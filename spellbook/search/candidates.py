@@ -37,8 +37,8 @@ _LANGUAGES = {"", "ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "p
 Languages that the second encoder knows; "" is a script's only language. Asked in others, or of texts in others, it
 takes .02 nDCG@10 from a vault of twelve languages.
 """
-_REMEMBERED = 1_000
-"""Chunks whose scripts and language are cached."""
+_REMEMBERED = 4_000
+"""Chunks whose scripts and language are cached, about 1.5 kB each, so that their texts need not be read again."""
 
 
 class QueryText(NamedTuple):
@@ -241,22 +241,23 @@ class Writing:
 
     def __init__(self, text: str, heads: str | None = None) -> None:
         """The `heads` are a chunk's title and heading, None for a question."""
-        self._text, self._is_chunk = text, heads is not None
-        sample = f"{heads} {text[:_SAMPLED]}" if self._is_chunk else text
+        self._is_chunk, self._start = heads is not None, text[:_SAMPLED] if heads is not None else text
+        self._is_ascii = self._is_chunk and text.isascii()
+        sample = f"{heads} {self._start}" if self._is_chunk else text
         self.scripts = terms.scripts(sample[:: _STEP if self._is_chunk and len(sample) > _SAMPLED // _STEP else 1])
 
     @cached_property
     def language(self) -> str:
         """The language, if several have its script."""
         if self._is_chunk:
-            return languages.language(_NAME.sub("", self._text[:_SAMPLED]), _CERTAIN)
-        return languages.language(self._text)
+            return languages.language(_NAME.sub("", self._start), _CERTAIN)
+        return languages.language(self._start)
 
     @property
     def is_read(self) -> bool:
         """Whether the second encoder knows its main script and its language."""
         main = max(self.scripts, key=lambda script: self.scripts[script], default="latin")
-        return (self._is_chunk and self._text.isascii()) or (main in _SCRIPTS and self.language in _LANGUAGES)
+        return self._is_ascii or (main in _SCRIPTS and self.language in _LANGUAGES)
 
     def foreign(self, chunk: Writing, words: float) -> float:
         """Return how much, 0..1, of a chunk is in another script or language; `words` is its score by words."""
