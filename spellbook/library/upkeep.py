@@ -95,11 +95,11 @@ def scan(index: Index) -> bool:
     """Scan the vault; return whether no file was read or gone. A damaged catalog is begun anew. Raises StorageError."""
     read: list[str] = []
 
-    def note(stage: str, done: int, total: int) -> None:
-        read.append(stage)
+    def scanned() -> sync.Report:
+        return sync.scan(index, progress=lambda stage, *_: read.append(stage))
 
     try:
-        report = sync.scan(index, progress=note)
+        report = scanned()
     except Damaged:  # the next use starts a new catalog
-        report = sync.scan(index, progress=note)
+        report = scanned()
     return not (read or report.removed)

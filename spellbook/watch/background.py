@@ -61,7 +61,9 @@ class Background:
                 return
             self._prepare()
             self._watcher = watcher.Watcher(self._book).start()
-            is_first_scan = self._is_being_read()
+            is_first_scan = False
+            with suppress(SpellbookError):  # a large vault's texts need the models in any case, so soon
+                is_first_scan = upkeep.is_being_read(self._book.index)
             if is_first_scan:
                 self._warm_up()
             self._watcher.begun.wait()
@@ -71,12 +73,6 @@ class Background:
                 return
             self._warm_up()
         freeze()
-
-    def _is_being_read(self) -> bool:
-        """Return whether a large vault is read for the first time: its texts need the models in any case, so soon."""
-        with suppress(SpellbookError):
-            return upkeep.is_being_read(self._book.index)
-        return False
 
     def _warm_up(self) -> None:
         try:
