@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.embed_queue import Row
+from spellbook.index.catalog.vectors import Row
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable

@@ -1,15 +1,21 @@
-"""An index with its cache for questions: vectors, and how many chunks have a word."""
+"""An index with its cache for questions: vectors of chunks and of whole notes, and how many chunks have a word."""
 
 from __future__ import annotations
 
+import threading
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
+from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
+from spellbook.index.catalog.vectors import OF_LABELS
+from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
-from spellbook.index.vectors.about import NoteVectors
-from spellbook.index.vectors.nearest import Nearest
+from spellbook.index.vectors.nearest import Matrix, Nearest, cosines
+from spellbook.models.base import Vectors
+from spellbook.system.lazy import np
 from spellbook.text.terms import Expression
 
 _COUNTED = 4_000
@@ -19,6 +25,21 @@ _NUMBERED = 64
 """Words whose chunks are kept."""
 MOST_NUMBERED = 4_000
 """The most chunks of a word that is counted by their numbers, which are asked for later: `weights.MOST_COMMON`."""
+
+NEAR = 4
+"""Notes whose chunks become candidates because a title or a question of theirs is near. By hand."""
+
+EACH = 3
+"""Chunks that such a note gives: those nearest to the question. By hand."""
+
+_REMEMBERED = 4_000
+"""Notes whose means and labels are kept, 2 to 5 KB each."""
+
+_MOST_LABELS = 20
+"""Labels of a note up to which it is kept."""
+
+_MOST_READ = 2_000
+"""Most vectors that are read for the means of one question where they are not in memory."""
 
 
 class LoadedIndex:
@@ -57,3 +78,110 @@ class LoadedIndex:
                 numbers = self.catalog.numbers(str(expression))
             rows.append([bisect_right(numbers, last) > bisect_left(numbers, first) for first, last in notes])
         return rows
+
+
+class NoteCosines(NamedTuple):
+    """
+    Cosines of a question with a note: of its whole text (a unit mean), and of its labels: kind, key, cosine.
+
+    None means no vector. `first` to `last` are the numbers of the note's chunks, of a very long note the first ones.
+    """
+
+    first: int
+    last: int
+    whole: float | None = None
+    labels: tuple[tuple[str, str, float | None], ...] = ()
+
+
+class _VectorsOfNote(NamedTuple):
+    first: int
+    last: int
+    mean: Vectors | None
+    labels: tuple[tuple[str, str], ...]
+
+
+class NoteVectors:
+    """Search by the labels of notes, and compare whole notes with a question; for any number of threads."""
+
+    def __init__(self, index: Index, nearest: Nearest) -> None:
+        self._index = index
+        self._nearest = nearest
+        self._matrix = Matrix()
+        self._notes: dict[str, _VectorsOfNote] = {}
+        self._guard = threading.Lock()
+
+    def near(self, vector: Vectors, limits: Sequence[Condition]) -> list[int]:
+        """Return some chunks, by number, of the notes whose title or question is nearest to a unit vector."""
+        matrix = self._refresh()
+        if matrix is None:
+            return []
+        catalog = self._index.catalog
+        keys = [key for key, _ in matrix.nearest(vector, NEAR * (4 if limits else 2))]
+        rank = {key: i for i, key in enumerate(keys)}
+        named = sorted(catalog.labels.notes(keys, limits), key=lambda pair: rank[pair[0]])
+        paths = list(dict.fromkeys(path for _, path in named))[:NEAR]
+        rows = catalog.labels.chunks(paths, limits=limits)
+        cosines = self._nearest.cosines(vector, {key for _, _, key in rows})
+        best: dict[str, list[tuple[float, int]]] = {}
+        for path, number, key in rows:
+            if key != NO_TEXT:
+                best.setdefault(path, []).append((-cosines.get(key, -1.0), number))
+        return [number for some in best.values() for _, number in sorted(some)[:EACH]]
+
+    def of(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, NoteCosines]:
+        """Return the cosines of a question's unit vector with the notes of `chunks`, by path."""
+        firsts = {chunk.path: chunk.number - chunk.ordinal for chunk in chunks}
+        notes = self._of(firsts)
+        if vector is None:
+            return {path: NoteCosines(note.first, note.last) for path, note in notes.items()}
+        means = {path: note.mean for path, note in notes.items() if note.mean is not None}
+        whole = dict(zip(means, (np.stack([*means.values()]) @ vector).tolist(), strict=True)) if means else {}
+        near = cosines(self._matrix, self._index, vector, {key for note in notes.values() for _, key in note.labels})
+        return {
+            path: NoteCosines(first, last, whole.get(path), tuple([(kind, key, near.get(key)) for kind, key in labels]))
+            for path, (first, last, _, labels) in notes.items()
+        }
+
+    def _of(self, firsts: dict[str, int]) -> dict[str, _VectorsOfNote]:
+        """Return notes by path; `firsts` has the number of each one's first chunk, which each version has anew."""
+        kept = self._notes
+        notes = {path: kept[path] for path, first in firsts.items() if path in kept and kept[path].first == first}
+        missing = [path for path in firsts if path not in notes]
+        if not missing:
+            return notes
+        members: dict[str, list[tuple[int, str]]] = {}
+        for path, number, key in self._index.catalog.labels.chunks(missing):
+            members.setdefault(path, []).append((number, key))
+        labels: dict[str, list[tuple[str, str]]] = {}
+        for path, kind, key in self._index.catalog.labels.of(missing):
+            labels.setdefault(path, []).append((kind, key))
+        wanted = (key for rows in members.values() for _, key in rows if key != NO_TEXT)
+        read = self._nearest.vectors(wanted, _MOST_READ)  # in one call for all
+        if len(kept) > _REMEMBERED:
+            kept = self._notes = {}
+        for path, rows in members.items():
+            keys = {key for _, key in rows if key != NO_TEXT}
+            vectors = [read[key] for key in keys if key in read]
+            mean = np.sum(vectors, axis=0) if vectors else None
+            mean = mean if mean is None else (mean / (np.linalg.norm(mean) or 1.0)).astype(np.float32)
+            note = _VectorsOfNote(rows[0][0], rows[-1][0], mean, tuple(labels.get(path, ())))
+            notes[path] = note
+            if len(vectors) == len(keys) and len(note.labels) <= _MOST_LABELS:  # else more vectors come
+                kept[path] = note
+        return notes
+
+    def _refresh(self) -> Matrix | None:
+        """Bring the labels in memory up to the catalog and return them; None if there are too many."""
+        catalog = self._index.catalog
+        seq = catalog.vectors.seq
+        with self._guard:
+            if self._matrix.seq != seq:
+                in_use = catalog.labels.count()
+                if in_use > self._index.config.exact_most:
+                    self._matrix = Matrix()
+                    return None
+                matrix = self._matrix if len(self._matrix) <= 2 * in_use + 1_000 else Matrix()
+                matrix.add(catalog.vectors.since(matrix.seq, OF_LABELS))
+                matrix.seq = max(matrix.seq, seq)  # the vectors of chunks after it need not be looked at again
+                self._matrix = matrix
+            return self._matrix

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from spellbook.index import embed, sync
-from spellbook.index.catalog.embed_queue import Row
-from spellbook.index.catalog.vectors import compact
+from spellbook.index.catalog.vectors import Row, compact
 from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
 from spellbook.models.base import label_key, unhurried, vector_key

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk, inflated
 from spellbook.index.filters import NO_GUIDES, Condition
-from spellbook.index.loaded import LoadedIndex
+from spellbook.index.loaded import LoadedIndex, NoteCosines
 from spellbook.index.privacy import ON_PURPOSE, is_session
-from spellbook.index.vectors.about import NoteCosines
 from spellbook.models.base import Bytes, Scale, Vectors, question_scale, score, unit
 from spellbook.search import synonyms, weights
 from spellbook.search.question import Question

@@ -21,13 +21,12 @@ from typing import Any
 
 from spellbook.index.catalog import schema, words
 from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
-from spellbook.index.catalog.embed_queue import Second, Waiting
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.notes import Notes
 from spellbook.index.catalog.schema import Counts, ListedNote, Meta, StoredChunk, Topic, list_of, mapping_of, topic_of
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
 from spellbook.index.catalog.usage import Sessions, Usage
-from spellbook.index.catalog.vectors import Vectors
+from spellbook.index.catalog.vectors import Second, Vectors, Waiting
 from spellbook.index.filters import NO_GUIDES, Condition, bound, instant, moment, path_glob, spelled
 from spellbook.models.base import label_key
 from spellbook.notes.links import key
