@@ -38,9 +38,9 @@ from spellbook.index.catalog.schema import (
     KnownFile,
     LabelRow,
     LinkRow,
+    checksum,
     packed,
 )
-from spellbook.index.catalog.words import checksum, shared_words
 from spellbook.index.filters import bound, flat, fold
 from spellbook.index.privacy import category_of, scopes_of
 from spellbook.models.base import label_key, short_hash, vector_key
@@ -159,7 +159,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         "keywords": _json(keywords),
         "tags": _json(tags),
         "meta": _json(meta),
-        "labels": shared_words(first, later),
+        "labels": _json([first] if first == later else [first, later]),
     }
     named: dict[str, Sequence[object]] = {
         "id": [note.declared_id] if note.declared_id else [],

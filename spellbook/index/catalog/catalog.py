@@ -19,7 +19,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from spellbook.index.catalog import schema, words
+from spellbook.index.catalog import schema
 from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.notes import Notes
@@ -42,7 +42,6 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "moment": (3, moment),
     "label_key": (3, label_key),
     **schema.FUNCTIONS,
-    **words.FUNCTIONS,
 }
 """Functions that the catalog adds to SQL, each with the number of its arguments."""
 
@@ -356,7 +355,7 @@ class Catalog:
         problems = [row[0] for row in self._rows("PRAGMA integrity_check(5)") if row[0] != "ok"]
         with self._database.transaction() as connection:
             try:
-                words.check(connection)
+                schema.check_words(connection)
             except sqlite3.DatabaseError as error:
                 problems.append(
                     f"full-text index: {error}; delete {self.file.parent} and run again, it is rebuilt from the vault"
