@@ -142,23 +142,15 @@ class Index:
     def with_embedder(self, name: str) -> Index:
         """Return this index with the embedder `name`; both share the catalog. Raises InvalidInput, EmbeddingError."""
         config = replace(self.config, embedder=name)
-        return self._with(config, *_embedders(config), self.reranker)
+        embedder, second = _embedders(config)
+        return self.with_models(replace(self, config=config, embedder=embedder, second=second))
 
     def with_models(self, other: Index) -> Index:
         """Return this index with the models of another one; both forms share the catalog."""
         config = replace(self.config, embedder=other.config.embedder)
-        return self._with(config, other.embedder, other.second, other.reranker)
-
-    def _with(
-        self, config: Config, embedder: Embedder, second: SecondEncoder | None, reranker: Reranker | None
-    ) -> Index:
-        made = replace(self, config=config, embedder=embedder, second=second, reranker=reranker, _widths=set())
-        return replace(made, chroma=_chroma(config, embedder))
-
-    def mark_scanned(self) -> None:
-        """Record a scan of the whole vault. Not in the catalog: that would wait for writers, and break a seal."""
-        with contextlib.suppress(OSError):  # where it matters that the folder cannot be written, an error says so
-            (self.config.state / SCANNED).touch()
+        chroma = _chroma(config, other.embedder)
+        made = replace(self, config=config, chroma=chroma, embedder=other.embedder, second=other.second)
+        return replace(made, reranker=other.reranker, _widths=set())
 
     def scanned_at(self) -> float | None:
         """Return when the whole vault was last scanned, in seconds since 1970; None if it never was."""
