@@ -291,8 +291,10 @@ class Readers:
         self._threads = ThreadPoolExecutor(_COUNT, thread_name_prefix="spellbook-reader")
         self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
         self.processes: list[subprocess.Popen[bytes]] = []
+        # A processor for them, and a Python to run them.
+        may_help = (os.cpu_count() or 1) > 1 and bool(sys.executable) and not getattr(sys, "frozen", False)
         with contextlib.suppress(OSError):  # no memory, or no Python where it was
-            while _may_help() and len(self.processes) < _COUNT:
+            while may_help and len(self.processes) < _COUNT:
                 self.processes.append(processes.child(__name__))
                 self._idle.put(self.processes[-1])
 
@@ -351,11 +353,6 @@ def _exactly(file: IO[bytes], size: int) -> bytes:
     if len(data) < size:
         raise EOFError
     return data
-
-
-def _may_help() -> bool:
-    """Say whether there is a processor for them, and a Python to run them."""
-    return (os.cpu_count() or 1) > 1 and bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
 def serve() -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 
@@ -89,9 +88,11 @@ def beside(index: Index, name: str) -> Index:
 
 def run(index: Index, to: str, use: Callable[[Index], None], progress: Progress | None = None) -> Migrated:
     """
-    Switch the vault of `index` to `to`, then call `use` with the new index. Raises as `beside`, `alone` and `build`.
+    Switch the vault of `index` to `to`, then call `use` with the new index. Raises as `beside` and
+    `build`, and Conflict if another process migrates this vault.
     """
-    with alone(index):
+    busy = Conflict("Another process is migrating this vault.", "Wait for it, or stop it: its progress is kept.")
+    with disk.alone(index.config.state / "migrate.lock", 0, busy):
         aside = beside(index, to)
         old = index.catalog.fingerprint
         embedded = build(aside, progress)
@@ -99,12 +100,6 @@ def run(index: Index, to: str, use: Callable[[Index], None], progress: Progress 
         use(aside)
         embed.maintain(aside)
     return Migrated(aside.embedder.name, old != aside.embedder.fingerprint, embedded)
-
-
-def alone(index: Index) -> AbstractContextManager[None]:
-    """Hold the lock for a migration of this vault. Raises Conflict if another process holds it."""
-    busy = Conflict("Another process is migrating this vault.", "Wait for it, or stop it: its progress is kept.")
-    return disk.alone(index.config.state / "migrate.lock", 0, busy)
 
 
 def estimate(aside: Index) -> Estimate:

@@ -13,7 +13,6 @@ import shutil
 import sqlite3
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -23,7 +22,7 @@ from spellbook.index.catalog import schema
 from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.notes import Notes
-from spellbook.index.catalog.schema import Counts, ListedNote, Meta, StoredChunk, Topic, list_of, mapping_of, topic_of
+from spellbook.index.catalog.schema import ListedNote, Meta, StoredChunk, Topic, list_of, mapping_of, topic_of
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
 from spellbook.index.catalog.usage import Sessions, Usage
 from spellbook.index.catalog.vectors import Second, Vectors, Waiting
@@ -63,7 +62,10 @@ class Catalog:
         self.usage = Usage(self._database)
         self.links = Links(self._database)
         self.notes = Notes(self._database, self._meta, self.links)
-        self.free_bytes = self._database.free_bytes
+        self.close, self.free_bytes = self._database.close, self._database.free_bytes
+        self.reading = self._database.reading
+        """A context in which all reads see one state of the catalog."""
+        self.counts = self._meta.counts
         self.unmatched = partial(unmatched, self._database)
         self.vectors = Vectors(self._database, self._meta)
         self.waiting = Waiting(self._database, "pending")
@@ -88,14 +90,6 @@ class Catalog:
         [(last,)] = self._rows("SELECT coalesce(max(seq), 0) FROM changes")
         return str(self._meta.get("catalog") or ""), int(last)
 
-    def close(self) -> None:
-        """Close the connections of all threads."""
-        self._database.close()
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Return a context in which all reads see one state of the catalog."""
-        return self._database.reading()
-
     # -- its own state
 
     @property
@@ -107,10 +101,6 @@ class Catalog:
     def fingerprint(self) -> str:
         """The fingerprint of the embedder that the chunks' vector keys are of, "" before the first."""
         return self._meta.fingerprint
-
-    def counts(self) -> Counts:
-        """Return the state of the index."""
-        return self._meta.counts()
 
     def set_read(self) -> None:
         """Record a scan of the whole vault."""

@@ -129,9 +129,9 @@ def copy(index: Index, to: Path) -> int:
 
 def in_child(index: Index, stopping: threading.Event) -> str:
     """Catch up in a child process, killed once `stopping` is set, and return why it failed, "" if it did not."""
-    if not _can_start():
+    if not (child := _begin(index)):
         return "Chroma is not kept up: there is no Python to run beside this process"
-    with _begin(index) as child:
+    with child:
         assert child.stdout
         while child.poll() is None and not stopping.wait(_POLL):
             pass
@@ -148,8 +148,7 @@ def start(index: Index) -> None:
     """Catch up in a child process that goes on when this one ends, if it is due. Waits for nothing, raises nothing."""
     _left[:] = [child for child in _left if child.poll() is None]
     with contextlib.suppress(OSError, StorageError):  # a server or the next command does it
-        if _can_start() and is_due(index):
-            child = _begin(index)
+        if is_due(index) and (child := _begin(index)):
             _left.append(child)
             if child.stdout:
                 child.stdout.close()
@@ -168,12 +167,10 @@ _left: list[subprocess.Popen[bytes]] = []
 """Children that were started to go on alone, until they are known to have ended."""
 
 
-def _can_start() -> bool:
-    return bool(sys.executable) and not getattr(sys, "frozen", False)
-
-
-def _begin(index: Index) -> subprocess.Popen[bytes]:
-    """Start a child process that catches up. Raises OSError."""
+def _begin(index: Index) -> subprocess.Popen[bytes] | None:
+    """Start a child process that catches up; None where there is no Python to run it. Raises OSError."""
+    if not sys.executable or getattr(sys, "frozen", False):
+        return None
     config, child = index.config, processes.child(__name__)
     assert child.stdin
     with contextlib.suppress(OSError), child.stdin:  # it ended already: its exit code says so

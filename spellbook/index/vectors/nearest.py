@@ -8,10 +8,9 @@ answer says so. Either way only existing chunks that meet a filter count, and al
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Protocol
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Condition
@@ -34,11 +33,8 @@ _BATCH = 1_000
 """Rows that are taken in at a time: one copy of 1.5 MB."""
 
 
-class Find(Protocol):
-    """A search by a vector: the `most` nearest keys, of `keys` alone if given, nearest first."""
-
-    def __call__(self, most: int, keys: Sequence[str] | None = None, /) -> Near: ...
-
+Find = Callable[[int, Sequence[str] | None], Near]
+"""A search by a vector: so many nearest keys, of the given keys alone if there are any, nearest first."""
 
 _OVERFETCH = 8
 """Factor by which more keys are asked for than wanted, before the keys that meet a filter are listed and searched
@@ -54,45 +50,13 @@ BEHIND = 1_000
 """Most vectors that Chroma may lack before an answer says so. Chroma is usually kept nearer than that."""
 
 
-class StandIn:
-    """The second encoder's vectors of texts that are pending: exact search in memory, for any number of threads."""
-
-    def __init__(self, index: Index) -> None:
-        self._index = index
-        self._guard = threading.Lock()
-        self._matrix, self._state = Matrix(), ("", "", "")
-
-    def nearest(self, question: Bytes, limit: int, keys: Sequence[str] | None = None) -> list[tuple[str, float]]:
-        """
-        Return the `limit` keys nearest to a question's int8 vector (width,) with cosines, nearest first, among `keys`
-        if given.
-
-        Some keys may have been embedded or gone out of use since: the caller drops them.
-        """
-        return self._refresh().nearest(unit(question), limit, keys)
-
-    def _refresh(self) -> Matrix:
-        """Bring the vectors up to the catalog; a search goes on with the matrix that it began with."""
-        catalog, most = self._index.catalog, self._index.config.exact_most
-        pending = catalog.counts().pending
-        # Another embedder has other keys, another encoder other numbers, and a catalog begun anew another seq.
-        state = catalog.fingerprint, catalog.second.fingerprint, catalog.version[0]
-        with self._guard:
-            if state != self._state or not pending or len(self._matrix) > 2 * pending + 1_000:
-                self._matrix, self._state = Matrix(), state
-            if pending and len(self._matrix) < most:
-                rows = catalog.second.standing_in(self._matrix.seq, pending)
-                self._matrix.add(islice(rows, most - len(self._matrix)))
-            return self._matrix
-
-
 class Nearest:
     """Search by vectors in an index; keeps its vectors in memory, for any number of threads."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
         self.matrix = Matrix()
-        self._stand_in = StandIn(index)
+        self._standing_in, self._of = Matrix(), ("", "", "")
         self._guard = threading.Lock()
 
     def chunks(self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]) -> Texts:
@@ -118,13 +82,29 @@ class Nearest:
 
     def standing_in(self, question: Bytes, limits: Sequence[Condition], wanted: int) -> Texts:
         """Return the `wanted` texts nearest to a question (int8) by the second encoder, of pending ones."""
-        return self._filled(partial(self._stand_in.nearest, question.reshape(-1)), limits, wanted)
+        # Some keys may have been embedded or gone out of use since: they have no chunks, and are dropped.
+        return self._filled(partial(self._refresh_second().nearest, unit(question.reshape(-1))), limits, wanted)
+
+    def _refresh_second(self) -> Matrix:
+        """Bring the second encoder's vectors of pending texts up to the catalog, and return them."""
+        catalog, most = self._index.catalog, self._index.config.exact_most
+        pending = catalog.counts().pending
+        # Another embedder has other keys, another encoder other numbers, and a catalog begun anew another seq.
+        of = catalog.fingerprint, catalog.second.fingerprint, catalog.version[0]
+        with self._guard:
+            matrix = self._standing_in
+            if of != self._of or not pending or len(matrix) > 2 * pending + 1_000:
+                matrix = Matrix()
+            if pending and len(matrix) < most:
+                matrix.add(islice(catalog.second.standing_in(matrix.seq, pending), most - len(matrix)))
+            self._standing_in, self._of = matrix, of
+            return matrix
 
     def _filled(self, find: Find, limits: Sequence[Condition], wanted: int) -> Texts:
         """Return the first `wanted` texts that `find` finds whose chunks meet `limits`, with these."""
         # Most filters leave much, and most keys are in use. So it is cheaper to look at what is near than to list all
         # that may match.
-        near = find(wanted * _OVERFETCH)
+        near = find(wanted * _OVERFETCH, None)
         texts = self._chunks_of(near, limits, wanted)
         if len(texts) >= wanted or len(near) < wanted * _OVERFETCH:  # fewer than asked for: no more vectors exist
             return texts
@@ -163,7 +143,7 @@ class Nearest:
         """Return a function that asks Chroma, and compares the vectors that Chroma lacks exactly."""
         chroma, vectors = self._index.chroma, self._index.catalog.vectors
 
-        def find(most: int, keys: Sequence[str] | None = None) -> Near:
+        def find(most: int, keys: Sequence[str] | None) -> Near:
             if keys is not None:
                 blocks = (vectors.of(keys[start : start + BLOCK]) for start in range(0, len(keys), BLOCK))
                 return _exactly(vector, (row for block in blocks for row in block.items()), most)
