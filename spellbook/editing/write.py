@@ -299,7 +299,7 @@ def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same:
 
 def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[_NearChunk]) -> list[Duplicate]:
     same: dict[str, tuple[StoredChunk, float, Literal["words", "meaning", "labels"]]] = {}
-    for chunk in index.catalog.by_fold(draft.folds, (NO_GUIDES, ON_PURPOSE, *index.visible)):
+    for chunk in index.catalog.by_key(draft.folds, (NO_GUIDES, ON_PURPOSE, *index.visible), "same"):
         if chunk.text.strip():
             same[chunk.id] = chunk, 1.0, "words"
     body = draft.note.body.strip()

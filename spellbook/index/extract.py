@@ -188,7 +188,10 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     )
     found, starts = islice(properties.fields(note), 20 * _MOST_LABELS), [piece.start for piece in pieces]
     in_text = ((*pair, bisect_right(starts, at) - 1) for at, key, value in found for pair in flat(fold(key), value))
-    of_note = ((*pair, -1) for pair in (*_fields(named, note.meta), *_language(note)))
+    # `ko-KR` is found by `ko` too, and `lang` by `language`. Where no key declares it: by its text, if that is clear.
+    declared = note.meta.get("language") or note.meta.get("lang")
+    language = languages.code(declared) if declared else languages.of_note(note.body)
+    of_note = [(*pair, -1) for pair in _fields(named, note.meta)] + ([("language", language, -1)] if language else [])
     filters = frozenset((*of_note, *in_text))
     return FileEntry(note.path, stamp, read_ns, sha256, tuple(faults), columns, filters, rows, linked, labelled)
 
@@ -263,14 +266,6 @@ def _fields(named: Mapping[str, Sequence[object]], meta: Mapping[str, Any]) -> I
     for key, value in meta.items():
         if key not in named:
             yield from flat(fold(key), value)
-
-
-def _language(note: Note) -> Iterator[tuple[str, str]]:
-    """Yield the field `language` where the note does not declare it: by its text, if that is clear."""
-    declared = note.meta.get("language") or note.meta.get("lang")
-    # `ko-KR` is found by `ko` too, and `lang` by `language`.
-    if code := languages.code(declared) if declared else languages.of_note(note.body):
-        yield "language", code
 
 
 def entries(vault: Folder, rules: Rules, piece: Piece) -> list[FileEntry]:

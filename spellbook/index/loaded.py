@@ -13,7 +13,7 @@ from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.catalog.vectors import OF_LABELS
 from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
-from spellbook.index.vectors.nearest import Matrix, Nearest, cosines
+from spellbook.index.vectors.nearest import Matrix, Nearest
 from spellbook.models.base import Vectors
 from spellbook.system.lazy import np
 from spellbook.text.terms import Expression
@@ -42,14 +42,40 @@ _MOST_READ = 2_000
 """Most vectors that are read for the means of one question where they are not in memory."""
 
 
+class NoteCosines(NamedTuple):
+    """
+    Cosines of a question with a note: of its whole text (a unit mean), and of its labels: kind, key, cosine.
+
+    None means no vector. `first` to `last` are the numbers of the note's chunks, of a very long note the first ones.
+    """
+
+    first: int
+    last: int
+    whole: float | None = None
+    labels: tuple[tuple[str, str, float | None], ...] = ()
+
+
+class _VectorsOfNote(NamedTuple):
+    first: int
+    last: int
+    mean: Vectors | None
+    labels: tuple[tuple[str, str], ...]
+
+
 class LoadedIndex:
-    """For any number of threads; the memory is free once nobody has this object any more."""
+    """
+    Also searches by the labels of notes, and compares whole notes with a question; for any number of threads.
+
+    The memory is free once nobody has this object any more.
+    """
 
     def __init__(self, index: Index) -> None:
         self.index = index
         catalog = self.catalog = index.catalog
         self.nearest = Nearest(index)
-        self.notes = NoteVectors(index, self.nearest)
+        self._matrix = Matrix()  # of labels
+        self._notes: dict[str, _VectorsOfNote] = {}
+        self._guard = threading.Lock()
 
         # By the last change of a note: the texts of a question, and the questions of a session, share words. No method
         # of this object, or it would outlive its release together with its vectors.
@@ -79,56 +105,24 @@ class LoadedIndex:
             rows.append([bisect_right(numbers, last) > bisect_left(numbers, first) for first, last in notes])
         return rows
 
-
-class NoteCosines(NamedTuple):
-    """
-    Cosines of a question with a note: of its whole text (a unit mean), and of its labels: kind, key, cosine.
-
-    None means no vector. `first` to `last` are the numbers of the note's chunks, of a very long note the first ones.
-    """
-
-    first: int
-    last: int
-    whole: float | None = None
-    labels: tuple[tuple[str, str, float | None], ...] = ()
-
-
-class _VectorsOfNote(NamedTuple):
-    first: int
-    last: int
-    mean: Vectors | None
-    labels: tuple[tuple[str, str], ...]
-
-
-class NoteVectors:
-    """Search by the labels of notes, and compare whole notes with a question; for any number of threads."""
-
-    def __init__(self, index: Index, nearest: Nearest) -> None:
-        self._index = index
-        self._nearest = nearest
-        self._matrix = Matrix()
-        self._notes: dict[str, _VectorsOfNote] = {}
-        self._guard = threading.Lock()
-
-    def near(self, vector: Vectors, limits: Sequence[Condition]) -> list[int]:
+    def near_labels(self, vector: Vectors, limits: Sequence[Condition]) -> list[int]:
         """Return some chunks, by number, of the notes whose title or question is nearest to a unit vector."""
         matrix = self._refresh()
         if matrix is None:
             return []
-        catalog = self._index.catalog
         keys = [key for key, _ in matrix.nearest(vector, NEAR * (4 if limits else 2))]
         rank = {key: i for i, key in enumerate(keys)}
-        named = sorted(catalog.labels.notes(keys, limits), key=lambda pair: rank[pair[0]])
+        named = sorted(self.catalog.labels.notes(keys, limits), key=lambda pair: rank[pair[0]])
         paths = list(dict.fromkeys(path for _, path in named))[:NEAR]
-        rows = catalog.labels.chunks(paths, limits=limits)
-        cosines = self._nearest.cosines(vector, {key for _, _, key in rows})
+        rows = self.catalog.labels.chunks(paths, limits=limits)
+        cosines = self.nearest.cosines(vector, {key for _, _, key in rows})
         best: dict[str, list[tuple[float, int]]] = {}
         for path, number, key in rows:
             if key != NO_TEXT:
                 best.setdefault(path, []).append((-cosines.get(key, -1.0), number))
         return [number for some in best.values() for _, number in sorted(some)[:EACH]]
 
-    def of(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, NoteCosines]:
+    def cosines_of_notes(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, NoteCosines]:
         """Return the cosines of a question's unit vector with the notes of `chunks`, by path."""
         firsts = {chunk.path: chunk.number - chunk.ordinal for chunk in chunks}
         notes = self._of(firsts)
@@ -136,7 +130,7 @@ class NoteVectors:
             return {path: NoteCosines(note.first, note.last) for path, note in notes.items()}
         means = {path: note.mean for path, note in notes.items() if note.mean is not None}
         whole = dict(zip(means, (np.stack([*means.values()]) @ vector).tolist(), strict=True)) if means else {}
-        near = cosines(self._matrix, self._index, vector, {key for note in notes.values() for _, key in note.labels})
+        near = self.nearest.cosines(vector, {key for each in notes.values() for _, key in each.labels}, self._matrix)
         return {
             path: NoteCosines(first, last, whole.get(path), tuple([(kind, key, near.get(key)) for kind, key in labels]))
             for path, (first, last, _, labels) in notes.items()
@@ -150,13 +144,13 @@ class NoteVectors:
         if not missing:
             return notes
         members: dict[str, list[tuple[int, str]]] = {}
-        for path, number, key in self._index.catalog.labels.chunks(missing):
+        for path, number, key in self.catalog.labels.chunks(missing):
             members.setdefault(path, []).append((number, key))
         labels: dict[str, list[tuple[str, str]]] = {}
-        for path, kind, key in self._index.catalog.labels.of(missing):
+        for path, kind, key in self.catalog.labels.of(missing):
             labels.setdefault(path, []).append((kind, key))
         wanted = (key for rows in members.values() for _, key in rows if key != NO_TEXT)
-        read = self._nearest.vectors(wanted, _MOST_READ)  # in one call for all
+        read = self.nearest.vectors(wanted, _MOST_READ)  # in one call for all
         if len(kept) > _REMEMBERED:
             kept = self._notes = {}
         for path, rows in members.items():
@@ -172,16 +166,15 @@ class NoteVectors:
 
     def _refresh(self) -> Matrix | None:
         """Bring the labels in memory up to the catalog and return them; None if there are too many."""
-        catalog = self._index.catalog
-        seq = catalog.vectors.seq
+        seq = self.catalog.vectors.seq
         with self._guard:
             if self._matrix.seq != seq:
-                in_use = catalog.labels.count()
-                if in_use > self._index.config.exact_most:
+                in_use = self.catalog.labels.count()
+                if in_use > self.index.config.exact_most:
                     self._matrix = Matrix()
                     return None
                 matrix = self._matrix if len(self._matrix) <= 2 * in_use + 1_000 else Matrix()
-                matrix.add(catalog.vectors.since(matrix.seq, OF_LABELS))
+                matrix.add(self.catalog.vectors.since(matrix.seq, OF_LABELS))
                 matrix.seq = max(matrix.seq, seq)  # the vectors of chunks after it need not be looked at again
                 self._matrix = matrix
             return self._matrix

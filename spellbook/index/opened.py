@@ -11,8 +11,7 @@ from functools import partial
 from itertools import chain
 
 from spellbook.index import privacy
-from spellbook.index.catalog.catalog import FILE, Catalog
-from spellbook.index.catalog.tables import FORM
+from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import Condition
 from spellbook.index.seal import SCANNED
 from spellbook.index.vectors.chroma import Chroma, Unavailable
@@ -22,7 +21,7 @@ from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.settings.config import Config, load
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError, MemoryNotFound, SpellbookError, StorageError
-from spellbook.system.sqlite import BUSY_SECONDS, expect
+from spellbook.system.sqlite import BUSY_SECONDS
 from spellbook.vault.documents import Documents, Shown
 from spellbook.vault.journal import Journal
 from spellbook.vault.vault import Vault
@@ -66,12 +65,6 @@ class Index:
         if (self.whole or self).catalog.is_read:
             return error
         return MemoryNotFound(error.message, "It may be there: not all notes are read yet.")
-
-    @classmethod
-    def open_ready(cls, config: Config, patience: float) -> Index:
-        """Open an index that can be read at once. Raises as `open`; StorageError after about `patience` seconds."""
-        expect(config.state / FILE, FORM, patience)
-        return cls.open(config)
 
     @classmethod
     def open(cls, config: Config, models: Embedder | Index | None = None, sees: str = "") -> Index:

@@ -38,26 +38,22 @@ def seen_by(book: Spellbook, sees: str) -> Reader:
         parts = (part for part in book.beside if isinstance(part, LimitedReader))
         part = next((part for part in parts if part.sees == sees), None)
         if part is None:
-            part = LimitedReader(book, _settings(book.config, sees), sees)
+            state = book.config.state / f"sees-{sees}"
+            settings = replace(  # without settings for the rest of the vault
+                book.config,
+                state=state,
+                embedder_given=True,  # the vault's index alone decides when to switch to another one
+                categories=book.config.category_rules,
+                count_use=False,
+                snapshots=False,
+                snapshot_folder=state / "snapshots",  # never made
+                chroma_url="",
+                wikis=(),
+                words_of=state,  # the words of the vault may name hidden notes
+            )
+            part = LimitedReader(book, settings, sees)
             book.beside.append(part)
         return part
-
-
-def _settings(config: Config, sees: str) -> Config:
-    """Return the settings of a part of the vault, without settings for the rest."""
-    state = config.state / f"sees-{sees}"
-    return replace(
-        config,
-        state=state,
-        embedder_given=True,  # the vault's index alone decides when to switch to another one
-        categories=config.category_rules,
-        count_use=False,
-        snapshots=False,
-        snapshot_folder=state / "snapshots",  # never made
-        chroma_url="",
-        wikis=(),
-        words_of=state,  # the words of the vault may name hidden notes
-    )
 
 
 class LimitedReader(Reader):

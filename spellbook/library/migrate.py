@@ -9,6 +9,7 @@ that switching back embeds nothing either.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +26,6 @@ from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.vault.folder import digest
-from spellbook.vault.vault import Vault
 
 KEPT_DAYS = 30
 """Days for which the previous embedder's vectors are kept, even beyond the limit of the cache. By hand."""
@@ -143,7 +143,14 @@ def switch(index: Index, aside: Index) -> None:
         index.catalog.vectors.keep_unused([*index.catalog.keys(()), *index.catalog.labels.keys()], KEPT_DAYS)
         index.catalog.vectors.set_left(index.config.embedder)
     if not index.config.embedder_given:
-        _write_setting(index.vault, "embedder", aside.config.embedder)
+        place, vault, old = f"{MARKER}/config.toml", index.vault, b""
+        with contextlib.suppress(MemoryNotFound):
+            old = vault.read(place)[0]
+        new = with_setting(old.decode("utf-8"), "embedder", aside.config.embedder).encode("utf-8")
+        if old and new != old:
+            vault.write(place, new, digest(old))
+        elif new != old:
+            vault.place(place, [new])
     sync.adopt(aside)
 
 
@@ -168,17 +175,3 @@ def _missing(aside: Index) -> tuple[list[Row], list[Row]]:
         there = aside.catalog.vectors.has(batch)
         rows += [(key, "", text) for key, text in batch.items() if key not in there]
     return [(key, *label) for key, label in labels.items() if key not in made], rows
-
-
-def _write_setting(vault: Vault, key: str, value: str) -> None:
-    """Write a setting; an empty one is removed. Raises Conflict if the file changes meanwhile, and InvalidInput."""
-    place = f"{MARKER}/config.toml"
-    try:
-        old = vault.read(place)[0]
-    except MemoryNotFound:
-        old = b""
-    new = with_setting(old.decode("utf-8"), key, value).encode("utf-8")
-    if old and new != old:
-        vault.write(place, new, digest(old))
-    elif new != old:
-        vault.place(place, [new])

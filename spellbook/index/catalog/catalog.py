@@ -22,11 +22,11 @@ from spellbook.index.catalog import schema
 from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.notes import Notes
-from spellbook.index.catalog.schema import ListedNote, Meta, StoredChunk, Topic, list_of, mapping_of, topic_of
+from spellbook.index.catalog.schema import ListedNote, Meta, StoredChunk, Topic, list_of, mapping_of
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
 from spellbook.index.catalog.usage import Sessions, Usage
 from spellbook.index.catalog.vectors import Second, Vectors, Waiting
-from spellbook.index.filters import NO_GUIDES, Condition, bound, instant, moment, path_glob, spelled
+from spellbook.index.filters import NO_GUIDES, Condition, bound, day_of, instant, moment, path_glob, spelled
 from spellbook.models.base import label_key
 from spellbook.notes.links import key
 from spellbook.system.errors import StorageError
@@ -165,25 +165,19 @@ class Catalog:
         """Return the number of the chunks of guides; see `NO_GUIDES`."""
         return int(self._rows(f"SELECT count(*) FROM ({OF_GUIDES})", ())[0][0])
 
-    def by_key(self, keys: Sequence[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
-        """Return the chunks that carry one of `keys` and meet `conditions`."""
+    def by_key(self, keys: Sequence[str], conditions: Sequence[Condition], key: str = "key") -> list[StoredChunk]:
+        """Return the chunks with one of `keys`, or of the hashes of folded texts (`same`), that meet `conditions`."""
         where, values = in_sql(self._database, conditions, chunks=True)
         if not keys:
             return []
         # As one value, the statement is the same for all keys, and SQLite can cache it.
-        where = f"key IN (SELECT value FROM json_each(:keys)) AND {where}"
+        where = f"{key} IN (SELECT value FROM json_each(:keys)) AND {where}"
         return self._find(where, {**values, "keys": json.dumps(list(keys))}, "chunks CROSS JOIN notes")
 
     def by_number(self, numbers: Sequence[int]) -> list[StoredChunk]:
         """Return chunks by their numbers, in no order."""
         where = "chunk IN (SELECT value FROM json_each(:numbers))"
         return self._find(where, {"numbers": json.dumps(list(numbers))}) if numbers else []
-
-    def by_fold(self, same: Sequence[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
-        """Return the chunks whose folded text has one of these hashes, of notes that meet `conditions`."""
-        where, values = in_sql(self._database, conditions, chunks=True)
-        where = f"same IN (SELECT value FROM json_each(:same)) AND {where}"
-        return self._find(where, {**values, "same": json.dumps(list(same))}, "chunks CROSS JOIN notes") if same else []
 
     def note(self, id: str) -> list[StoredChunk]:
         """Return all chunks, in order, of the note with this id, or else this path, also without `.md`; or none."""
@@ -263,7 +257,12 @@ class Catalog:
             """,
             values,
         )
-        return [topic_of((*row[:6], json.loads(row[6]), json.loads(row[7]), row[8])) for row in rows]
+        found = []
+        for category, topic, notes, chunks, updated, mtime_ns, titles, listed, is_outside in rows:
+            keywords = dict.fromkeys(word for each in json.loads(listed) for word in json.loads(each))
+            texts = updated or day_of(mtime_ns), tuple(json.loads(titles)), tuple(keywords)
+            found.append(Topic(category, topic, notes, chunks, *texts, bool(is_outside)))
+        return found
 
     def by_category(self) -> dict[str, int]:
         """Return the number of chunks of each category."""

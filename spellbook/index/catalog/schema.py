@@ -252,14 +252,6 @@ class Topic:
     is_outside: bool = False  # all of its notes say that they are untrusted
 
 
-def topic_of(row: Sequence[Any]) -> Topic:
-    """Return a topic from a row: its columns, with the file's time after `updated`, and JSON lists as keywords."""
-    category, topic, notes, chunks, updated, mtime_ns, titles, keywords, is_outside = row
-    words = dict.fromkeys(word for listed in keywords for word in json.loads(listed))
-    day = updated or day_of(mtime_ns)
-    return Topic(category, topic, notes, chunks, day, tuple(titles), tuple(words), bool(is_outside))
-
-
 @dataclass(frozen=True, slots=True)
 class Counts:
     """The state of the index; `pending` and `second_pending` count texts of chunks without a vector."""

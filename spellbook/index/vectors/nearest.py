@@ -65,9 +65,11 @@ class Nearest:
         find = partial(matrix.nearest, vector) if matrix is not None else self._beyond_memory(vector, reasons)
         return self._filled(find, limits, wanted)
 
-    def cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
-        """Return the cosines of these keys' vectors to a unit vector; those without a vector are left out."""
-        return cosines(self.matrix, self._index, vector, keys)
+    def cosines(self, vector: Vectors, keys: Iterable[str], matrix: Matrix | None = None) -> dict[str, float]:
+        """Return the cosines of these keys' vectors, from `matrix` (or that of chunks) or stored, to a unit vector."""
+        listed = list(keys)
+        known = (self.matrix if matrix is None else matrix).cosines(vector, listed)
+        return known | _cosines(self._index.catalog.vectors.of([key for key in listed if key not in known]), vector)
 
     def vectors(self, keys: Iterable[str], most: int) -> dict[str, Vectors]:
         """Return the vectors of these keys; of those that are not in memory about `most` are read, the first ones."""
@@ -175,14 +177,6 @@ def _exactly(vector: Vectors, rows: Iterable[tuple[str, bytes]], wanted: int) ->
         best += _cosines(block, vector).items()
         best = sorted(best, key=lambda pair: -pair[1])[:wanted]
     return best
-
-
-def cosines(matrix: Matrix, index: Index, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
-    """Return the cosines of these keys' vectors to a unit vector: from `matrix`, those that it lacks from the index."""
-    listed = list(keys)
-    known = matrix.cosines(vector, listed)
-    blobs = index.catalog.vectors.of([key for key in listed if key not in known])
-    return known | _cosines(blobs, vector)
 
 
 def _cosines(blobs: Mapping[str, bytes], vector: Vectors) -> dict[str, float]:
