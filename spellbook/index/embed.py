@@ -149,7 +149,7 @@ def embed_and_store(index: Index, rows: Sequence[Row], refused: set[str] | None 
 
 def embed_labels(index: Index, paths: Sequence[str]) -> None:
     """Embed the pending labels of the notes at `paths`, and their texts by the second encoder, if possible."""
-    keys = [key for path in paths for key in index.catalog.labels.at(path)][:_LABELS_AT_ONCE]
+    keys = [key for _, _, key in index.catalog.labels.of(paths)][:_LABELS_AT_ONCE]
     with contextlib.suppress(EmbeddingError):
         embed_and_store(index, index.catalog.waiting.texts(keys))
     chunks = [key for _, _, key in index.catalog.labels.chunks(paths, _SECOND_AT_ONCE)]
@@ -297,6 +297,10 @@ def tidy(index: Index) -> None:
 def maintain(index: Index) -> None:
     """Keep the cache and the file small; let Chroma catch up where it answers and lacks many vectors."""
     tidy(index)
-    if follow.is_missed(index):
+    # Answers take longer while Chroma lacks many vectors, in a vault where it answers or soon will.
+    chunks = index.catalog.counts().chunks
+    most = min(follow.MOST_BEHIND, chunks // 20)
+    is_large = chunks > follow.SOON * index.config.exact_most
+    if is_large and len(index.catalog.vectors.changes(index.chroma.seq, most + 1)) > most:
         with contextlib.suppress(Unavailable):  # search does without until it succeeds
             follow.catch_up(index.catalog, index.chroma, follow.AT_ONCE)

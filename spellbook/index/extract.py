@@ -26,7 +26,7 @@ from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass, field
 from itertools import islice
 from queue import SimpleQueue
-from typing import IO, Any
+from typing import IO
 
 from spellbook.index import privacy
 from spellbook.index.catalog.schema import (
@@ -191,7 +191,10 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     # `ko-KR` is found by `ko` too, and `lang` by `language`. Where no key declares it: by its text, if that is clear.
     declared = note.meta.get("language") or note.meta.get("lang")
     language = languages.code(declared) if declared else languages.of_note(note.body)
-    of_note = [(*pair, -1) for pair in _fields(named, note.meta)] + ([("language", language, -1)] if language else [])
+    others = {key: value for key, value in note.meta.items() if key not in named}
+    of_note = [(key, fold(value), -1) for key, values in named.items() for value in values]
+    of_note += [(*pair, -1) for key, value in others.items() for pair in flat(fold(key), value)]
+    of_note += [("language", language, -1)] if language else []
     filters = frozenset((*of_note, *in_text))
     return FileEntry(note.path, stamp, read_ns, sha256, tuple(faults), columns, filters, rows, linked, labelled)
 
@@ -258,14 +261,6 @@ def _row(
 def _fault(path: str, error: UnreadableNote) -> Fault:
     reason = re.sub(rf"^{re.escape(path)}(, line \d+)?: ", "", error.message).rstrip(".")
     return Fault(path, error.line or 0, reason)
-
-
-def _fields(named: Mapping[str, Sequence[object]], meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for key, values in named.items():
-        yield from ((key, fold(value)) for value in values)
-    for key, value in meta.items():
-        if key not in named:
-            yield from flat(fold(key), value)
 
 
 def entries(vault: Folder, rules: Rules, piece: Piece) -> list[FileEntry]:

@@ -55,7 +55,7 @@ class Catalog:
     """The SQLite side of an index; open it with `Catalog.open`."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self._database, self.file = database, database.file
         self._rows, self._matches = self._database.rows, self._database.matches
         self._meta = Meta(self._database)
         self.sessions = Sessions(self._database)
@@ -78,11 +78,6 @@ class Catalog:
         catalog = cls(Database(state / FILE, FORM, build, FUNCTIONS))
         catalog._database.connection()
         return catalog
-
-    @property
-    def file(self) -> Path:
-        """The file of the catalog."""
-        return self._database.file
 
     @property
     def version(self) -> tuple[str, int]:
@@ -384,11 +379,6 @@ class Labels:
     def all(self) -> list[tuple[str, str]]:
         """Return kind and text of all labels, each pair once."""
         return self._database.rows("SELECT DISTINCT kind, text FROM labels")
-
-    def at(self, path: str) -> list[str]:
-        """Return the vector keys of the labels of the note at `path`."""
-        rows = self._database.rows("SELECT key FROM labels JOIN notes USING (note) WHERE path = ?", (path,))
-        return [key for (key,) in rows]
 
     def of(self, paths: Iterable[str]) -> list[tuple[str, str, str]]:
         """Return path, kind and vector key of the labels of the notes at `paths`."""

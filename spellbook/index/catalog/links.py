@@ -98,14 +98,10 @@ class Links:
         """Return the links of the note at `path`, in order."""
         return [each.link for each in self._find("path = :value", path)]
 
-    def to(self, names: Iterable[str], *, lines: bool = True) -> list[Linked]:
+    def to(self, names: Iterable[str] | None = None, *, lines: bool = True) -> list[Linked]:
         """Return the links with one of `names`; without `lines`, each target of a note once, without fragment."""
-        where = "links.name IN (SELECT value FROM json_each(:value))"
-        return self._find(where, json.dumps(list(names)), lines=lines)
-
-    def all(self) -> list[Linked]:
-        """Return every link."""
-        return self._find("1", None)
+        where = "1" if names is None else "links.name IN (SELECT value FROM json_each(:value))"
+        return self._find(where, json.dumps(list(names or ())), lines=lines)
 
     def _find(self, where: str, value: object, *, lines: bool = True) -> list[Linked]:
         columns = "fragment, markdown, line" if lines else "'', markdown, 0"

@@ -200,21 +200,14 @@ class Waiting:
         which are short and name all their texts, titles before questions. Then the texts edited last; a note with nine
         links to it counts as ten times as young. With `labels_last` the labels come last.
         """
-        texts, labels = self._texts(), self._labels()
-        return [*texts, *labels] if labels_last else list(dict.fromkeys([*self.asked_for(), *labels, *texts]))
-
-    def _labels(self) -> list[str]:
-        rows = self._database.rows(
+        labels = self._database.rows(
             f"""
             SELECT key FROM {self._table} CROSS JOIN labels USING (key) JOIN notes USING (note) WHERE label <> ''
             GROUP BY key ORDER BY labels.kind = 'title' DESC, max(mtime_ns) DESC, min(note)
             """
         )
-        return [key for (key,) in rows]
-
-    def _texts(self) -> list[str]:
         # Without CROSS, SQLite would start with all chunks. Links are counted once for each note.
-        rows = self._database.rows(
+        texts = self._database.rows(
             f"""
             SELECT key FROM {self._table} CROSS JOIN chunks USING (key) CROSS JOIN (
                 SELECT note, (:now - mtime_ns / 1e9)
@@ -224,7 +217,8 @@ class Waiting:
             """,
             {"now": time.time()},
         )
-        return [key for (key,) in rows]
+        ordered = [key for (key,) in (*texts, *labels)] if labels_last else [key for (key,) in (*labels, *texts)]
+        return ordered if labels_last else list(dict.fromkeys([*self.asked_for(), *ordered]))
 
     def ask_for(self, keys: Iterable[str]) -> None:
         """Have `keys` embedded next, if they wait. If another process is writing, nothing is done."""
@@ -294,14 +288,11 @@ class Second:
         sql = "SELECT key, vector FROM second WHERE key IN (SELECT value FROM json_each(?))"
         return dict(self._rows(sql, (json.dumps(list(keys)),)))
 
-    def last(self) -> int:
-        """Return the seq of the latest vector, 0 if there is none."""
-        return int(self._rows("SELECT coalesce(max(seq), 0) FROM second")[0][0])
-
     def standing_in(self, since: int, pending: int) -> Iterator[tuple[str, bytes, int]]:
         """Yield key, unit vector and seq, after `since`, of the `pending` texts not embedded otherwise."""
         # All are found by their keys, the latest few by their seq. A new vault has fewer vectors than that.
-        tables = "second CROSS JOIN pending" if since or self.last() < pending else "pending CROSS JOIN second"
+        [(last,)] = self._rows("SELECT coalesce(max(seq), 0) FROM second")
+        tables = "second CROSS JOIN pending" if since or last < pending else "pending CROSS JOIN second"
         sql = f"SELECT key, vector, seq FROM {tables} USING (key) WHERE label = '' AND seq > ? ORDER BY seq"
         left = self._database.stream(sql, (since,))
         while some := list(islice(left, _AT_ONCE)):

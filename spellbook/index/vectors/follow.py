@@ -27,7 +27,7 @@ from spellbook.system.errors import InvalidInput, StorageError
 from spellbook.system.lock import held
 from spellbook.system.sqlite import expect
 
-_MOST_BEHIND = 500
+MOST_BEHIND = 500
 """Vectors that Chroma may lack in a vault where it answers, until a command stays to add them itself."""
 
 MOST_WAIT = 30.0
@@ -42,7 +42,7 @@ AT_ONCE = 20.0
 COPY_PATIENCE = 60.0
 """Seconds for which a copy waits until another process has caught up: 100,000 vectors take that long."""
 
-_SOON = 0.8
+SOON = 0.8
 """Share of `exact_most` from which on Chroma is kept ready, so that it answers when the vault grows past it."""
 
 _LOCK = "chroma-follow.lock"
@@ -56,16 +56,6 @@ _POLL = 0.1
 def behind(index: Index) -> int:
     """Return how many vectors in use Chroma has not seen."""
     return index.catalog.vectors.count_changes(index.chroma.seq)
-
-
-def is_missed(index: Index) -> bool:
-    """Say whether answers take longer because Chroma lacks vectors: many, in a vault where it answers or soon will."""
-    chunks = index.catalog.counts().chunks
-    most = min(_MOST_BEHIND, chunks // 20)
-    return (
-        chunks > _SOON * index.config.exact_most
-        and len(index.catalog.vectors.changes(index.chroma.seq, most + 1)) > most
-    )
 
 
 def is_due(index: Index) -> bool:

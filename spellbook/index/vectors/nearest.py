@@ -207,10 +207,9 @@ class Matrix:
         """Take in rows, a few at a time; a key that is there already keeps its place."""
         left = iter(rows)
         while some := list(islice(left, _BATCH)):
-            fresh = [(key, vector) for key, vector, _ in some if key not in self._rows]
-            if fresh and self._data is None:
-                self._data = np.empty((64, len(fresh[0][1]) // 4), dtype=np.float32)
-            if fresh and self._data is not None:
+            if fresh := [(key, vector) for key, vector, _ in some if key not in self._rows]:
+                if self._data is None:
+                    self._data = np.empty((64, len(fresh[0][1]) // 4), dtype=np.float32)
                 width = self._data.shape[1]
                 fresh = [row for row in fresh if len(row[1]) == width * 4]
                 count = len(self._keys)
