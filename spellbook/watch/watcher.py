@@ -152,7 +152,7 @@ class Watcher:
         self._is_elected = True
         try:
             self._observe()
-            self._hints.everything()  # observe first, scan second: nothing falls between
+            self._hints.add(None)  # observe first, scan second: nothing falls between
             next_full = time.monotonic() + FULL_SCAN
             missed: list[str] = []
             while not self._stopping.is_set():
@@ -162,7 +162,7 @@ class Watcher:
                 self._restart_observer()
                 now = time.monotonic()
                 if now >= next_full:
-                    self._hints.everything()
+                    self._hints.add(None)
                 if due := self._hints.due(now, force=now >= next_full):
                     full, paths = due[0], [*missed, *due[1]]
                     is_well = self._scan(full, paths)
@@ -333,7 +333,7 @@ class Watcher:
         if error.errno not in {errno.ENOENT, errno.ENOTDIR}:  # else it is gone, or a name that a file has now
             self._refused[place] = error.errno or 0
             processes.announce(self._state, None)  # until a scan is over, which comes at once
-            self._hints.everything()
+            self._hints.add(None)
 
     def _unobserve(self) -> None:
         if self._observer is not None:
@@ -355,7 +355,7 @@ class Watcher:
             return
         if root is not None:
             self._observe()
-        self._hints.everything()
+        self._hints.add(None)
 
 
 def identity(folder: Path) -> tuple[int, int] | None:
@@ -439,7 +439,7 @@ class Hints(events.FileSystemEventHandler):
     def _take_record(self, record: logging.LogRecord) -> bool:
         """Scan everything after watchdog's only sign of lost events, a line in its log; handle no record."""
         if "overflow" in record.getMessage().lower():
-            self.everything()
+            self.add(None)
         return False
 
     def dispatch(self, event: events.FileSystemEvent) -> None:
@@ -447,18 +447,14 @@ class Hints(events.FileSystemEventHandler):
         for place in filter(None, map(os.fsdecode, (event.src_path, event.dest_path))):
             path = place.removeprefix(self._root)
             if path == IGNORE_FILE or path.replace(os.sep, "/") in OBSIDIAN:
-                self._add(None)
+                self.add(None)
             elif path.startswith(".") or "/." in path or "\\." in path:
                 continue
             elif event.is_directory:
-                self._add(None)
+                self.add(None)
             elif path[-3:].lower() == ".md" and path != place:
                 # A name that is not UTF-8 is for the walk to report.
-                self._add(path.replace(os.sep, "/") if is_whole(path) else None)
-
-    def everything(self) -> None:
-        """Hint at the whole vault."""
-        self._add(None)
+                self.add(path.replace(os.sep, "/") if is_whole(path) else None)
 
     def due(self, now: float, *, force: bool = False) -> tuple[bool, list[str]] | None:
         """Return whether to scan everything, and what else, once it has been quiet; None until then."""
@@ -472,7 +468,8 @@ class Hints(events.FileSystemEventHandler):
         time.sleep(max(0.005, wait))
         return None
 
-    def _add(self, path: str | None) -> None:
+    def add(self, path: str | None) -> None:
+        """Hint at a path; None stands for the whole vault."""
         now = time.monotonic()
         with self._guard:
             if path is None:

@@ -12,8 +12,8 @@ from spellbook.archive.snapshots import Snapshots
 from spellbook.cli import output
 from spellbook.index import embed, sync
 from spellbook.index.filters import conditions
+from spellbook.index.loaded import Nearest
 from spellbook.index.metrics import Meter
-from spellbook.index.vectors.nearest import Nearest
 from spellbook.library import doctor
 from spellbook.mcp import render
 from spellbook.models import embedders

@@ -188,7 +188,8 @@ class StoredChunk(NamedTuple):
     @property
     def whole(self) -> str:
         """Its whole text as an answer shows it."""
-        return whole(self.text, self.lead, self.tail)
+        is_cut = self.lead or self.tail
+        return framed(self.text.strip(_BLANK_LINES), self.lead, self.tail) if is_cut else self.text.strip()
 
     @property
     def source(self) -> str:
@@ -221,11 +222,6 @@ class ListedNote(NamedTuple):
     category: str
     topic: str
     untrusted: bool = False
-
-
-def whole(text: str, lead: str, tail: str) -> str:
-    """Return a chunk's whole text as an answer shows it."""
-    return framed(text.strip(_BLANK_LINES), lead, tail) if lead or tail else text.strip()
 
 
 def framed(text: str, lead: str, tail: str) -> str:
