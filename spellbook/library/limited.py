@@ -18,8 +18,7 @@ from typing import Any
 from spellbook.index import embed
 from spellbook.index.opened import BEING_READ, Index
 from spellbook.index.vectors import follow
-from spellbook.library import upkeep
-from spellbook.library.book import Spellbook
+from spellbook.library.book import Spellbook, scan
 from spellbook.library.reader import Reader
 from spellbook.settings.config import Config
 from spellbook.system.errors import PermissionDenied
@@ -134,7 +133,7 @@ class LimitedReader(Reader):
                 self._scanned = None
             versions = source.catalog.version, self._own.catalog.version[0]
             if self._scanned != versions:  # a new vector alone changes no note
-                upkeep.scan(self._own)
+                scan(self._own)
                 self._scanned = versions
             embed.copy_vectors(self._own, source.catalog)
             if self._own.catalog.counts().chunks > self.config.exact_most:
