@@ -147,12 +147,16 @@ def _print_related(ctx: click.Context, prompt: str, also: str | Sequence[str], a
 
 def _index(ctx: click.Context) -> AbstractContextManager[Index]:
     """Open the index of the vault if it can be read at once. Raises StorageError."""
+    from spellbook.index.catalog.catalog import FILE
+    from spellbook.index.catalog.tables import FORM
     from spellbook.index.opened import Index
     from spellbook.settings.config import load
+    from spellbook.system.sqlite import expect
 
     options = ctx.ensure_object(dict)
     config = load(options.get("vault"), scope=options.get("scope"))
-    return contextlib.closing(Index.open_ready(config, _LOCK_SECONDS))
+    expect(config.state / FILE, FORM, _LOCK_SECONDS)
+    return contextlib.closing(Index.open(config))
 
 
 def _hook(data: bytes) -> dict[str, Any]:

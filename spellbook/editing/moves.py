@@ -219,7 +219,7 @@ def _plan_move(index: Index, old: str, new: str) -> tuple[str, str, Shift, Relin
     touched = {links.key(name) for path in paths for name in (path, *dates.logseq_names(path))}
     concerned = {
         linked.source
-        for linked in index.catalog.links.all()
+        for linked in index.catalog.links.to()
         if (linked.source in moved or linked.link.name in touched)
         and shift.wanted(linked.source, linked.link.target, linked.link.is_markdown)
     }

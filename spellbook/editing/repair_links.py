@@ -47,7 +47,7 @@ def broken(index: Index) -> tuple[BrokenLink, ...]:
     with index.catalog.reading():
         catalog, files = index.catalog.links, set(index.vault.files())
         after = Files(files, catalog.aliases(), catalog.ids())
-        stored = (*catalog.all(), *_beside(index))
+        stored = (*catalog.to(), *_beside(index))
         homes = {old: new for old, new in catalog.moved().items() if new in files and old not in files}
     before = Files({*files, *homes})
     origins: dict[str, list[str]] = defaultdict(list)

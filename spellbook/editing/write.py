@@ -11,8 +11,8 @@ from typing import Any, Literal, TypedDict, Unpack, get_args
 from spellbook.editing import memory, revise
 from spellbook.editing.memory import Findings, Labels, Memory
 from spellbook.index import embed, extract, sync
-from spellbook.index.catalog.embed_queue import Row
 from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
+from spellbook.index.catalog.vectors import Row
 from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
@@ -299,7 +299,7 @@ def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same:
 
 def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[_NearChunk]) -> list[Duplicate]:
     same: dict[str, tuple[StoredChunk, float, Literal["words", "meaning", "labels"]]] = {}
-    for chunk in index.catalog.by_fold(draft.folds, (NO_GUIDES, ON_PURPOSE, *index.visible)):
+    for chunk in index.catalog.by_key(draft.folds, (NO_GUIDES, ON_PURPOSE, *index.visible), "same"):
         if chunk.text.strip():
             same[chunk.id] = chunk, 1.0, "words"
     body = draft.note.body.strip()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
+from typing import Any
 
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.embed_queue import Row
+from spellbook.index.catalog.vectors import Row
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable
@@ -147,7 +149,7 @@ def embed_and_store(index: Index, rows: Sequence[Row], refused: set[str] | None 
 
 def embed_labels(index: Index, paths: Sequence[str]) -> None:
     """Embed the pending labels of the notes at `paths`, and their texts by the second encoder, if possible."""
-    keys = [key for path in paths for key in index.catalog.labels.at(path)][:_LABELS_AT_ONCE]
+    keys = [key for _, _, key in index.catalog.labels.of(paths)][:_LABELS_AT_ONCE]
     with contextlib.suppress(EmbeddingError):
         embed_and_store(index, index.catalog.waiting.texts(keys))
     chunks = [key for _, _, key in index.catalog.labels.chunks(paths, _SECOND_AT_ONCE)]
@@ -199,27 +201,24 @@ def take_shared(index: Index, stop: Callable[[], bool]) -> None:
     if isinstance(server, Server) and len(waiting) >= _WORTH_A_REQUEST:
         try:
             width = index.catalog.vectors.width() or len(index.embedder.embed_query("width"))
-            _copy(index, waiting, lambda keys: {} if stop() else server.fetch(keys, width))
+            _copy(waiting, lambda keys: {} if stop() else server.fetch(keys, width), index.catalog.vectors.add)
         except Unavailable as error:
             _log.warning("The texts are embedded here, since Chroma gives no vectors: %s", error)
 
 
-def _copy(index: Index, waiting: Sequence[str], of: Callable[[Sequence[str]], Mapping[str, bytes]]) -> None:
+def _copy(waiting: Sequence[str], of: Callable[[list[str]], dict[str, bytes]], add: Callable[[Any], None]) -> None:
     for start in range(0, len(waiting), _COPIED):
-        if vectors := of(waiting[start : start + _COPIED]):
-            index.catalog.vectors.add(vectors.items())
+        if vectors := of([*waiting[start : start + _COPIED]]):
+            add(vectors.items())
 
 
 def copy_vectors(index: Index, source: Catalog) -> None:
     """Copy waiting texts' vectors from the catalog `source`, as far as it has them; embeds nothing."""
-    _copy(index, index.catalog.waiting.in_order(), source.vectors.of)
-    second = source.second
+    _copy(index.catalog.waiting.in_order(), source.vectors.of, index.catalog.vectors.add)
+    own, second = index.catalog.second, source.second
     if index.second is not None and second.fingerprint == index.second.fingerprint:
-        index.catalog.second.adopt(second.fingerprint)
-        waiting = index.catalog.second.waiting.in_order()
-        for start in range(0, len(waiting), _COPIED):
-            if vectors := second.of(waiting[start : start + _COPIED]):
-                index.catalog.second.add(second.fingerprint, vectors.items())
+        own.adopt(second.fingerprint)
+        _copy(own.waiting.in_order(), second.of, partial(own.add, second.fingerprint))
 
 
 def second_pending(index: Index) -> int:
@@ -298,6 +297,10 @@ def tidy(index: Index) -> None:
 def maintain(index: Index) -> None:
     """Keep the cache and the file small; let Chroma catch up where it answers and lacks many vectors."""
     tidy(index)
-    if follow.is_missed(index):
+    # Answers take longer while Chroma lacks many vectors, in a vault where it answers or soon will.
+    chunks = index.catalog.counts().chunks
+    most = min(follow.MOST_BEHIND, chunks // 20)
+    is_large = chunks > follow.SOON * index.config.exact_most
+    if is_large and len(index.catalog.vectors.changes(index.chroma.seq, most + 1)) > most:
         with contextlib.suppress(Unavailable):  # search does without until it succeeds
             follow.catch_up(index.catalog, index.chroma, follow.AT_ONCE)

@@ -26,7 +26,7 @@ from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass, field
 from itertools import islice
 from queue import SimpleQueue
-from typing import IO, Any
+from typing import IO
 
 from spellbook.index import privacy
 from spellbook.index.catalog.schema import (
@@ -38,9 +38,9 @@ from spellbook.index.catalog.schema import (
     KnownFile,
     LabelRow,
     LinkRow,
+    checksum,
     packed,
 )
-from spellbook.index.catalog.words import checksum, shared_words
 from spellbook.index.filters import bound, flat, fold
 from spellbook.index.privacy import category_of, scopes_of
 from spellbook.models.base import label_key, short_hash, vector_key
@@ -159,7 +159,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         "keywords": _json(keywords),
         "tags": _json(tags),
         "meta": _json(meta),
-        "labels": shared_words(first, later),
+        "labels": _json([first] if first == later else [first, later]),
     }
     named: dict[str, Sequence[object]] = {
         "id": [note.declared_id] if note.declared_id else [],
@@ -188,7 +188,13 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     )
     found, starts = islice(properties.fields(note), 20 * _MOST_LABELS), [piece.start for piece in pieces]
     in_text = ((*pair, bisect_right(starts, at) - 1) for at, key, value in found for pair in flat(fold(key), value))
-    of_note = ((*pair, -1) for pair in (*_fields(named, note.meta), *_language(note)))
+    # `ko-KR` is found by `ko` too, and `lang` by `language`. Where no key declares it: by its text, if that is clear.
+    declared = note.meta.get("language") or note.meta.get("lang")
+    language = languages.code(declared) if declared else languages.of_note(note.body)
+    others = {key: value for key, value in note.meta.items() if key not in named}
+    of_note = [(key, fold(value), -1) for key, values in named.items() for value in values]
+    of_note += [(*pair, -1) for key, value in others.items() for pair in flat(fold(key), value)]
+    of_note += [("language", language, -1)] if language else []
     filters = frozenset((*of_note, *in_text))
     return FileEntry(note.path, stamp, read_ns, sha256, tuple(faults), columns, filters, rows, linked, labelled)
 
@@ -257,22 +263,6 @@ def _fault(path: str, error: UnreadableNote) -> Fault:
     return Fault(path, error.line or 0, reason)
 
 
-def _fields(named: Mapping[str, Sequence[object]], meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for key, values in named.items():
-        yield from ((key, fold(value)) for value in values)
-    for key, value in meta.items():
-        if key not in named:
-            yield from flat(fold(key), value)
-
-
-def _language(note: Note) -> Iterator[tuple[str, str]]:
-    """Yield the field `language` where the note does not declare it: by its text, if that is clear."""
-    declared = note.meta.get("language") or note.meta.get("lang")
-    # `ko-KR` is found by `ko` too, and `lang` by `language`.
-    if code := languages.code(declared) if declared else languages.of_note(note.body):
-        yield "language", code
-
-
 def entries(vault: Folder, rules: Rules, piece: Piece) -> list[FileEntry]:
     """Read a piece in this process; files that are gone are left out."""
     return [entry for path, known in piece.items() if (entry := read(vault, path, rules, known))]
@@ -291,8 +281,10 @@ class Readers:
         self._threads = ThreadPoolExecutor(_COUNT, thread_name_prefix="spellbook-reader")
         self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
         self.processes: list[subprocess.Popen[bytes]] = []
+        # A processor for them, and a Python to run them.
+        may_help = (os.cpu_count() or 1) > 1 and bool(sys.executable) and not getattr(sys, "frozen", False)
         with contextlib.suppress(OSError):  # no memory, or no Python where it was
-            while _may_help() and len(self.processes) < _COUNT:
+            while may_help and len(self.processes) < _COUNT:
                 self.processes.append(processes.child(__name__))
                 self._idle.put(self.processes[-1])
 
@@ -351,11 +343,6 @@ def _exactly(file: IO[bytes], size: int) -> bytes:
     if len(data) < size:
         raise EOFError
     return data
-
-
-def _may_help() -> bool:
-    """Say whether there is a processor for them, and a Python to run them."""
-    return (os.cpu_count() or 1) > 1 and bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
 def serve() -> None:

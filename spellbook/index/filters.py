@@ -237,7 +237,10 @@ def _condition(name: str, value: object) -> Condition:
     if not key:
         raise InvalidInput(f"The filter has a key without a name: {name!r}.", "Give it as key and value.")
     if key == "importance":
-        return Condition(key, low=_importance(value), negated=negated)
+        if not 0 <= (number := importance_of(value)) <= 1:
+            usage = "Give low, medium, high, or a number from 0 to 1."
+            raise InvalidInput(f"The filter importance={value!r:.80} makes no sense.", usage)
+        return Condition(key, low=number, negated=negated)
     if key in DATES or isinstance(value, Mapping) or (isinstance(value, str) and _RANGE.match(value.strip())):
         low, high = _range(key, value)
         return Condition(key, low=low, high=high, negated=negated)
@@ -262,15 +265,6 @@ def _bare(key: str, value: object) -> object:
         value = label_of(value)
     # The id of what a note begins with, as a hit names it, is that of the note and a `#`.
     return value.lstrip("#") if key == "tags" else value.removesuffix("#") if key == "id" else value
-
-
-def _importance(value: object) -> float:
-    number = importance_of(value)
-    if not 0 <= number <= 1:
-        raise InvalidInput(
-            f"The filter importance={value!r:.80} makes no sense.", "Give low, medium, high, or a number from 0 to 1."
-        )
-    return number
 
 
 def _range(key: str, value: object) -> tuple[float | None, float | None]:

@@ -95,7 +95,7 @@ class Meter:
             self._counts[name, at] += number
             return time.monotonic() - self._flushed > _FLUSH_SECONDS
 
-    def searched(self, is_cached: bool | None, query: str = "", ms: float = 0.0, *, is_warm: bool = False) -> None:
+    def searched(self, is_cached: bool | None, query: str, ms: float, *, is_warm: bool) -> None:
         """Count a search by meaning, and its cached vector (None: by words); a warm one had nothing to load."""
         self._searches.append((is_warm, ms, time.monotonic(), query[:_MOST_QUERY]))
         self.count(BY_MEANING, is_cached is not None)
@@ -123,11 +123,19 @@ class Meter:
         """
         Count a failed verb, by the door that it was called through (cli, stdio, http).
 
-        Only the code's own words of the error's message are kept, or else where it was raised; `code` and `message` are
-        for errors of libraries.
+        Messages may hold texts of notes and questions, so only known words of the table are kept: `The query has …
+        characters; the maximum is ….` Any other error is its class, and the function that raised it. `code` and
+        `message` are for errors of libraries.
         """
         code = code or (error.code if isinstance(error, SpellbookError) else SpellbookError.code)
-        kind, now = FailureKind(code, verb, door, message or shape_of(error)), time.time()
+        message = message or (translate.shape(error.message) if isinstance(error, SpellbookError) else "")
+        if not message:
+            at = error.__traceback__
+            while at and at.tb_next:
+                at = at.tb_next
+            where = f" in {at.tb_frame.f_globals.get('__name__', '')}.{at.tb_frame.f_code.co_name}" if at else ""
+            message = f"{type(error).__name__}{where}"
+        kind, now = FailureKind(code, verb, door, message), time.time()
         with self._guard:
             self._merge([Failures(kind, 1, now, now)])
         self.add(f"{ERRORS} {code}")
@@ -180,22 +188,6 @@ def brief(timings: Mapping[str, Timing], totals: Mapping[str, int]) -> dict[str,
             for cache in (QUERY_VECTORS, SEARCHES)
         },
     }
-
-
-def shape_of(error: BaseException) -> str:
-    """
-    Return an error's message without its values: `The query has … characters; the maximum is ….`
-
-    Messages may hold texts of notes and questions, so only known words of the table are kept. Any other error is its
-    class, and the function that raised it.
-    """
-    if isinstance(error, SpellbookError) and (shape := translate.shape(error.message)):
-        return shape
-    at = error.__traceback__
-    while at and at.tb_next:
-        at = at.tb_next
-    where = f" in {at.tb_frame.f_globals.get('__name__', '')}.{at.tb_frame.f_code.co_name}" if at else ""
-    return f"{type(error).__name__}{where}"
 
 
 def bucket(milliseconds: float) -> int:

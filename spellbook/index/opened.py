@@ -11,8 +11,7 @@ from functools import partial
 from itertools import chain
 
 from spellbook.index import privacy
-from spellbook.index.catalog.catalog import FILE, Catalog
-from spellbook.index.catalog.tables import FORM
+from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import Condition
 from spellbook.index.seal import SCANNED
 from spellbook.index.vectors.chroma import Chroma, Unavailable
@@ -22,7 +21,7 @@ from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.settings.config import Config, load
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError, MemoryNotFound, SpellbookError, StorageError
-from spellbook.system.sqlite import BUSY_SECONDS, expect
+from spellbook.system.sqlite import BUSY_SECONDS
 from spellbook.vault.documents import Documents, Shown
 from spellbook.vault.journal import Journal
 from spellbook.vault.vault import Vault
@@ -66,12 +65,6 @@ class Index:
         if (self.whole or self).catalog.is_read:
             return error
         return MemoryNotFound(error.message, "It may be there: not all notes are read yet.")
-
-    @classmethod
-    def open_ready(cls, config: Config, patience: float) -> Index:
-        """Open an index that can be read at once. Raises as `open`; StorageError after about `patience` seconds."""
-        expect(config.state / FILE, FORM, patience)
-        return cls.open(config)
 
     @classmethod
     def open(cls, config: Config, models: Embedder | Index | None = None, sees: str = "") -> Index:
@@ -142,23 +135,15 @@ class Index:
     def with_embedder(self, name: str) -> Index:
         """Return this index with the embedder `name`; both share the catalog. Raises InvalidInput, EmbeddingError."""
         config = replace(self.config, embedder=name)
-        return self._with(config, *_embedders(config), self.reranker)
+        embedder, second = _embedders(config)
+        return self.with_models(replace(self, config=config, embedder=embedder, second=second))
 
     def with_models(self, other: Index) -> Index:
         """Return this index with the models of another one; both forms share the catalog."""
         config = replace(self.config, embedder=other.config.embedder)
-        return self._with(config, other.embedder, other.second, other.reranker)
-
-    def _with(
-        self, config: Config, embedder: Embedder, second: SecondEncoder | None, reranker: Reranker | None
-    ) -> Index:
-        made = replace(self, config=config, embedder=embedder, second=second, reranker=reranker, _widths=set())
-        return replace(made, chroma=_chroma(config, embedder))
-
-    def mark_scanned(self) -> None:
-        """Record a scan of the whole vault. Not in the catalog: that would wait for writers, and break a seal."""
-        with contextlib.suppress(OSError):  # where it matters that the folder cannot be written, an error says so
-            (self.config.state / SCANNED).touch()
+        chroma = _chroma(config, other.embedder)
+        made = replace(self, config=config, chroma=chroma, embedder=other.embedder, second=other.second)
+        return replace(made, reranker=other.reranker, _widths=set())
 
     def scanned_at(self) -> float | None:
         """Return when the whole vault was last scanned, in seconds since 1970; None if it never was."""

@@ -13,13 +13,14 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from spellbook.index.catalog.schema import FileEntry, KnownFile
 from spellbook.index.embed import Progress, embed_texts, maintain, second_pending
 from spellbook.index.opened import Index
+from spellbook.index.seal import SCANNED
 from spellbook.models.base import vector_key
 from spellbook.notes import dates
 from spellbook.notes.note import TEMPLATE, Fault, Stamp
@@ -33,7 +34,7 @@ from spellbook.vault.folder import digest
 
 if TYPE_CHECKING:
     from spellbook.index import extract
-    from spellbook.index.extract import Piece, Rules
+    from spellbook.index.extract import Rules
 else:  # A scan that finds nothing to read needs no parser.
     (extract,) = lazy("spellbook.index", "extract")
 
@@ -165,7 +166,10 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
 
 def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progress: Progress | None = None) -> Report:
     """First stage: read the notes that changed, and `hinted` paths; afterwards search by words is right."""
-    index.catalog.notes.recut(name_rules(index.config))
+    config = index.config
+    # The rules by which the catalog keeps a note: where it is cut, and what its path and its tags mean.
+    decided = [dates.RULE, _formats(config), *(list(each.items()) for each in (config.scopes, config.category_rules))]
+    index.catalog.notes.recut(f"{TEMPLATE}:{config.chunk_tokens}:{digest(json.dumps(decided).encode())[:8]}")
     adopt(index)
     # Of what is only read nothing is lost: another branch of a repository may hold few documents, and who makes notes
     # private wants them gone.
@@ -190,7 +194,11 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
         work = Plan(work.read)
     index.catalog.notes.set_walk_faults(listing.faults, listing.left_out)
     index.vault.sweep(listing.litter)
-    with _alone(index) if work.read else contextlib.nullcontext():
+    with contextlib.ExitStack() as lock:
+        # Avoids double work with another process. Transactions keep the catalog correct, so nobody waits long.
+        with contextlib.suppress(OSError):
+            if work.read:
+                lock.enter_context(held(index.config.state / "sync.lock", _PATIENCE))
         if not full and work.read:  # another process may have read some of it meanwhile
             known = index.catalog.notes.known()
             left = plan({path: listing.files[path] for path in work.read}, known, hinted=hinted).read
@@ -198,7 +206,9 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
             work = Plan(left, tuple(path for path in work.gone if path in known))
         _read(index, work, listing.files, known, report, full=full, progress=progress)
     index.catalog.set_read()
-    index.mark_scanned()
+    with contextlib.suppress(OSError):  # where it matters that the folder cannot be written, an error says so
+        # Not in the catalog: that would wait for writers, and break a seal.
+        (index.config.state / SCANNED).touch()
     if complaint:
         raise StorageError(complaint, "Nothing was forgotten. If you deleted them, run `spellbook reindex --full`.")
     return report
@@ -217,12 +227,6 @@ def scan_paths(index: Index, paths: Sequence[str]) -> Report:
         if not left:  # else somebody wrote in between, and a caller wants to find what it has just written
             break
     return report
-
-
-def name_rules(config: Config) -> str:
-    """Name the rules by which the catalog keeps a note: where it is cut, and what its path and its tags mean."""
-    decided = [dates.RULE, _formats(config), *(list(each.items()) for each in (config.scopes, config.category_rules))]
-    return f"{TEMPLATE}:{config.chunk_tokens}:{digest(json.dumps(decided).encode())[:8]}"
 
 
 def _formats(config: Config) -> dates.Formats:
@@ -267,8 +271,12 @@ def _read(
     late: list[str] = []
     done = 0
     pieces = [{path: None if full else known.get(path) for path in piece} for piece in _pieces(work.read, disk)]
-    with _reader(index, len(pieces)) as read:
-        for piece, entries in zip(pieces, read(pieces), strict=True):
+    with contextlib.ExitStack() as readers:
+        if len(pieces) < MANY:
+            read: Iterable[list[FileEntry]] = (extract.entries(index.vault, rules(index), piece) for piece in pieces)
+        else:
+            read = readers.enter_context(extract.Readers(index.vault, rules(index))).read(pieces)
+        for piece, entries in zip(pieces, read, strict=True):
             late += _commit(index, entries, {path: known.get(path) for path in piece}, lost, moved, report)
             done += len(piece)
             if progress:
@@ -277,16 +285,6 @@ def _read(
         _, forgotten = index.catalog.notes.apply((), work.gone, index.vault.spelled, index.embedder.fingerprint, moved)
         report.removed += max(0, len(forgotten) - len(moved))
     return late
-
-
-@contextlib.contextmanager
-def _reader(index: Index, count: int) -> Iterator[Callable[[Sequence[Piece]], Iterator[list[FileEntry]]]]:
-    """Yield a function that reads `count` pieces: in this process, or if they are many, by others."""
-    if count < MANY:
-        yield lambda pieces: (extract.entries(index.vault, rules(index), piece) for piece in pieces)
-        return
-    with extract.Readers(index.vault, rules(index)) as others:
-        yield others.read
 
 
 def _commit(
@@ -325,24 +323,14 @@ def _commit(
     return [entry.path for entry in news if entry.path not in accepted]
 
 
-def _pieces(paths: Sequence[str], disk: Mapping[str, Stamp]) -> Iterator[tuple[str, ...]]:
-    """Yield paths, as many at a time as are committed at once."""
-    piece: list[str] = []
-    size = 0
+def _pieces(paths: Sequence[str], disk: Mapping[str, Stamp]) -> list[list[str]]:
+    """Return paths, as many at a time as are committed at once."""
+    pieces: list[list[str]] = []
+    size = _PIECE[1]
     for path in paths:
-        piece.append(path)
+        if size >= _PIECE[1] or len(pieces[-1]) >= _PIECE[0]:
+            pieces.append([])
+            size = 0
+        pieces[-1].append(path)
         size += disk[path].size
-        if len(piece) >= _PIECE[0] or size >= _PIECE[1]:
-            yield tuple(piece)
-            piece, size = [], 0
-    if piece:
-        yield tuple(piece)
-
-
-@contextlib.contextmanager
-def _alone(index: Index) -> Iterator[None]:
-    """Avoid double work with another process. Transactions keep the catalog correct, so nobody waits long."""
-    with contextlib.ExitStack() as lock:
-        with contextlib.suppress(OSError):
-            lock.enter_context(held(index.config.state / "sync.lock", _PATIENCE))
-        yield
+    return pieces

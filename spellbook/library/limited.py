@@ -18,8 +18,7 @@ from typing import Any
 from spellbook.index import embed
 from spellbook.index.opened import BEING_READ, Index
 from spellbook.index.vectors import follow
-from spellbook.library import upkeep
-from spellbook.library.book import Spellbook
+from spellbook.library.book import Spellbook, scan
 from spellbook.library.reader import Reader
 from spellbook.settings.config import Config
 from spellbook.system.errors import PermissionDenied
@@ -38,26 +37,22 @@ def seen_by(book: Spellbook, sees: str) -> Reader:
         parts = (part for part in book.beside if isinstance(part, LimitedReader))
         part = next((part for part in parts if part.sees == sees), None)
         if part is None:
-            part = LimitedReader(book, _settings(book.config, sees), sees)
+            state = book.config.state / f"sees-{sees}"
+            settings = replace(  # without settings for the rest of the vault
+                book.config,
+                state=state,
+                embedder_given=True,  # the vault's index alone decides when to switch to another one
+                categories=book.config.category_rules,
+                count_use=False,
+                snapshots=False,
+                snapshot_folder=state / "snapshots",  # never made
+                chroma_url="",
+                wikis=(),
+                words_of=state,  # the words of the vault may name hidden notes
+            )
+            part = LimitedReader(book, settings, sees)
             book.beside.append(part)
         return part
-
-
-def _settings(config: Config, sees: str) -> Config:
-    """Return the settings of a part of the vault, without settings for the rest."""
-    state = config.state / f"sees-{sees}"
-    return replace(
-        config,
-        state=state,
-        embedder_given=True,  # the vault's index alone decides when to switch to another one
-        categories=config.category_rules,
-        count_use=False,
-        snapshots=False,
-        snapshot_folder=state / "snapshots",  # never made
-        chroma_url="",
-        wikis=(),
-        words_of=state,  # the words of the vault may name hidden notes
-    )
 
 
 class LimitedReader(Reader):
@@ -138,7 +133,7 @@ class LimitedReader(Reader):
                 self._scanned = None
             versions = source.catalog.version, self._own.catalog.version[0]
             if self._scanned != versions:  # a new vector alone changes no note
-                upkeep.scan(self._own)
+                scan(self._own)
                 self._scanned = versions
             embed.copy_vectors(self._own, source.catalog)
             if self._own.catalog.counts().chunks > self.config.exact_most:

@@ -9,15 +9,14 @@ that switching back embeds nothing either.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 
 from spellbook.index import embed, sync
-from spellbook.index.catalog.embed_queue import Row
-from spellbook.index.catalog.vectors import compact
+from spellbook.index.catalog.vectors import Row, compact
 from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
 from spellbook.models.base import label_key, unhurried, vector_key
@@ -27,7 +26,6 @@ from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.vault.folder import digest
-from spellbook.vault.vault import Vault
 
 KEPT_DAYS = 30
 """Days for which the previous embedder's vectors are kept, even beyond the limit of the cache. By hand."""
@@ -90,9 +88,11 @@ def beside(index: Index, name: str) -> Index:
 
 def run(index: Index, to: str, use: Callable[[Index], None], progress: Progress | None = None) -> Migrated:
     """
-    Switch the vault of `index` to `to`, then call `use` with the new index. Raises as `beside`, `alone` and `build`.
+    Switch the vault of `index` to `to`, then call `use` with the new index. Raises as `beside` and
+    `build`, and Conflict if another process migrates this vault.
     """
-    with alone(index):
+    busy = Conflict("Another process is migrating this vault.", "Wait for it, or stop it: its progress is kept.")
+    with disk.alone(index.config.state / "migrate.lock", 0, busy):
         aside = beside(index, to)
         old = index.catalog.fingerprint
         embedded = build(aside, progress)
@@ -100,12 +100,6 @@ def run(index: Index, to: str, use: Callable[[Index], None], progress: Progress 
         use(aside)
         embed.maintain(aside)
     return Migrated(aside.embedder.name, old != aside.embedder.fingerprint, embedded)
-
-
-def alone(index: Index) -> AbstractContextManager[None]:
-    """Hold the lock for a migration of this vault. Raises Conflict if another process holds it."""
-    busy = Conflict("Another process is migrating this vault.", "Wait for it, or stop it: its progress is kept.")
-    return disk.alone(index.config.state / "migrate.lock", 0, busy)
 
 
 def estimate(aside: Index) -> Estimate:
@@ -149,7 +143,14 @@ def switch(index: Index, aside: Index) -> None:
         index.catalog.vectors.keep_unused([*index.catalog.keys(()), *index.catalog.labels.keys()], KEPT_DAYS)
         index.catalog.vectors.set_left(index.config.embedder)
     if not index.config.embedder_given:
-        _write_setting(index.vault, "embedder", aside.config.embedder)
+        place, vault, old = f"{MARKER}/config.toml", index.vault, b""
+        with contextlib.suppress(MemoryNotFound):
+            old = vault.read(place)[0]
+        new = with_setting(old.decode("utf-8"), "embedder", aside.config.embedder).encode("utf-8")
+        if old and new != old:
+            vault.write(place, new, digest(old))
+        elif new != old:
+            vault.place(place, [new])
     sync.adopt(aside)
 
 
@@ -174,17 +175,3 @@ def _missing(aside: Index) -> tuple[list[Row], list[Row]]:
         there = aside.catalog.vectors.has(batch)
         rows += [(key, "", text) for key, text in batch.items() if key not in there]
     return [(key, *label) for key, label in labels.items() if key not in made], rows
-
-
-def _write_setting(vault: Vault, key: str, value: str) -> None:
-    """Write a setting; an empty one is removed. Raises Conflict if the file changes meanwhile, and InvalidInput."""
-    place = f"{MARKER}/config.toml"
-    try:
-        old = vault.read(place)[0]
-    except MemoryNotFound:
-        old = b""
-    new = with_setting(old.decode("utf-8"), key, value).encode("utf-8")
-    if old and new != old:
-        vault.write(place, new, digest(old))
-    elif new != old:
-        vault.place(place, [new])

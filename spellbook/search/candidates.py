@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk, inflated
 from spellbook.index.filters import NO_GUIDES, Condition
-from spellbook.index.loaded import LoadedIndex
+from spellbook.index.loaded import LoadedIndex, NoteCosines
 from spellbook.index.privacy import ON_PURPOSE, is_session
-from spellbook.index.vectors.about import NoteCosines
 from spellbook.models.base import Bytes, Scale, Vectors, question_scale, score, unit
 from spellbook.search import synonyms, weights
 from spellbook.search.question import Question
@@ -165,7 +164,7 @@ class Lookup:
             dated = self._nearest(vector, (*limits, time.condition), wanted, reasons)
             unranked = {number: (chunk, leg._replace(rank=0)) for number, (chunk, leg) in dated.items()}
             self.semantic = {**unranked, **self.semantic}
-        near = [*self.semantic, *loaded.notes.near(vector, limits)]
+        near = [*self.semantic, *loaded.near_labels(vector, limits)]
         if self.text.second is not None and pending:
             pending_texts = loaded.nearest.standing_in(self.text.second, limits, wanted)
             near += [chunk.number for chunks, _ in pending_texts for chunk in chunks]
@@ -199,7 +198,7 @@ class Lookup:
         notes: Mapping[str, OfNote] = {}
         by_second: Mapping[str, float] = {}
         if self._mode != "keyword":  # which asks for chunks with these words
-            about = loaded.notes.of(vector, chunks)
+            about = loaded.cosines_of_notes(vector, chunks)
             if self.text.second is not None and index.second is not None:
                 labels = (key for note in about.values() for _, key, _ in note.labels)
                 keys = dict.fromkeys((*(chunk.key for chunk in chunks), *labels))

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from spellbook.library import upkeep
-from spellbook.library.book import Spellbook
+from spellbook.library.book import Spellbook, is_being_read
 from spellbook.models.base import servers
 from spellbook.system import processes
 from spellbook.system.errors import SpellbookError
@@ -61,7 +60,9 @@ class Background:
                 return
             self._prepare()
             self._watcher = watcher.Watcher(self._book).start()
-            is_first_scan = self._is_being_read()
+            is_first_scan = False
+            with suppress(SpellbookError):  # a large vault's texts need the models in any case, so soon
+                is_first_scan = is_being_read(self._book.index)
             if is_first_scan:
                 self._warm_up()
             self._watcher.begun.wait()
@@ -71,12 +72,6 @@ class Background:
                 return
             self._warm_up()
         freeze()
-
-    def _is_being_read(self) -> bool:
-        """Return whether a large vault is read for the first time: its texts need the models in any case, so soon."""
-        with suppress(SpellbookError):
-            return upkeep.is_being_read(self._book.index)
-        return False
 
     def _warm_up(self) -> None:
         try:

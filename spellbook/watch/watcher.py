@@ -11,14 +11,16 @@ import contextlib
 import errno
 import logging
 import os
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from watchdog import events
+from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver
 
 from spellbook.index import embed, sync
 from spellbook.index.sync import Report
@@ -31,11 +33,6 @@ from spellbook.system.errors import SpellbookError, StorageError
 from spellbook.system.lock import take
 from spellbook.text.unicode import is_whole
 from spellbook.vault.names import IGNORE_FILE
-from spellbook.watch import observers
-
-if TYPE_CHECKING:
-    from watchdog.observers.api import BaseObserver
-
 
 QUIET = 0.3
 """Seconds without an event before the vault is scanned."""
@@ -70,6 +67,9 @@ _MOST_NAMED = 3
 _log = logging.getLogger(__name__)
 _ELECTION = 1.0
 """Seconds between attempts to become the watcher. Until then, other processes scan by themselves. By hand."""
+
+_LIMITS = {errno.ENOSPC: "fs.inotify.max_user_watches", errno.EMFILE: "fs.inotify.max_user_instances"}
+"""The kernel limit to raise, by the error number."""
 
 _USEFUL: list[type[events.FileSystemEvent]] = [
     events.FileCreatedEvent,
@@ -152,7 +152,7 @@ class Watcher:
         self._is_elected = True
         try:
             self._observe()
-            self._hints.everything()  # observe first, scan second: nothing falls between
+            self._hints.add(None)  # observe first, scan second: nothing falls between
             next_full = time.monotonic() + FULL_SCAN
             missed: list[str] = []
             while not self._stopping.is_set():
@@ -162,7 +162,7 @@ class Watcher:
                 self._restart_observer()
                 now = time.monotonic()
                 if now >= next_full:
-                    self._hints.everything()
+                    self._hints.add(None)
                 if due := self._hints.due(now, force=now >= next_full):
                     full, paths = due[0], [*missed, *due[1]]
                     is_well = self._scan(full, paths)
@@ -198,7 +198,7 @@ class Watcher:
         folders = sorted(path for path in refused if path == "." or not ignores(path + "/"))
         if not folders:
             return ""
-        why = "; ".join(sorted({observers.advice(refused[path]) for path in folders}))
+        why = "; ".join(sorted({_advice(refused[path]) for path in folders}))
         if "." in folders:
             return f"{root} cannot be watched: {why}"
         named = ", ".join([*folders[:_MOST_NAMED], *(["…"] if len(folders) > _MOST_NAMED else [])])
@@ -213,7 +213,11 @@ class Watcher:
             if full:
                 with processes.present(self._state, processes.EMBEDDING):
                     # An event may tell of a change that no stamp shows.
-                    report = sync.scan(self._book.index, hinted=frozenset(paths), progress=self._keep_watched)
+                    report = sync.scan(
+                        self._book.index,
+                        hinted=frozenset(paths),
+                        progress=lambda *_: processes.keep_watched(self._state),
+                    )
                 self._scan_seconds = time.monotonic() - started
             else:
                 report = sync.scan_paths(self._book.index, paths)
@@ -229,9 +233,6 @@ class Watcher:
         if full:  # a scan of some files says nothing of the others
             self._say("scan", None)
         return True
-
-    def _keep_watched(self, *_: object) -> None:
-        processes.keep_watched(self._state)
 
     def _embed(self) -> None:
         """Embed what the scans found, in a thread of its own, so that new words never wait for old vectors."""
@@ -313,18 +314,18 @@ class Watcher:
         self._refused.clear()
         processes.announce(self._state, None)
         started = time.monotonic()
-        observer = None
+        one = None
         try:
-            observer = observers.observer(str(vault), self._refuse)
-            observer.schedule(self._hints, str(vault), recursive=True, event_filter=_USEFUL)
-            observer.start()
+            one = observer(str(vault), self._refuse)
+            one.schedule(self._hints, str(vault), recursive=True, event_filter=_USEFUL)
+            one.start()
         except OSError as error:  # a limit, or the root is gone; the timer still scans
             self._refuse(str(vault), error)
-            if observer is not None:
+            if one is not None:
                 with contextlib.suppress(Exception):
-                    observer.stop()
+                    one.stop()
         else:
-            self._observer = observer
+            self._observer = one
         self._next_try = time.monotonic() + max(FULL_SCAN, 20 * (time.monotonic() - started))
 
     def _refuse(self, place: str, error: OSError) -> None:
@@ -332,7 +333,7 @@ class Watcher:
         if error.errno not in {errno.ENOENT, errno.ENOTDIR}:  # else it is gone, or a name that a file has now
             self._refused[place] = error.errno or 0
             processes.announce(self._state, None)  # until a scan is over, which comes at once
-            self._hints.everything()
+            self._hints.add(None)
 
     def _unobserve(self) -> None:
         if self._observer is not None:
@@ -354,7 +355,7 @@ class Watcher:
             return
         if root is not None:
             self._observe()
-        self._hints.everything()
+        self._hints.add(None)
 
 
 def identity(folder: Path) -> tuple[int, int] | None:
@@ -364,6 +365,57 @@ def identity(folder: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def _advice(code: int) -> str:
+    """Return why the kernel refused to watch a folder (error number `code`), and what to do about it."""
+    if limit := _LIMITS.get(code):
+        try:
+            now = int(Path("/proc/sys", *limit.split(".")).read_text())
+        except (OSError, ValueError):
+            now = 0
+        return f"the limit {limit} is reached, raise it: `sudo sysctl {limit}={max(2 * now, 1024)}`"
+    return "it cannot be read, fix its permissions" if code == errno.EACCES else os.strerror(code)
+
+
+def observer(root: str, refused: Callable[[str, OSError], None]) -> BaseObserver:
+    """Return an observer of `root`; `refused` is called for each folder that cannot be watched. Raises OSError."""
+    if sys.platform != "linux":
+        return Observer()
+    from watchdog.observers.inotify import InotifyEmitter
+    from watchdog.observers.inotify_c import CallbackId, InotifyFD, Mask, WatchCallback, WatchDescriptor
+
+    class Inotify(InotifyFD):
+        """Reports the folders that cannot be watched; watchdog alone ignores them silently."""
+
+        def add_callback(self, path: bytes, mask: Mask, callback: WatchCallback, id_: CallbackId) -> WatchDescriptor:
+            place = os.fsdecode(path)
+            if "/." in place.removeprefix(root):
+                raise FileNotFoundError(errno.ENOENT, "dot-folders hold no notes, and watches are limited", place)
+            try:
+                descriptor = super().add_callback(path, mask, callback, id_)
+                if descriptor == -1:  # watchdog's sign of a refusal
+                    self.remove_callbacks([(descriptor, id_)])
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), place)
+            except OSError as error:
+                refused(place, error)
+                raise
+            return descriptor
+
+    class Observing(BaseObserver):
+        """An observer with an inotify instance of its own."""
+
+        def __init__(self) -> None:
+            self._events = Inotify()
+            self._events.start()
+            super().__init__(InotifyEmitter, inotify_fd=self._events)
+
+        def on_thread_stop(self) -> None:
+            super().on_thread_stop()
+            self._events.stop()
+            self._events.join(timeout=3)
+
+    return Observing()
 
 
 class Hints(events.FileSystemEventHandler):
@@ -387,18 +439,22 @@ class Hints(events.FileSystemEventHandler):
     def _take_record(self, record: logging.LogRecord) -> bool:
         """Scan everything after watchdog's only sign of lost events, a line in its log; handle no record."""
         if "overflow" in record.getMessage().lower():
-            self.everything()
+            self.add(None)
         return False
 
     def dispatch(self, event: events.FileSystemEvent) -> None:
         """Take an event; small, since the thread that reads them from the kernel waits for it."""
-        for place in (event.src_path, event.dest_path):
-            if place:
-                self._hint(os.fsdecode(place), event.is_directory)
-
-    def everything(self) -> None:
-        """Hint at the whole vault."""
-        self._add(None)
+        for place in filter(None, map(os.fsdecode, (event.src_path, event.dest_path))):
+            path = place.removeprefix(self._root)
+            if path == IGNORE_FILE or path.replace(os.sep, "/") in OBSIDIAN:
+                self.add(None)
+            elif path.startswith(".") or "/." in path or "\\." in path:
+                continue
+            elif event.is_directory:
+                self.add(None)
+            elif path[-3:].lower() == ".md" and path != place:
+                # A name that is not UTF-8 is for the walk to report.
+                self.add(path.replace(os.sep, "/") if is_whole(path) else None)
 
     def due(self, now: float, *, force: bool = False) -> tuple[bool, list[str]] | None:
         """Return whether to scan everything, and what else, once it has been quiet; None until then."""
@@ -412,19 +468,8 @@ class Hints(events.FileSystemEventHandler):
         time.sleep(max(0.005, wait))
         return None
 
-    def _hint(self, place: str, is_directory: bool) -> None:
-        path = place.removeprefix(self._root)
-        if path == IGNORE_FILE or path.replace(os.sep, "/") in OBSIDIAN:
-            self._add(None)
-        elif path.startswith(".") or "/." in path or "\\." in path:
-            return
-        elif is_directory:
-            self._add(None)
-        elif path[-3:].lower() == ".md" and path != place:
-            # A name that is not UTF-8 is for the walk to report.
-            self._add(path.replace(os.sep, "/") if is_whole(path) else None)
-
-    def _add(self, path: str | None) -> None:
+    def add(self, path: str | None) -> None:
+        """Hint at a path; None stands for the whole vault."""
         now = time.monotonic()
         with self._guard:
             if path is None:

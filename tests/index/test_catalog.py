@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from spellbook.index import embed, loaded, sync
-from spellbook.index.catalog import words
+from spellbook.index.catalog import schema
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.tables import FORM
 from spellbook.index.loaded import LoadedIndex
@@ -237,7 +237,7 @@ def test_the_words_of_many_notes_are_removed_one_note_at_a_time(vault, write_not
             peaks = []
             for notes in ([1], range(1, 13)):
                 tracemalloc.start()
-                words.drop(connection, notes)
+                schema.drop_words(connection, notes)
                 peaks.append(tracemalloc.get_traced_memory()[1])
                 tracemalloc.stop()
             assert connection.execute("SELECT count(*) FROM words_docsize").fetchall() == [(0,)]

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from spellbook.index import embed, sync
+from spellbook.index import embed, loaded, sync
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import conditions
-from spellbook.index.vectors import chroma, follow, nearest
-from spellbook.index.vectors.nearest import Matrix, Nearest
+from spellbook.index.loaded import Matrix, Nearest
+from spellbook.index.vectors import chroma, follow
 from tests.blocks import as_rows, units
 from tests.helpers import note_writer, opened, rows
 
@@ -43,7 +43,7 @@ def index(way, monkeypatch):
     shutil.rmtree(folder)
     shutil.copytree(folder.with_name(f"{folder.name}.kept"), folder)
     if name == "read":  # from the catalog, as long as Chroma has nothing
-        monkeypatch.setattr(nearest, "BLOCK", 10)
+        monkeypatch.setattr(loaded, "BLOCK", 10)
         monkeypatch.setattr(sync, "maintain", lambda index: None)
     with opened(folder / "vault", state=folder / "state", exact_most=most) as index:
         sync.scan(index)
@@ -87,7 +87,7 @@ def test_a_large_vault_is_searched_before_chroma_has_it(index, monkeypatch):
     query, write = index.embedder.embed_query("lighthouse"), note_writer(index.config.vault)
     known, reasons = Nearest(index), []
     with monkeypatch.context() as patch:
-        patch.setattr(nearest, "BEHIND", NOTES - 1)
+        patch.setattr(loaded, "BEHIND", NOTES - 1)
         assert len(known.chunks(query, (), 30, reasons)) == 30
     assert reasons == [f"Chroma lacks {NOTES} vectors, which were read one by one"]
     for number in range(12):

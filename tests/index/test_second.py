@@ -12,8 +12,8 @@ from spellbook.archive.snapshots import Snapshots
 from spellbook.cli import output
 from spellbook.index import embed, sync
 from spellbook.index.filters import conditions
+from spellbook.index.loaded import Nearest
 from spellbook.index.metrics import Meter
-from spellbook.index.vectors.nearest import Nearest, StandIn
 from spellbook.library import doctor
 from spellbook.mcp import render
 from spellbook.models import embedders
@@ -150,7 +150,7 @@ def test_it_stands_in_for_what_the_embedder_has_not_done(vault, write_note):
         assert (found()[0], len(found())) == ("a/3.md", 3)
         assert [path[:2] for path in found(*conditions({"path": "b/"}))] == ["b/"] * 3
         bounded = dataclasses.replace(index, config=dataclasses.replace(index.config, exact_most=20))
-        assert len(StandIn(bounded).nearest(asked[0], 100)) == 20
+        assert len(Nearest(bounded).standing_in(asked, (), 100)) == 20
         write_note("a/new.md", "harbour number3 lighthouse harbour number3 lighthouse")
         sync.scan(index)
         embed.embed_second(index)

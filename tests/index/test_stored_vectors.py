@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 from spellbook.index import embed, sync
-from spellbook.index.vectors.nearest import Matrix
+from spellbook.index.loaded import Matrix
 from spellbook.models.base import label_key
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher

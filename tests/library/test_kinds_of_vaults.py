@@ -62,7 +62,7 @@ def test_what_is_counted_is_what_was_put_in(book: Spellbook, vault: Path, kind: 
     book.reindex(words_only=True)
     catalog = book.index.catalog
     assert dict(catalog.commonest("tags", (), 1_000)) == dict(tags)
-    assert len(catalog.links.all()) == links
+    assert len(catalog.links.to()) == links
     assert {chunk.created[:10] for chunk in catalog.newest((), 100, 0)[0] if chunk.created} == {"2024-01-05"}
     assert catalog.counts().notes == 40
     assert catalog.counts().chunks == sections

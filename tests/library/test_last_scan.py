@@ -8,7 +8,7 @@ import time
 import pytest
 
 import spellbook
-from spellbook.library import upkeep
+from spellbook.library import book as library
 from spellbook.settings import config
 from spellbook.system.processes import EMBEDDING, present
 from tests.helpers import until
@@ -77,7 +77,7 @@ def test_the_setting_is_the_seconds_and_0_is_never(vault, write_note):
 def test_who_embeds_all_is_left_the_rest(book, monkeypatch):
     """While a process embeds all that waits, or is about to, a question embeds for a moment, not for two seconds."""
     stops = []
-    monkeypatch.setattr(upkeep, "embed_texts", lambda index, *, most, stop: stops.append(stop))
+    monkeypatch.setattr(library, "embed_texts", lambda index, *, most, stop: stops.append(stop))
     with present(book.config.state, EMBEDDING):
         book.search("lighthouse")
     time.sleep(0.15)

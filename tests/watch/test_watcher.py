@@ -20,7 +20,6 @@ from spellbook.index.sync import Report
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.vault.folder import digest
-from spellbook.watch import observers
 from spellbook.watch import watcher as watch
 from spellbook.watch.watcher import Watcher
 from tests.editor import MANNERS, atomic, plain, vim
@@ -280,7 +279,7 @@ def test_without_events_the_timer_looks(book: Spellbook, vault: Path, monkeypatc
         tries.append(root)
         raise OSError(28, "inotify watch limit reached")
 
-    monkeypatch.setattr(observers, "observer", exhausted)
+    monkeypatch.setattr(watch, "observer", exhausted)
     monkeypatch.setattr(watch, "AGAIN", 0.2)
     with Watcher(book):
         for word in ("alder", "birch", "cedar"):

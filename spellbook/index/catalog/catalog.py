@@ -13,22 +13,20 @@ import shutil
 import sqlite3
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from spellbook.index.catalog import schema, words
+from spellbook.index.catalog import schema
 from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
-from spellbook.index.catalog.embed_queue import Second, Waiting
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.notes import Notes
-from spellbook.index.catalog.schema import Counts, ListedNote, Meta, StoredChunk, Topic, list_of, mapping_of, topic_of
+from spellbook.index.catalog.schema import ListedNote, Meta, StoredChunk, Topic, list_of, mapping_of
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
 from spellbook.index.catalog.usage import Sessions, Usage
-from spellbook.index.catalog.vectors import Vectors
-from spellbook.index.filters import NO_GUIDES, Condition, bound, instant, moment, path_glob, spelled
+from spellbook.index.catalog.vectors import Second, Vectors, Waiting
+from spellbook.index.filters import NO_GUIDES, Condition, bound, day_of, instant, moment, path_glob, spelled
 from spellbook.models.base import label_key
 from spellbook.notes.links import key
 from spellbook.system.errors import StorageError
@@ -43,7 +41,6 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "moment": (3, moment),
     "label_key": (3, label_key),
     **schema.FUNCTIONS,
-    **words.FUNCTIONS,
 }
 """Functions that the catalog adds to SQL, each with the number of its arguments."""
 
@@ -58,14 +55,17 @@ class Catalog:
     """The SQLite side of an index; open it with `Catalog.open`."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self._database, self.file = database, database.file
         self._rows, self._matches = self._database.rows, self._database.matches
         self._meta = Meta(self._database)
         self.sessions = Sessions(self._database)
         self.usage = Usage(self._database)
         self.links = Links(self._database)
         self.notes = Notes(self._database, self._meta, self.links)
-        self.free_bytes = self._database.free_bytes
+        self.close, self.free_bytes = self._database.close, self._database.free_bytes
+        self.reading = self._database.reading
+        """A context in which all reads see one state of the catalog."""
+        self.counts = self._meta.counts
         self.unmatched = partial(unmatched, self._database)
         self.vectors = Vectors(self._database, self._meta)
         self.waiting = Waiting(self._database, "pending")
@@ -80,23 +80,10 @@ class Catalog:
         return catalog
 
     @property
-    def file(self) -> Path:
-        """The file of the catalog."""
-        return self._database.file
-
-    @property
     def version(self) -> tuple[str, int]:
         """The name that tells this catalog from one begun anew, and the number of the last change of a note."""
         [(last,)] = self._rows("SELECT coalesce(max(seq), 0) FROM changes")
         return str(self._meta.get("catalog") or ""), int(last)
-
-    def close(self) -> None:
-        """Close the connections of all threads."""
-        self._database.close()
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Return a context in which all reads see one state of the catalog."""
-        return self._database.reading()
 
     # -- its own state
 
@@ -109,10 +96,6 @@ class Catalog:
     def fingerprint(self) -> str:
         """The fingerprint of the embedder that the chunks' vector keys are of, "" before the first."""
         return self._meta.fingerprint
-
-    def counts(self) -> Counts:
-        """Return the state of the index."""
-        return self._meta.counts()
 
     def set_read(self) -> None:
         """Record a scan of the whole vault."""
@@ -177,25 +160,19 @@ class Catalog:
         """Return the number of the chunks of guides; see `NO_GUIDES`."""
         return int(self._rows(f"SELECT count(*) FROM ({OF_GUIDES})", ())[0][0])
 
-    def by_key(self, keys: Sequence[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
-        """Return the chunks that carry one of `keys` and meet `conditions`."""
+    def by_key(self, keys: Sequence[str], conditions: Sequence[Condition], key: str = "key") -> list[StoredChunk]:
+        """Return the chunks with one of `keys`, or of the hashes of folded texts (`same`), that meet `conditions`."""
         where, values = in_sql(self._database, conditions, chunks=True)
         if not keys:
             return []
         # As one value, the statement is the same for all keys, and SQLite can cache it.
-        where = f"key IN (SELECT value FROM json_each(:keys)) AND {where}"
+        where = f"{key} IN (SELECT value FROM json_each(:keys)) AND {where}"
         return self._find(where, {**values, "keys": json.dumps(list(keys))}, "chunks CROSS JOIN notes")
 
     def by_number(self, numbers: Sequence[int]) -> list[StoredChunk]:
         """Return chunks by their numbers, in no order."""
         where = "chunk IN (SELECT value FROM json_each(:numbers))"
         return self._find(where, {"numbers": json.dumps(list(numbers))}) if numbers else []
-
-    def by_fold(self, same: Sequence[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
-        """Return the chunks whose folded text has one of these hashes, of notes that meet `conditions`."""
-        where, values = in_sql(self._database, conditions, chunks=True)
-        where = f"same IN (SELECT value FROM json_each(:same)) AND {where}"
-        return self._find(where, {**values, "same": json.dumps(list(same))}, "chunks CROSS JOIN notes") if same else []
 
     def note(self, id: str) -> list[StoredChunk]:
         """Return all chunks, in order, of the note with this id, or else this path, also without `.md`; or none."""
@@ -275,7 +252,12 @@ class Catalog:
             """,
             values,
         )
-        return [topic_of((*row[:6], json.loads(row[6]), json.loads(row[7]), row[8])) for row in rows]
+        found = []
+        for category, topic, notes, chunks, updated, mtime_ns, titles, listed, is_outside in rows:
+            keywords = dict.fromkeys(word for each in json.loads(listed) for word in json.loads(each))
+            texts = updated or day_of(mtime_ns), tuple(json.loads(titles)), tuple(keywords)
+            found.append(Topic(category, topic, notes, chunks, *texts, bool(is_outside)))
+        return found
 
     def by_category(self) -> dict[str, int]:
         """Return the number of chunks of each category."""
@@ -357,7 +339,7 @@ class Catalog:
         problems = [row[0] for row in self._rows("PRAGMA integrity_check(5)") if row[0] != "ok"]
         with self._database.transaction() as connection:
             try:
-                words.check(connection)
+                schema.check_words(connection)
             except sqlite3.DatabaseError as error:
                 problems.append(
                     f"full-text index: {error}; delete {self.file.parent} and run again, it is rebuilt from the vault"
@@ -397,11 +379,6 @@ class Labels:
     def all(self) -> list[tuple[str, str]]:
         """Return kind and text of all labels, each pair once."""
         return self._database.rows("SELECT DISTINCT kind, text FROM labels")
-
-    def at(self, path: str) -> list[str]:
-        """Return the vector keys of the labels of the note at `path`."""
-        rows = self._database.rows("SELECT key FROM labels JOIN notes USING (note) WHERE path = ?", (path,))
-        return [key for (key,) in rows]
 
     def of(self, paths: Iterable[str]) -> list[tuple[str, str, str]]:
         """Return path, kind and vector key of the labels of the notes at `paths`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from spellbook.index.filters import HELD, NO_GUIDES, Condition, Unmatched, alike
 from spellbook.settings.limits import MOST_KEYS
@@ -39,14 +39,6 @@ _COMMON_FIELDS = frozenset(_COMMON.split())
 _WRITTEN = "categories type outcome status scope privacy_scope source saved_from trust pinned agent task due"
 _OF_TOOLS = frozenset(_WRITTEN.split())
 """Keys that are filtered by before a note has them: then nothing is found, and that is no error."""
-
-
-def _unknown(key: str, present: Iterable[str]) -> InvalidInput:
-    """Return the error for a key that no note has; `present` are those that notes have."""
-    listed = sorted({*present, *_COMMON_FIELDS})
-    keys = f"Keys here are {', '.join(listed[:40])}."
-    meant = f"Did you mean {' or '.join(similar)}? {keys}" if (similar := alike(key, listed)) else keys
-    return InvalidInput(f"No note has the key {key!r:.80} to filter by.", meant)
 
 
 def in_sql(database: Database, conditions: Sequence[Condition], chunks: bool = False) -> tuple[str, dict[str, object]]:
@@ -86,7 +78,10 @@ def _condition(database: Database, condition: Condition, name: str, values: dict
         return f"coalesce({' AND '.join(f'{_COLUMNS[key]} {bound}' for bound in bounds)}, 0) OR {has}"
     is_there = database.rows("SELECT 1 FROM fields WHERE key = ? LIMIT 1", (key,))
     if not is_there and key not in _COMMON_FIELDS | _OF_TOOLS:
-        raise _unknown(key, _distinct(database, "key", "1"))
+        listed = sorted({*_distinct(database, "key", "1"), *_COMMON_FIELDS})
+        keys = f"Keys here are {', '.join(listed[:40])}."
+        meant = f"Did you mean {' or '.join(similar)}? {keys}" if (similar := alike(key, listed)) else keys
+        raise InvalidInput(f"No note has the key {key!r:.80} to filter by.", meant)
     return f"{has} OR note NOT IN (SELECT note FROM fields WHERE key = :{name})" if condition.or_absent else has
 
 

@@ -25,16 +25,6 @@ _MOST_BETWEEN = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
-    """A file that is about to be removed from the catalog: its content's hash, and the id that it declared."""
-
-    path: str
-    id: str
-    sha256: str
-    declared: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Linked:
     """A link, and the note that contains it."""
 
@@ -71,37 +61,36 @@ class Links:
         )
         connection.executemany("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
-    def leaving(self, paths: Sequence[str]) -> list[Leaving]:
-        """Return the hashes and ids of notes that are about to be removed."""
-        rows = self._database.rows(
+    def leaving(self, paths: Sequence[str]) -> list[tuple[str, str, str, str | None]]:
+        """Return path, id, content's hash and declared id of notes that are about to be removed."""
+        return self._database.rows(
             """
             SELECT path, id, sha256, declared FROM files JOIN notes USING (path)
             WHERE path IN (SELECT value FROM json_each(?)) AND size > 0
             """,
             (json.dumps(paths),),
         )
-        return [Leaving(*row) for row in rows]
 
     @staticmethod
-    def record_moves(connection: sqlite3.Connection, left: Sequence[Leaving]) -> None:
+    def record_moves(connection: sqlite3.Connection, left: Sequence[tuple[str, str, str, str | None]]) -> None:
         """Record where removed notes are now: where their id is, else their content. Use counts follow."""
         if not left:
             return
         sql = "SELECT sha256, path FROM files WHERE sha256 IN (SELECT value FROM json_each(?))"
-        same = dict(connection.execute(sql, (json.dumps([file.sha256 for file in left]),)))
-        for file in left:
+        same = dict(connection.execute(sql, (json.dumps([sha256 for _, _, sha256, _ in left]),)))
+        for path, id, sha256, declared in left:
             sql = "SELECT path FROM notes WHERE declared = ? ORDER BY id = declared DESC"
-            row = connection.execute(sql, (file.declared,)).fetchone()
-            new = row[0] if row else same.get(file.sha256)
+            row = connection.execute(sql, (declared,)).fetchone()
+            new = row[0] if row else same.get(sha256)
             if new is None:
                 continue
             # What was moved to the former path before is at the new one now.
-            connection.execute("UPDATE moves SET new = ? WHERE new = ?", (new, file.path))
+            connection.execute("UPDATE moves SET new = ? WHERE new = ?", (new, path))
             sql = "INSERT OR REPLACE INTO moves (old, new, at, name) VALUES (?, ?, ?, ?)"
-            connection.execute(sql, (file.path, new, time.time(), key(file.path)))
-            if not file.declared:
+            connection.execute(sql, (path, new, time.time(), key(path)))
+            if not declared:
                 sql = "UPDATE OR IGNORE uses SET note = (SELECT id FROM notes WHERE path = ?) WHERE note = ?"
-                connection.execute(sql, (new, file.id))
+                connection.execute(sql, (new, id))
 
     # -- queries
 
@@ -109,14 +98,10 @@ class Links:
         """Return the links of the note at `path`, in order."""
         return [each.link for each in self._find("path = :value", path)]
 
-    def to(self, names: Iterable[str], *, lines: bool = True) -> list[Linked]:
+    def to(self, names: Iterable[str] | None = None, *, lines: bool = True) -> list[Linked]:
         """Return the links with one of `names`; without `lines`, each target of a note once, without fragment."""
-        where = "links.name IN (SELECT value FROM json_each(:value))"
-        return self._find(where, json.dumps(list(names)), lines=lines)
-
-    def all(self) -> list[Linked]:
-        """Return every link."""
-        return self._find("1", None)
+        where = "1" if names is None else "links.name IN (SELECT value FROM json_each(:value))"
+        return self._find(where, json.dumps(list(names or ())), lines=lines)
 
     def _find(self, where: str, value: object, *, lines: bool = True) -> list[Linked]:
         columns = "fragment, markdown, line" if lines else "'', markdown, 0"

@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from spellbook.index.catalog import words
 from spellbook.index.catalog.links import Links
-from spellbook.index.catalog.schema import ChunkRow, FileEntry, KnownFile, Meta
+from spellbook.index.catalog.schema import ChunkRow, FileEntry, KnownFile, Meta, add_words, drop_words
 from spellbook.index.catalog.tables import ADDED
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS
 from spellbook.notes.note import Fault, Stamp
@@ -220,7 +219,7 @@ class Notes:
             return
         # The words of all first: before each statement with triggers FTS5 writes what it holds, as a part of its own,
         # and would have one to merge for each note.
-        words.drop(connection, notes)
+        drop_words(connection, notes)
         values = {"now": int(time.time()), "notes": json.dumps(notes)}
         connection.execute(f"UPDATE vectors SET used = :now WHERE key IN ({_KEYS})", values)
         for table in ("chunks", "fields", "links", "labels"):
@@ -274,7 +273,7 @@ class Notes:
         )
         for sql in ADDED:
             connection.execute(sql, {"last": last})
-        words.add(connection, [(number, row.words) for number, (_, row) in numbered])
+        add_words(connection, [(number, row.words) for number, (_, row) in numbered])
 
     def _revive(self, connection: sqlite3.Connection, keys: set[str]) -> None:
         """Give vectors that are in use again a new seq, so that readers by seq see them."""

@@ -1,17 +1,22 @@
-"""The rows of the catalog's tables as plain values, and its texts, deflated; `tables` has the tables."""
+"""
+The rows of the catalog's tables as plain values, its texts, deflated, and its words; `tables` has the tables.
+
+The full-text index has no text of its own: the view `worded` makes its words from chunks and notes. FTS5 needs the very
+words of a row to delete it, so a checksum of them is stored with each chunk. If the rules have changed the words since,
+the whole index is built anew.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spellbook.index.catalog.words import Words
 from spellbook.index.filters import day_of, moment
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system.lazy import lazy
@@ -20,8 +25,15 @@ from spellbook.text.unicode import digest_of
 
 if TYPE_CHECKING:
     from spellbook.notes import chunks
-else:  # It compiles many patterns, and a search by words needs none.
+    from spellbook.text import terms
+else:  # They compile many patterns, and a search by words or a scan of an unchanged vault needs none.
     (chunks,) = lazy("spellbook.notes", "chunks")
+    (terms,) = lazy("spellbook.text", "terms")
+
+Words = tuple[str, str, str, str, str, str]
+"""The columns of the full-text index: title, heading, keywords, questions (and properties), body, parts."""
+
+_COLUMNS = "title, heading, keywords, questions, body, parts"
 
 _BLANK_LINES = "\r\n"
 
@@ -176,7 +188,8 @@ class StoredChunk(NamedTuple):
     @property
     def whole(self) -> str:
         """Its whole text as an answer shows it."""
-        return whole(self.text, self.lead, self.tail)
+        is_cut = self.lead or self.tail
+        return framed(self.text.strip(_BLANK_LINES), self.lead, self.tail) if is_cut else self.text.strip()
 
     @property
     def source(self) -> str:
@@ -211,11 +224,6 @@ class ListedNote(NamedTuple):
     untrusted: bool = False
 
 
-def whole(text: str, lead: str, tail: str) -> str:
-    """Return a chunk's whole text as an answer shows it."""
-    return framed(text.strip(_BLANK_LINES), lead, tail) if lead or tail else text.strip()
-
-
 def framed(text: str, lead: str, tail: str) -> str:
     """Return `text` with the table header or the fence that it was cut from."""
     return f"{lead}{text}" + (f"\n{tail.strip(_BLANK_LINES)}" if tail else "")
@@ -238,14 +246,6 @@ class Topic:
     titles: tuple[str, ...]
     keywords: tuple[str, ...]
     is_outside: bool = False  # all of its notes say that they are untrusted
-
-
-def topic_of(row: Sequence[Any]) -> Topic:
-    """Return a topic from a row: its columns, with the file's time after `updated`, and JSON lists as keywords."""
-    category, topic, notes, chunks, updated, mtime_ns, titles, keywords, is_outside = row
-    words = dict.fromkeys(word for listed in keywords for word in json.loads(listed))
-    day = updated or day_of(mtime_ns)
-    return Topic(category, topic, notes, chunks, day, tuple(titles), tuple(words), bool(is_outside))
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,12 +321,60 @@ def unpacked(data: bytes) -> str:
     return zlib.decompress(data, _WINDOW).decode("utf-8", "surrogatepass")
 
 
-def _embedded_text(above: str, lead: str, text: bytes, tail: str) -> str:
-    return chunks.embedded(above, lead, unpacked(text), tail)
+def checksum(*words: str) -> int:
+    """Return the checksum of a chunk's words."""
+    return zlib.crc32("\0".join(words).encode("utf-8", "surrogatepass"))
+
+
+def add_words(connection: sqlite3.Connection, rows: Iterable[tuple[int, Words]]) -> None:
+    """Index the words of chunks, by their numbers."""
+    sql = f"INSERT INTO words (rowid, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    connection.executemany(sql, [(chunk, *words) for chunk, words in rows])
+
+
+def drop_words(connection: sqlite3.Connection, notes: Sequence[int]) -> None:
+    """Remove the words of these notes' chunks; call it while all their rows and chunks are as they were indexed."""
+    for note in notes:  # a note may have 10 MB of words
+        rows = connection.execute(
+            """
+            SELECT chunk, worded.title, worded.heading, keywords, questions, body, parts, checksum
+            FROM chunks JOIN worded USING (chunk) WHERE note = ?
+            """,
+            (note,),
+        ).fetchall()
+        if any(checksum(*words) != known for _, *words, known in rows):
+            sums = f"SELECT words_checksum({_COLUMNS}) FROM worded WHERE chunk = chunks.chunk"
+            connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
+            connection.execute(f"UPDATE chunks SET checksum = ({sums})")
+            return drop_words(connection, notes)  # now all fit, and the words that were removed are back
+        connection.executemany(
+            f"INSERT INTO words (words, rowid, {_COLUMNS}) VALUES ('delete', ?, ?, ?, ?, ?, ?, ?)",
+            [row[:-1] for row in rows],
+        )
+
+
+def check_words(connection: sqlite3.Connection) -> None:
+    """Raise sqlite3.DatabaseError if the index is damaged, or has other words than the chunks."""
+    # SQLite from 3.44 on compares with the chunks only if `rank` says so.
+    connection.execute("INSERT INTO words (words, rank) VALUES ('integrity-check', 1)")
+
+
+@lru_cache(maxsize=64)
+def _labels(labels: str) -> Sequence[Sequence[str]]:
+    parsed: Sequence[Sequence[str]] = json.loads(labels)
+    return parsed
 
 
 FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "unpacked": (1, unpacked),
-    "embedded_text": (4, _embedded_text),
+    "embedded_text": (4, lambda above, lead, text, tail: chunks.embedded(above, lead, unpacked(text), tail)),
+    "label_words": (3, lambda labels, ordinal, column: _labels(labels)[-1 if ordinal else 0][column]),
+    "heading_words": (1, lambda text: terms.findable(text)),
+    "body_words": (1, lambda text: terms.index_form(text)),
+    "part_words": (1, lambda text: terms.parts(text)),
+    "words_checksum": (6, checksum),
 }
-"""The same for SQL; `embedded_text(above, lead, text, tail)` is the embedded text of a chunk, from its columns."""
+"""
+The functions of SQL by which the view makes words, and texts are read, with the number of arguments of each;
+`embedded_text(above, lead, text, tail)` is the embedded text of a chunk, from its columns.
+"""

@@ -228,39 +228,26 @@ def build(connection: sqlite3.Connection, form: int) -> None:
         run_script(connection, TABLES)
         return
     numbers = connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
-    old = _set_aside(connection)
-    run_script(connection, TABLES)
-    connection.execute(f"DELETE FROM meta WHERE key NOT IN {_ANEW}")
-    connection.execute(f"DELETE FROM old_meta WHERE key IN {_ANEW}")
-    for table in old:
-        _carry(connection, table)
-        connection.execute(f"DROP TABLE old_{table}")
-    # Numbers go on, or who has the catalog open would take a new row for one that it knows.
-    connection.execute("DELETE FROM sqlite_sequence")
-    connection.executemany("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", numbers)
-    connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
-
-
-def _set_aside(connection: sqlite3.Connection) -> set[str]:
-    """Rename the tables that are carried over to `old_…`, drop all else, and return their names."""
     made = connection.execute(
         """
         SELECT type, name FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite%'
         AND name NOT LIKE 'words_%' ORDER BY type = 'table', name <> 'words'
         """
     ).fetchall()
+    old = {name for kind, name in made if kind == "table" and name in _CARRIED}
     for kind, name in made:
-        if kind == "table" and name in _CARRIED:
-            connection.execute(f"ALTER TABLE {name} RENAME TO old_{name}")
-        else:
-            connection.execute(f"DROP {kind} {name}")
-    return {name for kind, name in made if kind == "table" and name in _CARRIED}
-
-
-def _carry(connection: sqlite3.Connection, table: str) -> None:
-    """Copy the rows of `old_…` into the table, in the columns that both have."""
-    new, old = (
-        [name for _, name, *_ in connection.execute(f"PRAGMA table_info({t})")] for t in (table, f"old_{table}")
-    )
-    columns = ", ".join(name for name in new if name in old)
-    connection.execute(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM old_{table}")
+        aside = f"ALTER TABLE {name} RENAME TO old_{name}"
+        connection.execute(aside if kind == "table" and name in old else f"DROP {kind} {name}")
+    run_script(connection, TABLES)
+    connection.execute(f"DELETE FROM meta WHERE key NOT IN {_ANEW}")
+    connection.execute(f"DELETE FROM old_meta WHERE key IN {_ANEW}")
+    for table in old:
+        both = (connection.execute(f"PRAGMA table_info({name})").fetchall() for name in (table, f"old_{table}"))
+        new, kept = ([name for _, name, *_ in columns] for columns in both)
+        columns = ", ".join(name for name in new if name in kept)
+        connection.execute(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM old_{table}")
+        connection.execute(f"DROP TABLE old_{table}")
+    # Numbers go on, or who has the catalog open would take a new row for one that it knows.
+    connection.execute("DELETE FROM sqlite_sequence")
+    connection.executemany("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", numbers)
+    connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")

@@ -99,6 +99,7 @@ class Chroma:
 
     def __init__(self, state: Path, fingerprint: str) -> None:
         self.state = state
+        self._file = state / "chroma.json"
         self._fingerprint = fingerprint
         self._opened: tuple[str, int] | None = None
         self._used = 0.0
@@ -264,19 +265,16 @@ class Chroma:
     def locked(self, patience: float) -> Iterator[None]:
         if not self.guard.acquire(timeout=patience):
             raise Unavailable("another thread holds the index")
-        try:
+        with contextlib.ExitStack() as held:
+            held.callback(self.guard.release)
             try:
                 lock = take(self.state / "chroma.lock", patience, poll=_POLL)
             except OSError as error:
                 raise Unavailable(str(error)) from error
             if lock is None:
                 raise Unavailable("another process holds the index")
-            try:
-                yield
-            finally:
-                lock.release()
-        finally:
-            self.guard.release()
+            held.callback(lock.release)
+            yield
 
     @contextlib.contextmanager
     def _given_up_on_error(self, current: _Current) -> Iterator[None]:
@@ -299,7 +297,11 @@ class Chroma:
         self._used = time.monotonic()
         if self._opened != (current.folder, current.epoch):
             self.close()
-            self.client = self._connect(current.folder)
+            os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
+            import chromadb.config
+
+            settings = chromadb.config.Settings(anonymized_telemetry=False)
+            self.client = chromadb.PersistentClient(str(self.state / current.folder), settings=settings)
             self.collection = self.client.get_or_create_collection(
                 COLLECTION,
                 embedding_function=None,
@@ -308,18 +310,7 @@ class Chroma:
             self._opened = (current.folder, current.epoch)
         return self.collection
 
-    def _connect(self, folder: str) -> Any:
-        os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
-        import chromadb.config
-
-        settings = chromadb.config.Settings(anonymized_telemetry=False)
-        return chromadb.PersistentClient(str(self.state / folder), settings=settings)
-
     # -- which folder
-
-    @property
-    def _file(self) -> Path:
-        return self.state / "chroma.json"
 
     def _usable(self) -> _Current:
         """Return the index as `chroma.json` has it, an empty one if it is missing, broken or of another embedding."""

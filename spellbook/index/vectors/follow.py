@@ -27,7 +27,7 @@ from spellbook.system.errors import InvalidInput, StorageError
 from spellbook.system.lock import held
 from spellbook.system.sqlite import expect
 
-_MOST_BEHIND = 500
+MOST_BEHIND = 500
 """Vectors that Chroma may lack in a vault where it answers, until a command stays to add them itself."""
 
 MOST_WAIT = 30.0
@@ -42,7 +42,7 @@ AT_ONCE = 20.0
 COPY_PATIENCE = 60.0
 """Seconds for which a copy waits until another process has caught up: 100,000 vectors take that long."""
 
-_SOON = 0.8
+SOON = 0.8
 """Share of `exact_most` from which on Chroma is kept ready, so that it answers when the vault grows past it."""
 
 _LOCK = "chroma-follow.lock"
@@ -56,16 +56,6 @@ _POLL = 0.1
 def behind(index: Index) -> int:
     """Return how many vectors in use Chroma has not seen."""
     return index.catalog.vectors.count_changes(index.chroma.seq)
-
-
-def is_missed(index: Index) -> bool:
-    """Say whether answers take longer because Chroma lacks vectors: many, in a vault where it answers or soon will."""
-    chunks = index.catalog.counts().chunks
-    most = min(_MOST_BEHIND, chunks // 20)
-    return (
-        chunks > _SOON * index.config.exact_most
-        and len(index.catalog.vectors.changes(index.chroma.seq, most + 1)) > most
-    )
 
 
 def is_due(index: Index) -> bool:
@@ -129,9 +119,9 @@ def copy(index: Index, to: Path) -> int:
 
 def in_child(index: Index, stopping: threading.Event) -> str:
     """Catch up in a child process, killed once `stopping` is set, and return why it failed, "" if it did not."""
-    if not _can_start():
+    if not (child := _begin(index)):
         return "Chroma is not kept up: there is no Python to run beside this process"
-    with _begin(index) as child:
+    with child:
         assert child.stdout
         while child.poll() is None and not stopping.wait(_POLL):
             pass
@@ -148,8 +138,7 @@ def start(index: Index) -> None:
     """Catch up in a child process that goes on when this one ends, if it is due. Waits for nothing, raises nothing."""
     _left[:] = [child for child in _left if child.poll() is None]
     with contextlib.suppress(OSError, StorageError):  # a server or the next command does it
-        if _can_start() and is_due(index):
-            child = _begin(index)
+        if is_due(index) and (child := _begin(index)):
             _left.append(child)
             if child.stdout:
                 child.stdout.close()
@@ -168,12 +157,10 @@ _left: list[subprocess.Popen[bytes]] = []
 """Children that were started to go on alone, until they are known to have ended."""
 
 
-def _can_start() -> bool:
-    return bool(sys.executable) and not getattr(sys, "frozen", False)
-
-
-def _begin(index: Index) -> subprocess.Popen[bytes]:
-    """Start a child process that catches up. Raises OSError."""
+def _begin(index: Index) -> subprocess.Popen[bytes] | None:
+    """Start a child process that catches up; None where there is no Python to run it. Raises OSError."""
+    if not sys.executable or getattr(sys, "frozen", False):
+        return None
     config, child = index.config, processes.child(__name__)
     assert child.stdin
     with contextlib.suppress(OSError), child.stdin:  # it ended already: its exit code says so
