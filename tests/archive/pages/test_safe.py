@@ -1,85 +1,22 @@
-"""Safe Markdown: what a stranger wrote acts nowhere, and a reader still sees it."""
+"""Safe Markdown: what a stranger wrote acts nowhere, and a reader still sees it. tests/transcripts/hostile.tesh has a page."""
 
 from __future__ import annotations
 
 import random
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from spellbook.archive.pages.safe import line, safe
-from spellbook.library.book import Spellbook
 from spellbook.notes import links
 from spellbook.notes.note import parse
-from tests.helpers import rows
 
 BROWSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 """Reads Markdown as a viewer does that lets raw HTML through."""
-
-EVIL = """\
----
-title: not mine
-cssclasses: [evil]
-tags: [theirs]
----
-# Title [[Note]] #tag
-
-text #tag (#tag2) ,#t3 **#bold** [[Note]] ![[Note]] [[Note|alias]] [[Note]](b) [^1] #한글태그
-%%hidden%% `= this.x` `$= dv.pages()` `` $= x `` <% tp.file.title %> $= y [key:: value] obsidian://open?vault=x
-a line ^block-id
-
-^alone
-
-[^1]: [[Note]]
-
-<script>alert(1)</script>
-
-<div onclick="x"><img src=x onerror=alert(1)></div> and <b>bold</b> <!-- c --> <javascript:alert(1)> &lt;script&gt;
-
-[js](javascript:alert(1)) [upper](JaVaScRiPt:alert(1)) [data](data:text/html,x) [file](file:///etc/passwd)
-[ob](obsidian://open) [rel](Note.md) [abs](/Note.md) [frag](#Title) [ref][r] ![rel](Note.md) ![i](https://x.example/i.png)
-![](https://x.example/i.png "t") [![in](https://x.example/i.png)](https://y.example) !<https://x.example>
-
-[r]: javascript:alert(1)
-
-- [ ] a task #tag
-- [x] done 📅 2026-01-01
-
-> [!danger]- callout
-> [[Note]]
-
-```dataviewjs
-dv.pages()
-```
-
-~~~tasks
-not done
-~~~
-
-   ```query
-   [[Note]]
-   ```
-
-```mermaid
-click x "javascript:alert(1)"
-```
-
-```python exec title="x"
-a = "[[kept]]"  # kept
-b = "<% tp %>"
-```
-
-| [[Note]] | `a` |
-|---|---|
-| #tag | <b>x</b> ![[Note]] |
-
-$$\\href{javascript:alert(1)}{x}$$
-"""
 
 
 def tokens(found: Sequence[Token]) -> Iterator[Token]:
@@ -108,42 +45,6 @@ def active(text: str) -> list[str]:
     return acts
 
 
-def test_nothing_of_a_hostile_page_acts(vault: Path, write_note: Callable[..., Path], book: Spellbook) -> None:
-    """
-    No link, tag, embed, script, comment, query, template, task, callout or block id, and no header of its own.
-    Letters, headings, lists, tables, code and links to the web are kept. The note is indexed as a person's would
-    be, and its sections are found.
-    """
-    assert len(active(EVIL)) > 30
-    text = safe(EVIL)
-    assert active(text) == []
-    assert "cssclasses" not in text
-    text = safe(EVIL)
-    for kept in (
-        "# Title \\[\\[Note\\]\\] \\#tag\n",
-        "\n- \\[ \\] a task \\#tag\n- \\[x\\] done",
-        '```python\na = "[[kept]]"  # kept\nb = "<\\% tp %>"\n```',
-        "\n```\ndv.pages()\n```\n",
-        "| \\[\\[Note\\]\\] | `a` |\n| --- | --- |\n",
-        "[그림: i](https://x.example/i.png)",
-        "[그림: in](https://y.example)",
-        "js upper data file\nob rel abs frag ref 그림: rel",
-        "mailto",
-    )[:-1]:
-        assert kept in text, kept
-    shown = BROWSER.render(text)
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
-    assert "%%hidden%% = this.x $= dv.pages() $= x &lt;% tp.file.title %&gt;" in shown
-    assert safe(text) == text
-    write_note("Note.md", "# Note\n\nA note that a page would like to embed.\n")
-    write_note("article/x/page.md", safe(EVIL), title="page", trust="untrusted")
-    book.reindex()
-    assert rows(book.index.catalog, "SELECT * FROM links") == []
-    assert rows(book.index.catalog, "SELECT path, tags FROM notes WHERE tags NOT IN ('', '[]')") == []
-    assert book.around("Note.md").backlinks == ()
-    assert {hit.path for hit in book.find("tp.file.title").hits} == {"article/x/page.md"}
-
-
 FRAGMENTS = [
     *("[[", "]]", "![[", "[", "]", "(", ")", "](", "#tag", "#", "%%", "`", "``", "```", "~~~", "\n", "\n\n", "\n> "),
     *("- ", "1. ", "2) ", "    ", "  \n", "\t", "<%", "%>", "<b>", "</b>", "<script>", "<!--", "-->", "a", "한글", " "),
@@ -157,12 +58,14 @@ FRAGMENTS = [
 @pytest.mark.parametrize("seed", range(4))
 def test_no_mixture_acts(seed: int) -> None:
     """Whatever marks stand beside each other, and after a second pass too."""
-    chosen = random.Random(seed)
+    chosen, acting = random.Random(seed), 0
     for _ in range(400):
         text = "".join(chosen.choice(FRAGMENTS) for _ in range(chosen.randint(1, 25)))
         once = safe(text)
         assert (active(once), text) == ([], text)
         assert (active(safe(once)), text) == ([], text)
+        acting += bool(active(text))
+    assert acting > 100
 
 
 @pytest.mark.parametrize(
@@ -190,6 +93,7 @@ def test_no_mixture_acts(seed: int) -> None:
 def test_what_is_harmless_reads_as_before(text: str, expected: str) -> None:
     """Each form has one spelling, and only what could act is escaped."""
     assert safe(text) == (f"{expected}\n" if expected else "")
+    assert safe(safe(text)) == safe(text)
 
 
 def test_letters_that_nobody_sees_are_left_out() -> None:
