@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from dataclasses import replace
-from functools import partial
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,133 +11,19 @@ from urllib.parse import quote
 
 import pytest
 
-from spellbook.http.pages import contents, rendering, view
+from spellbook.http.pages import contents, rendering
 from spellbook.library.book import Spellbook
-from spellbook.memories.memories import CATEGORY
 from spellbook.search import presentation
 from spellbook.search.scores import FOREIGN
-from tests.helpers import Write
 
 from ..running import shows
 from .conftest import Browser
-
-
-def headings(page: str) -> list[str]:
-    """The trees of a page, in order."""
-    return re.findall(r"<h2>([^<]*)</h2>", page.partition("</main>")[0])
 
 
 def rows(page: str) -> dict[str, int]:
     """The rows of a page's trees, with their counts."""
     found = re.findall(r'<li><a href="/contents[^"]*">([^<]*)</a> <span class="small">([\d,]+)</span>', page)
     return {unescape(name): int(count.replace(",", "")) for name, count in found}
-
-
-def titles(page: str) -> list[str]:
-    """The notes that a page lists."""
-    return [unescape(each) for each in re.findall(r'<a class="title" href="/note/[^"]*">([^<]*)</a>', page)]
-
-
-@pytest.fixture
-def folders(write_note: Write, book: Spellbook) -> None:
-    """An ordinary vault: folders, tags, no category."""
-    write_note("top.md", "On top.")
-    write_note("a/one.md", "The first. #sea", created="2026-01-01", tags="[ships]")
-    write_note("a/b/two.md", "The second.", created="2026-03-01", tags="[ships]")
-    write_note("a/b/c/three.md", "The third.", created="2026-02-01")
-    write_note("d [x]*/four.md", "The fourth.", created="2026-04-01")
-    book.reindex()
-
-
-def test_an_ordinary_vault_begins_with_its_folders(browser, folders, book):
-    """
-    Folded, with the number of notes in each and below, and the tags beside, the most used first.
-
-    What is deep does not come with the page: it is asked for when it is unfolded. Without scripts there is a link. A
-    folder lists its notes and those of the folders in it, newest first; a name is a name, whatever it means as a pattern.
-    The filter narrows folders at any depth and tags; a script takes the part of the page that it needs while one types.
-    """
-    page = browser.open("/contents")
-    assert headings(page) == ["Folders", "Tags"]
-    assert rows(page) == {"a": 3, "b": 2, "d [x]*": 1, "in no folder": 1}
-    assert re.findall(r'class="tag" href="/contents\?tag=(\w+)"', page) == ["ships", "sea"]
-    asked = re.search(r'<details hx-get="([^"]+)" hx-select="main > .tree" hx-trigger="toggle once"', page)
-    assert re.search(r'<ul class="tree"><li><a href="/contents\?folder=a%2Fb">Open</a></li></ul>', page)
-    assert rows(browser.open(unescape(asked[1]))) == {"c": 1}
-    page = browser.open("/contents?folder=a")
-    assert titles(page) == ["two", "three", "one"]
-    assert rows(page) == {"b": 2}
-    page = browser.open("/contents?folder=a/b")
-    assert '<li><a href="/contents?folder=a">a</a></li>' in page
-    assert titles(page) == ["two", "three"]
-    assert titles(browser.open(f"/contents?folder={quote('d [x]*')}")) == ["four"]
-    assert titles(browser.open("/contents?folder=/")) == ["top"]
-    browser.open("/contents?folder=a/x", 404)
-    browser.open("/contents?folder=*", 404)
-    book.memories.remember("The quay is closed in winter.", tags=["Shipping"])
-    page = browser.open("/contents?find=SHIP")
-    assert rows(page) == {"memory/Shipping": 1}
-    assert "ships" in page
-    assert "sea</a>" not in page
-    assert rows(browser.open("/contents?find=b/C")) == {"a/b/c": 1}
-    assert 'hx-target="#trees" hx-select="#trees > *"' in page
-    part = browser.open("/contents?find=zzz").partition('<div id="trees"')[2]
-    shows(part, "No folder or tag", 'href="/search?q=zzz"')
-
-
-def test_a_category_a_topic_and_a_tag_list_their_notes(browser, folders, book, write_note):
-    """Newest first, of every folder; none of them is in a tree, and one that no note has, has none."""
-    for number, topic in enumerate(["deploy", "deploy", "taste"]):
-        book.memories.remember(f"Fact number {number} about {topic} {number * 77}.", tags=[topic], force=True)
-    page = browser.open("/contents")
-    assert headings(page) == ["Folders", "Tags"]
-    assert rows(page) == {"a": 3, "b": 2, "d [x]*": 1, "memory": 3, "deploy": 2, "taste": 1, "in no folder": 1}
-    page = browser.open(f"/contents?category={CATEGORY}")
-    assert (rows(page), len(titles(page))) == ({}, 3)
-    assert titles(browser.open("/contents?tag=ships")) == ["two", "one"]
-    assert titles(browser.open("/contents?tag=sea")) == ["one"]
-    for number, category in enumerate("xyx", 1):
-        write_note(f"{number}.md", "Text.", category=category, topic="t", created=f"2026-0{number}-01")
-    book.reindex()
-    assert titles(browser.open("/contents?topic=t")) == ["3", "2", "1"]
-    assert titles(browser.open("/contents?topic=z")) == []
-
-
-def test_a_list_says_something_of_each_note(browser, write_note, book):
-    """
-    A line of its text, who wrote it, when, and its folder unless that is the page's own; no count of readings.
-
-    Minutes and hours where a note has a time, days for a week, then the date; in both languages.
-    """
-    write_note("a/b/x.md", "# Keel\n\nWood, **not** [steel](x).", age=200, id="1", agent="Codex")
-    write_note("a/y.md", "Only a title.", age=7_300, title="Only a title.")
-    book.reindex()
-    book.show("1")
-    first, second = re.findall("<li>(.*?)</li>", browser.open("/contents?folder=a").partition("newest first")[2], re.S)[
-        :2
-    ]
-    gist = r'<p class="gist">Wood, not steel\.</p>\s*<p class="small"><span class="by agent">Codex<'
-    assert re.search(rf"Keel</a>\s*{gist}", first)
-    when = r'<time datetime="[^"]{25}" title="\d{4}-\d\d-\d\d \d\d:\d\d">3 minutes ago</time>'
-    assert re.search(rf'{when} · <a href="[^"]+">a/b<', first)
-    shows(second, '<span class="by">me</span>', "2 hours ago")
-    assert "gist" not in second
-    assert "</time></p>" in second
-    assert "3분 전" in Browser(browser.client, "ko").open("/contents?folder=a")
-    today = dt.date.today()
-    for days in (0, 1, 6, 7, -1):
-        write_note(f"{days}.md", created=today - dt.timedelta(days=days))
-    write_note("new.md")
-    write_note("old.md", created="2026-05-02T10:00:00Z")
-    book.reindex()
-    in_english, in_korean = (Browser(browser.client, language).open("/contents?folder=/") for language in ("en", "ko"))
-    said = ["just now", "today", "yesterday", "6 days ago", "2 May 2026"]
-    assert set(said) <= set(re.findall("<time[^>]*>([^<]*)</time>", in_english))
-    assert {"방금", "오늘", "어제", "6일 전", "2026년 5월 2일"} <= set(
-        re.findall("<time[^>]*>([^<]*)</time>", in_korean)
-    )
-    dates = {view.date(today - dt.timedelta(days=days), partial(view.say, "en")) for days in (7, -1)}
-    assert dates <= set(re.findall("<time[^>]*>([^<]*)</time>", in_english))
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,6 @@ import pytest
 from spellbook.http.pages import notes as pages
 from spellbook.library.book import Spellbook
 from spellbook.vault import folder
-from tests.helpers import note_writer
-
-from ..running import shows
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8cfc0f01f00050001ff"
@@ -148,79 +145,8 @@ def test_a_limited_token_sees_pictures_of_its_notes_alone(guarded, diary, served
     assert guarded.client.get(picture("other.png", "public")).status_code == 404
 
 
-def test_what_stands_around_a_note(browser, vault, book, write_note):
-    """
-    Breadcrumbs name each folder; before and after come by name, 2 before 10, and not from folders below.
-
-    A note says at its top who wrote it, and along the text of an agent's; its folder is its place, category and topic
-    are properties. It lists each state of a fact with its dates, a search takes a date, and other notes say nothing of
-    it. Properties are read and edited apart: dates are dates and not to be edited, lists are tags, yes and no are
-    words; the form is folded. What is no date stays text, also a date that no calendar has, and one beyond all clocks.
-    """
-    write = note_writer(vault)
-    for name in ("2 둘", "10 열", "1 하나", "sub/3 셋"):
-        write(f"a & b/책/{name}.md", f"Text of {name}.")
-    write("Top.md", "Alone in its folder.")
-    book.reindex()
-    page = browser.open("/note/a & b/책/2 둘")
-    shows(page, 'href="/contents?folder=a+%26+b">a &amp; b</a>', 'href="/contents?folder=a+%26+b%2F%EC%B1%85">책</a>')
-    beside = re.findall(r'aria-label="(?:Previous|Next): ([^"]*)"', page)
-    assert [unescape(each) for each in beside] == ["1 하나", "10 열"]
-    assert 'rel="prev"' not in browser.open("/note/a & b/책/1 하나")
-    assert 'rel="next"' not in browser.open("/note/a & b/책/10 열")
-    assert not re.search('rel="(?:prev|next)"', browser.open("/note/Top"))
-    write_note("a/agent.md", "Text.", id="A1", agent="Codex", category="memory", topic="deploy")
-    write_note("a/mine.md", "Text of mine.")
-    book.reindex()
-    page, mine = browser.open("/note/A1"), browser.open("/note/a/mine")
-    shows(page, '<p class="lead small"><span class="by agent">Codex</span> · <time', '<div class="by-agent">')
-    assert '<p class="lead small"><span class="by">me</span>' in mine
-    assert "by-agent" not in mine
-    head, _, facts = page.partition('<dl class="facts">')
-    assert "category=memory" not in head
-    for link in ("/contents?category=memory", "/contents?topic=deploy"):
-        assert link in facts
-        assert "agent" in browser.open(link)
-    assert 'name="is.agent"' not in page
-    write = note_writer(vault)
-    write("old.md", "# Drawer\n\nKeys are kept in a drawer.\n", created="2025-01-01")
-    write("new.md", "# Safe\n\nKeys are kept in a safe.\n", valid_from="2025-06-01", supersedes="old")
-    write("alone.md", "# Alone\n\nKeys are cut on Mondays.\n", valid_until="2025-12-31")
-    write("plain.md", "# Plain\n\nKeys.\n")
-    book.reindex()
-    page = browser.open("/note/new").partition('<aside class="aside"')[2]
-    assert page.index("Over time") < page.index(">Drawer</a>") < page.index('<strong aria-current="true">Safe</strong>')
-    assert "from 2025-01-01 until 2025-06-01" in page
-    assert "until 2025-12-31" in browser.open("/note/alone")
-    assert "Over time" not in browser.open("/note/alone") + browser.open("/note/plain")
-    found = browser.open("/search?q=keys+drawer+safe&mode=find&as_of=2025-03-01")
-    assert ("/note/old" in found, "/note/new" in found) == (True, False)
-    assert 'type="date" name="as_of" value="2025-03-01"' in found
-    assert "is not a date" in browser.open("/search?q=keys&as_of=soon", code=400)
-    (vault / "facts.md").write_text(
-        "---\ntags: [일, a/b]\ncreated: 2026-05-02 15:38:59\nupdated: 2026-11-23\nframeworks: [React, Vue]\n"
-        "draft: false\nsource: https://example.com/x\nplan: {a: 1}\ndue: 2026-02-30\n---\nText #본문태그\n",
-        "utf-8",
-    )
-    book.reindex()
-    page = browser.open("/note/facts")
-    facts, _, form = page.partition('action="/do/properties"')
-    for shown in (
-        *('href="/contents?tag=a/b">a/b</a>', 'href="/contents?tag=%EB%B3%B8%EB%AC%B8%ED%83%9C%EA%B7%B8">본문태그</a>'),
-        *("<dd>2 May 2026</dd>", "<dd>23 November 2026</dd>", '<span class="tag">Vue</span>', "<dd>no</dd>"),
-        *(
-            '<a href="https://example.com/x" rel="noopener noreferrer nofollow">',
-            "<dd>{a: 1}</dd>",
-            "<dd>2026-02-30</dd>",
-        ),
-    ):
-        assert shown in facts, shown
-    assert re.search(r"<details><summary>Edit properties</summary>\s*<form[^>]*$", facts)
-    assert set(re.findall(r'name="is\.(\w+)"', form)) == {"tags", "frameworks", "draft", "source", "plan", "due"}
-    assert page.index("<summary>Review, erase</summary>") < page.index('action="/do/erase"')
-    browser.client.headers["accept-language"] = "ko"
-    korean = browser.open("/note/facts")
-    shows(korean, "<dd>2026년 5월 2일</dd>", "<dt>만든 날</dt>", "<dd>아니요</dd>")
+def test_dates_beyond_all_clocks_stay_text() -> None:
+    """What is no date stays text, also a date that no calendar has, and one beyond all clocks."""
     meta = {"a": "0001-01-01T00:00:00+14:00", "b": "2026-13-01", "c": "9999-12-31 23:59:59-12:00", "d": "2026-05-02x"}
     read = {each.key: each.kind for each in pages.listed_properties(meta, (), lambda text, *_: text)}
     assert (read["b"], {*read.values()} <= {"text", "date"}) == ("text", True)
