@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from spellbook.library.book import Spellbook
-from spellbook.search.presentation import is_session
 from tests.helpers import held, session_writer
 
 from .test_actions import section, undone
@@ -68,68 +67,33 @@ LONG = f"배포는 화요일에 한다. {'이유를 길게 말한다. ' * 300}�
 
 @pytest.fixture
 def sessions(vault: Path, book: Spellbook) -> Path:
-    """Two sessions, the newer one with two exchanges, one of them long."""
-    write = session_writer(vault)
-    write("old", "Older <b>words</b>.", created="2026-10-01T10:00:00")
-    file = write("new", KEPT, "I rotated them.", LONG, created="2026-11-20T10:00:00")
+    """A session with two exchanges, one of them long."""
+    file = session_writer(vault)("new", KEPT, "I rotated them.", LONG, created="2026-11-20T10:00:00")
     book.reindex()
     return file
 
 
-def test_the_menu_has_sessions_once_there_are_some(browser, full, vault):
-    """Without a session the page says how to get one, and no menu leads to it."""
+def test_sessions_have_a_menu_and_pages(browser, full, vault, book):
+    """
+    Without a session the page says how to get one, and no menu leads to it. Twenty are on a page.
+
+    The form that keeps an exchange has all of its words, however many; other notes have no way to be kept.
+    """
     assert 'href="/sessions"' not in browser.open("/")
     assert "spellbook capture on" in browser.open("/sessions")
-    session_writer(vault)("a", KEPT)
-    assert "1 exchange<" in browser.open("/sessions")
-    assert 'href="/sessions"' in browser.open("/")
-
-
-def test_sessions_are_listed_newest_first(browser, sessions, vault):
-    """
-    Each with its project, its day, its first words and how many exchanges it has; twenty a page.
-
-    The first page and what a search finds say that it is from a session; other notes have no way to be kept.
-    """
-    page = browser.open("/sessions")
-    parts = [">Rotate the signing keys", "2026-11-20", "shop · 2 exchanges", ">Older &lt;b&gt;", "2026-10-01"]
-    places = [page.index(part) for part in parts]
-    assert places == sorted(places)
-    browser.client.headers["accept-language"] = "ko"
-    assert "shop · 주고받은 말 2번" in browser.open("/sessions")
+    write = session_writer(vault)
     for number in range(25):
-        session_writer(vault)(f"s{number}", f"Words of {number}.", created=f"2026-09-01T10:00:{number:02}")
+        write(f"s{number}", f"Words of {number}.", created=f"2026-09-01T10:00:{number:02}")
+    file = write("long", LONG, created="2026-11-20T10:00:00")
+    assert 'href="/sessions"' in browser.open("/")
     assert 'href="/sessions?offset=20"' in browser.open("/sessions")
     page = browser.open("/sessions?offset=20")
-    assert page.count("Words of") == 7
-    assert "Words of 0." in page
-    browser.client.headers["accept-language"] = "en"
-    assert browser.open("/").count("from a session<") >= 2
-    assert "from a session, not kept on purpose" in browser.open("/search?q=signing+keys")
-    browser.client.headers["accept-language"] = "ko"
-    assert "세션에서 온 글, 일부러 남긴 기억 아님" in browser.open("/search?q=signing+keys")
-    sessions.write_text(sessions.read_text("utf-8").replace("trust: agent", "trust: trusted"), "utf-8")
-    assert "/new?keep=" not in browser.open("/note/session-new")
-    browser.open("/new?keep=session-new%23gone", 404)
-
-
-@pytest.mark.parametrize(("at", "words"), [(0, KEPT), (1, LONG)])
-def test_an_exchange_is_kept(browser, sessions, book, at, words):
-    """The form has the person's words alone, all of them, to be edited; what is saved is a memory like any other."""
-    before = sessions.read_bytes()
-    place = browser.open("/note/session-new").split('href="/new?keep=')[at + 1].partition('"')[0]
-    page = browser.open(f"/new?keep={place}")
-    fields = browser.form(page, "/do/new")
-    wanted = {"text": words, "title": "", "topic": "shop", "tags": "", "source": "session-new", "scope": "shop"}
-    assert {name: fields[name] for name in wanted} == wanted
-    page = browser.send("/do/new", **fields | {"text": f"{words} Always."}).text
-    [chunk] = [each for each in book.recent().notes if each.category == "memory"]
-    assert "Always." in book.show(chunk.note)[-1].text
-    assert (chunk.source, chunk.meta["scope"], is_session(chunk)) == ("session-new", "shop", False)
-    assert sessions.read_bytes() == before
-    undone(browser, page)
-    assert not [each for each in book.recent().notes if each.category == "memory"]
-    browser.send("/do/new", **fields)  # the session itself is no duplicate
+    assert (page.count("Words of"), "Words of 0." in page) == (6, True)
+    assert "from a session<" in browser.open("/")
+    place = browser.open("/note/session-long").split('href="/new?keep=')[1].partition('"')[0]
+    assert browser.form(browser.open(f"/new?keep={place}"), "/do/new")["text"] == LONG
+    file.write_text(file.read_text("utf-8").replace("trust: agent", "trust: trusted"), "utf-8")
+    assert "/new?keep=" not in browser.open("/note/session-long")
 
 
 def test_an_exchange_is_corrected_and_erased(browser, sessions, book, guarded, served):
