@@ -36,7 +36,7 @@ from spellbook.mcp.app import build
 from spellbook.mcp.names import DEFAULT, toolsets_of
 from tests.commands import git, git_alone  # noqa: F401
 from tests.helpers import until
-from tests.http.described import Described
+from tests.http.running import Described
 from tests.mcp.agent import Agent, talk
 from tests.transcripts.clock import BEGIN, Clock
 
