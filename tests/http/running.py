@@ -1,13 +1,15 @@
-"""A server: the app itself, and `spellbook serve` as a process."""
+"""A server: the app itself, a client that checks its answers, and `spellbook serve` as a process."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 from starlette.testclient import TestClient
@@ -36,6 +38,33 @@ def shows(page: str | bytes, *parts: str | bytes) -> None:
 def lacks(page: str | bytes, *parts: str | bytes) -> None:
     """Fail if a page has one of these texts."""
     assert [part for part in parts if part in page] == []
+
+
+class Described(TestClient):
+    """Raises AssertionError for an answer that the OpenAPI document of its app does not describe."""
+
+    _document: dict[str, Any] | None = None
+
+    def request(self, method: str, url: Any, **options: Any) -> httpx.Response:
+        answer = super().request(method, url, **options)
+        if self._document is None:
+            self._document = super().request("GET", "/api/openapi.json").json()
+        check(self._document, method, urlsplit(str(url)).path, answer)
+        return answer
+
+
+def check(document: dict[str, Any], method: str, path: str, answer: httpx.Response) -> None:
+    """Compare an answer with its description: its status is named, and its body is an object where there is one."""
+    for known, operations in document["paths"].items():
+        if method.lower() in operations and re.fullmatch(known.replace("{id}", ".+"), path):
+            break
+    else:
+        return  # an address that is not there
+    response = operations[method.lower()]["responses"][str(answer.status_code)]
+    if "content" in response or "$ref" in response:
+        assert isinstance(answer.json(), dict)
+    else:
+        assert not answer.content
 
 
 class Server:

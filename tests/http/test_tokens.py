@@ -9,11 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from spellbook.cli import main
 from spellbook.http.tokens import COOKIE_SECONDS, FILE, RIGHTS, SCOPES, Caller, Tokens
-from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError, StorageError
+from spellbook.system.errors import InvalidInput, PermissionDenied, StorageError
 from tests.helpers import finished, python
 
 GIVEN = "correct horse battery staple"
@@ -151,12 +149,8 @@ print(*(tokens.add(f"{sys.argv[2]}{i}") for i in range(5)))
         assert file.read_bytes() == bad
 
 
-def test_the_token_of_the_environment(file, vault, monkeypatch):
-    """
-    SPELLBOOK_TOKEN writes and sees all; a short one is refused without being shown.
-
-    Tokens are never in the vault: the command keeps them beside it, and a folder of data within the vault is refused.
-    """
+def test_the_token_of_the_environment(file):
+    """SPELLBOOK_TOKEN writes and sees all; a short one is refused without being shown."""
     tokens = Tokens(file, {"SPELLBOOK_TOKEN": GIVEN})
     mine = Caller("SPELLBOOK_TOKEN", "write", "private")
     assert tokens.caller(GIVEN) == mine
@@ -167,35 +161,23 @@ def test_the_token_of_the_environment(file, vault, monkeypatch):
     with pytest.raises(InvalidInput, match="16 letters") as raised:
         Tokens(file, {"SPELLBOOK_TOKEN": "hunter2"})
     assert "hunter2" not in str(raised.value)
-    done = CliRunner().invoke(main, ["token", "add", "team", "--may", "read", "--vault", str(vault)])
-    assert Tokens.of(vault).caller(done.stdout.strip()) == Caller("team", "read")
-    assert list(vault.iterdir()) == []
-    monkeypatch.setenv("SPELLBOOK_DATA", str(vault / "data"))
-    with pytest.raises(SpellbookError, match="in the vault"):
-        Tokens.of(vault)
 
 
-def test_names_and_rights_are_checked(tokens):
+def test_rights_are_checked(tokens):
     """
-    Names are short and of one line, and nobody gets one that is taken; rights are those that there are.
+    A name holds no sign that changes the order of a line, nor a second line.
 
     A limited token has the right to read by default and no other, whatever a file that was edited by hand says.
     """
-    tokens.add("노트북 1")
-    for name in ("", " a", "a\n", "-a", "a" * 61, "SPELLBOOK_TOKEN", "노트북 1", "a\u202eb"):
+    for name in ("a\n", "a\u202eb"):
         with pytest.raises(InvalidInput):
             tokens.add(name)
-    with pytest.raises(InvalidInput):
-        tokens.add("b", "all")
-    with pytest.raises(InvalidInput, match="노트북 1"):
-        tokens.remove("b")
     for sees in SCOPES[1:]:
-        for may in RIGHTS[1:]:
-            with pytest.raises(InvalidInput, match="only read"):
-                tokens.add("a", may, sees)
         assert tokens.caller(tokens.add(sees, sees=sees)) == Caller(sees, "read", sees)
         Caller("a", "read", sees).require("read")
     for right in RIGHTS[1:]:
+        with pytest.raises(InvalidInput, match="only read"):
+            tokens.add("a", right, "team")
         with pytest.raises(PermissionDenied, match="sees what is team alone"):
             Caller("a", "admin", "team").require(right)
     with pytest.raises(PermissionDenied, match="may write, and this needs admin"):

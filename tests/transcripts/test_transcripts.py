@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
+import html
 import json
 import os
 import re
@@ -35,7 +36,7 @@ from spellbook.mcp.app import build
 from spellbook.mcp.names import DEFAULT, toolsets_of
 from tests.commands import git, git_alone  # noqa: F401
 from tests.helpers import until
-from tests.http.described import Described
+from tests.http.running import Described
 from tests.mcp.agent import Agent, talk
 from tests.transcripts.clock import BEGIN, Clock
 
@@ -143,7 +144,7 @@ class Player:
     def _answer(self, line: str, given: str) -> Answer:
         """Answer one line `$ …` of a transcript; `given` are its lines `< …`."""
         word, _, rest = line.partition(" ")
-        if word in {"GET", "POST", "PATCH", "DELETE", "page"}:
+        if word in {"GET", "POST", "PATCH", "DELETE", "page", "see", "send"}:
             return self._http(word, *rest.partition(" ")[::2], given)
         if word == "tool":
             return self._tool(*rest.partition(" ")[::2])
@@ -165,6 +166,8 @@ class Player:
         def write(path: str) -> None:
             (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / path).write_text(given, "utf-8", newline="")
+            if path.startswith("vault/"):  # pages say how old a note is
+                os.utime(self.folder / path, (self.clock.now.timestamp(),) * 2)
 
         def ls(path: str) -> str:
             found = (file for file in (self.folder / path).rglob("*") if file.is_file())
@@ -218,6 +221,12 @@ class Player:
     def _http(self, method: str, path: str, body: str, headers: str) -> Answer:
         sent = dict(line.split(": ", 1) for line in headers.splitlines())
         options = {"json": json.loads(body)} if body else {}
+        if method in {"see", "send"}:
+            sent |= {"accept": "text/html", "origin": "http://localhost:17950"}
+            reply = self._api.request("POST" if body else "GET", path, headers=sent, data=options.get("json"))
+            if self.__dict__.get("served"):
+                until(lambda: all(job.state != "running" for job in self.served.jobs.all()))
+            return Answer(_seen(reply.text), code=0 if reply.is_success else reply.status_code)
         if method == "page":
             reply = self._api.get(path, headers={"accept": "text/html"}, follow_redirects=False)
             return Answer(f"{reply.status_code} {reply.headers.get('content-type', '')}")
@@ -234,6 +243,26 @@ class Player:
         except ValueError:
             return text
         return _laid(value) if isinstance(value, dict | list) else text
+
+
+def _seen(page: str) -> str:
+    """Return what a person reads on a page: its text, with `‹addresses›` of links, `[buttons]`, and `**bold**` or marked words."""
+    text = page.partition("<main")[2].partition(">")[2].partition("</main>")[0]
+    inside = r'\b(?:[^>"]|"[^"]*")*'
+    for pattern, shown in (
+        (r"<script.*?</script>|<svg.*?</svg>|<!--.*?-->", ""),
+        (r"\s+", " "),
+        (rf'<a{inside}href="([^"]*)"(?:[^>"]|"[^"]*")*>(.*?)</a>', r"\2 ‹\1›"),
+        (rf"<button{inside}>(.*?)</button>", r"[\1]"),
+        (rf'<input(?![^>]*type="(?:hidden|radio)"){inside}name="([^"]*)"{inside[2:]}value="([^"]+)"', r"\n\1=\2<"),
+        (rf"</?(?:strong|mark){inside}>", "**"),
+        (rf"</?(?:h\d|p|li|ul|ol|div|section|article|form|d[ldt]|details|summary|pre|aside|option){inside}>", "\n"),
+        (r'<(?:[^>"]|"[^"]*")*>', ""),
+        (r" +", " "),
+        (r"\s*\n\s*", "\n"),
+    ):
+        text = re.sub(pattern, shown, text, flags=re.S)
+    return html.unescape(text.strip())
 
 
 def _laid(value: Any, indent: str = "") -> str:

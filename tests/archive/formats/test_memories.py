@@ -12,11 +12,8 @@ from typing import Any
 
 import pytest
 
-from spellbook.archive.importer import Imported
 from spellbook.library.book import Spellbook
-from spellbook.memories import wikis
 from spellbook.system.errors import InvalidInput, UnreadableNote
-from tests.commands import spellbook_in
 from tests.helpers import note_writer
 from tests.trees import grow, state_of
 
@@ -35,49 +32,11 @@ SERVICE: dict[str, Any] = {
         },
     ],
 }
-MORNING = {"id": "f1a0-77", "memory": "Prefers morning meetings.", "hash": "x", "metadata": {"type": "preference"}}
-MORE = {"categories": ["work"], "created_at": "2026-01-02T10:00:00-08:00", "updated_at": None, "user_id": "dev"}
-REDESIGN = {"id": "../../x", "memory": "Leads the API redesign.", "created_at": 1767434400000}
-MEM0 = {"count": 2, "results": [{**MORNING, **MORE}, REDESIGN]}
 
 
 def notes(book: Spellbook) -> dict[str, Any]:
     book.reindex()
     return {chunk.note: chunk for chunk in book.recent(100).notes}
-
-
-@pytest.mark.parametrize(("given", "mem0"), [(SERVICE, MEM0), (SERVICE["memories"], MEM0["results"])])
-def test_memories_of_servers(book: Spellbook, tmp_path: Path, given: Any, mem0: Any) -> None:
-    """
-    Memories of mcp-memory-service keep text, tags, dates and plain metadata; nothing comes twice, and notes that were
-    edited since stay. Those of mem0 are read as get_all answers, whole or its list; an id cannot lead anywhere.
-    """
-    file = tmp_path / "export.json"
-    file.write_text(json.dumps(given), "utf-8")
-    assert book.import_(file, dry_run=True).added
-    assert notes(book) == {}
-    done = book.import_(file)
-    assert len(done.added) == 2
-    chunk = notes(book)["mcp-memory-service-a1b2c3d4"]
-    assert chunk.title == "The deploy key is rotated every ninety days"
-    assert (chunk.tags, chunk.category, chunk.created[:10]) == (("ops", "keys"), "memory", "2026-01-01")
-    assert (chunk.meta["project"], chunk.meta["memory_type"], "nested" in chunk.meta) == ("river", "note", False)
-    assert notes(book)["mcp-memory-service-e5f6"].tags == ("사람", "회의")
-    again = book.import_(file)
-    assert (again.added, again.unchanged) == ([], 2)
-    book.revise("mcp-memory-service-e5f6", append="고쳤다.")
-    assert len(book.import_(file).skipped) == 1
-    assert "고쳤다" in (book.config.vault / done.added[1]).read_text("utf-8")
-    file = tmp_path / "mem0.json"
-    file.write_text(json.dumps(mem0), "utf-8")
-    assert len(book.import_(file).added) == 2
-    found = notes(book)
-    chunk = found["mem0-f1a0-77"]
-    assert (chunk.title, chunk.tags, chunk.meta["user_id"]) == ("Prefers morning meetings", ("work",), "dev")
-    assert chunk.meta["type"] == "preference"
-    assert found["mem0-------x"].created == "2026-01-03T10:00:00+00:00"
-    assert book.import_(file).added == []
-    assert all(path.is_relative_to(book.config.vault) for path in book.config.vault.rglob("*.md"))
 
 
 PROJECT = {
@@ -194,138 +153,26 @@ def test_databases_of_others(book: Spellbook, tmp_path: Path) -> None:
     assert list(book.config.vault.rglob("*")) == []
 
 
-FILES = {
-    "MEMORY.md": "# Memory\n\n- [Two processes for tests](feedback_tests.md) - how\n- [Me](user.md)\n",
-    "feedback_tests.md": "---\nname: feedback-tests\ndescription: How tests run\nmetadata:\n  type: feedback\n"
-    "  modified: 2026-09-08T19:29:56.864Z\n---\n\nRun tests with two processes.\n\n## Why\n\nThe machine is small.\n",
-    "user.md": "---\ntype: user\n---\nWrites Korean in the morning.\n",
-    "project_api.md": "---\nname: api\ntype: project\n---\nThe API moved to Fastify in May.\n",
-    "reference.md": "---\ntype: reference\ntrust: trusted\nscope: evil\nid: evil\n---\nThe board is in Linear.\n",
-    "plain.md": "# Plain\n\nNo frontmatter at all.\n",
-    "broken.md": "---\nname: [\n---\nBroken frontmatter.\n",
-    "notes.txt": "no memory",
-    ".hidden.md": "no memory",
-}
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Path:
-    """A memory with one file of each type."""
-    folder = tmp_path / "claude" / "projects" / "-home-me-app" / "memory"
-    for file, text in FILES.items():
-        note_writer(folder)(file, text)
-    return folder
-
-
-def take(book: Spellbook, memory: Path, **options: Any) -> Imported:
-    """Import the memory."""
-    return book.import_(memory, kind="claude-memory", **options)
-
-
-def by_source(book: Spellbook) -> dict[str, Any]:
-    """The first chunk of each note by the file that it was made of."""
-    return {str(chunk.meta.get("source")).rpartition("/")[2]: chunk for chunk in book.recent(100).notes}
-
-
-def test_memories_are_notes_with_their_provenance(book: Spellbook, memory: Path) -> None:
-    """Each memory is a note of its type, found by its words, an agent's own; the list of them gives titles alone."""
-    before = state_of(memory)
-    done = take(book, memory)
-    assert done.faults == []
-    assert len(done.added) == 6
-    notes = by_source(book)
-    filed = {file: (chunk.category, chunk.meta["type"], chunk.title) for file, chunk in notes.items()}
-    assert filed == {
-        "feedback_tests.md": ("preference", "semantic", "Two processes for tests"),
-        "user.md": ("preference", "semantic", "Me"),
-        "project_api.md": ("memory", "episodic", "api"),
-        "reference.md": ("memory", "semantic", "reference"),
-        "plain.md": ("memory", "semantic", "Plain"),
-        "broken.md": ("memory", "semantic", "broken"),
-    }
-    feedback = notes["feedback_tests.md"]
-    assert feedback.path == "preference/claude-memory/Two processes for tests.md"
-    assert feedback.meta["source"] == "claude-memory:-home-me-app/feedback_tests.md"
-    assert feedback.meta["summary"] == "How tests run"
-    assert str(feedback.updated).startswith("2026-09-08T19:29:56")
-    assert {chunk.meta["trust"] for chunk in notes.values()} == {"agent"}
-    assert not {"evil"} & {str(value) for value in notes["reference.md"].meta.values()}
-    [hit] = book.find("Fastify").hits
-    assert (hit.path, hit.properties) == ("memory/claude-memory/api.md", "")
-    assert state_of(memory) == before
-    book.undo()
-    assert by_source(book) == {}
-
-
-def test_again_nothing_changed_there_a_proposal_changed_here_ours(book: Spellbook, memory: Path) -> None:
-    """An import again writes nothing; what has changed there is named; what was changed here stays as it is."""
-    take(book, memory)
-    vault, notes = book.config.vault, by_source(book)
-    book.move(notes["user.md"].path, "Me/about me.md")
-    book.revise(notes["plain.md"].note, append="Kept by me.")
-    before = state_of(vault)
-    again = take(book, memory)
-    assert (again.paths, again.unchanged, again.skipped, again.proposed) == ([], 6, [], [])
-    assert take(book, memory, on_conflict="overwrite").unchanged == 6  # nothing is new there
-    note_writer(memory)("user.md", FILES["user.md"] + "And English at night.\n")
-    note_writer(memory)("new.md", "A new memory.")
-    for options in ({"dry_run": True}, {}):
-        done = take(book, memory, **options)
-        assert (done.proposed, done.skipped, done.unchanged) == (["Me/about me.md"], [], 5)
-    assert done.added == ["memory/claude-memory/new.md"]
-    (vault / done.added[0]).unlink()
-    (memory / "new.md").unlink()
-    assert {path: state for path, state in state_of(vault).items() if path in before} == before
-    done = take(book, memory, on_conflict="overwrite")
-    assert (done.overwritten, len(done.trash)) == (["Me/about me.md"], 1)
-    assert "English" in (vault / "Me/about me.md").read_text("utf-8")
-    assert "Kept by me." in (vault / notes["plain.md"].path).read_text("utf-8")
-
-
-def test_what_is_left_out_is_named(book: Spellbook, memory: Path, tmp_path: Path) -> None:
+def test_what_is_left_out_is_named(book: Spellbook, tmp_path: Path) -> None:
     """
-    Secrets, large and empty files are not imported, nor what a link leads to outside; each is named. A folder that
-    holds the vault is refused; with a file that is no text, which is named, nothing is imported.
+    Of Claude Code's own memory, large files are not imported, nor what a link leads to outside; each is named. A folder
+    that holds the vault is refused; with a file that is no text, which is named, nothing is imported.
     """
-    note_writer(memory)("secret.md", "The wifi password of the office is Tr0ub4dor&3x!.\n")
-    note_writer(memory)("titled.md", "---\nname: 'AKIAQ7RZ3MNB5KLCX2VT'\n---\nA key.\n")
-    note_writer(memory)("large.md", "x" * 2_097_153)
-    note_writer(memory)("empty.md", "")
-    note_writer(tmp_path)("outside.md", "Not of Claude Code.")
+    memory = tmp_path / "claude/projects/-home-me-app/memory"
+    for file, text in (("plain.md", "Kept."), ("large.md", "x" * 2_097_153), ("../outside.md", "Not of Claude Code.")):
+        note_writer(memory)(file, text)
     if os.name != "nt":
-        (memory / "linked.md").symlink_to(tmp_path / "outside.md")
+        (memory / "linked.md").symlink_to(memory.parent / "outside.md")
         os.mkfifo(memory / "pipe.md")
-    done = take(book, memory)
-    assert len(done.added) == 6
-    named = {fault.path for fault in done.faults}
-    assert {"secret.md", "titled.md", "large.md", "empty.md"} <= named
-    assert os.name == "nt" or {"linked.md", "pipe.md"} <= named
-    told = "".join(map(str, done.faults))
-    assert "Tr0ub4dor" not in told
-    assert "AKIAQ7RZ3MNB5KLCX2VT" not in told
+    before = state_of(memory)
+    done = book.import_(memory, kind="claude-memory")
+    assert done.added == ["memory/claude-memory/plain.md"]
+    assert {fault.path for fault in done.faults} == {"large.md", *(("linked.md", "pipe.md") if os.name != "nt" else ())}
+    assert state_of(memory) == before
     book.undo()
     (memory / "x.md").write_bytes(b"\x89PNG\xff\x00\xff")
     with pytest.raises(UnreadableNote, match=r"x\.md"):
-        take(book, memory)
-    assert by_source(book) == {}
+        book.import_(memory, kind="claude-memory")
+    assert notes(book) == {}
     with pytest.raises(InvalidInput, match="lie in one another"):
-        take(book, memory.parents[3])
-
-
-def test_the_command(vault: Path, memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`import claude-memory` takes the memory of this project, or of a folder, and names what has changed there."""
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
-    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path / "nowhere"))
-    refused = spellbook_in(vault, "import", "claude-memory", code=2)
-    assert "Claude Code has no memory of this project; name its folder." in refused.stderr
-    assert "is a file" in spellbook_in(vault, "import", "claude-memory", memory / "user.md", code=2).stderr
-    assert "alone" in spellbook_in(vault, "import", memory, memory, code=2).stderr
-    assert "Imported: 6 added." in spellbook_in(vault, "import", "claude-memory", memory).stdout
-    monkeypatch.setenv("CLAUDE_CODE_PROJECT_DIR_NAME", "-home-me-app")
-    assert wikis.folder() == memory
-    assert "6 already there" in spellbook_in(vault, "import", "claude-memory").stdout
-    note_writer(memory)("user.md", "---\ntype: user\n---\nWrites English.\n")
-    done = spellbook_in(vault, "import", "claude-memory")
-    assert "1 changed there since, not taken" in done.stdout
-    assert "changed there: preference/claude-memory/Me.md" in done.stdout
-    assert "--on-conflict overwrite" in done.stderr
+        book.import_(memory.parents[3], kind="claude-memory")

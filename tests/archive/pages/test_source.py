@@ -1,22 +1,30 @@
-"""Reading a page: web, file or given text; by a child process with limits, and never a file that is no document."""
+"""Reading a page: web, file or text; from public addresses alone, by a child process, within limits of time and bytes."""
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
+import zlib
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spellbook.archive.pages import child
+from spellbook.archive.pages.fetch import canonical, checked, fetch, normalized, public
 from spellbook.archive.pages.source import ArticlePage, read
-from spellbook.settings.limits import MOST_PDF
-from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied
+from spellbook.settings.limits import MOST_HTML, MOST_PDF
+from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied, SpellbookError
 from tests.archive.pages.documents import HEAD, PAGES, PARAGRAPH, page, pdf
 from tests.archive.pages.site import Site
+from tests.helpers import PATIENCE
 
 
 def test_pages_and_files(site: Site, tmp_path: Path) -> None:
@@ -120,16 +128,6 @@ def test_a_file_that_is_no_document_is_refused(make: Any, tmp_path: Path) -> Non
     assert refused.value.hint
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="symbolic links of POSIX")
-def test_what_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """INVALID_INPUT or PERMISSION_DENIED, never a traceback."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "loop").symlink_to("loop")
-    for source in ("", "gone.html", "a\0b", "loop", "x" * 5_000, "~no-such-user/a.pdf", "file:///etc/passwd"):
-        with pytest.raises((InvalidInput, PermissionDenied)):
-            read(source)
-
-
 # -- the child process
 
 
@@ -157,3 +155,276 @@ def test_what_needs_too_much_ends_in_its_own_process(tmp_path: Path, monkeypatch
     child.parse("text", b"x", "x")
     assert "PATH" in given[0]
     assert not {"OPENAI_API_KEY", "SPELLBOOK_API_KEY"} & given[0].keys()
+
+
+def answering(*addresses: str) -> Callable[..., list[tuple[object, ...]]]:
+    """A resolver that gives these addresses for every name."""
+
+    def resolve(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+
+    return resolve
+
+
+LOCAL = (
+    *("127.0.0.1", "localhost", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "127.1", "127。0。0。1"),
+    "①②⑦.0.0.1",
+    *("[::1]", "[::]", "0.0.0.0", "[::ffff:127.0.0.1]", "[::127.0.0.1]", "[::ffff:0:127.0.0.1]", "[64:ff9b::7f00:1]"),
+    *("[64:ff9b:1::7f00:1]", "[2002:7f00:1::]", "[2001:0:7f00:1::]", "[fe80::1%25lo]", "[fec0::1]", "[fd00:ec2::254]"),
+    *("[2600:1f18::5efe:7f00:1]", "[ff02::1]", "169.254.169.254", "168.63.129.16", "10.0.0.1", "172.16.0.1"),
+    *("192.168.0.1", "100.64.0.1", "192.0.2.1", "192.88.99.1", "198.18.0.1", "224.0.0.1", "240.0.0.1"),
+    *("255.255.255.255", "93.184.216.34:22", "93.184.216.34:6379", "user@127.0.0.1", "user:key@example.com"),
+    *("127.0.0.1\\@example.com", "127.0.0.1%2f@example.com"),
+)
+
+
+def test_no_spelling_of_a_local_address_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Nothing is connected to, and the code is PERMISSION_DENIED; INVALID_INPUT where it is no address at all. Never is it
+    a traceback of a library. Public are IPv4, IPv6, and IPv4 behind NAT64, which networks without IPv4 use.
+    """
+    connected: list[object] = []
+    monkeypatch.setattr(socket, "create_connection", lambda *args, **_: connected.append(args))
+    no_address = {"0177.0.0.1", "①②⑦.0.0.1", "[fe80::1%25lo]"}
+    for host in LOCAL:
+        with pytest.raises((PermissionDenied, InvalidInput)) as refused:
+            fetch(f"http://{host}/", seconds=5)
+        assert refused.value.code == ("INVALID_INPUT" if host in no_address else "PERMISSION_DENIED"), host
+    odd = (
+        "file:///etc/passwd",
+        "gopher://127.0.0.1/",
+        "",
+        "http://",
+        "http:///x",
+        "https://a b.example/",
+        "http://[x]/",
+    )
+    for url in (*odd, "http://a" + "b" * 2_000):
+        with pytest.raises(SpellbookError):
+            fetch(url, seconds=5)
+    assert not connected
+    addresses = ("93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "64:ff9b::5db8:d822")
+    assert all(public(address, 443) for address in addresses)
+
+
+def test_the_checked_address_is_the_one_dialed(site: Site) -> None:
+    """
+    A name that answers with an allowed address first and another one later is resolved once. A name with a public and a
+    private address is refused before anything is connected to.
+    """
+    site.add("/page", "hello")
+    asked = []
+
+    def rebinding(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        asked.append(host)
+        return answering("127.0.0.1" if len(asked) == 1 else "127.0.0.2")(host, port)
+
+    def allowed(address: str, port: int) -> bool:
+        return address == "127.0.0.1"
+
+    got = fetch(site.url("/page", "rebind.example"), allowed=allowed, resolve=rebinding)
+    assert (got.body, asked) == (b"hello", ["rebind.example"])
+    assert site.seen == [("/page", f"rebind.example:{site.port}", "")]
+    with pytest.raises(PermissionDenied, match=r"rebind\.example"):
+        fetch(site.url("/page", "rebind.example"), allowed=allowed, resolve=rebinding)
+    with pytest.raises(PermissionDenied, match=r"10\.0\.0\.7"):
+        fetch("http://both.example/", allowed=public, resolve=answering("93.184.216.34", "10.0.0.7"))
+    assert len(site.seen) == 1
+
+
+def test_tls_is_asked_for_the_name_not_the_address() -> None:
+    """The first bytes of TLS carry the name of the page, over a connection to the checked address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        hello = []
+
+        def resolve(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+            return answering("127.0.0.1")(host, port)
+
+        def accept() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                hello.append(connection.recv(4_096))
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        with pytest.raises(FetchError):
+            fetch(f"https://page.example:{port}/", allowed=lambda *_: True, resolve=resolve, seconds=10)
+        thread.join()
+    assert b"page.example" in hello[0]
+
+
+def test_redirects(site: Site) -> None:
+    """
+    Each redirect is checked as the first address was. Whatever a page names as its new address is followed, or is an
+    error of ours; so is such an address itself. Five are followed, also relative ones; the sixth is an error, and a
+    cookie is never sent back.
+    """
+    inward = site.add("/in", status=302, Location="http://169.254.169.254/latest/")
+
+    def allowed(address: str, port: int) -> bool:
+        return port == site.port or public(address, port)
+
+    with pytest.raises(PermissionDenied, match=r"169\.254\.169\.254"):
+        fetch(inward, allowed=allowed)
+    for target in ("file:///etc/passwd", f"http://u:p@127.0.0.1:{site.port}/", "gopher://x/"):
+        with pytest.raises(PermissionDenied):
+            fetch(site.add("/in", status=302, Location=target), allowed=allowed)
+    for target in ODD:
+        start = site.add("/odd", status=302, Location=target)
+        with pytest.raises((FetchError, PermissionDenied)):
+            fetch(start, allowed=lambda *_: True, resolve=no_names)
+        if "//xn--" in target.lower():
+            with pytest.raises(InvalidInput):
+                checked(target if ":" in target else f"http:{target}")
+    for number in range(7):
+        site.add(f"/{number}", status=301, Location=f"{number + 1}", Set_Cookie="key=value")
+    site.add("/6", "there")
+    got = fetch(site.url("/1"))
+    assert (got.url, got.body) == (site.url("/6"), b"there")
+    assert {cookie for _, _, cookie in site.seen} == {""}
+    with pytest.raises(FetchError, match="more than 5 times"):
+        fetch(site.url("/0"))
+
+
+ODD = (
+    *("javascript:1", "mailto:a@b", "mailto:", "data:text/html,x", "view-source:http://x", "x:" * 900),
+    *("http:foo", "https:", "http://xn--a/", "//xn--a/", "http://xn--/", "HTTP://a.xn--A/", "http://[::1", "//["),
+    *("http://a b/", "http://a%00b/", "http://x:abc/", "http://[v1.x]/", "ftp://x/", "http://a..b/", "?", "#"),
+)
+
+
+def no_names(host: str, *_: object, **__: object) -> list[Any]:
+    """Resolve addresses alone."""
+    if host != "127.0.0.1":
+        raise OSError("no such name")
+    return [(0, 0, 0, "", (host, 0))]
+
+
+def packed(times: int) -> bytes:
+    data = b"<html>" + b"\0" * (2 * MOST_HTML)
+    for _ in range(times):
+        data = gzip.compress(data, 1)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "said"),
+    [
+        pytest.param({}, b"x" * (MOST_HTML + 1), "over 10 MB", id="long"),
+        pytest.param({"Content_Encoding": "gzip"}, packed(1), "over 10 MB", id="bomb"),
+        pytest.param({"Content_Encoding": "gzip, gzip"}, packed(2), "packed as", id="bomb in a bomb"),
+        pytest.param({"Content_Encoding": "br"}, b"x", "packed as br", id="not asked for"),
+        pytest.param({"Content_Encoding": "gzip"}, b"no gzip", "damaged", id="no gzip"),
+        pytest.param({"Content_Encoding": "gzip"}, gzip.compress(b"x" * 999)[:-9], "broke off", id="cut gzip"),
+        pytest.param({"content_length": "99"}, b"x", "cannot be fetched", id="cut"),
+        pytest.param({"content_type": "image/png"}, b"x", "is image/png", id="image"),
+        pytest.param({"content_type": "application/octet-stream"}, b"x" * (MOST_HTML + 1), "over 10 MB", id="unsaid"),
+    ],
+)
+def test_what_is_too_large_or_no_page_is_refused(site: Site, headers: dict[str, str], body: bytes, said: str) -> None:
+    """Sizes count after decompression, of one layer; types that are neither page nor PDF end at the header."""
+    with pytest.raises(FetchError, match=said):
+        fetch(site.add("/x", body, **headers))
+
+
+def test_what_an_answer_says(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    The content type decides, not the ending of the address; where a server says nothing, the first bytes do. One layer
+    of gzip is read whole, and `Link: rel=canonical` is told. No proxy is used: it would resolve names where nothing is
+    checked. An error carries HTTP's number, and what to do next.
+    """
+    for content_type, body, expected in (
+        ("text/html; charset=EUC-KR", b"%PDF-1.7", ("text/html", "euc-kr")),
+        ("application/pdf", b"<html>", ("application/pdf", "")),
+        ("application/octet-stream", b"%PDF-1.7", ("application/pdf", "")),
+        ("", b"<html>", ("text/html", "")),
+        ("application/xhtml+xml", b"<html>", ("text/html", "")),
+    ):
+        got = fetch(site.add("/x.pdf", body, content_type=content_type))
+        assert (got.content_type, got.charset, got.body) == (*expected, body)
+    body = zlib.compress(b"y" * 3_000_000, wbits=31)
+    got = fetch(site.add("/x", body, Content_Encoding="gzip", Link='</the%20page>; rel="canonical"'))
+    assert got.body == b"y" * 3_000_000
+    assert got.canonical == site.url("/the%20page")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    assert fetch(site.add("/x", "hello")).body == b"hello"
+    hints = {401: "login", 402: "login", 403: "login", 404: "no such page", 429: "Wait", 500: "Wait", 304: "text"}
+    for status, hint in hints.items():
+        with pytest.raises(FetchError, match=f"HTTP {status}") as failed:
+            fetch(site.add("/x", "no", status))
+        assert failed.value.status == status
+        assert hint in failed.value.hint
+
+
+def drip(piece: bytes, ended: Callable[[float], bool]) -> Callable[[BaseHTTPRequestHandler], None]:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        while not ended(0.05):
+            request.wfile.write(piece)
+            request.wfile.flush()
+
+    return answer
+
+
+DRIPS = (
+    *(b"", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: y"),
+    b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\nx",
+)
+
+
+@pytest.mark.parametrize("piece", DRIPS, ids=["silent", "never begins", "header", "body"])
+def test_a_server_that_drips_is_left(site: Site, piece: bytes) -> None:
+    """However it keeps the connection busy, all ends at the time given."""
+    with pytest.raises(FetchError, match="did not answer within"):
+        fetch(site.act("/slow", drip(piece, site.ended.wait)), seconds=0.4)
+
+
+def test_what_is_not_there_is_said(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A closed port and an unknown name are FETCH_ERROR. A name server that says nothing costs no more than the time given.
+    Of a file it is INVALID_INPUT or PERMISSION_DENIED, never a traceback.
+    """
+    monkeypatch.chdir(tmp_path)
+    if os.name != "nt":
+        (tmp_path / "loop").symlink_to("loop")
+    for source in ("", "gone.html", "a\0b", "loop", "x" * 5_000, "~no-such-user/a.pdf", "file:///etc/passwd"):
+        with pytest.raises((InvalidInput, PermissionDenied)):
+            read(source)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(FetchError, match="cannot be fetched"):
+        fetch(f"http://127.0.0.1:{port}/", allowed=lambda *_: True)
+    with pytest.raises(FetchError, match="cannot be resolved"):
+        fetch("http://nowhere.example/", resolve=no_names)
+    with pytest.raises(FetchError, match="did not answer within"):
+        fetch("http://slow.example/", seconds=0.2, resolve=lambda *_, **__: site.ended.wait(PATIENCE))
+
+
+# -- addresses as names
+
+
+def test_normalized() -> None:
+    """
+    Fragment, tracking and default port do not name a page; all else stays as it is. A page names only
+    pages of its site: else it could pass for an article of another site, which then would count as saved.
+    """
+    for url, same in (
+        ("HTTPS://Example.COM:443/a?utm_source=x&b=1&fbclid=2#part", "https://example.com/a?b=1"),
+        ("http://example.com", "http://example.com/"),
+        ("http://example.com:8080/?gclid=1", "http://example.com:8080/"),
+        ("https://n.news.naver.com/a?sid=1&n_media=2&NaPm=3", "https://n.news.naver.com/a?sid=1"),
+        ("https://example.com/%EA%B0%80?q=%20&x", "https://example.com/%EA%B0%80?q=%20&x"),
+        ("https://example.com/?q=[[Note]]", "https://example.com/?q=%5B%5BNote%5D%5D"),
+    ):
+        assert normalized(url) == normalized(same) == same
+    for url, named, expected in (
+        ("https://m.hani.co.kr/a/1?x=1", "https://www.hani.co.kr/a/1#x", "https://www.hani.co.kr/a/1"),
+        ("https://evil.example/a", "https://good.example/b", ""),
+        ("https://a.example/x", "https://b.a.example/y", "https://b.a.example/y"),
+        ("https://a.example/x", "https://a.example/", ""),
+        ("https://a.example/x", "javascript:alert(1)", ""),
+        ("https://a.example/x", "https://u:p@a.example/y", ""),
+        ("https://a.example/x", "http://[", ""),
+        ("", "https://a.example/x", ""),
+    ):
+        assert canonical(url, named) == expected

@@ -1,11 +1,13 @@
-"""What a person does on the pages, by plain forms: each says what changed, and can be undone."""
+"""What a person does on the pages, by plain forms: each says what changed, and can be undone; no text is lost. Sessions."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
+import shutil
 import threading
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from starlette.routing import Route
 
 from spellbook.http import pages
 from spellbook.http.pages import view
+from spellbook.library.book import Spellbook
+from tests.helpers import held, session_writer
 
 from ..running import shows
 from .conftest import NOTES, Browser
@@ -39,10 +43,7 @@ def test_a_section_is_edited(browser, full, vault, book):
 
     An editor begins with the text, without an empty line, which would be taken out of the file as well. A section is
     added at the end, below its heading if it has one; what is refused is not lost, and replaces nothing. Only
-    properties whose fields were changed are written, each as YAML; an empty one is taken away. A pin and a review date
-    are keys of the note, and the second is listed on the first page when it is due. The question before erasing names
-    the notes that link to it; undo and the trash both bring it back. A page of its own shows first what an undo would
-    change, and a script the part that matters; or why it cannot be.
+    properties whose fields were changed are written, each as YAML; an empty one is taken away.
     """
     page = browser.open(section(browser.open(PLACE), "git revert"))
     form = browser.form(page, "/do/edit")
@@ -86,35 +87,6 @@ def test_a_section_is_edited(browser, full, vault, book):
     undone(browser, page)
     assert book.show(NOTE)[0].meta["topic"] == "deploy"
     browser.send("/do/properties", 400, **form)
-    browser.press(browser.open(PLACE), "/do/pin")
-    assert book.show(NOTE)[0].meta["pinned"] is True
-    browser.press(browser.open(PLACE), "/do/pin")
-    assert "pinned" not in book.show(NOTE)[0].meta
-    form = {key: value for key, value in browser.form(browser.open(PLACE), "/do/review").items() if key != "days"}
-    browser.send("/do/review", **{**form, "at": "2026-01-02"})
-    assert str(book.show(NOTE)[0].meta["review"]) == "2026-01-02"
-    assert "2026-01-02" in browser.open("/")
-    browser.send("/do/review", **{**form, "days": "7", "at": ""})
-    assert "2026-01-02" not in browser.open("/")
-    browser.send("/do/review", **{**form, "at": ""})
-    assert "review" not in book.show(NOTE)[0].meta
-    browser.send("/do/review", 400, **{**form, "at": "yesterday"})
-    page = browser.press(browser.open(PLACE), "/do/erase")
-    assert "데이터베이스" in page
-    assert (vault / f"{NOTE}.md").exists()
-    page = browser.press(page, "/do/erase", "sure")
-    assert not (vault / f"{NOTE}.md").exists()
-    undone(browser, page)
-    assert (vault / f"{NOTE}.md").exists()
-    browser.send("/do/erase", id=NOTE, sure="yes")
-    page = browser.open("/activity")
-    browser.press(page, "/do/restore", "배포.md")
-    assert (vault / f"{NOTE}.md").exists()
-    browser.send("/do/pin", id=NOTE, pinned="true", to=PLACE)
-    entry = re.search(r'hx-get="/difference\?entry=(\d+)" hx-select="main > :is\(', browser.open("/activity"))[1]
-    page = browser.open(f"/difference?entry={entry}")
-    assert re.search(r'</h1>\s*<pre class="diff"[^>]*>.*-pinned: true', page, re.S)
-    assert re.search(r'</h1>\s*<p class="warn">[^<]*no entry', browser.open("/difference?entry=9999"))
 
 
 def test_nothing_is_written_over_what_others_wrote(browser, full, vault, book):
@@ -162,10 +134,7 @@ def test_a_note_is_edited_whole(browser, full, vault, book):
     """
     All of its text and no property; what others wrote meanwhile stays, and both texts are shown.
 
-    A note is moved by one tap: the sheet has the folders of the newest notes, without its own; without links to follow,
-    no question is asked. Where links change nothing moves before a second press; a folder may be new, and no place
-    outside is taken. The outcome of a decision and the tick of a step stand in the notes, as tools write them. Pasted
-    text becomes an article under its name; its categories change.
+    The tick of a step stands in its note, as tools write it.
     """
     file, before = vault / f"{NOTE}.md", NOTES[f"{NOTE}.md"]
     form = browser.form(browser.open(f"{PLACE}?edit={NOTE}"), "/do/edit")
@@ -183,59 +152,12 @@ def test_a_note_is_edited_whole(browser, full, vault, book):
     assert "The new content is empty" in browser.send("/do/edit", 400, **form | {"content": " \r\n"}).text
     browser.send("/do/edit", **form)
     assert file.read_text("utf-8").endswith("---\nMine alone.\n")
-    sheet = browser.press(browser.open("/note/broken"), "/do/move")
-    assert "Move where?" in sheet
-    form = browser.form(sheet, "/do/move")
-    assert re.findall(r'<button name="folder" value="([^"]*)">', sheet)[-1] != ""
-    page = browser.send("/do/move", **form, folder="projects").text
-    assert "Moved to projects." in page
-    assert (vault / "projects/broken.md").exists()
-    browser.client.headers["accept-language"] = "ko"
-    place = re.search(r'name="to" value="([^"]*broken)"', page)[1]
-    entry = browser.form(page, "/do/undo", 'name="entry"')["entry"]
-    assert "‘projects’로 옮겼습니다." in browser.open(f"{place}?done={entry}")
-    page = browser.press(page, "/do/undo", 'name="entry"')
-    assert "되돌림: ‘projects’ → ‘폴더 없음’" in page
-    assert (vault / "broken.md").exists()
-    browser.client.headers["accept-language"] = "en"
-    assert "Undone: back to no folder from projects." in browser.open(f"/activity?done={int(entry) + 1}")
-    page = browser.send("/do/move", **form | {"name": "mended"}, folder="").text
-    assert "Moved to mended." in page
-    sheet = browser.press(browser.open(PLACE), "/do/move")
-    assert '<option value="projects">' in sheet
-    form = browser.form(sheet, "/do/move")
-    assert form["name"] == NOTE.rpartition("/")[2]
-    page = browser.send("/do/move", **form | {"folder": " /ops/ ", "name": "release.md"}).text
-    assert "projects/데이터베이스.md" in page
-    assert (vault / f"{NOTE}.md").exists()
-    page = browser.press(page, "/do/move", "sure")
-    shows(page, "배포 절차", "Moved to ops.")
-    assert "[[release]]" in (vault / "projects/데이터베이스.md").read_text("utf-8")
-    undone(browser, page)
-    assert (vault / f"{NOTE}.md").exists()
-    for folder in ("..", "../..", "a/../../b", ".spellbook"):
-        browser.send("/do/move", 400, **form | {"folder": folder})
-    page = browser.open("/decisions")
-    assert page.index("SQLite를 쓴다") < page.index("PostgreSQL로 옮긴다")  # the earlier one first
-    assert '<li class="old">' in page
-    browser.send("/do/outcome", id=full["new"], outcome="success", reason="빠르다", to="/decisions")
-    assert book.show(full["new"])[0].meta["outcome"] == "success"
-    assert "빠르다" in browser.open("/decisions?outcome=success")
-    browser.send("/do/outcome", 400, id=full["new"], outcome="great")
     form = browser.form(browser.open("/decisions"), "/do/tick", "Write tests")
     page = browser.send("/do/tick", **form).text
     shows(book.show(full["checkpoint"])[0].text, "- [x] Write tests", "- [ ] 편집 페이지")
     browser.press(page, "/do/tick", "Write tests")
     assert "- [ ] Write tests" in book.show(full["checkpoint"])[0].text
     assert "not there any more" in browser.send("/do/tick", 409, **{**form, "step": "Sleep"}).text
-    form = {"source": "Coffee", "categories": "food, 음료", "text": "# Coffee\n\nGrind fine. " * 5}
-    page = browser.send("/do/save", **form).text
-    assert "Grind fine" in page
-    assert "음료 1" in browser.open("/articles")
-    (coffee,) = (each for each in book.recent(50).notes if each.title == "Coffee")
-    browser.send("/do/file", id=coffee.note, categories="drinks", to="/articles")
-    assert "drinks 1" in browser.open("/articles")
-    browser.send("/do/save", 400, **{**form, "source": "Tea", "categories": " , "})
 
 
 BOXES = (
@@ -335,7 +257,121 @@ def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch
 
 
 def test_every_action_is_tried():
-    """An action without a case here fails."""
-    source = "".join(each.read_text("utf-8") for each in Path(__file__).parent.glob("test_*.py"))
+    """An action without a case here or in a transcript fails."""
+    places = (*Path(__file__).parent.glob("test_*.py"), *Path(__file__).parents[2].glob("transcripts/pages_*.tesh"))
+    source = "".join(each.read_text("utf-8") for each in places)
     actions = [each.path for module in pages.MODULES for each in module.ROUTES if isinstance(each, Route)]
-    assert [path for path in actions if path.startswith("/do/") and f'"{path}"' not in source] == []
+    assert [
+        path for path in actions if path.startswith("/do/") and not re.search(f'"{path}"|send {path} ', source)
+    ] == []
+
+
+TEXT = "The lighthouse keeper counts the ships at dusk,\r\nand writes their names into a book."
+SECRET = "The key is ghp_" + "a1B2c3D4e5" * 4
+
+
+def typed(page: str) -> dict[str, str]:
+    """What stands in the form."""
+    form = page.partition('action="/do/new"')[2].partition("</form>")[0]
+    area = re.search(r'<textarea name="text"[^>]*>\n(.*?)</textarea>', form, re.S)[1]
+    fields = dict(re.findall(r'<input name="(\w+)" value="([^"]*)"', form))
+    anyway = re.search(r'<button form="note" name="anyway" value="(\w+)"', page)
+    return {
+        **{name: unescape(value) for name, value in fields.items()},
+        "text": unescape(area),
+        **({"anyway": anyway[1]} if anyway else {}),
+    }
+
+
+def test_a_text_is_never_lost(browser, vault):
+    """
+    A text that is shared stands in the form as text. What is no secret, or no duplicate, is saved by saying so of this
+    very text, with a button of its own. NUL is refused, and whatever the disk says, the text is not lost.
+    """
+    script = "</textarea><script>x</script>"
+    page = browser.open(f"/new?title=Tides&text={script}")
+    assert "<script>x" not in page
+    assert typed(page) | {"text": script, "title": "Tides"} == typed(page)
+    assert typed(browser.send("/do/new", 400, text=f"{TEXT}\0").text)["text"] == f"{TEXT}\0"
+    form = typed(browser.send("/do/new", 400, text=SECRET, tags="ships").text)
+    assert (form["text"], form["tags"]) == (SECRET, "ships")
+    browser.send("/do/new", 400, **{**form, "anyway": "yes"})
+    assert held(vault) == {}
+    browser.send("/do/new", **form)
+    browser.send("/do/new", text=TEXT)
+    form = typed(browser.send("/do/new", 409, text=TEXT, title="Once more").text)
+    assert form["text"] == TEXT
+    # Pressed for another text than it was shown for, the checks are made again.
+    assert "looks like" in browser.send("/do/new", 400, **{**form, "text": SECRET}).text
+    assert len(held(vault)) == 2
+    browser.send("/do/new", **form)
+    assert len(held(vault)) == 3
+    shutil.rmtree(vault / "memory")
+    (vault / "memory").write_text("a file where the folder should be")
+    page = browser.client.post("/do/new", data={"text": TEXT}, headers={"origin": "http://localhost:17950"})
+    assert page.status_code >= 400
+    assert typed(page.text)["text"] == TEXT
+
+
+KEPT = "Rotate the signing keys every ninety days."
+LONG = f"배포는 화요일에 한다. {'이유를 길게 말한다. ' * 300}끝."
+
+
+@pytest.fixture
+def sessions(vault: Path, book: Spellbook) -> Path:
+    """A session with two exchanges, one of them long."""
+    file = session_writer(vault)("new", KEPT, "I rotated them.", LONG, created="2026-11-20T10:00:00")
+    book.reindex()
+    return file
+
+
+def test_sessions_have_a_menu_and_pages(browser, full, vault, book):
+    """
+    Without a session the page says how to get one, and no menu leads to it. Twenty are on a page.
+
+    The form that keeps an exchange has all of its words, however many; other notes have no way to be kept.
+    """
+    assert 'href="/sessions"' not in browser.open("/")
+    assert "spellbook capture on" in browser.open("/sessions")
+    write = session_writer(vault)
+    for number in range(25):
+        write(f"s{number}", f"Words of {number}.", created=f"2026-09-01T10:00:{number:02}")
+    file = write("long", LONG, created="2026-11-20T10:00:00")
+    assert 'href="/sessions"' in browser.open("/")
+    assert 'href="/sessions?offset=20"' in browser.open("/sessions")
+    page = browser.open("/sessions?offset=20")
+    assert (page.count("Words of"), "Words of 0." in page) == (6, True)
+    assert "from a session<" in browser.open("/")
+    place = browser.open("/note/session-long").split('href="/new?keep=')[1].partition('"')[0]
+    assert browser.form(browser.open(f"/new?keep={place}"), "/do/new")["text"] == LONG
+    file.write_text(file.read_text("utf-8").replace("trust: agent", "trust: trusted"), "utf-8")
+    assert "/new?keep=" not in browser.open("/note/session-long")
+
+
+def test_an_exchange_is_corrected_and_erased(browser, sessions, book, guarded, served):
+    """
+    The editor of every note changes its words; erased, it is in the trash, and undo brings every byte back.
+
+    A reader's token has no buttons; one that is limited sees no session, which is private.
+    """
+    before = sessions.read_bytes()
+    page = browser.open("/note/session-new")
+    assert "from a session, not kept on purpose" in page
+    form = browser.form(browser.open(section(page, "I rotated them.")), "/do/edit")
+    page = browser.send("/do/edit", **form | {"content": form["content"].replace("ninety", "thirty")}).text
+    assert b"every thirty days" in sessions.read_bytes()
+    assert b"trust: agent\n" in sessions.read_bytes()
+    undone(browser, page)
+    assert sessions.read_bytes() == before
+    place = browser.open("/note/session-new")
+    asked = browser.press(place, "/do/erase", "session-new#10")
+    page = browser.press(asked, "/do/erase")
+    assert b"I rotated" not in sessions.read_bytes()
+    undone(browser, page)
+    assert sessions.read_bytes() == before
+    for sees, is_there in (("private", True), ("team", False)):
+        guarded.client.cookies.clear()
+        guarded.send("/login", token=served.tokens.add(sees, "read", sees))
+        assert ("Rotate" in guarded.open("/sessions")) is is_there
+        assert ('href="/sessions"' in guarded.open("/")) is is_there
+        assert ("/new?keep=" in guarded.open("/note/session-new", 200 if is_there else 404)) is False

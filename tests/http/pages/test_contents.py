@@ -1,11 +1,10 @@
-"""The table of contents and the pages that list notes; the page that searches, and what it says of why a note was found."""
+"""The table of contents, the page that searches, and the page of a note with its pictures."""
 
 from __future__ import annotations
 
-import datetime as dt
+import os
 import re
 from dataclasses import replace
-from functools import partial
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,133 +12,20 @@ from urllib.parse import quote
 
 import pytest
 
-from spellbook.http.pages import contents, rendering, view
+from spellbook.http.pages import contents, notes, rendering
 from spellbook.library.book import Spellbook
-from spellbook.memories.memories import CATEGORY
 from spellbook.search import presentation
 from spellbook.search.scores import FOREIGN
-from tests.helpers import Write
+from spellbook.vault import folder
 
 from ..running import shows
 from .conftest import Browser
-
-
-def headings(page: str) -> list[str]:
-    """The trees of a page, in order."""
-    return re.findall(r"<h2>([^<]*)</h2>", page.partition("</main>")[0])
 
 
 def rows(page: str) -> dict[str, int]:
     """The rows of a page's trees, with their counts."""
     found = re.findall(r'<li><a href="/contents[^"]*">([^<]*)</a> <span class="small">([\d,]+)</span>', page)
     return {unescape(name): int(count.replace(",", "")) for name, count in found}
-
-
-def titles(page: str) -> list[str]:
-    """The notes that a page lists."""
-    return [unescape(each) for each in re.findall(r'<a class="title" href="/note/[^"]*">([^<]*)</a>', page)]
-
-
-@pytest.fixture
-def folders(write_note: Write, book: Spellbook) -> None:
-    """An ordinary vault: folders, tags, no category."""
-    write_note("top.md", "On top.")
-    write_note("a/one.md", "The first. #sea", created="2026-01-01", tags="[ships]")
-    write_note("a/b/two.md", "The second.", created="2026-03-01", tags="[ships]")
-    write_note("a/b/c/three.md", "The third.", created="2026-02-01")
-    write_note("d [x]*/four.md", "The fourth.", created="2026-04-01")
-    book.reindex()
-
-
-def test_an_ordinary_vault_begins_with_its_folders(browser, folders, book):
-    """
-    Folded, with the number of notes in each and below, and the tags beside, the most used first.
-
-    What is deep does not come with the page: it is asked for when it is unfolded. Without scripts there is a link. A
-    folder lists its notes and those of the folders in it, newest first; a name is a name, whatever it means as a pattern.
-    The filter narrows folders at any depth and tags; a script takes the part of the page that it needs while one types.
-    """
-    page = browser.open("/contents")
-    assert headings(page) == ["Folders", "Tags"]
-    assert rows(page) == {"a": 3, "b": 2, "d [x]*": 1, "in no folder": 1}
-    assert re.findall(r'class="tag" href="/contents\?tag=(\w+)"', page) == ["ships", "sea"]
-    asked = re.search(r'<details hx-get="([^"]+)" hx-select="main > .tree" hx-trigger="toggle once"', page)
-    assert re.search(r'<ul class="tree"><li><a href="/contents\?folder=a%2Fb">Open</a></li></ul>', page)
-    assert rows(browser.open(unescape(asked[1]))) == {"c": 1}
-    page = browser.open("/contents?folder=a")
-    assert titles(page) == ["two", "three", "one"]
-    assert rows(page) == {"b": 2}
-    page = browser.open("/contents?folder=a/b")
-    assert '<li><a href="/contents?folder=a">a</a></li>' in page
-    assert titles(page) == ["two", "three"]
-    assert titles(browser.open(f"/contents?folder={quote('d [x]*')}")) == ["four"]
-    assert titles(browser.open("/contents?folder=/")) == ["top"]
-    browser.open("/contents?folder=a/x", 404)
-    browser.open("/contents?folder=*", 404)
-    book.memories.remember("The quay is closed in winter.", tags=["Shipping"])
-    page = browser.open("/contents?find=SHIP")
-    assert rows(page) == {"memory/Shipping": 1}
-    assert "ships" in page
-    assert "sea</a>" not in page
-    assert rows(browser.open("/contents?find=b/C")) == {"a/b/c": 1}
-    assert 'hx-target="#trees" hx-select="#trees > *"' in page
-    part = browser.open("/contents?find=zzz").partition('<div id="trees"')[2]
-    shows(part, "No folder or tag", 'href="/search?q=zzz"')
-
-
-def test_a_category_a_topic_and_a_tag_list_their_notes(browser, folders, book, write_note):
-    """Newest first, of every folder; none of them is in a tree, and one that no note has, has none."""
-    for number, topic in enumerate(["deploy", "deploy", "taste"]):
-        book.memories.remember(f"Fact number {number} about {topic} {number * 77}.", tags=[topic], force=True)
-    page = browser.open("/contents")
-    assert headings(page) == ["Folders", "Tags"]
-    assert rows(page) == {"a": 3, "b": 2, "d [x]*": 1, "memory": 3, "deploy": 2, "taste": 1, "in no folder": 1}
-    page = browser.open(f"/contents?category={CATEGORY}")
-    assert (rows(page), len(titles(page))) == ({}, 3)
-    assert titles(browser.open("/contents?tag=ships")) == ["two", "one"]
-    assert titles(browser.open("/contents?tag=sea")) == ["one"]
-    for number, category in enumerate("xyx", 1):
-        write_note(f"{number}.md", "Text.", category=category, topic="t", created=f"2026-0{number}-01")
-    book.reindex()
-    assert titles(browser.open("/contents?topic=t")) == ["3", "2", "1"]
-    assert titles(browser.open("/contents?topic=z")) == []
-
-
-def test_a_list_says_something_of_each_note(browser, write_note, book):
-    """
-    A line of its text, who wrote it, when, and its folder unless that is the page's own; no count of readings.
-
-    Minutes and hours where a note has a time, days for a week, then the date; in both languages.
-    """
-    write_note("a/b/x.md", "# Keel\n\nWood, **not** [steel](x).", age=200, id="1", agent="Codex")
-    write_note("a/y.md", "Only a title.", age=7_300, title="Only a title.")
-    book.reindex()
-    book.show("1")
-    first, second = re.findall("<li>(.*?)</li>", browser.open("/contents?folder=a").partition("newest first")[2], re.S)[
-        :2
-    ]
-    gist = r'<p class="gist">Wood, not steel\.</p>\s*<p class="small"><span class="by agent">Codex<'
-    assert re.search(rf"Keel</a>\s*{gist}", first)
-    when = r'<time datetime="[^"]{25}" title="\d{4}-\d\d-\d\d \d\d:\d\d">3 minutes ago</time>'
-    assert re.search(rf'{when} · <a href="[^"]+">a/b<', first)
-    shows(second, '<span class="by">me</span>', "2 hours ago")
-    assert "gist" not in second
-    assert "</time></p>" in second
-    assert "3분 전" in Browser(browser.client, "ko").open("/contents?folder=a")
-    today = dt.date.today()
-    for days in (0, 1, 6, 7, -1):
-        write_note(f"{days}.md", created=today - dt.timedelta(days=days))
-    write_note("new.md")
-    write_note("old.md", created="2026-05-02T10:00:00Z")
-    book.reindex()
-    in_english, in_korean = (Browser(browser.client, language).open("/contents?folder=/") for language in ("en", "ko"))
-    said = ["just now", "today", "yesterday", "6 days ago", "2 May 2026"]
-    assert set(said) <= set(re.findall("<time[^>]*>([^<]*)</time>", in_english))
-    assert {"방금", "오늘", "어제", "6일 전", "2026년 5월 2일"} <= set(
-        re.findall("<time[^>]*>([^<]*)</time>", in_korean)
-    )
-    dates = {view.date(today - dt.timedelta(days=days), partial(view.say, "en")) for days in (7, -1)}
-    assert dates <= set(re.findall("<time[^>]*>([^<]*)</time>", in_english))
 
 
 @pytest.mark.parametrize(
@@ -243,34 +129,12 @@ def test_ten_hits_and_more_on_demand(browser, many):
     shows(page, "노트 23개, 관련도순", "다른 섹션 3개")
 
 
-@pytest.mark.parametrize(
-    ("text", "asked", "best"),
-    [
-        ("Mina came. The lighthouse blinks at night. Tea.", "when does the lighthouse blink", "blinks at night."),
-        ("The lighthouse is old. Its lighthouse lamp turns.", "lighthouse lamp", "Its"),
-        ("비가 왔다. 등대는 밤에 켜진다. 차를 마셨다.", "밤 등대는", "등대는 밤에 켜진다."),
-        (f"{'Tea and rain. ' * 60}The lighthouse blinks. {'Rain. ' * 90}", "lighthouse", "The"),
-    ],
-)
-def test_the_sentence_that_answers_is_bold(browser, write_note, book, text, asked, best):
-    """It has most words of the question; the excerpt is cut around it. Where no word is found, nothing is bold."""
-    write_note("a.md", text)
-    book.reindex()
-    page = browser.open(f"/search?q={asked}")
-    (bold,) = re.findall('<p class="text">.*?<strong>(.*?)</strong>.*?</p>', page)
-    assert best in re.sub("</?mark>", "", bold)
-    assert "Tea." not in bold
-    write_note("a.md", "<b>Rain</b> fell. The lighthouse blinks.", keywords="[harbour]")
-    page = browser.open("/search?q=harbour")
-    assert '<p class="text">&lt;b&gt;Rain&lt;/b&gt; fell. The lighthouse blinks.</p>' in page
-
-
 def test_another_language_is_told_only_of_another_script(book, write_note, browser, vault):
     """
     Of a text in the script of the question the pages do not say so: languages of short texts are mistaken.
 
-    A synonym that led to a note is marked in it, as it is written there, and the reason tells both. A turn of a
-    conversation has the one before and the one after it, as text and in both languages.
+    A synonym that led to a note is marked in it, as it is written there, and the reason tells both. An excerpt is cut
+    around the sentence that answers.
     """
     write_note("es.md", "El puerto fue reconstruido tras la inundación y está abierto a los barcos del norte.")
     book.reindex()
@@ -290,10 +154,145 @@ def test_another_language_is_told_only_of_another_script(book, write_note, brows
     shows(page, "<mark>Redis</mark>, not in a redistribution", "<mark>레디스</mark>는", "words: 레디스 = Redis")
     page = Browser(browser.client, "ko").open("/search?q=redis")
     shows(page, "<mark>레디스</mark>는", "단어: redis = 레디스")
-    turns = "## User\n\n<b>Where?</b>\n\n## Claude\n\nThe harbour.\n\n## User\n\nThanks\n"
-    (vault / "chat.md").write_text(f"---\ncategory: conversation\n---\n{turns}", "utf-8")
+    write_note("long.md", f"{'Tea and rain. ' * 60}The lighthouse blinks. {'Rain. ' * 90}")
+    page = Browser(browser.client).open("/search?q=lighthouse")
+    (bold,) = re.findall('<p class="text">.*?<strong>(.*?)</strong>.*?</p>', page)
+    assert re.sub("</?mark>", "", bold) == "The lighthouse blinks."
+
+
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8cfc0f01f00050001ff"
+    "5cc9b2a00000000049454e44ae426082"
+)
+NOTE = """# 그림 일기
+
+![[하늘.png|300]] ![바다](media/바다.jpg) ![[media/움직임.gif]]
+
+![멀리](https://elsewhere.test/far.png) ![[없는 그림.png]] ![[logo.svg]] ![x](javascript:alert(1))
+
+[[숨김.png]] `![[코드.png]]`
+"""
+
+
+@pytest.fixture
+def diary(vault: Path, book: Spellbook) -> Path:
+    """A note with pictures of the vault, and files that it must not show."""
+    (vault / "일기" / "media").mkdir(parents=True)
+    (vault / "Attachments").mkdir()
+    for path in ("Attachments/하늘.png", "숨김.png", "코드.png", "other.png"):
+        (vault / path).write_bytes(PNG)
+    (vault / "일기/media/바다.jpg").write_bytes(b"\xff\xd8\xff\xe0 a photograph")
+    (vault / "일기/media/움직임.gif").write_bytes(b"<html><script>alert(1)</script>")
+    (vault / "logo.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    (vault / "일기/그림.md").write_text(NOTE, "utf-8")
     book.reindex()
-    page = Browser(browser.client).open("/search?q=harbour&mode=find")
-    assert 'before: <a href="/note/chat#s-user">User &lt;b&gt;Where?&lt;/b&gt;</a>' in page
-    assert 'after: <a href="/note/chat#s-user-2">User Thanks</a>' in page
-    assert "뒤: <a " in Browser(browser.client, "ko").open("/search?q=harbour&mode=find")
+    return vault
+
+
+def picture(path: str, note: str = "일기/그림") -> str:
+    """The address of a picture in a note."""
+    return f"/image/{quote(note)}?path={quote(path, safe='')}"
+
+
+def test_pictures_of_the_vault_are_shown(browser, diary, monkeypatch):
+    """
+    Of both forms, by name and by path, with width and description; each other one says why it is not.
+
+    A picture is sent as one by its bytes, whatever its name; nothing in it may run; asked again, it is not sent again.
+    Only what a note embeds is sent: no other file, no other type, nothing outside, hidden, ignored, linked or too
+    large.
+    """
+    page = browser.open("/note/일기/그림")
+    shown = {unescape(src): rest for src, rest in re.findall(r'<img src="(/image/[^"]*)"([^>]*)>', page)}
+    assert set(shown) == set(map(picture, ("Attachments/하늘.png", "일기/media/바다.jpg", "일기/media/움직임.gif")))
+    assert 'alt="하늘" width="300" loading="lazy"' in shown[picture("Attachments/하늘.png")]
+    assert 'alt="바다"' in shown[picture("일기/media/바다.jpg")]
+    for name, why in (
+        ("멀리 · https://elsewhere.test/far.png", "This picture is on another computer"),
+        ("없는 그림.png", "There is no such picture in the vault."),
+        ("logo.svg", "Pictures of this kind are not shown"),
+    ):
+        assert re.search(f'<span class="picture">{re.escape(name)}<span class="why">{why}', page), name
+    assert not re.search(r'(?:src|href)="[^"]*(?:elsewhere|javascript)', page)
+    for path, kind in (("Attachments/하늘.png", "image/png"), ("일기/media/바다.jpg", "image/jpeg")):
+        answer = browser.client.get(picture(path))
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == kind
+        assert answer.content == (diary / path).read_bytes()
+        assert answer.headers["content-security-policy"].startswith("sandbox; default-src 'none', default-src 'none';")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["content-disposition"] == "inline"
+        assert answer.headers["cache-control"] == "private, no-cache"
+        again = browser.client.get(picture(path), headers={"if-none-match": answer.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+    (diary / "Attachments/하늘.png").write_bytes(PNG + b" ")
+    known = {"if-none-match": answer.headers["etag"]}
+    assert browser.client.get(picture("Attachments/하늘.png"), headers=known).content
+    assert "sandbox" not in browser.client.get("/").headers["content-security-policy"]
+    (diary.parent / "outside.png").write_bytes(PNG)
+    for name in (".hidden", ".spellbook", ".obsidian", "drafts", "일기/media"):
+        (diary / name).mkdir(exist_ok=True)
+        (diary / name / "secret.png").write_bytes(PNG)
+    (diary / ".spellbookignore").write_text("drafts/\n")
+    os.symlink(diary.parent / "outside.png", diary / "way-out.png")
+    os.symlink(diary / ".hidden" / "secret.png", diary / "way-in.png")
+    os.symlink(diary / ".hidden", diary / "folder")
+    targets = (
+        *(
+            "../../outside.png",
+            "/etc/passwd.png",
+            ".hidden/secret.png",
+            "../.hidden/secret.png",
+            "/.obsidian/secret.png",
+        ),
+        *("drafts/secret.png", "/drafts/secret.png", "way-out.png", "way-in.png", "folder/secret.png", "/logo.svg"),
+        *("..%2f..%2foutside.png", "../.spellbook/secret.png"),
+    )
+    text = "\n".join(f"![[{each}]] ![](<{each}>)" for each in targets)
+    (diary / "일기/그림.md").write_text(f"{NOTE}\n{text}\n", "utf-8")
+    asked = (
+        "",
+        "other.png",
+        "숨김.png",
+        "코드.png",
+        "일기/그림.md",
+        "logo.svg",
+        "일기/media/움직임.gif",
+        "media/바다.jpg",
+    )
+    inside = ("outside.png", "drafts/secret.png", ".hidden/secret.png", "일기/../other.png", "\0.png", "a" * 5000)
+    for path in (*asked, *inside, *targets, str(diary / "other.png"), "일기/media/secret.png"):
+        answer = browser.client.get(picture(path))
+        assert answer.status_code in {400, 404, 422}, path
+        assert PNG not in answer.content, path
+    assert browser.client.get(picture("Attachments/하늘.png", "nowhere")).status_code == 404
+    monkeypatch.setattr(folder, "MOST_PICTURE", 10)
+    answer = browser.client.get(picture("Attachments/하늘.png"))
+    assert answer.status_code >= 400
+    assert PNG not in answer.content
+
+
+def test_a_limited_token_sees_pictures_of_its_notes_alone(guarded, diary, served):
+    """A public note's picture is shown; that of another note is not, even while its address is known."""
+    (diary / "public.md").write_text("---\nprivacy_scope: public\n---\n![[other.png]] and [[숨김.png]]\n", "utf-8")
+    served.book.reindex()
+    secret = served.tokens.add("reader", "read", "public")
+    assert guarded.client.get(picture("other.png", "public"), headers={"accept": "image/*"}).status_code == 401
+    guarded.client.headers["authorization"] = f"Bearer {secret}"
+    assert 'alt="other"' in guarded.open("/note/public")
+    assert guarded.client.get(picture("other.png", "public")).content == PNG
+    for path, note in (
+        ("Attachments/하늘.png", "일기/그림"),
+        ("Attachments/하늘.png", "public"),
+        ("숨김.png", "public"),
+    ):
+        assert guarded.client.get(picture(path, note)).status_code == 404
+    (diary / "public.md").write_text("---\nprivacy_scope: private\n---\n![[other.png]]\n", "utf-8")
+    assert guarded.client.get(picture("other.png", "public")).status_code == 404
+
+
+def test_dates_beyond_all_clocks_stay_text() -> None:
+    """What is no date stays text, also a date that no calendar has, and one beyond all clocks."""
+    meta = {"a": "0001-01-01T00:00:00+14:00", "b": "2026-13-01", "c": "9999-12-31 23:59:59-12:00", "d": "2026-05-02x"}
+    read = {each.key: each.kind for each in notes.listed_properties(meta, (), lambda text, *_: text)}
+    assert (read["b"], {*read.values()} <= {"text", "date"}) == ("text", True)

@@ -91,18 +91,20 @@ def test_the_first_token_logs_this_browser_in(browser, served):
 
 def test_capture_is_switched(browser, book, served, guarded):
     """
-    As `spellbook capture on` and `off` do, with words for what it does.
+    As `spellbook capture on` and `off` do, with words for what it does. What is kept of it is as closed as the vault.
 
     A phone is locked out: revoked, its token opens nothing, its browser is logged out, and the code is gone. Language
     and colours are kept for a year, also for the login, and go by the browser again; other values change nothing.
     """
     ledger = Ledger(str(book.config.vault))
+    book.config.vault.chmod(0o700)
     for on, label in ((True, "Switch it on"), (False, "Switch it off")):
         page = browser.open("/settings")
         assert "without secrets" in page
         form = browser.form(page, "/do/capture", label)
         browser.send("/do/capture", **form)
         assert ledger.switch["on"] is on
+    assert not ledger.folder.stat().st_mode & 0o077
     secret = served.tokens.lend()
     served.phone = f"http://192.168.0.7:17950/login#{secret}"
     cookie = served.tokens.cookie(secret)
