@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import shutil
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -11,12 +15,18 @@ from filelock import FileLock
 
 import spellbook
 from spellbook.index import sync
+from spellbook.index.opened import BEING_READ
 from spellbook.library import book as books
+from spellbook.library import limited, upkeep
 from spellbook.library.book import Spellbook
 from spellbook.settings import config
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput, MemoryNotFound, RestExpired, RestInvalid, RestRequired
-from tests.helpers import Failing, as_before, finished, opened, python, watched
+from spellbook.system.lock import held
+from spellbook.system.processes import EMBEDDING, present
+from spellbook.watch import background
+from spellbook.watch.watcher import Watcher
+from tests.helpers import Failing, as_before, finished, opened, python, until, watched
 
 
 def test_the_readme_example(vault, write_note):
@@ -225,3 +235,163 @@ with spellbook.open(sys.argv[1], embedder="hash") as book:
     with books.open(vault, embedder="hash") as book:
         assert book.reindex().unchanged == book.index.catalog.counts().notes == 150
         assert book.index.catalog.verify() == []
+
+
+# -- a vault that nothing watches: for how long a scan that found no change is believed, and what ends it
+
+
+@pytest.fixture
+def quiet(vault, write_note):
+    """A book that believes a scan for 100 seconds, whose vault has one note, and whose last scan found no change."""
+    assert config.load(vault).look_seconds == 1
+    write_note(".spellbook/config.toml", "look_seconds = 100")
+    os.utime(write_note("old.md", "lighthouse"), (time.time() - 60,) * 2)
+    with spellbook.open(vault, embedder="hash") as book:
+        # A file is read again until its time cannot hide a change.
+        until(lambda: (book.refresh(), book.last_scan.is_believed(book.index))[1])
+        yield book
+
+
+def paths(book, word):
+    """Return the paths of the notes with a word, as a question finds them."""
+    return [hit.path for hit in book.find(word).hits]
+
+
+def test_what_another_program_saves_is_found_within_a_second(quiet, vault):
+    """
+    A scan that found no change is believed for the seconds of the setting, one by default, and no longer. While files are as young as two seconds
+    nothing is believed: an edit at once after another one is found.
+    """
+    (vault / "new.md").write_text("zebra")
+    quiet.last_scan.began -= 50
+    assert paths(quiet, "zebra") == []
+    quiet.last_scan.began -= 50
+    for word in ("zebra", "giraffe", "heron"):
+        (vault / "new.md").write_text(word)
+        assert paths(quiet, word) == ["new.md"]
+
+
+def test_a_write_of_this_process_ends_it(quiet, vault):
+    """What is written with Spellbook is found at once, by the same and by another opening, and so is what else came."""
+    (vault / "by-hand.md").write_text("zebra")
+    with spellbook.open(vault, embedder="hash") as other:
+        done = other.scribe(
+            {"text": "a giraffe", "metadata": {"title": "G", "topic": "t", "category": "knowledge", "keywords": ["g"]}}
+        )
+    assert paths(quiet, "giraffe") == [note.path for note in done.written]
+    assert paths(quiet, "zebra") == ["by-hand.md"]
+
+
+def test_a_change_of_a_note_that_is_not_known_yet_scans(quiet, vault):
+    """A change names a note that another program has just saved: it is looked for before it is an error."""
+    (vault / "new.md").write_text("# New\n\nzebra")
+    assert quiet.erase("new").chunk_ids == ("new#",)
+
+
+def test_the_setting_is_the_seconds_and_0_is_never(vault, write_note):
+    """With `look_seconds = 0` each question scans, however quiet the vault is."""
+    write_note(".spellbook/config.toml", "look_seconds = 0")
+    os.utime(write_note("old.md", "lighthouse"), (time.time() - 60,) * 2)
+    with spellbook.open(vault, embedder="hash") as book:
+        for word in ("zebra", "heron"):
+            assert paths(book, "lighthouse") == ["old.md"]
+            os.utime(write_note(f"{word}.md", word), (time.time() - 60,) * 2)
+            assert paths(book, word) == [f"{word}.md"]
+            assert not book.last_scan.is_believed(book.index)
+
+
+def test_who_embeds_all_is_left_the_rest(book, monkeypatch):
+    """While a process embeds all that waits, or is about to, a question embeds for a moment, not for two seconds."""
+    stops = []
+    monkeypatch.setattr(upkeep, "embed_texts", lambda index, *, most, stop: stops.append(stop))
+    with present(book.config.state, EMBEDDING):
+        book.search("lighthouse")
+    time.sleep(0.15)
+    book.search("lighthouse")
+    assert not stops[1]()
+    assert stops[0]()
+
+
+# -- a large vault that is read for the first time: a question does not wait until all of it is read
+
+
+@pytest.fixture
+def large(vault):
+    """A vault of 201 notes, one of which has a zebra."""
+    for number in range(200):
+        (vault / f"{number}.md").write_text(f"note {number}")
+    (vault / "z.md").write_text("zebra")
+    return vault
+
+
+def found(book):
+    """Return how many notes a question finds, and why it may not find all."""
+    answer = book.find("zebra")
+    return len(answer.hits), answer.index.reason
+
+
+def test_what_another_process_reads_is_not_waited_for(large):
+    """While a process reads a large vault, a question reads nothing and says so; afterwards it reads what is left."""
+    with spellbook.open(large, embedder="hash") as book:
+        with processes.present(book.config.state, processes.EMBEDDING):
+            assert found(book) == (0, BEING_READ)
+            assert book.search("zebra").index.reason == BEING_READ
+            assert found(limited.seen_by(book, "team")) == (0, BEING_READ)
+        assert found(book) == (1, "")
+
+
+def test_a_small_vault_is_read_at_once(large):
+    """With 200 notes or fewer a question reads them itself, and finds all."""
+    (large / "0.md").unlink()
+    with (
+        spellbook.open(large, embedder="hash") as book,
+        processes.present(book.config.state, processes.EMBEDDING),
+    ):
+        assert found(book) == (1, "")
+
+
+@contextlib.contextmanager
+def served(book, monkeypatch):
+    """A server's background that is about to watch, and an event that lets it."""
+    may = threading.Event()
+    monkeypatch.setattr(background, "WARM_UP_SECONDS", 0)
+    monkeypatch.setattr(background.watcher, "Watcher", lambda book: (may.wait(), Watcher(book))[1])
+    served = background.Background(book, threading.Event(), lambda: None)
+    try:
+        until(lambda: processes.is_embedding(book.config.state))
+        yield may
+    finally:
+        may.set()
+        served.stop()
+
+
+@pytest.mark.parametrize("taken", [None, True, False], ids=["", "by another process", "by nobody, and cannot be"])
+def test_a_watcher_that_is_about_to_read_is_left_to_it(large, taken, monkeypatch):
+    """
+    From the start of a server on a question leaves the first scan to its watcher, and finds all after it. Where another
+    process is the watcher, and does not read, or its lock cannot be taken, a question reads the vault.
+    """
+    with spellbook.open(large, embedder="hash") as book, contextlib.ExitStack() as stack:
+        lock = book.config.state / processes.ELECTED
+        if taken:
+            stack.enter_context(held(lock))
+        elif taken is False:
+            lock.mkdir(parents=True)
+        with served(book, monkeypatch) as may:
+            assert found(book) == (0, BEING_READ)
+            may.set()
+            until(lambda: not processes.is_embedding(book.config.state))
+            assert found(book) == (1, "")
+            assert book.is_watched() == (taken is None)
+
+
+def test_what_needs_all_notes_reads_them(large):
+    """While another process is at the first scan, a topic is erased whole, and a note on disk is changed."""
+    for number in range(10):
+        (large / f"t{number}.md").write_text(f"---\ntopic: harbour\n---\nboat {number}")
+    with spellbook.open(large, embedder="hash") as book:
+        sync.scan_paths(book.index, ["t0.md", "0.md"])
+        with processes.present(book.config.state, processes.EMBEDDING):
+            assert found(book) == (0, BEING_READ)
+            book.erase_topic("harbour")
+            assert not list(large.glob("t*.md"))
