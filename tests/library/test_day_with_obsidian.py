@@ -89,35 +89,35 @@ def test_templates_are_neither_notes_nor_faulty(notes: Path) -> None:
             book.scribe({"text": "a note", "metadata": {"topic": "나", "category": "템플릿", "keywords": ["a"]}})
 
 
-def test_a_daily_note_is_from_its_day(book: Spellbook) -> None:
-    """`recent`, filters and questions take the day of its name; what the frontmatter says goes before it."""
+def test_a_daily_note_is_from_its_day(book: Spellbook, notes: Path) -> None:
+    """
+    `recent`, filters and questions take the day of its name; what the frontmatter says goes before it. After a copy of
+    the vault and for a token that sees less, a daily note is from the same day.
+
+    After a folder was renamed, its notes are moved ones, and links of Obsidian's short form still lead there.
+    """
     known = dates(book)
     assert known["일기/2026-10-15.md"] == "2026-10-15"
     assert known["일기/2026-10-14.md"] == YESTERYEAR
     assert known["회의/주간회의.md"].startswith("2027-01")
-    assert [hit.path for hit in book.search("배포", filter={"when": "2026-10-15"}, min_score=0).hits] == [
-        "일기/2026-10-15.md"
-    ]
-    assert [hit.path for hit in book.search("날짜", filter={"when": YESTERYEAR}, min_score=0).hits] == [
-        "일기/2026-10-14.md"
-    ]
-
-
-def test_days_last_a_copy_and_hold_in_every_reader(book: Spellbook, notes: Path) -> None:
-    """After a copy of the vault and for a token that sees less, a daily note is from the same day."""
+    for text, when, path in (("배포", "2026-10-15", "일기/2026-10-15.md"), ("날짜", YESTERYEAR, "일기/2026-10-14.md")):
+        assert [hit.path for hit in book.search(text, filter={"when": when}, min_score=0).hits] == [path]
     copy = shutil.copytree(notes, notes.parent / "copy", copy_function=shutil.copyfile)
     with books.open(copy, embedder="hash") as other:
         other.reindex()
         assert dates(other)["일기/2026-10-15.md"] == "2026-10-15"
+    (notes / "회의").rename(notes / "모임")
+    canvas = notes / "지도.canvas"
+    canvas.write_text(canvas.read_text("utf-8").replace("회의/", "모임/"), "utf-8")
+    report = book.reindex()
+    assert (report.moved, report.added, report.embedded) == (1, 0, 0)
+    assert "leads nowhere" not in run(notes, "doctor").stdout
     put(notes, "일기/2026-10-13.md", "---\nprivacy_scope: team\ntags: [decision]\n---\n팀의 일기 배포\n")
     put(notes, ".spellbook/config.toml", CATEGORIES)
     with books.open(notes, embedder="hash") as again:
         again.reindex()
-        part = limited.seen_by(again, "team")
-        listed = part.recent(limit=50).as_dict()["notes"]
-        assert [(note["path"], note["when"], note["category"]) for note in listed] == [
-            ("일기/2026-10-13.md", "2026-10-13", "decision")
-        ]
+        [note] = limited.seen_by(again, "team").recent(limit=50).as_dict()["notes"]
+        assert (note["path"], note["when"], note["category"]) == ("일기/2026-10-13.md", "2026-10-13", "decision")
 
 
 def test_another_format_dates_notes_anew_and_embeds_none(notes: Path) -> None:
@@ -176,36 +176,22 @@ def test_a_tag_or_a_folder_stands_for_a_category(notes: Path) -> None:
         assert book.memories.decisions.update(id, "success", "잘 된다")["outcome"] == "success"
 
 
-def test_a_folder_renamed_in_obsidian_keeps_all(book: Spellbook, notes: Path) -> None:
-    """After a folder was renamed, its notes are moved ones, and links of Obsidian's short form still lead there."""
-    (notes / "회의").rename(notes / "모임")
-    canvas = notes / "지도.canvas"
-    canvas.write_text(canvas.read_text("utf-8").replace("회의/", "모임/"), "utf-8")
-    report = book.reindex()
-    assert (report.moved, report.added, report.embedded) == (1, 0, 0)
-    assert "leads nowhere" not in run(notes, "doctor").stdout
-
-
-@pytest.mark.parametrize(
-    ("text", "code", "reason"),
-    [
-        ("---\ndate: {{date}}\n---\ntext", 0, "put the {{…}} of a template into quotes"),
-        ("---\ntitle: {{title}}: x\n---\ntext", 0, "put the {{…}} of a template into quotes"),
-        ("---\na: b: c\n---\ntext", 0, "the frontmatter is not YAML"),
+def test_reindex_fails_only_for_what_it_could_not_read(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A note with broken frontmatter is read and told of; a file that is not read at all is a failure. In Korean the
+    message says what to do with a template's braces.
+    """
+    for text, code, reason in (
+        (b"---\ndate: {{date}}\n---\ntext", 0, "put the {{…}} of a template into quotes"),
+        (b"---\ntitle: {{title}}: x\n---\ntext", 0, "put the {{…}} of a template into quotes"),
+        (b"---\na: b: c\n---\ntext", 0, "the frontmatter is not YAML"),
         (b"\xff\xfe\xff", 1, "broken UTF-16"),
-    ],
-)
-def test_reindex_fails_only_for_what_it_could_not_read(notes: Path, text: str | bytes, code: int, reason: str) -> None:
-    """A note with broken frontmatter is read and told of; a file that is not read at all is a failure."""
-    (notes / "x.md").write_bytes(text if isinstance(text, bytes) else text.encode())
-    for options in ([], ["--full"]):
-        assert reason in run(notes, "reindex", *options, code=code).stderr
-    assert "x.md" in json.dumps(json.loads(run(notes, "reindex", "--json", code=code).stdout)["failed"])
-    assert ("x.md" in run(notes, "find", "text").stdout) is (code == 0)
-
-
-def test_the_hint_for_templates_is_korean(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In Korean the message says what to do with a template's braces."""
+    ):
+        (notes / "x.md").write_bytes(text)
+        for options in ([], ["--full"]):
+            assert reason in run(notes, "reindex", *options, code=code).stderr
+        assert "x.md" in json.dumps(json.loads(run(notes, "reindex", "--json", code=code).stdout)["failed"])
+        assert ("x.md" in run(notes, "find", "text").stdout) is (code == 0)
     put(notes, "x.md", "---\ndate: {{date}}\n---\ntext")
     monkeypatch.setenv("SPELLBOOK_LANG", "ko")
     shown = run(notes, "reindex").stderr

@@ -69,25 +69,15 @@ def is_blind(book: Spellbook) -> bool:
     return bool(processes.unseen(book.config.state))
 
 
+LIMITS = {
+    "instances": ("max_inotify_instances", 0, "cannot be watched: the limit fs.inotify.max_user_instances is reached"),
+    "no watches": ("max_inotify_watches", 0, "cannot be watched: the limit fs.inotify.max_user_watches is reached"),
+    "too few watches": ("max_inotify_watches", 2, "2 folders cannot be watched ("),
+}
+
+
 @limited
-@pytest.mark.parametrize(
-    ("limit", "most", "said"),
-    [
-        pytest.param(
-            "max_inotify_instances",
-            0,
-            "cannot be watched: the limit fs.inotify.max_user_instances is reached",
-            id="instances",
-        ),
-        pytest.param(
-            "max_inotify_watches",
-            0,
-            "cannot be watched: the limit fs.inotify.max_user_watches is reached",
-            id="no watches",
-        ),
-        pytest.param("max_inotify_watches", 2, "2 folders cannot be watched (", id="too few watches"),
-    ],
-)
+@pytest.mark.parametrize(("limit", "most", "said"), LIMITS.values(), ids=LIMITS)
 def test_what_cannot_be_watched_is_looked_at_and_named(
     book: Spellbook, vault: Path, limit: str, most: int, said: str
 ) -> None:
@@ -102,14 +92,10 @@ def test_what_cannot_be_watched_is_looked_at_and_named(
             answer = book.find(f"orchard{folder}")
             assert [hit.path for hit in answer.hits] == [f"{folder}/new.md"]
         assert answer.index.degraded
-        for told in (
-            answer.index.reason,
-            book.state().reason,
-            book.status()["unwatched"],
-            *dict(book.doctor())[SEES_ALL],
-        ):
-            assert said in told
-            assert "sudo sysctl fs.inotify.max_user_" in told
+        told = answer.index.reason, book.state().reason, book.status()["unwatched"], *dict(book.doctor())["watcher"]
+        for reason in told:
+            assert said in reason
+            assert "sudo sysctl fs.inotify.max_user_" in reason
         assert not book.status()["watched"]
         for folder in folders:
             note(vault / folder / "last.md", f"granite{folder}")
@@ -117,9 +103,6 @@ def test_what_cannot_be_watched_is_looked_at_and_named(
         until(lambda: {f"{folder}/last.md" for folder in folders} <= book.index.catalog.notes.known().keys())
     assert not book.find("granitealpha").index.degraded  # who has ended is not spoken of
     assert "unwatched" not in book.status()
-
-
-SEES_ALL = "watcher"
 
 
 @limited
@@ -190,7 +173,7 @@ def test_a_watcher_that_is_stopped_is_not_relied_upon(
         until(lambda: words(book, "alder"))
         assert not book.status()["watched"]
         assert "no sign of life" in book.status()["unwatched"]
-        assert any("no sign of life" in problem for problem in dict(book.doctor())[SEES_ALL])
+        assert any("no sign of life" in problem for problem in dict(book.doctor())["watcher"])
         os.kill(child.pid, signal.SIGCONT)
         until(book.is_watched)
         assert "unwatched" not in book.status()
@@ -211,34 +194,22 @@ def test_a_vault_behind_a_link_is_watched(vault: Path, tmp_path: Path) -> None:
 
 
 ROOT = "22 1 254:0 / / rw - ext4 /dev/vda rw\n"
+MOUNTS = [
+    ("", ""),  # a disk
+    ("30 22 0:1 / /home/me/no%s rw - nfs4 nas:/x rw\n", ""),  # beside it
+    ("30 22 0:1 / /home rw - nfs4 nas:/x rw\n", "nfs4"),
+    ("30 22 0:1 / /home rw - nfs4 nas:/x rw\n31 30 0:2 / /home/me rw - ext4 /dev/sdb rw\n", ""),  # a disk in it
+    ("30 22 0:1 / /home/me/my\\040notes rw shared:3 - fuse.sshfs h:/x rw\n", "fuse.sshfs"),  # escaped
+    ("30 22 0:1 / /home/me/my\\040notes/work rw - cifs //nas/x rw\n", "cifs"),  # below
+    ("30 22 0:1 / /home/me rw - fuseblk /dev/sdb rw\n", ""),  # a disk of Windows
+    ("30 22 0:1 / /home rw - ext4 /dev/sdb rw\n31 30 0:2 / /home rw - 9p C: rw\n", "9p"),  # mounted over
+]
 
 
-@pytest.mark.parametrize(
-    ("mounts", "kind"),
-    [
-        pytest.param(ROOT, "", id="a disk"),
-        pytest.param(ROOT + "30 22 0:1 / /home/me/no%s rw - nfs4 nas:/x rw\n", "", id="beside"),
-        pytest.param(ROOT + "30 22 0:1 / /home rw - nfs4 nas:/x rw\n", "nfs4", id="NFS"),
-        pytest.param(
-            ROOT + "30 22 0:1 / /home rw - nfs4 nas:/x rw\n31 30 0:2 / /home/me rw - ext4 /dev/sdb rw\n",
-            "",
-            id="a disk in it",
-        ),
-        pytest.param(
-            ROOT + "30 22 0:1 / /home/me/my\\040notes rw shared:3 - fuse.sshfs h:/x rw\n",
-            "fuse.sshfs",
-            id="sshfs, escaped",
-        ),
-        pytest.param(ROOT + "30 22 0:1 / /home/me/my\\040notes/work rw - cifs //nas/x rw\n", "cifs", id="below"),
-        pytest.param(ROOT + "30 22 0:1 / /home/me rw - fuseblk /dev/sdb rw\n", "", id="a disk of Windows"),
-        pytest.param(
-            ROOT + "30 22 0:1 / /home rw - ext4 /dev/sdb rw\n31 30 0:2 / /home rw - 9p C: rw\n", "9p", id="mounted over"
-        ),
-    ],
-)
+@pytest.mark.parametrize(("mounts", "kind"), MOUNTS)
 def test_drives_that_tell_of_nothing(tmp_path: Path, mounts: str, kind: str) -> None:
     """A network drive is recognized by its file system, wherever it is mounted."""
-    (tmp_path / "mountinfo").write_text(mounts)
+    (tmp_path / "mountinfo").write_text(ROOT + mounts)
     assert eventless(Path("/home/me/my notes"), tmp_path / "mountinfo") == kind
 
 

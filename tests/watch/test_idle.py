@@ -131,17 +131,6 @@ def test_vectors_are_the_same_after_a_rest(prepared):
     assert embedder.describe() == told
 
 
-def test_a_search_after_a_rest_finds_the_same(book, write_note):
-    """After a release a search finds the same, and new notes too."""
-    write_note("a.md", "The lighthouse keeper signs the tide tables.")
-    first = book.search("who signs the tide tables?")
-    book.release(time.monotonic())
-    assert book.search("who signs the tide tables?").hits == first.hits
-    book.release(time.monotonic())
-    write_note("b.md", "The harbour opens at six.")
-    assert [hit.path for hit in book.memorize("when does the harbour open at six", limit=1).hits] == ["b.md"]
-
-
 def test_chroma_goes_when_it_was_not_used_since(vault, write_note):
     """Chroma is released with its memory when unused, not while it works, and reopened by the next query."""
     for number in range(30):
@@ -169,33 +158,26 @@ def searchers() -> set[int]:
     return {id(each) for each in gc.get_objects() if isinstance(each, Searcher)}
 
 
-def test_what_was_asked_lately_stays(book, write_note):
-    """Vectors that were used lately stay in memory for the next query."""
+def test_what_was_asked_lately_stays(book, write_note, monkeypatch):
+    """
+    Vectors that were used lately stay in memory for the next query. After a release a search finds the same, and new
+    notes too. Any process releases its memory, whether or not it watches.
+
+    What was loaded to embed a saved note goes soon where nobody asks, and stays where somebody asked lately.
+    """
     write_note("a.md", "The lighthouse keeper signs the tide tables.")
     others, before = searchers(), time.monotonic()
-    book.search("lighthouse")
+    first = book.search("who signs the tide tables?")
     [searcher] = searchers() - others
     book.release(before)
     assert searcher in searchers()
     book.release(time.monotonic())
     assert searcher not in searchers()
-
-
-def test_a_watcher_lets_go(book, write_note, monkeypatch):
-    """Any process releases its memory, whether or not it watches."""
-    monkeypatch.setattr(watcher, "RELEASE_AFTER", 0.0)
+    assert book.search("who signs the tide tables?").hits == first.hits
+    book.release(time.monotonic())
+    write_note("b.md", "The harbour opens at six.")
+    assert [hit.path for hit in book.memorize("when does the harbour open at six", limit=1).hits] == ["b.md"]
     monkeypatch.setattr(watcher, "RELEASE_CHECK", 0.01)
-    write_note("a.md", "text")
-    book.search("text")
-    with watcher.Watcher(book):
-        until(lambda: book.loaded is None)
-
-
-def test_where_nobody_asks_the_model_goes_with_the_next_look(book, write_note, monkeypatch):
-    """What was loaded to embed a saved note goes soon where nobody asks, and stays where somebody asked lately."""
-    monkeypatch.setattr(watcher, "RELEASE_CHECK", 0.01)
-    write_note("a.md", "text")
-    book.search("text")
     local, _ = made()
     with watcher.Watcher(book):
         local.engine()
@@ -204,6 +186,10 @@ def test_where_nobody_asks_the_model_goes_with_the_next_look(book, write_note, m
         book.release(time.monotonic())
         local.engine()
         until(lambda: not local.description)
+    monkeypatch.setattr(watcher, "RELEASE_AFTER", 0.0)
+    book.search("text")
+    with watcher.Watcher(book):
+        until(lambda: book.loaded is None)
 
 
 def test_a_server_loads_nothing_before_it_is_asked(book, write_note):
