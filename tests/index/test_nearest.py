@@ -132,17 +132,17 @@ def test_chroma_may_answer_with_fewer_than_it_holds_or_fail(index, monkeypatch):
     assert (found(index)[0], len(found(index))) == ("new.md", 30)
 
 
-@pytest.mark.parametrize("count", [0, 7])
-def test_while_most_texts_have_no_vector_no_list_of_the_vault_is_made(vault, write_note, monkeypatch, count):
+def test_while_most_texts_have_no_vector_no_list_of_the_vault_is_made(vault, write_note, monkeypatch):
     """If fewer texts than wanted have a vector, these are all that is looked for."""
     for i in range(40):
         write_note(f"{i:02}.md", f"lighthouse {i}")
     with opened(vault, exact_most=1) as index:
         sync.scan(index)
         waiting = index.catalog.waiting
-        embed.embed_and_store(index, waiting.texts(waiting.in_order()[-count:] * bool(count)))
         monkeypatch.setattr(Catalog, "keys", lambda *_: pytest.fail("all keys were listed"))
-        assert len(Nearest(index).chunks(index.embedder.embed_query("lighthouse"), (), 30, [])) == count
+        for count in (0, 7):
+            embed.embed_and_store(index, waiting.texts(waiting.in_order()[-count:] * bool(count)))
+            assert len(Nearest(index).chunks(index.embedder.embed_query("lighthouse"), (), 30, [])) == count
 
 
 @pytest.mark.parametrize("way", ["read"], indirect=True)
@@ -186,28 +186,23 @@ def test_a_search_goes_on_as_it_began(index, monkeypatch):
     assert len(found(index, {"category": "rare"}, searcher=searcher)) == NOTES // RARE
 
 
-@pytest.mark.parametrize("limit", [1, 10, 300, 1000])
-def test_matrix_is_exact(limit):
-    """The nearest are numpy's, in the same order and with the same cosines, however the matrix grew."""
-    block, query = units(300), units(1)[0]
-    matrix = Matrix()
+def test_matrix_is_exact():
+    """
+    The nearest are numpy's, in the same order and with the same cosines, however the matrix grew. With `keys`, only those
+    count. A repeated key keeps its row; a vector of another width is skipped.
+    """
+    block, query, matrix = units(300), units(1)[0], Matrix()
+    assert matrix.nearest(query, 5) == []
     for first in range(0, 300, 37):
         matrix.add(as_rows(block[first : first + 37], first))
     cosines = block @ query
-    near = matrix.nearest(query, limit)
-    assert [key for key, _ in near] == [f"k{i}" for i in np.argsort(-cosines, kind="stable")][:limit]
-    np.testing.assert_allclose([cosine for _, cosine in near], np.sort(cosines)[::-1][:limit], atol=1e-6)
-    assert (len(matrix), matrix.seq) == (300, 300)
-
-
-def test_matrix_among_keys_is_exact_among_them():
-    """With `keys`, only those count. A repeated key keeps its row; a vector of another width is skipped."""
-    block, query, matrix = units(100), units(1)[0], Matrix()
-    assert matrix.nearest(query, 5) == []
-    matrix.add([*as_rows(block), ("k1", b"", 109), ("short", b"1234", 110)])
-    matrix.add(as_rows(block))
-    assert (len(matrix), matrix.seq) == (100, 110)
-    among = sorted([3, 50, 99, 7], key=lambda i: -float(block[i] @ query))
+    for limit in (1, 10, 300, 1000):
+        near = matrix.nearest(query, limit)
+        assert [key for key, _ in near] == [f"k{i}" for i in np.argsort(-cosines, kind="stable")][:limit]
+        np.testing.assert_allclose([cosine for _, cosine in near], np.sort(cosines)[::-1][:limit], atol=1e-6)
+    matrix.add([*as_rows(block[:9]), ("k1", b"", 309), ("short", b"1234", 310)])
+    assert (len(matrix), matrix.seq) == (300, 310)
+    among = sorted([3, 50, 99, 7], key=lambda i: -cosines[i])
     near = matrix.nearest(query, 3, [*(f"k{i}" for i in sorted(among)), "unknown"])
     assert [key for key, _ in near] == [f"k{i}" for i in among][:3]
     assert matrix.nearest(query, 3, ["unknown"]) == []
@@ -253,21 +248,41 @@ def test_unused_vectors_are_evicted_longest_unused_first_and_used_ones_never(vau
 
 
 def test_who_follows_seq_sees_vectors_that_come_back(vault, write_note):
-    """The vector of a note that was away and came back, and the vectors of a catalog that was built again."""
-    write_note("a.md", "the lighthouse")
-    write_note("b.md", "something else")
-    with opened(vault) as index:
+    """
+    The vector of a note that was away and came back, and the vectors of a catalog that was built again. Switching
+    embedders embeds texts and labels anew; going back embeds nothing, and each vector has a new `seq`.
+    """
+    for name, text in (("a", "the lighthouse"), ("b", "something else")):
+        write_note(f"{name}.md", text, questions=["Why?"])
+    here = AlsoLabels()
+    with opened(vault, here) as index:
         sync.run(index)
+        assert here.taken() == 5
         [away] = index.catalog.note("a")
         (vault / "a.md").unlink()
         sync.run(index)
         matrix = Matrix()
         matrix.add(index.catalog.vectors.since(matrix.seq))
         assert len(matrix) == 1
-        write_note("c.md", "the lighthouse")
-        assert sync.run(index).embedded == 0
+        write_note("a.md", "the lighthouse", questions=["Why?"])
+        assert (sync.run(index).embedded, here.taken()) == (0, 0)
         matrix.add(index.catalog.vectors.since(matrix.seq))
-        assert matrix.nearest(index.embedder.embed_query("the lighthouse"), 1)[0][0] == away.key
+        assert matrix.nearest(here.embed_query("the lighthouse"), 1)[0][0] == away.key
+        mark = index.catalog.vectors.changes(0)[-1][1]
+    here.taken()
+    for embedder, embedded in ((AlsoLabels(fingerprint="another"), 5), (here, 0)):
+        with opened(vault, embedder) as index:
+            sync.run(index)
+            assert embedder.taken() == embedded
+            assert {label[3] for label in labelled(index)} == {True}
+            came = [seq for _, seq in index.catalog.vectors.changes(mark)]
+            assert len(came) == 2
+            assert embedded or len({*came}) == 2
+            mark = came[-1]
+    with opened(vault, here) as index:
+        write_note("new.md", "a harbour")
+        sync.run(index)
+        assert len(index.catalog.vectors.changes(mark)) == 1
         mark = index.catalog.vectors.changes(0)[-1][1]
     shutil.rmtree(index.config.state)
     with opened(vault) as index:
@@ -275,63 +290,43 @@ def test_who_follows_seq_sees_vectors_that_come_back(vault, write_note):
         assert index.catalog.vectors.changes(mark) == index.catalog.vectors.changes(0) != []
 
 
-def test_vectors_of_an_embedder_that_comes_back_are_seen_one_by_one(vault, write_note):
-    """Switching embedders embeds texts and labels anew; going back embeds nothing, and each vector has a new `seq`."""
-    for i in range(5):
-        write_note(f"{i}.md", f"lighthouse {i}", questions=["Why?"])
-    last = 0
-    for number, embedder in enumerate((AlsoLabels(), AlsoLabels(fingerprint="another"), AlsoLabels())):
-        with opened(vault, embedder) as index:
-            sync.run(index)
-            assert embedder.taken() == (0 if number == 2 else 11)
-            assert {label[3] for label in labelled(index)} == {True}
-            came = [seq for _, seq in index.catalog.vectors.changes(last)]
-            assert len(came) == 5
-            assert number < 2 or len({*came}) == 5
-            last = came[-1]
-            if number == 2:
-                write_note("new.md", "a harbour")
-                sync.run(index)
-                assert len(index.catalog.vectors.changes(last)) == 1
-
-
 def test_labels_are_embedded_before_texts_and_are_not_counted_as_pending(vault, write_note):
-    """Texts that a search asked for come first, then titles, questions and texts; who waits gets the texts first."""
+    """
+    Texts that a search asked for come first, then titles, questions and texts; who waits gets the texts first. A new
+    title is embedded, an old one is kept as cache until it must go, and what two notes share is one vector.
+    """
     for i in range(3):
         write_note(f"{i}.md", f"text {i}", age=100 + i, questions=[f"question {i}"])
-    with opened(vault) as index:
+    embedder = AlsoLabels()
+    with opened(vault, embedder) as index:
         sync.scan(index)
-        assert index.catalog.counts().pending == 3
+        catalog, waiting = index.catalog, index.catalog.waiting
+        assert catalog.counts().pending == 3
         Searcher(index).ask(Question("text 1", "keyword", keywords=("text 1",)))
-        waiting = index.catalog.waiting
         assert [text for *_, text in waiting.texts(waiting.in_order())] == [
             *("text 1", "0", "1", "2", "question 0", "question 1", "question 2", "text 0", "text 2")
         ]
         assert embed.embed_texts(index, most=4) == 3
-        assert (index.catalog.counts().pending, len(waiting.in_order())) == (0, 5)
+        assert (catalog.counts().pending, len(waiting.in_order())) == (0, 5)
         assert (embed.embed_texts(index), waiting.in_order()) == (0, [])
-
-
-def test_an_edited_note_has_only_its_present_labels(vault, write_note):
-    """A new title is embedded, an old one is kept as cache until it must go, and what two notes share is one vector."""
-    for name, text in (("a", "one"), ("b", "two")):
-        write_note(f"{name}.md", text, title="Harbour", questions=["Why?"])
-    embedder = AlsoLabels()
-    with opened(vault, embedder) as index:
-        sync.run(index)
-        assert sorted(embedder.texts) == ["Harbour", "Harbour\none", "Harbour\ntwo", "Why?"]
         embedder.taken()
-        [old] = {key for _, kind, key in index.catalog.labels.of(["a.md"]) if kind == "title"}
-        write_note("a.md", "one", title="Lighthouse")
+        for name in "01":
+            write_note(f"{name}.md", "text", title="Harbour", questions=["Why?"])
+        (vault / "2.md").unlink()
         sync.run(index)
-        assert sorted(embedder.texts) == ["Lighthouse", "Lighthouse\none"]
+        assert sorted(embedder.texts) == ["Harbour", "Harbour\ntext", "Why?"]
+        embedder.taken()
+        [old] = {key for _, kind, key in catalog.labels.of(["0.md"]) if kind == "title"}
+        write_note("0.md", "text", title="Lighthouse")
+        sync.run(index)
+        assert sorted(embedder.texts) == ["Lighthouse", "Lighthouse\ntext"]
         assert [label[:3] for label in labelled(index)] == [
-            *(("a.md", "title", "Lighthouse"), ("b.md", "question", "Why?"), ("b.md", "title", "Harbour"))
+            *(("0.md", "title", "Lighthouse"), ("1.md", "question", "Why?"), ("1.md", "title", "Harbour"))
         ]
-        assert index.catalog.labels.notes([old]) == [(old, "b.md")]
-        (vault / "b.md").unlink()
+        assert catalog.labels.notes([old]) == [(old, "1.md")]
+        (vault / "1.md").unlink()
         sync.run(index)
-        assert index.catalog.vectors.has([old]) == {old}
-        index.catalog.vectors.evict(1)
-        assert index.catalog.vectors.has([old]) == set()
+        assert catalog.vectors.has([old]) == {old}
+        catalog.vectors.evict(1)
+        assert catalog.vectors.has([old]) == set()
         assert [label[3] for label in labelled(index)] == [True]

@@ -151,7 +151,10 @@ def test_another_vault_on_the_server_changes_nothing(tmp_path, url):
 
 
 def test_a_server_that_dies(tmp_path):
-    """Answers go on exactly, and say so; the machine embeds for itself, and brings the server up to date later."""
+    """
+    Answers go on exactly, and say so; the machine embeds for itself, and brings the server up to date later. If it cannot
+    be reached, notes are indexed and found exactly, and no Chroma is made beside them.
+    """
     with running(tmp_path / "data") as (url, process), machine(tmp_path / "one", url, exact_most=1) as one:
         before, degraded = ask(one)
         assert not degraded
@@ -163,6 +166,7 @@ def test_a_server_that_dies(tmp_path):
             write(f"late/{i}.md", f"# Late {i}\n\nA late note {i}.\n")
         assert keep_up(one).embedded == 70
         assert ask(one, "A late note 60")[0][0][0] == "late/60.md"
+        assert not list(one.config.state.glob("chroma-[0-9]*"))
     port = int(url.rpartition(":")[2])
     with running(tmp_path / "anew", port), machine(tmp_path / "one", url, exact_most=1) as one:  # it comes back empty
         assert [count for _, count in names(url)] == [NOTES + 70, NOTES + 70]

@@ -136,21 +136,29 @@ def test_an_older_watcher_beside_an_upgraded_program(vault, write_note):
             assert len(book.find("use state").hits) == 3
 
 
-def test_sessions_say_what_to_do_next(book):
-    """Missing, unknown and ended sessions are different errors, each with a hint."""
-    session = book.rest("ko")[0]
-    assert book.require_session(session.id).id == session.id
+def test_sessions_say_what_to_do_next(vault):
+    """
+    Missing, unknown and ended sessions are different errors, each with a hint. A session is valid until it ends or
+    expires, also after its process ended.
+    """
+    with books.open(vault, embedder="hash") as before:
+        session, ended = before.rest("ko")[0], before.rest()[0]
+        before.rest_end(ended.id)
+        before.index.catalog.sessions.begin("short", -1)
+        with pytest.raises(InvalidInput, match="guides"):
+            before.rest("fr")
     assert 3590 < session.expires - session.created <= 3600
-    for missing in (None, "", "  "):
-        with pytest.raises(RestRequired, match=r"rest\(\)"):
-            book.require_session(missing)
-    with pytest.raises(RestInvalid):
-        book.require_session("rest-000")
-    book.rest_end(session.id)
-    with pytest.raises(RestExpired):
-        book.require_session(session.id)
-    with pytest.raises(InvalidInput, match="guides"):
-        book.rest("fr")
+    with books.open(vault, embedder="hash") as book:
+        assert book.require_session(session.id).id == session.id
+        refused = [(missing, RestRequired, r"rest\(\)") for missing in (None, "", "  ")]
+        refused += [("short", RestExpired, "after one hour"), (ended.id, RestExpired, "ended")]
+        refused += [(name, RestInvalid, "no REST|not a REST") for name in ("rest-000", "' OR 1=1 --", "x" * 10_000)]
+        for name, error, words in refused:
+            with pytest.raises(error, match=words):
+                book.require_session(name)
+        for name, error, words in refused[3:]:
+            with pytest.raises(error, match=words):
+                book.rest_end(name)
 
 
 def test_doctor_names_what_is_wrong_and_nothing_else(book, vault, write_note):

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import anyio
 import numpy as np
@@ -35,36 +34,6 @@ class Slow:
         return np.full(384, 384**-0.5, np.float32)
 
     query = passage
-
-
-def test_what_a_server_loaded_is_not_looked_at_again(tmp_path: Path) -> None:
-    """After warming up, garbage collection skips what was loaded."""
-    code = """
-import gc, sys, threading
-from pathlib import Path
-from types import SimpleNamespace
-from spellbook.watch import background
-class Book:
-    config, index = SimpleNamespace(state=Path(sys.argv[1])), None
-    def warm_up(self):
-        gc.loaded = [[] for _ in range(100_000)]
-import spellbook.mcp.app
-background.WARM_UP_SECONDS = background.CALL_SECONDS = 0
-class Watcher:
-    begun = threading.Event()
-    def __init__(self, book): self.begun.set()
-    def start(self): return self
-background.watcher.Watcher = Watcher
-background.upkeep.is_being_read = lambda index: False
-called = threading.Event()
-called.set()
-background.Background(Book(), called, lambda: None)
-for thread in threading.enumerate():
-    if thread.name == "spellbook-warm-up":
-        thread.join()
-print(gc.get_freeze_count() > 100_000, len(gc.get_objects()) < 50_000)
-"""
-    assert finished(python(code, tmp_path)) == ["True True"]
 
 
 def made() -> tuple[LocalEngine, list[Slow]]:
