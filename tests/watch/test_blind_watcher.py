@@ -107,11 +107,20 @@ def test_what_cannot_be_watched_is_looked_at_and_named(
 
 @limited
 def test_a_limit_that_is_reached_later_and_raised(book: Spellbook, vault: Path) -> None:
-    """If watches run out later the watcher is not relied upon; once the limit is raised, it is again."""
+    """
+    If watches run out later the watcher is not relied upon; once the limit is raised, it is again. Folders of `.git` use
+    no watches.
+    """
+    for number in range(20):
+        note(vault / ".git" / "objects" / f"{number:02}" / "x")
+        note(vault / "alpha" / ".obsidian" / f"{number}" / "x")
     note(vault / "alpha" / "a.md")
     with watcher(vault, "max_inotify_watches", 3, full_look=1.0) as child:
         until(book.is_watched)
+        assert not is_blind(book)
+        (vault / "alpha" / ".obsidian" / "1").rename(vault / "beta")
         note(vault / "beta" / "b.md", "birch")
+        until(lambda: words(book, "birch"))
         note(vault / "gamma" / "c.md", "cedar")
         until(lambda: is_blind(book) and not book.is_watched())
         assert words(book, "cedar") == ["gamma/c.md"]
@@ -120,21 +129,6 @@ def test_a_limit_that_is_reached_later_and_raised(book: Spellbook, vault: Path) 
         child.stdin.flush()
         until(book.is_watched)
         assert not book.find("cedar").index.degraded
-
-
-@limited
-def test_dot_folders_use_no_watches(book: Spellbook, vault: Path) -> None:
-    """Folders of `.git` use no watches."""
-    for number in range(20):
-        note(vault / ".git" / "objects" / f"{number:02}" / "x")
-        note(vault / "sub" / ".obsidian" / f"{number}" / "x")
-    note(vault / "sub" / "a.md")
-    with watcher(vault, "max_inotify_watches", 3):
-        until(book.is_watched)
-        assert not is_blind(book)
-        (vault / "sub" / ".obsidian" / "1").rename(vault / "shown")
-        note(vault / "shown" / "b.md", "birch")
-        until(lambda: words(book, "birch"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere folders are not watched one by one")
