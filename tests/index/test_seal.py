@@ -181,23 +181,12 @@ def test_other_files_do_not_matter(sealed, write_note, monkeypatch):
     assert sealing(sealed)
 
 
-def test_texts_that_wait_for_their_vectors_are_sealed_for_words_alone(sealed, write_note):
-    """While texts are pending, only a run with `--words-only` has nothing to do."""
-    write_note("c.md", "third", age=100)
-    until(lambda: reindex(sealed, "--words-only") and seal.answer(str(sealed), file=seal.WORDS))
-    said = reindex(sealed, "--words-only")
-    assert not nothing_to_do(["--vault", str(sealed), "reindex"])
-    printed, modules = run("--vault", sealed, "reindex", "--words-only")
-    assert printed == ["3 notes: nothing new; 1 text still to embed. 3 chunks, 0.0 s."]
-    assert printed[0][:-6] == said[:-6]
-    assert "click" not in modules
-    assert not nothing_to_do(["--words-only", "reindex", "--vault", str(sealed)]), "click knows no such option there"
-    reindex(sealed)
-    assert not nothing_to_do(["--vault", str(sealed), "reindex", "--words-only"]), "nothing waits any more"
-
-
-def test_the_program_says_it_without_importing_anything(sealed):
-    """With a valid seal a few small modules print the usual words, or the JSON of the long way; other forms go to click."""
+def test_the_program_says_it_without_importing_anything(sealed, write_note):
+    """
+    With a valid seal a few small modules print the usual words, or the JSON of the long way; other forms go to click. If
+    the reader of stdout is gone, the program ends quietly. While texts are pending, only a run with `--words-only` has
+    nothing to do.
+    """
     for form in ("reindex --vault {}", "--vault {} reindex", "reindex --quiet --vault {}", "reindex"):
         printed, modules = run(*form.format(sealed).split(), SPELLBOOK_VAULT=str(sealed))
         assert printed == ([] if "--quiet" in form else [SENTENCE])
@@ -208,17 +197,12 @@ def test_the_program_says_it_without_importing_anything(sealed):
         assert not modules & {"click", "sqlite3", "dataclasses", "pathlib", "json", "platformdirs"}
     [printed], modules = run("--vault", sealed, "reindex", "--json")
     assert "click" not in modules
-    assert [re.sub(r'"seconds": [\d.]+', "", each) for each in (printed,)] == [
-        re.sub(r'"seconds": [\d.]+', "", reindex(sealed, "--json"))
-    ]
+    one, other = (re.sub(r'"seconds": [\d.]+', "", each) for each in (printed, reindex(sealed, "--json")))
+    assert one == other
     assert nothing_to_do(["--vault", str(sealed), "reindex"])
     for options in (["--full"], ["--full", "--words-only"], ["--quiet", "--json"], ["--nonsense"], ["more"]):
         assert not nothing_to_do(["--vault", str(sealed), "reindex", *options])
     assert not nothing_to_do([str(sealed), "--vault"])
-
-
-def test_whoever_reads_may_have_gone(sealed):
-    """If the reader of stdout is gone, the program ends quietly."""
     for asked in (["reindex"], ["reindex", "--words-only"]):
         ours, theirs = os.pipe()
         os.close(ours)
@@ -226,14 +210,26 @@ def test_whoever_reads_may_have_gone(sealed):
         done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
         os.close(theirs)
         assert (done.returncode, done.stderr) == (0, "")
+    write_note("c.md", "third", age=100)
+    until(lambda: reindex(sealed, "--words-only") and seal.answer(str(sealed), file=seal.WORDS))
+    said = reindex(sealed, "--words-only")
+    assert not nothing_to_do(["--vault", str(sealed), "reindex"])
+    printed, modules = run("--vault", sealed, "reindex", "--words-only")
+    assert printed == ["3 notes: nothing new; 1 text still to embed. 3 chunks, 0.0 s."]
+    assert (printed[0][:-6], "click" in modules) == (said[:-6], False)
+    assert not nothing_to_do(["--words-only", "reindex", "--vault", str(sealed)]), "click knows no such option there"
+    reindex(sealed)
+    assert not nothing_to_do(["--vault", str(sealed), "reindex", "--words-only"]), "nothing waits any more"
 
 
-def test_a_reindex_with_nothing_to_do_writes_nothing(sealed, monkeypatch):
-    """A no-op reindex changes no byte of the index; it lists each folder once and opens no note."""
+def test_a_reindex_with_nothing_to_do_writes_nothing(sealed, monkeypatch, tmp_path):
+    """
+    A no-op reindex changes no byte of the index; it lists each folder once and opens no note. A seal cut off anywhere, a
+    damaged one, one of other files or of another Spellbook is invalid, without an error.
+    """
     catalog = state(sealed) / "catalog.db"
     before = catalog.stat().st_mtime_ns, catalog.read_bytes()
     seen = seal.stamps(str(sealed), str(state(sealed)))
-    run("--vault", sealed, "reindex")
     for options in ([], ["--json"], ["--quiet"]):
         reindex(sealed, *options)
     assert (catalog.stat().st_mtime_ns, catalog.read_bytes()) == before
@@ -244,16 +240,13 @@ def test_a_reindex_with_nothing_to_do_writes_nothing(sealed, monkeypatch):
         listed.append(os.readlink(f"/proc/self/fd/{place}") if isinstance(place, int) else str(place))
         return scandir(place)
 
-    monkeypatch.setattr(os, "scandir", noted)
-    for stamps in (lambda: seal.answer(str(sealed)), Vault(sealed, state(sealed)).walk):
-        listed.clear()
-        stamps()
-        own = sorted(place.rstrip("/") for place in listed if place.startswith(str(sealed)))
-        assert own == [str(sealed / folder).rstrip("/") for folder in ("", "deep", "deep/er")]
-
-
-def test_half_a_seal_is_none(sealed, tmp_path):
-    """A seal cut off anywhere, a damaged one, one of other files or of another Spellbook is invalid, without an error."""
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", noted)
+        for stamps in (lambda: seal.answer(str(sealed)), Vault(sealed, state(sealed)).walk):
+            listed.clear()
+            stamps()
+            own = sorted(place.rstrip("/") for place in listed if place.startswith(str(sealed)))
+            assert own == [str(sealed / folder).rstrip("/") for folder in ("", "deep", "deep/er")]
     file = state(sealed) / seal.FILE
     whole = file.read_bytes()
     for size in (*range(0, len(whole) - 100, 97), *range(len(whole) - 100, len(whole))):
