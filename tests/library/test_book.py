@@ -25,7 +25,7 @@ from spellbook.system.errors import InvalidInput, MemoryNotFound, RestExpired, R
 from spellbook.system.lock import held
 from spellbook.watch import background
 from spellbook.watch.watcher import Watcher
-from tests.helpers import Failing, as_before, finished, opened, python, until, watched
+from tests.helpers import Failing, as_before, opened, until, watched
 
 
 def test_the_readme_example(vault, write_note):
@@ -203,21 +203,6 @@ def test_threads_may_use_one_book(book, write_note):
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(24)))
     assert len(book.find("lighthouse", limit=50).hits) == 9
-
-
-def test_two_processes_index_one_vault_together(vault, write_note):
-    """Two reindex processes both finish, each note is there once, and nothing is pending."""
-    for i in range(150):
-        write_note(f"{i}.md", f"# Note {i}\n\ntext number {i}")
-    code = """
-import sys, spellbook
-with spellbook.open(sys.argv[1], embedder="hash") as book:
-    print(book.reindex().pending)
-"""
-    assert finished(*(python(code, vault) for _ in range(2))) == ["0", "0"]
-    with books.open(vault, embedder="hash") as book:
-        assert book.reindex().unchanged == book.index.catalog.counts().notes == 150
-        assert book.index.catalog.verify() == []
 
 
 # -- a vault that nothing watches: for how long a scan that found no change is believed, and what ends it

@@ -342,52 +342,41 @@ def test_a_scan_that_fails_is_repeated(book: Spellbook, vault: Path, monkeypatch
 
 
 def test_one_watcher_at_a_time(book: Spellbook, vault: Path) -> None:
-    """Of two watchers one watches; when it stops the other takes over and misses no change."""
-    of_first, of_second = list[Report](), list[Report]()
-    with (
-        books.open(vault, embedder="hash") as other,
-        watching(book, of_first.append) as first,
-        Watcher(other, of_second.append) as second,
-    ):
-        second.begun.wait()
-        note(vault / "a.md", "alder")
-        until(lambda: of_first)
-        assert words(other, "alder")
-        assert not of_second
-        first.stop()
-        assert not book.is_watched()
-        note(vault / "b.md", "birch")
-        until(lambda: any(report.added for report in of_second))
-        until(book.is_watched)
-        assert words(book, "birch")
-    assert not book.is_watched()
-
-
-def test_a_watcher_that_is_killed_is_followed(book: Spellbook, vault: Path) -> None:
-    """After SIGKILL of the watcher another process soon watches, and until then each scans by itself."""
-    child = subprocess.Popen(
-        [sys.executable, "-m", "spellbook", "--vault", str(vault), "watch"],
-        env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
-    )
-    reports = list[Report]()
-    try:
-        until(book.is_watched)
-        with Watcher(book, reports.append) as watcher:
-            watcher.begun.wait()
-            note(vault / "a.md", "alder")
-            until(lambda: words(book, "alder"))
-            assert not reports
-            child.kill()
-            child.wait()
-            note(vault / "b.md", "birch")
-            assert words(book, "birch")
+    """
+    Of two watchers one watches; when it stops the other takes over and misses no change. After SIGKILL of the watcher
+    another process soon watches, and until then each scans by itself.
+    """
+    reports, of_second = list[Report](), list[Report]()
+    environment = {**os.environ, "SPELLBOOK_EMBEDDER": "hash"}
+    command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "watch"]
+    with books.open(vault, embedder="hash") as other, subprocess.Popen(command, env=environment) as child:
+        try:
             until(book.is_watched)
-            note(vault / "c.md", "cedar")
-            until(lambda: any(report.added for report in reports))
-            assert words(book, "cedar")
-    finally:
-        child.kill()
-        child.wait()
+            with Watcher(book, reports.append) as first:
+                first.begun.wait()
+                note(vault / "a.md", "alder")
+                until(lambda: words(book, "alder"))
+                assert not reports
+                child.kill()
+                child.wait()
+                note(vault / "b.md", "birch")
+                assert words(book, "birch")
+                until(book.is_watched)
+                with Watcher(other, of_second.append) as second:
+                    second.begun.wait()
+                    note(vault / "c.md", "cedar")
+                    until(lambda: any(report.added for report in reports))
+                    assert words(other, "cedar")
+                    assert not of_second
+                    first.stop()
+                    assert not book.is_watched()
+                    note(vault / "d.md", "dogwood")
+                    until(lambda: any(report.added for report in of_second))
+                    until(book.is_watched)
+                    assert words(book, "dogwood")
+        finally:
+            child.kill()
+    assert not book.is_watched()
 
 
 def test_nothing_costs_nothing(book: Spellbook, vault: Path) -> None:
