@@ -174,25 +174,3 @@ def test_a_tag_or_a_folder_stands_for_a_category(notes: Path) -> None:
         assert [hit.path for hit in book.find("결제", filter={"category": "fact"}).hits] == ["Projects/결제.md"]
         id = shown["id"]
         assert book.memories.decisions.update(id, "success", "잘 된다")["outcome"] == "success"
-
-
-def test_reindex_fails_only_for_what_it_could_not_read(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    A note with broken frontmatter is read and told of; a file that is not read at all is a failure. In Korean the
-    message says what to do with a template's braces.
-    """
-    for text, code, reason in (
-        (b"---\ndate: {{date}}\n---\ntext", 0, "put the {{…}} of a template into quotes"),
-        (b"---\ntitle: {{title}}: x\n---\ntext", 0, "put the {{…}} of a template into quotes"),
-        (b"---\na: b: c\n---\ntext", 0, "the frontmatter is not YAML"),
-        (b"\xff\xfe\xff", 1, "broken UTF-16"),
-    ):
-        (notes / "x.md").write_bytes(text)
-        for options in ([], ["--full"]):
-            assert reason in run(notes, "reindex", *options, code=code).stderr
-        assert "x.md" in json.dumps(json.loads(run(notes, "reindex", "--json", code=code).stdout)["failed"])
-        assert ("x.md" in run(notes, "find", "text").stdout) is (code == 0)
-    put(notes, "x.md", "---\ndate: {{date}}\n---\ntext")
-    monkeypatch.setenv("SPELLBOOK_LANG", "ko")
-    shown = run(notes, "reindex").stderr
-    assert "프런트매터를 읽을 수 없습니다. 템플릿의 {{…}} 부분은 따옴표로 감싸세요." in shown
