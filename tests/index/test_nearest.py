@@ -86,18 +86,28 @@ def test_a_filter_is_filled_however_far_away_what_it_leaves_is(index):
 
 @pytest.mark.parametrize("way", ["read"], indirect=True)
 def test_a_large_vault_is_searched_before_chroma_has_it(index, monkeypatch):
-    """New notes are found at once, deleted ones take no place, and an answer says if Chroma lacks many vectors."""
+    """
+    New notes are found at once, deleted ones take no place, and an answer says if Chroma lacks many vectors. New and
+    returning vectors are found on either side of `exact_most`.
+    """
     query, write = index.embedder.embed_query("lighthouse"), note_writer(index.config.vault)
     known, reasons = Nearest(index), []
     with monkeypatch.context() as patch:
         patch.setattr(nearest, "BEHIND", NOTES - 1)
         assert len(known.chunks(query, (), 30, reasons)) == 30
     assert reasons == [f"Chroma lacks {NOTES} vectors, which were read one by one"]
-    for number in range(12):
-        write(f"new{number}.md", f"lighthouse lighthouse {number}", category="new")
-    sync.run(index)
-    for searcher in (known, Nearest(index)):
-        assert len(found(index, {"category": "new"}, searcher=searcher)) == 12
+    names: set[str] = set()
+    for most, now in ((1, "xy"), (10_000, "xz"), (1, "yz"), (10_000, "xy"), (1, "abcdefghijkl")):
+        object.__setattr__(index.config, "exact_most", most)
+        for name in names - {*now}:
+            (index.config.vault / f"{name}.md").unlink()
+        for name in now:
+            write(f"{name}.md", f"lighthouse lighthouse {name}", category="new")
+        names = {*now}
+        sync.run(index, full=True)
+        for searcher in (known, Nearest(index)):
+            assert {*found(index, {"category": "new"}, searcher=searcher)} == {f"{name}.md" for name in now}
+        assert (len(known.matrix) > 0) == (most > 1)
     for i in range(NOTES):
         (index.config.vault / f"{i:03}.md").unlink()
     sync.run(index, full=True)
@@ -143,27 +153,6 @@ def test_while_most_texts_have_no_vector_no_list_of_the_vault_is_made(vault, wri
         for count in (0, 7):
             embed.embed_and_store(index, waiting.texts(waiting.in_order()[-count:] * bool(count)))
             assert len(Nearest(index).chunks(index.embedder.embed_query("lighthouse"), (), 30, [])) == count
-
-
-@pytest.mark.parametrize("way", ["read"], indirect=True)
-def test_a_vault_that_grows_and_shrinks_is_held_in_one_way_at_a_time(index):
-    """New and returning vectors are found on either side of `exact_most`."""
-    searcher, write = Nearest(index), note_writer(index.config.vault)
-
-    def grown(most, names):
-        object.__setattr__(index.config, "exact_most", most)
-        for path in {path for (path,) in rows(index.catalog, "SELECT path FROM notes WHERE category = 'new'")} - names:
-            (index.config.vault / path).unlink()
-        for name in names:
-            write(name, f"lighthouse lighthouse {name}", category="new")
-        sync.run(index, full=True)
-        assert {*found(index, {"category": "new"}, searcher=searcher)} == names
-        return len(searcher.matrix) > 0
-
-    assert not grown(1, {"x.md", "y.md"})
-    assert grown(10_000, {"x.md", "z.md"})
-    assert not grown(1, {"y.md", "z.md"})
-    assert grown(10_000, {"x.md", "y.md"})
 
 
 @pytest.mark.parametrize("way", ["exact"], indirect=True)

@@ -231,19 +231,19 @@ def test_a_note_that_breaks_the_reader_does_not_stop_the_rest(vault, write_note,
     """An unexpected error in one note, as it is read or kept, is a fault of that note alone."""
     cut, links = chunks.cut, Links.add
 
-    def breaks(note, most=256):
-        if note.path == "bad.md":
-            raise RecursionError("too deep")
-        return cut(note, most)
+    def breaking(whole, error, is_bad):
+        def breaks(*given):
+            if is_bad(given):
+                raise error
+            return whole(*given)
 
-    def refuses(connection, notes):
-        notes = list(notes)
-        if any("refused" in link.target for _, listed in notes for link in listed):
-            raise OverflowError("too large")
-        links(connection, notes)
+        return breaks
 
-    monkeypatch.setattr(chunks, "cut", breaks)
-    monkeypatch.setattr(Links, "add", staticmethod(refuses))
+    refuses = breaking(links, OverflowError("too large"), lambda given: "refused" in str(given[1]))
+    monkeypatch.setattr(
+        chunks, "cut", breaking(cut, RecursionError("too deep"), lambda given: given[0].path == "bad.md")
+    )
+    monkeypatch.setattr(Links, "add", staticmethod(lambda connection, notes: refuses(connection, list(notes))))
     for name, text in (("bad", "x"), ("good", "y"), ("worse", "[[refused]]")):
         write_note(f"{name}.md", text)
     with opened(vault) as index:

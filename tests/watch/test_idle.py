@@ -39,50 +39,41 @@ class Slow:
 def made() -> tuple[LocalEngine, list[Slow]]:
     """An embedder, and the list of engines it loads."""
     engines: list[Slow] = []
-
-    def load() -> tuple[Slow, str]:
-        engines.append(Slow())
-        return engines[-1], "slow"
-
-    return LocalEngine("test", load, ""), engines
+    return LocalEngine("test", lambda: (engines.append(Slow()) or engines[-1], "slow"), ""), engines
 
 
 def test_an_engine_goes_when_it_was_not_used_since():
     """
     An engine is released if it was not used since the given time, and the next text loads another. An error during a
     text does not leave it marked as in use.
+
+    An engine in use is not released and not loaded twice; the end of its work counts as its last use.
     """
-    local, engines = made()
-    before = time.monotonic()
-    assert not local.release(time.monotonic())
-    assert not engines
-    local.engine()
-    assert local.description == "slow"
-    assert not local.release(before)
-    assert local.release(time.monotonic())
-    assert local.description == ""
-    assert not local.release(time.monotonic())
-    local.engine()
-    assert len(engines) == 2
-    engines[1].passage = None
-    with pytest.raises(TypeError):
-        local.passages(["a"])
-    assert local.release(time.monotonic())
-
-
-def test_an_engine_stays_while_a_thread_is_at_it():
-    """An engine in use is not released and not loaded twice; the end of its work counts as its last use."""
     release(time.monotonic())  # what earlier tests loaded
     local, engines = made()
+    before = time.monotonic()
+    assert (local.release(time.monotonic()), engines) == (False, [])
+    local.engine()
+    assert local.description == "slow"
+    assert [local.release(before), local.release(time.monotonic()), local.release(time.monotonic())] == [
+        False,
+        True,
+        False,
+    ]
+    assert local.description == ""
+    local.engine().passage = None
+    with pytest.raises(TypeError):
+        local.passages(["a"])
+    assert (local.release(time.monotonic()), len(engines)) == (True, 2)
     with ThreadPoolExecutor(3) as pool:
         long = pool.submit(local.passages, ["a long one"])
-        until(lambda: engines and engines[0].begun.is_set())
+        until(lambda: len(engines) == 3 and engines[2].begun.is_set())
         assert not release(time.monotonic())
         other = pool.submit(local.query, "asked meanwhile")
         begun = time.monotonic()
-        engines[0].may_end.set()
+        engines[2].may_end.set()
         assert (long.result(PATIENCE)[0] == other.result(PATIENCE)).all()
-    assert len(engines) == 1
+    assert len(engines) == 3
     assert not local.release(begun)
     assert release(time.monotonic())
 
