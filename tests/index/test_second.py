@@ -45,24 +45,22 @@ def test_everything_is_given_to_the_second_encoder_before_the_embedder(vault, wr
     """Titles and questions come first, as questions, then the texts edited last; only then the embedder."""
     for i in range(3):
         write_note(f"{i}.md", f"text {i}", age=100 + i, questions=[f"question {i}"])
-    log = []
+    labels, bodies = [*"012", *(f"question {i}" for i in range(3))], [f"text {i}" for i in range(3)]
+    expected = [(text, True) for text in labels] + [(text, False) for text in bodies]
+    second = Small()
 
-    class Logging(Counting):
+    class Later(Counting):
         def embed_passages(self, texts):
-            log.append(("embedder", False))
+            assert second.log == expected
             return super().embed_passages(texts)
 
-    with with_second(vault, Small(log), Logging()) as index:
+    with with_second(vault, second, Later()) as index:
         sync.scan(index)
-        second = index.catalog.second
-        second.adopt(index.second.fingerprint)
-        titles, questions, bodies = ([f"{what}{i}" for i in range(3)] for what in ("", "question ", "text "))
-        listed = [text for *_, text in second.waiting.texts(second.waiting.in_order())]
-        assert listed == [*titles, *questions, *bodies]
-        sync.run(index)
-        expected = [(text, True) for text in (*titles, *questions)] + [(text, False) for text in bodies]
-        assert log[: log.index(("embedder", False))] == expected
-        assert stored(index) == {text for text, _ in expected}
+        index.catalog.second.adopt(second.fingerprint)
+        waiting = index.catalog.second.waiting
+        assert [text for *_, text in waiting.texts(waiting.in_order())] == labels + bodies
+        assert sync.run(index).embedded == 3
+        assert stored(index) == {*labels, *bodies}
         assert (index.catalog.counts().pending, index.catalog.counts().second_pending) == (0, 0)
 
 

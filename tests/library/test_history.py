@@ -138,8 +138,19 @@ def merge(book: Spellbook) -> None:
 MERGED = ["The keel is green. It is older.", "The keel is blue.", ""]
 
 
-def test_git_that_has_nothing_is_told_once(vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A vault in no repository, in one without a commit, and a machine without git have the journal and the file."""
+def test_git_that_has_nothing_is_told_once(small: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A vault in no repository, in one without a commit, and a machine without git have the journal and the file. A commit
+    that is too large for a note is left out; git that takes too long, or says too much, is stopped.
+    """
+    with monkeypatch.context() as patch:
+        patch.setattr(history, "MOST_BYTES", len(BLUE))
+        assert [kinds(each) for each in listed(small)] == [{"commit", "file"}]
+        patch.setattr(git, "MOST_LISTED", 10)
+        assert "said over" in unread(small)
+    with monkeypatch.context() as patch:
+        patch.setattr(git, "SECONDS", 0.0)
+        assert "took over" in unread(small)
     (vault / "a.md").write_bytes(GREEN)
     with opened(vault) as book:
         book.reindex()
@@ -149,17 +160,6 @@ def test_git_that_has_nothing_is_told_once(vault: Path, monkeypatch: pytest.Monk
         monkeypatch.setenv("PATH", str(vault / "empty"))
         assert "no git on this machine" in unread(book)
         assert [kinds(each) for each in listed(book)] == [{"file"}]
-
-
-def test_git_is_bounded(small: Spellbook, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A commit that is too large for a note is left out; git that takes too long, or says too much, is stopped."""
-    monkeypatch.setattr(history, "MOST_BYTES", len(BLUE))
-    assert [kinds(each) for each in listed(small)] == [{"commit", "file"}]
-    monkeypatch.setattr(git, "MOST_LISTED", 10)
-    assert "said over" in unread(small)
-    monkeypatch.undo()
-    monkeypatch.setattr(git, "SECONDS", 0.0)
-    assert "took over" in unread(small)
 
 
 def test_clones_of_other_kinds(small: Spellbook, tmp_path: Path) -> None:
