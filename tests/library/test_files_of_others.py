@@ -196,28 +196,6 @@ GRAPH = {
 }
 
 
-@pytest.fixture
-def graph(vault: Path, book: Spellbook) -> Spellbook:
-    """A Logseq graph in place, read."""
-    for path, text in GRAPH.items():
-        (vault / path).parent.mkdir(exist_ok=True)
-        (vault / path).write_text(text)
-    book.reindex()
-    return book
-
-
-def test_a_logseq_graph_is_read_in_place(graph: Spellbook) -> None:
-    """Pages have their names as titles, links by these and by days lead there, and another page is no repair."""
-    assert [graph.show(path)[0].title for path in ("pages/A___B", "pages/C%2FD", "pages/Ann")] == ["A/B", "C/D", "Ann"]
-    assert repair_links.broken(graph.index) == (BrokenLink("pages/home.md", 1, "Person/Ann", None),)
-    assert not repair_links.mend(graph.index, dry_run=True, scan=False).changed
-    assert [back.path for back in graph.around("pages/A___B.md").backlinks] == [
-        "journals/2024_01_05.md",
-        "pages/home.md",
-    ]
-    assert [back.path for back in graph.around("journals/2024_01_05.md").backlinks] == ["pages/home.md"]
-
-
 MOVES = [
     ("pages/A___B.md", "pages/E___F.md", {"[[A/B]]": "[[E/F]]", "[[a/b]]": "[[E/F]]", "(A___B.md)": "(E___F.md)"}),
     ("pages/A___B.md", "pages/Plain.md", {"[[A/B]]": "[[Plain]]", "[[a/b]]": "[[Plain]]", "(A___B.md)": "(Plain.md)"}),
@@ -227,24 +205,33 @@ MOVES = [
 ]
 
 
-def test_a_move_in_a_graph_writes_its_names(graph: Spellbook, vault: Path) -> None:
+def test_a_logseq_graph_is_read_in_place(book: Spellbook, vault: Path, write_note: Write) -> None:
     """
-    A link by a page's name or a day gets the new name as Logseq has it, never the file's. What doctor writes for a page
-    that somebody renamed is the name that Logseq gives it.
+    Pages have their names as titles, links by these and by days lead there, and another page is no repair. A link by a
+    page's name or a day gets the new name as Logseq has it, never the file's. What doctor writes for a page that somebody
+    renamed is the name that Logseq gives it.
     """
-    broken = len(repair_links.broken(graph.index))
+    for path, text in GRAPH.items():
+        write_note(path, text)
+    book.reindex()
+    assert [book.show(path)[0].title for path in ("pages/A___B", "pages/C%2FD", "pages/Ann")] == ["A/B", "C/D", "Ann"]
+    assert repair_links.broken(book.index) == (BrokenLink("pages/home.md", 1, "Person/Ann", None),)
+    assert not repair_links.mend(book.index, dry_run=True, scan=False).changed
+    for path, linking in (("pages/A___B.md", ["journals/2024_01_05.md"]), ("journals/2024_01_05.md", [])):
+        assert [back.path for back in book.around(path).backlinks] == [*linking, "pages/home.md"]
+    broken = len(repair_links.broken(book.index))
     for old, new, changes in MOVES:
         wanted = GRAPH["pages/home.md"]
         for before, after in changes.items():
             wanted = wanted.replace(before, after)
-        graph.move(old, new)
+        book.move(old, new)
         assert (vault / "pages/home.md").read_text() == wanted
-        assert len(repair_links.broken(graph.index)) == broken
-        graph.undo()
+        assert len(repair_links.broken(book.index)) == broken
+        book.undo()
         assert {path: (vault / path).read_text() for path in GRAPH} == GRAPH
     (vault / "pages/A___B.md").rename(vault / "pages/E___F.md")
-    graph.reindex()
-    graph.mend_links()
+    book.reindex()
+    book.mend_links()
     assert (vault / "journals/2024_01_05.md").read_text() == "- met [[E/F]]\n"
 
 
