@@ -77,8 +77,21 @@ def test_copies_of_other_programs_are_named_once(book: Spellbook, write_note: Wr
     assert book.reindex().unread == ()
 
 
-def test_a_linked_folder_is_named(book: Spellbook, vault: Path, tmp_path: Path, write_note: Write) -> None:
-    """A link to a folder is not followed, and is named in status, doctor and `show`; not if it is ignored."""
+def test_what_is_not_read_is_named(book: Spellbook, vault: Path, tmp_path: Path, write_note: Write) -> None:
+    """
+    A link to a folder is not followed, and is named in status, doctor and `show`; not if it is ignored. The pointer of
+    Git LFS is named as what is not here and not read as three lines; a note about pointers is a note.
+    """
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
+    write_note("big.md", pointer)
+    write_note("about.md", f"```\n{pointer}```\n")
+    assert faults(book) == {"big.md": f"{AWAY}, Git LFS has it"}
+    assert book.status()["notes"] == 1
+    with pytest.raises(UnreadableNote) as caught:
+        book.index.vault.read("big.md")
+    assert "git lfs pull" in caught.value.hint
+    for name in ("big.md", "about.md"):
+        (vault / name).unlink()
     write_note("a.md", "The marmot sleeps.")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "b.md").write_text("The marmot wakes.")
@@ -143,18 +156,6 @@ def test_a_note_that_icloud_holds_back_is_there(book: Spellbook, vault: Path, wr
     evict(vault / "deep/keys.md").unlink()
     book.reindex()
     assert {each.target for each in repair_links.broken(book.index)} == {"keys"}
-
-
-def test_a_pointer_of_git_lfs_is_no_text(book: Spellbook, write_note: Write) -> None:
-    """The pointer is named as what is not here and not read as three lines; a note about pointers is a note."""
-    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
-    write_note("big.md", pointer)
-    write_note("about.md", f"```\n{pointer}```\n")
-    assert faults(book) == {"big.md": f"{AWAY}, Git LFS has it"}
-    assert book.status()["notes"] == 1
-    with pytest.raises(UnreadableNote) as caught:
-        book.index.vault.read("big.md")
-    assert "git lfs pull" in caught.value.hint
 
 
 CONFLICT = "<<<<<<< HEAD\nmine\n=======\ntheirs\n>>>>>>> other\n"

@@ -88,32 +88,27 @@ def test_names_and_frontmatter_tell_translations_from_copies(repeated: Callable[
         assert repeated((one, text, of_one), (other, text, of_other)) == [sorted([one, other])]
 
 
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        (ENGLISH, "latin:en"),
-        (KOREAN, "hangul:ko"),
-        (GERMAN, "latin:de"),
-        ("PostgreSQL의 `max_connections` 값을 200으로 올렸다. pgbouncer를 앞에 두었다.", "hangul:ko"),
-        (f"설치한다.\n\n{CODE * 20}", "hangul:ko"),
-        ("セッションはデータベースに保存する。", "han:ja"),
-        ("会话令牌存储在关系数据库中。", "han:zh"),
-        ("Ключи не меняются, что было решено в марте.", "cyrillic:ru"),
-        ("Signing keys: Mondays", "latin"),
-        (f"{KOREAN} " * 30 + f"{ENGLISH} " * 20, "hangul:ko"),
-        (f"{KOREAN} " * 15 + f"{ENGLISH} " * 22, "latin:en"),
-        (f"{ENGLISH} " * 30 + KOREAN, "latin:en"),
-        (CODE, ""),
-        ("", ""),
-    ],
-)
-def test_written_in(text: str, language: str) -> None:
-    """The script of the prose and its language, where clear; code is ignored."""
-    assert languages.written_in(text) == language
+WRITTEN = [
+    *((ENGLISH, "latin:en"), (KOREAN, "hangul:ko"), (GERMAN, "latin:de"), (CODE, ""), ("", "")),
+    ("PostgreSQL의 `max_connections` 값을 200으로 올렸다. pgbouncer를 앞에 두었다.", "hangul:ko"),
+    (f"설치한다.\n\n{CODE * 20}", "hangul:ko"),
+    ("セッションはデータベースに保存する。", "han:ja"),
+    ("会话令牌存储在关系数据库中。", "han:zh"),
+    ("Ключи не меняются, что было решено в марте.", "cyrillic:ru"),
+    ("Signing keys: Mondays", "latin"),
+    (f"{KOREAN} " * 30 + f"{ENGLISH} " * 20, "hangul:ko"),
+    (f"{KOREAN} " * 15 + f"{ENGLISH} " * 22, "latin:en"),
+    (f"{ENGLISH} " * 30 + KOREAN, "latin:en"),
+]
 
 
-def test_marks_of_languages() -> None:
-    """Language marks are read from names and frontmatter; names of programming languages are none."""
+def test_the_language_of_a_text_and_of_a_name() -> None:
+    """
+    The script of the prose and its language, where clear; code is ignored. Language marks are read from names and
+    frontmatter; names of programming languages are none.
+    """
+    for text, language in WRITTEN:
+        assert languages.written_in(text) == language
     assert languages.marked("a/guide.ko.md") == ("a/guide.md", "hangul:ko")
     assert languages.marked("a/guide-pt-BR.md") == ("a/guide.md", "latin:pt")
     assert languages.marked("a/ko/guide.md") == ("a/*/guide.md", "hangul:ko")
