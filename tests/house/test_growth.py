@@ -27,8 +27,8 @@ def test_memory_does_not_grow_with_questions_and_edits(vault: Path) -> None:
     [grown] = finished(
         python("import sys; from tests.house.test_growth import grown; print(grown(sys.argv[1]))", vault)
     )
-    # A vector is 1 kB; what is shown of chunks is cached too, in caches that have their bounds.
-    assert int(grown) < ROUNDS * 4_000
+    # A vector is 1 kB, and how a chunk is written 1.5 kB, of 4,000 chunks at most; other caches have their bounds too.
+    assert int(grown) < ROUNDS * 5_000
 
 
 def grown(vault: str) -> int:

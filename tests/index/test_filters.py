@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.index import lookup, sync
-from spellbook.index.filters import Condition, conditions, day_of, fold, from_pairs, instant
+from spellbook.index.filters import Condition, conditions, from_pairs
 from spellbook.library.doctor import checks
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from tests.helpers import held, note_writer, opened, rows
@@ -20,74 +20,59 @@ def at(*parts: int) -> float:
     return dt.datetime(*parts).timestamp()
 
 
-@pytest.mark.parametrize(
-    ("given_filter", "expected"),
-    [
-        (None, ()),
-        ({}, ()),
-        ({"category": "Project"}, (Condition("category", ("project",)),)),
-        ({"tags": ["#Ops", "dev"]}, (Condition("tags", ("ops", "dev")),)),  # without #
-        ({"tags!": "ops"}, (Condition("tags", ("ops",), negated=True),)),
-        ({"path": "A/*.md"}, (Condition("path", ("A/*.md",)),)),  # keeps its case
-        ({"importance": "high"}, (Condition("importance", low=0.8),)),
-        ({"importance": 0.3}, (Condition("importance", low=0.3),)),
-        ({"importance": "0.3"}, (Condition("importance", low=0.3),)),
-        ({"draft": True, "n": 1.0}, (Condition("draft", ("true",)), Condition("n", ("1",)))),
-        ({"topic": "한글"}, (Condition("topic", ("한글",)),)),  # NFC
-        ({" topic ": " x "}, (Condition("topic", ("x",)),)),
-        ({"path": ["x"] * 2_000}, (Condition("path", ("x",) * 2_000),)),
-        ({"path": "x" * 1_000}, (Condition("path", ("x" * 1_000,)),)),
-    ],
-)
-def test_conditions(given_filter, expected):
-    """Each form of a filter becomes folded conditions; 2,000 globs of 1,000 letters are accepted."""
-    assert conditions(given_filter) == expected
+DATES = [
+    ("2026-11-21", at(2026, 11, 21), at(2026, 11, 22)),
+    ("2026-11", at(2026, 11, 1), at(2026, 12, 1)),
+    ("2026-12", at(2026, 12, 1), at(2027, 1, 1)),
+    *[(value, at(2026, 1, 1), at(2027, 1, 1)) for value in ("2026", 2026)],
+    ("2026-11-01..2026-11-15", at(2026, 11, 1), at(2026, 11, 16)),
+    *[(value, at(2026, 11, 1), None) for value in ("2026-11-01..", ">=2026-11-01", {"from": "2026-11-01", "to": None})],
+    ("..2026-11", None, at(2026, 12, 1)),
+    *[(value, None, at(2026, 11, 2)) for value in ("<=2026-11-01", {"to": dt.date(2026, 11, 1)})],
+    ("2026-11-21T20:15:00+09:00..", dt.datetime(2026, 11, 21, 11, 15, tzinfo=dt.UTC).timestamp(), None),
+]
+NONSENSE = [
+    ("category=x", "map keys to values"),
+    *[({"category": value}, "category") for value in (None, [], {"a": 1})],
+    ({"!": "x"}, "key without a name"),
+    *[({"importance": value}, "importance") for value in ("often", 2, "nan", True)],
+    *[({"created": value}, "created") for value in ("soon", "2026-13", "2026-1-2-3", "2026-02-30", "..", "", {})],
+    *[({"created": value}, "created") for value in ({"from": None}, {"since": "2026"})],
+    ({"updated": "99999-01-01"}, "updated"),
+    *[({"path": value}, "too much") for value in (["x"] * 2_001, "x" * 1_001)],
+]
+PAIRS = [
+    ([], {}),
+    (["a=b=c"], {"a": "b=c"}),
+    (["a=x", "a=y", "a=z"], {"a": ["x", "y", "z"]}),
+    (["a!=x", "b="], {"a!": "x", "b": ""}),
+]
 
 
-@pytest.mark.parametrize(
-    ("value", "low", "high"),
-    [
-        ("2026-11-21", at(2026, 11, 21), at(2026, 11, 22)),
-        ("2026-11", at(2026, 11, 1), at(2026, 12, 1)),
-        ("2026-12", at(2026, 12, 1), at(2027, 1, 1)),
-        ("2026", at(2026, 1, 1), at(2027, 1, 1)),
-        (2026, at(2026, 1, 1), at(2027, 1, 1)),
-        ("2026-11-01..2026-11-15", at(2026, 11, 1), at(2026, 11, 16)),
-        ("2026-11-01..", at(2026, 11, 1), None),
-        ("..2026-11", None, at(2026, 12, 1)),
-        (">=2026-11-01", at(2026, 11, 1), None),
-        ("<=2026-11-01", None, at(2026, 11, 2)),
-        ({"from": "2026-11-01", "to": None}, at(2026, 11, 1), None),
-        ({"to": dt.date(2026, 11, 1)}, None, at(2026, 11, 2)),
-        ("2026-11-21T20:15:00+09:00..", dt.datetime(2026, 11, 21, 11, 15, tzinfo=dt.UTC).timestamp(), None),
-    ],
-)
-def test_dates(value, low, high):
-    """A date is the whole day, month or year, in local time; a range may be open; a time with a zone is that instant."""
-    (found,) = conditions({"created": value})
-    assert found.low == low
-    assert found.high == (None if high is None else pytest.approx(high, abs=0.01))
-    assert high is None or found.high < high
+def test_forms_of_a_filter():
+    """
+    A date is the whole day, month or year, in local time; a range may be open; a time with a zone is that instant. An
+    invalid filter, or one of too many or too long globs, is refused by its key, with an example; 2,000 globs of 1,000
+    letters are accepted.
 
-
-@pytest.mark.parametrize(
-    ("given_filter", "names"),
-    [
-        ("category=x", "map keys to values"),
-        *[({"category": value}, "category") for value in (None, [], {"a": 1})],
-        ({"!": "x"}, "key without a name"),
-        *[({"importance": value}, "importance") for value in ("often", 2, "nan", True)],
-        *[({"created": value}, "created") for value in ("soon", "2026-13", "2026-1-2-3", "2026-02-30", "..", "", {})],
-        *[({"created": value}, "created") for value in ({"from": None}, {"since": "2026"})],
-        ({"updated": "99999-01-01"}, "updated"),
-        *[({"path": value}, "too much") for value in (["x"] * 2_001, "x" * 1_001)],
-    ],
-)
-def test_nonsense(given_filter, names):
-    """An invalid filter, or one of too many or too long globs, is refused by its key, with an example."""
-    with pytest.raises(InvalidInput, match=names) as caught:
-        conditions(given_filter)
-    assert caught.value.hint
+    KEY=VALUE pairs become a filter; a repeated key takes any of its values; no other form is accepted.
+    """
+    for value, low, high in DATES:
+        (found,) = conditions({"created": value})
+        assert found.low == low
+        assert found.high == (None if high is None else pytest.approx(high, abs=0.01))
+        assert high is None or found.high < high
+    for refused, names in NONSENSE:
+        with pytest.raises(InvalidInput, match=names) as caught:
+            conditions(refused)
+        assert caught.value.hint
+    globs = ("x" * 1_000,) * 2_000
+    assert conditions({"path": [*globs]}) == (Condition("path", globs),)
+    for pairs, expected in PAIRS:
+        assert from_pairs(pairs) == expected
+    for pair in ("a", "=x", "!=x", ""):
+        with pytest.raises(InvalidInput, match="not KEY=VALUE"):
+            from_pairs([pair])
 
 
 @given(
@@ -105,37 +90,13 @@ def test_any_filter_is_read_or_refused(given_filter):
     assert len(found) == len(given_filter)
 
 
-def test_from_pairs():
-    """KEY=VALUE pairs become a filter; a repeated key takes any of its values; no other form is accepted."""
-    for pairs, expected in (
-        ([], {}),
-        (["a=b=c"], {"a": "b=c"}),
-        (["a=x", "a=y", "a=z"], {"a": ["x", "y", "z"]}),
-        (["a!=x", "b="], {"a!": "x", "b": ""}),
-    ):
-        assert from_pairs(pairs) == expected
-    for pair in ("a", "=x", "!=x", ""):
-        with pytest.raises(InvalidInput, match="not KEY=VALUE"):
-            from_pairs([pair])
-
-
-def test_values_are_compared_folded():
-    """Values compare without case, blanks and number form. An ISO date is seconds since 1970; a file's time is a day."""
-    values = [(" Ab ", "ab"), (True, "true"), (2.0, "2"), (2.5, "2.5"), ("STRASSE", "strasse"), ("straße", "strasse")]
-    assert [fold(value) for value, _ in values] == [folded for _, folded in values]
-    times = {"1970-01-01T00:00:00+00:00": 0.0, "2026-11-21": at(2026, 11, 21), "soon": None, "": None, None: None}
-    assert {text: instant(text) for text in times} == times
-    for when in (at(2026, 11, 21), at(1999, 12, 31)):
-        assert day_of(int(when * 1e9)) == dt.datetime.fromtimestamp(when).date().isoformat()
-
-
 # -- what notes meet them
 
 NOTES: dict[str, dict[str, object]] = {
     "infra/docker.md": {"category": "project", "topic": "infra", "tags": "[ops/deploy/k8s, Linux]", "keywords": "[Docker]", "importance": "high",
                         "entities": "[{name: Docker, type: technology}]", "created": "2026-01-10", "updated": "2026-03-01", "status": "open"},
     "infra/keys.md": {"category": "decision", "topic": "infra", "tags": "[ops]", "keywords": "[keys, Rotation]", "importance": "0.9",
-                      "created": "2026-02-10", "updated": "2026-02-20", "owner": "{name: Kim, team: [a, b]}"},
+                      "created": "2026-02-10", "updated": "2026-02-20", "street": "Seestraße", "owner": "{name: Kim, team: [a, b]}"},
     "개인/일기.md": {"category": "project", "topic": "diary", "tags": "[개인]", "kind": "journal", "importance": "low",
                     "created": "2025-12-31T23:30:00", "rating": "5.0", "done": "true"},
     "plain.md": {},
@@ -162,12 +123,25 @@ MET = [
     ({KEYS}, [{"category": ["decision", "nothing"]}, {"keywords": "rotation"}, {"importance": 0.85}]),
     ({KEYS}, [{"owner.team": "b"}]),  # a key within a key
     ({KEYS, PLAIN}, [{"category!": "project"}]),
-    ({DOCKER, KEYS}, [{"topic": "INFRA"}, {"tags": "ops"}, {"importance": "high"}, {"created": "2026"}]),
+    (
+        {DOCKER, KEYS},
+        [{"topic": "INFRA"}, {"tags": "ops"}, {"importance": "high"}, {"importance": "0.8"}, {"created": "2026"}],
+    ),
+    ({KEYS}, [{"street": "Seestraße"}, {"street": "SEESTRASSE"}]),
     ({DOCKER, KEYS}, [{"path": "infra/*"}, {"path": "infra"}, {"path": "infra/"}]),
     ({DOCKER}, [{"tags": "#ops/deploy"}, {"entities": "docker"}, {"created": "2026-01"}, {"status": "open"}]),
     ({DOCKER}, [{"updated": {"from": "2026-02-21", "to": "2026-03-01"}}, {"category": "project", "tags": "linux"}]),
     ({DIARY}, [{"tags": "개인"}, {"kind": "journal"}, {"importance!": "medium"}, {"created": "2025-12-31"}]),
-    ({DIARY}, [{"rating": 5}, {"done": True}]),
+    (
+        {DIARY},
+        [
+            {"rating": 5},
+            {"done": True},
+            {"rating": "5"},
+            {" topic ": " Diary "},
+            {"tags": "\u1100\u1162\u110b\u1175\u11ab"},
+        ],
+    ),
     ({DOCKER, KEYS, PLAIN}, [{"kind": "note"}]),  # by default
     ({KEYS, DIARY}, [{"path": ["*/keys.md", "개인/*"]}]),
     ({DIARY, PLAIN}, [{"created!": "2026"}]),
@@ -180,7 +154,7 @@ MET = [
 
 def test_filters(filtered):
     """
-    A filter leaves the notes that meet all of its keys. A key that no note has is INVALID_INPUT and lists the keys in
+    A filter leaves the notes that meet all of its keys. Values compare without case, blanks and number form. A key that no note has is INVALID_INPUT and lists the keys in
     use; so are hundreds of keys, without a list.
     """
     for expected, filters in MET:
@@ -199,22 +173,24 @@ def test_filters(filtered):
 
 KOREAN = "어제 회의에서 저장소를 나누기로 했다. `git mv` 로 옮긴다.\n\n```python\nfor the_file in that_list: print('of')\n```"
 ENGLISH = "We decided to split the repository, and this is what it was for."
+LANGUAGES = [
+    (KOREAN, {}, ["ko"]),
+    (ENGLISH, {}, ["en"]),
+    (KOREAN, {"language": "en-GB"}, ["en", "en-gb"]),
+    (ENGLISH, {"lang": "fr"}, ["fr"]),
+    ("x = 1", {}, []),
+    (ENGLISH, {"language": "Klingon"}, ["klingon"]),
+]
 
 
 def test_notes_have_a_language_of_their_own_or_by_their_text(vault, write_note):
     """The declared language wins, also under `lang` and with a region; unclear text has none."""
-    write_note("a.md", KOREAN)
-    write_note("b.md", ENGLISH)
-    write_note("c.md", KOREAN, language="en-GB")
-    write_note("d.md", ENGLISH, lang="fr")
-    write_note("e.md", "x = 1")
-    write_note("f.md", ENGLISH, language="Klingon")
+    for number, (text, meta, _) in enumerate(LANGUAGES):
+        write_note(f"{number}.md", text, **meta)
     with opened(vault) as index:
         sync.run(index)
-        sql = (
-            "SELECT substr(path, 1, 1), value FROM fields JOIN notes USING (note) WHERE key = 'language' ORDER BY 1, 2"
-        )
-        found = [("a", "ko"), ("b", "en"), ("c", "en"), ("c", "en-gb"), ("d", "fr"), ("f", "klingon")]
+        sql = "SELECT path, value FROM fields JOIN notes USING (note) WHERE key = 'language' ORDER BY 1, 2"
+        found = [(f"{number}.md", each) for number, (*_, expected) in enumerate(LANGUAGES) for each in expected]
         assert rows(index.catalog, sql) == found
 
 

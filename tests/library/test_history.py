@@ -57,7 +57,10 @@ def unread(book: Spellbook) -> str:
 
 
 def test_versions_come_from_git_and_the_journal(small: Spellbook) -> None:
-    """Each version is told once, with who has it and how it differs; a rename does not end the history."""
+    """
+    Each version is told once, with who has it and how it differs; a rename does not end the history. A limited token
+    sees no history.
+    """
     top = small.config.vault.parent
     small.reindex()
     small.revise("a", replace=("blue", "red"))
@@ -78,6 +81,9 @@ def test_versions_come_from_git_and_the_journal(small: Spellbook) -> None:
     assert gone[0]["difference"]
     with pytest.raises(MemoryNotFound):
         history.versions(small, "never")
+    for id in ("b.md", "never"):  # what was public once may be private now
+        with pytest.raises(PermissionDenied, match="only reads"):
+            history.versions(limited.seen_by(small, "public"), id)
     with pytest.raises(InvalidInput):
         history.versions(small, "b.md", 0)
 
@@ -132,14 +138,19 @@ def merge(book: Spellbook) -> None:
 MERGED = ["The keel is green. It is older.", "The keel is blue.", ""]
 
 
-def test_a_merge_is_one_version_of_the_branch(small: Spellbook) -> None:
-    """What was merged is a version with all that it brought, and its own commits are not told beside it."""
-    merge(small)
-    assert added(listed(small)) == MERGED
-
-
-def test_git_that_has_nothing_is_told_once(vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A vault in no repository, in one without a commit, and a machine without git have the journal and the file."""
+def test_git_that_has_nothing_is_told_once(small: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A vault in no repository, in one without a commit, and a machine without git have the journal and the file. A commit
+    that is too large for a note is left out; git that takes too long, or says too much, is stopped.
+    """
+    with monkeypatch.context() as patch:
+        patch.setattr(history, "MOST_BYTES", len(BLUE))
+        assert [kinds(each) for each in listed(small)] == [{"commit", "file"}]
+        patch.setattr(git, "MOST_LISTED", 10)
+        assert "said over" in unread(small)
+    with monkeypatch.context() as patch:
+        patch.setattr(git, "SECONDS", 0.0)
+        assert "took over" in unread(small)
     (vault / "a.md").write_bytes(GREEN)
     with opened(vault) as book:
         book.reindex()
@@ -151,57 +162,45 @@ def test_git_that_has_nothing_is_told_once(vault: Path, monkeypatch: pytest.Monk
         assert [kinds(each) for each in listed(book)] == [{"file"}]
 
 
-def test_git_is_bounded(small: Spellbook, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A commit that is too large for a note is left out; git that takes too long, or says too much, is stopped."""
-    monkeypatch.setattr(history, "MOST_BYTES", len(BLUE))
-    assert [kinds(each) for each in listed(small)] == [{"commit", "file"}]
-    monkeypatch.setattr(git, "MOST_LISTED", 10)
-    assert "said over" in unread(small)
-    monkeypatch.undo()
-    monkeypatch.setattr(git, "SECONDS", 0.0)
-    assert "took over" in unread(small)
-
-
 def test_clones_of_other_kinds(small: Spellbook, tmp_path: Path) -> None:
     """
     The first commit of a shallow clone is the first version. A vault may be a working tree whose repository is elsewhere
     and bare.
+
+    A partial clone is named as such; git starts no program to get what is missing. A commit is what its hash says, not
+    what a replacement ref puts in its place. Where objects are gone, the file is the only version.
     """
-    clone, bare, tree = tmp_path / "clone", tmp_path / "bare.git", tmp_path / "tree"
-    repositories.git(tmp_path, "clone", "-q", "--depth=1", small.config.vault.parent.as_uri(), str(clone))
-    with opened(clone / "notes and more") as book:
+    top, mark = small.config.vault.parent, tmp_path / "ran"
+    repositories.git(tmp_path, "clone", "-q", "--depth=1", top.as_uri(), str(tmp_path / "clone"))
+    with opened(tmp_path / "clone" / "notes and more") as book:
         [version] = listed(book)
         assert kinds(version) == {"commit", "file"}
-    repositories.git(tmp_path, "clone", "-q", "--bare", small.config.vault.parent.as_uri(), str(bare))
-    repositories.git(bare, "worktree", "add", "-q", str(tree), "main")
-    with opened(tree / "notes and more") as book:
+    repositories.git(tmp_path, "clone", "-q", "--bare", top.as_uri(), str(tmp_path / "bare.git"))
+    repositories.git(tmp_path / "bare.git", "worktree", "add", "-q", str(tmp_path / "tree"), "main")
+    with opened(tmp_path / "tree" / "notes and more") as book:
         assert added(listed(book)) == ["The keel is blue.", ""]
-
-
-def test_a_clone_that_lacks_texts_fetches_nothing(small: Spellbook, tmp_path: Path) -> None:
-    """A partial clone is named as such; git starts no program to get what is missing."""
-    clone, top, mark = tmp_path / "clone", small.config.vault.parent, tmp_path / "ran"
     repositories.git(top, "config", "uploadpack.allowFilter", "true")
-    repositories.git(tmp_path, "clone", "-q", "--filter=blob:none", top.as_uri(), str(clone))
-    repositories.git(clone, "config", "remote.origin.url", f"ext::sh -c touch% {mark}")
-    repositories.git(clone, "config", "protocol.ext.allow", "always")
-    with opened(clone / "notes and more") as book:
+    repositories.git(tmp_path, "clone", "-q", "--filter=blob:none", top.as_uri(), str(tmp_path / "part"))
+    repositories.git(tmp_path / "part", "config", "remote.origin.url", f"ext::sh -c touch% {mark}")
+    repositories.git(tmp_path / "part", "config", "protocol.ext.allow", "always")
+    with opened(tmp_path / "part" / "notes and more") as book:
         assert "git lacks an object" in unread(book)
     assert not mark.exists()
-
-
-def test_a_damaged_repository_is_named(small: Spellbook) -> None:
-    """Where objects are gone, the file is the only version."""
-    objects = small.config.vault.parent / ".git" / "objects"
-    shutil.rmtree(objects)
-    objects.mkdir()
+    repositories.git(top, "replace", "main~1", "main")
+    assert added(listed(small)) == ["The keel is blue.", ""]
+    shutil.rmtree(top / ".git" / "objects")
+    (top / ".git" / "objects").mkdir()
     assert "git lacks an object" in unread(small)
 
 
 def test_nothing_of_a_foreign_repository_runs(small: Spellbook, tmp_path: Path, monkeypatch: Any) -> None:
-    """Hooks, filters, pagers, watchers and signatures of the repository, and variables around it, change nothing."""
+    """
+    What was merged is a version with all that it brought, and its own commits are not told beside it. Hooks, filters,
+    pagers, watchers and signatures of the repository, and variables around it, change nothing.
+    """
     top, mark = small.config.vault.parent, tmp_path / "ran"
     merge(small)
+    assert added(listed(small)) == MERGED
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\ntouch {mark}\n")
     program.chmod(0o755)
@@ -241,41 +240,29 @@ def test_nothing_of_a_foreign_repository_runs(small: Spellbook, tmp_path: Path, 
     assert not mark.exists()
 
 
-def test_replaced_objects_do_not_count(small: Spellbook) -> None:
-    """A commit is what its hash says, not what a replacement ref puts in its place."""
-    repositories.git(small.config.vault.parent, "replace", "main~1", "main")
-    assert added(listed(small)) == ["The keel is blue.", ""]
-
-
 @pytest.mark.parametrize("trick", ["file", "link", "common", "alternates", "objects", "packs"])
 def test_a_folder_cannot_borrow_another_repository(small: Spellbook, tmp_path: Path, trick: str) -> None:
     """A `.git` that leads to somebody's other repository, or to its objects, is refused: its notes are not these."""
     theirs, root = small.config.vault.parent / ".git", tmp_path / "handed"
     (root / "notes and more").mkdir(parents=True)
     mine = root / ".git"
-    if trick == "file":
-        mine.write_text(f"gitdir: {theirs}\n")
-    elif trick == "link":
-        mine.symlink_to(theirs)
-    else:
+    if trick not in {"file", "link"}:
         repositories.git(root, "init", "-q", "-b", "main")
         (mine / "refs" / "heads").mkdir(parents=True, exist_ok=True)
         (mine / "refs" / "heads" / "main").write_text(repositories.git(theirs.parent, "rev-parse", "main"))
-        if trick == "common":
+    match trick:
+        case "file":
+            mine.write_text(f"gitdir: {theirs}\n")
+        case "link":
+            mine.symlink_to(theirs)
+        case "common":
             (mine / "commondir").write_text(f"{theirs}\n")
-        elif trick == "alternates":
+        case "alternates":
             (mine / "objects" / "info" / "alternates").write_text(f"{theirs / 'objects'}\n")
-        else:
-            place = mine / "objects" if trick == "objects" else mine / "objects" / "pack"
-            shutil.rmtree(place)
-            place.symlink_to(theirs / "objects" / ("" if trick == "objects" else "pack"))
+        case _:
+            place = "objects" if trick == "objects" else "objects/pack"
+            shutil.rmtree(mine / place)
+            (mine / place).symlink_to(theirs / place)
     (root / "notes and more" / "a.md").write_text("# Mine\n")
     with opened(root / "notes and more") as book:
         assert "leads to a repository" in unread(book)
-
-
-def test_a_limited_token_sees_no_history(small: Spellbook) -> None:
-    """What was public once may be private now."""
-    for id in ("a.md", "never"):
-        with pytest.raises(PermissionDenied, match="only reads"):
-            history.versions(limited.seen_by(small, "public"), id)

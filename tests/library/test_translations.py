@@ -12,7 +12,7 @@ from spellbook.library.book import Spellbook
 from spellbook.models.embedders import HashEmbedder
 from spellbook.settings import config
 from spellbook.text import languages
-from tests.helpers import Write
+from tests.helpers import note_writer
 
 ENGLISH = (
     "The signing keys of the harbour are rotated every Monday by the harbour master, because an audit asked for it."
@@ -35,102 +35,80 @@ class Understanding(HashEmbedder):
 
 
 @pytest.fixture
-def repeated(vault: Path) -> Callable[[], list[list[str]]]:
-    """The paths of what `check` calls duplicates."""
+def repeated(vault: Path) -> Callable[..., list[list[str]]]:
+    """Write notes, and return the paths of what `check` calls duplicates."""
 
-    def ask() -> list[list[str]]:
+    def ask(*notes: tuple[str, str, dict[str, str]]) -> list[list[str]]:
+        files = [note_writer(vault)(path, text, **meta) for path, text, meta in notes]
         with Spellbook(config.load(vault, embedder="hash"), Understanding()) as book:
-            book.reindex()
-            return [[place.path for place in each.chunks] for each in book.check().duplicates]
+            book.reindex(full=True)
+            found = [[place.path for place in each.chunks] for each in book.check().duplicates]
+        for file in files:
+            file.unlink()
+        return found
 
     return ask
 
 
-def test_translations_are_no_repetitions(repeated: Callable[[], Any], write_note: Write) -> None:
-    """Translations are recognized by letters and common words; copies within each language are reported."""
-    write_note("keys.md", ENGLISH)
-    write_note("열쇠.md", KOREAN)
-    write_note("schluessel.md", GERMAN)
-    assert repeated() == []
-    write_note("copy.md", COPY)
-    write_note("사본.md", f"{KOREAN} 확인했다.")
-    assert repeated() == [["copy.md", "keys.md"], ["사본.md", "열쇠.md"]]
+def test_translations_are_no_repetitions(repeated: Callable[..., list[list[str]]]) -> None:
+    """
+    Translations are recognized by letters and common words; copies within each language are reported. A text of unclear
+    language repeats texts of at most one language.
+    """
+    three = [("keys.md", ENGLISH, {}), ("열쇠.md", KOREAN, {}), ("schluessel.md", GERMAN, {})]
+    assert repeated(*three) == []
+    copies = [("copy.md", COPY, {}), ("사본.md", f"{KOREAN} 확인했다.", {})]
+    assert repeated(*three, *copies) == [["copy.md", "keys.md"], ["사본.md", "열쇠.md"]]
+    [group] = repeated(("a.md", UNCLEAR, {}), three[0], three[2])
+    assert (len(group), "a.md" in group) == (2, True)
 
 
-def test_what_no_language_owns_does_not_join_two(repeated: Callable[[], Any], write_note: Write) -> None:
-    """A text of unclear language repeats texts of at most one language."""
-    write_note("a.md", UNCLEAR)
-    write_note("keys.md", ENGLISH)
-    write_note("schluessel.md", GERMAN)
-    [group] = repeated()
-    assert len(group) == 2
-    assert "a.md" in group
+def test_names_and_frontmatter_tell_translations_from_copies(repeated: Callable[..., list[list[str]]]) -> None:
+    """
+    Code in two translated notes is no repetition if frontmatter or names mark their languages. A name that only looks
+    like a language mark hides no copy.
+    """
+    for one, other, *meta in (
+        ("guide.ko.md", "guide.en.md"),
+        ("guide.ko.md", "guide.md"),
+        ("docs/ko/guide.md", "docs/en/guide.md"),
+        ("guide.md", "leitfaden.md", {"language": "ko-KR"}, {"language": "de"}),
+        ("guide.md", "handbook.md", {"lang": "ko"}, {"lang": "en"}),
+    ):
+        of_one, of_other = meta or ({}, {})
+        texts = [f"# Keys\n\n{said}\n\n## Rotate\n\n{CODE}" for said in (KOREAN, GERMAN)]
+        assert repeated((one, texts[0], of_one), (other, texts[1], of_other)) == []
+    for one, other, *meta in (
+        *(("it/a.md", "ops/a.md"), ("setup.sh.md", "setup.md"), ("main.cs.md", "other.md"), ("a.en.md", "b.en.md")),
+        ("a.md", "b.md", {"language": "python"}, {}),
+        ("a.md", "b.md", {"language": "en"}, {"language": "English"}),
+    ):
+        of_one, of_other = meta or ({}, {})
+        text = f"# Keys\n\n{ENGLISH}\n"
+        assert repeated((one, text, of_one), (other, text, of_other)) == [sorted([one, other])]
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (("guide.ko.md", {}), ("guide.en.md", {})),
-        (("guide.ko.md", {}), ("guide.md", {})),
-        (("docs/ko/guide.md", {}), ("docs/en/guide.md", {})),
-        (("guide.md", {"language": "ko-KR"}), ("leitfaden.md", {"language": "de"})),
-        (("guide.md", {"lang": "ko"}), ("handbook.md", {"lang": "en"})),
-    ],
-)
-def test_what_stays_the_same_in_a_translation(
-    repeated: Callable[[], Any], write_note: Write, one: Any, other: Any
-) -> None:
-    """Code in two translated notes is no repetition if frontmatter or names mark their languages."""
-    for (path, meta), said in ((one, KOREAN), (other, GERMAN)):
-        write_note(path, f"# Keys\n\n{said}\n\n## Rotate\n\n{CODE}", **meta)
-    assert repeated() == []
+WRITTEN = [
+    *((ENGLISH, "latin:en"), (KOREAN, "hangul:ko"), (GERMAN, "latin:de"), (CODE, ""), ("", "")),
+    ("PostgreSQL의 `max_connections` 값을 200으로 올렸다. pgbouncer를 앞에 두었다.", "hangul:ko"),
+    (f"설치한다.\n\n{CODE * 20}", "hangul:ko"),
+    ("セッションはデータベースに保存する。", "han:ja"),
+    ("会话令牌存储在关系数据库中。", "han:zh"),
+    ("Ключи не меняются, что было решено в марте.", "cyrillic:ru"),
+    ("Signing keys: Mondays", "latin"),
+    (f"{KOREAN} " * 30 + f"{ENGLISH} " * 20, "hangul:ko"),
+    (f"{KOREAN} " * 15 + f"{ENGLISH} " * 22, "latin:en"),
+    (f"{ENGLISH} " * 30 + KOREAN, "latin:en"),
+]
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (("it/a.md", {}), ("ops/a.md", {})),
-        (("setup.sh.md", {}), ("setup.md", {})),
-        (("main.cs.md", {}), ("other.md", {})),
-        (("a.md", {"language": "python"}), ("b.md", {})),
-        (("a.en.md", {}), ("b.en.md", {})),
-        (("a.md", {"language": "en"}), ("b.md", {"language": "English"})),
-    ],
-)
-def test_a_copy_is_a_repetition(repeated: Callable[[], Any], write_note: Write, one: Any, other: Any) -> None:
-    """A name that only looks like a language mark hides no copy."""
-    for path, meta in (one, other):
-        write_note(path, f"# Keys\n\n{ENGLISH}\n", **meta)
-    [group] = repeated()
-    assert group == sorted([one[0], other[0]])
-
-
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        (ENGLISH, "latin:en"),
-        (KOREAN, "hangul:ko"),
-        (GERMAN, "latin:de"),
-        ("PostgreSQL의 `max_connections` 값을 200으로 올렸다. pgbouncer를 앞에 두었다.", "hangul:ko"),
-        (f"설치한다.\n\n{CODE * 20}", "hangul:ko"),
-        ("セッションはデータベースに保存する。", "han:ja"),
-        ("会话令牌存储在关系数据库中。", "han:zh"),
-        ("Ключи не меняются, что было решено в марте.", "cyrillic:ru"),
-        ("Signing keys: Mondays", "latin"),
-        (f"{KOREAN} " * 30 + f"{ENGLISH} " * 20, "hangul:ko"),
-        (f"{KOREAN} " * 15 + f"{ENGLISH} " * 22, "latin:en"),
-        (f"{ENGLISH} " * 30 + KOREAN, "latin:en"),
-        (CODE, ""),
-        ("", ""),
-    ],
-)
-def test_written_in(text: str, language: str) -> None:
-    """The script of the prose and its language, where clear; code is ignored."""
-    assert languages.written_in(text) == language
-
-
-def test_marks_of_languages() -> None:
-    """Language marks are read from names and frontmatter; names of programming languages are none."""
+def test_the_language_of_a_text_and_of_a_name() -> None:
+    """
+    The script of the prose and its language, where clear; code is ignored. Language marks are read from names and
+    frontmatter; names of programming languages are none.
+    """
+    for text, language in WRITTEN:
+        assert languages.written_in(text) == language
     assert languages.marked("a/guide.ko.md") == ("a/guide.md", "hangul:ko")
     assert languages.marked("a/guide-pt-BR.md") == ("a/guide.md", "latin:pt")
     assert languages.marked("a/ko/guide.md") == ("a/*/guide.md", "hangul:ko")

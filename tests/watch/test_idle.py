@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import anyio
 import numpy as np
@@ -37,83 +36,44 @@ class Slow:
     query = passage
 
 
-def test_what_a_server_loaded_is_not_looked_at_again(tmp_path: Path) -> None:
-    """After warming up, garbage collection skips what was loaded."""
-    code = """
-import gc, sys, threading
-from pathlib import Path
-from types import SimpleNamespace
-from spellbook.watch import background
-class Book:
-    config, index = SimpleNamespace(state=Path(sys.argv[1])), None
-    def warm_up(self):
-        gc.loaded = [[] for _ in range(100_000)]
-import spellbook.mcp.app
-background.WARM_UP_SECONDS = background.CALL_SECONDS = 0
-class Watcher:
-    begun = threading.Event()
-    def __init__(self, book): self.begun.set()
-    def start(self): return self
-background.watcher.Watcher = Watcher
-background.upkeep.is_being_read = lambda index: False
-called = threading.Event()
-called.set()
-background.Background(Book(), called, lambda: None)
-for thread in threading.enumerate():
-    if thread.name == "spellbook-warm-up":
-        thread.join()
-print(gc.get_freeze_count() > 100_000, len(gc.get_objects()) < 50_000)
-"""
-    assert finished(python(code, tmp_path)) == ["True True"]
-
-
 def made() -> tuple[LocalEngine, list[Slow]]:
     """An embedder, and the list of engines it loads."""
     engines: list[Slow] = []
-
-    def load() -> tuple[Slow, str]:
-        engines.append(Slow())
-        return engines[-1], "slow"
-
-    return LocalEngine("test", load, ""), engines
+    return LocalEngine("test", lambda: (engines.append(Slow()) or engines[-1], "slow"), ""), engines
 
 
 def test_an_engine_goes_when_it_was_not_used_since():
     """
     An engine is released if it was not used since the given time, and the next text loads another. An error during a
     text does not leave it marked as in use.
+
+    An engine in use is not released and not loaded twice; the end of its work counts as its last use.
     """
-    local, engines = made()
-    before = time.monotonic()
-    assert not local.release(time.monotonic())
-    assert not engines
-    local.engine()
-    assert local.description == "slow"
-    assert not local.release(before)
-    assert local.release(time.monotonic())
-    assert local.description == ""
-    assert not local.release(time.monotonic())
-    local.engine()
-    assert len(engines) == 2
-    engines[1].passage = None
-    with pytest.raises(TypeError):
-        local.passages(["a"])
-    assert local.release(time.monotonic())
-
-
-def test_an_engine_stays_while_a_thread_is_at_it():
-    """An engine in use is not released and not loaded twice; the end of its work counts as its last use."""
     release(time.monotonic())  # what earlier tests loaded
     local, engines = made()
+    before = time.monotonic()
+    assert (local.release(time.monotonic()), engines) == (False, [])
+    local.engine()
+    assert local.description == "slow"
+    assert [local.release(before), local.release(time.monotonic()), local.release(time.monotonic())] == [
+        False,
+        True,
+        False,
+    ]
+    assert local.description == ""
+    local.engine().passage = None
+    with pytest.raises(TypeError):
+        local.passages(["a"])
+    assert (local.release(time.monotonic()), len(engines)) == (True, 2)
     with ThreadPoolExecutor(3) as pool:
         long = pool.submit(local.passages, ["a long one"])
-        until(lambda: engines and engines[0].begun.is_set())
+        until(lambda: len(engines) == 3 and engines[2].begun.is_set())
         assert not release(time.monotonic())
         other = pool.submit(local.query, "asked meanwhile")
         begun = time.monotonic()
-        engines[0].may_end.set()
+        engines[2].may_end.set()
         assert (long.result(PATIENCE)[0] == other.result(PATIENCE)).all()
-    assert len(engines) == 1
+    assert len(engines) == 3
     assert not local.release(begun)
     assert release(time.monotonic())
 
@@ -129,17 +89,6 @@ def test_vectors_are_the_same_after_a_rest(prepared):
     assert (embedder.embed_query("lighthouse") == question).all()
     assert (embedder.embed_passages(texts) == passages).all()
     assert embedder.describe() == told
-
-
-def test_a_search_after_a_rest_finds_the_same(book, write_note):
-    """After a release a search finds the same, and new notes too."""
-    write_note("a.md", "The lighthouse keeper signs the tide tables.")
-    first = book.search("who signs the tide tables?")
-    book.release(time.monotonic())
-    assert book.search("who signs the tide tables?").hits == first.hits
-    book.release(time.monotonic())
-    write_note("b.md", "The harbour opens at six.")
-    assert [hit.path for hit in book.memorize("when does the harbour open at six", limit=1).hits] == ["b.md"]
 
 
 def test_chroma_goes_when_it_was_not_used_since(vault, write_note):
@@ -169,33 +118,26 @@ def searchers() -> set[int]:
     return {id(each) for each in gc.get_objects() if isinstance(each, Searcher)}
 
 
-def test_what_was_asked_lately_stays(book, write_note):
-    """Vectors that were used lately stay in memory for the next query."""
+def test_what_was_asked_lately_stays(book, write_note, monkeypatch):
+    """
+    Vectors that were used lately stay in memory for the next query. After a release a search finds the same, and new
+    notes too. Any process releases its memory, whether or not it watches.
+
+    What was loaded to embed a saved note goes soon where nobody asks, and stays where somebody asked lately.
+    """
     write_note("a.md", "The lighthouse keeper signs the tide tables.")
     others, before = searchers(), time.monotonic()
-    book.search("lighthouse")
+    first = book.search("who signs the tide tables?")
     [searcher] = searchers() - others
     book.release(before)
     assert searcher in searchers()
     book.release(time.monotonic())
     assert searcher not in searchers()
-
-
-def test_a_watcher_lets_go(book, write_note, monkeypatch):
-    """Any process releases its memory, whether or not it watches."""
-    monkeypatch.setattr(watcher, "RELEASE_AFTER", 0.0)
+    assert book.search("who signs the tide tables?").hits == first.hits
+    book.release(time.monotonic())
+    write_note("b.md", "The harbour opens at six.")
+    assert [hit.path for hit in book.memorize("when does the harbour open at six", limit=1).hits] == ["b.md"]
     monkeypatch.setattr(watcher, "RELEASE_CHECK", 0.01)
-    write_note("a.md", "text")
-    book.search("text")
-    with watcher.Watcher(book):
-        until(lambda: book.loaded is None)
-
-
-def test_where_nobody_asks_the_model_goes_with_the_next_look(book, write_note, monkeypatch):
-    """What was loaded to embed a saved note goes soon where nobody asks, and stays where somebody asked lately."""
-    monkeypatch.setattr(watcher, "RELEASE_CHECK", 0.01)
-    write_note("a.md", "text")
-    book.search("text")
     local, _ = made()
     with watcher.Watcher(book):
         local.engine()
@@ -204,6 +146,10 @@ def test_where_nobody_asks_the_model_goes_with_the_next_look(book, write_note, m
         book.release(time.monotonic())
         local.engine()
         until(lambda: not local.description)
+    monkeypatch.setattr(watcher, "RELEASE_AFTER", 0.0)
+    book.search("text")
+    with watcher.Watcher(book):
+        until(lambda: book.loaded is None)
 
 
 def test_a_server_loads_nothing_before_it_is_asked(book, write_note):
