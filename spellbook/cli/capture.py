@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from spellbook.cli import output
 from spellbook.cli.app import main, opened, vault_option
 from spellbook.text.quoting import counted, one_line
-
-if TYPE_CHECKING:
-    from spellbook.capture.ledger import Ledger
 
 
 @main.command()
@@ -52,12 +48,9 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
         output.say(f"{count} would go to the trash." if dry_run else f"{count} moved to the trash.")
     else:
         vault = find_vault(ctx.ensure_object(dict).get("vault"))
-        _switch(ledger.Ledger(str(vault)), vault, action)
-
-
-def _switch(ledger: Ledger, vault: Path, action: str) -> None:
-    if action != "status":
-        ledger.turn(action == "on", vault)
-    output.say("Capture is on." if ledger.switch.get("on") else "Capture is off.")
-    for problem in ledger.problems():
-        output.say(f"{one_line(problem)}.")
+        known = ledger.Ledger(str(vault))
+        if action != "status":
+            known.turn(action == "on", vault)
+        output.say("Capture is on." if known.switch.get("on") else "Capture is off.")
+        for problem in known.problems():
+            output.say(f"{one_line(problem)}.")
