@@ -379,7 +379,7 @@ _COMMANDS = {
     "export import snapshot": "backup",
     "status doctor chroma demo": "doctor",
     "install": "install",
-    "capture": "capture",
+    "capture": "context",
     "merge-driver sync": "sync",
     "migrate model": "models",
     "token": "token",
