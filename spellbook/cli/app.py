@@ -382,7 +382,7 @@ _COMMANDS = {
     "capture": "context",
     "merge-driver sync": "sync",
     "migrate model": "models",
-    "token": "token",
+    "token": "serve",
     "completion": "install",
 }
 """The commands of each module of this room."""
