@@ -379,10 +379,10 @@ _COMMANDS = {
     "export import snapshot": "backup",
     "status doctor chroma demo": "doctor",
     "install": "install",
-    "capture": "capture",
+    "capture": "context",
     "merge-driver sync": "sync",
     "migrate model": "models",
-    "token": "token",
+    "token": "serve",
     "completion": "install",
 }
 """The commands of each module of this room."""
