@@ -61,6 +61,9 @@ LABEL = "Claude Code's own memory"
 Book = Any
 """An opened vault, `library.book.Spellbook`, which this room below it cannot import."""
 
+_MOST_SLUG = 200
+"""Letters after which Claude Code cuts the name of a project's folder, and adds a hash of its own."""
+
 
 @dataclass(frozen=True)
 class Wiki:
@@ -361,8 +364,13 @@ def folder(environment: Mapping[str, str] = os.environ, project: str = "") -> Pa
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
         main = unicodedata.normalize("NFC", privacy.repository(paths.project(environment, project))[0])
         name = re.sub("[^A-Za-z0-9]", lambda sign: "-" * (1 + (sign[0] > "\uffff")), main)  # as JavaScript counts
-    place = Path(os.path.realpath(projects / name / "memory"))
-    return place if place.is_dir() and place.is_relative_to(projects) else None
+    names = [name]
+    if len(name) > _MOST_SLUG:
+        listed = os.listdir(projects) if projects.is_dir() else []
+        names = [each for each in listed if each.startswith(f"{name[:_MOST_SLUG]}-")]
+    places = [Path(os.path.realpath(projects / each / "memory")) for each in names]
+    there = [place for place in places if place.is_dir() and place.is_relative_to(projects)]
+    return there[0] if len(there) == 1 else None  # of several nobody can tell which it is
 
 
 def beside(vault: Path) -> Path | None:

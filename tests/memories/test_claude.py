@@ -92,6 +92,18 @@ def test_it_is_that_of_the_repository(config: Path, tmp_path: Path) -> None:
     assert wikis.folder(project=str(tmp_path / "elsewhere")) is None
 
 
+def test_a_long_name_is_matched_by_its_beginning(config: Path, tmp_path: Path) -> None:
+    """Beyond 200 letters the hash at the end is not computed; of two folders that fit, none is taken."""
+    deep = tmp_path / ("x" * 120) / ("y" * 120)
+    for name in (slug(deep)[:199], slug(deep)[:200]):
+        memory_of(config, name)
+    assert wikis.folder(project=str(deep)) is None
+    first = memory_of(config, f"{slug(deep)[:200]}-1k2j3h")
+    assert wikis.folder(project=str(deep)) == first
+    memory_of(config, f"{slug(deep)[:200]}-zzz")
+    assert wikis.folder(project=str(deep)) is None
+
+
 @pytest.mark.parametrize(
     ("settings", "name", "found"),
     [
