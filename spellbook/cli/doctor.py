@@ -150,7 +150,7 @@ def demo() -> None:
 # -- the state of the vault: five lines, or everything that is known
 
 _COLUMNS = 11
-"""Of the names in front of the lines."""
+"""Columns for the names in front of the lines."""
 
 
 def _show(state: Mapping[str, Any], *, verbose: bool) -> None:

@@ -31,7 +31,7 @@ from spellbook.http.guard import COOKIE
 from spellbook.http.tokens import Tokens
 from spellbook.system.errors import InvalidInput
 from tests.helpers import PATIENCE, finished, python, until
-from tests.mcp.agent import Agent
+from tests.mcp.agent import Agent, stdio
 
 pytestmark = pytest.mark.slow
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -371,3 +371,19 @@ def test_clients_that_are_none(serving):
     said = "\n".join(server.said)
     assert "Traceback" not in said
     assert len(said.splitlines()) - said.count("without session_id") == 1  # which the SDK says of POST /messages/
+
+
+def test_a_server_and_a_stdio_process(serving, vault):
+    """What one of them writes is found by the other at once, by words and by meaning."""
+
+    async def talk() -> None:
+        async with Client(serving().url) as one, Client(stdio(vault)) as two:
+            for number, (writer, reader) in enumerate(((one, two), (two, one))):
+                text, word = f"word{number}x lies in the harbor.", f"word{number}x"
+                session = (await Agent(writer).json("rest"))["session_id"]
+                chunk = {"text": text, "metadata": {"topic": "t", "keywords": [word, "a", "b"]}}
+                done = await Agent(writer).json("scribe", chunk=chunk, session_id=session, force=True)
+                for tool, asked in (("find", {"keywords": [word]}), ("memorize", {"query": text})):
+                    assert done["path"] in await Agent(reader).found(tool, **asked), (number, tool)
+
+    anyio.run(talk)
