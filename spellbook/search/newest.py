@@ -63,8 +63,10 @@ def reviews(index: Index, *, due: bool = False) -> list[StoredChunk]:
     """Return the first chunks of the notes with a review date (key `review`), the next first; or only of those due."""
     days = [day for day, _ in index.catalog.commonest("review", index.visible, _MOST_REVIEWS)]
     days = [day for day in days if not due or is_due(day)]
-    named = conditions({"review": days} if days else {})
-    notes, _ = index.catalog.newest((*named, *without_guides(named), *index.visible), _MOST_REVIEWS * bool(days), 0)
+    if not days:
+        return []
+    named = conditions({"review": days})
+    notes, _ = index.catalog.newest((*named, *without_guides(named), *index.visible), _MOST_REVIEWS, 0)
     chunks = (chunk for chunk in notes if chunk.meta.get("review"))
     return sorted(chunks, key=lambda chunk: (str(chunk.meta["review"]), chunk.path))
 
