@@ -20,28 +20,12 @@ from spellbook.cli import main
 ROOT = Path(spellbook.__file__).parent
 
 SAID = {
-    "say",
-    "_fail",
-    "confirm",
-    "_is_agreed",
-    "translated",
-    "_did",
-    "_say",
-    "UsageError",
-    "BadParameter",
-    "Remark",
-    "alert",
-    "with_suggestions",
-    "waiting",
-}
+    "say", "_fail", "confirm", "_is_agreed", "translated", "_did", "_say", "UsageError", "BadParameter", "Remark", "alert",
+    "with_suggestions", "waiting",
+}  # fmt: skip
 """Functions and errors whose texts a person reads."""
 
-TO_AGENTS = {
-    "mcp/arguments.py",
-    "mcp/render.py",
-    "memories/briefing.py",
-    "verbs/aliases.py",
-}
+TO_AGENTS = {"mcp/arguments.py", "mcp/render.py", "memories/briefing.py", "verbs/aliases.py"}
 """Modules, beside the toolsets, whose texts are for agents and stay English."""
 
 OF_PAGES = "http/pages/"
@@ -69,6 +53,9 @@ CONSTANTS = {
 WITH_OR = ("Did you mean {0} or {1}?", "Did you mean {0} or {1}? {2}", "{0}; did you mean {1} or {2}?")
 """Messages with two suggestions, which the code joins by `or`."""
 
+NO_SENTENCES = {"getattr", "strftime", "get", "counted", "style", "join", "replace"}
+"""Functions whose texts are names, formats and separators."""
+
 LISTS = {"errors", "reasons", "warnings", "notes", "parts", "half", "secrets"}
 """Lists of sentences."""
 
@@ -79,6 +66,7 @@ PLACED = {
     ("", "progress"): 0,
     ("cli", "McpClient"): 2,
     ("cli", "_make"): 2,
+    ("cli", "_carry_out"): 2,
     ("library", "wrong"): 1,
     ("editing", "erase_notes"): 2,
     ("editing", "leave"): 1,
@@ -87,63 +75,30 @@ PLACED = {
 """Which argument of a function of a room is a message."""
 
 SENTENCES = {
-    "cli/output.py": {
-        "summary",
-        "around",
-        "chroma",
-        "_join_words",
-        "_source",
-    },
-    "__main__.py": {"_sentence"},
-    "models/e5/prepare.py": {"described", "prepared_folder", "_make", "_description"},
-    "text/credentials.py": {"in_note"},
-    "editing/write.py": {"numbered"},
-    "search/synonyms.py": {"read", "_fault", "_read_file"},
-    "archive/pages/fetch.py": {"_hint"},
-    "library/history.py": {"_of_journal", "_of_file"},
-    "cli/backup.py": {"_row", "_print_imported"},
-    "cli/doctor.py": {
-        "_print_repeated",
-        "_show",
-        "_found",
-        "_faults",
-        "_users",
-        "_unwatched",
-        "_details",
-        "_processes",
-        "_timings",
-        "_snapshots",
-    },
-    "cli/models.py": {"_in_words"},
-    "http/container.py": {"embedding"},
-    "search/explain.py": {"_refusal", "why"},
-    "index/filters.py": {"__str__", "validity", "with_suggestions"},
-    "search/ranking.py": {"costs"},
-    "search/presentation.py": {
-        "why",
-        "reasons",
-        "shares",
-        "standing",
-        "superseded",
-        "outside",
-        "labels",
-    },
-    "search/when.py": {"reason"},
-    "search/related.py": {"neighbours"},
-    "editing/revise.py": {"_place_of", "erase", "_remark_name"},
-    "vault/journal.py": {"state"},
-    "capture/ledger.py": {"problems"},
-    "library/doctor.py": {
-        "unseen",
-        "_unwatched",
-        "checks",
-        "_links",
-        "_unfinished",
-        "_embedder",
-        "_second",
-    },
+    "cli/output.py": "summary around chroma _join_words _source",
+    "__main__.py": "_sentence",
+    "models/e5/prepare.py": "described prepared_folder _make _description",
+    "text/credentials.py": "in_note",
+    "editing/write.py": "numbered",
+    "search/synonyms.py": "read _fault _read_file",
+    "archive/pages/fetch.py": "_hint",
+    "library/history.py": "_of_journal _of_file",
+    "cli/backup.py": "_row _print_imported",
+    "cli/doctor.py": "_print_repeated _show _found _faults _users _unwatched _details _processes _timings _snapshots",
+    "cli/models.py": "_in_words",
+    "http/container.py": "embedding",
+    "search/explain.py": "_refusal why",
+    "index/filters.py": "__str__ validity with_suggestions",
+    "search/ranking.py": "costs",
+    "search/presentation.py": "why reasons shares standing superseded outside labels",
+    "search/when.py": "reason",
+    "search/related.py": "neighbours",
+    "editing/revise.py": "_place_of erase _remark_name",
+    "vault/journal.py": "state",
+    "capture/ledger.py": "problems",
+    "library/doctor.py": "unseen _unwatched checks _links _unfinished _embedder _second",
 }
-"""Functions that return or yield sentences, by their module."""
+"""Functions that return or yield sentences, by their module, with blanks between them."""
 
 CLICK = (
     "Usage:", "Options", "Commands", "Show this message and exit.", "Try '{0}' for help.", "Error: {0}", "default: {0}", "required",
@@ -200,7 +155,7 @@ def _of_module(name: str, path: Path, errors: set[str]) -> Iterator[tuple[str, i
         names = {**constants, **_names(function)}
         for node in ast.walk(function):
             yield from ((text, node.lineno) for text in _said(node, names, name, errors))
-        if function.name in SENTENCES.get(name, ()):
+        if function.name in SENTENCES.get(name, "").split():
             yield from ((text, function.lineno) for text in _literals(function))
 
 
@@ -339,15 +294,7 @@ def _literals(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]
                 if isinstance(value, ast.FormattedValue) and value.format_spec
                 for each in ast.walk(value.format_spec)
             }
-        elif isinstance(node, ast.Call) and _called(node) in {
-            "getattr",
-            "strftime",
-            "get",
-            "counted",
-            "style",
-            "join",
-            "replace",
-        }:
+        elif isinstance(node, ast.Call) and _called(node) in NO_SENTENCES:
             skipped |= set(node.args)
         elif isinstance(node, ast.Compare):
             skipped |= {node.left, *node.comparators}

@@ -79,8 +79,9 @@ def tree(folder: Path) -> dict[str, object]:
 
 @pytest.mark.slow
 def test_the_index_follows_git(repository: Path, write_note: Write) -> None:
-    """After a commit, checkout, merge and rebase the index matches the files."""
-    install(repository)
+    """After a commit, checkout, merge and rebase the index matches the files; core.hooksPath may be absolute."""
+    git(repository, "config", "core.hooksPath", repository.parent / "elsewhere")
+    assert install(repository).stderr == ""
     git(repository, "switch", "--quiet", "--create", "side")
     write_note("lantern.md", "# Lantern\n\noil\n")
     git(repository, "add", ".")
@@ -242,33 +243,6 @@ def test_hooks_of_others(repository: Path) -> None:
 
 
 # -- where hooks are
-
-
-def test_where_git_looks_for_hooks(repository: Path, tmp_path: Path) -> None:
-    """
-    core.hooksPath is followed, absolute or relative to the top folder, also for a vault in a subfolder.
-
-    Each vault of a repository has its own lines in the hooks and removes only those.
-    """
-    first, second = repository / "it's mine", repository / "deep" / "일"
-    second.mkdir(parents=True)
-    first.mkdir()
-    git(repository, "config", "core.hooksPath", "tools/hooks")
-    (repository / ".git" / "info" / "exclude").write_text("ignored\n")
-    hook = repository / "tools" / "hooks" / "post-commit"
-    for vault in (first, second):
-        assert "Do not commit the hooks in" in install(vault).stderr
-    assert hook.read_bytes().count(b"reindex") == 2
-    install(first, "--uninstall")
-    assert "일".encode() in hook.read_bytes()
-    install(second, "--uninstall")
-    assert tree(repository / "tools") == {}
-    for folder in (tmp_path / "elsewhere", "ignored", ".git/hooks"):
-        git(repository, "config", "core.hooksPath", folder)
-        assert install(repository).stderr == ""
-        assert (repository / folder / "post-commit").exists()
-    git(repository, "config", "core.hooksPath", os.devnull)
-    assert "core.hooksPath" in install(repository, code=2).stderr
 
 
 @pytest.mark.parametrize(

@@ -8,48 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.library.book import open as opened
 from tests.commands import on_a_terminal, process, spellbook
-from tests.helpers import held
-
-
-def test_init_of_a_folder_of_notes(tmp_path: Path) -> None:
-    """
-    A folder with notes gets only settings unless `--guides` is given; no file changes, and `rest` still has guides.
-
-    A folder with only pictures, dot-folders and trash counts as one without notes: it gets the guides in both
-    languages. A second `init` adds nothing, not even deleted files. Outside of a repository no line for git is offered
-    or written; a vault in which nothing fits is offered no categories.
-    """
-    vault = tmp_path / "notes"
-    (vault / "deep").mkdir(parents=True)
-    (vault / "deep" / "welcome.md").write_text("mine")
-    (vault / "welcome.md").write_text("mine too")
-    before = held(vault)
-    said = spellbook("init", vault).stdout
-    assert "is a vault; the settings added" in said
-    assert "--guides" in said
-    assert held(vault).keys() - before.keys() == {".spellbook/config.toml"}
-    spellbook("--vault", vault, "reindex")
-    with opened(vault, embedder="hash") as book:
-        _, chunking, rules = book.rest("ko")
-        assert chunking["principles"]
-        assert chunking["examples"]
-        assert rules["keyword_guidelines"]
-    assert "7 notes added" in spellbook("init", vault, "--guides").stdout
-    assert (vault / "system" / "ko" / "chunking-guide.md").is_file()
-    assert before.items() <= held(vault).items()
-    for name in ("picture.png", ".obsidian/a.md", ".trash/b.md"):
-        (tmp_path / "empty" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "empty" / name).write_text("x")
-    empty = spellbook("init", tmp_path / "empty")
-    assert "8 notes and the settings added" in empty.stdout
-    assert not re.search("categor|git", empty.output)
-    (tmp_path / "empty" / "welcome.ko.md").unlink()
-    assert "is a vault; nothing added" in spellbook("init", tmp_path / "empty").stdout
-    assert "No tag" in spellbook("init", tmp_path / "empty", "--categories").stderr
-    assert "needs no line" in spellbook("init", tmp_path / "empty", "--gitignore").stderr
-    assert not (tmp_path / "empty" / ".gitignore").exists()
 
 
 @pytest.mark.parametrize(
@@ -92,50 +51,6 @@ def test_init_asks_on_a_terminal(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").symlink_to(tmp_path / "rules")
     assert "not a regular file" in spellbook("init", tmp_path, "--gitignore", code=2).stderr
     assert not (tmp_path / "rules").exists()
-
-
-TAGGED = {
-    "a.md": "text #decision/infra and #other",
-    "b.md": "---\ntags: [결정, decision]\n---\ntext",
-    "c.md": "---\ntags: decision\ncategory: fact\n---\nhas a category",
-    "프로젝트/d.md": "text",
-    "일/Projects/e.md": "text",
-    "Templates/f.md": "#preference {{date}}",
-    ".obsidian/templates.json": '{"folder": "Templates"}',
-}
-LINES = [
-    '"#decision" = "decision"  # 2 notes',
-    '"#결정" = "decision"  # 1 note',
-    '"프로젝트/" = "project"  # 1 note',
-    '"일/Projects/" = "project"  # 1 note',
-]
-
-
-@pytest.fixture
-def tagged(tmp_path: Path) -> Path:
-    """A vault as people have it, with tags and folders whose names are those of categories."""
-    for path, text in TAGGED.items():
-        place = tmp_path / "notes" / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, "utf-8")
-    return tmp_path / "notes"
-
-
-def test_init_offers_the_mapping_that_fits(tagged: Path) -> None:
-    """Without a terminal the lines are printed and nothing is written; with --categories they are, once."""
-    shown = spellbook("init", tagged).stderr
-    assert sorted(line.strip() for line in shown.splitlines() if line.startswith("  ")) == sorted(LINES)
-    assert "--categories" in shown
-    settings = tagged / ".spellbook" / "config.toml"
-    before = settings.read_text("utf-8")
-    assert spellbook("init", tagged, "--categories").stdout.count("Added the lines") == 1
-    assert settings.read_text("utf-8").startswith(before)
-    with opened(tagged, embedder="hash") as book:
-        assert book.config.category_rules["프로젝트/"] == "project"
-        book.reindex()
-        assert {item.chunk.path for item in book.memories.decisions.find(kind="decision").items} == {"a.md", "b.md"}
-    again = spellbook("init", tagged)
-    assert "stand for categories" not in again.output
 
 
 # -- the tour

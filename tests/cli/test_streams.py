@@ -163,44 +163,16 @@ def test_the_tab_key_completes(vault: Path) -> None:
 # -- words that begin with dashes
 
 
-def test_a_word_with_dashes_is_looked_for(
-    vault: Path, write_note: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """
-    A word that is no option is searched for; after `--` every word is. A misspelt option is refused with the right
-    option and the way to search for the word.
-
-    Options may stand before, between and after the words, which keep their order. `--vault` with a value names the
-    vault; if the words are missing then, the error says how to search for such a word.
-    """
-    monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
-    write_note("options.md", "# Options\n\nUse --vault DIR, --dry-run and --json, or -x; there is no --limt.")
-    write_note("other.md", "# Other\n\nNothing of the sort.")
-    misspelt = {"find": "--limt", "search": "--filtr", "memorize": "--max-token", "why": "--minscore"}
-    for verb, option in misspelt.items():
-        for args, query in (
-            (["--dry-run"], "--dry-run"),
-            (["-x"], "-x"),
-            (["--", "--vault"], "--vault"),
-            (["--", "--json"], "--json"),
-            (["-n3", "--dry-run", "--limit=2"], "--dry-run"),
-        ):
-            found = spellbook(verb, "--json", *args)
-            answer = json.loads(found.stdout)
-            assert answer["query"] == query
-            assert ("taken as a word" in found.stderr) == ("--" not in args)
-            if verb == "find":
-                assert [hit["path"] for hit in answer["hits"]] == ["options.md"]
-        refused = spellbook(verb, "dry", option, "3", code=2).stderr
-        assert "No such option" in refused
-        assert "Did you mean" in refused or "Possible options" in refused  # as the version of click has it
-        assert f"spellbook {verb} -- --word" in refused
-    args = ["find", "dry", "--limit", "3", "--dry-run", "--vault", vault, "Use", "--json"]
-    assert json.loads(spellbook(*args).stdout)["query"] == "dry --dry-run Use"
-    spellbook("find", "dry", "--vault", tmp_path / "none", code=1)
-    refused = spellbook("find", "--vault", "words", code=2).stderr
-    assert "Missing argument" in refused
-    assert "spellbook find -- --word" in refused
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [("find", "--limt"), ("search", "--filtr"), ("memorize", "--max-token"), ("why", "--minscore")],
+)
+def test_a_misspelt_option_is_refused(verb: str, option: str) -> None:
+    """It is refused with the right option, and the way to search for the word."""
+    refused = spellbook(verb, "dry", option, "3", code=2).stderr
+    assert "No such option" in refused
+    assert "Did you mean" in refused or "Possible options" in refused  # as the version of click has it
+    assert f"spellbook {verb} -- --word" in refused
 
 
 # -- text that is no Unicode

@@ -1,5 +1,5 @@
 """
-Two people, one vault, by git: the merge driver, and sync.
+Two people, one vault, by git: sync beside others' commits, settings and ignored files; the rest is in shared*.tesh.
 
 The rounds let two clones share at random: nothing is lost, and nothing is published that was not to be. Each has files
 that git ignores there alone, files that nobody has added, repositories of its own, a trash and leftovers of killed
@@ -8,8 +8,6 @@ writers, and adds notes under the names of the other's. SPELLBOOK_SYNC_ROUNDS se
 
 from __future__ import annotations
 
-import datetime as dt
-import json
 import os
 import random
 import shutil
@@ -47,35 +45,6 @@ def change(place: Path, old: str, new: str) -> None:
     text = (place / "ports.md").read_text()
     assert old in text
     (place / "ports.md").write_text(text.replace(old, new))
-
-
-def test_both_write(two):
-    """What each has written is with both after three syncs, found by words, and where both changed one place both stay."""
-    ada, bob = two
-    change(ada, "8443", "9000")
-    change(ada, "- one", "- one\n- two")
-    (ada / "new.md").write_text("A harbor of Ada's.\n")
-    change(bob, "8443", "7000")
-    change(bob, "status: open", "status: done")
-    assert "2 files committed, 0 commits pulled" in sync(ada).stdout
-    done = sync(bob)
-    assert "1 file committed, 1 commit pulled" in done.stdout
-    assert "ports.md: both sides are kept at Ports" in done.stderr
-    sync(ada)
-    text = (ada / "ports.md").read_text()
-    assert text == (bob / "ports.md").read_text()
-    day = dt.datetime.now().astimezone()
-    assert text == (
-        "---\nstatus: done\n---\n\n# Ports\n\nThe proxy listens on 7000.\n\n"
-        f"> [!merge] other copy, {day.day} {day:%b}, somebody\n"
-        "> The proxy listens on 9000.\n\n## Keys\n\n- one\n- two\n"
-    )
-    for place in two:
-        assert not git(place, "status", "--porcelain")
-        assert "new.md" in spellbook("find", "harbor", "--vault", place).stdout
-        assert "ports.md, line 9: a merge kept the texts of both sides" in spellbook("status", "--vault", place).stdout
-        change(place, text[text.index("> [!merge]") : text.index("## Keys")], "")
-        assert "to fix      nothing" in spellbook("status", "--vault", place).stdout
 
 
 def test_a_persons_settings_of_git_do_not_stop_it(two):
@@ -132,35 +101,6 @@ def test_sync_that_cannot_work(two, tmp_path):
     assert (bob / "ports.md").read_bytes() == b"caf\xe9"
 
 
-def test_the_driver_comes_and_goes(two, tmp_path):
-    """
-    The line goes to the end of .gitattributes and out again without a trace; so do the settings. A preview changes
-    nothing. Older versions of git give the driver no names of the sides.
-    """
-    ada, _ = two
-    install = ("install", "git-merge", "--vault", ada)
-    assert "nothing was changed" in spellbook(*install).stdout
-    assert git(ada, "check-attr", "merge", "deep/a.md").endswith("merge: spellbook\n")
-    spellbook(*install, "--uninstall")
-    assert not (ada / ".gitattributes").exists()
-    assert "merge.spellbook" not in git(ada, "config", "--local", "--list")
-    assert "nothing was changed" in spellbook(*install, "--uninstall").stdout
-    (ada / ".gitattributes").write_bytes(b"*.png binary")
-    shown = spellbook(*install, "--dry-run").stdout
-    assert "+*.md merge=spellbook" in shown
-    assert "merge.spellbook.driver = " in shown
-    assert (ada / ".gitattributes").read_bytes() == b"*.png binary"
-    spellbook(*install)
-    assert (ada / ".gitattributes").read_bytes() == b"*.png binary\n*.md merge=spellbook\n"
-    spellbook(*install, "--uninstall")
-    assert (ada / ".gitattributes").read_bytes() == b"*.png binary\n"
-    files = [tmp_path / name for name in ("base", "ours", "theirs")]
-    for file, text in zip(files, ("a\n", "b\n", "c\n"), strict=True):
-        file.write_text(text)
-    spellbook("merge-driver", *files, "--path", "x.md", "--ours", "%X", "--theirs", "%Y")
-    assert files[1].read_text() == "b\n\n> [!merge] other copy\n> c\n"
-
-
 # -- what stays here, and what is shared
 
 
@@ -196,77 +136,6 @@ def test_an_ignored_file_is_never_overwritten(two, here, there, is_ahead):
         (bob / "draft.md").rmdir()
     sync(bob)
     assert (bob / there).read_text() == "Ada's.\n"
-
-
-def test_our_ignored_notes_stay(two):
-    """
-    A note that is ignored here since, and that they changed meanwhile, stays as it is here. A folder that they renamed
-    takes no note of ours along, onto an ignored file: it stays in the folder where it was written.
-    """
-    ada, bob = two
-    for number in range(4):
-        (ada / "old").mkdir(exist_ok=True)
-        (ada / "old" / f"{number}.md").write_text(f"Note {number}.\n" * 20)
-    sync(ada)
-    sync(bob)
-    (ada / "old").rename(ada / "new")
-    (bob / ".git" / "info" / "exclude").write_text("new/mine.md\nports.md\n")
-    (bob / "new").mkdir()
-    (bob / "new" / "mine.md").write_text("Mine alone.\n")
-    (bob / "old" / "mine.md").write_text("Shared.\n")
-    sync(ada)
-    sync(bob)
-    assert (bob / "new" / "mine.md").read_text() == "Mine alone.\n"
-    assert (bob / "old" / "mine.md").read_text() == "Shared.\n"
-    assert (bob / "new" / "0.md").exists()
-    git(bob, "rm", "--quiet", "--cached", "ports.md")
-    git(bob, "commit", "--quiet", "-m", "mine alone")
-    (bob / "ports.md").write_text("Mine alone.\n")
-    change(ada, "8443", "9000")
-    sync(ada)
-    assert "ports.md" in sync(bob, code=1).stderr
-    assert (bob / "ports.md").read_text() == "Mine alone.\n"
-
-
-def test_only_the_vaults_own_is_shared(two, monkeypatch):
-    """
-    Files beside a vault in the same repository, staged or not, wait for their own commit. Neither the trash nor files
-    of killed writers nor a state folder in the vault is committed, without a line in .gitignore. A repository in the
-    vault is named, whether it has a commit or not, and its notes are not shared; all else is.
-    """
-    ada, bob = two
-    vault = ada / "notes"
-    vault.mkdir()
-    (ada / "code.py").write_text("pass\n")
-    git(ada, "add", "code.py")
-    (ada / "ports.md").rename(vault / "ports.md")
-    monkeypatch.setenv("SPELLBOOK_STATE", str(vault / "kept" / "state"))
-    monkeypatch.setenv("SPELLBOOK_DATA", str(vault / "kept" / "data"))
-    spellbook("snapshot", "create", "--vault", vault)
-    spellbook("erase", "ports.md", "--vault", vault)
-    left = ".spellbook-0123456789abcdef.tmp"
-    for path in (left, f"deep/{left}", ".trash/deep/old.md", "deep/to two.md", ".spellbook/config.toml"):
-        (vault / path).parent.mkdir(parents=True, exist_ok=True)
-        (vault / path).write_text("# shared\n")
-    for name in ("one", "deep/t*wo"):
-        (vault / name).mkdir()
-        git(vault / name, "init", "--quiet")
-        (vault / name / "note.md").write_text("Of another repository.\n")
-    git(vault / "one", "add", "--all")
-    git(vault / "one", "commit", "--quiet", "-m", "theirs")
-    done = sync(vault, "-m", "Mine")
-    for name in ("one", "deep/t*wo"):
-        assert f"{name} is a repository of its own: its notes are not shared." in done.stderr
-    shared = git(ada, "ls-tree", "-r", "--name-only", "origin/main").splitlines()
-    assert shared == [".gitattributes", "notes/.spellbook/config.toml", "notes/deep/to two.md", "ports.md"]
-    assert git(ada, "log", "-1", "--format=%s") == "Mine\n"
-    assert git(ada, "status", "--porcelain", "--", "code.py") == "A  code.py\n"
-    assert json.loads(sync(vault, "--json").stdout)["nested"] == ["deep/t*wo", "one"]
-    git(vault, "add", "one")  # as versions before did
-    git(vault, "commit", "--quiet", "-m", "before")
-    assert "one is a repository of its own" in sync(vault).stderr
-    sync(bob)
-    assert "one is a repository of its own" in sync(bob / "notes").stderr
 
 
 # -- rounds
