@@ -353,6 +353,13 @@ def command(
     return decorate
 
 
+def vault_of(ctx: click.Context) -> Path:
+    """Return the real path of the vault that the options name. Raises VaultNotFound."""
+    from spellbook.settings.config import find_vault
+
+    return find_vault(ctx.ensure_object(dict).get("vault"))
+
+
 @contextmanager
 def opened(ctx: click.Context) -> Iterator[Reader]:
     """Open the vault that the options name, and count the errors that a command ends with."""

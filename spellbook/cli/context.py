@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import Command, json_option, main, opened, scope_option, vault_option
+from spellbook.cli.app import Command, json_option, main, opened, scope_option, vault_of, vault_option
 from spellbook.cli.search import also_option
 from spellbook.system.errors import SpellbookError
 from spellbook.system.processes import read_stdin
@@ -190,7 +190,6 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
     spellbook capture forget --project shop --dry-run
     """
     from spellbook.capture import ledger, run
-    from spellbook.settings.config import find_vault
 
     if action == "hook":
         ledger.hook(ctx.ensure_object(dict).get("vault", ""))
@@ -205,7 +204,7 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
         count = counted(len(paths), "note")
         output.say(f"{count} would go to the trash." if dry_run else f"{count} moved to the trash.")
     else:
-        vault = find_vault(ctx.ensure_object(dict).get("vault"))
+        vault = vault_of(ctx)
         known = ledger.Ledger(str(vault))
         if action != "status":
             known.turn(action == "on", vault)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import Command, json_option, main, scope_option, vault_option
+from spellbook.cli.app import Command, json_option, main, scope_option, vault_of, vault_option
 from spellbook.mcp.names import toolsets_of
 from spellbook.settings.defaults import ADDRESS
 from spellbook.system.errors import SpellbookError
@@ -20,6 +21,7 @@ from spellbook.system.processes import LOG
 if TYPE_CHECKING:
     from spellbook.cli.clients.changes import FileChange
     from spellbook.cli.clients.clients import McpClient
+    from spellbook.cli.clients.hooks import DriverSetting, Hook
     from spellbook.settings.config import Config
 
 _CLIENTS = ("claude-desktop", "claude-code", "codex", "cursor", "vscode", "opencode", "antigravity", "zed", "lmstudio",
@@ -170,24 +172,23 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
         entry, file = _entry(ctx, about, **options), place or clients.choose(client, known)
         planned = [clients.add(file, about, name, entry, force=options["force"])]
         if options["hooks"]:
-            command, mark = [*clients.launch(), "--vault", str(_vault(ctx))], session_hooks.mark(name)
+            command, mark = [*clients.launch(), "--vault", str(vault_of(ctx))], session_hooks.mark(name)
             ends = (clients.carried(os.environ), _scope(ctx), options["recall"], mark)
             planned.append(session_hooks.add(settings, name, session_hooks.groups(client, command, *ends)))
     for change in planned:
         if change.before == change.after:
-            output.say(f"{change.path} already has {name!r} for {url or _vault(ctx)}; nothing was changed.")
+            output.say(f"{change.path} already has {name!r} for {url or vault_of(ctx)}; nothing was changed.")
         elif not uninstall:
-            _make(change, dry_run, f"Added {name!r} to {change.path}, for {url or _vault(ctx)}.")
+            _make(change, dry_run, f"Added {name!r} to {change.path}, for {url or vault_of(ctx)}.")
         else:
             is_left = change.after is not None
             _make(change, dry_run, f"Removed {name!r} from {change.path}." if is_left else f"Deleted {change.path}.")
     if options["hooks"] and not uninstall and not dry_run:
-        _switch(
-            _vault(ctx), CAPTURE, options["capture"], "Keep what you say to agents as notes in sessions/ of the vault?"
-        )
+        question = "Keep what you say to agents as notes in sessions/ of the vault?"
+        _switch(vault_of(ctx), CAPTURE, options["capture"], question)
     if client == "claude-code" and not (uninstall or dry_run or url):
         question = "Search Claude Code's own memory of a project too? It is only read."
-        _switch(_vault(ctx), CLAUDE_MEMORY, options["claude_memory"], question)
+        _switch(vault_of(ctx), CLAUDE_MEMORY, options["claude_memory"], question)
     if not dry_run and any(change.before != change.after for change in planned):
         output.say(about.next)
         if client == "codex" and options["hooks"]:
@@ -206,7 +207,7 @@ def _entry(ctx: click.Context, about: McpClient, **options: Any) -> dict[str, An
                 err=True,
             )
         toolsets = ",".join(toolsets_of(options["toolsets"]))
-        return clients.entry(about, _vault(ctx), _scope(ctx), os.environ, toolsets)
+        return clients.entry(about, vault_of(ctx), _scope(ctx), os.environ, toolsets)
     token = ""
     if options["with_token"] and about.format == "toml":
         token = "SPELLBOOK_TOKEN"
@@ -214,12 +215,6 @@ def _entry(ctx: click.Context, about: McpClient, **options: Any) -> dict[str, An
     elif options["with_token"]:
         token = click.prompt("Token", hide_input=True, err=True).strip()
     return clients.address(about, options["url"], token)
-
-
-def _vault(ctx: click.Context) -> Path:
-    from spellbook.settings.config import find_vault
-
-    return find_vault(ctx.ensure_object(dict).get("vault"))
 
 
 def _scope(ctx: click.Context) -> str:
@@ -265,21 +260,16 @@ def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **options: An
         lines = hooks.block(repository.top, config.vault, clients.launch(), clients.carried(os.environ))
         planned = [hooks.add(repository.hooks, name, config.vault, lines) for name in hooks.HOOKS]
     changed = [hook for hook in planned if hook]
-    for hook in changed:
-        if dry_run:
-            click.echo(hook.difference(), nl=False)
-        else:
-            hook.make()
     names = ", ".join(hook.change.path.name for hook in changed)
     listed = ("ls-files", "--cached", "--others", "--exclude-standard", "--", str(repository.hooks))
-    is_inside = repository.hooks.is_relative_to(repository.top)
+    is_inside = repository.hooks.resolve().is_relative_to(repository.top.resolve())
+    unchanged = f"The hooks in {repository.hooks} are already as they should be; nothing was changed."
+    is_done = _carry_out(changed, dry_run, unchanged)
     if changed and not uninstall and is_inside and hooks.git(repository.top, *listed):
         output.say(f"Do not commit the hooks in {repository.hooks}: they name places of this machine.", err=True)
-    if not changed:
-        output.say(f"The hooks in {repository.hooks} are already as they should be; nothing was changed.")
-    elif uninstall and not dry_run:
+    if is_done and uninstall:
         output.say(f"Removed from {repository.hooks}: {names}.")
-    elif not dry_run:
+    elif is_done:
         output.say(
             f"{names} in {repository.hooks} index {config.vault} in the background; the log is {config.state / LOG}."
         )
@@ -321,27 +311,23 @@ def _git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
     from spellbook.cli.clients import clients, hooks
 
     vault = _config(ctx).vault
-    top = hooks.find(vault).top
-    wanted = "" if uninstall else hooks.driver(clients.launch())
-    change = hooks.merging(vault, is_wanted=not uninstall)
-    is_other = hooks.configured(top) != wanted
-    if dry_run:
-        click.echo(change.difference() if change else "", nl=False)
-        if is_other:
-            click.echo(f"{hooks.DRIVER} = {wanted}")
-        return
-    if change:
-        change.make()
-    if is_other:
-        hooks.configure(top, wanted)
-    if not change and not is_other:
-        output.say(
-            f"{vault / hooks.ATTRIBUTES} and the repository's settings are as they should be; nothing was changed."
-        )
-    elif uninstall:
+    planned = hooks.merging(vault, [] if uninstall else clients.launch())
+    attributes = vault / hooks.ATTRIBUTES
+    unchanged = f"{attributes} and the repository's settings are as they should be; nothing was changed."
+    is_done = _carry_out(planned, dry_run, unchanged)
+    if is_done and uninstall:
         output.say(f"Git merges the notes in {vault} as any other text again.")
-    else:
-        output.say(f"Git merges the notes in {vault} by Spellbook; commit {vault / hooks.ATTRIBUTES} for the others.")
+    elif is_done:
+        output.say(f"Git merges the notes in {vault} by Spellbook; commit {attributes} for the others.")
+
+
+def _carry_out(planned: Sequence[FileChange | Hook | DriverSetting], dry_run: bool, unchanged: str) -> bool:
+    """Make the changes of a repository, or print them; say so if there are none. Return whether any was made."""
+    for change in planned:
+        click.echo(change.difference(), nl=False) if dry_run else change.make()
+    if not planned:
+        output.say(unchanged)
+    return bool(planned) and not dry_run
 
 
 def _make(change: FileChange, dry_run: bool, message: str, backups: Path | None = None) -> None:

@@ -21,6 +21,7 @@ from spellbook.cli.app import (
     opened,
     scope_option,
     toolsets_option,
+    vault_of,
     vault_option,
     wiki_option,
 )
@@ -286,6 +287,5 @@ def remove(ctx: click.Context, name: str) -> None:
 
 def _tokens(ctx: click.Context) -> Tokens:
     from spellbook.http.tokens import Tokens
-    from spellbook.settings.config import find_vault
 
-    return Tokens.of(find_vault(ctx.ensure_object(dict).get("vault")))
+    return Tokens.of(vault_of(ctx))

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import command, main
+from spellbook.cli.clients import hooks
 from spellbook.notes.note import MOST_BYTES
 from spellbook.settings import paths
 from spellbook.system import disk
@@ -87,12 +88,10 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     installed, Spellbook merges notes that both sides changed; what cannot be
     merged is left as it was, and named. See spellbook install --help.
     """
-    from spellbook.cli.clients import hooks
-
     vault = book.config.vault
     places = (vault / TRASH, book.config.state, book.config.snapshot_folder, Path(paths.data(str(vault))))
     own = [place for place in places if place.is_relative_to(vault)]
-    git = _Git(hooks.find(vault).top, vault, own, hooks.environment())
+    git = _Git(hooks.find(vault).top, vault, own)
     if git.ask("rev-parse", "--quiet", "--verify", "MERGE_HEAD"):
         raise Conflict("A merge is under way.", "Finish it with git commit, or git merge --abort, and sync again.")
     upstream = git.ask("rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}")
@@ -128,16 +127,15 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
 class _Git:
     """Git in the repository `top` of a vault. `own` are folders in the vault that Spellbook fills: they stay here."""
 
-    def __init__(self, top: Path, vault: Path, own: Sequence[Path], environment: Mapping[str, str]) -> None:
+    def __init__(self, top: Path, vault: Path, own: Sequence[Path]) -> None:
         self._top = top
         self._vault = vault
-        self._env = {**environment, **({} if sys.stdin.isatty() else {"GIT_TERMINAL_PROMPT": "0"})}
         self._own = tuple(f"{place.relative_to(vault).as_posix()}/" for place in own)
 
     def _start(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-        """Start git in the vault: there `.` is the vault, whatever letters its path has."""
-        command = ["git", "-C", str(self._vault), *arguments]
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=self._env)
+        """Run git in the vault: there `.` is the vault, whatever letters its path has."""
+        variables = {} if sys.stdin.isatty() else {"GIT_TERMINAL_PROMPT": "0"}
+        return hooks.start(self._vault, *arguments, **variables)
 
     def _list(self, *arguments: str) -> list[str]:
         """Return what git lists with `-z`. Raises StorageError."""

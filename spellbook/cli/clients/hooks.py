@@ -99,31 +99,33 @@ def find(vault: Path) -> HookedRepository:
 
 def git(folder: Path, *arguments: str) -> str:
     """Return what git prints in `folder`. Raises InvalidInput if git fails, or is not installed."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, check=True, env=environment()
-        )
-    except FileNotFoundError as error:
-        raise InvalidInput("There is no git on this machine.", "Install git first.") from error
-    except subprocess.CalledProcessError as error:
-        lines = os.fsdecode(error.stderr).strip().splitlines()
+    done = start(folder, *arguments)
+    if done.returncode:
+        lines = os.fsdecode(done.stderr).strip().splitlines()
         if lines and "not a git repository" in lines[0]:
-            raise InvalidInput(f"{folder} is not in a git repository.", "Run `git init` there first.") from error
+            raise InvalidInput(f"{folder} is not in a git repository.", "Run `git init` there first.")
         raise InvalidInput(
             f"{folder}: {lines[0] if lines else 'git failed'}.", "This needs a vault in a git repository."
-        ) from error
+        )
     return os.fsdecode(done.stdout).removesuffix("\n").removesuffix("\r")
 
 
-def environment() -> dict[str, str]:
+def start(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
     """
-    Return this process's environment without the variables that name another repository, as git sets them for hooks.
+    Run git in `folder`, with `variables`, and without those that name another repository, as git sets them for hooks.
+
+    Raises InvalidInput if git cannot be started.
     """
-    return {
+    kept = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("GIT_") or _OF_THE_PERSON.fullmatch(name)
     }
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=kept | variables)
+    except OSError as error:
+        raise InvalidInput("There is no git on this machine.", "Install git first.") from error
 
 
 def block(top: Path, vault: Path, command: Sequence[str], env: Mapping[str, str]) -> bytes:
@@ -215,17 +217,14 @@ ATTRIBUTES, NOTES = ".gitattributes", "*.md merge=spellbook"
 """The file, and the line in it that names the driver for notes."""
 
 _SECTION = "merge.spellbook"
-DRIVER = f"{_SECTION}.driver"
 
 
 def is_trash_shared(vault: Path) -> bool:
     """Say whether `vault` is in a git repository that does not ignore its trash; git knows all ignore rules."""
-    command = ["git", "-C", str(vault), "check-ignore", "--quiet", "--no-index", f"{TRASH}note.md"]
-    try:
-        done = subprocess.run(command, capture_output=True, env=environment(), check=False)
-    except OSError:
-        return False  # there is no git
-    return done.returncode == 1  # 128 outside of a repository
+    with contextlib.suppress(InvalidInput):
+        # 128 outside of a repository
+        return start(vault, "check-ignore", "--quiet", "--no-index", f"{TRASH}note.md").returncode == 1
+    return False
 
 
 def with_line(file: Path, line: str) -> FileChange:
@@ -240,36 +239,46 @@ def with_line(file: Path, line: str) -> FileChange:
     return FileChange(file, before, (before or b"") + begun + line.encode() + end)
 
 
-def merging(vault: Path, *, is_wanted: bool) -> FileChange | None:
-    """Return the change that adds the line for notes, or removes it; None if nothing is to be done."""
-    file = vault / ATTRIBUTES
+@dataclass(frozen=True, slots=True)
+class DriverSetting:
+    """The change of a repository's settings after which `command` merges notes; none does if it is ""."""
+
+    top: Path
+    command: str
+
+    def difference(self) -> str:
+        """Return the setting as a line."""
+        return f"{_SECTION}.driver = {self.command}\n"
+
+    def make(self) -> None:
+        """Write the setting, or remove it. Raises InvalidInput if git fails."""
+        if self.command:
+            git(self.top, "config", "--local", f"{_SECTION}.name", "Notes, by Spellbook")
+            git(self.top, "config", "--local", f"{_SECTION}.driver", self.command)
+        else:
+            git(self.top, "config", "--local", "--remove-section", _SECTION)
+
+
+def merging(vault: Path, command: Sequence[str]) -> list[FileChange | DriverSetting]:
+    """Return the changes after which `command`, which starts Spellbook, merges the notes; without one, git does."""
+    top, file = find(vault).top, vault / ATTRIBUTES
+    driver = f"{shell_line(command, {})} merge-driver %O %A %B --path %P --ours %X --theirs %Y" if command else ""
     rows = (before := changes.read(file) or b"").splitlines(keepends=True)
     others = [row for row in rows if row.strip() != NOTES.encode()]
-    if is_wanted == (others != rows):
-        return None
-    return with_line(file, NOTES) if is_wanted else FileChange(file, before, b"".join(others) or None)
+    planned: list[FileChange | DriverSetting] = []
+    if bool(command) == (others == rows):
+        planned.append(with_line(file, NOTES) if command else FileChange(file, before, b"".join(others) or None))
+    if _configured(top) != driver:
+        planned.append(DriverSetting(top, driver))
+    return planned
 
 
-def driver(command: Sequence[str]) -> str:
-    """Return the driver as git's settings name it; `command` starts Spellbook."""
-    return f"{shell_line(command, {})} merge-driver %O %A %B --path %P --ours %X --theirs %Y"
-
-
-def configured(top: Path) -> str:
+def _configured(folder: Path) -> str:
     """Return the driver in the repository's settings, "" if there is none."""
-    return git(top, "config", "--local", "--default", "", "--get", DRIVER)
-
-
-def configure(top: Path, driver: str) -> None:
-    """Write the driver into the repository's settings, or remove it if it is ""."""
-    if driver:
-        git(top, "config", "--local", f"{_SECTION}.name", "Notes, by Spellbook")
-        git(top, "config", "--local", DRIVER, driver)
-    else:
-        git(top, "config", "--local", "--remove-section", _SECTION)
+    return git(folder, "config", "--local", "--default", "", "--get", f"{_SECTION}.driver")
 
 
 def is_merged(vault: Path) -> bool:
     """Say whether git merges the vault's notes by the driver."""
     answer = git(vault, "check-attr", "merge", "--", f"{vault}{os.sep}note.md")
-    return answer.endswith(": spellbook") and bool(configured(vault))
+    return answer.endswith(": spellbook") and bool(_configured(vault))
