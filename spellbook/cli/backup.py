@@ -172,11 +172,8 @@ def verify(book: Spellbook, as_json: bool) -> None:
     """Read all snapshots and compare them with their hashes; exit 1 if anything is damaged."""
     with output.progress_bar(hidden=as_json) as progress:
         done = book.snapshots.verify(progress)
-    if as_json:
-        output.as_json(output.fields(done))
-    else:
-        read = f"{counted(done.snapshots, 'snapshot')}, {counted(done.contents, 'content')}"
-        output.say(f"{read}: {len(done.faults) or 'nothing'} damaged.")
+    read = f"{counted(done.snapshots, 'snapshot')}, {counted(done.contents, 'content')}"
+    output.result(done, as_json, lambda done: output.say(f"{read}: {len(done.faults) or 'nothing'} damaged."))
     output.faults(done.faults, end=True)
 
 

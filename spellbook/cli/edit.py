@@ -134,15 +134,7 @@ def _print_written(done: Scribed, as_json: bool) -> None:
     scope_option,
     option(memories.SAVE, "force"),
 )
-def save(
-    book: Spellbook,
-    source: str,
-    categories: tuple[str, ...],
-    text: bytes | None,
-    force: bool,
-    as_json: bool,
-    **labels: Any,
-) -> None:
+def save(book: Spellbook, source: str, text: bytes | None, force: bool, as_json: bool, **labels: Any) -> None:
     """
     Save a web page, a PDF or an HTML file as an article.
 
@@ -157,6 +149,7 @@ def save(
     article = "" if text is None else parse("The input", text).text.removeprefix("\ufeff")
     if text is not None and not article.strip():
         raise click.UsageError("--text has no text.")
+    categories = labels.pop("categories")
     done = book.memories.articles.save(source, categories, _typed(labels), article, force=force)
     if as_json:
         output.as_json(done)

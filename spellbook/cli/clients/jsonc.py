@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from spellbook.notes.note import newline
+
 Path = Sequence[str | int]
 """Where a value stands: the names of members and the numbers of items, from the root."""
 
@@ -181,7 +183,7 @@ def _nest(path: Path, data: Any) -> Any:
 
 def _insert(document: Document, holder: Member, name: str | int, data: Any) -> str:
     """Add a member or an item to `holder`, as its last."""
-    text, newline = document.text, _newline(document.text)
+    text, line_end = document.text, newline(document.text)
     named = f"{json.dumps(name, ensure_ascii=False)}: " if isinstance(name, str) else ""
     in_line = named + json.dumps(data, ensure_ascii=False)
     if holder.data:
@@ -190,7 +192,7 @@ def _insert(document: Document, holder: Member, name: str | int, data: Any) -> s
         line = text[text.rfind("\n", 0, last.begin) + 1 : last.begin]
         if not line.strip(_BLANK) and "\n" in text[: last.begin]:
             behind = _BEHIND.match(text, end)
-            end, added = behind.end() if behind else end, f"{newline}{line}{named}{_render(text, data, line)}"
+            end, added = behind.end() if behind else end, f"{line_end}{line}{named}{_render(text, data, line)}"
         comma, trailing = (",", "") if last.stop == last.end else ("", ",")
         return text[: last.end] + comma + text[last.end : end] + added + trailing + text[end:]
     kept = text[: holder.end - 1].rstrip(_BLANK)
@@ -198,15 +200,11 @@ def _insert(document: Document, holder: Member, name: str | int, data: Any) -> s
         return kept + in_line + text[holder.end - 1 :]
     indent = _indent(text, holder.start)
     inner = indent + _unit(text)
-    return f"{kept}{newline}{inner}{named}{_render(text, data, inner)}{newline}{indent}{text[holder.end - 1 :]}"
+    return f"{kept}{line_end}{inner}{named}{_render(text, data, inner)}{line_end}{indent}{text[holder.end - 1 :]}"
 
 
 def _render(text: str, data: Any, indent: str) -> str:
-    return json.dumps(data, ensure_ascii=False, indent=_unit(text)).replace("\n", _newline(text) + indent)
-
-
-def _newline(text: str) -> str:
-    return "\r\n" if "\r\n" in text else "\n"
+    return json.dumps(data, ensure_ascii=False, indent=_unit(text)).replace("\n", newline(text) + indent)
 
 
 def _unit(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import tomlkit
 
 from spellbook.cli.clients.jsonc import Malformed
+from spellbook.notes.note import newline
 
 Path = tuple[str, ...]
 
@@ -41,12 +42,12 @@ def put(text: str, path: Path, data: Any) -> str:
         return text
     if isinstance(data, dict):
         before = text if there is None else remove(text, path)
-        newline = "\r\n" if "\r\n" in text else "\n"
-        gap = newline * (1 + (not before.endswith("\n"))) if before.removeprefix(_BOM) else ""
+        line_end = newline(text)
+        gap = line_end * (1 + (not before.endswith("\n"))) if before.removeprefix(_BOM) else ""
         nested = data
         for name in reversed(path):
             nested = {name: nested}
-        after = before + gap + tomlkit.dumps(nested).replace("\n", newline)
+        after = before + gap + tomlkit.dumps(nested).replace("\n", line_end)
     elif there is None:
         return put(text, path[:-1], {**(get(text, path[:-1]) or {}), path[-1]: data})
     else:
