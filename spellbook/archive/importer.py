@@ -220,7 +220,8 @@ def _take_all(
                 elif seen.get(key, sha256) != sha256:
                     raise InvalidInput(f"{key} is in it twice, and not the same.", "Nothing was imported.")
             if progress:
-                progress("importing", number, number)  # only the end of the source says how many there are
+                stage = "reading" if options.dry_run else "importing"
+                progress(stage, number, number)  # only the end of the source says how many there are
         report.faults += source.faults
         return [_into(options, folder) for folder in source.folders]
 
