@@ -1,9 +1,9 @@
 """
 Import files into the vault, all of them or none.
 
-Everything is read and checked first, then read again and placed, in one entry of the vault's journal: an error takes
-everything back, and so does `spellbook undo`, also after a kill. Existing files are replaced only on request, and kept
-in the trash. What changes meanwhile, in the source or in the vault, ends the import.
+Each file is read once, checked, and placed, in one entry of the vault's journal: an error takes everything back, and so
+does `spellbook undo`, also after a kill. Existing files are replaced only on request, and kept in the trash. A file of
+the vault that changes meanwhile ends the import.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -29,7 +29,7 @@ from spellbook.notes.note import MOST_BYTES, Fault
 from spellbook.settings import config
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
-from spellbook.system.errors import Conflict, InvalidInput, PathOutsideVault, StorageError
+from spellbook.system.errors import InvalidInput, PathOutsideVault, StorageError
 from spellbook.text.quoting import counted
 from spellbook.vault import names
 from spellbook.vault.folder import digest, is_note, is_setting
@@ -101,7 +101,6 @@ class _Verdict:
 
     what: str
     path: str
-    sha256: str
     over: str | None = None
 
 
@@ -122,11 +121,13 @@ def run(index: Index, place: Path, options: ImportOptions, progress: Progress | 
     if options.into:
         index.vault.admitted(_into(options, "x.md"))
     report = Imported(dry_run=options.dry_run)
-    files, folders = _plan(index, place, options, report, progress)
     if options.dry_run:
+        _take_all(index, place, options, report, progress)
         return report
     with index.vault.change("import", str(place)):
-        _place(index, place, files, options, report, progress)
+        folders = _take_all(index, place, options, report, progress)
+        for folder in {index.vault.locate(path, known=True).parent for path in report.paths}:
+            disk.sync_folder(folder)
     for empty in folders:
         with contextlib.suppress(OSError, PathOutsideVault):  # an empty folder is nothing to fail for
             index.vault.admitted(empty)
@@ -143,38 +144,9 @@ def run(index: Index, place: Path, options: ImportOptions, progress: Progress | 
     return report
 
 
-def _place(
-    index: Index,
-    place: Path,
-    files: Mapping[int, _Verdict],
-    options: ImportOptions,
-    report: Imported,
-    progress: Progress | None,
-) -> None:
-    """Read a source once more, and place the planned files by their numbers."""
-    vault, placed = index.vault, 0
-    with sources.opened(place, options.kind) as source:
-        for number, incoming in enumerate(source.files, 1):
-            with _held(index, incoming, options) as (file, sha256, _):
-                if (planned := files.get(number)) is None:
-                    continue
-                if sha256 != planned.sha256:
-                    raise Conflict(f"{incoming.path}: the source changes.", "Import it again; nothing was imported.")
-                path, over = planned.path, planned.over
-                report.trash += [vault.trash.copy(path, over)] if over else []
-                file.seek(0)
-                mode, mtime_ns, pieces = incoming.mode, incoming.mtime_ns, disk.pieces_of(file)
-                vault.place(path, pieces, mode=mode, mtime_ns=mtime_ns, expected=over, sync=False)
-            placed += 1
-            if progress:
-                progress("importing", placed, len(files))
-    for folder in {vault.locate(path, known=True).parent for path in report.paths}:
-        disk.sync_folder(folder)
-
-
 @contextlib.contextmanager
 def _held(
-    index: Index, incoming: Incoming, options: ImportOptions, before: int = 0
+    index: Index, incoming: Incoming, options: ImportOptions, before: int
 ) -> Iterator[tuple[IO[bytes], str, list[Fault]]]:
     """Hold a file of a source, after `before` bytes; yield it, distrusted, with its hash and its faults."""
     state, pieces = index.config.state, disk.Hashed(incoming.pieces)
@@ -182,7 +154,7 @@ def _held(
         for piece in pieces:
             with disk.explain_errors(str(state)):
                 file.write(piece)
-                _check_room(index, before, file.tell())
+                _check_room(index, before, file.tell(), options)
         sha256, faults = pieces.sha256, []
         if is_note(incoming.path) and not options.keep_trust and file.tell() <= MOST_BYTES:
             file.seek(0)
@@ -200,21 +172,18 @@ def _held(
         yield file, sha256, faults
 
 
-# -- reading and checking
+# -- checking and placing
 
 
-def _plan(
+def _take_all(
     index: Index, place: Path, options: ImportOptions, report: Imported, progress: Progress | None
-) -> tuple[dict[int, _Verdict], list[str]]:
-    """Read and check a source, and add to `report` what would be done; return the files to place, and empty folders."""
-    files: dict[int, _Verdict] = {}
+) -> list[str]:
+    """Check and place the files of a source, and add them to `report`; return its empty folders."""
     seen: dict[str, str] = {}
     taken = names.Paths(disk.ignores_case(index.vault.root))
     size = 0
     with sources.opened(place, options.kind) as source:
         for number, incoming in enumerate(source.files, 1):
-            if progress:
-                progress("reading", number, number)  # only the end of the source says how many there are
             with _held(index, incoming, options, size) as (file, sha256, faults):
                 if reason := names.refusal(incoming.path):
                     report.faults.append(Fault(shown(incoming.path), 0, reason))
@@ -232,31 +201,43 @@ def _plan(
                         verdict = replace(verdict, what="unchanged")  # whatever the note says by now
                     elif known and verdict.what == "skipped":
                         verdict = replace(verdict, what="proposed")
+                    if verdict.what in {"added", "renamed", "overwritten"}:
+                        _check_path(index.vault, verdict.path, taken)
+                        taken.add(verdict.path)
+                        size += file.tell()
+                        report.faults += faults
+                        if is_setting(path):
+                            file.seek(0)
+                            _check_settings(path, file.read())
+                        if not options.dry_run:
+                            _place(index.vault, incoming, verdict, file, report)
                     if verdict.what == "unchanged":
                         report.unchanged += 1
                     elif verdict.what == "renamed":
                         report.renamed[name] = verdict.path
                     else:
                         getattr(report, verdict.what).append(verdict.path)
-                    if verdict.what in {"added", "renamed", "overwritten"}:
-                        _check_path(index.vault, verdict.path, taken)
-                        taken.add(verdict.path)
-                        files[number] = verdict
-                        size += file.tell()
-                        report.faults += faults
-                        if is_setting(path):
-                            file.seek(0)
-                            _check_settings(path, file.read())
                 elif seen.get(key, sha256) != sha256:
                     raise InvalidInput(f"{key} is in it twice, and not the same.", "Nothing was imported.")
+            if progress:
+                stage = "reading" if options.dry_run else "importing"
+                progress(stage, number, number)  # only the end of the source says how many there are
         report.faults += source.faults
-        return files, [_into(options, folder) for folder in source.folders]
+        return [_into(options, folder) for folder in source.folders]
 
 
-def _check_room(index: Index, before: int, held: int) -> None:
+def _place(vault: Vault, incoming: Incoming, verdict: _Verdict, file: IO[bytes], report: Imported) -> None:
+    path, over = verdict.path, verdict.over
+    report.trash += [vault.trash.copy(path, over)] if over else []
+    file.seek(0)
+    mode, mtime_ns = incoming.mode, incoming.mtime_ns
+    vault.place(path, disk.pieces_of(file), mode=mode, mtime_ns=mtime_ns, expected=over, sync=False)
+
+
+def _check_room(index: Index, before: int, held: int, options: ImportOptions) -> None:
     """Raise StorageError before an import fills a disk, as an endless or sparse file would."""
     if before + held > LARGE:
-        for folder, needed in ((index.config.state, 0), (index.vault.root, before)):
+        for folder, needed in ((index.config.state, 0), (index.vault.root, before if options.dry_run else 0)):
             if shutil.disk_usage(folder).free < RESERVE + needed:
                 hint = "Make room; nothing was imported."
                 raise StorageError(f"{folder}: the disk is nearly full, and there is more to import.", hint)
@@ -316,22 +297,22 @@ def _verdict(vault: Vault, wanted: tuple[str, str, str], sha256: str, taken: nam
         there: str | None = ""  # the hash of the file there, "" for anything else, None if the path is free
         if path not in taken:
             place = vault.locate(path, known=True)
-            if not os.path.lexists(place):
+            if taken.clash(path) or not os.path.lexists(place):  # `_check_path` refuses a clash
                 vault.check_here(path)
                 there = None
             elif place.is_file():
                 there = vault.hash(path)
         if there is None and rule != _KEEP_OUT:
-            return _Verdict("added" if name in {path, ""} else "renamed", path, sha256)
+            return _Verdict("added" if name in {path, ""} else "renamed", path)
         if there == sha256:
-            return _Verdict("unchanged", path, sha256)
+            return _Verdict("unchanged", path)
         if rule in {"skip", _KEEP_OUT}:
-            return _Verdict("skipped", path, sha256)
+            return _Verdict("skipped", path)
         if rule == "overwrite" and there:
-            return _Verdict("overwritten", path, sha256, there)
+            return _Verdict("overwritten", path, there)
         if rule == "overwrite":
             if path in taken:
-                return _Verdict("added", path, sha256)  # which is refused, with the name of the other file
+                return _Verdict("added", path)  # which is refused, with the name of the other file
             raise InvalidInput(
                 f"{path}: the vault has a folder there, a link that leads nowhere, or a pipe.",
                 "Move it away; nothing was imported.",

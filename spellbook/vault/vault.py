@@ -53,14 +53,13 @@ def states(vault: Folder, path: str) -> set[str]:
     return found
 
 
-def revert(vault: Writer, steps: Sequence[Step], *, hard: bool = False) -> None:
+def revert(vault: Vault, steps: Sequence[Step], *, hard: bool = False) -> None:
     """
     Make the steps. A file that only moved goes back with its times. Raises Conflict, StorageError.
 
     Added files other than notes go to the trash. With `hard` they are deleted, and errors are logged: the change
     failed.
     """
-    trash = Trash(vault)
     going = [step for step in steps if step.earlier is None]
     coming = [step for step in steps if step.earlier is not None]
     wanted = {step.earlier for step in coming}
@@ -72,7 +71,7 @@ def revert(vault: Writer, steps: Sequence[Step], *, hard: bool = False) -> None:
     in_the_way = [step for step in added if step.path in folders or homes.intersection(names.folders_of(step.path))]
     for step in in_the_way:
         with _logged(hard):
-            _remove(trash, step, hard=hard)
+            _remove(vault, step, hard=hard)
     moves = {state for state, _ in sources}
     # Files that move first: they may stand where others come back.
     for step in sorted(coming, key=lambda step: (step.now is not None, step.earlier not in moves)):
@@ -80,7 +79,7 @@ def revert(vault: Writer, steps: Sequence[Step], *, hard: bool = False) -> None:
             other = next((other for other in coming if other.now == step.earlier), None)
             if other is None or step.now is not None:
                 is_gone = step.path in aside
-                _bring_back(trash, replace(step, now=None) if is_gone else step, sources, hard=hard)
+                _bring_back(vault, replace(step, now=None) if is_gone else step, sources, hard=hard)
             elif other.now and other.now.startswith(INODE):
                 vault.move(other.path, step.path, other.now)
                 aside.add(other.path)
@@ -90,7 +89,7 @@ def revert(vault: Writer, steps: Sequence[Step], *, hard: bool = False) -> None:
     for step in going:
         if step.path in left or (step in added and step not in in_the_way):
             with _logged(hard):
-                _remove(trash, step, hard=hard)
+                _remove(vault, step, hard=hard)
 
 
 @contextlib.contextmanager
@@ -104,21 +103,21 @@ def _logged(is_failure: bool) -> Iterator[None]:
         _log.warning("A change that failed half-way could not be taken back: %s", error)
 
 
-def _remove(trash: Trash, step: Step, *, hard: bool) -> None:
+def _remove(vault: Vault, step: Step, *, hard: bool) -> None:
     if step.now is None:
         return
-    is_kept = trash.vault.journal.text(step.now) is not None or step.path.startswith(f"{TRASH}/")
-    trash.remove(step.path, step.now, hard=hard or is_kept)
+    is_kept = vault.journal.text(step.now) is not None or step.path.startswith(f"{TRASH}/")
+    vault.remove(step.path, step.now, hard=hard or is_kept)
     with contextlib.suppress(OSError):
         for folder in names.folders_of(step.path):
-            (trash.vault.root / folder).rmdir()  # until one is not empty
+            (vault.root / folder).rmdir()  # until one is not empty
 
 
-def _bring_back(trash: Trash, step: Step, sources: list[tuple[str | None, str]], *, hard: bool) -> None:
-    vault, earlier = trash.vault, step.earlier or ""
+def _bring_back(vault: Vault, step: Step, sources: list[tuple[str | None, str]], *, hard: bool) -> None:
+    earlier = step.earlier or ""
     source = next((path for state, path in sources if state == earlier), None) if step.text is None else None
     if source is not None and (step.now is None or earlier.startswith(INODE)):
-        _remove(trash, step, hard=hard)
+        _remove(vault, step, hard=hard)
         place = vault.root.joinpath(*step.path.split("/"))
         if place.is_dir() and not place.is_symlink():  # in the way, without files but for a killed process's
             for folder, _, files in os.walk(place, topdown=False):
@@ -135,7 +134,7 @@ def _bring_back(trash: Trash, step: Step, sources: list[tuple[str | None, str]],
                 os.chmod(vault.locate(step.path), step.mode)
     elif source is not None:
         if step.now is not None and not hard:
-            trash.copy(step.path, step.now)
+            vault.trash.copy(step.path, step.now)
         vault.check_target(step.path)
         old, pieces = vault.locate(source).stat(), vault.pieces(source)
         vault.place(step.path, pieces, mode=old.st_mode, mtime_ns=old.st_mtime_ns, expected=step.now, own=True)
@@ -147,25 +146,13 @@ class Trash:
     def __init__(self, vault: Writer) -> None:
         self.vault = vault
 
-    def remove(self, path: str, expected: str, *, hard: bool = False) -> str | None:
-        """Move a file to the trash and return its path there, or delete it (`hard`). Raises Conflict."""
-        with self.vault.exclusive(), disk.explain_errors(path):
-            try:
-                if not hard:
-                    return self._take(path, self.vault.read_for_log(path, expected))
-                self.vault.unlink(path, expected)
-                return None
-            except FileNotFoundError as error:
-                raise MemoryNotFound(
-                    f"{path}: no such note in {self.vault.root}.", "It may be gone already."
-                ) from error
-
     def set_aside(self, path: str) -> str:
         """Move the file, folder or link at `path` to the trash, and return its path there."""
         with self.vault.exclusive():
-            return self._take(path, inode_of(self.vault.root / path))
+            return self.take(path, inode_of(self.vault.root / path))
 
-    def _take(self, path: str, data: bytes | str) -> str:
+    def take(self, path: str, data: bytes | str) -> str:
+        """Move a file, a folder or a link with the bytes or the state `data` to the trash; return its path there."""
         target = f"{TRASH}/{path}"
         self.check()
         place = self.vault.root.joinpath(*path.split("/"))
@@ -253,7 +240,14 @@ class Vault(Writer):
 
     def remove(self, path: str, expected: str, *, hard: bool = False) -> str | None:
         """Move a file to the trash and return its path there, or delete it (`hard`). Raises Conflict."""
-        return self.trash.remove(path, expected, hard=hard)
+        with self.exclusive(), disk.explain_errors(path):
+            try:
+                if not hard:
+                    return self.trash.take(path, self.read_for_log(path, expected))
+                self.unlink(path, expected)
+                return None
+            except FileNotFoundError as error:
+                raise MemoryNotFound(f"{path}: no such note in {self.root}.", "It may be gone already.") from error
 
     def relocate(self, path: str, to: str) -> None:
         """Move a file or a folder, recorded with its notes. Raises Conflict, nothing done, if `to` is taken."""

@@ -87,20 +87,6 @@ def test_what_did_not_change_costs_nothing(book, vault):
         assert book.snapshots.create().stored > 0
 
 
-def test_files_that_cannot_be_kept_are_named(book, vault, monkeypatch):
-    """A broken link is reported, and a restore leaves it as it is. A snapshot that would fill the disk is refused."""
-    grow(vault, {"a.md": b"x"})
-    (vault / "b.md").symlink_to("nowhere")
-    taken = book.snapshots.create()
-    assert [fault.path for fault in taken.faults] == ["b.md"]
-    book.restore_snapshot(taken.name)
-    assert (vault / "b.md").is_symlink()
-    monkeypatch.setattr("spellbook.archive.snapshots.RESERVE", 1 << 60)
-    with pytest.raises(StorageError, match="are free"):
-        book.snapshots.create()
-    assert len(blobs(book)) == 1
-
-
 # -- retention
 
 
@@ -194,10 +180,17 @@ def test_damage_is_found_and_mended(book, vault, tmp_path):
     assert told("verify", code=0) == "2 snapshots, 3 contents: nothing damaged.\n"
 
 
-def test_a_damaged_list_is_no_end(book, vault):
-    """A snapshot whose list cannot be read is named; new snapshots still work and no content is deleted."""
+def test_what_cannot_be_kept_or_read_is_named(book, vault, monkeypatch):
+    """
+    A broken link is reported, and a restore leaves it as it is. A snapshot whose list cannot be read is named; new
+    snapshots still work and no content is deleted. A snapshot that would fill the disk is refused.
+    """
     grow(vault, {"a.md": b"one"})
+    (vault / "b.md").symlink_to("nowhere")
     taken = book.snapshots.create()
+    assert [fault.path for fault in taken.faults] == ["b.md"]
+    book.restore_snapshot(taken.name)
+    assert (vault / "b.md").is_symlink()
     (book.snapshots.folder / f"{taken.name}.json.gz").write_bytes(b"\x1f\x8bnonsense")
     with pytest.raises(StorageError, match="damaged"):
         book.restore_snapshot(taken.name)
@@ -205,6 +198,10 @@ def test_a_damaged_list_is_no_end(book, vault):
     assert book.snapshots.create().files == 1
     assert [bool(each.faults) for each in book.snapshots.all()] == [False, True]
     book.snapshots.prune()
+    assert len(blobs(book)) == 2
+    monkeypatch.setattr("spellbook.archive.snapshots.RESERVE", 1 << 60)
+    with pytest.raises(StorageError, match="are free"):
+        book.snapshots.create()
     assert len(blobs(book)) == 2
 
 

@@ -174,34 +174,31 @@ def test_with_meta(before, changes, after):
     assert with_meta(parse("a.md", before.encode()), changes) == after
 
 
-@pytest.mark.parametrize("header", ["a: b: c", "a: 1\na: 2", "- a", "a: [", "prose"])
-def test_faulty_frontmatter_is_not_edited(header):
-    """Faulty frontmatter is never changed; the message names the line."""
-    with pytest.raises(InvalidInput, match=r"a\.md, line "):
-        with_meta(parse("a.md", f"---\n{header}\n---\n".encode()), {"b": 1})
-
-
 @pytest.mark.parametrize(
-    ("header", "changes"),
+    ("header", "changes", "error", "said"),
     [
-        ("a: &x 1\nb: *x", {"a": 2}),
-        ("a: &x 1\nb: *x", {"a": None}),
-        ("{a: 1, b: 2}", {"a": None}),
-        ("? a\n: 1", {"a": None}),
-        ("a: 1", {"a": "x\0"}),
-        ("a: 1", {"a": "\ud800"}),
+        *(
+            (header, {"b": 1}, InvalidInput, r"a\.md, line ")
+            for header in ("a: b: c", "a: 1\na: 2", "- a", "a: [", "prose")
+        ),
+        ("a: &x 1\nb: *x", {"a": 2}, Conflict, "nothing was changed"),
+        ("a: &x 1\nb: *x", {"a": None}, Conflict, "nothing was changed"),
+        ("{a: 1, b: 2}", {"a": None}, Conflict, "nothing was changed"),
+        ("? a\n: 1", {"a": None}, Conflict, "nothing was changed"),
+        ("a: 1", {"a": "x\0"}, Conflict, "nothing was changed"),
+        ("a: 1", {"a": "\ud800"}, Conflict, "nothing was changed"),
     ],
 )
-def test_what_hangs_together_is_refused(header, changes):
+def test_what_is_faulty_or_hangs_together_is_refused(header, changes, error, said):
     """
-    A change that would affect another key, or that could not be read back, such as one with endless nesting, is a
-    Conflict.
+    Faulty frontmatter is never changed; the message names the line. A change that would affect another key, or that
+    could not be read back, such as one with endless nesting, is a Conflict.
     """
     value: list[object] = []
     for _ in range(100_000):
         value = [value]
     for each in (changes, {"c": value}):
-        with pytest.raises(Conflict, match="nothing was changed"):
+        with pytest.raises(error, match=said):
             with_meta(parse("a.md", f"---\n{header}\n---\n".encode()), each)
 
 
@@ -280,37 +277,22 @@ NOTE = "# T\n\nlead\n\n## A\n\nold\nold\n\n\n## B\n\nb\n"
         ("## A\n\nx\n  \n", "#a", "\n \ny\n  \n\n", "## A\n\ny\n  \n"),  # blanks around both
         ("", "#", "x", "x"),
         ("\ufeff---\na: 1\n---\n", "#", "x\n", "\ufeff---\na: 1\n---\nx"),
+        *((NOTE, "#a", content, None) for content in ("```\nopen", "<!-- open", "~~~", "x\ud800")),
+        *(("text\n\n## A\n", "#", content, None) for content in ("---\nid: x\n---\ny", "---\n---\ny")),
+        (NOTE, "#a", None, "# T\n\nlead\n\n## B\n\nb\n"),
+        (NOTE, "#b", None, "# T\n\nlead\n\n## A\n\nold\nold\n\n\n"),
+        ("x\n## A\n\ny\n\nB\n---\n", "#a", None, "x\n\nB\n---\n"),  # a blank line where one is needed
     ],
 )
-def test_rewrite(before, suffix, content, after):
-    """The file with the rewritten section equals the expected one, byte for byte."""
+def test_a_section_is_rewritten_or_cut_out(before, suffix, content, after):
+    """
+    The file with the section rewritten, or without it (no content), equals the expected one, byte for byte. Text that
+    would absorb the next section, or make a first section frontmatter, is refused (nothing is expected).
+    """
     note = parse("a.md", before.encode())
-    assert rewrite(note, next(piece for piece in cut(note) if piece.suffix == suffix), content) == after
-
-
-@pytest.mark.parametrize(
-    ("before", "which", "content"),
-    [
-        *((NOTE, 1, content) for content in ("```\nopen", "<!-- open", "~~~", "x\ud800")),
-        *(("text\n\n## A\n", 0, content) for content in ("---\nid: x\n---\ny", "---\n---\ny")),
-    ],
-)
-def test_rewrite_refuses_to_swallow(before, which, content):
-    """Text that would absorb the next section, or make a first section frontmatter, is refused."""
-    note = parse("a.md", before.encode())
-    with pytest.raises(InvalidInput, match="nothing was changed"):
-        rewrite(note, cut(note)[which], content)
-
-
-@pytest.mark.parametrize(
-    ("before", "suffix", "after"),
-    [
-        (NOTE, "#a", "# T\n\nlead\n\n## B\n\nb\n"),
-        (NOTE, "#b", "# T\n\nlead\n\n## A\n\nold\nold\n\n\n"),
-        ("x\n## A\n\ny\n\nB\n---\n", "#a", "x\n\nB\n---\n"),  # a blank line where one is needed
-    ],
-)
-def test_without(before, suffix, after):
-    """The file without the section equals the expected one, byte for byte."""
-    note = parse("a.md", before.encode())
-    assert without(note, next(piece for piece in cut(note) if piece.suffix == suffix)) == after
+    piece = next(piece for piece in cut(note) if piece.suffix == suffix)
+    if after is not None:
+        assert (without(note, piece) if content is None else rewrite(note, piece, content)) == after
+    else:
+        with pytest.raises(InvalidInput, match="nothing was changed"):
+            rewrite(note, piece, content)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import re
 
 import pytest
@@ -13,6 +12,7 @@ from spellbook.index import privacy
 from spellbook.notes.note import parse
 from spellbook.search.presentation import is_outside
 from spellbook.system.errors import InvalidInput
+from tests.editing.author import Author
 from tests.helpers import session_writer
 from tests.mcp.agent import talk
 
@@ -73,22 +73,16 @@ TRUSTS = (
 SOURCES = ("", "source: me", f"source: {ADDRESS}", f"source: [me, '{ADDRESS}']", "source: a.pdf", "Source: ftp://a")
 
 
-class Author:
-    """Writes notes by chance; each sentence has a word of its own."""
+def sentences(author: Author) -> list[str]:
+    return [f"Word {author.word()} is here." for _ in range(author.chance.randint(1, 4))]
 
-    def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
-        self.words = 0
 
-    def sentences(self) -> list[str]:
-        self.words += 4
-        return [f"Word w{self.words - i}x is here." for i in range(self.chance.randint(1, 4))]
-
-    def note(self, shared: list[str]) -> bytes:
-        parts = [self.chance.choice(each) for each in (SCOPES, TRUSTS, SOURCES)]
-        header = "".join(f"{part}\n" for part in parts if part)
-        body = "\n\n".join([*shared, *self.sentences()])
-        return (f"---\n{header}---\n\n" * bool(header) + f"{body}\n").encode()
+def labelled(author: Author, shared: list[str]) -> bytes:
+    """A note of sentences, with a scope, a trust and a source by chance."""
+    parts = [author.chance.choice(each) for each in (SCOPES, TRUSTS, SOURCES)]
+    header = "".join(f"{part}\n" for part in parts if part)
+    body = "\n\n".join([*shared, *sentences(author)])
+    return (f"---\n{header}---\n\n" * bool(header) + f"{body}\n").encode()
 
 
 def words(data: bytes) -> set[str]:
@@ -105,21 +99,20 @@ def check(result: bytes, *parts: bytes) -> None:
 
 
 def test_many_pairs_through_both_merges():
-    """No token is shown a sentence that it did not see before, and no untrusted text loses its label."""
+    """
+    No token is shown a sentence that it did not see before, and no untrusted text loses its label. A faulty header of
+    ours is written anew where theirs is more private; ours stands above the text, as it was.
+    """
     for seed in range(300):
         author = Author(seed)
-        shared = author.sentences()
-        base, ours, theirs = (author.note(shared) for _ in range(3))
+        shared = sentences(author)
+        base, ours, theirs = (labelled(author, shared) for _ in range(3))
         check(threeway.merge("a.md", base if seed % 2 else b"", ours, theirs).data, ours, theirs)
         first, other = parse("a.md", ours), parse("b.md", theirs)
         text = merge.join(first, other, "both").text
         with contextlib.suppress(InvalidInput):  # faulty frontmatter is not written into
             merged = parse("a.md", first.encode(text))
             check(merged.encode(edits.with_meta(merged, merge.metadata(first, other)[0])), ours, theirs)
-
-
-def test_the_driver_mends_what_it_cannot_edit(vault):
-    """A faulty header of ours is written anew where theirs is more private; ours stands above the text, as it was."""
     ours = b"---\nid: A\nx: 1\nx: 2\nprivacy_scope: public\n---\nOurs.\n"
     data = threeway.merge("a.md", b"Old.\n", ours, b"---\nprivacy_scope: team\n---\nTheirs.\n").data
     note = parse("a.md", data)

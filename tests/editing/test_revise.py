@@ -26,15 +26,13 @@ def text(file):
 def test_appended_text_is_a_paragraph_of_its_own(book, harbour):
     """
     Appended text becomes a paragraph at the end of the section, with its blank lines and line endings, and is found.
+    With a note's id or path it goes to the end of the note, which still has no final newline.
     """
     done = book.revise("harbour#two", append="Added later,\nin two lines.\n")
     assert text(harbour) == NOTE.replace("second", "second\r\n\r\nAdded later,\r\nin two lines.")
     assert "+Added later," in done.difference
     assert [hit.id for hit in book.find("added later").hits] == ["harbour#two"]
-
-
-def test_appended_to_a_note_it_is_its_end(book, harbour):
-    """With a note's id or path the text goes to the end of the note, which still has no final newline."""
+    harbour.write_bytes(NOTE.encode())
     for number, id in enumerate(("harbour", "harbour.md", "harbour#three"), 1):
         book.revise(id, append="The end.")
         assert text(harbour) == NOTE + "\r\n\r\nThe end." * number

@@ -288,19 +288,18 @@ def test_the_entries_of_a_file_are_those_that_changed_it(tmp_path):
     journal.close()
 
 
-def test_old_entries_are_let_go(tmp_path):
-    """Entries past the day limit are removed with their texts."""
-    journal = Journal(tmp_path, most_days=0.00001)
+def test_the_journal_stays_within_its_days_and_bytes(tmp_path):
+    """
+    Entries past the day limit are removed with their texts. Of too many bytes the oldest entries are removed first; the
+    newest can always be undone, however large, until the next.
+    """
+    journal = Journal(tmp_path / "old", most_days=0.00001)
     journal.note([Change("a.md", b"old", b"new")])
     time.sleep(1)
     journal.note([Change("b.md", b"x", b"y")])
     assert [entry.traces[0].path for entry in journal.entries()] == ["b.md"]
     assert (journal.text(digest(b"old")), journal.text(digest(b"x"))) == (None, b"x")
     journal.close()
-
-
-def test_the_journal_stays_within_its_bytes(tmp_path):
-    """The oldest entries are removed first; the newest can always be undone, however large, until the next."""
     journal = Journal(tmp_path, most_bytes=400_000)
     noise = random.Random(5)
     for i in range(60):

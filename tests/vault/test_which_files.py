@@ -203,8 +203,11 @@ def test_what_the_settings_leave_out(notes: Path, settings: dict[str, object], i
         assert set(Folder(notes).walk().files) == set(NOTES)
 
 
-def test_a_change_of_the_settings_counts_at_once(notes: Path) -> None:
-    """The next walk reads settings that changed, came or went."""
+def test_settings_that_change_or_are_none(notes: Path) -> None:
+    """
+    The next walk reads settings that changed, came or went. Whatever stands in the files, every note is listed. A huge
+    file, one that is no JSON, and a folder in its place are problems that `doctor` names.
+    """
     folder = Folder(notes, obsidian=True)
     assert len(folder.walk().files) == len(NOTES)
     put(notes, TEMPLATES, {"folder": "Templates"})
@@ -213,13 +216,6 @@ def test_a_change_of_the_settings_counts_at_once(notes: Path) -> None:
     assert len(folder.walk().files) == len(NOTES) - 1
     (notes / TEMPLATES).unlink()
     assert len(folder.walk().files) == len(NOTES)
-
-
-def test_settings_that_are_none(notes: Path) -> None:
-    """
-    Whatever stands in the files, every note is listed. A huge file, one that is no JSON, and a folder in its place are
-    problems that `doctor` names.
-    """
     filters = ('{"userIgnoreFilters": "Home.md"}', '{"userIgnoreFilters": {"a": 1}}')
     for value in ("", "{", "[]", "7", *filters, "[" * 100_000, "\ufeff{}"):
         for name in (APP, DAILY, TEMPLATES, TEMPLATER, PERIODIC):

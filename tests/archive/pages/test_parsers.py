@@ -135,13 +135,12 @@ def korean(meta: str) -> str:
     ],
 )
 def test_encodings(encoding: str, header: str, meta: str) -> None:
-    """Korean is read right, with letters that EUC-KR has only in its wider form, whatever is said of it."""
+    """
+    Korean is read right, with letters that EUC-KR has only in its wider form, whatever is said of it. A page in UTF-8
+    with one cut letter stays UTF-8; Latin-1 is read too.
+    """
     text = korean(meta).replace("회사", "똠방각하 펲시")
     assert decoded(text.encode(encoding), header) == text
-
-
-def test_a_few_broken_letters_do_not_change_the_encoding() -> None:
-    """A page in UTF-8 with one cut letter stays UTF-8; Latin-1 is read too."""
     body = korean("charset=utf-8").encode().replace("비밀".encode(), "비".encode() + b"\xeb\xb0")
     assert PARAGRAPH in decoded(body, "utf-8")
     assert decoded("<p>café naïve</p>".encode("latin-1"), "iso-8859-1") == "<p>café naïve</p>"
