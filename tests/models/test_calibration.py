@@ -74,6 +74,9 @@ class Model:
 
     embed_queries = embed_passages
 
+    def describe(self):
+        return "a model"
+
 
 def best_of_two(calibration, model, language, other, most=None):
     """How often a question finds its answer in another language before all other texts in its own language."""
