@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,6 @@ from spellbook.mcp.names import DEFAULT, TOOLSETS
 from tests.commands import spellbook
 from tests.helpers import Write
 from tests.mcp.agent import Agent, talk
-
-UNLISTED: dict[str, dict[str, Any]] = {
-    "get_topic": {"topic_id": "harbour"},
-    "stats": {},
-    "rebuild_index": {},
-    "scribe_chunk": {"chunk": [{"text": "A pier.", "metadata": {"topic": "harbour", "keywords": ["pier"]}}]},
-    "scribe_validate": {"chunk": {"text": "A quay.", "metadata": {"topic": "harbour", "keywords": ["quay"]}}},
-    "export": {},
-    "import": {"file_path": "$export"},
-}
-"""Tools of `spellbook` that the default does not list, with arguments."""
 
 
 @pytest.mark.parametrize(
@@ -47,27 +35,6 @@ def test_each_tool_of_a_module_is_in_the_table(book: Spellbook) -> None:
     """A tool that no set lists would not exist."""
     build(book, tuple(TOOLSETS), live=False)
     assert TOOLS.keys() == {tool for name, tools in TOOLSETS.items() if name != "zyflow" for tool in tools}
-
-
-@pytest.mark.parametrize("name", ["core", "memento"])
-def test_tools_of_the_first_description_are_answered_unlisted(book: Spellbook, write_note: Write, name: str) -> None:
-    """Whatever is on, a call by name reaches a tool of `spellbook`, by its full name too."""
-    write_note("a.md", "The crane lifts.", topic="harbour")
-    assert {*UNLISTED} == {*TOOLSETS["spellbook"]} - {*TOOLSETS["core"]}
-
-    async def conversation(agent: Agent) -> None:
-        assert not {*UNLISTED} & {tool.name for tool in await agent.tools()}
-        assert name == "core" or "toolset core" in await agent.refused("search", query="x")
-        session = {"session_id": (await agent.json("rest"))["session_id"]}
-        file = ""
-        for tool, arguments in UNLISTED.items():
-            given = {**arguments, **(session if tool == "scribe_chunk" else {})}
-            answer = await agent.answer(tool, **(given if tool != "import" else {"file_path": file}))
-            assert not re.match(r"[A-Z_]+: |Unknown", str(answer)), (tool, answer)
-            file = answer["file"] if tool == "export" else file
-        assert (await agent.json("spellbook_stats"))["notes"] == (await agent.json("stats"))["notes"] == 2
-
-    talk(book, conversation, toolsets=(name,))
 
 
 def test_one_that_may_only_read_is_refused_what_writes(book: Spellbook, write_note: Write) -> None:
