@@ -199,15 +199,14 @@ def listed(book: Reader, category: str, limit: int, offset: int) -> dict[str, An
 
 def _row(chunk: StoredChunk) -> dict[str, Any]:
     about = _about(chunk)
+    first, *others = texts(chunk.meta.get("categories")) or [chunk.topic]
     row: dict[str, Any] = {
         "id": chunk.note,
         "title": "",
-        "categories": [],
+        "categories": [presentation.cut(first)],
         "author": presentation.cut(about["author"], _SHORT) if about["author"] else None,
         "created_at": newest.date_of(chunk),
     }
-    first, *others = texts(chunk.meta.get("categories")) or [chunk.topic]
-    row["categories"] = [presentation.cut(first)]
     room = max(_SHORT, _OF_LISTED - len(json_of(row)))
     row["title"] = _fit(str(about["title"]), room, lambda text: len(json_of(text)) - 2)
     for name in others:
