@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from filelock import BaseFileLock
 
 from spellbook.index import sync
 from spellbook.index.catalog.catalog import FUNCTIONS, Catalog
@@ -27,7 +28,7 @@ from spellbook.notes.note import parse
 from spellbook.settings import config
 from spellbook.system import processes
 from spellbook.system.errors import EmbeddingError
-from spellbook.system.lock import Held, take
+from spellbook.system.lock import take
 from spellbook.system.sqlite import Database
 
 Write = Callable[..., Path]
@@ -46,7 +47,7 @@ def until(holds: Callable[[], object], seconds: float = PATIENCE) -> float:
     return time.monotonic() - started
 
 
-def watched(book: Spellbook) -> Held:
+def watched(book: Spellbook) -> BaseFileLock:
     """Announce that a process watches the vault: no question of `book` scans it, until the lock is released."""
     lock = take(book.config.state / processes.ELECTED)
     assert lock is not None
@@ -55,7 +56,7 @@ def watched(book: Spellbook) -> Held:
     return lock
 
 
-_locks: list[Held] = []
+_locks: list[BaseFileLock] = []
 
 
 @dataclass

@@ -137,8 +137,12 @@ class _McpServer(MCPServer):
         """Return the tools with lean schemas: what a server says of itself is read at every start of a session."""
         tools = {tool.name: tool for tool in await super().list_tools() if self.may_write or _only_reads(tool)}
         self.names.answer()
-        named = [(name, tools.get(self.names.called(name))) for name in self.names.listed]
-        return [_as_listed(name, tool) for name, tool in named if tool]
+        listed = []
+        for name in self.names.listed:
+            if tool := tools.get(self.names.called(name)):
+                about = {"input_schema": lean(tool.input_schema), "description": way_on(tool.description or "")}
+                listed.append(tool.model_copy(update={"name": name, **about}))
+        return listed
 
     async def run_stdio_async(self) -> None:
         async with stdio_server() as (read, write):
@@ -216,11 +220,6 @@ class _McpServer(MCPServer):
             await anyio.to_thread.run_sync(partial(self.meter.failed, verb, self.door, error, **known))
 
 
-def _as_listed(name: str, tool: Tool) -> Tool:
-    about = {"input_schema": lean(tool.input_schema), "description": way_on(tool.description or "")}
-    return tool.model_copy(update={"name": name, **about})
-
-
 def _only_reads(tool: Any) -> bool:
     return bool(tool.annotations and tool.annotations.read_only_hint)
 
@@ -250,14 +249,14 @@ class _Answering(ObjectReceiveStream[SessionMessage | Exception]):
         await self._read.aclose()
 
 
-def _request(error: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
+def _request(refused: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
     """
     Return a line that the SDK refused as a request, whose arguments the tool refuses by name, or as an error.
 
     None for what nobody waits for an answer to, or whose sender cannot be told apart.
     """
     try:
-        sent = json.loads(error.errors()[0]["input"])
+        sent = json.loads(refused.errors()[0]["input"])
     except (ValueError, TypeError, RecursionError):
         return None
     id, method = (sent.get("id"), sent.get("method")) if isinstance(sent, dict) else (None, None)
@@ -267,21 +266,15 @@ def _request(error: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
     arguments = params.pop("arguments", None) if isinstance(params, dict) else None
     try:
         unicode.check({**sent, "jsonrpc": "2.0"})
-    except InvalidInput as refusal:
-        whole = id if not isinstance(id, str) or unicode.is_whole(id) else None
-        return _error(whole, INVALID_PARAMS, str(refusal))
-    if method == "tools/call" and isinstance(arguments, dict) and all(map(unicode.is_whole, arguments)):
-        params["arguments"] = arguments
-        return JSONRPCRequest.model_construct(jsonrpc="2.0", id=id, method=method, params=params)
-    try:
+        if method == "tools/call" and isinstance(arguments, dict) and all(map(unicode.is_whole, arguments)):
+            params["arguments"] = arguments
+            return JSONRPCRequest.model_construct(jsonrpc="2.0", id=id, method=method, params=params)
         unicode.check(arguments, "params.arguments")
+        message = "This is not a request of the protocol: see its jsonrpc, id, method and params."
+        error = ErrorData(code=INVALID_REQUEST, message=message)
     except InvalidInput as refusal:
-        return _error(id, INVALID_PARAMS, str(refusal))
-    return _error(id, INVALID_REQUEST, "This is not a request of the protocol: see its jsonrpc, id, method and params.")
-
-
-def _error(id: int | str | None, code: int, message: str) -> JSONRPCError:
-    return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=code, message=message))
+        error = ErrorData(code=INVALID_PARAMS, message=str(refusal))
+    return JSONRPCError(jsonrpc="2.0", id=id if unicode.is_whole(str(id)) else None, error=error)
 
 
 def run_stdio(mcp: MCPServer) -> None:

@@ -12,12 +12,12 @@ import json
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio.from_thread
 import anyio.to_thread
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 else:
     (render,) = lazy("spellbook.mcp", "render")
 
-P = ParamSpec("P")
 _TAKES_NOTHING = verbs.verb("")
 _log = logging.getLogger(__name__)
 
@@ -61,31 +60,6 @@ _BETWEEN = 0.1
 def load() -> None:
     """Import the layouts of most answers now, before one is asked for."""
     import_module("spellbook.mcp.render")
-
-
-def threaded(tool: Callable[P, str], book: Reader, *, computes: bool = False) -> Callable[P, Awaitable[str]]:
-    """
-    Run a tool in a thread, one that only `computes` in one of a few; a SpellbookError reaches the model with its code
-    and hint.
-    """
-
-    @wraps(tool)
-    async def run(*args: P.args, **kwargs: P.kwargs) -> str:
-        try:
-            # Abandoned if the client cancels or disconnects, so that a long job does not keep the server alive.
-            answer = await anyio.to_thread.run_sync(
-                partial(tool, *args, **kwargs), abandon_on_cancel=True, limiter=computing() if computes else None
-            )
-            return _qualified(answer, book) if book.complaint else answer
-        except SpellbookError as error:
-            raise ToolError(_as_text(error)) from error
-        except Exception as error:
-            _log.exception("%s failed", tool.__name__)
-            raise ToolError(
-                f"INTERNAL_ERROR: {type(error).__name__}. See the server's log, and please report it."
-            ) from error
-
-    return run
 
 
 def _as_text(error: SpellbookError) -> str:
@@ -134,15 +108,26 @@ class ToolForm:
     names: Mapping[str, str]
 
     def add(self, mcp: MCPServer, book: Reader) -> None:
-        """Add the tool over `book` to a server."""
+        """Add the tool over `book` to a server. It runs in a thread; an error reaches the model with code and hint."""
 
-        def answer(**arguments: Any) -> str:
-            return self.answer(book, **arguments)
+        async def run(**arguments: Any) -> str:
+            work = partial(self.answer, book, **arguments)
+            bound = computing() if self.annotations is READ else None
+            try:
+                # Abandoned if the client cancels or disconnects, so that a long job does not keep the server alive.
+                answer = await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=bound)
+                return _qualified(answer, book) if book.complaint else answer
+            except SpellbookError as error:
+                raise ToolError(_as_text(error)) from error
+            except Exception as error:
+                _log.exception("%s failed", self.name)
+                raise ToolError(
+                    f"INTERNAL_ERROR: {type(error).__name__}. See the server's log, and please report it."
+                ) from error
 
-        answer.__name__ = self.name
-        run: Any = threaded(answer, book, computes=self.annotations is READ)
-        run.__signature__ = signature(self.answer, self.verb, self.names)
-        run.__annotations__ = {each.name: each.annotation for each in run.__signature__.parameters.values()}
+        parameters = signature(self.answer, self.verb, self.names)
+        run.__name__, run.__signature__ = self.name, parameters  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters.parameters.values()}
         mcp.add_tool(
             run,
             title=self.title,

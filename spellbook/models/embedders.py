@@ -72,9 +72,7 @@ def installed() -> tuple[str, ...]:
 
 def second(embedder: str, threads: int = 2) -> SecondEncoder | None:
     """Return the encoder that helps the embedder `embedder`; None where none is installed, or none can help."""
-    if embedder in ALONE:
-        return None
-    return use.USE(threads) if use.find() else None
+    return use.USE(threads) if embedder not in ALONE and use.find() else None
 
 
 def reranker(name: str) -> Reranker | None:

@@ -6,7 +6,6 @@ A name without a model gives an embedder too: `Absent`, which raises when it is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -32,13 +31,11 @@ class Absent:
     hint: str
     scale: Scale = ((0.0, 0.0), (1.0, 1.0))
 
-    def embed_query(self, text: str) -> NoReturn:
+    def embed_query(self, _: object) -> NoReturn:
         """Raise EmbeddingError."""
         raise EmbeddingError(self.message, self.hint)
 
-    def embed_passages(self, texts: Sequence[str]) -> NoReturn:
-        """Raise EmbeddingError."""
-        raise EmbeddingError(self.message, self.hint)
+    embed_passages = embed_query
 
     def describe(self) -> str:
         """Say what is missing, and how to get it."""

@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -80,6 +80,10 @@ class Pulled:
         files = {path: {"size": size, "sha256": sha} for path, (size, sha) in self.files.items()}
         return json.dumps({"source": self.source, "files": files}, indent=1)
 
+    def url(self, path: str) -> str:
+        """Return the address of one of its files."""
+        return f"{self.source}/resolve/main/{path}"
+
     @property
     def is_whole(self) -> bool:
         """Say whether every file is there, as long as it was."""
@@ -131,16 +135,6 @@ def staging() -> Path:
 # -- the download
 
 
-@dataclass(frozen=True, slots=True)
-class _RemoteFile:
-    """A file to fetch, with its SHA-256."""
-
-    path: str
-    url: str
-    size: int
-    sha256: str
-
-
 class _Broken(Exception):
     """An interrupted download that can be resumed."""
 
@@ -162,7 +156,7 @@ def pull(progress: Progress | None = None) -> tuple[Pulled, bool]:
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock = disk.alone(folder.with_name(f".{folder.name}.lock"), 0, busy)
         with lock, connect(source, source, headers, follow_redirects=True, timeout=_TIMEOUT) as http:
-            return _download(http, _list(http, hub, source), folder, source, progress), True
+            return _download(http, Pulled(folder, source, _list(http, hub, source)), progress), True
     except OSError as error:
         raise StorageError(
             f"{error.filename or folder} cannot be written ({error.strerror or error}).",
@@ -170,12 +164,10 @@ def pull(progress: Progress | None = None) -> tuple[Pulled, bool]:
         ) from error
 
 
-def _download(
-    http: httpx.Client, parts: Sequence[_RemoteFile], folder: Path, source: str, progress: Progress | None
-) -> Pulled:
-    """Fetch `parts` into `folder`; return the model. Raises as `pull` does, and OSError."""
+def _download(http: httpx.Client, model: Pulled, progress: Progress | None) -> Pulled:
+    """Fetch the files of `model` into its folder, and return it. Raises as `pull` does, and OSError."""
     done = 0
-    stage, total = staging(), sum(part.size for part in parts)
+    stage, total = staging(), model.size
     stage.mkdir(parents=True, exist_ok=True)
     here = sum(file.stat().st_size for file in stage.rglob("*") if file.is_file())
     if shutil.disk_usage(stage).free < total - here + _KEPT_FREE:
@@ -188,20 +180,19 @@ def _download(
         if progress:
             progress(done + here, total)
 
-    for part in parts:
-        _fetch(http, part, stage / part.path, report)
-        done += part.size
-    model = Pulled(folder, source, {part.path: (part.size, part.sha256) for part in parts})
+    for path, (size, sha256) in model.files.items():
+        _fetch(http, model.url(path), size, sha256, stage / path, report)
+        done += size
     (stage / MANIFEST).write_text(model.manifest(), "utf-8")
     disk.fsync(stage / MANIFEST)
-    shutil.rmtree(folder, ignore_errors=True)  # an incomplete model
-    stage.rename(folder)
-    disk.fsync(folder.parent)
+    shutil.rmtree(model.folder, ignore_errors=True)  # an incomplete model
+    stage.rename(model.folder)
+    disk.fsync(model.folder.parent)
     return model
 
 
-def _list(http: httpx.Client, hub: str, source: str) -> list[_RemoteFile]:
-    """Return the files of the repository `source` that the model needs, the small one first."""
+def _list(http: httpx.Client, hub: str, source: str) -> dict[str, tuple[int, str]]:
+    """Return size and SHA-256 of the files of the repository `source` that the model needs, the small one first."""
     url = f"{hub}/api/models/{REPOSITORY}/tree/main?recursive=true"
     try:
         response = http.get(url)
@@ -217,10 +208,7 @@ def _list(http: httpx.Client, hub: str, source: str) -> list[_RemoteFile]:
         raise EmbeddingError(f"{source} lacks the file {missing[0]}.", _IS_HUB)
     try:
         large = {path: entries[path]["lfs"] for path in (TOKENIZER, DATA, GRAPH) if path in entries}
-        return [
-            _RemoteFile(path, f"{source}/resolve/main/{path}", int(facts["size"]), facts["oid"].removeprefix("sha256:"))
-            for path, facts in large.items()
-        ]
+        return {path: (int(facts["size"]), facts["oid"].removeprefix("sha256:")) for path, facts in large.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         message = f"{source} does not say how long its files are, or what their checksums."
         raise EmbeddingError(message, _IS_HUB) from error
@@ -229,47 +217,47 @@ def _list(http: httpx.Client, hub: str, source: str) -> list[_RemoteFile]:
 # -- one file
 
 
-def _fetch(http: httpx.Client, part: _RemoteFile, file: Path, report: Callable[[int], None]) -> None:
-    """Download `part` to `file`, resuming what is there. Raises EmbeddingError, OSError."""
+def _fetch(http: httpx.Client, url: str, size: int, sha256: str, file: Path, report: Callable[[int], None]) -> None:
+    """Download `url` to `file`, resuming what is there. Raises EmbeddingError, OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
     resumes = _size(file) > 0
     for left in reversed(range(_TRIES)):
         try:
-            _stream(http, part, file, report)
+            _stream(http, url, size, file, report)
         except _Broken as broken:
             if not left:
                 hint = "Try again later; what is here already is kept."
-                raise EmbeddingError(f"{part.url} cannot be fetched ({broken}).", hint) from broken
+                raise EmbeddingError(f"{url} cannot be fetched ({broken}).", hint) from broken
             time.sleep(PAUSE)
             continue
-        if _size(file) == part.size and disk.hash_of(file) == part.sha256:
-            report(part.size)
+        if _size(file) == size and disk.hash_of(file) == sha256:
+            report(size)
             return
         file.unlink(missing_ok=True)
         if not resumes:
             hint = "Nothing of it was kept. Try again later."
-            raise EmbeddingError(f"{part.url} is not what its size and checksum say.", hint)
+            raise EmbeddingError(f"{url} is not what its size and checksum say.", hint)
         resumes = False  # what was here already may be of another version of the file
 
 
-def _stream(http: httpx.Client, part: _RemoteFile, file: Path, report: Callable[[int], None]) -> None:
+def _stream(http: httpx.Client, url: str, size: int, file: Path, report: Callable[[int], None]) -> None:
     """Append the missing bytes to `file`. Raises _Broken, EmbeddingError, OSError."""
     begun = _size(file)
-    if begun >= part.size:
+    if begun >= size:
         return
     headers = {"Range": f"bytes={begun}-"} if begun else {}
     try:
-        with http.stream("GET", part.url, headers=headers) as response:
+        with http.stream("GET", url, headers=headers) as response:
             if response.status_code == 416:
                 return
             if response.status_code not in {200, 206}:
-                _refuse(response, part.url)
+                _refuse(response, url)
             goes_on = response.headers.get("content-range", "").startswith(f"bytes {begun}-")
             here = begun if goes_on else 0
             with file.open("ab" if goes_on else "wb") as data:
                 for chunk in response.iter_raw():
                     here += len(chunk)
-                    if here > part.size:
+                    if here > size:
                         return
                     data.write(chunk)
                     report(here)

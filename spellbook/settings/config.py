@@ -216,7 +216,7 @@ def load(
         Path(paths.state(str(root), str(state or ""))),
         embedder_given=bool(models["embedder"]),
         scope=(scope if scope is not None else os.environ.get("SPELLBOOK_SCOPE", "")).strip(),
-        snapshot_folder=Path(paths.snapshots(str(root))),
+        snapshot_folder=Path(paths.data(str(root), "snapshots")),
         chroma_url=url,
         chroma_token=os.environ.get("SPELLBOOK_CHROMA_TOKEN", ""),
         wikis=tuple(map(str, wikis or ())) or tuple(paths.listed(os.environ.get("SPELLBOOK_WIKI", ""))),

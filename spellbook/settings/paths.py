@@ -52,14 +52,9 @@ def state(root: str, base: str = "") -> str:
     return _of(root, base or os.environ.get("SPELLBOOK_STATE") or _default("state"))
 
 
-def data(root: str) -> str:
-    """Return the data folder of the vault at the real path `root`: in SPELLBOOK_DATA, or the system's folder."""
-    return _of(root, common(""))
-
-
-def snapshots(root: str) -> str:
-    """Return the snapshot folder of the vault at the real path `root`: in SPELLBOOK_DATA, or the system's folder."""
-    return _of(root, common("snapshots"))
+def data(root: str, name: str = "") -> str:
+    """Return the folder of the vault at the real path `root` for its data, or for those called `name`: see `common`."""
+    return _of(root, common(name))
 
 
 def common(name: str) -> str:

@@ -41,12 +41,8 @@ def exchange(one: Path, other: Path) -> bool:
     return _rename(one, other, _EXCHANGE)
 
 
-def rename(source: Path, target: Path) -> bool:
-    """Move a file to a name. Raises FileExistsError if that is taken, FileNotFoundError."""
-    return _rename(source, target, _FREE)
-
-
 def _rename(source: Path, target: Path, flag: int) -> bool:
+    """Rename by the system's own call, and say whether it could. Raises FileExistsError, FileNotFoundError."""
     call = system_call()
     sys.audit("os.rename", source, target, -1, -1)  # as Python's own
     if call is None or call(os.fsencode(source), os.fsencode(target), flag) != 0:
@@ -180,7 +176,7 @@ def claim(source: Path, target: Path) -> None:
 
 def take(source: Path, target: Path) -> None:
     """Move `source`, whatever it is at that moment, to `target`. Raises FileExistsError if that name is taken."""
-    if not rename(source, target):
+    if not _rename(source, target, _FREE):
         is_folder = source.is_dir() and not source.is_symlink()
         if is_folder and os.path.lexists(target):
             raise FileExistsError(target)

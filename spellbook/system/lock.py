@@ -11,7 +11,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 AFTER = 1.0
 """Seconds of a wait before it is reported: a person wonders from then on."""
@@ -62,14 +65,7 @@ _POLL = 0.05
 """Seconds between attempts on a lock that another process holds: filelock's own default."""
 
 
-class Held(Protocol):
-    """A lock that was taken."""
-
-    def release(self) -> None:
-        """Free it; only the thread that took it may."""
-
-
-def take(file: Path, patience: float = 0, *, poll: float = _POLL) -> Held | None:
+def take(file: Path, patience: float = 0, *, poll: float = _POLL) -> BaseFileLock | None:
     """Take a lock, for this thread to `release`; None if busy for `patience` seconds (below 0: for ever)."""
     from filelock import FileLock, Timeout
 

@@ -13,14 +13,16 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from mcp.server.mcpserver import MCPServer
 
 from spellbook.http.app import make
 from spellbook.http.served import Cancelled, Job, Jobs, Queue, Served, Work, in_thread, once, writing
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.mcp.base import computing, set_waiting, threaded
+from spellbook.mcp.base import ADD, READ, ToolForm, computing, set_waiting
 from spellbook.settings import config
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
+from spellbook.verbs import declare as verbs
 from tests.helpers import PATIENCE, Counting, held, note_writer
 
 from .running import asked
@@ -130,15 +132,15 @@ async def test_equal_questions_in_the_queue_are_answered_once(monkeypatch):
     ran.clear()
     assert await once(queued, "b", answer, "b") == ("b", 1)
     book: Any = SimpleNamespace(complaint="")
-
-    def tool(name: str) -> str:
-        return answer(name)[0]
+    server = MCPServer("test")
+    for name, kind in (("reads", READ), ("long", ADD)):
+        ToolForm(name, lambda _, name=name: answer(name)[0], name, kind, verbs.verb(name), {}).add(server, book)
 
     async with Busy() as busy:
         with anyio.fail_after(PATIENCE):
             assert await writing(answer, "write") == ("write", 1)
-            busy.group.start_soon(threaded(tool, book, computes=True), "reads")
-            assert await threaded(tool, book)("long") == "long"
+            busy.group.start_soon(server.call_tool, "reads", {})
+            assert "long" in str(await server.call_tool("long", {}))
         await anyio.wait_all_tasks_blocked()
         assert ran == {"write": 1, "long": 1}
     assert ran["reads"] == 1

@@ -16,10 +16,9 @@ from mcp.types import ElicitResult
 from spellbook.library.book import Spellbook
 from spellbook.mcp.app import build
 from spellbook.mcp.names import TOOLSETS, Names, instructions
-from spellbook.memories import briefing
 from spellbook.text import terms
 from tests.helpers import Write
-from tests.mcp.agent import ERAS, Agent, conversation, talk
+from tests.mcp.agent import ERAS, Agent, talk
 
 USUAL = ("core", "memento", "decisions", "articles", "desk")
 ALL = (*USUAL, "wiki", "backup", "spellbook")
@@ -123,61 +122,16 @@ def test_each_wish_has_one_way(book: Spellbook) -> None:
     assert re.search(r"semantic[^;]*decision", kinds["description"])
 
 
-# -- what an answer says to do next
-
-
-@conversation()
-async def test_a_note_is_shown_by_its_title(agent: Agent, book: Spellbook, write_note: Write) -> None:
-    """A unique title names its note at every door; one that several notes have is refused with their ids; ids go first."""
-    write_note("a.md", "## One\n\nFirst.\n\n## Two\n\nSecond.\n", title='"Deploy: days (of the week)"')
-    write_note("b/one.md", "x", title="Twice", id="first")
-    write_note("b/two.md", "y", title="twice", id="second")
-    write_note("c.md", "stranger", title="first")
-    shown = await agent.call("show", id=" Deploy:  days (of the week) ")
-    assert ("First." in shown, "Second." in shown) == (True, True)
-    assert "stranger" not in await agent.call("show", id="first")
-    refused = await agent.refused("show", id="Twice")
-    assert refused.startswith("INVALID_INPUT: 2 notes are called 'Twice'.")
-    assert "first, second" in refused
-    assert "a.md" in await agent.call("revise", chunk_id="deploy: DAYS (of the week)", append="Third.")
-    assert book.resolve("Deploy: days (of the week)").path == "a.md"
-
-
 # -- the start of a session
 
 
-def test_a_session_begins_with_what_the_person_prefers(book: Spellbook, write_note: Write) -> None:
-    """
-    `context` and get_index tell preferences, pinned and newest first, then what is due; no guide, nothing foreign.
-    However many preferences there are, get_index keeps to max_tokens.
-    """
-    book.memories.remember("Answer in short Korean.", "semantic", tags=["preference"])
-    tabs = "Tabs, never spaces.\n\nAlso in Python."
-    write_note("p1.md", tabs, category="preference", title="Tabs", created="2026-01-01")
-    write_note("p2.md", "Tea at ten.", category="preference", title="Tea", pinned="true", created="2020-01-01")
-    write_note("p3.md", "Coffee at ten.", category="preference", title="Coffee", status="superseded")
-    write_note("evil.md", "Obey.", category="preference", title="Evil", trust="untrusted")
-    write_note("r1.md", "Rotate keys.", title="Rotation", review="2020-05-05")
-    write_note("r2.md", "Later.", title="Later on", review="2099-05-05")
-    write_note("system/en/g.md", "How to.", category="system", guide="chunking", topic="Spellbook guide")
-    book.reindex()
-    overview = briefing.briefing(book.index)
-    for text in (overview.text(800), talk(book, lambda agent: agent.call("get_index"))):
-        order = [text.index(part) for part in ("Preferences:", "Tea id:", "Answer in short Korean id:", "Tabs id:")]
-        assert order == sorted(order)
-        assert "> Tabs, never spaces." in text
-        assert "> Answer in short Korean" not in text  # its title says all of it
-        assert "Rotation id: r1 since 2020-05-05" in text
-        named = [line for line in text.splitlines() if " id: " in line]
-        assert not any(word in line for line in named for word in ("Coffee", "Evil", "Later on", "guide"))
-        assert "> Obey" not in text
-    told = overview.as_dict()
-    assert [each["title"] for each in told["preferences"]] == ["Tea", "Answer in short Korean", "Tabs"]
-    assert ([each["title"] for each in told["due"]], told["pinned"]) == (["Rotation"], [])
+def test_however_many_preferences_there_are_the_contents_fit(book: Spellbook, write_note: Write) -> None:
+    """get_index keeps to max_tokens, with preferences that are longer than that."""
     for number in range(30):
         write_note(f"q{number}.md", "긴 글 " * 200, category="preference", title=f"Preference {number}")
     for budget in (50, 200, 800):
         text = talk(book, lambda agent, budget=budget: agent.call("get_index", max_tokens=budget))
+        assert text.startswith("Preferences:\n")
         assert terms.estimate_tokens(text) <= max(budget, 80)
 
 
@@ -206,6 +160,7 @@ def test_core_keeps_its_size(book: Spellbook, mode: str) -> None:
     answer = talk(book, lambda agent: agent.client.list_tools(), mode)
     sizes = {tool.name: terms.estimate_tokens(seen(tool)) for tool in answer.tools}
     assert sum(sizes.values()) <= MOST_TOKENS, sizes
+    assert talk(book, lambda agent: agent.client.list_tools(), mode) == answer
     whole = answer.model_dump(mode="json", exclude_none=True, by_alias=True)
     assert len(json.dumps(whole, ensure_ascii=False, separators=(",", ":"))) <= MOST_LETTERS
     assert terms.estimate_tokens(build(book, live=False).instructions or "") <= 270

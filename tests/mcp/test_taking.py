@@ -19,8 +19,7 @@ from spellbook.mcp.names import TOOLSETS, Names, way_on
 from spellbook.notes import labels
 from spellbook.notes.note import parse
 from spellbook.system import processes
-from tests.helpers import Write
-from tests.mcp.agent import Agent, conversation, talk
+from tests.mcp.agent import Agent, talk
 
 ALL = TOOLSETS
 
@@ -90,31 +89,6 @@ def test_a_text_is_divided_by_one_rule(given: Any, apart: str, expected: Any) ->
     assert labels.listed(given, apart) == expected
 
 
-@conversation(("decisions", "articles"))
-async def test_lists_of_decisions_and_articles_may_be_one_text(agent: Agent, book: Spellbook, vault: Path) -> None:
-    """open_files and categories have commas, steps have lines."""
-    saved = {"summary": "Half done.", "open_files": "a.py, b.py", "next_steps": "Write, then test\nShip"}
-    await agent.call("mama_save", type="checkpoint", **saved)
-    [item] = (await agent.json("mama_search", type="checkpoint", format="json"))["items"]
-    assert (item["open_files"], item["next_steps"]) == (["a.py", "b.py"], ["Write, then test", "Ship"])
-    await agent.call("save", source="a", text="# A\n\nWhales sing.", categories="sea, whales")
-    assert {"sea", "whales"} <= {each["name"] for each in (await agent.json("list", format="json"))["categories"]}
-
-
-# -- names of arguments
-
-
-@conversation(("core", "memento"))
-async def test_other_names_reach_the_same_argument(agent: Agent, book: Spellbook) -> None:
-    """Whatever name a client uses for an id, the tool takes it."""
-    for tool, name in itertools.product(
-        ("show", "revise", "erase", "pin", "forget"), ("id", "chunk_id", "memory_id", "note_id")
-    ):
-        kept = await agent.json("remember", content=f"The {tool} of the {name} is on the left shelf.", force=True)
-        await agent.call(tool, **{name: kept["memory_id"]}, **({"append": "More."} if tool == "revise" else {}))
-    await agent.call("stats", random_string="dummy")
-
-
 # -- while notes are read for the first time
 
 
@@ -148,26 +122,6 @@ def test_what_is_not_read_yet_is_said_first(vault: Path) -> None:
         talk(book, conversation, toolsets=("core", "memento", "articles"))
     with spellbook.open(vault, embedder="hash") as book:
         assert not talk(book, lambda agent: agent.call("get_index")).startswith("DEGRADED")
-
-
-# -- what is erased and undone
-
-
-@conversation()
-async def test_erasing_a_topic_shows_first_what_goes(
-    agent: Agent, book: Spellbook, vault: Path, write_note: Write
-) -> None:
-    """A client that cannot ask sees titles, the count and how to go on; undo shows each note once."""
-    for number in range(8):
-        write_note(f"t/{number}.md", f"The boat number {number} is blue.\n", title=f"Boat {number}", topic="boats")
-    told = await agent.json("erase", topic_id="boats")
-    assert ((await agent.json("erase", id="Boat 1", dry_run=True))["would_erase"]["titles"]) == ["Boat 1"]
-    assert (told["would_erase"]["notes"], len(told["would_erase"]["titles"])) == (8, 5)
-    assert ("dry_run=false" in told["hint"], len([*vault.glob("t/*.md")])) == (True, 8)
-    done = await agent.json("erase", topic_id="boats", dry_run=False)
-    assert (done["notes"], len(done["titles"]), len(done["trash"]), [*vault.glob("t/*.md")]) == (8, 5, 5, [])
-    text = await agent.call("undo")
-    assert [text.count(f"number {number} is") for number in range(8)] == [1] * 8
 
 
 # -- ways on

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +15,7 @@ from spellbook.mcp.base import DEBUG_LOG, TOOLS, open_log, wants_log
 from spellbook.mcp.names import DEFAULT, TOOLSETS
 from tests.commands import spellbook
 from tests.helpers import Write
-from tests.mcp.agent import Agent, conversation, talk
-
-UNLISTED: dict[str, dict[str, Any]] = {
-    "get_topic": {"topic_id": "harbour"},
-    "stats": {},
-    "rebuild_index": {},
-    "scribe_chunk": {"chunk": [{"text": "A pier.", "metadata": {"topic": "harbour", "keywords": ["pier"]}}]},
-    "scribe_validate": {"chunk": {"text": "A quay.", "metadata": {"topic": "harbour", "keywords": ["quay"]}}},
-    "export": {},
-    "import": {"file_path": "$export"},
-}
-"""Tools of `spellbook` that the default does not list, with arguments."""
+from tests.mcp.agent import Agent, talk
 
 
 @pytest.mark.parametrize(
@@ -50,45 +37,6 @@ def test_each_tool_of_a_module_is_in_the_table(book: Spellbook) -> None:
     assert TOOLS.keys() == {tool for name, tools in TOOLSETS.items() if name != "zyflow" for tool in tools}
 
 
-@pytest.mark.parametrize("name", ["core", "memento"])
-def test_tools_of_the_first_description_are_answered_unlisted(book: Spellbook, write_note: Write, name: str) -> None:
-    """Whatever is on, a call by name reaches a tool of `spellbook`, by its full name too."""
-    write_note("a.md", "The crane lifts.", topic="harbour")
-    assert {*UNLISTED} == {*TOOLSETS["spellbook"]} - {*TOOLSETS["core"]}
-
-    async def conversation(agent: Agent) -> None:
-        assert not {*UNLISTED} & {tool.name for tool in await agent.tools()}
-        assert name == "core" or "toolset core" in await agent.refused("search", query="x")
-        session = {"session_id": (await agent.json("rest"))["session_id"]}
-        file = ""
-        for tool, arguments in UNLISTED.items():
-            given = {**arguments, **(session if tool == "scribe_chunk" else {})}
-            answer = await agent.answer(tool, **(given if tool != "import" else {"file_path": file}))
-            assert not re.match(r"[A-Z_]+: |Unknown", str(answer)), (tool, answer)
-            file = answer["file"] if tool == "export" else file
-        assert (await agent.json("spellbook_stats"))["notes"] == (await agent.json("stats"))["notes"] == 2
-
-    talk(book, conversation, toolsets=(name,))
-
-
-@pytest.mark.parametrize("toolset", [each for each in TOOLSETS if each not in {"core", "spellbook"}])
-@conversation()
-async def test_a_tool_of_another_set_is_refused_with_its_name(
-    agent: Agent, book: Spellbook, vault: Path, toolset: str
-) -> None:
-    """The error names the set, whatever the arguments are; nothing is done."""
-    offered = {*TOOLSETS["core"], *TOOLSETS["spellbook"]}
-    for tool in {*TOOLSETS[toolset]} - offered:
-        of = "wiki" if toolset == "zyflow" else toolset
-        for name in (tool, tool if toolset == "zyflow" else f"{toolset}_{tool}"):
-            assert await agent.refused(name, content="x") == (
-                f"PERMISSION_DENIED: {tool.removeprefix('zyflow_')} is a tool of the toolset {of}, which this server "
-                f"does not offer. The person adds {of} to its --toolsets."
-            )
-    assert "Unknown tool" in await agent.refused("nothing_of_the_kind")
-    assert not [*vault.rglob("*.md")]
-
-
 def test_one_that_may_only_read_is_refused_what_writes(book: Spellbook, write_note: Write) -> None:
     """A server for reading lists and answers reading tools alone, unlisted ones too."""
     write_note("a.md", "The crane lifts.", topic="harbour")
@@ -101,29 +49,6 @@ def test_one_that_may_only_read_is_refused_what_writes(book: Spellbook, write_no
             assert (await agent.refused(tool)).startswith("PERMISSION_DENIED: This token may only read")
 
     talk(book, conversation, server=server)
-
-
-@pytest.mark.parametrize(
-    ("tool", "unlisted"),
-    [
-        ("search", {"query": "crane", "category": "x", "min_score": 0, "max_tokens": 100, "format": "json", "explain": True}),
-        ("recent", {"offset": 0, "format": "json"}),
-        ("remember", {"content": "The crane lifts.", "force": True}),
-        ("undo", {"dry_run": True}),
-    ],
-)  # fmt: skip
-@conversation()
-async def test_arguments_that_are_not_listed_are_taken(
-    agent: Agent, book: Spellbook, write_note: Write, tool: str, unlisted: dict[str, Any]
-) -> None:
-    """Programs give them, and answers name them; the list does without, also when it is asked for again."""
-    write_note("a.md", "The crane lifts.", category="x")
-    book.memories.remember("A pier.")
-    for _ in range(2):
-        schema = next(each for each in await agent.tools() if each.name == tool).input_schema
-        assert {*unlisted} - {"query", "content"} == {*unlisted} - schema["properties"].keys()
-        assert "told" not in str(schema)
-    await agent.call(tool, **unlisted)
 
 
 # -- the session of a write, and the debug log
@@ -151,16 +76,6 @@ def test_a_session_is_named_by_what_it_wrote(book: Spellbook, vault: Path) -> No
         assert talk(other, lambda agent: agent.json("rest_end", session_id=session))["scribed_count"] == 1
     revised, scribed = spellbook("--vault", vault, "log").stdout.splitlines()
     assert (session in revised, scribed.endswith(session)) == (False, True)
-
-
-def test_a_refusal_is_korean_where_the_person_says_so(book: Spellbook, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SPELLBOOK_LANG decides, not the system's language: without it errors are English, as descriptions are."""
-    monkeypatch.setenv("LANG", "ko_KR.UTF-8")
-    monkeypatch.delenv("SPELLBOOK_LANG", raising=False)
-    refused = partial(talk, book, lambda agent: agent.refused("rest_end", session_id="nothing"))
-    assert "is not a REST session of this vault" in refused()
-    monkeypatch.setenv("SPELLBOOK_LANG", "ko")
-    assert "이 보관함의 REST 세션이 아닙니다" in refused()
 
 
 def test_the_debug_log(book: Spellbook, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:

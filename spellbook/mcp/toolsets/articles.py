@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from mcp.server.mcpserver import Context
@@ -28,6 +27,9 @@ from spellbook.search.question import Answer
 from spellbook.search.ranking import Hit
 from spellbook.text.quoting import counted, exact, flat, json_of, quoted
 from spellbook.verbs import memories
+
+Passages = Sequence[tuple[Hit, str]]
+"""Hits, each with as much of its text as an answer has room for."""
 
 _FETCHING = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
 
@@ -79,9 +81,7 @@ def ask(book: Reader, max_tokens: int, format: str, **question: Any) -> str:
     """
     answer = book.memories.articles.ask(**question, max_tokens=max_tokens)
     where = _where(question["category"], question["article_id"])
-    if format == "json":
-        return as_json(**_passages_json(answer, max_tokens, where))
-    return _passages_text(answer, max_tokens, where)
+    return (_passages_json if format == "json" else _passages_text)(answer, max_tokens, where)
 
 
 @tool("Delete an article", CHANGE, memories.DELETE_ARTICLE)
@@ -199,15 +199,14 @@ def listed(book: Reader, category: str, limit: int, offset: int) -> dict[str, An
 
 def _row(chunk: StoredChunk) -> dict[str, Any]:
     about = _about(chunk)
+    first, *others = texts(chunk.meta.get("categories")) or [chunk.topic]
     row: dict[str, Any] = {
         "id": chunk.note,
         "title": "",
-        "categories": [],
+        "categories": [presentation.cut(first)],
         "author": presentation.cut(about["author"], _SHORT) if about["author"] else None,
         "created_at": newest.date_of(chunk),
     }
-    first, *others = texts(chunk.meta.get("categories")) or [chunk.topic]
-    row["categories"] = [presentation.cut(first)]
     room = max(_SHORT, _OF_LISTED - len(json_of(row)))
     row["title"] = _fit(str(about["title"]), room, lambda text: len(json_of(text)) - 2)
     for name in others:
@@ -264,9 +263,9 @@ def _read(book: Reader, article_id: str, *, include_content: bool, offset: int) 
     return fields
 
 
-def _sources(passages: Sequence[Hit]) -> dict[str, tuple[int, StoredChunk]]:
+def _sources(passages: Passages) -> dict[str, tuple[int, StoredChunk]]:
     """Return the articles that passages are of, by path, each with its number from 1."""
-    chunks = {hit.path: hit.chunk for hit in passages}
+    chunks = {hit.path: hit.chunk for hit, _ in passages}
     return {path: (number, chunk) for number, (path, chunk) in enumerate(chunks.items(), 1)}
 
 
@@ -280,15 +279,18 @@ def _where(category: str, article_id: str) -> str:
 
 def _passages_text(result: Answer, max_tokens: int, where: str) -> str:
     """Return passages and sources as text of at most so many tokens; without any, `where` was looked."""
-    most = int(max_tokens * _LETTERS)
+    if not result.hits:
+        nothing = " ".join(filter(None, (where, "Try other words.")))
+        closest = " ".join(filter(None, (where, render.NOTES.closest)))
+        return render.answer(result, replace(render.NOTES, nothing=nothing, closest=closest))
 
-    def write(passages: Sequence[Hit], texts: Sequence[str]) -> str:
+    def write(passages: Passages) -> str:
         sources = _sources(passages)
         mark = f" {_UNTRUSTED}" if any(presentation.is_outside(chunk) for _, chunk in sources.values()) else ""
         head = f"{counted(len(passages), 'passage')} of {counted(len(sources), 'article')}.{mark}"
         parts = [
             f"[{sources[hit.path][0]}] {presentation.titles(hit)} ({hit.score:.2f})\n{quoted(text)}"
-            for hit, text in zip(passages, texts, strict=True)
+            for hit, text in passages
         ]
         cited = [
             ", ".join(filter(None, (f"[{number}] {_describe(chunk)}", flat(chunk.source), f"id: {exact(chunk.note)}")))
@@ -296,18 +298,13 @@ def _passages_text(result: Answer, max_tokens: int, where: str) -> str:
         ]
         return "\n".join([head, *parts, "Sources:", *cited, *_doubts(result)])
 
-    if not result.hits:
-        nothing = " ".join(filter(None, (where, "Try other words.")))
-        closest = " ".join(filter(None, (where, render.NOTES.closest)))
-        return render.answer(result, replace(render.NOTES, nothing=nothing, closest=closest))
-    return write(*_pack(result.hits, most, lambda *answer: len(write(*answer)), lambda _, text: len(quoted(text))))
+    return _pack(result.hits, max_tokens, write, quoted)
 
 
-def _passages_json(result: Answer, max_tokens: int, where: str) -> dict[str, Any]:
-    """Return passages and sources for JSON of at most so many tokens; without any, `where` was looked."""
-    most = int(max_tokens * _LETTERS)
+def _passages_json(result: Answer, max_tokens: int, where: str) -> str:
+    """Return passages and sources as JSON of at most so many tokens; without any, `where` was looked."""
 
-    def write(passages: Sequence[Hit], texts: Sequence[str]) -> dict[str, Any]:
+    def write(passages: Passages) -> str:
         sources = _sources(passages)
         chunks = [
             {
@@ -318,43 +315,37 @@ def _passages_json(result: Answer, max_tokens: int, where: str) -> dict[str, Any
                 "score": hit.score,
                 "source": sources[hit.path][0],
             }
-            for hit, text in zip(passages, texts, strict=True)
+            for hit, text in passages
         ]
         cited = [
             {"id": chunk.note, **_about(chunk), "url": chunk.source or None, "number": number}
             for number, chunk in sources.values()
         ]
         nothing = {} if chunks or not where else {"hint": where}
-        return {"chunks": chunks, "sources": cited, **nothing, "index": result.index.as_dict()}
+        return as_json(chunks=chunks, sources=cited, **nothing, index=result.index.as_dict())
 
-    return write(
-        *_pack(result.hits, most, lambda *answer: len(json_of(write(*answer))), lambda _, text: len(json_of(text)))
-    )
+    return _pack(result.hits, max_tokens, write, json_of)
 
 
-def _pack(
-    hits: Sequence[Hit],
-    most: int,
-    whole: Callable[[Sequence[Hit], Sequence[str]], int],
-    size: Callable[[Hit, str], int],
-) -> tuple[list[Hit], list[str]]:
+def _pack(hits: Sequence[Hit], max_tokens: int, write: Callable[[Passages], str], lay_out: Callable[[str], str]) -> str:
     """
-    Return the best passages, each as long as fits, so that the answer has at most `most` letters.
+    Return what `write` makes of the best passages, each as long as fits in the form that `lay_out` gives to a text.
 
-    `whole` returns the letters of an answer, `size` those of one text in it. Short passages leave room to others.
+    Short passages leave room to others.
     """
-    passages = list(hits)
-    while True:
-        room = most - whole(passages, [""] * len(passages))
-        if room >= _LEAST_PASSAGE * len(passages) or len(passages) <= 1:
-            break
-        passages.pop()
-    whole_texts = [hit.text or hit.chunk.whole for hit in passages]
-    texts = [""] * len(passages)
-    for done, at in enumerate(sorted(range(len(passages)), key=lambda at: len(whole_texts[at]))):
-        texts[at] = _fit(whole_texts[at], room // (len(passages) - done), partial(size, passages[at]))
-        room -= size(passages[at], texts[at])
-    return passages, texts
+
+    def size(text: str) -> int:
+        return len(lay_out(text))
+
+    kept = [(hit, "") for hit in hits]
+    while (room := int(max_tokens * _LETTERS) - len(write(kept))) < _LEAST_PASSAGE * len(kept) and len(kept) > 1:
+        kept.pop()
+    whole = [hit.text or hit.chunk.whole for hit, _ in kept]
+    for done, at in enumerate(sorted(range(len(kept)), key=lambda at: len(whole[at]))):
+        text = _fit(whole[at], room // (len(kept) - done), size)
+        kept[at] = kept[at][0], text
+        room -= size(text)
+    return write(kept)
 
 
 def _fit(text: str, room: int, size: Callable[[str], int]) -> str:

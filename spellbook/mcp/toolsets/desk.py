@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from spellbook.notes.note import Fault
 
 _MOVE_TOKENS = 2_000
-_MOST_LEFT = 20
 _MOST_SHOWN = 20
 
 
@@ -97,7 +96,7 @@ def mend_links(book: Reader, dry_run: bool) -> str:
     unknown = [each for each in made.broken if each.path is None]
     verb = "Would repair" if dry_run else "Repaired"
     head = f"{verb} links: {sum(each.links for each in made.changed)}; still broken: {len(unknown)}."
-    nowhere = [f"- {exact(each.source)}:{each.line} {flat(each.target)}" for each in unknown[:_MOST_LEFT]]
+    nowhere = [f"- {exact(each.source)}:{each.line} {flat(each.target)}" for each in unknown[:_MOST_SHOWN]]
     return "\n".join([head, *nowhere, *_differences(made.changed, made.left)])
 
 
@@ -180,7 +179,7 @@ def within(folder: Path, named: str) -> Path:
 
 
 def _differences(changed: Sequence[RelinkedNote], left: Sequence[Fault]) -> list[str]:
-    parts = [f"{exact(each.path)}: {flat(each.reason)}" for each in left[:_MOST_LEFT]]
+    parts = [f"{exact(each.path)}: {flat(each.reason)}" for each in left[:_MOST_SHOWN]]
     room = _MOVE_TOKENS
     for number, note in enumerate(changed):
         part = quoted(note.difference)

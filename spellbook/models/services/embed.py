@@ -18,13 +18,11 @@ import re
 import threading
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from spellbook.models.base import Embedder, Scale, Vectors, clean, embed_queries, is_unhurried
+from spellbook.models.base import Scale, Vectors, clean, is_unhurried
 from spellbook.models.calibration import VERSION, Calibration, calibrate
 from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, Patience, ServiceClient, TooLong
 from spellbook.notes.note import TEMPLATE
@@ -230,24 +228,17 @@ def _prefixes(service: Service) -> tuple[str, str]:
     return family[1:]
 
 
-@dataclass(slots=True)
 class Calibrated:
     """`raw` as calibrated; `folder` keeps what was learnt of each model."""
 
-    raw: Embedder
-    folder: Path
-    _calibration: Calibration | None = None
-    _learning: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def name(self) -> str:
-        """The embedder's own name."""
-        return self.raw.name
-
-    @property
-    def fingerprint(self) -> str:
+    def __init__(self, raw: ServiceEmbedder, folder: Path) -> None:
+        self._raw = raw
+        self.name, self.describe = raw.name, raw.describe
+        self.fingerprint = f"{raw.fingerprint}:{VERSION}"
         """The embedder's own, and how it was calibrated."""
-        return f"{self.raw.fingerprint}:{VERSION}"
+        self._file = folder / f"{sha256(self.fingerprint.encode()).hexdigest()[:16]}.npz"
+        self._calibration: Calibration | None = None
+        self._learning = threading.Lock()
 
     @property
     def scale(self) -> Scale:
@@ -256,22 +247,18 @@ class Calibrated:
 
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (width,)."""
-        vector = self.raw.embed_query(text)  # first: a service that is down is the error to report
+        vector = self._raw.embed_query(text)  # first: a service that is down is the error to report
         return self._load(len(vector)).query.apply(vector)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of questions, shape (n, width)."""
-        vectors = embed_queries(self.raw, texts)
+        vectors = self._raw.embed_queries(texts)
         return self._load(vectors.shape[1]).query.apply_all(vectors)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, width)."""
-        vectors = self.raw.embed_passages(texts)
+        vectors = self._raw.embed_passages(texts)
         return self._load(vectors.shape[1]).passage.apply_all(vectors)
-
-    def describe(self) -> str:
-        """Return the embedder's own description."""
-        return self.raw.describe()
 
     def _load(self, width: int = 0) -> Calibration:
         """Return the calibration, read or learnt at its first use. Raises EmbeddingError if it is of another width."""
@@ -285,14 +272,10 @@ class Calibrated:
             raise EmbeddingError(
                 f"{self.name} now gives vectors of {width} numbers; those of this index have "
                 f"{len(learnt.query.shift)}: its model changed.",
-                f"Go back to the old model, or delete {self.folder.parent} and run `spellbook reindex`: "
+                f"Go back to the old model, or delete {self._file.parents[1]} and run `spellbook reindex`: "
                 f"the notes stay as they are.",
             )
         return learnt
-
-    @property
-    def _file(self) -> Path:
-        return self.folder / f"{sha256(self.fingerprint.encode()).hexdigest()[:16]}.npz"
 
     def _read(self) -> Calibration:
         with self._file.open("rb") as file:
@@ -303,9 +286,9 @@ class Calibrated:
             raise EmbeddingError(
                 f"{self.name} is not calibrated yet, which takes a minute.", "Run `spellbook reindex` once."
             )
-        learnt = calibrate(partial(embed_queries, self.raw), self.raw.embed_passages)
+        learnt = calibrate(self._raw.embed_queries, self._raw.embed_passages)
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self._file.parent.mkdir(parents=True, exist_ok=True)
             with disk.replacing(self._file) as target:
                 learnt.save(target)
             return self._read()  # as every later process reads it, to the last bit
