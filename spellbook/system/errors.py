@@ -33,6 +33,9 @@ class SpellbookError(Exception):
 
     code: ClassVar[str] = "INTERNAL_ERROR"
 
+    def __init_subclass__(cls, code: str = "") -> None:
+        cls.code = code or cls.code
+
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message, hint)
         self.message = message
@@ -42,10 +45,8 @@ class SpellbookError(Exception):
         return f"{self.message} {self.hint}".strip()
 
 
-class InvalidInput(SpellbookError):
+class InvalidInput(SpellbookError, code="INVALID_INPUT"):
     """An argument, filter or setting is not valid."""
-
-    code = "INVALID_INPUT"
 
 
 class UnreadableNote(InvalidInput):
@@ -56,28 +57,20 @@ class UnreadableNote(InvalidInput):
         self.line = line
 
 
-class PathOutsideVault(SpellbookError):
+class PathOutsideVault(SpellbookError, code="PATH_OUTSIDE_VAULT"):
     """A path leads out of the vault, or no file system could store it."""
 
-    code = "PATH_OUTSIDE_VAULT"
 
-
-class VaultNotFound(SpellbookError):
+class VaultNotFound(SpellbookError, code="VAULT_NOT_FOUND"):
     """The vault folder does not exist or cannot be read."""
 
-    code = "VAULT_NOT_FOUND"
 
-
-class MemoryNotFound(SpellbookError):
+class MemoryNotFound(SpellbookError, code="MEMORY_NOT_FOUND"):
     """No note, chunk or topic has that id."""
 
-    code = "MEMORY_NOT_FOUND"
 
-
-class Conflict(SpellbookError):
+class Conflict(SpellbookError, code="CONFLICT"):
     """The file has changed since the caller read it; nothing was written. `difference` shows the change, if known."""
-
-    code = "CONFLICT"
 
     def __init__(self, message: str, hint: str = "", difference: str = "") -> None:
         super().__init__(message, hint)
@@ -87,65 +80,45 @@ class Conflict(SpellbookError):
         return "\n".join(filter(None, (super().__str__(), self.difference)))
 
 
-class RestRequired(SpellbookError):
+class RestRequired(SpellbookError, code="REST_REQUIRED"):
     """A tool that writes was called without a REST session."""
 
-    code = "REST_REQUIRED"
 
-
-class RestInvalid(SpellbookError):
+class RestInvalid(SpellbookError, code="REST_INVALID"):
     """This vault has no session of that id."""
 
-    code = "REST_INVALID"
 
-
-class RestExpired(SpellbookError):
+class RestExpired(SpellbookError, code="REST_EXPIRED"):
     """The session is older than an hour, or was ended."""
 
-    code = "REST_EXPIRED"
 
-
-class StorageError(SpellbookError):
+class StorageError(SpellbookError, code="STORAGE_ERROR"):
     """The disk or the catalog failed."""
 
-    code = "STORAGE_ERROR"
 
-
-class SearchError(StorageError):
+class SearchError(StorageError, code="SEARCH_ERROR"):
     """The full-text index cannot answer, because it is damaged or incomplete."""
 
-    code = "SEARCH_ERROR"
 
-
-class PermissionDenied(SpellbookError):
+class PermissionDenied(SpellbookError, code="PERMISSION_DENIED"):
     """A file or an address that may not be read: not public, hidden, or of another kind."""
 
-    code = "PERMISSION_DENIED"
 
-
-class FetchError(SpellbookError):
+class FetchError(SpellbookError, code="FETCH_ERROR"):
     """A page could not be fetched, or has no article. `status` is that of HTTP, None without an answer."""
-
-    code = "FETCH_ERROR"
 
     def __init__(self, message: str, hint: str = "", status: int | None = None) -> None:
         super().__init__(message, hint)
         self.status = status
 
 
-class EmbeddingError(SpellbookError):
+class EmbeddingError(SpellbookError, code="EMBEDDING_ERROR"):
     """The embedder or the reranker is missing, or it failed."""
 
-    code = "EMBEDDING_ERROR"
 
-
-class AuthenticationError(EmbeddingError):
+class AuthenticationError(EmbeddingError, code="AUTHENTICATION_ERROR"):
     """A service refused the key, or needs one."""
 
-    code = "AUTHENTICATION_ERROR"
 
-
-class RateLimited(EmbeddingError):
+class RateLimited(EmbeddingError, code="RATE_LIMIT_EXCEEDED"):
     """A service received too many requests and asks for a pause."""
-
-    code = "RATE_LIMIT_EXCEEDED"
