@@ -22,9 +22,8 @@ from spellbook.archive import sources
 from spellbook.archive.formats.conversations import Incoming
 from spellbook.archive.snapshots import RESERVE
 from spellbook.index import privacy, sync
-from spellbook.index.embed import Progress
 from spellbook.index.lookup import folder_of
-from spellbook.index.opened import Index
+from spellbook.index.opened import Index, Progress
 from spellbook.notes.note import MOST_BYTES, Fault
 from spellbook.settings import config
 from spellbook.settings.paths import MARKER

@@ -21,7 +21,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from spellbook.index.embed import Progress
+from spellbook.index.opened import Progress
 from spellbook.notes.note import Fault
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, MemoryNotFound, PathOutsideVault, StorageError

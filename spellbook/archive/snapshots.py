@@ -21,7 +21,7 @@ from typing import Any
 
 from spellbook.archive import restore
 from spellbook.archive.restore import DAMAGED, Blobs, Restored, SnapshotManifest
-from spellbook.index.embed import Progress
+from spellbook.index.opened import Progress
 from spellbook.index.sync import is_settled
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system import disk

@@ -35,7 +35,7 @@ from spellbook.text.quoting import counted, json_of, one_line
 from spellbook.verbs import table
 
 if TYPE_CHECKING:
-    from spellbook.index.embed import Progress
+    from spellbook.index.opened import Progress
     from spellbook.index.sync import Report
     from spellbook.library.book import Spellbook
     from spellbook.settings.config import Config

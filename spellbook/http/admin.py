@@ -28,7 +28,7 @@ from spellbook.http.faults import InvalidFields
 from spellbook.index import embed, metrics, sync
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import local
-from spellbook.index.embed import Progress
+from spellbook.index.opened import Progress
 from spellbook.index.vectors import follow
 from spellbook.library.reader import Reader
 from spellbook.mcp.toolsets import memento

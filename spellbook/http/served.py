@@ -23,7 +23,7 @@ from starlette.requests import Request
 
 from spellbook.http.faults import unforeseen
 from spellbook.http.tokens import Caller, Tokens
-from spellbook.index.embed import Progress
+from spellbook.index.opened import Progress
 from spellbook.library.book import Spellbook
 from spellbook.library.limited import seen_by
 from spellbook.library.reader import Reader

@@ -12,7 +12,7 @@ from typing import Any
 
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.vectors import Row
-from spellbook.index.opened import Index
+from spellbook.index.opened import Index, Progress
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable
 from spellbook.index.vectors.server import Server
@@ -23,9 +23,6 @@ from spellbook.system.lock import held
 from spellbook.text.quoting import counted
 
 _log = logging.getLogger(__name__)
-
-Progress = Callable[[str, int, int], None]
-"""Called with the stage ("reading", "second encoder", "embedding"), how much is done and of how much."""
 
 _BATCH_TEXTS = 32
 """Texts that are embedded and committed at once: some two seconds of work, which a kill loses at most."""

@@ -6,25 +6,36 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spellbook.index import privacy
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import Condition
 from spellbook.index.seal import SCANNED
 from spellbook.index.vectors.chroma import Chroma, Unavailable
-from spellbook.index.vectors.server import Server, vector_index
 from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.settings.config import Config, load
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError, MemoryNotFound, SpellbookError, StorageError
+from spellbook.system.lazy import lazy
 from spellbook.system.sqlite import BUSY_SECONDS
 from spellbook.vault.documents import Documents, Shown
 from spellbook.vault.journal import Journal
 from spellbook.vault.vault import Vault
+
+if TYPE_CHECKING:
+    from spellbook.index.vectors import server
+else:  # few vaults have one
+    (server,) = lazy("spellbook.index.vectors", "server")
+
+Progress = Callable[[str, int, int], None]
+"""Called with the stage ("reading", "second encoder", "embedding"), how much is done and of how much."""
 
 BEING_READ = "the notes are being read for the first time, so some are not found yet"
 
@@ -51,7 +62,7 @@ class Index:
     vault: Vault
     catalog: Catalog
     embedder: Embedder
-    chroma: Chroma | Server
+    chroma: Chroma | server.Server
     reranker: Reranker | None = None
     second: SecondEncoder | None = None
     scope: str = ""
@@ -178,5 +189,10 @@ def _embedders(config: Config, given: Embedder | None = None) -> tuple[Embedder,
     return embedder, embedders.second(embedder.name, config.threads) if config.second_encoder else None
 
 
-def _chroma(config: Config, embedder: Embedder) -> Chroma | Server:
+def _chroma(config: Config, embedder: Embedder) -> Chroma | server.Server:
     return vector_index(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
+
+
+def vector_index(state: Path, fingerprint: str, url: str, token: str) -> Chroma | server.Server:
+    """Return the approximate index of an embedding: on the Chroma server at `url`, or in `state` if that is ""."""
+    return server.Server(state, fingerprint, url, token) if url else Chroma(state, fingerprint)

@@ -18,8 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from spellbook.index.catalog.schema import FileEntry, KnownFile
-from spellbook.index.embed import Progress, embed_texts, maintain, second_pending
-from spellbook.index.opened import Index
+from spellbook.index.opened import Index, Progress
 from spellbook.index.seal import SCANNED
 from spellbook.models.base import vector_key
 from spellbook.notes import dates
@@ -33,10 +32,10 @@ from spellbook.vault import obsidian
 from spellbook.vault.folder import digest
 
 if TYPE_CHECKING:
-    from spellbook.index import extract
+    from spellbook.index import embed, extract
     from spellbook.index.extract import Rules
-else:  # A scan that finds nothing to read needs no parser.
-    (extract,) = lazy("spellbook.index", "extract")
+else:  # A scan that finds nothing to read needs no parser, and embeds nothing.
+    embed, extract = lazy("spellbook.index", "embed", "extract")
 
 SETTLED_NS = 2_000_000_000
 """A file this young when it was read may change again without its stamp showing it (the coarsest clock is FAT's)."""
@@ -157,10 +156,10 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
         report = scan(index, full=full, progress=show)
         index.vault.sweep(index.vault.litter())
         if not words_only:
-            if index.catalog.counts().pending or second_pending(index):
+            if index.catalog.counts().pending or embed.second_pending(index):
                 show("embedding", 0, 0)
-            report.embedded = embed_texts(index, progress=progress)
-            maintain(index)
+            report.embedded = embed.embed_texts(index, progress=progress)
+            embed.maintain(index)
     return finish(index, report, started)
 
 

@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack
 
 from spellbook.index import sync
 from spellbook.index.catalog.usage import Session
-from spellbook.index.embed import Progress, embed_texts
 from spellbook.index.filters import Filter, conditions
-from spellbook.index.opened import BEING_READ, Index
-from spellbook.library import doctor
+from spellbook.index.opened import BEING_READ, Index, Progress
 from spellbook.library.reader import Reader
 from spellbook.models.base import Embedder
 from spellbook.settings import config
@@ -37,7 +35,8 @@ if TYPE_CHECKING:
     from spellbook.archive.restore import Restored
     from spellbook.editing import guides, merge, moves, repair_links, revise, undo, write
     from spellbook.editing.revise import Erased, Revised
-    from spellbook.library import migrate
+    from spellbook.index import embed as embedding
+    from spellbook.library import doctor, migrate
     from spellbook.library.migrate import Estimate, Migrated
     from spellbook.memories import wikis as documents
     from spellbook.search import duplicates, toc
@@ -46,7 +45,8 @@ else:  # Imported at their first use, as those of `reader` are.
     export, importer = lazy("spellbook.archive", "export", "importer")
     merge, moves, repair_links = lazy("spellbook.editing", "merge", "moves", "repair_links")
     guides, revise, undo, write = lazy("spellbook.editing", "guides", "revise", "undo", "write")
-    (migrate,) = lazy("spellbook.library", "migrate")
+    (embedding,) = lazy("spellbook.index", "embed")
+    doctor, migrate = lazy("spellbook.library", "doctor", "migrate")
     (documents,) = lazy("spellbook.memories", "wikis")
     duplicates, toc = lazy("spellbook.search", "duplicates", "toc")
 
@@ -392,7 +392,7 @@ def _refresh(index: Index, last: LastScan, *, embed: bool, scans: bool = True, w
         seconds = _EMBED_SECONDS_BESIDE if processes.is_embedding(index.config.state) else _EMBED_SECONDS
         until = time.monotonic() + seconds
         with contextlib.suppress(EmbeddingError), waiting("the notes that changed are embedded first"):
-            embed_texts(index, most=_MOST_EMBEDDED, stop=lambda: time.monotonic() > until)
+            embedding.embed_texts(index, most=_MOST_EMBEDDED, stop=lambda: time.monotonic() > until)
     return ""
 
 

@@ -17,8 +17,7 @@ from functools import partial
 
 from spellbook.index import embed, sync
 from spellbook.index.catalog.vectors import Row, compact
-from spellbook.index.embed import Progress
-from spellbook.index.opened import Index
+from spellbook.index.opened import Index, Progress
 from spellbook.models.base import label_key, unhurried, vector_key
 from spellbook.settings.config import is_local, service
 from spellbook.settings.edit import with_setting

@@ -18,7 +18,6 @@ from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import NO_GUIDES, Filter, conditions
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
-from spellbook.library import doctor
 from spellbook.models.base import answering, unhurried
 from spellbook.settings.config import Config
 from spellbook.system import processes
@@ -31,6 +30,7 @@ from spellbook.vault.folder import Picture, embedded_pictures, read_picture
 if TYPE_CHECKING:
     from spellbook.archive import snapshots as taken
     from spellbook.editing import memory, write
+    from spellbook.library import doctor
     from spellbook.memories import memories
     from spellbook.models.onnx import lazy_engine
     from spellbook.search import explain, newest, question, related, searcher, toc
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 else:  # Imported at their first use, which takes 0.1 to 0.2 s: a reindex with nothing to do needs none of them.
     (taken,) = lazy("spellbook.archive", "snapshots")
     (write,) = lazy("spellbook.editing", "write")
+    (doctor,) = lazy("spellbook.library", "doctor")
     (memories,) = lazy("spellbook.memories", "memories")
     (lazy_engine,) = lazy("spellbook.models.onnx", "lazy_engine")
     names = ("explain", "newest", "question", "related", "searcher", "toc")

@@ -30,9 +30,8 @@ from spellbook.archive.formats.memories import INDEX, MOST_BYTES, titles
 from spellbook.capture.ledger import CLAUDE_MEMORY, Ledger
 from spellbook.index import privacy
 from spellbook.index.catalog.usage import local
-from spellbook.index.embed import Progress
 from spellbook.index.filters import Filter, conditions
-from spellbook.index.opened import Index
+from spellbook.index.opened import Index, Progress
 from spellbook.notes.note import Fault
 from spellbook.search.question import Answer, SearchOptions, State
 from spellbook.search.ranking import Hit

@@ -11,10 +11,9 @@ from itertools import islice
 
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import Place, StoredChunk
-from spellbook.index.embed import Progress
 from spellbook.index.extract import folded
 from spellbook.index.filters import Condition, fold
-from spellbook.index.opened import Index
+from spellbook.index.opened import Index, Progress
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.models.base import Vectors, score
 from spellbook.notes.chunks import begins_with

@@ -120,6 +120,7 @@ def adjust(
         if not base:
             continue
         use, session = uses.get(chunk.note), is_session(chunk.meta)
+        is_pinned = chunk.meta.get("pinned") is True and not session
         if chunk.importance != 0.5:
             candidate.add(f"importance {chunk.importance:g}", weights.IMPORTANCE * (chunk.importance - 0.5))
         if result := outcome(chunk):
@@ -128,7 +129,7 @@ def adjust(
             fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / weights.FORGOTTEN_DAYS)
             opened = min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.count))
             candidate.add("opened before", opened * fresh)
-        if chunk.meta.get("pinned") is True and not session:
+        if is_pinned:
             candidate.add("pinned", weights.PINNED)
         if session:
             candidate.add(weights.SESSION, -weights.SESSION_LOSS * base)
@@ -136,8 +137,7 @@ def adjust(
         kind = "working" if session else chunk.meta.get("type")
         kind = next(iter(kind), "") if isinstance(kind, list) else kind
         by_type = of_types.get(kind.strip().casefold()) if isinstance(kind, str) else None
-        life = by_type or of_categories.get(chunk.category, of_categories[""])
-        life = math.inf if chunk.meta.get("pinned") is True and not session else life
+        life = math.inf if is_pinned else by_type or of_categories.get(chunk.category, of_categories[""])
         written = math.inf if life == math.inf else instant(chunk.updated or chunk.created)
         if written is not None and written < now:
             days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY

@@ -47,7 +47,8 @@ def imported(*arguments: object) -> set[str]:
 def test_help_imports_no_book(vault, write_note, book):
     """
     `spellbook --help` imports click and the commands alone, a reindex with nothing to do no parser, no model and no other
-    verb, and a first answer nothing for moves, broken links or undo.
+    verb, a question by words without changes nothing that embeds, follows with Chroma or checks health, and a first
+    answer nothing for moves, broken links or undo.
     """
     heavy = MODELS | PARSERS | DOORS | VERBS
     others = {"spellbook.library.book", "spellbook.settings.config", "sqlite3", "filelock", "platformdirs", "ulid"}
@@ -58,6 +59,8 @@ def test_help_imports_no_book(vault, write_note, book):
     follow.catch_up(book.index.catalog, book.index.chroma)
     book.close()
     assert not imported("--vault", vault, "reindex", "--quiet") & (heavy | {"filelock", "ulid", "secrets"})
+    unasked = {"spellbook.index.embed", "spellbook.index.vectors.follow", "spellbook.index.vectors.server"}
+    assert not imported("--vault", vault, "find", "text") & (MODELS | unasked | {"spellbook.library.doctor"})
     write_note("b.md", "something to do")
     assert {"numpy", "markdown_it"} <= imported("--vault", vault, "reindex", "--quiet")
     late = {f"spellbook.editing.{name}" for name in ("merge", "moves", "repair_links", "undo")}

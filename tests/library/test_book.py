@@ -267,7 +267,7 @@ def test_a_scan_that_found_nothing_is_believed_for_a_second(quiet, vault, write_
 def test_who_embeds_all_is_left_the_rest(book, monkeypatch):
     """While a process embeds all that waits, or is about to, a question embeds for a moment, not for two seconds."""
     stops = []
-    monkeypatch.setattr(books, "embed_texts", lambda index, *, most, stop: stops.append(stop))
+    monkeypatch.setattr(books.embedding, "embed_texts", lambda index, *, most, stop: stops.append(stop))
     with processes.present(book.config.state, processes.EMBEDDING):
         book.search("lighthouse")
     time.sleep(0.15)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS, Vectors
-from spellbook.index.vectors.chroma import EF_SEARCH, Chroma, Unavailable, batches
+from spellbook.index.vectors.chroma import EF_SEARCH, Unavailable, batches
 from spellbook.system import disk
 from spellbook.system.lazy import np, npt
 from spellbook.text.quoting import counted
@@ -49,11 +49,6 @@ class _Extent(NamedTuple):
     id: str = ""
     seq: int = 0
     rows: int = 0
-
-
-def vector_index(state: Path, fingerprint: str, url: str, token: str) -> Chroma | Server:
-    """Return the approximate index of an embedding: on the Chroma server at `url`, or in `state` if that is ""."""
-    return Server(state, fingerprint, url, token) if url else Chroma(state, fingerprint)
 
 
 class Server:
