@@ -359,13 +359,17 @@ def test_nothing_is_imported_through_a_link(book, vault, tmp_path):
 def test_names_that_only_some_disks_have_or_tell_apart(book, vault, tmp_path):
     """
     Names that differ only by case or Unicode form are two files if the disk allows it, and are reported if it does not.
-    No file has half a letter in its name: what is imported without it names it, and an export to it is refused.
+    No file has half a letter in its name: what is imported without it names it, and an export to it is refused. A time
+    that no disk has is the nearest.
     """
     one, two = "Caf\u00e9.md", "CAFE\u0301.md"
     halves = [record(f"b{letter}.md") for letter in (chr(0xD800), chr(0xDCFF))]
-    (tmp_path / "in").write_bytes(exported(record(one, "1"), *halves, *([] if ignores_case(vault) else [record(two)])))
+    (tmp_path / "in").write_bytes(
+        exported(record(one, "1") | {"mtime_ns": 2**80}, *halves, *([] if ignores_case(vault) else [record(two)]))
+    )
     done = book.import_(tmp_path / "in", on_conflict="overwrite")
     assert done.added == [one, two][: len(done.added)]
+    assert (vault / one).stat().st_mtime_ns > 2**62
     assert [(fault.path.isprintable(), fault.path[:2]) for fault in done.faults] == [(True, "b\\")] * 2
     for form in ("json", "markdown"):
         with pytest.raises(InvalidInput, match="half a character"):

@@ -18,6 +18,7 @@ from spellbook.index.vectors import follow
 from spellbook.library import book as books
 from spellbook.library.limited import seen_by
 from spellbook.system.errors import Conflict, MemoryNotFound, StorageError
+from spellbook.system.sqlite import Database
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Change, Journal
 from tests.editing.conftest import NOTE
@@ -316,3 +317,33 @@ def test_the_journal_stays_within_its_days_and_bytes(tmp_path):
     assert ([entry.traces[0].path for entry in journal.entries()], journal.text(digest(big))) == (["small.md"], None)
     assert sum(file.stat().st_size for file in tmp_path.glob("journal.db")) < 2_500_000
     journal.close()
+
+
+def test_a_journal_that_fails_or_is_lost_during_a_change(tmp_path, monkeypatch):
+    """A failed write leaves nothing in it, and the entry is complete. If it is deleted, its rest is no part of the next."""
+    journal = Journal(tmp_path)
+    transaction = Database.transaction
+
+    @contextlib.contextmanager
+    def full(self):
+        with transaction(self) as connection:
+            yield connection
+            raise StorageError("the disk is full")
+
+    with journal.entry("first"):
+        monkeypatch.setattr(Database, "transaction", full)
+        with pytest.raises(StorageError):
+            journal.note([Change("a.md", None, b"lost")])
+        monkeypatch.undo()
+        journal.note([Change("b.md", None, b"kept")])
+    entries = [(entry.verb, [trace.path for trace in entry.traces]) for entry in journal.entries()]
+    assert entries == [("first", ["b.md"])]
+    with journal.entry("second"):
+        journal.note([Change("c.md", None, b"gone")])
+        for file in tmp_path.glob("journal.db*"):
+            file.unlink()
+        journal.note([Change("d.md", None, b"kept")])
+    with journal.entry("third"):
+        journal.note([Change("e.md", None, b"other")])
+    entries = [(entry.verb, [trace.path for trace in entry.traces]) for entry in journal.entries()]
+    assert entries == [("third", ["e.md"]), ("second", ["d.md"])]

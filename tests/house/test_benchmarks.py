@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
+from collections.abc import Iterator
 from importlib import import_module
 from math import nan
 from pathlib import Path
@@ -11,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from spellbook.notes.note import parse
+from tests.benchmarks.__main__ import measured
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.public import keep, main, read
-from tests.benchmarks.table import Figure, Ratio
+from tests.benchmarks.table import Figure, Ratio, Sizes
+from tests.benchmarks.timing import apart
 
 ROWS = (
     (Figure("a", 0.0123), "| a |  | 12 ms |  |  |"),
@@ -32,6 +36,23 @@ def test_a_row_tells_the_aim_and_whether_it_is_met() -> None:
     unit, and figures have few digits.
     """
     assert [figure.row for figure, _ in ROWS] == [row for _, row in ROWS]
+
+
+def one_then_die(number: int) -> Iterator[int]:
+    yield number
+    os._exit(3)
+
+
+@pytest.mark.slow
+def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
+    """Figures from before a process was killed are kept. A failing part is a row with its reason; later parts are measured."""
+    figures = apart(one_then_die, 7)
+    assert next(figures) == 7
+    with pytest.raises(RuntimeError, match="ended with 3"):
+        next(figures)
+    rows = list(measured(["nowhere", "nobody"], Sizes(), tmp_path))
+    assert [row.split(" | ")[0] for row in rows] == ["| nowhere", "| nobody"]
+    assert "failed: No module named 'tests.benchmarks.nowhere'" in rows[0]
 
 
 def test_generated_notes_are_the_same_ones_each_time(tmp_path: Path) -> None:
@@ -110,7 +131,6 @@ def test_public_benchmarks_are_read_and_asked(tmp_path: Path, capsys: pytest.Cap
     [
         ("locomo10.json", "[" * 100_000),
         ("locomo10.json", '[{"qa": []}]'),
-        ("locomo10.json", '{"conversation": {}, "qa": []}'),
         ("beam.json", '[{"chat": [], "probing_questions": "{\'a\': 1}"}]'),
         ("chat.json", "[]"),
         ("notes.json", "{}"),

@@ -90,28 +90,6 @@ def test_settings_travel_in_the_vault_and_yield_to_environment_and_flag(vault, s
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("chunk_tokens = ", "cannot be read"),
-        ("colour = 1", "there is no setting 'colour'"),
-        ("chunk_tokens = 0", "a whole number from 1 to 1,000,000,000"),
-        ("cache_mb = true", "a whole number from 1 to 1,000,000,000"),
-        ("half_lives = 3", "must be a table"),
-        ("[folders]\nmemory = 'a'", "folders has no setting 'memory'"),
-        ("[folders]\nmemories = 3", "folders.memories must be text"),
-        ("[half_lives]\nproject = 0", "half_lives.project must be a number of days"),
-        ("embedder = 3", "must be text"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused_by_file(vault, settings, text, said):
-    """An invalid config.toml is INVALID_INPUT and names the file."""
-    settings.write_text(text)
-    with pytest.raises(InvalidInput, match=said) as caught:
-        config.load(vault)
-    assert "config.toml" in caught.value.message
-
-
 # -- services
 
 
@@ -142,45 +120,17 @@ def test_a_service_is_named_by_kind_model_and_address(name, kind, model, url):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        *((name, "does not name a model") for name in ("ollama", "openai:@http://127.0.0.1/v1")),
-        *((name, "does not name an address") for name in ("llamacpp", "rerank:m")),
-        *((f"openai{rest}", "does not name a service") for rest in ("/m", ":two words", ":m x@http://me:secret@127.0.0.1/v1")),
-        ("openai:m?dimensions", "not NAME=VALUE"),
-        ("openai:m@http://me:secret@127.0.0.1/v1", "password"),
-        *((f"openai:m@{url}", "not the address") for url in (
-            *("ftp://127.0.0.1", "http://", "http://127.0.0.1:99999", "http://h/v1?key=secret"),
-            *("http://127.0.0.1\\.evil.example", "http://evil#h", "127.0.0.1:11434"),
-        )),
-    ],
-)  # fmt: skip
-def test_a_service_misspelled_is_refused_without_its_password(name, said):
-    """A misspelt service is INVALID_INPUT with the right form, and its password is not repeated."""
-    with pytest.raises(InvalidInput, match=said) as caught:
-        config.service(name)
-    assert caught.value.hint
-    assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
     ("host", "url"),
     [
         *(("", "http://127.0.0.1:11434"), ("0.0.0.0", "http://127.0.0.1:11434"), ("[::]:1", "http://127.0.0.1:1")),
         *(("10.0.0.2", "http://10.0.0.2:11434"), (":8080", "http://127.0.0.1:8080"), (" '[::1]:1' ", "http://[::1]:1")),
         *(("http://o.example", "http://o.example:80"), ("https://h.example/api/", "https://h.example:443/api")),
-        *(("http://me:secret@127.0.0.1", ""), ("127.0.0.1:port", ""), ("ftp://127.0.0.1", "")),
     ],
 )
 def test_ollama_is_where_its_own_variable_says(monkeypatch, host, url):
-    """OLLAMA_HOST is read as Ollama reads it; a wrong one is INVALID_INPUT, and a password in it is not repeated."""
+    """OLLAMA_HOST is read as Ollama reads it."""
     monkeypatch.setenv("OLLAMA_HOST", host)
-    if url:
-        assert config.service("ollama:m").url == url
-        return
-    with pytest.raises(InvalidInput) as caught:
-        config.service("ollama:m")
-    assert "secret" not in str(caught.value)
+    assert config.service("ollama:m").url == url
 
 
 ELSEWHERE = (

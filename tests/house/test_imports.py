@@ -10,6 +10,7 @@ from graphlib import TopologicalSorter
 from importlib.util import find_spec
 from pathlib import Path
 
+import spellbook
 from tests.house.rooms import MODULES, ORDER, ROOT, room
 
 TESTS = Path(__file__).parents[1]
@@ -113,7 +114,7 @@ OUTSIDE = {
 def test_one_room_for_each_outside_thing() -> None:
     """
     Chroma, locks, SQLite, models, MCP, watchdog and click are each imported in one room only. Each module that
-    `lazy(package, names…)` promises exists under the name that it gets, or has one of its own.
+    `lazy(package, names…)` promises exists under the name that it gets, or has one of its own; the package has no others.
     """
     users: dict[str, set[str]] = {name: set() for name in OUTSIDE}
     for path in MODULES.keys() - {ROOT / "system" / "lazy.py"}:
@@ -127,6 +128,7 @@ def test_one_room_for_each_outside_thing() -> None:
             assert all(find_spec(f"{package}.{text}") for text in texts), ast.unparse(node)
             promised.append((texts, ast.unparse(node.targets[0]).strip("()").split(", ")))
     assert len(promised) > 5
+    assert (hasattr(spellbook, "Spellbook"), hasattr(spellbook, "nothing_such")) == (True, False)
     assert [(texts, names) for texts, names in promised if len(texts) > 1 and texts != names] == []
 
 

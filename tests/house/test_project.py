@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
+from scripts import mutants
 from spellbook.system import errors
 from tests.readme_tables import KOREAN_PAGES, PAGES
+from tests.trees import contents, grow
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "spellbook"
@@ -51,7 +53,8 @@ def test_targets_are_those_of_the_makefile() -> None:
 def test_the_checks_of_a_commit() -> None:
     """
     The workflow runs lint, and tests on Linux, macOS and Windows with each supported Python. No workflow uses an action by a
-    tag, which could be moved.
+    tag, which could be moved. Before a commit the tools of `make lint` run; test cases, whose bytes must not change, are
+    skipped.
     """
     jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text("utf-8"))["jobs"]
     matrix = jobs["test"]["strategy"]["matrix"]
@@ -65,6 +68,30 @@ def test_the_checks_of_a_commit() -> None:
     used = re.findall(r"uses: *(\S+)", workflows)
     assert len(used) > 10
     assert [each for each in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", each)] == []
+    before = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))
+    hooks = [hook for repo in before["repos"] for hook in repo["hooks"]]
+    assert {"ruff", "ruff-format", "mypy", "trailing-whitespace", "large-files"} <= {hook["id"] for hook in hooks}
+    tools = {Path(hook["entry"].split()[0]).name for hook in hooks if hook["language"] == "system"}
+    assert {f"$(BIN)/{tool}" for tool in tools} <= set(MAKEFILE.split())
+    assert re.match(before["exclude"], "tests/cases/crlf.md")
+
+
+@pytest.mark.slow
+def test_mutants_that_no_test_notices_are_listed(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    """Each mutant has one small change. One that no test notices is listed, and the project itself stays unchanged."""
+    files = {
+        "spellbook/__init__.py": b"",
+        "spellbook/bounds.py": b"def small(n, most):\n    return n < most\n\ndef large(n, most):\n    return n > most\n",
+        "tests/test_bounds.py": b"from spellbook import bounds\n\ndef test_it():\n    assert not bounds.small(1, 1)\n",
+        "pyproject.toml": b"[tool.pytest.ini_options]\nmarkers = ['slow']\n",
+    }
+    grow(tmp_path, files)
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    assert mutants.main([str(tmp_path / "spellbook/bounds.py")]) == 0
+    table = "| Survived | Was | Became |\n| --- | --- | --- |\n| spellbook/bounds.py:5 | `n > most` | `n >= most` |\n"
+    assert capsys.readouterr().out == f"1 of 2 mutants were noticed.\n\n{table}"
+    assert files.items() <= contents(tmp_path).items()
 
 
 def test_guides_name_things_that_are_there() -> None:

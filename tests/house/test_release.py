@@ -16,12 +16,16 @@ import anyio
 import pytest
 import yaml
 from mcp import Client, StdioServerParameters
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from scripts import bundle, plugin, release
 from spellbook import __version__
 from spellbook.library.book import Spellbook
 from spellbook.mcp.app import build
 from tests.helpers import PATIENCE, finished, held, python
+from tests.repositories import git
+from tests.trees import grow
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -102,6 +106,28 @@ def test_the_entry_of_the_registry(tmp_path: Path) -> None:
     _, mcpb = release.registered(owned, project, packed)["packages"]
     assert mcpb["fileSha256"] == "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
     assert mcpb["identifier"].endswith(f"/v{__version__}/spellbook-1.mcpb")
+
+
+def test_what_is_released(tmp_path: Path) -> None:
+    """
+    A clean tree whose changelog has the version; neither one with changes nor another version. constraints.txt has a
+    version of each dependency, none lower than pyproject.toml allows, and no address.
+    """
+    grow(tmp_path, {"CHANGELOG.md": b"# Changelog\n\n## [1.0.0] - 2026-12-01\n"})
+    for command in ("init -q", "add .", "commit -qm One"):
+        git(tmp_path, *command.split())
+    assert release.refusal(tmp_path, "1.0.0") == ""
+    assert "[2.0.0]" in release.refusal(tmp_path, "2.0.0")
+    grow(tmp_path, {"new.txt": b"new"})
+    assert "new.txt" in release.refusal(tmp_path, "1.0.0")
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line[0] != "#"]
+    pinned = {canonicalize_name(name): version for name, version in (line.split("==") for line in lines)}
+    assert all(re.fullmatch(r"[\w.+]+", version) for version in pinned.values())
+    extras = PROJECT["optional-dependencies"].values()
+    for requirement in (*PROJECT["dependencies"], *(each for extra in extras for each in extra)):
+        needed = Requirement(requirement)
+        if needed.name != PROJECT["name"]:
+            assert needed.specifier.contains(pinned[canonicalize_name(needed.name)], prereleases=True), requirement
 
 
 def test_pages_for_agents_lead_somewhere() -> None:

@@ -68,6 +68,24 @@ def test_help_imports_no_book(vault, write_note, book):
     assert finished(python(code)) == [""]
 
 
+def test_a_server_answers_with_its_heap_settled(vault):
+    """Garbage collection is off while `spellbook mcp` is built, also if that fails, and skips its objects later."""
+    code = """
+import contextlib, gc, sys
+from spellbook.cli import main
+from spellbook.mcp import app
+from spellbook.system.processes import growing
+with contextlib.suppress(ValueError), growing():
+    print(gc.isenabled())
+    raise ValueError
+print(gc.isenabled())
+gc.unfreeze()
+app.run_stdio = lambda server: print(gc.get_freeze_count() > 10_000, gc.isenabled())
+main(["--vault", sys.argv[1], "mcp"])
+"""
+    assert finished(python(code, vault, SPELLBOOK_EMBEDDER="hash")) == ["False\nTrue\nTrue True"]
+
+
 def test_a_catalog_that_is_ready_is_opened_without_a_lock(tmp_path, monkeypatch):
     """An existing catalog is opened without the lock that guards its creation; one of another form waits for it."""
     file = tmp_path / "x.db"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -247,3 +248,23 @@ def test_two_saves_of_one_file_at_once_write_one_note(book, tmp_path):
     assert sorted(each["status"] for each in told) == ["exists", "saved"]
     assert told[0]["id"] == told[1]["id"]
     assert len(book.recent(10, filter={"category": "article"}).notes) == 1
+
+
+def test_answers_have_their_sizes(book):
+    """Five hits are within 1,500 letters, ten listed within 2,500, an answer within 5,500; also with long titles."""
+    for number in range(12):
+        more = f"Proxy number {number} serves its own page. " * 22
+        about = {"title": f"{number} {BODY[0]}"[:290], "author": BODY[1], "published": "2026-03-14"}
+        text = f"# Proxy\n\nThe proxy listens on port 8443. {more}\n\n## Keys\n\nThey rotate on Monday. {more}"
+        book.memories.articles.save(f"https://example.com/{number}", [f"분류 {number} " + "x" * 40], about, text)
+    asked = "On which port does the proxy listen?"
+    for name, given, most in (
+        ("articles_search", {"query": asked}, 1_500),
+        ("list", {}, 2_500),
+        ("ask", {"question": asked}, 5_500),
+    ):
+        assert len(tool(book, name, **given, format="text")) <= most
+        answer = tool(book, name, **given, format="json")
+        assert len(json.dumps(answer, ensure_ascii=False)) <= most
+        shown = answer if name == "articles_search" else answer["articles" if name == "list" else "chunks"]
+        assert len(shown) == (10 if name == "list" else 5)

@@ -16,6 +16,7 @@ import pytest
 
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
+from spellbook.memories import wikis
 from spellbook.settings import config
 from spellbook.system.errors import EmbeddingError, InvalidInput, PermissionDenied, VaultNotFound
 from spellbook.text.terms import estimate_tokens
@@ -393,6 +394,17 @@ def test_docs_that_lead_out_of_the_project_are_refused(book: Spellbook, project:
     note_writer(book.config.vault)(".spellbook/config.toml", f"wikis = ['{tmp_path.as_posix()}']\n")
     with pytest.raises(InvalidInput, match="no setting 'wikis'"):
         config.load(book.config.vault)
+
+
+def test_open_wikis_are_bounded(book: Spellbook, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client cannot open folders without end."""
+    monkeypatch.setattr(wikis, "MOST_OPEN", 2)
+    for number in range(3):
+        write(f"src/{number}/x.md", "# X\n")
+    for number in (0, 1, 0):
+        book.wikis.status(f"src/{number}")
+    with pytest.raises(InvalidInput, match="holds the others"):
+        book.wikis.status("src/2")
 
 
 def test_a_folder_that_vanishes_is_told(book: Spellbook, project: Path) -> None:
