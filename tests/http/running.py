@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -38,6 +39,16 @@ def shows(page: str | bytes, *parts: str | bytes) -> None:
 def lacks(page: str | bytes, *parts: str | bytes) -> None:
     """Fail if a page has one of these texts."""
     assert [part for part in parts if part in page] == []
+
+
+def form(page: str, action: str, holding: str = "") -> dict[str, str]:
+    """The fields of a page's first form with this action, and with `holding` in it."""
+    for found in re.findall(rf'<form[^>]*action="{re.escape(action)}"[^>]*>.*?</form>', page, re.S):
+        if holding in found:
+            inputs = re.findall(r'<input[^>]*name="([^"]*)"[^>]*value="([^"]*)"', found)
+            areas = re.findall(r'<textarea[^>]*name="([^"]*)"[^>]*>\n?(.*?)</textarea>', found, re.S)
+            return {unescape(name): unescape(value) for name, value in [*inputs, *areas]}
+    raise AssertionError(f"no form {action} with {holding!r}")
 
 
 class Described(TestClient):

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 from click.testing import CliRunner
@@ -36,7 +36,7 @@ from spellbook.mcp.app import build
 from spellbook.mcp.names import DEFAULT, toolsets_of
 from tests.commands import git, git_alone  # noqa: F401
 from tests.helpers import until
-from tests.http.running import Described
+from tests.http.running import Described, form
 from tests.mcp.agent import Agent, talk
 from tests.transcripts.clock import BEGIN, Clock
 
@@ -102,6 +102,7 @@ class Player:
     made: dict[str, str] = field(default_factory=dict)
     toolsets: tuple[str, ...] = (DEFAULT,)
     open: ExitStack = field(default_factory=ExitStack)
+    seen: str = ""
 
     def play(self, text: str) -> str:
         """Return the transcript `text` with the answers that its lines `$ …` get now."""
@@ -144,7 +145,7 @@ class Player:
     def _answer(self, line: str, given: str) -> Answer:
         """Answer one line `$ …` of a transcript; `given` are its lines `< …`."""
         word, _, rest = line.partition(" ")
-        if word in {"GET", "POST", "PATCH", "DELETE", "page", "see", "send"}:
+        if word in {"GET", "POST", "PATCH", "DELETE", "page", "see", "send", "press"}:
             return self._http(word, *rest.partition(" ")[::2], given)
         if word == "tool":
             return self._tool(*rest.partition(" ")[::2])
@@ -152,7 +153,7 @@ class Player:
             listed = self._listed(rest)
             return listed if word == "tools" else Answer()
         words = shlex.split(line)
-        if "spellbook" in words[:3]:
+        if "spellbook" in words[:4]:
             at = words.index("spellbook")
             return self._command(words[at + 1 :], given, dict(each.split("=", 1) for each in words[:at]))
         try:
@@ -214,18 +215,22 @@ class Player:
         return Answer("\n".join(parts), code=int(bool(done.is_error)))
 
     def _command(self, words: list[str], given: str, environment: Mapping[str, str]) -> Answer:
-        done = CliRunner().invoke(main, words, input=given, env=environment, prog_name="spellbook")
+        with patch.dict(os.environ):  # `serve --container` sets variables
+            done = CliRunner().invoke(main, words, input=given, env=environment, prog_name="spellbook")
         assert isinstance(done.exception, SystemExit | None), (words, done.exc_info)
         return Answer(self._read(done.stdout), done.stderr, done.exit_code)
 
     def _http(self, method: str, path: str, body: str, headers: str) -> Answer:
         sent = dict(line.split(": ", 1) for line in headers.splitlines())
+        if method == "press":  # a form of the page that was seen last
+            method, body = "send", json.dumps(form(self.seen, path) | json.loads(body or "{}"))
         options = {"json": json.loads(body)} if body else {}
         if method in {"see", "send"}:
             sent |= {"accept": "text/html", "origin": "http://localhost:17950"}
             reply = self._api.request("POST" if body else "GET", path, headers=sent, data=options.get("json"))
             if self.__dict__.get("served"):
                 until(lambda: all(job.state != "running" for job in self.served.jobs.all()))
+            self.seen = reply.text
             return Answer(_seen(reply.text), code=0 if reply.is_success else reply.status_code)
         if method == "page":
             reply = self._api.get(path, headers={"accept": "text/html"}, follow_redirects=False)
@@ -287,16 +292,16 @@ def player(tmp_path: Path, home: Path) -> Iterator[Player]:
         os.utime(file, (when, when))
     variables = {"SPELLBOOK_VAULT": str(tmp_path / "vault"), "COLUMNS": "100", "TZ": "UTC"}
     variables |= dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), BEGIN.isoformat())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(tmp_path)
         for name, value in variables.items():
-            patch.setenv(name, value)
+            patched.setenv(name, value)
         time.tzset()
         # For hooks `context` ends its process a second later, and this one goes on.
-        patch.setattr("spellbook.cli.context.threading", Mock())
+        patched.setattr("spellbook.cli.context.threading", Mock())
         # A child process that fills Chroma would be done sooner or later than the next command.
-        patch.setattr("spellbook.index.vectors.follow.start", Mock())
-        yield Player(tmp_path, Clock(patch))
+        patched.setattr("spellbook.index.vectors.follow.start", Mock())
+        yield Player(tmp_path, Clock(patched))
     time.tzset()
 
 

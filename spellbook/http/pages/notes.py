@@ -279,8 +279,7 @@ def tick(shown: View) -> Response:
     line = lines[named[0]]
     box = line.index("[") + 1
     lines[named[0]] = f"{line[:box]}{'x' if line[box] == ' ' else ' '}{line[box + 1 :]}"
-    done = shown.ask(notes.change, found.id, **found.change("\n".join(lines)))
-    return shown.back("revise", done["path"])
+    return shown.change(notes.change, found.id, **found.change("\n".join(lines)))
 
 
 def set_properties(shown: View) -> Response:
@@ -296,24 +295,20 @@ def set_properties(shown: View) -> Response:
     }
     if not changed or len(changed) > _MOST_FIELDS:
         raise InvalidInput("There is nothing to change.", "Edit a field, or name a new one, and save.")
-    done = shown.ask(notes.change, shown.form.get("id", ""), metadata=changed)
-    return shown.back("revise", done["path"])
+    return shown.change(notes.change, shown.form.get("id", ""), metadata=changed)
 
 
 def pin(shown: View) -> Response:
     """Pin a note, or let go of it."""
     pinned = True if shown.form.get("pinned") == "true" else None
-    done = shown.ask(notes.change, shown.form.get("id", ""), metadata={"pinned": pinned})
-    return shown.back("revise", done["path"])
+    return shown.change(notes.change, shown.form.get("id", ""), metadata={"pinned": pinned})
 
 
 def review(shown: View) -> Response:
     """Set the date on which to look at a note again, or take it away."""
     days, at = shown.form.get("days", ""), shown.form.get("at", "")
-    id = shown.form.get("id", "")
     when: dict[str, Any] = {"at": at or None} if at or not days.isdecimal() else {"days": int(days)}
-    done = shown.ask(admin.review, memory_id=id, **when)
-    return shown.back("revise", done["path"])
+    return shown.change(admin.review, memory_id=shown.form.get("id", ""), **when)
 
 
 def erase(shown: View) -> Response:

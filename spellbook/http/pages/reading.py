@@ -61,8 +61,7 @@ def decisions(shown: View) -> Response:
 def outcome(shown: View) -> Response:
     """Record how a decision turned out."""
     fields = {"outcome": shown.form.get("outcome", ""), "reason": shown.form.get("reason", "").strip()}
-    done = shown.ask(changes.outcome, shown.form.get("id", ""), **fields)
-    return shown.back("revise", done["path"])
+    return shown.change(changes.outcome, shown.form.get("id", ""), **fields)
 
 
 def articles(shown: View) -> Response:
@@ -88,8 +87,7 @@ def save(shown: View) -> Response:
 def file(shown: View) -> Response:
     """Change the categories of an article."""
     names = _names(shown.form.get("categories", ""))
-    done = shown.ask(notes.change, shown.form.get("id", ""), metadata={"categories": names})
-    return shown.back("revise", done["path"])
+    return shown.change(notes.change, shown.form.get("id", ""), metadata={"categories": names})
 
 
 def sessions(shown: View) -> Response:

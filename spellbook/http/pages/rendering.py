@@ -208,10 +208,6 @@ def _box(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -
     return f'<button {attributes} {sent} aria-pressed="{str(is_done).lower()}">{"☑" if is_done else "☐"}</button> '
 
 
-def _image(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
-    return _picture(str(tokens[at].attrs.get("src", "")), tokens[at].content, env["show"])
-
-
 def _picture(target: str, label: str, show: Show) -> str:
     """Return a picture, or its name and why it is not shown; a number behind `|` in its label is its width."""
     width = _WIDTH.search(label)

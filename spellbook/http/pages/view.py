@@ -139,6 +139,10 @@ class View(Call):
             place = f"{path}{'&' if '?' in path else '?'}{urlencode({'done': done})}{'#' + rest if rest else ''}"
         return RedirectResponse(place, 303)
 
+    def change(self, verb: Callable[..., Any], id: str = "", /, **arguments: Any) -> Response:
+        """Change a note by a verb of the API, and go to a page where that can be undone."""
+        return self.back("revise", self.ask(verb, id, **arguments)["path"])
+
     def did(self, entry: str) -> tuple[str, list[str]]:
         """Return the verb of one of the latest entries of the log, and between which places it moved a note, if so."""
         verb, what = next(((each.verb, each.what) for each in self.book.log() if str(each.id) == entry), ("", ""))

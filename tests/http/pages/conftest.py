@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from spellbook.http.tokens import Tokens
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 
-from ..running import Server, asked
+from ..running import Server, asked, form
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
 EVIL = "evil.test"
@@ -134,14 +133,7 @@ class Browser:
         """Send a form of a page, with some fields changed; return the page that follows."""
         return self.send(action, code, **self.form(page, action, holding) | changed).text
 
-    def form(self, page: str, action: str, holding: str = "") -> dict[str, str]:
-        """Return the fields of the first form with this action, and with `holding` in it."""
-        for form in re.findall(rf'<form[^>]*action="{re.escape(action)}"[^>]*>.*?</form>', page, re.S):
-            if holding in form:
-                found = re.findall(r'<input[^>]*name="([^"]*)"[^>]*value="([^"]*)"', form)
-                areas = re.findall(r'<textarea[^>]*name="([^"]*)"[^>]*>\n?(.*?)</textarea>', form, re.S)
-                return {unescape(name): unescape(value) for name, value in [*found, *areas]}
-        raise AssertionError(f"no form {action} with {holding!r}")
+    form = staticmethod(form)
 
 
 @pytest.fixture

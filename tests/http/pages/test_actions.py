@@ -7,7 +7,6 @@ import re
 import shutil
 import threading
 from collections.abc import Callable
-from html import unescape
 from pathlib import Path
 
 import pytest
@@ -18,146 +17,35 @@ from spellbook.http.pages import view
 from spellbook.library.book import Spellbook
 from tests.helpers import held, session_writer
 
-from ..running import shows
-from .conftest import NOTES, Browser
-
-NOTE = "projects/배포"
-PLACE = f"/note/{NOTE}"
+from ..running import form, shows
 
 
-def undone(browser: Browser, page: str) -> str:
-    """Press the button that a page offers after a change."""
-    assert "entry" in page
-    return browser.press(page, "/do/undo", 'name="entry"')
-
-
-def section(page: str, text: str) -> str:
-    """The address of the editor of the section that contains a text."""
-    (found,) = [part for part in re.findall(r'<section class="section".*?</section>', page, re.S) if text in part]
-    return re.search(r'href="([^"#]*\?edit=[^"#]*)', found)[1].replace("&amp;", "&")
-
-
-def test_a_section_is_edited(browser, full, vault, book):
+def test_a_long_section_has_one_editor(browser, full, vault, book):
     """
-    The text of a section is saved, found at once, and undone; nothing else of the file changes.
+    A change elsewhere in the note is no conflict, and the file keeps the ends of its lines.
 
-    An editor begins with the text, without an empty line, which would be taken out of the file as well. A section is
-    added at the end, below its heading if it has one; what is refused is not lost, and replaces nothing. Only
-    properties whose fields were changed are written, each as YAML; an empty one is taken away.
+    The tick of a step stands in its note, as tools write it.
     """
-    page = browser.open(section(browser.open(PLACE), "git revert"))
-    form = browser.form(page, "/do/edit")
-    assert form["content"].startswith("## Rollback")
-    text = "## Rollback\r\n\r\nRedeploy the tag before: `zanzibar`.\r\n\r\n</textarea><script>x</script>\r\n"
-    shown = browser.send("/do/edit", **{**form, "content": text}).text
-    shows(shown, "zanzibar", "Saved.")
-    assert "<script>x" not in shown
-    now = (vault / f"{NOTE}.md").read_text("utf-8")
-    assert now.startswith(NOTES[f"{NOTE}.md"].partition("## Rollback")[0])
-    assert "\r" not in now
-    assert "<mark>zanzibar</mark>" in browser.open("/search?q=zanzibar&mode=find")
-    assert "Undone." in undone(browser, shown)
-    assert (vault / f"{NOTE}.md").read_text("utf-8") == NOTES[f"{NOTE}.md"]
-    text = "---\ntopic: x\n---\n\n\nFirst.\n\n## Second\n\nEnd.\n\n\n"
-    (vault / "a.md").write_text(text, "utf-8")
-    book.reindex()
-    for id in ("a", "a#", "a#second"):
-        form = browser.form(browser.open(f"/note/a?edit={id.replace('#', '%23')}"), "/do/edit")
-        assert form["content"].strip("\n") == form["content"]
-        browser.send("/do/edit", **form)
-        assert (vault / "a.md").read_text("utf-8") == text
-    file = vault / f"{NOTE}.md"
-    form = browser.form(browser.open(f"{PLACE}?add=yes"), "/do/edit")
-    undone(browser, browser.send("/do/edit", **form | {"heading": " After\r\nit ", "content": "Rest.\r\nSleep."}).text)
-    assert file.read_text("utf-8") == NOTES[f"{NOTE}.md"]
-    browser.send("/do/edit", **form | {"heading": "After it", "content": "Rest."})
-    assert file.read_text("utf-8") == NOTES[f"{NOTE}.md"] + "\n## After it\n\nRest.\n"
-    page = browser.send("/do/edit", 400, **form | {"content": "The password: hunter2-Zq8!kP"}).text
-    kept = browser.form(page, "/do/edit")
-    assert kept["content"].endswith("hunter2-Zq8!kP")
-    browser.send("/do/edit", **kept | {"content": "It is in the safe."})
-    assert file.read_text("utf-8") == NOTES[f"{NOTE}.md"] + "\n## After it\n\nRest.\n\nIt is in the safe.\n"
-    form = browser.form(browser.open(PLACE), "/do/properties")
-    assert form["is.tags"] == "[ops, 배포]"
-    page = browser.send(
-        "/do/properties", **{**form, "is.topic": "", "is.tags": "[ops]", "new": "owner", "value": "민수"}
-    ).text
-    meta = book.show(NOTE)[0].meta
-    assert (meta["tags"], meta["owner"], "topic" in meta, meta["title"]) == (["ops"], "민수", False, "배포 절차")
-    undone(browser, page)
-    assert book.show(NOTE)[0].meta["topic"] == "deploy"
-    browser.send("/do/properties", 400, **form)
-
-
-def test_nothing_is_written_over_what_others_wrote(browser, full, vault, book):
-    """
-    The second of two tabs to save sees both texts, and nothing is written until they choose.
-
-    Whoever edits a section that was removed meanwhile gets their text back, and the first words of a note replace no
-    others that came before them. A long section has one editor; a change elsewhere in the note is no conflict.
-    """
-    file = vault / f"{NOTE}.md"
-    first = second = browser.form(browser.open(section(browser.open(PLACE), "git revert")), "/do/edit")
-    browser.send("/do/edit", **{**first, "content": "## Rollback\n\nMine."})
-    page = browser.send("/do/edit", 409, **{**second, "content": "## Rollback\n\nYours, with <b>care</b>."}).text
-    shows(page, "Mine.", "Yours, with &lt;b&gt;care&lt;/b&gt;.")
-    assert "Yours" not in file.read_text("utf-8")
-    browser.press(page, "/do/edit")
-    assert "Yours, with <b>care</b>." in file.read_text("utf-8")
-    file.write_text(NOTES[f"{NOTE}.md"].partition("## Rollback")[0], "utf-8")
-    assert "Long work." in browser.send("/do/edit", 409, **{**second, "content": "## Rollback\n\nLong work."}).text
-    page = browser.send("/do/edit", 400, **{**second, "id": f"{NOTE}#순서", "hash": "", "content": " "}).text
-    assert "The new content is empty." in page
-    (vault / "a.md").write_text("---\ntopic: x\n---\n", "utf-8")
-    book.reindex()
-    form = browser.form(browser.open("/note/a?edit=a"), "/do/edit")
-    (vault / "a.md").write_text("---\ntopic: x\n---\nTheirs.\n", "utf-8")
-    assert "Mine." in browser.send("/do/edit", 409, **form | {"content": "Mine."}).text
-    assert "Theirs." in (vault / "a.md").read_text("utf-8")
     paragraphs = "\n\n".join(f"Paragraph {n}. " + "word " * 80 for n in range(12))
     text = f"# Long\n\n## One\n\n{paragraphs}\n\n## Two\n\nEnd.\n".replace("\n", "\r\n")
     (vault / "long.md").write_bytes(text.encode())
     book.reindex()
-    form = browser.form(browser.open(section(browser.open("/note/long"), "Paragraph 7.")), "/do/edit")
-    assert form["old"].rstrip() == form["content"].rstrip()
-    assert [each in form["content"] for each in ("Paragraph 0.", "Paragraph 11.", "## Two")] == [True, True, False]
+    sent = browser.form(browser.open("/note/long?edit=long%23one"), "/do/edit")
+    assert sent["old"].rstrip() == sent["content"].rstrip()
+    assert [each in sent["content"] for each in ("Paragraph 0.", "Paragraph 11.", "## Two")] == [True, True, False]
     (vault / "long.md").write_bytes((vault / "long.md").read_bytes().replace(b"End.", b"Ended."))
-    changed = form["content"].replace("Paragraph 7.", "Paragraph seven.").replace("\n", "\r\n")
-    browser.send("/do/edit", **{**form, "content": changed, "old": form["old"].replace("\n", "\r\n")})
+    changed = sent["content"].replace("Paragraph 7.", "Paragraph seven.").replace("\n", "\r\n")
+    browser.send("/do/edit", **{**sent, "content": changed, "old": sent["old"].replace("\n", "\r\n")})
     wanted = text.replace("End.", "Ended.").replace("Paragraph 7.", "Paragraph seven.")
     assert (vault / "long.md").read_bytes().decode() == wanted
-    assert "Paragraph seven." in browser.send("/do/edit", 409, **{**form, "content": changed}).text
+    assert "Paragraph seven." in browser.send("/do/edit", 409, **{**sent, "content": changed}).text
     assert (vault / "long.md").read_bytes().decode() == wanted
-
-
-def test_a_note_is_edited_whole(browser, full, vault, book):
-    """
-    All of its text and no property; what others wrote meanwhile stays, and both texts are shown.
-
-    The tick of a step stands in its note, as tools write it.
-    """
-    file, before = vault / f"{NOTE}.md", NOTES[f"{NOTE}.md"]
-    form = browser.form(browser.open(f"{PLACE}?edit={NOTE}"), "/do/edit")
-    assert form["content"] == form["old"] == before.partition("---\n# ")[2].join(["# ", ""]).rstrip("\n")
-    browser.send("/do/pin", id=NOTE, pinned="true")
-    text = form["content"].replace("# 배포 절차", "# 배포\r\n\r\n첫 줄.").replace("Use ", "Try ")
-    page = browser.send("/do/edit", **form | {"content": text}).text
-    assert "첫 줄." in page
-    assert "pinned: true" in file.read_text("utf-8")
-    assert file.read_text("utf-8").endswith("Try `git revert`." + before.rpartition("Use `git revert`.")[2])
-    page = browser.send("/do/edit", 409, **form | {"content": "Mine alone."}).text
-    shows(page, "Mine alone.", "첫 줄.")
-    assert "Mine" not in file.read_text("utf-8")
-    form = browser.form(page, "/do/edit")
-    assert "The new content is empty" in browser.send("/do/edit", 400, **form | {"content": " \r\n"}).text
-    browser.send("/do/edit", **form)
-    assert file.read_text("utf-8").endswith("---\nMine alone.\n")
-    form = browser.form(browser.open("/decisions"), "/do/tick", "Write tests")
-    page = browser.send("/do/tick", **form).text
+    sent = browser.form(browser.open("/decisions"), "/do/tick", "Write tests")
+    page = browser.send("/do/tick", **sent).text
     shows(book.show(full["checkpoint"])[0].text, "- [x] Write tests", "- [ ] 편집 페이지")
     browser.press(page, "/do/tick", "Write tests")
     assert "- [ ] Write tests" in book.show(full["checkpoint"])[0].text
-    assert "not there any more" in browser.send("/do/tick", 409, **{**form, "step": "Sleep"}).text
+    assert "not there any more" in browser.send("/do/tick", 409, **{**sent, "step": "Sleep"}).text
 
 
 BOXES = (
@@ -189,12 +77,12 @@ def test_a_box_is_ticked(browser, vault, book, head):
         assert len(buttons) == 6
         fields = dict(re.findall(r'([\w-]+)="([^"]*)"', buttons[number]))
         assert " ".join(fields["aria-label"].split()) == label
-        form = browser.form(page, "/do/tick")
+        sent = browser.form(page, "/do/tick")
         assert f'id="{fields["form"]}"' in page
-        page = browser.send("/do/tick", **form, at=fields["value"]).text
+        page = browser.send("/do/tick", **sent, at=fields["value"]).text
         where = text.index(line) if label != "milk more" else text.rindex(line)
         assert (vault / "list.md").read_text("utf-8") == text[:where] + ticked + text[where + len(line) :]
-        undone(browser, page)
+        browser.press(page, "/do/undo")
         assert (vault / "list.md").read_text("utf-8") == text
 
 
@@ -202,11 +90,11 @@ def test_a_box_of_a_changed_note_is_not_ticked(browser, vault, book):
     """Nor one that the form makes up. A box is ticked also where lines end as on old Macs, or are blank around it."""
     (vault / "list.md").write_text(BOXES, "utf-8")
     book.reindex()
-    form = browser.form(browser.open("/note/list"), "/do/tick")
+    sent = browser.form(browser.open("/note/list"), "/do/tick")
     for at in ("0", "10", "99", "-1", "x", "²"):
-        browser.send("/do/tick", 409, **form, at=at)
+        browser.send("/do/tick", 409, **sent, at=at)
     (vault / "list.md").write_text(BOXES.replace("- [ ] milk", "- [ ] tea\n- [ ] milk", 1), "utf-8")
-    browser.send("/do/tick", 409, **form, at="2")
+    browser.send("/do/tick", 409, **sent, at="2")
     assert "[x] tea" not in (vault / "list.md").read_text("utf-8")
     for text in ("a\rb\r\r- [ ] one\r- [ ] two\r", "  \na\n\n- [ ] one\n- [ ] two\n  \n"):
         (vault / "list.md").write_bytes(text.encode())
@@ -262,7 +150,7 @@ def test_every_action_is_tried():
     source = "".join(each.read_text("utf-8") for each in places)
     actions = [each.path for module in pages.MODULES for each in module.ROUTES if isinstance(each, Route)]
     assert [
-        path for path in actions if path.startswith("/do/") and not re.search(f'"{path}"|send {path} ', source)
+        path for path in actions if path.startswith("/do/") and not re.search(f'"{path}"|(send|press) {path} ', source)
     ] == []
 
 
@@ -271,16 +159,9 @@ SECRET = "The key is ghp_" + "a1B2c3D4e5" * 4
 
 
 def typed(page: str) -> dict[str, str]:
-    """What stands in the form."""
-    form = page.partition('action="/do/new"')[2].partition("</form>")[0]
-    area = re.search(r'<textarea name="text"[^>]*>\n(.*?)</textarea>', form, re.S)[1]
-    fields = dict(re.findall(r'<input name="(\w+)" value="([^"]*)"', form))
+    """What stands in the form, and the button below it that saves this very text."""
     anyway = re.search(r'<button form="note" name="anyway" value="(\w+)"', page)
-    return {
-        **{name: unescape(value) for name, value in fields.items()},
-        "text": unescape(area),
-        **({"anyway": anyway[1]} if anyway else {}),
-    }
+    return form(page, "/do/new") | ({"anyway": anyway[1]} if anyway else {})
 
 
 def test_a_text_is_never_lost(browser, vault):
@@ -293,18 +174,18 @@ def test_a_text_is_never_lost(browser, vault):
     assert "<script>x" not in page
     assert typed(page) | {"text": script, "title": "Tides"} == typed(page)
     assert typed(browser.send("/do/new", 400, text=f"{TEXT}\0").text)["text"] == f"{TEXT}\0"
-    form = typed(browser.send("/do/new", 400, text=SECRET, tags="ships").text)
-    assert (form["text"], form["tags"]) == (SECRET, "ships")
-    browser.send("/do/new", 400, **{**form, "anyway": "yes"})
+    kept = typed(browser.send("/do/new", 400, text=SECRET, tags="ships").text)
+    assert (kept["text"], kept["tags"]) == (SECRET, "ships")
+    browser.send("/do/new", 400, **{**kept, "anyway": "yes"})
     assert held(vault) == {}
-    browser.send("/do/new", **form)
+    browser.send("/do/new", **kept)
     browser.send("/do/new", text=TEXT)
-    form = typed(browser.send("/do/new", 409, text=TEXT, title="Once more").text)
-    assert form["text"] == TEXT
+    kept = typed(browser.send("/do/new", 409, text=TEXT, title="Once more").text)
+    assert kept["text"] == TEXT
     # Pressed for another text than it was shown for, the checks are made again.
-    assert "looks like" in browser.send("/do/new", 400, **{**form, "text": SECRET}).text
+    assert "looks like" in browser.send("/do/new", 400, **{**kept, "text": SECRET}).text
     assert len(held(vault)) == 2
-    browser.send("/do/new", **form)
+    browser.send("/do/new", **kept)
     assert len(held(vault)) == 3
     shutil.rmtree(vault / "memory")
     (vault / "memory").write_text("a file where the folder should be")
@@ -345,30 +226,12 @@ def test_sessions_have_a_menu_and_pages(browser, full, vault, book):
     place = browser.open("/note/session-long").split('href="/new?keep=')[1].partition('"')[0]
     assert browser.form(browser.open(f"/new?keep={place}"), "/do/new")["text"] == LONG
     file.write_text(file.read_text("utf-8").replace("trust: agent", "trust: trusted"), "utf-8")
+    book.reindex()
     assert "/new?keep=" not in browser.open("/note/session-long")
 
 
-def test_an_exchange_is_corrected_and_erased(browser, sessions, book, guarded, served):
-    """
-    The editor of every note changes its words; erased, it is in the trash, and undo brings every byte back.
-
-    A reader's token has no buttons; one that is limited sees no session, which is private.
-    """
-    before = sessions.read_bytes()
-    page = browser.open("/note/session-new")
-    assert "from a session, not kept on purpose" in page
-    form = browser.form(browser.open(section(page, "I rotated them.")), "/do/edit")
-    page = browser.send("/do/edit", **form | {"content": form["content"].replace("ninety", "thirty")}).text
-    assert b"every thirty days" in sessions.read_bytes()
-    assert b"trust: agent\n" in sessions.read_bytes()
-    undone(browser, page)
-    assert sessions.read_bytes() == before
-    place = browser.open("/note/session-new")
-    asked = browser.press(place, "/do/erase", "session-new#10")
-    page = browser.press(asked, "/do/erase")
-    assert b"I rotated" not in sessions.read_bytes()
-    undone(browser, page)
-    assert sessions.read_bytes() == before
+def test_who_sees_sessions(sessions, guarded, served):
+    """A reader's token has no buttons; one that is limited sees no session, which is private."""
     for sees, is_there in (("private", True), ("team", False)):
         guarded.client.cookies.clear()
         guarded.send("/login", token=served.tokens.add(sees, "read", sees))

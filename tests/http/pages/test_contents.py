@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from spellbook.http.pages import contents, notes, rendering
+from spellbook.http.pages import contents, rendering
 from spellbook.library.book import Spellbook
 from spellbook.search import presentation
 from spellbook.search.scores import FOREIGN
@@ -289,10 +289,3 @@ def test_a_limited_token_sees_pictures_of_its_notes_alone(guarded, diary, served
         assert guarded.client.get(picture(path, note)).status_code == 404
     (diary / "public.md").write_text("---\nprivacy_scope: private\n---\n![[other.png]]\n", "utf-8")
     assert guarded.client.get(picture("other.png", "public")).status_code == 404
-
-
-def test_dates_beyond_all_clocks_stay_text() -> None:
-    """What is no date stays text, also a date that no calendar has, and one beyond all clocks."""
-    meta = {"a": "0001-01-01T00:00:00+14:00", "b": "2026-13-01", "c": "9999-12-31 23:59:59-12:00", "d": "2026-05-02x"}
-    read = {each.key: each.kind for each in notes.listed_properties(meta, (), lambda text, *_: text)}
-    assert (read["b"], {*read.values()} <= {"text", "date"}) == ("text", True)
