@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import random
 import sys
 import tempfile
 import time
@@ -25,7 +26,16 @@ from spellbook.notes.chunks import Chunk
 from spellbook.search import when
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from tests.benchmarks.corpora import LANGUAGES, OTHER, Asked, Set, Vault, Xquad, sampled
+from tests.benchmarks.corpora import (
+    LANGUAGES,
+    OTHER,
+    Asked,
+    React,
+    Set,
+    Vault,
+    Xquad,
+    sampled,
+)
 from tests.benchmarks.measures import PRODUCT, SHOWN, SYSTEMS, Row, Tally, loose_figures, place
 from tests.benchmarks.questions import (
     HALVES,
@@ -79,6 +89,11 @@ class Bench:
         """XQuAD in twelve languages; None if its data is missing."""
         return self._there("XQuAD (eval/xquad)", Xquad.read(self._data / "eval" / "xquad"))
 
+    @cached_property
+    def react(self) -> React | None:
+        """React's documentation in Korean and English; None if its data is missing."""
+        return self._there("React (vaults/react-docs)", React.read(self._data / "vaults" / "react-docs"))
+
     def _there(self, name: str, found: _T | None) -> _T | None:
         if found is None:
             print(f"{name} is not in {self._data}: skipped.", file=sys.stderr)
@@ -103,9 +118,16 @@ class Bench:
                 aims = pair == ("en", "en") and row.figure == "nDCG@10"
                 yield replace(row, aim=f">= {LEAST_NDCG}", met=row.values[PRODUCT] >= LEAST_NDCG) if aims else row
 
+    def headings(self) -> Iterator[Row]:
+        """React: Korean headings as questions for sections."""
+        for language in ("en", "ko") if self.react else ():
+            yield from self.asked(self.react.one(language))
+
     def mixed(self) -> Iterator[Row]:
         """Vaults of several languages, each text in one of them."""
         sets = [self.xquad.mixed(one, "en") for one in MIXED] + [self.xquad.twelve()] if self.xquad else []
+        if self.react:
+            sets.append(self.react.mixed())
         for each in sets:
             for row in self.asked(each):
                 aims = row.figure == "nDCG@10" and row.what.endswith(f": {OTHER}")
@@ -152,7 +174,7 @@ class Bench:
         pages = self._there("React (vaults/react-docs)", react_pages(self._data / "vaults" / "react-docs"))
         if pages:
             accepted = {each: [at for name in each.accept for at in places(pages, name)] for each in loose("react")}
-            yield "react", pages, accepted
+            yield "react", pages, {each: [(at.path, at.first, at.last) for at in ats] for each, ats in accepted.items()}
         notes = memories()
         lines = {each: [(notes[id][0], 1, sys.maxsize) for id in each.accept] for each in loose("memories")}
         yield "memories", dict(notes.values()), lines
@@ -205,19 +227,30 @@ class Bench:
 
     def off_topic(self) -> Iterator[Row]:
         """Share of off-topic questions that find anything, and of on-topic questions still answered, with the default threshold."""
-        if self.xquad is None:
-            return
+        # Name, set, whether it is asked its own questions too, others.
+        cases: list[tuple[str, Set, bool, Sequence[str]]] = []
         nowhere = [line for line in (QUALITY / "nowhere.txt").read_text("utf-8").split("\n") if line.strip()]
-        unanswerable = replace(self.xquad.pair("en", "en"), name="XQuAD en asked unanswerable questions", asked=())
-        for on, others in [*(self.xquad.half(told, asked) for told, asked in OFF_TOPIC), (unanswerable, nowhere)]:
+        if self.xquad:
+            halves = [self.xquad.half(told, asked) for told, asked in OFF_TOPIC]
+            cases += [(on.name, on, True, off) for on, off in halves]
+            english = self.xquad.pair("en", "en")
+            cases.append(("XQuAD en asked unanswerable questions", english, False, nowhere))
+        if self.react:
+            pages = self.react.one("en")
+            cases.append(("React en, its Korean headings", pages, True, nowhere))
+        if self.xquad and self.react:
+            cases.append(("XQuAD en asked React's Korean headings", english, False, [a.text for a in pages.asked]))
+            cases.append(("React en asked XQuAD en", pages, False, [a.text for a in english.asked]))
+        for name, on, is_asked, off in cases:
             with self.trial(on.vault) as trial:
-                found = float(np.mean([bool(trial.hits(text)) for text in sampled(others, self.most, 5)]))
-                what = f"off topic: {on.name}" + (", others" if on.asked else "")
+                off = off if len(off) <= self.most else random.Random(5).sample(list(off), self.most)
+                found = float(np.mean([bool(trial.hits(text)) for text in off]))
+                what = f"off topic: {name}" + (", others" if is_asked else "")
                 yield Row(what, "any hit", {PRODUCT: found}, f"< {MOST_OFF_TOPIC:.2f}", found < MOST_OFF_TOPIC)
-                if on.asked:
+                if is_asked:
                     questions = sampled(on.asked, self.most)
                     right = [bool(asked.right.intersection(trial.hits(asked.text))) for asked in questions]
-                    yield Row(f"on topic: {on.name}", "in first 5", {PRODUCT: float(np.mean(right))})
+                    yield Row(f"on topic: {name}", "in first 5", {PRODUCT: float(np.mean(right))})
 
 
 def _by_lines(notes: Mapping[str, str]) -> Vault:
@@ -255,6 +288,7 @@ def _of_agents(trial: Trial, asked: Sequence[Helped], way: str) -> Iterator[tupl
 
 PARTS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "xquad": Bench.plain,
+    "react": Bench.headings,
     "mixed": Bench.mixed,
     "loose": Bench.loose,
     "agents": Bench.agents,

@@ -7,6 +7,7 @@ Half of each set is for choosing, the other half only for reporting.
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +21,17 @@ from spellbook.editing import memory
 
 QUALITY = Path(__file__).parents[1] / "quality"
 HALVES = ("choosing", "reporting")
-_ANCHORED = re.compile(r"(#{1,6}) +.*?\s*\{/\*\s*(.*?)\s*\*/\}")
+_ANCHORED = re.compile(r"(#{1,6}) +(.*?)\s*\{/\*\s*(.*?)\s*\*/\}")
 
 
-Place = tuple[str, int, int]
-"""Lines of a note that answer a question: its path, the first and the last one, from 1."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Lines of a note that answer a question, from 1, both ends included; `heading` is what stands above them."""
+
+    path: str
+    first: int
+    last: int
+    heading: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,11 @@ def helped(name: str, halves: Mapping[str, str], accept: Mapping[str, frozenset[
     ]
 
 
+def half_of(accept: Sequence[str]) -> str:
+    """Return the half of a question: by the hash of the first thing in `accept`, so that questions after one thing stay together."""
+    return HALVES[hashlib.sha256(accept[0].encode()).digest()[0] % 2]
+
+
 def react_pages(folder: Path) -> dict[str, str] | None:
     """Return React's documentation as it is, Korean and English pages by path, or None if it is not there."""
     files = [file for language in ("en", "ko") for file in sorted((folder / language).rglob("*.md"))]
@@ -111,11 +123,12 @@ def places(notes: Mapping[str, str], accept: str) -> list[Place]:
 def _sections(path: str, text: str) -> dict[str, Place]:
     """Sections of a page by the anchor in their heading; "" is the whole page. Only headings have anchors, so none is parsed for."""
     rows = text.split("\n")
+    title = next((row.partition(":")[2].strip() for row in rows if row.startswith("title:")), "")
     headings = [(line, found) for line, row in enumerate(rows, 1) if (found := _ANCHORED.match(row))]
-    sections: dict[str, Place] = {"": (path, 1, len(rows))}
+    sections = {"": Place(path, 1, len(rows), title)}
     for i, (line, found) in enumerate(headings):
         after = next((other for other, below in headings[i + 1 :] if len(below[1]) <= len(found[1])), len(rows) + 1)
-        sections.setdefault(found[2], (path, line, after - 1))
+        sections.setdefault(found[3], Place(path, line, after - 1, found[2]))
     return sections
 
 
