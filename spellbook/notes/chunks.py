@@ -160,17 +160,15 @@ class _Section(NamedTuple):
 
 def _sections(note: Note, source: Sequence[str]) -> Iterator[_Section]:
     blocks = note.blocks
-    starts = tops(note)[: most_sections(note)]
+    headings = tops(note)[: most_sections(note)]
+    starts = [blocks[i].start for i in headings]
     # Blank lines alone above the first heading belong to its section.
-    first, begin = 0, 0
-    if not starts or "".join(source[: blocks[starts[0]].start]).strip():
-        last, end = (blocks[starts[0]].start, starts[0]) if starts else (len(source), len(blocks))
-        yield _Section(None, blocks[:end], 0, last)
-        first, begin = last, end
-    for i, following in zip(starts, [*starts, None][1:], strict=True):
-        last, end = (len(source), len(blocks)) if following is None else (blocks[following].start, following)
-        yield _Section(blocks[i], blocks[begin:end], first, last)
-        first, begin = last, end
+    is_headed = bool(starts) and not "".join(source[: starts[0]]).strip()
+    begun = [blocks[i] for i in headings] if is_headed else [None, *(blocks[i] for i in headings)]
+    spans = pairwise([0, *starts[is_headed:], len(source)])
+    inside = pairwise([0, *headings[is_headed:], len(blocks)])
+    for top, (first, last), (begin, end) in zip(begun, spans, inside, strict=True):
+        yield _Section(top, blocks[begin:end], first, last)
 
 
 def _make_unique(suffix: str, seen: dict[str, int]) -> str:
