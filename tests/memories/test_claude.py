@@ -154,10 +154,14 @@ def test_no_link_leads_out_of_it(config: Path, tmp_path: Path, book: Spellbook) 
 
 
 def test_what_cannot_be_searched(book: Spellbook, memory: Path, write_note: Write) -> None:
-    """A memory that cannot be searched is named below the answer of the vault; a large file in one adds no line."""
+    """
+    A memory that cannot be searched is named below the answer of the vault; a large file in one adds no line. A search
+    changes nothing in it.
+    """
     wanted(book)
     write_note("heron.md", "# Heron\n\nThe heron tests of the vault run at night, with two processes.")
     note_writer(memory)("large.md", f"The kingfisher is large.\n{'x' * 2_100_000}")
+    before = state_of(memory)
 
     async def conversation(agent: Agent) -> None:
         assert "Claude Code" not in await agent.call("find", keywords=["kingfisher"])
@@ -169,6 +173,7 @@ def test_what_cannot_be_searched(book: Spellbook, memory: Path, write_note: Writ
         book.beside[:] = beside
 
     talk(book, conversation)
+    assert state_of(memory) == before
 
 
 @pytest.mark.parametrize("door", ["stdio", "http"])
