@@ -56,7 +56,6 @@ _opening = threading.Lock()
 
 LABEL = "Claude Code's own memory"
 
-
 Book = Any
 """An opened vault, `library.book.Spellbook`, which this room below it cannot import."""
 

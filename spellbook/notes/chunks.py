@@ -14,36 +14,14 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from spellbook.notes.chunk_sizes import (
-    CHUNK_TOKENS,
-    LETTERS_EACH,
-    MOST_BEFORE,
-    MOST_KEYWORDS,
-    MOST_PATH,
-    MOST_SUFFIX,
-    OVERLAP,
-    SECTIONS,
-)
+from spellbook.notes import chunk_sizes as sizes
+from spellbook.notes import splitter
 from spellbook.notes.dialogue import Turn, date_of, turns
 from spellbook.notes.labels import DECISION
 from spellbook.notes.links import without_folders
 from spellbook.notes.markdown import CODE, REST
 from spellbook.notes.note import Block, Note, height, lines, replaced
-from spellbook.notes.splitter import (
-    BLOCK,
-    ITEM,
-    LINE,
-    NEVER,
-    SECTION,
-    SENTENCE,
-    WORD,
-    Frame,
-    Piece,
-    beginning,
-    ending,
-    line_costs,
-    prose,
-)
+from spellbook.notes.splitter import Frame, Piece
 from spellbook.text.terms import token_weight
 from spellbook.text.unicode import composed, slug
 
@@ -88,7 +66,7 @@ def embedded(above: str, lead: str, text: str, tail: str) -> str:
     return without_folders("\n".join(filter(None, (above, _squeeze(f"{lead}{text}{tail}")))))
 
 
-def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
+def cut(note: Note, max_tokens: int = sizes.CHUNK_TOKENS) -> tuple[Chunk, ...]:
     """
     Cut `note` at its `##` headings, and sections over `max_tokens` (estimated) where it hurts least.
 
@@ -101,14 +79,14 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
     offsets = [*accumulate(map(len, source), initial=note.body_at)]
     page = _NoteLines(text, source, offsets, turns(note, source), max_tokens)
     title, day = note.own_title, date_of(note)
-    sizes = accumulate(token_weight(word) + 1 for word in note.keywords)
-    words = ", ".join(word for word, size in zip(note.keywords, sizes, strict=True) if size <= MOST_KEYWORDS)
+    weights = [*accumulate(token_weight(word) + 1 for word in note.keywords)]
+    words = ", ".join(note.keywords[: bisect_right(weights, sizes.MOST_KEYWORDS)])
     # People's notes and decisions had titles before memories did: what is embedded of them stays as it was.
     may_omit_title = note.kind == "memory" and note.category != DECISION
     chunks: list[Chunk] = []
     seen: dict[str, int] = {}
     for section in _sections(note, source):
-        suffix = _make_unique(f"#{slug(section.top.text)[:MOST_SUFFIX]}", seen) if section.top else "#"
+        suffix = _make_unique(f"#{slug(section.top.text)[: sizes.MOST_SUFFIX]}", seen) if section.top else "#"
         parts = page.parts(section)
         starts = [part.start for part in parts]
         placed = zip(
@@ -129,7 +107,7 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
             # (tests/benchmarks/README.md, Chunks).
             follows = page.turn_before(part)
             if not (follows or path or words) and part.is_torn and previous:
-                follows = ending(page.text[previous.start : previous.end], OVERLAP)  # its last sentences
+                follows = splitter.ending(page.text[previous.start : previous.end], sizes.OVERLAP)  # its last sentences
             before = "\n".join(filter(None, ("" if day in path else day, path, words, follows)))
             line, end_line = first + blank, first + tall - 1
             chunk = Chunk(name, len(chunks), heading, line, end_line, start, end, text, before, lead, tail)
@@ -161,7 +139,7 @@ def begins_with(text: str, title: str) -> bool:
 
 def most_sections(note: Note) -> int:
     """Return how many sections of a note have chunks of their own."""
-    return SECTIONS + (len(note.text) - note.body_at) // LETTERS_EACH
+    return sizes.SECTIONS + (len(note.text) - note.body_at) // sizes.LETTERS_EACH
 
 
 def tops(note: Note) -> list[int]:
@@ -182,17 +160,15 @@ class _Section(NamedTuple):
 
 def _sections(note: Note, source: Sequence[str]) -> Iterator[_Section]:
     blocks = note.blocks
-    starts = tops(note)[: most_sections(note)]
+    headings = tops(note)[: most_sections(note)]
+    starts = [blocks[i].start for i in headings]
     # Blank lines alone above the first heading belong to its section.
-    first, begin = 0, 0
-    if not starts or "".join(source[: blocks[starts[0]].start]).strip():
-        last, end = (blocks[starts[0]].start, starts[0]) if starts else (len(source), len(blocks))
-        yield _Section(None, blocks[:end], 0, last)
-        first, begin = last, end
-    for i, following in zip(starts, [*starts, None][1:], strict=True):
-        last, end = (len(source), len(blocks)) if following is None else (blocks[following].start, following)
-        yield _Section(blocks[i], blocks[begin:end], first, last)
-        first, begin = last, end
+    is_headed = bool(starts) and not "".join(source[: starts[0]]).strip()
+    begun = [blocks[i] for i in headings] if is_headed else [None, *(blocks[i] for i in headings)]
+    spans = pairwise([0, *starts[is_headed:], len(source)])
+    inside = pairwise([0, *headings[is_headed:], len(blocks)])
+    for top, (first, last), (begin, end) in zip(begun, spans, inside, strict=True):
+        yield _Section(top, blocks[begin:end], first, last)
 
 
 def _make_unique(suffix: str, seen: dict[str, int]) -> str:
@@ -226,11 +202,11 @@ def _path(names: tuple[str, ...]) -> str:
     while len(names) > 2 and _is_long(" > ".join(names)):
         names = (names[0], *names[2:])
     path = " > ".join(names)
-    return " > ".join(beginning(name, MOST_PATH // 2) for name in names) if _is_long(path) else path
+    return " > ".join(splitter.beginning(name, sizes.MOST_PATH // 2) for name in names) if _is_long(path) else path
 
 
 def _is_long(path: str) -> bool:
-    return len(path) > MOST_PATH and token_weight(path) > MOST_PATH  # no letter weighs more than a token
+    return len(path) > sizes.MOST_PATH and token_weight(path) > sizes.MOST_PATH  # no letter weighs more than a token
 
 
 def _squeeze(text: str) -> str:
@@ -271,7 +247,8 @@ class _NoteLines:
         start, end = self.offsets[section.first], self.offsets[section.last]
         if token_weight(self.text[start:end]) <= self.most:
             return [_Part(start, end)]
-        pieces = _join_inseparable(self._divide(section.blocks, section.first, section.last, SECTION), self.most)
+        divided = self._divide(section.blocks, section.first, section.last, splitter.SECTION)
+        pieces = _join_inseparable(divided, self.most)
         cuts = [0, *_cuts(pieces, self.most), len(pieces)]
         parts = []
         for i, j in pairwise(cuts):
@@ -281,7 +258,7 @@ class _NoteLines:
             tail = following.tail if following else ""
             if tail and self.text[end - 1] not in "\r\n":
                 tail = "\n" + tail
-            is_torn = i > 0 and here.cost >= SENTENCE and here.inside is None
+            is_torn = i > 0 and here.cost >= splitter.SENTENCE and here.inside is None
             parts.append(_Part(here.start, end, here.inside.lead if here.inside else "", tail, is_torn))
         return parts
 
@@ -296,8 +273,8 @@ class _NoteLines:
         if at < 1 or line >= self.turns[at].end or self.turns[at - 1].end != self.turns[at].start:
             return ""
         if at not in self.begun:
-            turn = self.turns[at - 1]
-            self.begun[at] = beginning(self.text[self.offsets[turn.start] : self.offsets[turn.end]], MOST_BEFORE)
+            start, end = (self.offsets[line] for line in self.turns[at - 1])
+            self.begun[at] = splitter.beginning(self.text[start:end], sizes.MOST_BEFORE)
         return self.begun[at]
 
     def labels(self, section: _Section, starts: Sequence[int]) -> Iterator[str]:
@@ -337,7 +314,8 @@ class _NoteLines:
             inner = blocks[at : (at := bisect_left(blocks, b, at, key=lambda block: block.start))]
             yield from self._divide(inner, a, b, cost)
             # A heading goes with what it heads.
-            cost = NEVER if a == first and inner and all(block.kind == "heading" for block in inner) else SECTION
+            is_headed = a == first and inner and all(block.kind == "heading" for block in inner)
+            cost = splitter.NEVER if is_headed else splitter.SECTION
 
     def _blocks(self, blocks: Sequence[Block], first: int, last: int, cost: int) -> Iterator[Piece]:
         starts = {block.start: block for block in blocks}
@@ -346,7 +324,7 @@ class _NoteLines:
             pieces = [*self._block(block, a, b, cost)]
             yield from pieces
             # A heading too long for one piece is text like any other.
-            cost = NEVER if block and block.kind == "heading" and len(pieces) == 1 else BLOCK
+            cost = splitter.NEVER if block and block.kind == "heading" and len(pieces) == 1 else splitter.BLOCK
 
     def _block(self, block: Block | None, a: int, b: int, cost: int) -> Iterator[Piece]:
         """Yield a block and the lines up to the next: whole if it fits, else items, rows, lines or sentences."""
@@ -355,13 +333,13 @@ class _NoteLines:
         if weight <= self.most:
             yield Piece(start, end, weight, cost)
         elif block is None or block.kind in {"paragraph", "heading"}:
-            yield from prose(self.text, start, end, self.most, cost)
+            yield from splitter.prose(self.text, start, end, self.most, cost)
         elif block.kind == REST:
             # Several lines at a time: there are very many, and no letter weighs more than a token.
             for line in range(a + 1, b + 1):
                 if line == b or self.offsets[line + 1] - start > self.most:
-                    yield from prose(self.text, start, self.offsets[line], self.most, cost)
-                    start, cost = self.offsets[line], LINE
+                    yield from splitter.prose(self.text, start, self.offsets[line], self.most, cost)
+                    start, cost = self.offsets[line], splitter.LINE
         else:
             prices, frames = self._price_lines(block, a, b)
             bounds = [a, *(item for item in block.items[1:] if item < b), b] if len(block.items) > 1 else [a, b]
@@ -372,15 +350,15 @@ class _NoteLines:
                 else:
                     for line in range(first, last):
                         price = cost if line == first else prices[line - a]
-                        yield from prose(
+                        yield from splitter.prose(
                             self.text, self.offsets[line], self.offsets[line + 1], self.most, price, frames[line - a]
                         )
-                cost = ITEM
+                cost = splitter.ITEM
 
     def _price_lines(self, block: Block, a: int, b: int) -> tuple[list[int], list[Frame | None]]:
         """Return the costs of a cut before lines `a` to `b` of a block, and the table or code that each divides."""
         source = self.source[a:b]
-        prices = line_costs(source, code=block.kind in CODE)
+        prices = splitter.line_costs(source, code=block.kind in CODE)
         title = source[0] if block.kind == "blockquote" and re.match(r"[ \t]*>[ \t]*\[!", source[0]) else ""
         callout = self._frame(title) if title else None
         frames: list[Frame | None] = [callout] * len(source)
@@ -390,21 +368,21 @@ class _NoteLines:
         for start, end in ((start - a, min(end, b) - a) for start, end in spans):
             opening = _FENCE.match(source[start])
             if (start + a, end + a) in tables:
-                head, costs = 2, [min(ITEM + nested, WORD)] * (end - start)
+                head, costs = 2, [min(splitter.ITEM + nested, splitter.WORD)] * (end - start)
                 frame = self._frame("".join(map(_without_marker, source[start : start + 2])))
             elif opening:
                 is_all = not nested and not "".join(source[end:]).strip()
-                costs = prices[:end] if is_all else line_costs(source[start:end], code=True)
-                head, costs = 1, [min(cost + nested, NEVER) for cost in costs]
+                costs = prices[:end] if is_all else splitter.line_costs(source[start:end], code=True)
+                head, costs = 1, [min(cost + nested, splitter.NEVER) for cost in costs]
                 fence = _without_marker(opening[1]) + opening[2]
                 line_end = source[start][len(source[start].rstrip("\r\n")) :] or "\n"
                 frame = self._frame(fence + opening[3] + line_end, fence + line_end)
                 if end - start > 1 and source[end - 1].strip(" \t>\r\n").startswith(opening[2]):
-                    costs[-1] = NEVER
+                    costs[-1] = splitter.NEVER
             else:
                 continue
             for i in range(start + 1, end):
-                prices[i] = NEVER if i - start <= head else costs[i - start]
+                prices[i] = splitter.NEVER if i - start <= head else costs[i - start]
                 frames[i] = frame
         return prices, frames
 
@@ -423,7 +401,7 @@ def _join_inseparable(pieces: Iterable[Piece], most: int) -> list[Piece]:
     joined: list[Piece] = []
     for piece in pieces:
         last = joined[-1] if joined else piece
-        if joined and piece.cost == NEVER and (last.weight <= most or not piece.weight):
+        if joined and piece.cost == splitter.NEVER and (last.weight <= most or not piece.weight):
             joined[-1] = Piece(last.start, piece.end, last.weight + piece.weight, last.cost, last.inside)
         else:
             joined.append(piece)

@@ -135,9 +135,6 @@ RULE = 2
 Formats = Sequence[tuple[str, str]]
 """Folders, "" for the whole vault, each with the format of the names in it, in the tokens of moment.js."""
 
-_MOST_FORMAT = 100
-"""Letters of a format; a longer one is not used."""
-
 _DAY = _pattern(
     r"Y(?P<mark>[-._])MM(?P=mark)DD",
     # With a time after it, as Obsidian names unique notes.
@@ -238,9 +235,7 @@ def logseq_names(path: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=100)
 def _format_pattern(format: str) -> re.Pattern[str] | None:
-    """Return a pattern of the names of a format; None for a format without a year, or a long one."""
-    if len(format) > _MOST_FORMAT:
-        return None
+    """Return a pattern of the names of a format; None for a format without a year."""
     seen: set[str] = set()
     # No token is tried in two lengths: a row of them would take exponential time.
     pattern = re.compile("".join(_pieces(format, seen)), re.I)

@@ -18,8 +18,6 @@ from spellbook.notes.splitter import sentences
 from spellbook.text.quoting import shortened
 from spellbook.text.terms import scripts
 
-"""Categories of the two kinds of notes."""
-
 QUESTIONS = ("What was I doing last?", "Where did I stop?", "하던 일은?", "어디까지 했지?")
 """Questions that people ask for the last checkpoint; each checkpoint lists them as its questions."""
 

@@ -183,37 +183,28 @@ def blocks(body: str) -> Iterator[Block]:
 
 
 def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
-    opened: Token | None = None  # the list or quote we are in
-    items: list[int] = []
-    code: list[tuple[int, int]] = []
-    tables: list[tuple[int, int]] = []
-    prose: list[tuple[int, int]] = []
-    for at, token in enumerate(tokens):
-        kind = token.type.removesuffix("_open")
-        if token.map is None:
-            if token.level == 0 and opened and opened.map:
-                start, end = opened.map
-                runs = (tuple(code), tuple(tables), tuple(prose))
-                yield Block(opened.type.removesuffix("_open"), start, end, 0, "", tuple(items), *runs)
-                opened, items, code, tables, prose = None, [], [], [], []
-            continue
-        start, end = token.map
-        if token.level == 1 and kind == "list_item":
-            items.append(start)
-        elif token.level and kind in CODE:
-            code.append((start, end))
-        elif token.level and kind == "table":
-            tables.append((start, end))
-        elif token.level and kind == "inline" and opened and not (tables and start < tables[-1][1]):
-            prose.append((start, end))
-        elif token.level == 0 and kind == "heading":
-            source = tokens[at + 1].content if token.nesting else token.content
-            yield Block(kind, start, end, int(token.tag[1]), heading_text(source), prose=((start, end),))
-        elif token.level == 0 and token.nesting and (kind == "blockquote" or kind.endswith("_list")):
-            opened = token
-        elif token.level == 0:
+    tops = [at for at, token in enumerate(tokens) if token.level == 0 and token.map]
+    for at, following in pairwise([*tops, len(tokens)]):
+        top, inner = tokens[at], tokens[at + 1 : following]
+        kind, span = top.type.removesuffix("_open"), _span(top)
+        if kind == "heading":
+            source = inner[0].content if inner else top.content
+            yield Block(kind, *span, int(top.tag[1]), heading_text(source), prose=(span,))
+        elif inner and (kind == "blockquote" or kind.endswith("_list")):
+            items = tuple(_span(token)[0] for token in inner if token.level == 1 and token.type == "list_item_open")
+            code = tuple(_span(token) for token in inner if token.type in CODE)
+            tables = tuple(_span(token) for token in inner if token.type == "table_open")
+            cells = {line for start, end in tables for line in range(start, end)}
+            prose = tuple(_span(token) for token in inner if token.type == "inline" and _span(token)[0] not in cells)
+            yield Block(kind, *span, 0, "", items, code, tables, prose)
+        else:
             own = {"paragraph": "prose", "table": "tables"}
-            yield Block(kind, start, end, **({own[kind]: ((start, end),)} if kind in own else {}) | token.meta)
+            yield Block(kind, *span, **({own[kind]: (span,)} if kind in own else {}) | top.meta)
+
+
+def _span(token: Token) -> tuple[int, int]:
+    start, end = token.map or (0, 0)
+    return start, end
 
 
 def heading_text(source: str) -> str:

@@ -51,6 +51,7 @@ _LEAST_DATA = 200
 """Letters that are data if they are encoded. By hand: hashes and names are shorter."""
 
 _LETTER = r"[A-Za-z0-9+/_-]"
+_LONG_WORD = re.compile(rf"(?<!\S)\S{{{_SHORT_LINE},}}+")
 _DATA_BEGINS = re.compile(rf"data:|(?<![A-Za-z0-9+/=_-]){_LETTER}{{{_SHORT_LINE}}}")
 _DATA = re.compile(
     rf"data:[\w.+-]{{1,50}}/[^\s,]{{0,100}},[^\s)>\"']{{{_SHORT_LINE},}}+"
@@ -283,33 +284,24 @@ def _conflict_marks(source: Sequence[str], parsed: Iterable[Block]) -> set[int]:
 
 def _unread(text: str, body_at: int, is_drawn: bool) -> list[tuple[int, int]]:
     """Return where data is in a text (base64, encoded runs, `data:` addresses); that of a drawing ends with it."""
-    found = _data_in(text, body_at)
     drawn = [match.span() for match in _DRAWING.finditer(text, body_at)] if is_drawn else []
-    return sorted([*drawn, *(span for span in found if not drawn or span[0] < drawn[-1][0])])
+    end = drawn[-1][0] if drawn else len(text)
+    return sorted([*drawn, *(span for span in _data_in(text, body_at) if span[0] < end)])
 
 
-def _data_in(text: str, first: int) -> list[tuple[int, int]]:
-    """Return the first character and the end of all data in a text from the character `first` on, in order."""
-    found, at, words = [], first, iter(text[first:].split())
-    for word in words:
-        if len(word) < _SHORT_LINE:
+def _data_in(text: str, at: int) -> Iterator[tuple[int, int]]:
+    """Yield the first character and the end of all data in a text from the character `at` on, in order."""
+    for word in _LONG_WORD.finditer(text, at):
+        if word.start() < at:  # data of several lines ended in this word or later
             continue
-        at = text.find(word, at)
-        end = at + len(word)
-        while begin := _DATA_BEGINS.search(text, at, end):
+        at = word.start()
+        while begin := _DATA_BEGINS.search(text, at, word.end()):
             match = _DATA.match(text, begin.start())
             at = match.end() if match else begin.end()
             # Rules of dashes, repeated letters and numbers are text.
-            if (
-                match
-                and len(match[0]) >= _LEAST_DATA
-                and re.search("[0-9]", match[0])
-                and re.search("[A-Za-z]", match[0])
-            ):
-                found.append(match.span())
-            for _ in match[0].split()[1:] if match else ():  # else each of its lines would be read again from here
-                next(words, None)
-    return found
+            is_long = match is not None and len(match[0]) >= _LEAST_DATA
+            if match and is_long and re.search("[0-9]", match[0]) and re.search("[A-Za-z]", match[0]):
+                yield match.span()
 
 
 def is_drawing(path: str, meta: Mapping[str, Any]) -> bool:

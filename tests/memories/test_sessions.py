@@ -1,4 +1,8 @@
-"""Captured sessions: found below what was kept on purpose, told as what they are, and never in the way of a memory."""
+"""
+Captured sessions: found below what was kept on purpose, told as what they are, and never in the way of a memory.
+
+`sessions_found.tesh` and `sessions_unasked.tesh` say what the doors tell of them.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,8 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.memories import briefing
 from spellbook.notes import dialogue
-from spellbook.search.duplicates import repeated
 from spellbook.text.terms import estimate_tokens
 from tests.helpers import Write, session_writer
-from tests.mcp.agent import talk
 
 LABEL = "from a session, not kept on purpose"
 ASKED = "Rotate the signing keys every ninety days, as billing asks."
@@ -54,34 +56,16 @@ def test_sessions_take_no_place_of_what_was_kept(
         assert not any(path.startswith("sessions/") for path in paths)
 
 
-def test_why_says_that_a_session_waits(
+def test_a_closest_note_is_labelled(
     book: Spellbook, session: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A third session that is related is no hit, because it is one; a closest note is labelled too."""
-    ids = [session(f"s{number}", f"{ASKED} Part {number}.") and f"session-s{number}" for number in range(3)]
-    assert len(book.search("rotate signing keys", min_score=0.0).hits) == 2
-    verdicts = [each.verdict for id in ids for each in book.why("rotate signing keys", id, min_score=0.0).rows]
-    assert sorted(verdicts) == [LABEL, "hit 1", "hit 2"]
+    """A session that is near and not sure is told as a session, too."""
+    session("s", ASKED)
     output.answer(dataclasses.replace(book.search("zzz"), closest=book.find(["signing"]).hits))
     assert f"      {LABEL}\n" in capsys.readouterr().err
 
 
 # -- what an agent is told unasked
-
-
-def test_nothing_of_it_is_told_unasked(book: Spellbook, session: Callable[..., Path], write_note: Write) -> None:
-    """Prompts, pins, preferences, reviews, decisions and contents leave it out, whatever its labels say."""
-    write_note("keys.md", f"# Signing keys\n\n{ASKED}")
-    labels = {"pinned": "true", "review": "2020-01-01"}
-    for number, category in enumerate(("session", "preference", "decision", "checkpoint")):
-        session(f"s{number}", ASKED, title="Evil signing keys", category=category, **labels)
-    book.reindex()
-    told = [briefing.briefing(book.index).text(2_000), talk(book, lambda agent: agent.call("get_index")).split("##")[0]]
-    assert "Evil" not in told[0]
-    assert "Due for review" not in told[1]
-    assert "Preferences" not in told[1]
-    related = briefing.recall(book.index, "how often do we rotate the signing keys?")
-    assert [each.chunk.path for each in related] == ["keys.md"]
 
 
 @pytest.mark.parametrize(
@@ -159,22 +143,7 @@ def test_the_last_words_are_short_and_stay_quoted(vault: Path, session: Callable
         assert estimate_tokens("\n".join(lines)) <= 80
 
 
-# -- duplicates and trust
-
-
-def test_a_session_is_no_duplicate(book: Spellbook, session: Callable[..., Path]) -> None:
-    """What a session says can be remembered, is no fault of the vault, and is not said to be overturned."""
-    session("a", ASKED)
-    session("b", ASKED)
-    whole = (book.config.vault / "sessions/2026-11-20-shop-a.md").read_text("utf-8").partition("## ")[2]
-    for content in (ASKED, f"## {whole}"):
-        done = book.memories.remember(content)
-        assert done.get("path"), done
-        assert not any("session" in older["path"] for older in done.get("may_supersede", ()))
-    assert book.memories.remember(ASKED)["status"] == "exists"
-    assert not [
-        group for group in repeated(book.index).duplicates if any("sessions/" in at.path for at in group.chunks)
-    ]
+# -- trust
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """
-The toolset wiki: documents beside the vault are found, kept up and never written to, and no other folder is read.
+Documents beside the vault are found, kept up and never written to, and no other folder is read.
+
+`documents_found.tesh` and `documents_named.tesh` say how the tools show them.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ from spellbook.library.book import Spellbook
 from spellbook.memories import wikis
 from spellbook.settings import config
 from spellbook.system.errors import EmbeddingError, InvalidInput, PermissionDenied, VaultNotFound
-from spellbook.text.terms import estimate_tokens
 from tests.helpers import Counting, Failing, Write, note_writer
 from tests.mcp.agent import Agent, talk
 from tests.trees import state_of
@@ -75,38 +76,13 @@ def documents(book: Spellbook, path: str = "") -> set[str]:
     }
 
 
-# -- the tools
-
-
-def test_sections_have_the_marks_of_the_file(book: Spellbook, write: Write) -> None:
-    """A section is named by its headings as they stand in the file, with its line; above the first it is the title."""
-    words = "beta words. " * 200
-    write("zywiki/x.md", f"# Top\n\nalpha intro\n\n## Two\n\n{words}\n\n#### Four\n\nzeta. {words}\n")
-    write("zywiki/y.md", "# One\n\ndelta\n\n# Second ##\n\nepsilon text\n")
-    sections = {
-        **{"alpha intro": ("# Top", 1), "beta words": ("## Two", 7), "SES by": ("## Sending", 3)},
-        **{"epsilon": ("# Second", 5), "zeta": ("## Two > #### Four", 9), "JWT tokens": ("## JWT 토큰 생성", 5)},
-    }
-
-    async def conversation(agent: Agent) -> None:
-        for query, section in sections.items():
-            [hit] = (await agent.json("wiki_search", query=query, threshold=0, limit=1, format="json"))["results"]
-            assert (hit["section"], hit["line"]) == section
-
-    talk(book, conversation, toolsets=["wiki"])
-
-
 def test_each_search_looks_at_the_folder_first(book: Spellbook, project: Path, write: Write) -> None:
     """
-    Where a look is still believed, a search that finds nothing looks once more. JSON names the closest. Where most
-    documents are gone at once, as on another branch, the index follows.
+    Where a look is still believed, a search that finds nothing looks once more. Where most documents are gone at once,
+    as on another branch, the index follows.
     """
     book.config = replace(book.config, look_seconds=60)
     assert found(book, "kingfisher") == []
-    asked = {"query": "sign the contract", "format": "json"}
-    told = talk(book, lambda agent: agent.json("wiki_search", **asked), toolsets=["wiki"])
-    assert told["results"] == []
-    assert {"file_path", "section", "content", "similarity"} <= told["closest"][0].keys()
     for number in range(30):
         write(f"zywiki/all/{number}.md", f"# Page {number}\n\nkingfisher {number}\n")
     assert found(book, "kingfisher", limit=100)
@@ -279,28 +255,6 @@ def test_which_folder_is_the_wiki(
     assert places() == {str(tmp_path / "zywiki")}, "the seed's ./zywiki needs no git"
 
 
-def test_several_wikis_answer_together(vault: Path, project: Path, tmp_path: Path) -> None:
-    """The best sections of all come first, within the budget; a wiki in another one is found once."""
-    for name in ("one", "two"):
-        for number in range(4):
-            body = f"heron {name} nest. " * (40 if number else 3)
-            note_writer(tmp_path)(f"{name}/sub/{number}.md", f"# Page {number}\n\n{body}\n")
-    given = [tmp_path / "one", tmp_path / "two", tmp_path / "one" / "sub"]
-    with books.open(vault, embedder="hash", wikis=given) as book:
-        answer = book.wikis.search("heron nest", limit=8)
-        assert len({hit.path for hit in answer.hits}) == len(answer.hits) == 8
-        assert {hit.path.split("/")[0] for hit in answer.hits} == {"one", "two"}
-        assert [hit.score for hit in answer.hits] == sorted((hit.score for hit in answer.hits), reverse=True)
-        assert answer.index.notes == 8
-        made = book.wikis.index()
-        assert (made["documents"], made["path"]) == (8, os.pathsep.join(map(str, given[:2])))
-        assert book.wikis.status()["total_documents"] == 8
-        assert set(found(book, "heron nest", "two/sub", limit=8)) == {f"two/sub/{number}.md" for number in range(4)}
-        asked = {"query": "heron nest", "limit": 8, "max_tokens": 300}
-        text = talk(book, lambda agent: agent.call("wiki_search", **asked), toolsets=["wiki"])
-        assert estimate_tokens(text) <= 300
-
-
 def test_a_folder_in_a_wiki_needs_no_second_index(book: Spellbook, project: Path, tmp_path: Path) -> None:
     """A folder of the wiki is a filter on its index, however it is named."""
     note_writer(project / "zywiki")("services/a[b]*/x.md", "# X\n\ntokens of the heron\n")
@@ -313,24 +267,9 @@ def test_a_folder_in_a_wiki_needs_no_second_index(book: Spellbook, project: Path
     assert len(list((tmp_path / "state" / "wikis").iterdir())) == 1
 
 
-def test_a_wiki_in_the_vault_is_a_filter(vault: Path, tmp_path: Path, write_note: Write) -> None:
-    """
-    A wiki that lies in the vault has the vault's index, and only its own documents are found. One in a folder that the
-    vault's ignore rules leave out has an index of its own, since the person named it.
-    """
-    write_note("work/docs/auth.md", AUTH)
+def test_a_wiki_that_the_vault_leaves_out(vault: Path, write_note: Write) -> None:
+    """One in a folder that the vault's ignore rules leave out has an index of its own, since the person named it."""
     write_note("private.md", "# Private\n\nRS256 tokens of the heron\n")
-    write_note("birds.md", "# Birds\n\npeople watch a kingfisher at the pond\n")
-    with books.open(vault, embedder="hash", wikis=[vault / "work" / "docs"]) as book:
-        assert found(book, "RS256 tokens") == ["docs/auth.md"]
-        assert found(book, "heron nest") == []
-        assert found(book, "where do people watch a kingfisher at the pond") == []
-        made = book.wikis.index()
-        assert (made["documents"], made["indexed"]) == (1, 2)
-        state = book.wikis.status()
-        assert (state["total_documents"], state["total_sections"]) == (1, 2)
-        assert found(book, "heron", str(vault)) == ["vault/private.md"]
-    assert not (tmp_path / "state" / "wikis").exists()
     write_note("generated/page.md", "# Page\n\nheron\n")
     write_note(".spellbookignore", "generated/\n")
     with books.open(vault, embedder="hash", wikis=[vault / "generated"]) as book:
@@ -469,6 +408,3 @@ def test_without_an_embedder_words_are_found(vault: Path, project: Path) -> None
         assert answer.index.degraded
         with pytest.raises(EmbeddingError):
             book.wikis.index()
-
-
-# -- untrusted text

@@ -1,105 +1,20 @@
-"""Filters: unknown values, keys and topics are named, with suggestions; guides are found by their names alone."""
+"""
+Guides for agents and welcome notes are nobody's memories: only a filter that names them finds them.
+
+`unknown.tesh` says how unknown values, keys and topics of filters are named.
+"""
 
 from __future__ import annotations
 
-import re
 import shutil
-from pathlib import Path
 
 import pytest
 
 import spellbook
 from spellbook.editing import guides
-from spellbook.index.filters import alike
-from spellbook.library import book as books
-from spellbook.library.book import Spellbook
-from spellbook.mcp import render
 from spellbook.search import related
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from spellbook.system.errors import InvalidInput, MemoryNotFound
-from tests.helpers import Write
-
-
-@pytest.fixture
-def notes(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-    monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
-    labels = {
-        "category": "decision",
-        "topic": "Infrastructure",
-        "tags": "[ops, harbour/quay]",
-        "language": "en",
-        "kind": "memory",
-    }
-    write_note("a.md", "# Crane\n\nThe crane lifts copper.", **labels)
-    write_note("b.md", "# 기중기\n\n기중기는 구리를 든다.", category="결정", topic="항구", language="ko")
-    return vault
-
-
-SAID = {
-    "No note has category decisions; did you mean decision?": {"category": "decisions"},
-    "No note has category desicion; did you mean decision?": {"category!": "desicion"},
-    "No note has category 결졍; did you mean 결정?": {"category": ["decision", "결졍"]},
-    "No note has topic infra; did you mean infrastructure?": {"topic": "infra"},
-    "No note has tags harbor; did you mean harbour or harbour/quay?": {"tags": "harbor"},
-    "No note has language fr.": {"language": "fr"},
-    "No note has path opps/*.": {"path": "opps/*"},
-}
-
-
-@pytest.mark.parametrize("said", SAID)
-def test_a_value_that_no_note_has(book: Spellbook, notes: Path, said: str) -> None:
-    """Every search names an unknown value with similar ones, as text and as data."""
-    filter = SAID[said]
-    for ask in (book.search, book.memorize, book.find):
-        answer = ask("crane", filter=filter)
-        if "path" not in filter or not answer.hits:
-            assert [str(each) for each in answer.unmatched] == [said]
-            assert said in render.answer(answer)
-            assert answer.as_dict()["unmatched"][0]["key"] == next(iter(filter)).rstrip("!")
-    assert [str(each) for each in book.why("crane", filter=filter).unmatched] == [said]
-
-
-@pytest.mark.parametrize(
-    ("verb", "name", "meant"),
-    [
-        ("topic", "infrastucture", "did you mean Infrastructure?"),
-        ("topic", "decision/infrastucture", "did you mean decision/Infrastructure?"),
-        ("erase_topic", "infrastucture", "did you mean Infrastructure?"),
-        ("contents", "decisions", "did you mean decision?"),
-    ],
-)
-def test_a_name_that_is_not_there(book: Spellbook, notes: Path, verb: str, name: str, meant: str) -> None:
-    """
-    Unknown keys, topics and scopes are refused with suggestions. A filter whose values exist but that no note meets is
-    not called misspelt. Suggestions are misspellings and longer forms in any case, not words that merely share letters.
-    """
-    there = ["decision", "Project", "knowledge", "도커"]
-    for word, names in {"DECISON": ("decision",), "proj": ("Project",), "도거": ("도커",), "xyz": (), "de": ()}.items():
-        assert alike(word, there) == names
-    answer = book.search("crane", filter={"category": "Decision", "language": "ko", "path": "*.md", "created": "2026"})
-    assert (answer.hits, answer.unmatched, "unmatched" in answer.as_dict()) == ((), (), False)
-    with pytest.raises(MemoryNotFound, match=re.escape(meant)):
-        getattr(book, verb)(name)
-    with pytest.raises(InvalidInput) as caught:
-        book.search("x", filter={"categroy": "x"})
-    assert "Did you mean category?" in caught.value.hint
-
-
-def test_another_scope_is_not_told_of(vault: Path, write_note: Write) -> None:
-    """Values of other scopes are unknown and never suggested."""
-    write_note("a.md", "Words.", scope="acme", category="merger")
-    write_note("b.md", "Words.", category="market")
-    with books.open(vault, embedder="hash", scope="zenith") as book:
-        for value in ("merger", "mergers"):
-            [each] = book.find("words", filter={"category": value}).unmatched
-            assert each.suggestions == ()
-    with books.open(vault, embedder="hash", scope="acme") as book:
-        assert book.find("words", filter={"category": "merger"}).unmatched == ()
-
-
-# -- guides for agents and welcome notes are nobody's memories: only a filter that names them finds them
 
 
 @pytest.fixture
@@ -119,9 +34,6 @@ def test_a_question_finds_no_guide(guided, verb):
     assert found == {"decision.md", "system/mine.md"}
     [row] = guided.why("chunk", "system/en/chunking-guide", verb=verb).rows[:1]
     assert row.verdict == "a guide of Spellbook: name it by a filter"
-
-
-OTHERS = ({"category!": "decision"}, {"path": "*"}, {"path": "*.md"}, {"category": "decision"}, {"topic": "mine"})
 
 
 OTHERS = ({"category!": "decision"}, {"path": "*"}, {"path": "*.md"}, {"category": "decision"}, {"topic": "mine"})

@@ -1,4 +1,4 @@
-"""recent: the notes of a vault by their dates; the filter key `when`; `search` without a question."""
+"""The dates of notes at the edges: other zones, and years far from now; `recent.tesh` says what is usual."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 
 import pytest
 
-from spellbook.library import book as books
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import InvalidInput
@@ -16,47 +15,8 @@ from spellbook.system.errors import InvalidInput
 NOW = dt.datetime(2026, 11, 20, 12).timestamp()
 
 
-@pytest.fixture
-def dated(vault, write_note):
-    """Notes by each kind of date, the newest first in this order."""
-    write_note("created.md", "# C\n\nfirst\n\n## Later\n\nsecond", created="2026-11-18", updated="2026-01-01")
-    write_note("updated.md", "# U", updated="2026-11-17T08:00:00")
-    write_note("b/file.md", "a person's own note without a header")
-    write_note("a/file.md", "another one")
-    write_note("old.md", "# O", created="2020-01-01")
-    for path, day in (("b/file.md", 15), ("a/file.md", 15), ("old.md", 19), ("created.md", 1)):
-        at = dt.datetime(2026, 11, day, 9).timestamp()
-        os.utime(vault / path, (at, at))
-    return ["created.md", "updated.md", "b/file.md", "a/file.md", "old.md"]
-
-
 def paths(found):
     return [each.path for each in found.notes]
-
-
-def test_the_newest_come_first_by_created_then_updated_then_the_file(book, dated):
-    """Each note is there once, by its first chunk; equally new ones come by id, the greater first; pages go on."""
-    found = book.recent()
-    assert (paths(found), found.total) == (dated, 5)
-    assert found.notes[0].text.strip().endswith("first")
-    assert paths(book.recent(2)) == dated[:2]
-    assert [*paths(book.recent(2)), *paths(book.recent(2, 2)), *paths(book.recent(2, 4))] == dated
-    assert (paths(book.recent(20, 5)), book.recent(20, 5).total) == ([], 5)
-
-
-@pytest.mark.parametrize(
-    ("filter", "expected"),
-    [
-        ({"when": "2026-11"}, ["created.md", "updated.md", "b/file.md", "a/file.md"]),
-        ({"when": "..2026-11-15"}, ["b/file.md", "a/file.md", "old.md"]),
-        ({"when": {"from": "2026-11-17"}}, ["created.md", "updated.md"]),
-        ({"when!": "2026"}, ["old.md"]),
-        ({"path": "a/", "when": "2026"}, ["a/file.md"]),
-    ],
-)
-def test_when_is_the_date_of_every_note(book, dated, filter, expected):
-    """A note without a date of its own is in the range that its file's time is in."""
-    assert paths(book.recent(filter=filter)) == expected
 
 
 def test_words_of_time_mean_the_same_date(book, write_note):
@@ -93,14 +53,3 @@ def test_odd_times_and_numbers(book, vault, write_note):
     for asked in ((0,), (101,), (-1,), (5, -1), (5, 10**30)):
         with pytest.raises(InvalidInput, match=r"(limit|offset)=.*out of range.*It is \d to"):
             book.recent(*asked)
-
-
-def test_other_scopes_and_guides_are_left_out(vault, write_note):
-    """A scope sees its own and shared notes; the guides are listed where a filter names them."""
-    write_note("mine.md", "x", scope="acme")
-    write_note("theirs.md", "x", scope="other")
-    write_note("all.md", "x")
-    write_note("guide.md", "x", category="system", guide="chunking")
-    with books.open(vault, embedder="hash", scope="acme") as book:
-        assert (sorted(paths(book.recent())), book.recent().total) == (["all.md", "mine.md"], 2)
-        assert paths(book.recent(filter={"category": "system"})) == ["guide.md"]

@@ -167,7 +167,7 @@ class Player:
         def write(path: str) -> None:
             (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / path).write_text(given, "utf-8", newline="")
-            if path.startswith("vault/"):  # pages say how old a note is
+            if not path.startswith("project/"):  # answers say how old a note is
                 os.utime(self.folder / path, (self.clock.now.timestamp(),) * 2)
 
         def ls(path: str) -> str:
