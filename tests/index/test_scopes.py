@@ -12,7 +12,7 @@ from spellbook.index.privacy import project_names, scopes_of
 from spellbook.library import book as books
 from spellbook.notes.note import parse
 from spellbook.system.errors import InvalidInput, MemoryNotFound
-from tests.helpers import Counting, Write, opened
+from tests.helpers import Write
 
 CHUNK = {
     "text": "The crane lifts the copper over the quay of the harbour.",
@@ -118,19 +118,6 @@ def test_what_a_scope_writes_is_its_own(notes: Path) -> None:
         assert not (notes / theirs.path).exists()
     with books.open(notes, embedder="hash", scope="nobody") as book, pytest.raises(MemoryNotFound):
         book.erase_topic("crane")
-
-
-def test_new_rules_are_followed_and_nothing_is_embedded_again(vault: Path, write_note: Write) -> None:
-    """After a change of the rules notes have new scopes at the next scan, and keep their vectors."""
-    write_note("work/acme/a.md", "The copper harbour.")
-    embedder = Counting()
-    for rules, seen in (({}, 1), ({"work/acme/": "acme"}, 0), ({"work/acme/": "globex"}, 1)):
-        with opened(vault, embedder, scopes=rules, scope="globex") as index:
-            book = books.Spellbook(index.config, embedder)
-            book.reindex()
-            assert len(book.find("copper").hits) == seen
-            book.close()
-    assert embedder.taken() == 1
 
 
 # -- a project is its repository
