@@ -19,7 +19,7 @@ settings.register_profile("explore", deadline=None, suppress_health_check=[Healt
 settings.register_profile("same", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("same")
 
-_OF_THE_RUN = {"SPELLBOOK_CACHE", "SPELLBOOK_CRASHES", "SPELLBOOK_LOOKS", "SPELLBOOK_STRESS_SECONDS"}
+_OF_THE_RUN = {"SPELLBOOK_CACHE", "SPELLBOOK_LOOKS", "SPELLBOOK_STRESS_SECONDS"}
 """Variables that say how the tests run; no setting of Spellbook's for a vault."""
 
 

@@ -61,15 +61,20 @@ _locks: list[BaseFileLock] = []
 
 @dataclass
 class Counting(HashEmbedder):
-    """The hash embedder, which records what it embedded; another `fingerprint` makes another model."""
+    """
+    The hash embedder, which records what it embedded, with `asked` also titles and questions, which are embedded as
+    these are; another `fingerprint` makes another model.
+    """
 
     texts: list[str] = field(default_factory=list)
+    asked: bool = False
 
     def embed_passages(self, texts: Sequence[str]) -> Any:
         self.texts += texts
         return HashEmbedder.embed_passages(self, texts)
 
     def embed_query(self, text: str) -> Any:
+        self.texts += [text] * self.asked
         return HashEmbedder.embed_passages(self, [text])[0]
 
     def taken(self) -> int:

@@ -197,7 +197,8 @@ def _write(index: Index, known: tuple[str, str, str, int], new: list[Exchange]) 
     """Write exchanges of a session, of which the client, the id, the note and the last part of that are `known`."""
     client, session, stem, part = known
     begun, number = new[0].at.astimezone(), sha256(session.encode()).hexdigest()[:8]
-    scope = credentials.masked(privacy.project(os.environ, new[0].cwd, index.config.projects), likely=True)
+    project = next(iter(privacy.project_names(index.config.projects, folder=new[0].cwd)), "")
+    scope = credentials.masked(project, likely=True)
     stem = stem or f"{begun:%Y-%m-%d}-{safe_name(scope or client, 40)}-{number}"
     meta = {
         **{"id": f"session-{number}", "session": session, "title": on_one_line(new[0].prompt)[:_MOST_TITLE]},

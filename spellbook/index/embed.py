@@ -298,6 +298,6 @@ def maintain(index: Index) -> None:
     chunks = index.catalog.counts().chunks
     most = min(follow.MOST_BEHIND, chunks // 20)
     is_large = chunks > follow.SOON * index.config.exact_most
-    if is_large and len(index.catalog.vectors.changes(index.chroma.seq, most + 1)) > most:
+    if is_large and follow.behind(index) > most:
         with contextlib.suppress(Unavailable):  # search does without until it succeeds
             follow.catch_up(index.catalog, index.chroma, follow.AT_ONCE)

@@ -299,9 +299,8 @@ class Nearest:
                 except Unavailable as error:
                     reasons.append(f"searched without Chroma: {error}")
                     return _exactly(vector, ((key, blob) for key, blob, _ in vectors.since(0)), most)
-            if len(vectors.changes(seen, BEHIND + 1)) > BEHIND:
-                lacks = counted(vectors.count_changes(seen), "vector")
-                reasons.append(f"Chroma lacks {lacks}, which were read one by one")
+            if (lacks := vectors.count_changes(seen)) > BEHIND:
+                reasons.append(f"Chroma lacks {counted(lacks, 'vector')}, which were read one by one")
             lacking = _exactly(vector, ((key, blob) for key, blob, _ in vectors.since(seen)), most)
             found = dict.fromkeys(near, -1.0) | _cosines(vectors.of(near), vector) | dict(lacking)
             if len(found) < most:  # few exist, or Chroma's graph lost the way past deleted ones

@@ -8,7 +8,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Any
@@ -47,6 +47,9 @@ _MOST_QUERY = 80
 _MOST_SEARCHES = 1_000
 """Searches of this process whose time is kept."""
 
+_MOST_FAILURES = 1_000
+"""Errors that are kept until they can be written down; equal ones are added up there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -71,7 +74,7 @@ class Meter:
         self._usage = usage
         self._guard = threading.Lock()
         self._counts: Counter[tuple[str, int]] = Counter()
-        self._failures: dict[FailureKind, Failures] = {}
+        self._failures: deque[Failures] = deque(maxlen=_MOST_FAILURES)
         self._flushed = time.monotonic()
         self._searches: deque[tuple[bool, float, float, str]] = deque(maxlen=_MOST_SEARCHES)
 
@@ -135,30 +138,23 @@ class Meter:
                 at = at.tb_next
             where = f" in {at.tb_frame.f_globals.get('__name__', '')}.{at.tb_frame.f_code.co_name}" if at else ""
             message = f"{type(error).__name__}{where}"
-        kind, now = FailureKind(code, verb, door, message), time.time()
-        with self._guard:
-            self._merge([Failures(kind, 1, now, now)])
+        now = time.time()
+        self._failures.append(Failures(FailureKind(code, verb, door, message), 1, now, now))
         self.add(f"{ERRORS} {code}")
-
-    def _merge(self, failures: Iterable[Failures]) -> None:
-        for one in failures:
-            kept = self._failures.get(one.kind, Failures(one.kind, 0, one.first, one.last))
-            first, last = min(kept.first, one.first), max(kept.last, one.last)
-            self._failures[one.kind] = Failures(one.kind, kept.count + one.count, first, last)
 
     def flush(self) -> None:
         """Write the counts; later, if another process is writing now."""
         with self._guard:
             counts, self._counts = self._counts, Counter()
-            failures, self._failures = self._failures, {}
+            failures = [self._failures.popleft() for _ in range(len(self._failures))]
             self._flushed = time.monotonic()
         if counts:  # an error is a count, too
             try:
-                self._usage.add(counts, [*failures.values()])
+                self._usage.add(counts, failures)
             except SpellbookError:
                 with self._guard:
                     self._counts.update(counts)
-                    self._merge(failures.values())
+                    self._failures.extendleft(reversed(failures))
 
     def read(self, hours: int = KEPT_DAYS * 24) -> tuple[dict[str, Timing], dict[str, int]]:
         """Return timings by verb and counts by name of the last `hours`, of all processes that wrote theirs."""

@@ -180,13 +180,6 @@ def visible(scope: str, *others: str) -> tuple[Condition, ...]:
     return (Condition(_KEY, named, or_absent=True),) if scope and named[0] != SHARED else ()
 
 
-def project(
-    environment: Mapping[str, str] = os.environ, folder: str = "", chosen: Mapping[str, str] | None = None
-) -> str:
-    """Return the name of a project that its notes are written with, "" if it is none; see `project_names`."""
-    return next(iter(project_names(chosen or {}, environment, folder)), "")
-
-
 def project_names(
     chosen: Mapping[str, str], environment: Mapping[str, str] = os.environ, folder: str = ""
 ) -> list[str]:

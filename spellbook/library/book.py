@@ -138,10 +138,38 @@ class Spellbook(Reader):
         return report
 
     def refresh(self, *, embed: bool = False, scans: bool = True, whole: bool = False) -> None:
-        """Scan for changes if a scan is due (or `whole` is set) and `scans` allows it; `embed` some new texts."""
+        """
+        Scan the vault for changes, unless a process watches it or the last scan will do; then `embed` some new texts.
+
+        Without `scans` there is no scan. With `whole` the last scan does not do, and a first one by another process is
+        not left to it. `complaint` says that the scan failed, or that the first one is under way: then nothing is
+        embedded, and search still answers from the index as it is.
+        """
         self.follow()
-        complaint = _refresh(self.index, self.last_scan, embed=embed, scans=scans, whole=whole)
+        index, complaint = self.index, ""
+        try:
+            is_read = False
+            with contextlib.suppress(Damaged):
+                is_read = index.catalog.is_read
+            # A new index is filled at once, even if a watcher runs; so is one that was migrated, beside an older one.
+            if is_read and self.is_watched():
+                embed = False  # the watcher does it
+            elif not (is_read or whole) and is_being_read(index):
+                complaint = BEING_READ
+                tell(BEING_READ)
+            elif scans and (whole or not (is_read and self.last_scan.is_believed(index))):
+                began, self.last_scan.began = time.monotonic(), -math.inf
+                with waiting("the notes that changed are read first"):
+                    if scan(index):
+                        self.last_scan.began, self.last_scan.generation = began, index.catalog.generation
+        except (StorageError, VaultNotFound, InvalidInput) as error:
+            complaint = str(error)
         self.complaint = complaint if scans else self.complaint
+        if embed and not complaint:
+            seconds = _EMBED_SECONDS_BESIDE if processes.is_embedding(index.config.state) else _EMBED_SECONDS
+            until = time.monotonic() + seconds
+            with contextlib.suppress(EmbeddingError), waiting("the notes that changed are embedded first"):
+                embedding.embed_texts(index, most=_MOST_EMBEDDED, stop=lambda: time.monotonic() > until)
 
     def follow(self) -> None:
         """Switch to the embedding model that another process has migrated the vault to, if it has."""
@@ -361,39 +389,6 @@ class Spellbook(Reader):
         """Repair broken links to files that moved; see `editing.repair_links.mend`."""
         self.index.vault.check_there()
         return repair_links.mend(self.index, dry_run=dry_run)
-
-
-def _refresh(index: Index, last: LastScan, *, embed: bool, scans: bool = True, whole: bool = False) -> str:
-    """
-    Scan the vault for changes, unless a process watches it or the `last` scan will do; return a complaint or "".
-
-    With `embed`, some texts without a vector are embedded, if no watcher does it. Without `scans` there is no scan.
-    With `whole` the last scan does not do, and a first one by another process is not left to it. The complaint is that
-    the scan failed, or the first one is under way: search still answers from the index as it is.
-    """
-    try:
-        is_read = False
-        with contextlib.suppress(Damaged):
-            is_read = index.catalog.is_read
-        # A new index is filled at once, even if a watcher runs; so is one that was migrated, beside an older watcher.
-        if is_read and processes.is_watched(index.config.state):
-            return ""
-        if not (is_read or whole) and is_being_read(index):
-            tell(BEING_READ)
-            return BEING_READ
-        if scans and (whole or not (is_read and last.is_believed(index))):
-            began, last.began = time.monotonic(), -math.inf
-            with waiting("the notes that changed are read first"):
-                if scan(index):
-                    last.began, last.generation = began, index.catalog.generation
-    except (StorageError, VaultNotFound, InvalidInput) as error:
-        return str(error)
-    if embed:
-        seconds = _EMBED_SECONDS_BESIDE if processes.is_embedding(index.config.state) else _EMBED_SECONDS
-        until = time.monotonic() + seconds
-        with contextlib.suppress(EmbeddingError), waiting("the notes that changed are embedded first"):
-            embedding.embed_texts(index, most=_MOST_EMBEDDED, stop=lambda: time.monotonic() > until)
-    return ""
 
 
 def is_being_read(index: Index) -> bool:

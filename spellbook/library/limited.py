@@ -65,15 +65,13 @@ class LimitedReader(Reader):
         self._source = whole.index
         self._seen: tuple[object, ...] | None = None
         self._scanned: tuple[object, ...] | None = None
-        self._is_opening = True  # an event loop may wait for this; the first verb, in a thread, fills the index
+        # An event loop may wait for this; the first verb, in a thread, fills the index.
         super().__init__(settings, Index.open(settings, whole.index, sees))
-        self._is_opening = False
 
     @property
     def index(self) -> Index:
         """The index, as new as the vault's own: no verb shows a note that became private meanwhile."""
-        if not self._is_opening:
-            self._catch_up()
+        self._catch_up()
         return self._own
 
     @index.setter

@@ -330,6 +330,27 @@ class VaultMachine(RuleBasedStateMachine):
         (self.vault / self.some(which)).unlink(missing_ok=True)
         self.undoable.clear()
 
+    @rule(which=WHICH, path=st.sampled_from(PATHS), replace=st.sampled_from([os.replace, shutil.copyfile]))
+    def relocate(self, which: int, path: str, replace: Callable[[Path, Path], object]) -> None:
+        """Somebody renames or copies a note, perhaps over another one; an editor saves so, too."""
+        source, target = self.vault / self.some(which), self.vault / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_file() and source != target:
+            replace(source, target)
+        self.undoable.clear()
+
+    @rule(renamed=st.booleans(), full=st.booleans(), hints=st.booleans())
+    def scan(self, renamed: bool, full: bool, hints: bool) -> None:
+        """A folder is perhaps renamed, and some files or all are scanned, without an embedding."""
+        if renamed and (self.vault / "x").is_dir():
+            shutil.rmtree(self.vault / "v", ignore_errors=True)
+            (self.vault / "x").rename(self.vault / "v")
+            self.undoable.clear()
+        if hints:
+            sync.scan_paths(self.book.index, self.notes())
+        else:
+            sync.scan(self.book.index, full=full)
+
     @rule(query=sentence())
     def look(self, query: str) -> None:
         """No verb that only reads changes anything."""
@@ -342,7 +363,7 @@ class VaultMachine(RuleBasedStateMachine):
         assert held(self.vault) == before
 
     def teardown(self) -> None:
-        """At the end the index equals a new one."""
+        """At the end the index equals a new one, whatever was scanned in between, and no word outlives its chunk."""
         try:
             self.book.reindex()
             sync.run(self.book.index)

@@ -107,7 +107,7 @@ def test_guides_name_things_that_are_there() -> None:
         assert [name for name in tests if f"def {name}(" not in sources] == []
         assert set(re.findall(r"@pytest\.mark\.(\w+)", text)) <= markers
     variables = set(re.findall(r'environ\.get\("(SPELLBOOK_\w+)"', sources))
-    assert {"SPELLBOOK_CRASHES"} <= variables <= set(re.findall(r"`(SPELLBOOK_\w+)`", GUIDE))
+    assert {"SPELLBOOK_STRESS_SECONDS"} <= variables <= set(re.findall(r"`(SPELLBOOK_\w+)`", GUIDE))
     tests = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
     folders = {path.name for path in PACKAGE.rglob("*") if path.is_dir()} | tests | {"tests", "docs", "vault"}
     for text in (ARCHITECTURE, CONTRIBUTING):

@@ -10,6 +10,7 @@ import shutil
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -245,7 +246,8 @@ def test_chroma_answers_what_exact_search_does(large):
     Chroma, search is exact and says `degraded`.
 
     Without Chroma no hit is lost. If it fails, the answer is degraded until the next run rebuilds it; one that is not
-    there is not asked, as before it was first made.
+    there is not asked, as before it was first made. Chroma is released with its memory when unused, not while it works,
+    and reopened by the next query.
     """
     assert large.chroma.seq
     question = Question("word7 common", "semantic", limit=5)
@@ -257,6 +259,15 @@ def test_chroma_answers_what_exact_search_does(large):
     assert not answer.index.degraded
     with FileLock(large.config.state / "chroma.lock"):
         assert ask(large, "word7 common", limit=10) == (expected, True)
+    before = time.monotonic()
+    assert ask(large, "word7 common", limit=10) == (expected, False)
+    assert not large.chroma.release(before)
+    with large.chroma.locked(0), ThreadPoolExecutor(1) as pool:
+        assert not pool.submit(large.chroma.release, time.monotonic()).result()
+    assert large.chroma.client is not None
+    assert [large.chroma.release(time.monotonic()) for _ in range(2)] == [True, False]
+    assert large.chroma.client is None
+    assert ask(large, "word7 common", limit=10) == (expected, False)
     for break_it in (garble, shutil.rmtree):
         large.chroma.close()
         [folder] = large.config.state.glob("chroma-[0-9]*")

@@ -200,14 +200,6 @@ def test_matrix_is_exact():
 # -- stored vectors: each stored once, visible to all followers, within a size limit; a note's labels hav
 
 
-class AlsoLabels(Counting):
-    """Remembers questions and labels too, as they are embedded in the same way."""
-
-    def embed_query(self, text):
-        self.texts.append(text)
-        return super().embed_query(text)
-
-
 def labelled(index):
     """All labels: path, kind, text, and whether the vector is there under the right key."""
     sql = "SELECT path, labels.kind, text, key FROM labels JOIN notes USING (note) ORDER BY 1, 2, 3"
@@ -243,7 +235,7 @@ def test_who_follows_seq_sees_vectors_that_come_back(vault, write_note):
     """
     for name, text in (("a", "the lighthouse"), ("b", "something else")):
         write_note(f"{name}.md", text, questions=["Why?"])
-    here = AlsoLabels()
+    here = Counting(asked=True)
     with opened(vault, here) as index:
         sync.run(index)
         assert here.taken() == 5
@@ -259,7 +251,7 @@ def test_who_follows_seq_sees_vectors_that_come_back(vault, write_note):
         assert matrix.nearest(here.embed_query("the lighthouse"), 1)[0][0] == away.key
         mark = index.catalog.vectors.changes(0)[-1][1]
     here.taken()
-    for embedder, embedded in ((AlsoLabels(fingerprint="another"), 5), (here, 0)):
+    for embedder, embedded in ((Counting(fingerprint="another", asked=True), 5), (here, 0)):
         with opened(vault, embedder) as index:
             sync.run(index)
             assert embedder.taken() == embedded
@@ -286,7 +278,7 @@ def test_labels_are_embedded_before_texts_and_are_not_counted_as_pending(vault, 
     """
     for i in range(3):
         write_note(f"{i}.md", f"text {i}", age=100 + i, questions=[f"question {i}"])
-    embedder = AlsoLabels()
+    embedder = Counting(asked=True)
     with opened(vault, embedder) as index:
         sync.scan(index)
         catalog, waiting = index.catalog, index.catalog.waiting

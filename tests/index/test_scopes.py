@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.index.privacy import project, project_names, scopes_of
+from spellbook.index.privacy import project_names, scopes_of
 from spellbook.library import book as books
 from spellbook.notes.note import parse
 from spellbook.system.errors import InvalidInput, MemoryNotFound
-from tests.helpers import Counting, Write, opened
+from tests.helpers import Write
 
 CHUNK = {
     "text": "The crane lifts the copper over the quay of the harbour.",
@@ -120,19 +120,6 @@ def test_what_a_scope_writes_is_its_own(notes: Path) -> None:
         book.erase_topic("crane")
 
 
-def test_new_rules_are_followed_and_nothing_is_embedded_again(vault: Path, write_note: Write) -> None:
-    """After a change of the rules notes have new scopes at the next scan, and keep their vectors."""
-    write_note("work/acme/a.md", "The copper harbour.")
-    embedder = Counting()
-    for rules, seen in (({}, 1), ({"work/acme/": "acme"}, 0), ({"work/acme/": "globex"}, 1)):
-        with opened(vault, embedder, scopes=rules, scope="globex") as index:
-            book = books.Spellbook(index.config, embedder)
-            book.reindex()
-            assert len(book.find("copper").hits) == seen
-            book.close()
-    assert embedder.taken() == 1
-
-
 # -- a project is its repository
 
 
@@ -163,8 +150,9 @@ def with_files(folder: Path, files: dict[str, str]) -> Path:
 
 def named(folder: Path, chosen: dict[str, str] | None = None) -> str:
     """The name of the project at `folder`, however the folder is handed over."""
-    assert project({"CLAUDE_PROJECT_DIR": str(folder)}, None, chosen) == project({}, str(folder), chosen)
-    return project({"CLAUDE_PROJECT_DIR": "/elsewhere"}, str(folder), chosen)
+    given = [({"CLAUDE_PROJECT_DIR": str(folder)}, ""), ({}, str(folder)), ({"CLAUDE_PROJECT_DIR": "/x"}, str(folder))]
+    [name] = {project_names(chosen or {}, *each)[0] for each in given}
+    return name
 
 
 def test_worktrees_clones_and_folders_of_a_repository_are_one_project(tmp_path: Path) -> None:
@@ -300,12 +288,12 @@ def test_notes_of_a_worktree_are_the_repositorys(
     for scope in ("api", "wt-feature", "one", "globex"):
         write_note(f"{scope}.md", f"The copper harbour of {scope}.", scope=scope)
     monkeypatch.chdir(tmp_path)
-    assert project({}) == ""
-    assert project({"CLAUDE_PROJECT_DIR": "/x/Acme"}) == "Acme"
+    assert project_names({}, {}) == []
+    assert project_names({}, {"CLAUDE_PROJECT_DIR": "/x/Acme"}) == ["Acme"]
     monkeypatch.chdir(tmp_path / "wt-feature")
     with monkeypatch.context() as patch:  # where the names cannot be kept
         patch.setenv("SPELLBOOK_DATA", str(write_note("file")))
-        assert project({}) == "api"
+        assert project_names({}, {})[0] == "api"
     for settings, name in (("", "api"), ('[projects]\n"github.com/acme/api" = "Port"\n', "Port")):
         write_note(".spellbook/config.toml", settings)
         with books.open(vault, embedder="hash", scope="auto") as book:

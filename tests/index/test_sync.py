@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -435,57 +434,3 @@ def test_some_looks_at_the_paths_it_is_given(index, vault, write_note, tmp_path)
     with opened(vault, chunk_tokens=64) as other:
         assert sync.run(other).chunks > few
         assert told(other) == from_scratch(vault, tmp_path / "fresh", chunk_tokens=64)
-
-
-# -- any sequence of changes
-
-BODIES = ["", "plain text\n", "# Title\n\nlead\n\n## One\n\nfirst\n\n## Two\n\nsecond\n", "## Two\n\nsecond\n", "도커를 쓴다 #태그\n", "---\na: [1\n---\nbroken\n",
-          "---\ntitle: กำลังทำ 🚢\naliases: [C++, x\u0301]\nkeywords: [useState]\n---\n# harbor's v1.2.3\n\nالكتاب\n\n## a > .env\n\ngetUserName\n",
-          "---\nid: shared\n---\ncopy\n", "---\nid: d/1\n---\nlike a path\n", "---\nid: shared\ntopic: t\ntags: [a/b]\n---\n## One\n\nfirst\n"]  # fmt: skip
-PLACES = [f"{folder}{name}.md" for folder in ("", "d/", "d/e/") for name in ("1", "2", "ä")]
-
-
-def disturb(vault, chance):
-    """One random change by a person, an editor or git."""
-    files = sorted(path for path in vault.rglob("*.md") if ".trash" not in path.parts)
-    target = vault / chance.choice(PLACES)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    action = chance.choice(["write", "write", "binary", "delete", "rename", "copy", "save", "folder", "touch"])
-    if action == "write":
-        target.write_text(chance.choice(BODIES), "utf-8")
-    elif action == "binary":
-        target.write_bytes(b"\xff\xfa" * chance.randint(1, 9))
-    elif files and action == "delete":
-        chance.choice(files).unlink()
-    elif files and action == "rename":
-        chance.choice(files).replace(target)
-    elif files and action == "copy" and (source := chance.choice(files)) != target:
-        shutil.copyfile(source, target)
-    elif files and action == "save":  # as editors save: a new file in the old one's place
-        temporary = vault / "save.tmp"
-        temporary.write_text(chance.choice(BODIES), "utf-8")
-        temporary.replace(chance.choice(files))
-    elif action == "folder" and (vault / "d").is_dir():
-        shutil.rmtree(vault / "g", ignore_errors=True)
-        (vault / "d").rename(vault / "g")
-    elif files and action == "touch":
-        os.utime(chance.choice(files), ns=(1, chance.randint(1, 10**18)))
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_index_equals_one_built_from_scratch(vault, tmp_path, seed):
-    """After any changes, with full runs or hints in between, the index equals a new one, and no word outlives its chunk."""
-    chance = random.Random(seed)
-    with opened(vault) as index:
-        for round in range(12):
-            for _ in range(chance.randint(1, 6)):
-                disturb(vault, chance)
-            match chance.randint(0, 2):
-                case 0:
-                    sync.scan(index)
-                    continue
-                case 1:
-                    sync.scan_paths(index, [str(path.relative_to(vault)) for path in vault.rglob("*.md")])
-            sync.scan(index, full=chance.random() < 0.2)
-            embed.embed_texts(index)
-            assert told(index) == from_scratch(vault, tmp_path / f"fresh{round}")

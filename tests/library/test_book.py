@@ -28,17 +28,6 @@ from spellbook.watch.watcher import Watcher
 from tests.helpers import Failing, as_before, opened, until, watched
 
 
-def test_the_readme_example(vault, write_note):
-    """`spellbook.open` in a `with`, a search, and the named attributes of its hits."""
-    write_note("keys.md", "# Keys\n\nThey are rotated on Mondays.")
-    with spellbook.open(vault, embedder="hash") as book:
-        [hit] = book.search("rotated keys", limit=5, filter={"path": "*.md"}).hits
-        assert (hit.path, hit.line, hit.title, 0 < hit.score <= 1) == ("keys.md", 1, "Keys", True)
-    assert spellbook.SpellbookError.__name__ == "SpellbookError"
-    with pytest.raises(AttributeError):
-        spellbook.nothing  # noqa: B018
-
-
 def test_every_verb_sees_the_vault_as_it_is_now(book, vault, write_note, tmp_path):
     """
     Without a watcher each query scans first and sees new, changed and deleted files. `find` uses only words, `memorize`

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -75,38 +74,33 @@ def test_it_is_as_if_nothing_else_were_there(tmp_path: Path, seed: int) -> None:
 
 
 def told(book: Reader) -> list[str]:
-    asked = ["harbour crane", "anchor", "the tide and the lamp", "n7", "id3"]
-    calls: list[Callable[[], object]] = []
-    for text in asked:
-        calls += [
-            lambda t=text: [(hit.why, hit.score, hit.chunk.id, hit.path, hit.text, hit.backlinks) for hit in book.search(t, min_score=0.0).hits],
-            lambda t=text: [(hit.why, hit.path) for hit in book.find(t, min_score=0.0, limit=50).hits],
-            lambda t=text: [(hit.why, hit.path) for hit in book.memorize(t, limit=50).hits],
-        ]  # fmt: skip
-    paths = sorted(book.index.vault.walk().files)
-    calls += [
-        lambda: [(chunk.id, chunk.path, chunk.meta) for chunk in book.recent(100).notes],
-        lambda: book.topics(),
-        lambda: book.contents(),
-        lambda: [book.around(path) for path in paths],
-        lambda: [[(chunk.path, score) for chunk, score in book.alike(path, least=0.0)] for path in paths],
-        lambda: [book.stats()[name] for name in ("notes", "chunks", "categories", "vectors_in_use", "pending")],
-        lambda: book.index.catalog.unmatched(conditions({"tags": "harbor"}), ()),
-        lambda: [(row.path, row.verdict) for row in book.why("harbour crane").rows],
-        lambda: [[(chunk.id, chunk.text, chunk.line) for chunk in book.show(path)] for path in paths],
-        lambda: [(book.resolve(path).id, book.adjacent(path), book.pictures(path)) for path in paths],
-        lambda: [back.path for back in book.backlinks(paths[:9])],
-        lambda: [book.vault_graph(9), book.folders(), book.tags(), book.tags(1), book.topics_of("knowledge")],
-        lambda: [book.about(each) for each in book.topics()],
-        lambda: [[chunk.id for chunk in book.topic(f"{each.category}/{each.topic}")] for each in book.topics()],
-        lambda: book.validate({"text": "Too short.", "metadata": {}})[0].errors,
-        lambda: [hit.path for hit in book.memories.recall("crane").hits],
-        lambda: [chunk.path for chunk in book.memories.newest(9).notes],
-        lambda: [item.chunk.path for item in book.memories.decisions.find("tide").items],
-        lambda: [chunk.path for chunk in book.memories.articles.list().notes],
-        lambda: [book.state().notes, book.state().chunks, book.state().pending],
+    """What every reading verb answers of a vault."""
+    answers: list[object] = []
+    for text in ("harbour crane", "anchor", "the tide and the lamp", "n7", "id3"):
+        hits = book.search(text, min_score=0.0).hits
+        answers += [(hit.why, hit.score, hit.chunk.id, hit.path, hit.text, hit.backlinks) for hit in hits]
+        for verb in (book.find, book.memorize):
+            answers += [(hit.why, hit.path) for hit in verb(text, min_score=0.0, limit=50).hits]
+    for path in sorted(book.index.vault.walk().files):
+        answers += [book.around(path), [(chunk.path, score) for chunk, score in book.alike(path, least=0.0)]]
+        answers += [[(chunk.id, chunk.text, chunk.line) for chunk in book.show(path)], book.resolve(path).id]
+        answers += [book.adjacent(path), book.pictures(path), [back.path for back in book.backlinks([path])]]
+    for each in book.topics():
+        answers += [each, book.about(each), [chunk.id for chunk in book.topic(f"{each.category}/{each.topic}")]]
+    answers += [
+        [(chunk.id, chunk.path, chunk.meta) for chunk in book.recent(100).notes],
+        [book.stats()[name] for name in ("notes", "chunks", "categories", "vectors_in_use", "pending")],
+        book.index.catalog.unmatched(conditions({"tags": "harbor"}), ()),
+        [(row.path, row.verdict) for row in book.why("harbour crane").rows],
+        [book.vault_graph(9), book.folders(), book.tags(), book.tags(1), book.topics_of("knowledge"), book.contents()],
+        book.validate({"text": "Too short.", "metadata": {}})[0].errors,
+        [hit.path for hit in book.memories.recall("crane").hits],
+        [chunk.path for chunk in book.memories.newest(9).notes],
+        [item.chunk.path for item in book.memories.decisions.find("tide").items],
+        [chunk.path for chunk in book.memories.articles.list().notes],
+        [book.state().notes, book.state().chunks, book.state().pending],
     ]
-    return [repr(call()) for call in calls]
+    return list(map(repr, answers))
 
 
 # -- as the vault changes

@@ -17,6 +17,7 @@ import pytest
 from spellbook.editing import repair_links
 from spellbook.editing.repair_links import BrokenLink
 from spellbook.index import sync
+from spellbook.index.filters import conditions
 from spellbook.library import book as books
 from spellbook.library import limited
 from spellbook.library.book import Spellbook
@@ -46,18 +47,16 @@ NAMES = [
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_names_of_persons_are_notes(book: Spellbook, write_note: Write, form: str) -> None:
-    """A name that only looks like that of a copy is a note's, is found, and nothing is left out."""
+def test_copies_of_other_programs_are_named_once(book: Spellbook, write_note: Write, form: str) -> None:
+    """
+    A name that only looks like that of a copy is a note's, is found, and nothing is left out. Conflict copies are no
+    notes, are counted in one line of status, and do not make `reindex` fail; locks are silent.
+    """
     paths = {unicodedata.normalize(form, f"{name}.md") for name in NAMES}
     for path in paths:
         write_note(path, f"The marmot sleeps in {path}.")
     assert faults(book) == {}
     assert {hit.path for hit in book.find("marmot", limit=50, min_score=0).hits} == paths
-
-
-@pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_copies_of_other_programs_are_named_once(book: Spellbook, write_note: Write, form: str) -> None:
-    """Conflict copies are no notes, are counted in one line of status, and do not make `reindex` fail; locks are silent."""
     copies = [
         "a.sync-conflict-20260101-120000-ABC", "a (Ann's conflicted copy 2024-01-05)", "a (case conflict)",
         "a (In Konflikt stehende Kopie von Ann 2024-01-05)", "a (Copie en conflit de Ann 2024-01-05)",
@@ -79,7 +78,7 @@ def test_copies_of_other_programs_are_named_once(book: Spellbook, write_note: Wr
         unicodedata.normalize(form, f"{min(unicodedata.normalize(form, each) for each in copies)}.md"),
         "the first of 24 conflict copies that another program made; not read",
     )
-    assert book.status()["notes"] == 1
+    assert book.status()["notes"] == 1 + len(paths)
     assert all(book.index.vault.stamp(f"{name}.md") is None for name in ("~$a", *copies))
     assert book.reindex().unread == ()
 
@@ -401,7 +400,10 @@ def test_a_daily_note_is_from_its_day(book: Spellbook, evening: Path) -> None:
 
 
 def test_another_format_dates_notes_anew_and_embeds_none(evening: Path) -> None:
-    """When Obsidian's format or the mapping of categories changes, the next scan follows, without an embedding."""
+    """
+    When Obsidian's format, the mapping of categories or the rules of scopes change, the next scan follows, without an
+    embedding.
+    """
     put(evening, "일기/16.10.2026.md", "다른 형식의 일기\n")
     model = Counting()
     with opened(evening, model) as index:
@@ -417,11 +419,13 @@ def test_another_format_dates_notes_anew_and_embeds_none(evening: Path) -> None:
         assert sync.run(index).added == 1
         assert not [text for text in model.texts if "옛날" not in text and "지난" not in text]
     model.taken()
-    put(evening, ".spellbook/config.toml", CATEGORIES)
-    with opened(evening, model) as index:
-        sync.run(index)
-        assert index.catalog.at("Projects/오더허브.md")[0].category == "decision"
-        assert not model.taken()
+    for scope in ("acme", "globex"):
+        put(evening, ".spellbook/config.toml", f'{CATEGORIES}[scopes]\n"Projects/" = "{scope}"\n')
+        with opened(evening, model) as index:
+            sync.run(index)
+            assert index.catalog.at("Projects/오더허브.md")[0].category == "decision"
+            assert index.catalog.paths(conditions({"scope": scope})) == ["Projects/결제.md", "Projects/오더허브.md"]
+            assert not model.taken()
 
 
 def test_half_of_a_vault_may_be_excluded(evening: Path) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from mcp.client import Client
 
-from spellbook.library import book as books
 from spellbook.mcp.app import build
 from spellbook.models.e5.e5 import E5
 from spellbook.models.onnx.lazy_engine import LocalEngine, release
@@ -89,27 +88,6 @@ def test_vectors_are_the_same_after_a_rest(prepared):
     assert (embedder.embed_query("lighthouse") == question).all()
     assert (embedder.embed_passages(texts) == passages).all()
     assert embedder.describe() == told
-
-
-def test_chroma_goes_when_it_was_not_used_since(vault, write_note):
-    """Chroma is released with its memory when unused, not while it works, and reopened by the next query."""
-    for number in range(30):
-        write_note(f"{number}.md", f"lighthouse {number}")
-    (vault / ".spellbook").mkdir()
-    (vault / ".spellbook/config.toml").write_text("exact_most = 1\n")
-    with books.open(vault, embedder="hash") as book, ThreadPoolExecutor(1) as pool:
-        chroma, before = book.index.chroma, time.monotonic()
-        book.reindex()
-        answer = book.memorize("lighthouse 3")
-        book.release(before)
-        assert chroma.client is not None
-        with chroma.locked(0):
-            assert not pool.submit(chroma.release, time.monotonic()).result()
-        book.release(time.monotonic())
-        assert chroma.client is None
-        assert not chroma.release(time.monotonic())
-        assert book.memorize("lighthouse 3").hits == answer.hits
-        assert chroma.client is not None
 
 
 def searchers() -> set[int]:

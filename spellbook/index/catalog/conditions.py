@@ -19,15 +19,6 @@ WHERE fields.key = 'guide' AND value IN ({", ".join(f"'{each}'" for each in NO_G
 """
 """The numbers of the chunks that the condition `NO_GUIDES` leaves out."""
 
-_DISTINCT = """
-WITH RECURSIVE each(word) AS (
-    SELECT min({column}) FROM fields WHERE {where} AND {column} >= :first
-    UNION ALL SELECT (SELECT min({column}) FROM fields WHERE {where} AND {column} > word)
-    FROM each WHERE word IS NOT NULL LIMIT :most
-) SELECT word FROM each WHERE word IS NOT NULL
-"""
-"""One index lookup for each distinct value; SELECT DISTINCT would read all rows."""
-
 _COLUMNS = {"importance": "importance", "created": "instant(created)", "when": "moment(created, updated, mtime_ns)"}
 _COLUMNS["updated"] = "coalesce(instant(updated), mtime_ns / 1e9)"
 """Columns that a range is compared with. Under other keys, and in the text, the written dates are compared."""
@@ -130,6 +121,6 @@ def _nearest_values(database: Database, key: str, value: str, visible: Sequence[
 
 
 def _distinct(database: Database, column: str, where: str, key: str = "", first: str = "") -> list[str]:
-    sql = _DISTINCT.format(column=column, where=where)
+    sql = f"SELECT DISTINCT {column} FROM fields WHERE {where} AND {column} >= :first ORDER BY 1 LIMIT :most"
     first = first.encode("utf-8", "ignore").decode()
     return [word for (word,) in database.rows(sql, {"key": key, "first": first, "most": _MOST_COMPARED})]

@@ -353,12 +353,6 @@ def drop_words(connection: sqlite3.Connection, notes: Sequence[int]) -> None:
         )
 
 
-def check_words(connection: sqlite3.Connection) -> None:
-    """Raise sqlite3.DatabaseError if the index is damaged, or has other words than the chunks."""
-    # SQLite from 3.44 on compares with the chunks only if `rank` says so.
-    connection.execute("INSERT INTO words (words, rank) VALUES ('integrity-check', 1)")
-
-
 @lru_cache(maxsize=64)
 def _labels(labels: str) -> Sequence[Sequence[str]]:
     parsed: Sequence[Sequence[str]] = json.loads(labels)
