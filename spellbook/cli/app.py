@@ -214,9 +214,7 @@ vault_option = _remembered(
 
 
 def option(verb: Verb, name: str, *flags: str, **settings: Any) -> Callable[[F], F]:
-    """
-    Return the option of an argument, with default, bounds and help from the table; a flag is off unless it is typed.
-    """
+    """Return the option of an argument, with default, bounds and help from the table; a flag is off unless typed."""
     argument = verb.arguments[name]
     number = click.IntRange(argument.least, argument.most)
     words = click.Choice([each for each in argument.choices if each])
@@ -333,9 +331,7 @@ def command(
     kind: type[click.Command] = Command,
     json: bool = True,
 ) -> Callable[[F], click.Command]:
-    """
-    Make a function a command over an opened book, with `options`, `--json` and `--vault`; without `group`, of `main`.
-    """
+    """Make a function a command over a book, with `options`, `--json` and `--vault`; without `group`, of `main`."""
 
     def decorate(function: F) -> click.Command:
         @click.pass_context

@@ -229,9 +229,7 @@ def _remove(text: str, key: str) -> str:
 
 
 def _line_end(header: str, at: int) -> int:
-    """
-    Return the end of the line of `at`, its line end included; a literal's mark is at the end of its last line already.
-    """
+    """Return the end of the line of `at`, its line end included; a literal's mark is at its last line's end already."""
     line = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)").match(header, at)
     return at if line is None or header[at - 1 : at] in {"\r", "\n"} else line.end()
 

@@ -366,9 +366,7 @@ class _Body:
 
 
 class _Sent:
-    """
-    An answer on its way: it gets the headers of every answer, and is replaced or ended once its request is refused.
-    """
+    """An answer on its way: it gets every answer's headers, and is replaced or ended once its request is refused."""
 
     def __init__(
         self, scope: Scope, send: Send, body: _Body | None = None, is_known: Callable[[], bool] = lambda: True

@@ -160,9 +160,7 @@ def serve(
 
 
 class TimedConnection(H11Protocol):
-    """
-    Closes a connection whose request or answer takes too long; above the limit, the one that waited longest.
-    """
+    """Closes a connection whose request or answer takes too long; above the limit, the one that waited longest."""
 
     head_seconds = 10.0
     """Seconds within which a client that has connected must have sent the head of a request."""

@@ -59,9 +59,7 @@ _NAMES_NOTES = frozenset({"category", "guide", "id", "path", "title", "topic"})
 
 
 def without_guides(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
-    """
-    Return the condition that excludes guides; nothing if `conditions` name notes (an exclusion, or `*`, names none).
-    """
+    """Return the condition that excludes guides, unless `conditions` name notes (an exclusion, or `*`, names none)."""
     named = any(
         one.key in _NAMES_NOTES and not one.negated and not all(value.startswith("*") for value in one.values)
         for one in conditions
@@ -148,9 +146,7 @@ def spelled(value: str, written: object) -> str:
 
 
 def flat(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    """
-    Yield a key of the frontmatter with each of its values as filters have them: texts, folded; of mappings `key.name`.
-    """
+    """Yield a key of the frontmatter with each value as filters have it: a text, folded; of mappings `key.name`."""
     if len(key) > _MOST_KEY:
         return  # each value in it would be stored with the key
     if isinstance(value, str):  # most are

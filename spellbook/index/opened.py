@@ -1,6 +1,4 @@
-"""
-The index of one vault: catalog, models and Chroma, opened together. Its folder may be deleted at any time.
-"""
+"""The index of one vault: catalog, models and Chroma, opened together. Its folder may be deleted at any time."""
 
 from __future__ import annotations
 

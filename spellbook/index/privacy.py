@@ -204,9 +204,7 @@ def project_names(
 
 
 def _has(name: str, origin: str, main: str, *, reserve: bool = False) -> bool:
-    """
-    Say whether a name is free or belongs to this origin or folder; `reserve` it if so. Each reserved name is a file.
-    """
+    """Say whether a name is free or belongs to this origin or folder; `reserve` it if so. A reserved name is a file."""
     file = Path(paths.common("projects"), f"name-{fold(name)}.txt")
     holder = _text(file).split("\n")
     if reserve and holder[0] != origin and (holder == [""] or main in holder[1:]):

@@ -103,9 +103,7 @@ def chroma(index: Index) -> dict[str, Any]:
 
 
 def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
-    """
-    Check one thing after another; yield its name, and its faults and remarks. `complaint` is why the last scan failed.
-    """
+    """Check one thing after another; yield its name, faults and remarks. `complaint` is why the last scan failed."""
     yield "vault and index", [complaint] if complaint else []
     silent = "the process that watches gives no sign of life: end it, or let it go on"
     yield "watcher", [*filter(None, [unseen(index.config.state)]), *([silent] if is_silent(index.config.state) else [])]

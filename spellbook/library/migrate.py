@@ -70,9 +70,7 @@ class Migrated:
 
 
 def beside(index: Index, name: str) -> Index:
-    """
-    Return `index` with the embedder `name`, on the same catalog. Raises InvalidInput if it is unknown or not allowed.
-    """
+    """Return `index` with the embedder `name`, on the same catalog. Raises InvalidInput if unknown or not allowed."""
     named = service(name)
     decided = index.config.embedder if index.config.embedder_given else ""
     if decided and decided != name:

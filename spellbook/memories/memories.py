@@ -1,6 +1,4 @@
-"""
-Memories: a sentence or a text that is kept as one note, found again, pinned and forgotten; also notes of a person.
-"""
+"""Memories: a sentence or text kept as one note, found again, pinned and forgotten; also notes of a person."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Create embedders (text to unit vectors) and rerankers by name; nothing is loaded or connected before the first text.
-"""
+"""Create embedders (text to unit vectors) and rerankers by name; nothing is loaded before the first text."""
 
 from __future__ import annotations
 

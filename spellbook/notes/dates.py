@@ -189,9 +189,7 @@ _SHORT = {"MMM", "ddd", "dd"}  # names that some languages end in a full stop
 
 
 def day_in(path: str, formats: Formats = ()) -> str | None:
-    """
-    Return the day in the name of a note, by its folders' formats or at its beginning or end, in ISO 8601, or None.
-    """
+    """Return the day in a note's name, by its folders' formats or at its beginning or end, in ISO 8601, or None."""
     path = composed(path)[:-3]  # without `.md`
     name = path.rpartition("/")[2]
     for folder, format in formats:

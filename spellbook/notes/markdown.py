@@ -305,9 +305,7 @@ _PAIRS = {
 def runs(
     blocks: Iterable[Block], text: str, offsets: Sequence[int], is_wanted: Callable[[int, int], bool]
 ) -> Iterator[tuple[int, int]]:
-    """
-    Yield the start and end of each wanted inline content of wanted blocks; their lines begin at `offsets` of `text`.
-    """
+    """Yield start and end of each wanted inline content of wanted blocks; their lines begin at `offsets` of `text`."""
     for block in blocks:
         if is_wanted(offsets[block.start], offsets[block.end]):
             for first, last in block.prose:

@@ -80,9 +80,7 @@ class Fault:
 
 
 class Stamp(NamedTuple):
-    """
-    A file's status without opening it: bytes, nanoseconds, inode; editors cannot set `ctime_ns` back (0 on Windows).
-    """
+    """A file's status, without opening it: bytes, nanoseconds, inode; no editor sets `ctime_ns` back (0 on Windows)."""
 
     size: int
     mtime_ns: int

@@ -170,9 +170,7 @@ decision is still found by someone about to do it again.
 """
 
 SUPERSEDED = 0.4
-"""
-Share of its score that a note loses if it only says itself that it is superseded, or its successor is hidden. By hand.
-"""
+"""Share of its score that a note loses if only it says that it is superseded, or its successor is hidden. By hand."""
 
 OTHER_WORK = 0.4
 """

@@ -14,9 +14,7 @@ _CATEGORIES = re.compile(r"^[ \t]*\[[ \t]*categories[ \t]*\][ \t]*(?:#.*)?(?:\r?
 
 
 def with_setting(toml: str, key: str, value: str) -> str:
-    """
-    Return settings with `key` set to `value`, or without it if that is empty. Raises InvalidInput if they are no TOML.
-    """
+    """Return settings with `key` set to `value`, or without it if that is empty. Raises InvalidInput for bad TOML."""
     import tomlkit
 
     text = toml.removeprefix("\ufeff")

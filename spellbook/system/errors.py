@@ -1,23 +1,5 @@
 """
-The errors that Spellbook raises, and the code of each.
-
-    SpellbookError
-    ├── InvalidInput        INVALID_INPUT         an argument, filter or setting that is not valid
-    │   └── UnreadableNote  INVALID_INPUT         bytes that are not a Markdown note (encoding, binary, size)
-    ├── PathOutsideVault    PATH_OUTSIDE_VAULT    a path that would leave the vault
-    ├── VaultNotFound       VAULT_NOT_FOUND       the folder is missing or not readable
-    ├── MemoryNotFound      MEMORY_NOT_FOUND      no note, chunk or topic has that name
-    ├── Conflict            CONFLICT              the file has changed since it was read; nothing was written
-    ├── RestRequired        REST_REQUIRED         a write without a REST session
-    ├── RestInvalid         REST_INVALID          an unknown session id
-    ├── RestExpired         REST_EXPIRED          a session that is older than an hour, or was ended
-    ├── StorageError        STORAGE_ERROR         the disk or the catalog failed
-    │   └── SearchError     SEARCH_ERROR          the full-text index cannot answer
-    ├── PermissionDenied    PERMISSION_DENIED     a file or an address that Spellbook does not read for an agent
-    ├── FetchError          FETCH_ERROR           a page that could not be fetched, or that has no article
-    └── EmbeddingError      EMBEDDING_ERROR       the embedder or the reranker failed
-        ├── AuthenticationError  AUTHENTICATION_ERROR  a service refused the key
-        └── RateLimited          RATE_LIMIT_EXCEEDED   a service received too many requests
+The errors that Spellbook raises, and the code of each; a class without one has that of its base.
 
 The message says what is wrong and where; the hint says what to do next. The MCP server turns an error into a
 ToolError, the command line into an exit code.

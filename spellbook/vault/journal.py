@@ -245,9 +245,7 @@ class Journal:
 
     @contextlib.contextmanager
     def reverting(self) -> Iterator[None]:
-        """
-        Let this thread revert what it recorded, even if the journal cannot be written: the old states are on record.
-        """
+        """Let this thread revert its records, even if the journal cannot be written: the old states are on record."""
         self._here.reverts = True
         try:
             yield

@@ -48,9 +48,7 @@ class ObsidianSettings:
     templates: tuple[str, ...] = ()
 
     def leaves_out(self) -> IsLeftOut | None:
-        """
-        Return a function that says whether a path is no note, None if none is left out. A folder's path ends in `/`.
-        """
+        """Return a function that says if a path is no note, None if none is left out. A folder's path ends in `/`."""
         if not (self.prefixes or self.expressions):
             return None
 

@@ -232,9 +232,7 @@ class Writer(Folder):
     # -- moving and deleting
 
     def move(self, path: str, to: str, expected: str) -> None:
-        """
-        Move the file with this state (see `Trace`). Raises Conflict, nothing done, if it changed or `to` is in use.
-        """
+        """Move the file of this state (see `Trace`). Raises Conflict, nothing done, if it changed or `to` is in use."""
         source = self.root.joinpath(*path.split("/")) if expected.startswith(INODE) else self.locate(path)
         self.locate(to)
         self.check_target(to)

@@ -60,9 +60,7 @@ def quiet(url: str) -> str:
 
 
 def canonical(url: str, named: str) -> str:
-    """
-    Return the address that a page at `url` names as its own, normalized; "" unless it is another page of the same site.
-    """
+    """Return the address that a page at `url` names as its own, normalized; "" unless another page of the site."""
     try:
         here, there = urlsplit(url), urlsplit(named)
     except ValueError:

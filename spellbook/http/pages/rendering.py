@@ -127,9 +127,7 @@ def targets(links: Sequence[Mapping[str, Any]], address: Callable[[str], str]) -
 
 
 def pictures(known: Mapping[str, str], address: Callable[[str], str], phrase: Callable[[str], str]) -> Show:
-    """
-    Return how pictures are shown; `known` has the paths of a note's pictures by target, `phrase` translates reasons.
-    """
+    """Return how pictures are shown; `known` has paths of a note's pictures by target, `phrase` translates reasons."""
     addresses = {_plain(target): address(path) for target, path in known.items() if path}
 
     def show(target: str) -> tuple[str, str]:

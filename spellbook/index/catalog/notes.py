@@ -1,6 +1,4 @@
-"""
-Files and notes in the catalog: adding, replacing and removing them.
-"""
+"""Files and notes in the catalog: adding, replacing and removing them."""
 
 from __future__ import annotations
 

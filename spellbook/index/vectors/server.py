@@ -42,9 +42,7 @@ _PARTS = {"texts": OF_CHUNKS, "labels": OF_LABELS}
 
 
 class _Extent(NamedTuple):
-    """
-    The extent of a catalog in the collection `id`: its vectors up to `seq` are there, and were among `rows` in all.
-    """
+    """The extent of a catalog in the collection `id`: its vectors up to `seq` are there, among `rows` in all."""
 
     id: str = ""
     seq: int = 0

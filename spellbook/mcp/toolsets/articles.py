@@ -76,9 +76,7 @@ def get(book: Reader, article_id: str, include_content: bool, offset: int) -> st
 
 @tool("Ask the articles", READ, memories.ASK_ARTICLES)
 def ask(book: Reader, max_tokens: int, format: str, **question: Any) -> str:
-    """
-    Ask saved articles: the passages that answer a question, best first, then their sources to cite, numbered.
-    """
+    """Ask saved articles: the passages that answer a question, best first, then their sources to cite, numbered."""
     answer = book.memories.articles.ask(**question, max_tokens=max_tokens)
     where = _where(question["category"], question["article_id"])
     return (_passages_json if format == "json" else _passages_text)(answer, max_tokens, where)

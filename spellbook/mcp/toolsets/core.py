@@ -215,9 +215,7 @@ def erase(
     *,
     sure: Erasing,
 ) -> str:
-    """
-    Erase one section or note by chunk_id, or a topic by topic_id, which is first shown; undo brings it back.
-    """
+    """Erase one section or note by chunk_id, or a topic by topic_id, which is first shown; undo brings it back."""
     if bool(chunk_id) == bool(topic_id):
         raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
     if not agreed(sure):
@@ -237,9 +235,7 @@ def erase(
 
 @tool("Undo a change", CHANGE, table.UNDO.unlisted("dry_run"))
 def undo(book: Reader, entry: int | None, dry_run: bool) -> str:
-    """
-    Undo the latest change, or one entry of the log; returns the difference. Undoing an undo redoes.
-    """
+    """Undo the latest change, or one entry of the log; returns the difference. Undoing an undo redoes."""
     done = book.whole.undo(entry, dry_run=dry_run)
     verb = f"{'Would undo' if dry_run else 'Undid'} entry {done.entry.id}, {done.entry.verb}"
     return f"{verb} {flat(done.entry.what)}.\n{quoted(done.difference) or '(nothing to change)'}"
