@@ -105,9 +105,9 @@ def hit_of(candidate: Candidate) -> Hit:
 
 def adjust(
     candidates: Sequence[Candidate], half_lives: Mapping[str, float], uses: Mapping[str, Use], now: float
-) -> list[Candidate]:
+) -> None:
     """
-    Adjust by importance, outcome, pins, use and age; return the best first.
+    Adjust the scores by importance, outcome, pins, use and age.
 
     `half_lives` are days by type or category, and override those of `weights`. `uses` are by note id. `now` is in
     seconds since 1970. Only a note with a date in its frontmatter ages, counted from its last use: file times change
@@ -142,7 +142,6 @@ def adjust(
         if written is not None and written < now:
             days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
             candidate.add(f"{counted(round(days), 'day')} old", -weights.FADED * base * (1 - 0.5 ** (days / life)))
-    return sorted(candidates, key=lambda candidate: candidate.order)
 
 
 def outcome(chunk: StoredChunk) -> str:
@@ -159,7 +158,7 @@ def supersede(
     candidates: Sequence[Candidate], superseded: Mapping[str, Superseded], during: Sequence[float]
 ) -> list[Candidate]:
     """
-    Put the successors of a note right above it, and return the best first, as `candidates` are.
+    Put the successors of a note right above it, and return the candidates, best first.
 
     `superseded` maps paths of notes, successors first. A successor with a lower score is lifted to its predecessor's
     score; the predecessor loses just enough to stand below. A note loses a share of its score if it does not hold
@@ -167,9 +166,9 @@ def supersede(
     all are known to hold.
     """
     of_note: dict[str, list[Candidate]] = {}
-    for candidate in candidates:
+    for candidate in candidates if superseded else ():
         of_note.setdefault(candidate.chunk.path, []).append(candidate)
-    best = {path: max(there, key=lambda one: one.score) for path, there in of_note.items()}
+    best = {path: min(there, key=lambda one: one.order) for path, there in of_note.items()}
     above: dict[str, list[str]] = {}
     for path, known in superseded.items():
         above[path] = [one for by in sorted(known.above) for one in ([by] if by in best else above.get(by, ()))]

@@ -234,7 +234,7 @@ class Candidate:
 
 
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
-    """Score candidates by the weighted sum of their legs, of the best two texts, and return them in order."""
+    """Score candidates by the weighted sum of their legs, of the best two texts; return them."""
     legs = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (weights.SEMANTIC, weights.KEYWORD)}[mode]
     fused = list(candidates)
     for candidate in fused:

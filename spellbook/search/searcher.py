@@ -135,9 +135,9 @@ class Searcher:
             uses = self._catalog.usage.of(notes) if self._index.config.count_use else {}
         ranked = fuse(found.candidates, question.mode, by_words_only=found.first.text.vector is None)
         self._rerank(question, ranked, reasons)
-        ranked = ranking.adjust(ranked, self._index.config.half_lives, uses, now)
+        ranking.adjust(ranked, self._index.config.half_lives, uses, now)
         if time_named:
-            ranked = when.prefer(ranked, time_named, later, now)
+            when.prefer(ranked, time_named, later, now)
         ranked = ranking.supersede(ranked, superseded, () if as_of else (low, high))
         for one in ranked if later is not superseded else ():  # superseded since: it says so, and keeps its place
             one.superseded = one.superseded or (later.get(one.chunk.path) if one.chunk.path not in superseded else None)

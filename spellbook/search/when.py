@@ -92,8 +92,8 @@ def read(text: str, today: dt.date) -> When | None:
     return When(_words(text, spans), _without(text, spans), first, last, is_all=is_all)
 
 
-def prefer(candidates: Sequence[Candidate], when: When, old: Mapping[str, Superseded], now: float) -> list[Candidate]:
-    """Add to the scores of notes from the time that the question names; return the best first."""
+def prefer(candidates: Sequence[Candidate], when: When, old: Mapping[str, Superseded], now: float) -> None:
+    """Add to the scores of notes from the time that the question names."""
     if when.newest:
         best = max((candidate.score for candidate in candidates), default=0.0)
         near = [one for one in candidates if one.score and one.score >= best - weights.NEWEST_AMONG]
@@ -116,7 +116,6 @@ def prefer(candidates: Sequence[Candidate], when: When, old: Mapping[str, Supers
                 share = max(0.0, min(until, end) - max(begins, start)) / max(1.0, end - start)
             if share and (candidate.score or when.is_all):
                 candidate.add(when.reason, weights.DATED * (1.0 if None in (low, high) else share))
-    return sorted(candidates, key=lambda candidate: candidate.order)
 
 
 # -- the tables

@@ -17,9 +17,10 @@ NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()
 
 
 def ranked(*candidates, mode="both", half_lives=None, above=None):
-    adjusted = adjust(fuse(candidates, mode), half_lives or {}, {}, NOW)
+    fused = fuse(candidates, mode)
+    adjust(fused, half_lives or {}, {}, NOW)
     found = {path: Superseded(frozenset(by), (by[0], f"id of {by[0]}", by[0])) for path, by in (above or {}).items()}
-    return supersede(adjusted, found, (NOW, NOW))
+    return supersede(fused, found, (NOW, NOW))
 
 
 def known_words(candidates):
