@@ -131,7 +131,6 @@ def test_public_benchmarks_are_read_and_asked(tmp_path: Path, capsys: pytest.Cap
     [
         ("locomo10.json", "[" * 100_000),
         ("locomo10.json", '[{"qa": []}]'),
-        ("locomo10.json", '{"conversation": {}, "qa": []}'),
         ("beam.json", '[{"chat": [], "probing_questions": "{\'a\': 1}"}]'),
         ("chat.json", "[]"),
         ("notes.json", "{}"),

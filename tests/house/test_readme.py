@@ -235,7 +235,7 @@ def test_json_has_the_names_that_the_reference_tells() -> None:
                 if name in NESTED and isinstance(each, dict):
                     holds(each, NESTED[name])
 
-    answered = re.compile(r"(?m)^\$ spellbook (.* --json\b.*)\n(?:<.*\n)*((?:> .*\n)+)")
+    answered = re.compile(r"(?m)^\$ spellbook (?!.* -- )(.* --json\b.*)\n(?:<.*\n)*((?:> .*\n)+)")
     for file in (README.parent / "tests" / "transcripts").glob("*.tesh"):
         for asked, answer in answered.findall(file.read_text("utf-8")):
             form = _form(shlex.split(asked))

@@ -47,7 +47,7 @@ def index(way, monkeypatch):
     shutil.copytree(folder.with_name(f"{folder.name}.kept"), folder)
     if name == "read":  # from the catalog, as long as Chroma has nothing
         monkeypatch.setattr(loaded, "BLOCK", 10)
-        monkeypatch.setattr(sync, "maintain", lambda index: None)
+        monkeypatch.setattr(sync.embed, "maintain", lambda index: None)
     with opened(folder / "vault", state=folder / "state", exact_most=most) as index:
         sync.scan(index)
         yield index
@@ -136,7 +136,7 @@ def test_chroma_may_answer_with_fewer_than_it_holds_or_fail(index, monkeypatch):
     assert all(exact >= near - 0.001 for exact, near in zip(exactly, by_chroma, strict=True))
     assert len(Nearest(index).chunks(query, conditions({"category": "rare"}), 30, [])) == NOTES // RARE
     monkeypatch.setattr(chroma.Chroma, "nearest", whole)
-    monkeypatch.setattr(sync, "maintain", lambda index: None)
+    monkeypatch.setattr(sync.embed, "maintain", lambda index: None)
     note_writer(index.config.vault)("new.md", "lighthouse")
     sync.run(index)
     assert (found(index)[0], len(found(index))) == ("new.md", 30)

@@ -26,7 +26,8 @@ from spellbook.library.book import Spellbook
 from spellbook.mcp import render
 from spellbook.models import embedders
 from spellbook.models.embedders import HashEmbedder
-from spellbook.search.question import Answer, state
+from spellbook.search.question import Answer, Question, state
+from spellbook.search.searcher import Searcher
 from spellbook.settings import config
 from spellbook.system.errors import InvalidInput
 from spellbook.watch.watcher import Watcher
@@ -87,7 +88,10 @@ def test_another_embedder_keeps_them(vault, write_note):
 
 
 def test_without_it_everything_else_works(vault, write_note, caplog):
-    """An encoder that fails is told once; the embedder goes on, and the texts wait for it. `doctor` says what to do."""
+    """
+    An encoder that fails is told once; the embedder goes on, and the texts wait for it, which are found meanwhile.
+    `doctor` says what to do.
+    """
     second = Small(is_down=True)
     with with_second(vault, second) as index:
         for text in ("one", "two", "three"):
@@ -105,6 +109,7 @@ def test_without_it_everything_else_works(vault, write_note, caplog):
         assert type(remark) is doctor.Remark
         assert str(remark) == "search goes on without it: The small one is down. Start it."
         second.is_down = False
+        assert [hit.path for hit in Searcher(index).ask(Question("three")).hits] == ["a.md"]
         assert told() == ["1 text still without its vector: run `spellbook reindex`"]
         sync.run(index)
         assert (index.catalog.counts().second_pending, told()) == (0, [])
