@@ -12,10 +12,8 @@ import contextlib
 import email.message
 import ipaddress
 import os
-import queue
 import re
 import socket
-import ssl
 import threading
 import time
 import zlib
@@ -126,14 +124,7 @@ class AddressGuard:
         self._until, self._allowed, self._resolve = until, allowed, resolve
         self._inner = httpcore.SyncBackend()
 
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> _TimedStream:
+    def connect_tcp(self, host: str, port: int, timeout: float | None = None, **options: Any) -> _TimedStream:
         """Connect to a checked address of `host`. Raises PermissionDenied if any of them is not allowed."""
         addresses = self._addresses(host, port)
         # A zone (`fe80::1%eth0`) belongs to link-local addresses alone, which are not public.
@@ -143,35 +134,31 @@ class AddressGuard:
                     f"{host} (address {address}, port {port}) is not a page of the public web.",
                     "Give the text of the page instead. SPELLBOOK_FETCH_LOCAL=1 allows local addresses.",
                 )
-        failure: Exception = httpcore.ConnectError(f"{host} has no address")
+        failure: Exception = httpcore.ConnectError(f"the name {host} cannot be resolved")
         for address in addresses:
             left = min(_left(self._until), _CONNECT_SECONDS)
             try:
-                stream = self._inner.connect_tcp(address, port, left, local_address, socket_options)
-                return _TimedStream(stream, self._until)
+                return _TimedStream(self._inner.connect_tcp(address, port, left, **options), self._until)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure
 
     def _addresses(self, host: str, port: int) -> list[str]:
-        answers: queue.SimpleQueue[list[str] | Exception] = queue.SimpleQueue()
+        """Return the addresses of a name, none if it has none. Raises ConnectTimeout."""
+        addresses: dict[str, None] = {}
 
         def ask() -> None:
-            try:
+            with contextlib.suppress(Exception):
                 entries = self._resolve(host, port, type=socket.SOCK_STREAM)
-                answers.put(list(dict.fromkeys(str(entry[4][0]) for entry in entries)))
-            except Exception as error:
-                answers.put(error)
+                addresses.update(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
         # The system's resolver has no timeout that we could set.
-        threading.Thread(target=ask, daemon=True, name="spellbook-resolver").start()
-        try:
-            answer = answers.get(timeout=_left(self._until))
-        except queue.Empty as error:
-            raise httpcore.ConnectTimeout(f"the name {host} was not resolved in time") from error
-        if isinstance(answer, Exception):
-            raise httpcore.ConnectError(f"the name {host} cannot be resolved") from answer
-        return answer
+        resolver = threading.Thread(target=ask, daemon=True, name="spellbook-resolver")
+        resolver.start()
+        resolver.join(_left(self._until))
+        if resolver.is_alive():
+            raise httpcore.ConnectTimeout(f"the name {host} was not resolved in time")
+        return [*addresses]
 
 
 class _TimedStream:
@@ -186,16 +173,11 @@ class _TimedStream:
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._inner.write(buffer, _left(self._until))
 
-    def close(self) -> None:
-        self._inner.close()
+    def start_tls(self, *, timeout: float | None = None, **options: Any) -> _TimedStream:
+        return _TimedStream(self._inner.start_tls(timeout=_left(self._until), **options), self._until)
 
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> _TimedStream:
-        return _TimedStream(self._inner.start_tls(ssl_context, server_hostname, _left(self._until)), self._until)
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._inner.get_extra_info(info)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 def _left(until: float) -> float:
