@@ -166,7 +166,7 @@ def day(text: str) -> str:
 
 
 def _meta(tree: Any) -> dict[str, str]:
-    """Return the first value of each `meta`, by its lower-case name."""
+    """Return the first value of each `meta`, by its name."""
     values: dict[str, str] = {}
     for element in tree.iter("meta"):
         name = element.get("property") or element.get("name") or element.get("itemprop") or ""
@@ -200,8 +200,7 @@ def _names(value: object) -> list[str]:
     if isinstance(value, list):
         return [name for item in value[: 2 * _MOST_AUTHORS] for name in _names(item)]
     if isinstance(value, dict):
-        value = value.get("name")
-        return _names(value) if isinstance(value, list) else [value] if isinstance(value, str) else []
+        return _names(value.get("name"))
     return [value] if isinstance(value, str) else []
 
 

@@ -185,8 +185,6 @@ def _blocks(tokens: Iterator[Token], label: str, end: str = "", line_end: str = 
             yield _inline(token.children or (), label, line_end)
         elif kind in {"fence", "code_block"}:
             yield code(token.content, (token.info.split() or [""])[0])
-        elif kind == "html_block":
-            yield escaped(token.content.strip())
         elif kind == "hr":
             yield "***"
         elif kind == "heading_open":
