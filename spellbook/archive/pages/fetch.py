@@ -235,7 +235,7 @@ def fetch(
     backend: Any = AddressGuard(time.monotonic() + seconds, allowed, resolve)
     try:
         with httpcore.ConnectionPool(httpx.create_ssl_context(), network_backend=backend) as pool:
-            return _follow(pool, url, seconds)
+            return _follow(pool, url)
     except httpcore.TimeoutException as error:
         raise FetchError(f"{url} did not answer within {seconds:.0f} s.", "Try again later.") from error
     except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol) as error:
@@ -264,11 +264,10 @@ def _parse(url: str) -> httpx.URL:
     return parsed
 
 
-def _follow(pool: httpcore.ConnectionPool, url: str, seconds: float) -> Fetched:
+def _follow(pool: httpcore.ConnectionPool, url: str) -> Fetched:
     parsed = _parse(url)
-    options: dict[str, Any] = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), seconds)}
     for _ in range(_HOPS + 1):
-        with pool.stream("GET", str(parsed), headers=list(_HEADERS.items()), extensions=options) as got:
+        with pool.stream("GET", str(parsed), headers=list(_HEADERS.items())) as got:
             answer = httpx.Response(got.status, headers=got.headers)
             target = answer.headers.get("location", "")
             if not target or got.status not in _MOVED:

@@ -286,7 +286,7 @@ def _block(element: Any, url: str) -> Iterator[str]:
 
 def _list(element: Any, url: str) -> str:
     items = []
-    for number, item in enumerate(element.iter("item") if not len(element) else element, 1):
+    for number, item in enumerate(element, 1):
         mark = f"{number}. " if element.get("rend") == "ol" else "- "
         blocks = list(_blocks(item, url))
         is_tight = all(re.match(r"- |1\. ", block) for block in blocks[1:])
