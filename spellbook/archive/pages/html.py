@@ -9,6 +9,8 @@ minutes and gigabytes.
 from __future__ import annotations
 
 import codecs
+import contextlib
+import datetime as dt
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -155,11 +157,11 @@ def _codec(name: str) -> str:
 
 def day(text: str) -> str:
     """Return the date at the beginning of a text as YYYY-MM-DD, "" if there is none."""
-    match = _DATE.search(text[:60])
-    if not match:
-        return ""
-    year, month, date = map(int, match.groups())
-    return f"{year:04}-{month:02}-{date:02}" if 1900 <= year <= 2200 and 1 <= month <= 12 and 1 <= date <= 31 else ""
+    if match := _DATE.search(text[:60]):
+        with contextlib.suppress(ValueError):  # there is no such day
+            date = dt.date(*map(int, match.groups()))
+            return date.isoformat() if 1900 <= date.year <= 2200 else ""
+    return ""
 
 
 # -- about the page

@@ -20,7 +20,7 @@ from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.text.quoting import one_line
 
 _HTML = frozenset({".html", ".htm"})
-_ADDRESS = re.compile(r"(?i)https?:")
+ADDRESS = re.compile(r"(?i)https?:")
 _HEADING = re.compile(r"#{1,6} (.+)")
 
 
@@ -51,7 +51,7 @@ def read(source: str, text: str = "", alive: Callable[[], object] | None = None)
     `alive` is called while a page is parsed, and may raise to end that. Raises InvalidInput (no such file, encrypted,
     damaged, without text, no extra), PermissionDenied (not public, no document), FetchError.
     """
-    is_url = bool(_ADDRESS.match(source.strip()))
+    is_url = bool(ADDRESS.match(source.strip()))
     url = fetch.checked(source.strip()) if is_url else ""
     if text:
         parsed = child.parse("text", text.encode(), "The text", alive=alive)
