@@ -115,12 +115,11 @@ class Snapshots:
             started_ns = time.time_ns()
             now = tree(self._vault)
             known = self._newest()
-            before = known.files if known else {}
             faults = list(now.faults)
-            scanned_ns = int(known.head.get("looked_ns", 0)) if known else 0
+            scanned_ns = int(known.head.get("looked_ns", 0))
             same: dict[str, str] = {}  # hashes of files that need not be read: of the same stamp, and old by then
             for item in now.files:
-                was = before.get(item.path)
+                was = known.files.get(item.path)
                 if was and was.stamp == item.stamp and is_settled(item.stamp, scanned_ns):
                     same |= {item.path: was.sha256} if self._blobs.has(was.sha256) else {}
             needed = sum(item.stamp.size for item in now.files if item.path not in same)
@@ -206,11 +205,12 @@ class Snapshots:
                 f"{self._place(name)}: the list is damaged ({error}).", "Restore another snapshot."
             ) from error
 
-    def _newest(self) -> SnapshotManifest | None:
+    def _newest(self) -> SnapshotManifest:
+        """Read the newest list that is not damaged; an empty one if there is none."""
         for name in self.names():
             with contextlib.suppress(StorageError):
                 return self._manifest(name)
-        return None
+        return SnapshotManifest("", {}, {})
 
     def find(self, name: str) -> str:
         """Return the newest snapshot of this name or prefix, or the `latest`. Raises InvalidInput without one."""

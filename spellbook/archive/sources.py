@@ -261,19 +261,16 @@ def members(file: IO[bytes], name: str) -> Iterator[tuple[str, Any]]:
     If the file holds a list, its items have the key "". Raises InvalidInput if the file, called `name`, is no JSON.
     """
     text = _HeldText(file, name)
-    if text.sign("{[") == "[":
-        yield from (("", item) for item in text.items())
+    if text.peek() == "[":
+        yield from (("", text.value()) for _ in text.entries())
     else:
-        after = text.sign("}") if text.peek() == "}" else ","
-        while after == ",":
+        for _ in text.entries():
             key = str(text.value())
             text.sign(":")
             if text.peek() == "[":
-                text.sign("[")
-                yield from ((key, item) for item in text.items())
+                yield from ((key, text.value()) for _ in text.entries())
             else:
                 yield key, text.value()
-            after = text.sign(",}")
     if text.peek():
         raise text.wrong("there is more after its end")
 
@@ -307,12 +304,13 @@ class _HeldText:
         self._at += 1
         return sign
 
-    def items(self) -> Iterator[Any]:
-        """Yield the items of a list, whose opening sign is taken."""
-        after = self.sign("]") if self.peek() == "]" else ","
+    def entries(self) -> Iterator[None]:
+        """Take the signs of a list or an object, and yield where each of its entries is to be taken."""
+        end = "]" if self.sign("{[") == "[" else "}"
+        after = self.sign(end) if self.peek() == end else ","
         while after == ",":
-            yield self.value()
-            after = self.sign(",]")
+            yield
+            after = self.sign(f",{end}")
 
     def value(self) -> Any:
         """Take the next value."""

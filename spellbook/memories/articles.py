@@ -6,7 +6,6 @@ import contextlib
 import datetime as dt
 import glob
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from spellbook.archive.pages import fetch, html, safe
 from spellbook.archive.pages import source as pages
-from spellbook.archive.pages.source import ArticlePage
+from spellbook.archive.pages.source import ADDRESS, ArticlePage
 from spellbook.editing.write import Opened
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
@@ -36,7 +35,6 @@ from spellbook.text.quoting import exact, flat, one_line
 from spellbook.text.unicode import door
 
 Step = Callable[[str, int, int], None]
-ADDRESS = re.compile(r"(?i)https?:")
 
 ALL = "*"
 """The category by which `ask` is put to the whole vault."""
@@ -267,15 +265,9 @@ def _labels_of(metadata: object) -> ArticleLabels:
             most = _MOST_SUMMARY if is_summary else _MOST_LINE
             if len(labels[key]) > most:
                 raise InvalidInput(f"metadata.{key} has {len(labels[key]):,} letters.", f"Give at most {most:,}.")
-    if labels.get("published") and not _day(labels["published"]):
+    if labels.get("published") and not html.day(labels["published"]):
         raise InvalidInput(f"metadata.published is not a date: {labels['published']!r:.40}.", "For example 2026-03-14.")
     return ArticleLabels(**labels)
-
-
-def _day(text: str) -> dt.date | None:
-    with contextlib.suppress(ValueError):
-        return dt.date.fromisoformat(html.day(text))
-    return None
 
 
 def _refuse_secrets(meta: Mapping[str, Any], text: str, force: bool) -> None:
@@ -294,6 +286,7 @@ def _header(
         title = unquote(parts.path.rstrip("/").rpartition("/")[2]) or parts.netloc
     elif is_read and not title and page.source_type in {"pdf", "html"}:
         title = Path(address).stem
+    published = html.day(labels.published or page.published)
     meta = {
         "title": safe.line(title, _MOST_LINE),
         "topic": names[0],
@@ -304,7 +297,7 @@ def _header(
         "saved_from": address if address != own else None,
         "source_type": page.source_type,
         "author": safe.line(labels.author or page.author, _MOST_LINE),
-        "published": _day(labels.published or page.published),
+        "published": dt.date.fromisoformat(published) if published else None,
         "fetched": dt.datetime.now().astimezone().replace(microsecond=0) if is_read else None,
         "description": safe.line(page.description, _MOST_LINE),
     }

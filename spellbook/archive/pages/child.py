@@ -209,10 +209,6 @@ def parse(
     about |= {"what": what} if kind == "pdf" else {}
     head = {"kind": kind, "about": about, "memory": memory, "seconds": int(seconds) + 1}
     hidden = {*variables("secret")}
-    too_much = InvalidInput(
-        f"{what} cannot be read: it is damaged, or needs more than {seconds:.0f} s or {memory // 1_000_000:,} MB.",
-        "Give its text instead.",
-    )
     try:
         child = processes.child(__name__, {name: value for name, value in os.environ.items() if name not in hidden})
     except OSError as error:
@@ -220,15 +216,17 @@ def parse(
     with child:
         try:
             output = _ask(child, json.dumps(head).encode() + b"\n" + body, time.monotonic() + seconds, alive)
-        except BaseException as error:
+        except subprocess.TimeoutExpired:
+            output = b""  # as of a child that crashed
+        finally:
             child.kill()
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise too_much from error
-            raise
     try:
         answer: dict[str, Any] = json.loads(output)
     except ValueError:
-        raise too_much from None
+        raise InvalidInput(
+            f"{what} cannot be read: it is damaged, or needs more than {seconds:.0f} s or {memory // 1_000_000:,} MB.",
+            "Give its text instead.",
+        ) from None
     if raised := answer.get("raised"):
         raise _RAISED[raised](answer["message"], answer["hint"])
     if len(answer["markdown"].encode()) > MOST_MARKDOWN:

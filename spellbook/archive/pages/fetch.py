@@ -12,10 +12,8 @@ import contextlib
 import email.message
 import ipaddress
 import os
-import queue
 import re
 import socket
-import ssl
 import threading
 import time
 import zlib
@@ -124,14 +122,7 @@ class AddressGuard:
         self._until, self._allowed, self._resolve = until, allowed, resolve
         self._inner = httpcore.SyncBackend()
 
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> _TimedStream:
+    def connect_tcp(self, host: str, port: int, timeout: float | None = None, **options: Any) -> _TimedStream:
         """Connect to a checked address of `host`. Raises PermissionDenied if any of them is not allowed."""
         addresses = self._addresses(host, port)
         # A zone (`fe80::1%eth0`) belongs to link-local addresses alone, which are not public.
@@ -141,35 +132,31 @@ class AddressGuard:
                     f"{host} (address {address}, port {port}) is not a page of the public web.",
                     "Give the text of the page instead. SPELLBOOK_FETCH_LOCAL=1 allows local addresses.",
                 )
-        failure: Exception = httpcore.ConnectError(f"{host} has no address")
+        failure: Exception = httpcore.ConnectError(f"the name {host} cannot be resolved")
         for address in addresses:
             left = min(_left(self._until), _CONNECT_SECONDS)
             try:
-                stream = self._inner.connect_tcp(address, port, left, local_address, socket_options)
-                return _TimedStream(stream, self._until)
+                return _TimedStream(self._inner.connect_tcp(address, port, left, **options), self._until)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure
 
     def _addresses(self, host: str, port: int) -> list[str]:
-        answers: queue.SimpleQueue[list[str] | Exception] = queue.SimpleQueue()
+        """Return the addresses of a name, none if it has none. Raises ConnectTimeout."""
+        addresses: dict[str, None] = {}
 
         def ask() -> None:
-            try:
+            with contextlib.suppress(Exception):
                 entries = self._resolve(host, port, type=socket.SOCK_STREAM)
-                answers.put(list(dict.fromkeys(str(entry[4][0]) for entry in entries)))
-            except Exception as error:
-                answers.put(error)
+                addresses.update(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
         # The system's resolver has no timeout that we could set.
-        threading.Thread(target=ask, daemon=True, name="spellbook-resolver").start()
-        try:
-            answer = answers.get(timeout=_left(self._until))
-        except queue.Empty as error:
-            raise httpcore.ConnectTimeout(f"the name {host} was not resolved in time") from error
-        if isinstance(answer, Exception):
-            raise httpcore.ConnectError(f"the name {host} cannot be resolved") from answer
-        return answer
+        resolver = threading.Thread(target=ask, daemon=True, name="spellbook-resolver")
+        resolver.start()
+        resolver.join(_left(self._until))
+        if resolver.is_alive():
+            raise httpcore.ConnectTimeout(f"the name {host} was not resolved in time")
+        return [*addresses]
 
 
 class _TimedStream:
@@ -184,16 +171,11 @@ class _TimedStream:
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._inner.write(buffer, _left(self._until))
 
-    def close(self) -> None:
-        self._inner.close()
+    def start_tls(self, *, timeout: float | None = None, **options: Any) -> _TimedStream:
+        return _TimedStream(self._inner.start_tls(timeout=_left(self._until), **options), self._until)
 
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> _TimedStream:
-        return _TimedStream(self._inner.start_tls(ssl_context, server_hostname, _left(self._until)), self._until)
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._inner.get_extra_info(info)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 def _left(until: float) -> float:
@@ -251,7 +233,7 @@ def fetch(
     backend: Any = AddressGuard(time.monotonic() + seconds, allowed, resolve)
     try:
         with httpcore.ConnectionPool(httpx.create_ssl_context(), network_backend=backend) as pool:
-            return _follow(pool, url, seconds)
+            return _follow(pool, url)
     except httpcore.TimeoutException as error:
         raise FetchError(f"{url} did not answer within {seconds:.0f} s.", "Try again later.") from error
     except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol) as error:
@@ -280,11 +262,10 @@ def _parse(url: str) -> httpx.URL:
     return parsed
 
 
-def _follow(pool: httpcore.ConnectionPool, url: str, seconds: float) -> Fetched:
+def _follow(pool: httpcore.ConnectionPool, url: str) -> Fetched:
     parsed = _parse(url)
-    options: dict[str, Any] = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), seconds)}
     for _ in range(_HOPS + 1):
-        with pool.stream("GET", str(parsed), headers=list(_HEADERS.items()), extensions=options) as got:
+        with pool.stream("GET", str(parsed), headers=list(_HEADERS.items())) as got:
             answer = httpx.Response(got.status, headers=got.headers)
             target = answer.headers.get("location", "")
             if not target or got.status not in _MOVED:

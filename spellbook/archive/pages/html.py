@@ -9,6 +9,8 @@ minutes and gigabytes.
 from __future__ import annotations
 
 import codecs
+import contextlib
+import datetime as dt
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -155,18 +157,18 @@ def _codec(name: str) -> str:
 
 def day(text: str) -> str:
     """Return the date at the beginning of a text as YYYY-MM-DD, "" if there is none."""
-    match = _DATE.search(text[:60])
-    if not match:
-        return ""
-    year, month, date = map(int, match.groups())
-    return f"{year:04}-{month:02}-{date:02}" if 1900 <= year <= 2200 and 1 <= month <= 12 and 1 <= date <= 31 else ""
+    if match := _DATE.search(text[:60]):
+        with contextlib.suppress(ValueError):  # there is no such day
+            date = dt.date(*map(int, match.groups()))
+            return date.isoformat() if 1900 <= date.year <= 2200 else ""
+    return ""
 
 
 # -- about the page
 
 
 def _meta(tree: Any) -> dict[str, str]:
-    """Return the first value of each `meta`, by its lower-case name."""
+    """Return the first value of each `meta`, by its name."""
     values: dict[str, str] = {}
     for element in tree.iter("meta"):
         name = element.get("property") or element.get("name") or element.get("itemprop") or ""
@@ -200,8 +202,7 @@ def _names(value: object) -> list[str]:
     if isinstance(value, list):
         return [name for item in value[: 2 * _MOST_AUTHORS] for name in _names(item)]
     if isinstance(value, dict):
-        value = value.get("name")
-        return _names(value) if isinstance(value, list) else [value] if isinstance(value, str) else []
+        return _names(value.get("name"))
     return [value] if isinstance(value, str) else []
 
 
@@ -287,7 +288,7 @@ def _block(element: Any, url: str) -> Iterator[str]:
 
 def _list(element: Any, url: str) -> str:
     items = []
-    for number, item in enumerate(element.iter("item") if not len(element) else element, 1):
+    for number, item in enumerate(element, 1):
         mark = f"{number}. " if element.get("rend") == "ol" else "- "
         blocks = list(_blocks(item, url))
         is_tight = all(re.match(r"- |1\. ", block) for block in blocks[1:])

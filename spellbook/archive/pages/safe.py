@@ -17,7 +17,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, load
+from spellbook.notes.frontmatter import FRONTMATTER
+from spellbook.notes.note import parse
 from spellbook.system.lazy import markdown_it
 from spellbook.text.quoting import shortened
 from spellbook.text.terms import HANGUL
@@ -77,13 +78,7 @@ def safe(text: str) -> str:
     it within limits (`child`).
     """
     text = visible(text)
-    if header := FRONTMATTER.match(text):
-        try:
-            is_header = bool(load(header[0])[0])
-        except BadHeader as error:
-            is_header = not error.is_text
-        text = text[header.end() :] if is_header else text
-    text = text.strip("\n")
+    text = (parse("", text.encode()).body if FRONTMATTER.match(text) else text).strip("\n")
     label = "그림" if re.search(f"[{HANGUL}]", text) else "image"  # the name of an image
     page = "\n\n".join(filter(None, _blocks(iter(_parser().parse(text)), label)))
     return f"{page}\n" if page else ""
@@ -185,8 +180,6 @@ def _blocks(tokens: Iterator[Token], label: str, end: str = "", line_end: str = 
             yield _inline(token.children or (), label, line_end)
         elif kind in {"fence", "code_block"}:
             yield code(token.content, (token.info.split() or [""])[0])
-        elif kind == "html_block":
-            yield escaped(token.content.strip())
         elif kind == "hr":
             yield "***"
         elif kind == "heading_open":

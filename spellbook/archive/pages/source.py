@@ -20,7 +20,7 @@ from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.text.quoting import one_line
 
 _HTML = frozenset({".html", ".htm"})
-_ADDRESS = re.compile(r"(?i)https?:")
+ADDRESS = re.compile(r"(?i)https?:")
 _HEADING = re.compile(r"#{1,6} (.+)")
 
 
@@ -51,7 +51,7 @@ def read(source: str, text: str = "", alive: Callable[[], object] | None = None)
     `alive` is called while a page is parsed, and may raise to end that. Raises InvalidInput (no such file, encrypted,
     damaged, without text, no extra), PermissionDenied (not public, no document), FetchError.
     """
-    is_url = bool(_ADDRESS.match(source.strip()))
+    is_url = bool(ADDRESS.match(source.strip()))
     url = fetch.checked(source.strip()) if is_url else ""
     if text:
         parsed = child.parse("text", text.encode(), "The text", alive=alive)
@@ -60,21 +60,21 @@ def read(source: str, text: str = "", alive: Callable[[], object] | None = None)
         heading = _HEADING.match(parsed["markdown"])
         title = safe.line(heading[1].replace("\\", "")) if heading else ""
         return ArticlePage(title, parsed["markdown"], url=url, source_type="url" if is_url else "text")
-    if not is_url:
-        return _file(source, alive)
-    got = fetch.fetch(url)
-    if got.content_type == "application/pdf":
+    got = fetch.fetch(url) if is_url else _file(source)
+    what, is_pdf = got.url or one_line(source), got.content_type == "application/pdf"
+    if is_pdf:
         if not got.body.startswith(b"%PDF-"):
             raise InvalidInput(f"{got.url} says that it is a PDF, and is none.", "Give its text instead.")
-        parsed = child.parse("pdf", got.body, got.url, alive=alive)
+        parsed = child.parse("pdf", got.body, what, alive=alive)
     else:
-        parsed = child.parse("html", got.body, got.url, alive=alive, url=got.url, charset=got.charset)
+        parsed = child.parse("html", got.body, what, alive=alive, url=got.url, charset=got.charset)
     canonical = fetch.canonical(got.url, parsed.pop("canonical", "") or got.canonical)
-    return ArticlePage(**parsed, url=got.url, canonical=canonical)
+    kind = "url" if is_url else "pdf" if is_pdf else "html"
+    return ArticlePage(**parsed, url=got.url, canonical=canonical, source_type=kind)
 
 
-def _file(source: str, alive: Callable[[], object] | None) -> ArticlePage:
-    """Return a document, a PDF or HTML. Raises PermissionDenied for any other file."""
+def _file(source: str) -> fetch.Fetched:
+    """Return a document as if it was fetched, a PDF or HTML. Raises PermissionDenied for any other file."""
     what = one_line(source)
     try:
         real = Path(source).expanduser().resolve()
@@ -96,7 +96,4 @@ def _file(source: str, alive: Callable[[], object] | None) -> ArticlePage:
         raise InvalidInput(f"There is no file {what}.", "Check the path.") from error
     except OSError as error:
         raise PermissionDenied(f"{what} cannot be read ({error.strerror}).", "Name a PDF or an HTML file.") from error
-    if is_pdf:
-        return ArticlePage(**child.parse("pdf", body, what, alive=alive), source_type="pdf")
-    parsed = child.parse("html", body, what, alive=alive)
-    return ArticlePage(**{**parsed, "canonical": ""}, source_type="html")
+    return fetch.Fetched(body, "application/pdf" if is_pdf else "text/html", "")

@@ -75,7 +75,7 @@ def f(x):
         "canonical": "https://news.example/article/1",
         "site": "제주신문",
     }
-    texts = ("2026-03-14T09:30:00+09:00", "2026.3.4. 오전 9:30", "입력 2026년 3월 14일", "2026/13/40", "14 March")
+    texts = ("2026-03-14T09:30:00+09:00", "2026.3.4. 오전 9:30", "입력 2026년 3월 14일", "2026/2/30", "14 March")
     assert [day(text) for text in texts] == ["2026-03-14", "2026-03-04", "2026-03-14", "", ""]
     for body in (b"", b" ", b"<html>", page()[:400], b"\x00\xff", "<p>짧은 글".encode() * 9, b"\x89PNG\x01" * 999):
         with pytest.raises(FetchError, match="No article text found"):
