@@ -87,13 +87,6 @@ class _TranslatedCommand(click.Command):
         return sentence[0].removesuffix(".") if sentence else ""
 
 
-def _show(error: click.ClickException) -> None:
-    """Print on stderr what click found wrong."""
-    shown = io.StringIO()
-    error.show(file=shown)  # the usage in it is translated already
-    click.echo(translated(shown.getvalue().rstrip("\n")), err=True)
-
-
 def _paragraph(text: str) -> str:
     if text.startswith("\b"):  # examples: what stands behind two blanks says what they do
         return _wide(
@@ -147,7 +140,8 @@ class Group(_TranslatedCommand, click.Group):
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except click.ClickException as error:
-            _show(error)
+            error.show(file=(shown := io.StringIO()))  # the usage in it is translated already
+            click.echo(translated(shown.getvalue().rstrip("\n")), err=True)
             code = error.exit_code
         except click.Abort:
             output.say("Aborted!", err=True)

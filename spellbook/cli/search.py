@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import (
-    Asking,
-    command,
-    filter_option,
-    option,
-    scope_option,
-    warn_of_unmatched,
-)
+from spellbook.cli.app import Asking, command, filter_option, option, scope_option, warn_of_unmatched
 from spellbook.search import weights
 from spellbook.search.presentation import note_fields
 from spellbook.verbs import table
@@ -68,14 +61,7 @@ def find(book: Reader, words: tuple[str, ...], match_all: bool, as_json: bool, *
     output.result(reply, as_json, show)
 
 
-@command(
-    click.argument("query", required=False),
-    also_option,
-    *_NARROWED,
-    min_score_option,
-    *_SHOWN,
-    kind=Asking,
-)
+@command(click.argument("query", required=False), also_option, *_NARROWED, min_score_option, *_SHOWN, kind=Asking)
 def search(book: Reader, query: str | None, as_json: bool, **options: Any) -> None:
     """
     Search by meaning and by words.

@@ -151,17 +151,6 @@ def found(candidates: Sequence[SettingsFile]) -> Path | None:
     return next(there, None)
 
 
-def choose(name: str, candidates: Sequence[SettingsFile]) -> Path:
-    """Return the one of `candidates` that the client uses. Raises InvalidInput if it is not on this machine."""
-    if file := found(candidates):
-        return file
-    title = CLIENTS[name].title
-    raise InvalidInput(
-        f"{title} is not installed: there is no {candidates[0].folder}.",
-        f"Start {title} once and repeat, or name its settings with --file {candidates[0].file}.",
-    )
-
-
 def launch() -> list[str]:
     """Return the command that starts this Spellbook from anywhere, with absolute paths."""
     script = Path(sysconfig.get_path("scripts")) / ("spellbook.exe" if os.name == "nt" else "spellbook")
@@ -353,6 +342,5 @@ def shaped(file: Path, client: McpClient) -> Iterator[None]:
         yield
     except jsonc.Malformed as error:
         raise InvalidInput(
-            f"{file}, line {error.line}: {error.reason}.",
-            "Correct the line and repeat; nothing was written.",
+            f"{file}, line {error.line}: {error.reason}.", "Correct the line and repeat; nothing was written."
         ) from error
