@@ -204,10 +204,10 @@ class Lookup:
                 keys = dict.fromkeys((*(chunk.key for chunk in chunks), *labels))
                 if missing := [key for key in keys if key not in rows]:
                     rows |= loaded.catalog.second.of(missing)
-                block = np.frombuffer(b"".join(rows.values()), np.int8).reshape(len(rows), -1)
-                cosines_by_second = (unit(block) @ unit(self.text.second)).tolist() if rows else []
-                pairs = zip(rows, cosines_by_second, strict=True)
-                by_second = {key: score(cosine, index.second.scale) for key, cosine in pairs}
+                if rows:
+                    block = np.frombuffer(b"".join(rows.values()), np.int8).reshape(len(rows), -1)
+                    pairs = zip(rows, (unit(block) @ unit(self.text.second)).tolist(), strict=True)
+                    by_second = {key: score(cosine, index.second.scale) for key, cosine in pairs}
             shares = self.words.shares(loaded, {path: (note.first, note.last) for path, note in about.items()})
             notes = {path: _of_note(note, scale, by_second, shares.get(path)) for path, note in about.items()}
         expected, matches = self.expected, []
