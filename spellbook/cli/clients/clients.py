@@ -108,8 +108,9 @@ class SettingsFile:
 
 def places(name: str, system: str, environ: Mapping[str, str], home: Path) -> list[SettingsFile]:
     """Return where a client may keep a person's settings, the likeliest first; `system` as in `sys.platform`."""
-    apps, is_windows = _applications(system, environ, home), system == "win32"
     config, claude = Path(environ.get("XDG_CONFIG_HOME") or home / ".config"), environ.get("CLAUDE_CONFIG_DIR")
+    roaming, is_windows = Path(environ.get("APPDATA") or home / "AppData/Roaming"), system == "win32"
+    apps = {"win32": roaming, "darwin": home / "Library/Application Support"}.get(system, config)
     zed = {"win32": apps / "Zed", "darwin": home / ".config/zed"}.get(system, apps / "zed")
     gemini, older = (home / ".gemini" / each / "mcp_config.json" for each in ("config", "antigravity-cli"))
     windsurf, opencode = home / ".codeium/windsurf/mcp_config.json", config / "opencode/opencode.jsonc"
@@ -134,15 +135,6 @@ def places(name: str, system: str, environ: Mapping[str, str], home: Path) -> li
         "openclaw": [home / ".openclaw/openclaw.json"],
     }
     return [SettingsFile(*(each if isinstance(each, tuple) else (each, each.parent))) for each in known[name]]
-
-
-def _applications(system: str, environ: Mapping[str, str], home: Path) -> Path:
-    """Return the folder under which applications keep their settings."""
-    if system == "darwin":
-        return home / "Library" / "Application Support"
-    if system == "win32":
-        return Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
-    return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
 
 
 def found(candidates: Sequence[SettingsFile]) -> Path | None:

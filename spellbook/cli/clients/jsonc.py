@@ -138,11 +138,11 @@ def put(text: str, path: Path, data: Any) -> str:
     """
     if is_blank(text):
         mark, blank = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
-        return mark + _render(text, _nest(path, data), "") + (blank or "\n")
+        return mark + _render(text, nest(path, data), "") + (blank or "\n")
     document = parse(text)
     way = document.way(path)
     if len(way) <= len(path):
-        return _insert(document, way[-1], path[len(way) - 1], _nest(path[len(way) :], data))
+        return _insert(document, way[-1], path[len(way) - 1], nest(path[len(way) :], data))
     there = way[-1]
     if there.data == data:
         return text
@@ -175,7 +175,8 @@ def is_blank(text: str) -> bool:
     return not text.removeprefix(_BOM).strip(_BLANK)
 
 
-def _nest(path: Path, data: Any) -> Any:
+def nest(path: Path, data: Any) -> Any:
+    """Return `data` in the objects and lists that `path` names."""
     for name in reversed(path):
         data = {name: data} if isinstance(name, str) else [data]
     return data
