@@ -405,14 +405,12 @@ class _Main(Group):
         return super().list_commands(ctx)
 
 
-def _origin() -> str:
-    """Return what --version says: the version, where the program is, and which Python runs it."""
-    folder = str(Path(__file__).parents[1]).replace("%", "%%")
-    return f"%(prog)s %(version)s from {folder} (Python {sys.version.partition(' ')[0]})"
+_FOLDER = str(Path(__file__).parents[1]).replace("%", "%%")
+_ORIGIN = f"%(prog)s %(version)s from {_FOLDER} (Python {sys.version.partition(' ')[0]})"
 
 
 @click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="spellbook", message=_origin())
+@click.version_option(__version__, prog_name="spellbook", message=_ORIGIN)
 @vault_option
 def main() -> None:
     """

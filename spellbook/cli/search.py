@@ -16,13 +16,10 @@ from spellbook.verbs import table
 if TYPE_CHECKING:
     from spellbook.library.reader import Reader
 
-limit_option = option(table.SEARCH, "limit", "-n", "--limit")
 min_score_option = option(table.SEARCH, "min_score")
-max_tokens_option = option(table.SEARCH, "max_tokens")
 also_option = option(table.SEARCH, "also")
-explain_option = option(table.SEARCH, "explain")
-_NARROWED = (limit_option, filter_option, scope_option, option(table.SEARCH, "as_of"))
-_SHOWN = (max_tokens_option, explain_option)
+_NARROWED = (option(table.SEARCH, "limit", "-n", "--limit"), filter_option, scope_option, option(table.SEARCH, "as_of"))
+_SHOWN = (option(table.SEARCH, "max_tokens"), option(table.SEARCH, "explain"))
 
 
 def _pick(item: Any, keys: str) -> dict[str, Any]:

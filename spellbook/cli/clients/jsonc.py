@@ -158,10 +158,8 @@ def remove(text: str, path: Path) -> str:
     holder, member = way[-2:]
     start = len(text[: member.begin].rstrip(_BLANK))
     comments = [match["aside"] or "" for match in _COMMENT.finditer(text[:start]) if match.end() == start]
-    if any(comment.startswith("//") for comment in comments) and text[member.stop :].lstrip(" \t")[:1] not in {
-        "\r",
-        "\n",
-    }:
+    follows = text[member.stop :].lstrip(" \t")[:1]
+    if any(comment.startswith("//") for comment in comments) and follows not in {"\r", "\n"}:
         start = member.begin  # what follows on its line must not come to stand in the comment of another
     before = [each for each in document.members(holder) if each.stop <= member.begin]
     if before and member.stop == member.end:  # the last, and the one before it has a comma
