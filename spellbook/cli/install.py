@@ -206,11 +206,8 @@ def _entry(ctx: click.Context, about: McpClient, **options: Any) -> dict[str, An
 
     if not options["url"]:
         for secret in filter(os.environ.get, clients.SECRETS):
-            output.say(
-                f"spellbook: {secret} is not written there; if {about.title} does not set it, "
-                "add it to the entry's env.",
-                err=True,
-            )
+            lacks = f"{secret} is not written there; if {about.title} does not set it, add it to the entry's env."
+            output.say(f"spellbook: {lacks}", err=True)
         toolsets = ",".join(toolsets_of(options["toolsets"]))
         return clients.entry(about, vault_of(ctx), _scope(ctx), os.environ, toolsets)
     token = ""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spellbook.search.newest import Recent
     from spellbook.search.question import Answer
     from spellbook.search.ranking import Hit
-    from spellbook.search.related import Around
+    from spellbook.search.related import Around, Related
     from spellbook.search.toc import Category, TopicSummary
     from spellbook.vault.journal import Entry
 
@@ -210,17 +210,16 @@ def chunks(rows: Sequence[StoredChunk], old: Mapping[str, Mapping[str, Any]]) ->
 
 def around(near: Around) -> None:
     """Print what links to a note, and what has to do with it, a line each."""
-    linked = [
-        (
-            f"{note.path}:{', '.join(map(str, note.lines))}",
-            flat(note.title) + (f" ({', '.join(note.relations)})" if note.relations else ""),
-        )
-        for note in near.backlinks
-    ]
-    related = [
-        (note.path, f"{flat(note.title)} ({flat('; '.join(map(translated, note.why)))})") for note in near.related
-    ]
-    times = [(note.path, f"{flat(note.title)} {flat('; '.join(map(translated, note.why)))}") for note in near.timeline]
+
+    def why(note: Related) -> str:
+        return flat("; ".join(map(translated, note.why)))
+
+    linked = []
+    for note in near.backlinks:
+        relations = f" ({', '.join(note.relations)})" if note.relations else ""
+        linked.append((f"{note.path}:{', '.join(map(str, note.lines))}", flat(note.title) + relations))
+    related = [(note.path, f"{flat(note.title)} ({why(note)})") for note in near.related]
+    times = [(note.path, f"{flat(note.title)} {why(note)}") for note in near.timeline]
     for heading, listed in (("Linked from", linked), ("Related", related), ("Over time", times)):
         if listed:
             click.echo(f"\n{click.style(translated(heading), bold=True)}")
@@ -276,13 +275,11 @@ def merged(done: Merged) -> None:
         say(f"{one_line(key)}: keeps {one_line(str(stays))}, not {one_line(str(other))}", err=True)
     if done.linking:
         say(f"Links to it in {', '.join(map(one_line, done.linking))}", err=True)
+    gone, path = one_line(done.gone), one_line(done.path)
     if done.trash:
-        say(
-            f"{one_line(done.gone)} is merged into {one_line(done.path)}; the old file is in {one_line(done.trash)}.",
-            err=True,
-        )
+        say(f"{gone} is merged into {path}; the old file is in {one_line(done.trash)}.", err=True)
     else:
-        say(f"--yes merges {one_line(done.gone)} into {one_line(done.path)}.", err=True)
+        say(f"--yes merges {gone} into {path}.", err=True)
         if done.changed:
             say("They contradict each other, so add --keep a, b or both.", err=True)
 
