@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from spellbook import __version__
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, parse
-from spellbook.system.disk import replacing, storage_error
+from spellbook.system.disk import explain_errors, replacing
 from spellbook.system.errors import InvalidInput, SpellbookError, UnreadableNote
 from spellbook.vault.folder import BackupFile, fault_of, is_note, is_setting, tree
 from spellbook.vault.vault import Vault
@@ -96,11 +96,8 @@ def run(
             raise InvalidInput(
                 f"{file} lies in the vault and would be a part of the next export.", "Name a file outside of it."
             )
-        try:
-            with replacing(place, like=vault.root) as stream:
-                write(vault, stream, folders, files)
-        except OSError as error:
-            raise storage_error(str(file), error) from error
+        with explain_errors(str(file)), replacing(place, like=vault.root) as stream:
+            write(vault, stream, folders, files)
     else:
         write(vault, file, folders, files)
     notes = sum(is_note(item.path) for item in done)

@@ -87,13 +87,6 @@ class _TranslatedCommand(click.Command):
         return sentence[0].removesuffix(".") if sentence else ""
 
 
-def _show(error: click.ClickException) -> None:
-    """Print on stderr what click found wrong."""
-    shown = io.StringIO()
-    error.show(file=shown)  # the usage in it is translated already
-    click.echo(translated(shown.getvalue().rstrip("\n")), err=True)
-
-
 def _paragraph(text: str) -> str:
     if text.startswith("\b"):  # examples: what stands behind two blanks says what they do
         return _wide(
@@ -147,7 +140,8 @@ class Group(_TranslatedCommand, click.Group):
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except click.ClickException as error:
-            _show(error)
+            error.show(file=(shown := io.StringIO()))  # the usage in it is translated already
+            click.echo(translated(shown.getvalue().rstrip("\n")), err=True)
             code = error.exit_code
         except click.Abort:
             output.say("Aborted!", err=True)
@@ -407,14 +401,12 @@ class _Main(Group):
         return super().list_commands(ctx)
 
 
-def _origin() -> str:
-    """Return what --version says: the version, where the program is, and which Python runs it."""
-    folder = str(Path(__file__).parents[1]).replace("%", "%%")
-    return f"%(prog)s %(version)s from {folder} (Python {sys.version.partition(' ')[0]})"
+_FOLDER = str(Path(__file__).parents[1]).replace("%", "%%")
+_ORIGIN = f"%(prog)s %(version)s from {_FOLDER} (Python {sys.version.partition(' ')[0]})"
 
 
 @click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="spellbook", message=_origin())
+@click.version_option(__version__, prog_name="spellbook", message=_ORIGIN)
 @vault_option
 def main() -> None:
     """

@@ -51,23 +51,18 @@ def run() -> None:
     """Run the tour and print it. Raises SpellbookError if something is not as it should be."""
     with tempfile.TemporaryDirectory(prefix="spellbook-demo-", ignore_cleanup_errors=True) as folder:
         os.environ["SPELLBOOK_STATE"] = os.path.join(folder, "state")
-        _tour(Path(folder, "vault"))
-
-
-def _tour(vault: Path) -> None:
-    say("1. A vault is a folder of Markdown files. This one starts with Spellbook's guides, in English and Korean.")
-    shutil.copytree(guides.starter_vault(), vault)
-    with spellbook.open(vault) as book:
-        report = book.reindex()
-        _did(
-            f"{counted(report.scanned, 'note')} read, {counted(report.chunks, 'chunk')}, {report.embedded} embedded by "
-            f"{book.index.embedder.name}"
-        )
-        _did(f"in {report.seconds:.1f} s; doing it again took {book.reindex().seconds * 1000:.0f} ms")
-    try:
-        anyio.run(_session, vault, book.index.embedder.name)
-    except BaseExceptionGroup as group:
-        raise first(group) from group
+        vault = Path(folder, "vault")
+        say("1. A vault is a folder of Markdown files. This one starts with Spellbook's guides, in English and Korean.")
+        shutil.copytree(guides.starter_vault(), vault)
+        with spellbook.open(vault) as book:
+            report, embedder = book.reindex(), book.index.embedder.name
+            notes, chunks = counted(report.scanned, "note"), counted(report.chunks, "chunk")
+            _did(f"{notes} read, {chunks}, {report.embedded} embedded by {embedder}")
+            _did(f"in {report.seconds:.1f} s; doing it again took {book.reindex().seconds * 1000:.0f} ms")
+        try:
+            anyio.run(_session, vault, embedder)
+        except BaseExceptionGroup as group:
+            raise first(group) from group
     say("Done. The temporary folder was deleted. Make your own vault with: spellbook init")
 
 

@@ -194,12 +194,9 @@ def _faults(state: Mapping[str, Any]) -> str:
 def _users(state: Mapping[str, Any]) -> str:
     kinds = Counter(process["kind"] for process in state["processes"])
     names = ", ".join(f"{kind} × {count}" if count > 1 else kind for kind, count in kinds.items())
-    return "; ".join(filter(None, (names, "" if state["watched"] else _unwatched(state))))
-
-
-def _unwatched(state: Mapping[str, Any]) -> str:
     reason = f", {one_line(state['unwatched'])}" if "unwatched" in state else ""
-    return translated(f"nothing watches it{reason}: each command looks for changes first")
+    unwatched = translated(f"nothing watches it{reason}: each command looks for changes first")
+    return "; ".join(filter(None, (names, "" if state["watched"] else unwatched)))
 
 
 def _details(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

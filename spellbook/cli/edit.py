@@ -101,19 +101,15 @@ def _print_written(done: Scribed, as_json: bool) -> None:
     if as_json:
         output.as_json({**output.fields(done), "status": "success" if done.written else "warning"})
     if not done.written:
-        for duplicate in done.duplicates[0]:
-            if duplicate.path:
-                output.say(
-                    f"spellbook: {one_line(duplicate.path)} already says this ({duplicate.score:.2f}).", err=True
-                )
-                if duplicate.difference:
-                    click.echo(quoted(duplicate.difference), err=True)
+        for duplicate in [each for each in done.duplicates[0] if each.path]:
+            output.say(f"spellbook: {one_line(duplicate.path)} already says this ({duplicate.score:.2f}).", err=True)
+            if duplicate.difference:
+                click.echo(quoted(duplicate.difference), err=True)
         output.say("  Nothing was written; revise that note, or repeat with --force.", err=True)
         sys.exit(1)
     for duplicate in done.duplicates[0]:
-        output.say(
-            f"spellbook: {one_line(duplicate.path)} may say the same: `spellbook merge` joins the two.", err=True
-        )
+        path = one_line(duplicate.path)
+        output.say(f"spellbook: {path} may say the same: `spellbook merge` joins the two.", err=True)
     for old in done.superseded[0]:
         output.say(f"spellbook: overturned: {old['title']}", err=True)
     for older in done.may_supersede[0]:
@@ -359,9 +355,8 @@ def undo(
         return
     done = book.undo(entry, dry_run=dry_run)
     if as_json:
-        output.as_json(
-            {"undone": done.entry.id, "paths": done.paths, "difference": done.difference, "generation": done.generation}
-        )
+        of_it = {"paths": done.paths, "difference": done.difference, "generation": done.generation}
+        output.as_json({"undone": done.entry.id, **of_it})
         return
     if done.difference:
         click.echo(plain(done.difference))

@@ -52,21 +52,15 @@ _MOST_LOGGED = 20
     is_flag=True,
     help="Add the guides and the welcome note to a folder that holds notes, too.",
 )
-@click.option(
-    "--gitignore",
-    "with_line",
-    is_flag=True,
-    help="Keep .trash/ out of the git repository, by a line in DIR/.gitignore.",
-)
+@click.option("--gitignore", is_flag=True, help="Keep .trash/ out of the git repository, by a line in DIR/.gitignore.")
 @click.option(
     "--categories",
-    "with_categories",
     is_flag=True,
     help="Let tags and folders such as #decision and Projects/ stand for categories, by lines in the settings.",
 )
 @vault_option
 @click.pass_context
-def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: bool, with_categories: bool) -> None:
+def init(ctx: click.Context, folder: str | None, with_guides: bool, gitignore: bool, categories: bool) -> None:
     """
     Make DIR a vault without changing existing files; an empty one gets the guides and a welcome note.
 
@@ -85,14 +79,13 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: b
     with spellbook.open(root) as book:
         notes = sum(place.suffix == ".md" for place in added)
         parts = [counted(notes, "note")] if notes else []
-        if len(added) > notes:
-            parts.append("the settings")
+        parts += ["the settings"] if len(added) > notes else []
         what = " and ".join(parts) or "nothing"
         output.say(f"{book.config.vault} is a vault; {what} added, the index is kept in {book.config.state}.")
         if not is_new:
             output.say("It holds notes, so the guides for agents were not put beside them; --guides does that.")
-        _keep_out_the_trash(book.config.vault, folder, with_line)
-        _offer_categories(book.config, folder, with_categories)
+        _keep_out_the_trash(book.config.vault, folder, gitignore)
+        _offer_categories(book.config, folder, categories)
     output.say(f"Next: spellbook --vault {folder} reindex")
 
 

@@ -15,7 +15,7 @@ from spellbook.cli import output
 from spellbook.cli.app import Command, json_option, main, scope_option, vault_of, vault_option
 from spellbook.mcp.names import toolsets_of
 from spellbook.settings.defaults import ADDRESS
-from spellbook.system.errors import SpellbookError
+from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.system.processes import LOG
 
 if TYPE_CHECKING:
@@ -150,7 +150,8 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
     from spellbook.cli.clients import clients, session_hooks
 
     about, name, url = clients.CLIENTS[client], options["name"], options["url"]
-    file = _settings_file(about, options["file"], options["project"])
+    folder = Path(options["project"]).expanduser().resolve() if options["project"] else None
+    file = _settings_file(about, options["file"], folder)
     known = clients.places(client, sys.platform, os.environ, Path.home())
     place = file or clients.found(known)
     if not about.format or (about.by_hand and not place):
@@ -160,7 +161,6 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
         output.say(f"{about.title}: nothing was written. Run this, or add it to {known[0].file}.", err=True)
         return
     files = [file] if file else list(dict.fromkeys(place.file for place in known))
-    folder = Path(options["project"]).expanduser().resolve() if options["project"] else None
     hooks = client in _SESSIONS and not options["file"]
     settings = session_hooks.settings(client, folder, os.environ, Path.home()) if hooks else Path()
     if uninstall:
@@ -169,8 +169,13 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
         if not planned:
             output.say(f"{about.title} has no {name!r} in {' or '.join(map(str, files))}; nothing was changed.")
     else:
-        entry, file = _entry(ctx, about, **options), place or clients.choose(client, known)
-        planned = [clients.add(file, about, name, entry, force=options["force"])]
+        entry = _entry(ctx, about, **options)
+        if not place:
+            raise InvalidInput(
+                f"{about.title} is not installed: there is no {known[0].folder}.",
+                f"Start {about.title} once and repeat, or name its settings with --file {known[0].file}.",
+            )
+        planned = [clients.add(place, about, name, entry, force=options["force"])]
         if options["hooks"]:
             command, mark = [*clients.launch(), "--vault", str(vault_of(ctx))], session_hooks.mark(name)
             ends = (clients.carried(os.environ), _scope(ctx), options["recall"], mark)
@@ -201,11 +206,8 @@ def _entry(ctx: click.Context, about: McpClient, **options: Any) -> dict[str, An
 
     if not options["url"]:
         for secret in filter(os.environ.get, clients.SECRETS):
-            output.say(
-                f"spellbook: {secret} is not written there; if {about.title} does not set it, "
-                "add it to the entry's env.",
-                err=True,
-            )
+            lacks = f"{secret} is not written there; if {about.title} does not set it, add it to the entry's env."
+            output.say(f"spellbook: {lacks}", err=True)
         toolsets = ",".join(toolsets_of(options["toolsets"]))
         return clients.entry(about, vault_of(ctx), _scope(ctx), os.environ, toolsets)
     token = ""
@@ -232,16 +234,15 @@ def _switch(vault: Path, name: str, is_wanted: bool | None, question: str) -> No
         ledger.turn(is_wanted, vault, name)
 
 
-def _settings_file(client: McpClient, file: str | None, project: str | None) -> Path | None:
-    if file and project:
+def _settings_file(client: McpClient, file: str | None, folder: Path | None) -> Path | None:
+    if file and folder:
         raise click.UsageError("--file and --project each name the file: give one.")
-    if not project:
+    if not folder:
         return Path(file).expanduser().absolute() if file else None
     if not client.project:
         raise click.UsageError(f"{client.title} has no settings for a project.")
-    folder = Path(project).expanduser().resolve()
     if not folder.is_dir():
-        raise click.UsageError(f"--project {project}: there is no such folder.")
+        raise click.UsageError(f"--project {folder}: there is no such folder.")
     return folder / client.project
 
 
@@ -261,18 +262,14 @@ def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **options: An
         planned = [hooks.add(repository.hooks, name, config.vault, lines) for name in hooks.HOOKS]
     changed = [hook for hook in planned if hook]
     names = ", ".join(hook.change.path.name for hook in changed)
+    done = f"{names} in {repository.hooks} index {config.vault} in the background; the log is {config.state / LOG}."
+    done = f"Removed from {repository.hooks}: {names}." if uninstall else done
+    unchanged = f"The hooks in {repository.hooks} are already as they should be; nothing was changed."
+    _carry_out(changed, dry_run, unchanged, done)
     listed = ("ls-files", "--cached", "--others", "--exclude-standard", "--", str(repository.hooks))
     is_inside = repository.hooks.resolve().is_relative_to(repository.top.resolve())
-    unchanged = f"The hooks in {repository.hooks} are already as they should be; nothing was changed."
-    is_done = _carry_out(changed, dry_run, unchanged)
     if changed and not uninstall and is_inside and hooks.git(repository.top, *listed):
         output.say(f"Do not commit the hooks in {repository.hooks}: they name places of this machine.", err=True)
-    if is_done and uninstall:
-        output.say(f"Removed from {repository.hooks}: {names}.")
-    elif is_done:
-        output.say(
-            f"{names} in {repository.hooks} index {config.vault} in the background; the log is {config.state / LOG}."
-        )
 
 
 def _obsidian(ctx: click.Context, uninstall: bool, dry_run: bool, **options: Any) -> None:
@@ -314,20 +311,17 @@ def _git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
     planned = hooks.merging(vault, [] if uninstall else clients.launch())
     attributes = vault / hooks.ATTRIBUTES
     unchanged = f"{attributes} and the repository's settings are as they should be; nothing was changed."
-    is_done = _carry_out(planned, dry_run, unchanged)
-    if is_done and uninstall:
-        output.say(f"Git merges the notes in {vault} as any other text again.")
-    elif is_done:
-        output.say(f"Git merges the notes in {vault} by Spellbook; commit {attributes} for the others.")
+    done = f"Git merges the notes in {vault} by Spellbook; commit {attributes} for the others."
+    done = f"Git merges the notes in {vault} as any other text again." if uninstall else done
+    _carry_out(planned, dry_run, unchanged, done)
 
 
-def _carry_out(planned: Sequence[FileChange | Hook | DriverSetting], dry_run: bool, unchanged: str) -> bool:
-    """Make the changes of a repository, or print them; say so if there are none. Return whether any was made."""
+def _carry_out(planned: Sequence[FileChange | Hook | DriverSetting], dry_run: bool, unchanged: str, done: str) -> None:
+    """Make the changes of a repository, or print them; say what was done, or that there was nothing to do."""
     for change in planned:
         click.echo(change.difference(), nl=False) if dry_run else change.make()
-    if not planned:
-        output.say(unchanged)
-    return bool(planned) and not dry_run
+    if not (planned and dry_run):
+        output.say(done if planned else unchanged)
 
 
 def _make(change: FileChange, dry_run: bool, message: str, backups: Path | None = None) -> None:

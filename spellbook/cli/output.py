@@ -20,23 +20,8 @@ import click
 
 from spellbook.index.filters import Unmatched
 from spellbook.notes.note import Fault
-from spellbook.search.presentation import (
-    UNTRUSTED,
-    beside,
-    category_of,
-    labels,
-    name,
-    place,
-    properties,
-    reasons,
-    standing,
-    stated,
-    superseded,
-    title_of,
-    titles,
-)
-from spellbook.search.presentation import shares as leg_shares
-from spellbook.search.presentation import why as why_found
+from spellbook.search import presentation
+from spellbook.search.presentation import name, place, titles
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, flat, json_of, one_line, plain, quoted, shortened
 
@@ -51,7 +36,7 @@ if TYPE_CHECKING:
     from spellbook.search.newest import Recent
     from spellbook.search.question import Answer
     from spellbook.search.ranking import Hit
-    from spellbook.search.related import Around
+    from spellbook.search.related import Around, Related
     from spellbook.search.toc import Category, TopicSummary
     from spellbook.vault.journal import Entry
 
@@ -113,7 +98,7 @@ def answer(reply: Answer, *, by_words: bool = False, explain: bool = False) -> N
         say("Nothing found." if not reply.closest else "No confident match. Closest notes:", err=True)
     for hit in reply.closest:
         click.echo(f"{hit.score:.2f}  {titles(hit)}  {place(hit)}", err=True)
-        for sentence in standing(hit):
+        for sentence in presentation.standing(hit):
             say(f"      {sentence}", err=True)
         _print_labels(hit, hit.properties, err=True)
         for line in hit.text.split("\n") if hit.text else ():
@@ -137,14 +122,14 @@ def unmatched(values: Sequence[Unmatched]) -> None:
 
 def _print_labels(of: Hit | StoredChunk, own: str, *, err: bool = False) -> None:
     """Print that a text comes from outside, if it does, and its note's own properties."""
-    for label in labels(of, own):
+    for label in presentation.labels(of, own):
         say(f"      {label}", err=err)
 
 
 def _hit(hit: Hit, explain: bool) -> None:
     click.echo(f"{hit.score:.2f}  {click.style(titles(hit), bold=True)}")
     click.echo(f"      {click.style(place(hit), fg='cyan')}  {name(hit.id)}")
-    for sentence in standing(hit):
+    for sentence in presentation.standing(hit):
         say(f"      {sentence}")
     _print_labels(hit, hit.properties)
     lines = [line for line in hit.text.splitlines() if line.strip()]
@@ -152,10 +137,10 @@ def _hit(hit: Hit, explain: bool) -> None:
         click.echo(f"      {quoted(shortened(line, _MOST_LINE))}")
     if len(lines) > _MOST_LINES:
         say(f"      … {counted(len(lines) - _MOST_LINES, 'more line')}: spellbook show {name(hit.id)}")
-    for line in (*beside(hit, translated), why_found(hit, translated)):
+    for line in (*presentation.beside(hit, translated), presentation.why(hit, translated)):
         click.echo(click.style(f"      {line}", dim=True))
     if explain:
-        click.echo(click.style(f"      {hit.score:.2f} = {', '.join(reasons(hit, translated))}", dim=True))
+        click.echo(click.style(f"      {hit.score:.2f} = {', '.join(presentation.reasons(hit, translated))}", dim=True))
     click.echo()
 
 
@@ -186,7 +171,7 @@ def explanation(why: Explanation) -> None:
         )
         click.echo(f"     {click.style(place(chunk), fg='cyan')}  {titles(chunk)}")
         if chunk.legs:
-            click.echo(f"     {', '.join(map(translated, leg_shares(chunk.legs)))}")
+            click.echo(f"     {', '.join(map(translated, presentation.shares(chunk.legs)))}")
         for one in chunk.adjustments:
             click.echo(f"     {one['share']:+.2f} {translated(one_line(one['reason']))}")
         if chunk.words or chunk.lacks:
@@ -216,8 +201,8 @@ def chunks(rows: Sequence[StoredChunk], old: Mapping[str, Mapping[str, Any]]) ->
     """Print the chunks of a note, with what supersedes it, which `old` has by its path."""
     click.echo(click.style(place(rows[0]), bold=True))
     if rows[0].path in old:
-        say(f"      {superseded(old[rows[0].path])}")
-    _print_labels(rows[0], properties(rows[0]))
+        say(f"      {presentation.superseded(old[rows[0].path])}")
+    _print_labels(rows[0], presentation.properties(rows[0]))
     for chunk in rows:
         click.echo(click.style(f"-- {name(chunk.id)}  {chunk.hash}", dim=True))
         click.echo(quoted(chunk.text.rstrip()))
@@ -225,17 +210,16 @@ def chunks(rows: Sequence[StoredChunk], old: Mapping[str, Mapping[str, Any]]) ->
 
 def around(near: Around) -> None:
     """Print what links to a note, and what has to do with it, a line each."""
-    linked = [
-        (
-            f"{note.path}:{', '.join(map(str, note.lines))}",
-            flat(note.title) + (f" ({', '.join(note.relations)})" if note.relations else ""),
-        )
-        for note in near.backlinks
-    ]
-    related = [
-        (note.path, f"{flat(note.title)} ({flat('; '.join(map(translated, note.why)))})") for note in near.related
-    ]
-    times = [(note.path, f"{flat(note.title)} {flat('; '.join(map(translated, note.why)))}") for note in near.timeline]
+
+    def why(note: Related) -> str:
+        return flat("; ".join(map(translated, note.why)))
+
+    linked = []
+    for note in near.backlinks:
+        relations = f" ({', '.join(note.relations)})" if note.relations else ""
+        linked.append((f"{note.path}:{', '.join(map(str, note.lines))}", flat(note.title) + relations))
+    related = [(note.path, f"{flat(note.title)} ({why(note)})") for note in near.related]
+    times = [(note.path, f"{flat(note.title)} {why(note)}") for note in near.timeline]
     for heading, listed in (("Linked from", linked), ("Related", related), ("Over time", times)):
         if listed:
             click.echo(f"\n{click.style(translated(heading), bold=True)}")
@@ -254,7 +238,9 @@ def pointers(rows: Sequence[StoredChunk]) -> None:
 def recent(reply: Recent) -> None:
     """Print notes with their dates, a line each; on stderr, how many there are beyond these."""
     for chunk in reply.notes:
-        click.echo(f"{chunk.day}  {click.style(place(chunk), fg='cyan')}  {title_of(chunk)}  {name(chunk.note)}")
+        click.echo(
+            f"{chunk.day}  {click.style(place(chunk), fg='cyan')}  {presentation.title_of(chunk)}  {name(chunk.note)}"
+        )
     if len(reply.notes) < reply.total:
         say(f"{counted(len(reply.notes), 'note', of=reply.total)}, newest first.", err=True)
     if not reply.total:
@@ -265,15 +251,15 @@ def contents(listed: Sequence[Category], about: Callable[[Topic], TopicSummary])
     """Print the table of contents as a tree: categories, their topics, and what each is about."""
     for category in listed:
         what = f"  {one_line(category.description)}" if category.description else ""
-        named = category_of(category.name, category.is_outside) or translated("(no category)")
+        named = presentation.category_of(category.name, category.is_outside) or translated("(no category)")
         click.echo(click.style(named, bold=True) + what)
         for number, topic in enumerate(category.topics, 1):
             branch = "└─" if number == len(category.topics) else "├─"
             main = about(topic)
-            summary = stated(main.summary, main.is_outside)
+            summary = presentation.stated(main.summary, main.is_outside)
             size = f"{translated(counted(topic.notes, 'note'))}, {translated(counted(topic.chunks, 'chunk'))}"
-            named = stated(topic.topic, topic.is_outside) or translated("(top folder)")
-            named += UNTRUSTED if topic.is_outside or main.is_outside else ""
+            named = presentation.stated(topic.topic, topic.is_outside) or translated("(top folder)")
+            named += presentation.UNTRUSTED if topic.is_outside or main.is_outside else ""
             line = f"{branch} {named}  {size}, {topic.updated[:10]}"
             line += f"  {summary}" if summary else ""
             click.echo(line)
@@ -289,13 +275,11 @@ def merged(done: Merged) -> None:
         say(f"{one_line(key)}: keeps {one_line(str(stays))}, not {one_line(str(other))}", err=True)
     if done.linking:
         say(f"Links to it in {', '.join(map(one_line, done.linking))}", err=True)
+    gone, path = one_line(done.gone), one_line(done.path)
     if done.trash:
-        say(
-            f"{one_line(done.gone)} is merged into {one_line(done.path)}; the old file is in {one_line(done.trash)}.",
-            err=True,
-        )
+        say(f"{gone} is merged into {path}; the old file is in {one_line(done.trash)}.", err=True)
     else:
-        say(f"--yes merges {one_line(done.gone)} into {one_line(done.path)}.", err=True)
+        say(f"--yes merges {gone} into {path}.", err=True)
         if done.changed:
             say("They contradict each other, so add --keep a, b or both.", err=True)
 

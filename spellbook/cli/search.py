@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import (
-    Asking,
-    command,
-    filter_option,
-    option,
-    scope_option,
-    warn_of_unmatched,
-)
+from spellbook.cli.app import Asking, command, filter_option, option, scope_option, warn_of_unmatched
 from spellbook.search import weights
 from spellbook.search.presentation import note_fields
 from spellbook.verbs import table
@@ -23,13 +16,10 @@ from spellbook.verbs import table
 if TYPE_CHECKING:
     from spellbook.library.reader import Reader
 
-limit_option = option(table.SEARCH, "limit", "-n", "--limit")
 min_score_option = option(table.SEARCH, "min_score")
-max_tokens_option = option(table.SEARCH, "max_tokens")
 also_option = option(table.SEARCH, "also")
-explain_option = option(table.SEARCH, "explain")
-_NARROWED = (limit_option, filter_option, scope_option, option(table.SEARCH, "as_of"))
-_SHOWN = (max_tokens_option, explain_option)
+_NARROWED = (option(table.SEARCH, "limit", "-n", "--limit"), filter_option, scope_option, option(table.SEARCH, "as_of"))
+_SHOWN = (option(table.SEARCH, "max_tokens"), option(table.SEARCH, "explain"))
 
 
 def _pick(item: Any, keys: str) -> dict[str, Any]:
@@ -68,14 +58,7 @@ def find(book: Reader, words: tuple[str, ...], match_all: bool, as_json: bool, *
     output.result(reply, as_json, show)
 
 
-@command(
-    click.argument("query", required=False),
-    also_option,
-    *_NARROWED,
-    min_score_option,
-    *_SHOWN,
-    kind=Asking,
-)
+@command(click.argument("query", required=False), also_option, *_NARROWED, min_score_option, *_SHOWN, kind=Asking)
 def search(book: Reader, query: str | None, as_json: bool, **options: Any) -> None:
     """
     Search by meaning and by words.

@@ -268,8 +268,8 @@ def list_(ctx: click.Context, as_json: bool) -> None:
     if not tokens:
         output.say("No token yet. To make one: spellbook token add NAME")
     for row in tokens:
-        rest = f"{row.may}, {row.sees}  {row.created[:10]}"
-        click.echo(f"{click.style(one_line(row.name), bold=True)}  {rest}".rstrip())
+        named = click.style(one_line(row.name), bold=True)
+        click.echo(f"{named}  {row.may}, {row.sees}  {row.created[:10]}".rstrip())
 
 
 @token.command()

@@ -272,7 +272,7 @@ class Tokens:
     def _changing(self) -> Iterator[tuple[list[Token], Logins]]:
         """Yield tokens and cookies of the file to be changed, then write them; other processes wait."""
         busy = StorageError(f"{self.file}: another process is changing it.", "Try again in a moment.")
-        try:
+        with disk.explain_errors(str(self.file)):
             self.file.parent.mkdir(0o700, parents=True, exist_ok=True)
             with disk.alone(self.file.with_suffix(".lock"), _PATIENCE, busy):
                 there, logins = self._in_file()
@@ -286,8 +286,6 @@ class Tokens:
                 with disk.written(self.file.parent, data, 0o600) as made:
                     os.replace(made, self.file)
                 disk.sync_folder(self.file.parent)
-        except OSError as error:
-            raise disk.storage_error(str(self.file), error) from error
 
     def _stamp(self) -> object:
         try:

@@ -204,10 +204,9 @@ class Lookup:
                 keys = dict.fromkeys((*(chunk.key for chunk in chunks), *labels))
                 if missing := [key for key in keys if key not in rows]:
                     rows |= loaded.catalog.second.of(missing)
-                if rows:  # else the second encoder has not come to these texts yet
+                if rows:
                     block = np.frombuffer(b"".join(rows.values()), np.int8).reshape(len(rows), -1)
-                    cosines = (unit(block) @ unit(self.text.second)).tolist()
-                    pairs = zip(rows, cosines, strict=True)
+                    pairs = zip(rows, (unit(block) @ unit(self.text.second)).tolist(), strict=True)
                     by_second = {key: score(cosine, index.second.scale) for key, cosine in pairs}
             shares = self.words.shares(loaded, {path: (note.first, note.last) for path, note in about.items()})
             notes = {path: _of_note(note, scale, by_second, shares.get(path)) for path, note in about.items()}

@@ -21,7 +21,7 @@ ROOT = Path(spellbook.__file__).parent
 
 SAID = {
     "say", "_fail", "confirm", "_is_agreed", "translated", "_did", "_say", "UsageError", "BadParameter", "Remark", "alert",
-    "with_suggestions", "waiting",
+    "with_suggestions", "waiting", "_carry_out",
 }  # fmt: skip
 """Functions and errors whose texts a person reads."""
 
@@ -66,7 +66,6 @@ PLACED = {
     ("", "progress"): 0,
     ("cli", "McpClient"): 2,
     ("cli", "_make"): 2,
-    ("cli", "_carry_out"): 2,
     ("library", "wrong"): 1,
     ("editing", "erase_notes"): 2,
     ("editing", "leave"): 1,
@@ -84,7 +83,7 @@ SENTENCES = {
     "archive/pages/fetch.py": "_hint",
     "library/history.py": "_of_journal _of_file",
     "cli/backup.py": "_row _print_imported",
-    "cli/doctor.py": "_print_repeated _show _found _faults _users _unwatched _details _processes _timings _snapshots",
+    "cli/doctor.py": "_print_repeated _show _found _faults _users _details _processes _timings _snapshots",
     "cli/models.py": "_in_words",
     "http/container.py": "embedding",
     "search/explain.py": "_refusal why",

@@ -153,7 +153,10 @@ class Second:
 
 
 def test_a_second_encoder_counts_where_it_has_read_a_text(vault, write_note):
-    """Texts and titles that it has read get its scores; a language that it does not know is not given to it."""
+    """
+    Texts and titles that it has read get its scores; a language that it does not know is not given to it. Where it has
+    read none of the notes that a filter leaves, they are found by the others.
+    """
     write_note("a.md", "# Harbour\n\nships and ropes")
     write_note("b.md", "# Λιμάνι\n\nπλοία και σχοινιά")
     second = Second()
@@ -170,6 +173,9 @@ def test_a_second_encoder_counts_where_it_has_read_a_text(vault, write_note):
         assert second.texts == ["ships"]
         ranked(index, "πλοία")
         assert second.texts == ["ships"]
+        write_note("new.md", "---\ntopic: new\n---\n# Sails\n\nships and sails")
+        sync.run(plain)
+        assert {path for path, _ in ranked(index, "ships", filter={"topic": "new"})} == {"new.md"}
 
 
 def test_a_text_that_only_the_second_encoder_has_read_is_found(vault, write_note):

@@ -41,7 +41,7 @@ class FileChange:
     def make(self) -> None:
         """Make the change. Raises Conflict if the file changed meanwhile, StorageError; nothing has happened then."""
         place = Path(os.path.realpath(self.path))  # a link stays one: what it leads to is changed
-        try:
+        with disk.explain_errors(str(self.path)):
             if self.after is None:
                 self._expect()
                 place.unlink()
@@ -56,8 +56,6 @@ class FileChange:
                     disk.copy_status(place, temporary)
                 self._expect()
                 os.replace(temporary, place)
-        except OSError as error:
-            raise disk.storage_error(str(self.path), error) from error
 
     def keep(self, folder: Path | None = None) -> Path | None:
         """Keep the bytes before, if they matter, in a file beside it or in `folder`, named by the time; return it."""
@@ -65,12 +63,10 @@ class FileChange:
             return None
         now = f"{dt.datetime.now().astimezone():%Y%m%d-%H%M%S-%f}"
         copy = (folder or self.path.parent) / (self.path.name + _BACKUP.format(now))
-        try:
+        with disk.explain_errors(str(self.path)):
             copy.parent.mkdir(parents=True, exist_ok=True)
             with disk.written(copy.parent, self.before, _mode(self.path)) as temporary:
                 os.replace(temporary, copy)
-        except OSError as error:
-            raise disk.storage_error(str(self.path), error) from error
         return copy
 
     def _expect(self) -> None:

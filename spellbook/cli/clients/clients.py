@@ -108,8 +108,9 @@ class SettingsFile:
 
 def places(name: str, system: str, environ: Mapping[str, str], home: Path) -> list[SettingsFile]:
     """Return where a client may keep a person's settings, the likeliest first; `system` as in `sys.platform`."""
-    apps, is_windows = _applications(system, environ, home), system == "win32"
     config, claude = Path(environ.get("XDG_CONFIG_HOME") or home / ".config"), environ.get("CLAUDE_CONFIG_DIR")
+    roaming, is_windows = Path(environ.get("APPDATA") or home / "AppData/Roaming"), system == "win32"
+    apps = {"win32": roaming, "darwin": home / "Library/Application Support"}.get(system, config)
     zed = {"win32": apps / "Zed", "darwin": home / ".config/zed"}.get(system, apps / "zed")
     gemini, older = (home / ".gemini" / each / "mcp_config.json" for each in ("config", "antigravity-cli"))
     windsurf, opencode = home / ".codeium/windsurf/mcp_config.json", config / "opencode/opencode.jsonc"
@@ -136,30 +137,10 @@ def places(name: str, system: str, environ: Mapping[str, str], home: Path) -> li
     return [SettingsFile(*(each if isinstance(each, tuple) else (each, each.parent))) for each in known[name]]
 
 
-def _applications(system: str, environ: Mapping[str, str], home: Path) -> Path:
-    """Return the folder under which applications keep their settings."""
-    if system == "darwin":
-        return home / "Library" / "Application Support"
-    if system == "win32":
-        return Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
-    return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
-
-
 def found(candidates: Sequence[SettingsFile]) -> Path | None:
     """Return the one of `candidates` that a client uses, None if it is not on this machine."""
     there = (place.file for place in candidates if place.file.exists() or place.folder.is_dir())
     return next(there, None)
-
-
-def choose(name: str, candidates: Sequence[SettingsFile]) -> Path:
-    """Return the one of `candidates` that the client uses. Raises InvalidInput if it is not on this machine."""
-    if file := found(candidates):
-        return file
-    title = CLIENTS[name].title
-    raise InvalidInput(
-        f"{title} is not installed: there is no {candidates[0].folder}.",
-        f"Start {title} once and repeat, or name its settings with --file {candidates[0].file}.",
-    )
 
 
 def launch() -> list[str]:
@@ -353,6 +334,5 @@ def shaped(file: Path, client: McpClient) -> Iterator[None]:
         yield
     except jsonc.Malformed as error:
         raise InvalidInput(
-            f"{file}, line {error.line}: {error.reason}.",
-            "Correct the line and repeat; nothing was written.",
+            f"{file}, line {error.line}: {error.reason}.", "Correct the line and repeat; nothing was written."
         ) from error

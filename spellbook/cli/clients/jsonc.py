@@ -138,11 +138,11 @@ def put(text: str, path: Path, data: Any) -> str:
     """
     if is_blank(text):
         mark, blank = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
-        return mark + _render(text, _nest(path, data), "") + (blank or "\n")
+        return mark + _render(text, nest(path, data), "") + (blank or "\n")
     document = parse(text)
     way = document.way(path)
     if len(way) <= len(path):
-        return _insert(document, way[-1], path[len(way) - 1], _nest(path[len(way) :], data))
+        return _insert(document, way[-1], path[len(way) - 1], nest(path[len(way) :], data))
     there = way[-1]
     if there.data == data:
         return text
@@ -158,10 +158,8 @@ def remove(text: str, path: Path) -> str:
     holder, member = way[-2:]
     start = len(text[: member.begin].rstrip(_BLANK))
     comments = [match["aside"] or "" for match in _COMMENT.finditer(text[:start]) if match.end() == start]
-    if any(comment.startswith("//") for comment in comments) and text[member.stop :].lstrip(" \t")[:1] not in {
-        "\r",
-        "\n",
-    }:
+    follows = text[member.stop :].lstrip(" \t")[:1]
+    if any(comment.startswith("//") for comment in comments) and follows not in {"\r", "\n"}:
         start = member.begin  # what follows on its line must not come to stand in the comment of another
     before = [each for each in document.members(holder) if each.stop <= member.begin]
     if before and member.stop == member.end:  # the last, and the one before it has a comma
@@ -175,7 +173,8 @@ def is_blank(text: str) -> bool:
     return not text.removeprefix(_BOM).strip(_BLANK)
 
 
-def _nest(path: Path, data: Any) -> Any:
+def nest(path: Path, data: Any) -> Any:
+    """Return `data` in the objects and lists that `path` names."""
     for name in reversed(path):
         data = {name: data} if isinstance(name, str) else [data]
     return data

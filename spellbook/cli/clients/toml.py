@@ -9,7 +9,7 @@ from typing import Any
 
 import tomlkit
 
-from spellbook.cli.clients.jsonc import Malformed
+from spellbook.cli.clients.jsonc import Malformed, nest
 from spellbook.notes.note import newline
 
 Path = tuple[str, ...]
@@ -44,10 +44,7 @@ def put(text: str, path: Path, data: Any) -> str:
         before = text if there is None else remove(text, path)
         line_end = newline(text)
         gap = line_end * (1 + (not before.endswith("\n"))) if before.removeprefix(_BOM) else ""
-        nested = data
-        for name in reversed(path):
-            nested = {name: nested}
-        after = before + gap + tomlkit.dumps(nested).replace("\n", line_end)
+        after = before + gap + tomlkit.dumps(nest(path, data)).replace("\n", line_end)
     elif there is None:
         return put(text, path[:-1], {**(get(text, path[:-1]) or {}), path[-1]: data})
     else:
