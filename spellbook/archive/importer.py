@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from spellbook.settings import config
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, PathOutsideVault, StorageError
+from spellbook.system.lazy import regex
 from spellbook.text.quoting import counted
 from spellbook.vault import names
 from spellbook.vault.folder import digest, is_note, is_setting
@@ -42,7 +42,7 @@ RULES = ("skip", "overwrite", "rename")
 _KEEP_OUT = "keep out"
 """The rule of settings for a vault that has notes: they are not imported."""
 
-_NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]|[ .](?=/|$)')
+_NOT_ON_WINDOWS = regex(r'[<>:"|?*]|[ .](?=/|$)')
 LARGE = 100_000_000
 """Bytes; a larger import leaves `RESERVE` free on the disk."""
 

@@ -11,7 +11,6 @@ import contextlib
 import datetime as dt
 import gzip
 import json
-import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator
@@ -26,6 +25,7 @@ from spellbook.index.sync import is_settled
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
+from spellbook.system.lazy import regex
 from spellbook.vault.folder import BackupFile, fault_of, tree
 from spellbook.vault.vault import Vault
 
@@ -42,7 +42,7 @@ LATEST = "latest"
 
 _ENDING = ".json.gz"
 _NAME = "%Y-%m-%dT%H-%M-%SZ"
-_NAMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ")
+_NAMES = regex(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ")
 RESERVE = 200_000_000  # bytes that stay free on the disk
 _DAMAGED = (*DAMAGED, ValueError, KeyError, TypeError)
 

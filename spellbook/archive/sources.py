@@ -7,7 +7,6 @@ import codecs
 import hashlib
 import json
 import os
-import re
 import stat
 import zipfile
 import zlib
@@ -25,12 +24,13 @@ from spellbook.notes.note import Fault
 from spellbook.settings.limits import MOST_GROWTH, MOST_VALUE
 from spellbook.system.disk import pieces_of, regular
 from spellbook.system.errors import InvalidInput, PathOutsideVault
+from spellbook.system.lazy import regex
 from spellbook.system.sqlite import MAGIC, foreign_table
 from spellbook.text import credentials
 from spellbook.vault.folder import Folder, tree
 from spellbook.vault.names import belongs
 
-_CHATS = re.compile(r"conversations(?:-\d+)?\.json")
+_CHATS = regex(r"conversations(?:-\d+)?\.json")
 _SMALL = 10_000_000
 """Bytes that a zip may have unpacked however small it is."""
 

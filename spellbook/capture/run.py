@@ -41,6 +41,7 @@ from spellbook.notes.note import Note, newline, parse
 from spellbook.settings.config import load
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
+from spellbook.system.lazy import regex
 from spellbook.system.lock import held
 from spellbook.text import credentials
 from spellbook.text.unicode import composed
@@ -62,8 +63,8 @@ _MOST_TITLE = 80  # letters
 _LONG_ID = 36  # letters of the id that a client gives a session
 _MOST_PROMPT, _MOST_ANSWER, _MOST_WORDS = 4_000, 2_000, 60  # letters
 _MOST_SECTIONS, _MOST_BYTES = 200, 400_000  # of one note
-_KEY = re.compile(r"(?m)^<!-- \d{4}-\d\d-\d\d ([0-9a-f]{16}) -->\r?$")
-_MARKS = re.compile(r"[#\[\]<>%|`*_]+")
+_KEY = regex(r"(?m)^<!-- \d{4}-\d\d-\d\d ([0-9a-f]{16}) -->\r?$")
+_MARKS = regex(r"[#\[\]<>%|`*_]+")
 
 _OMITTED = "\0"
 """Stands in a text for what was `<private>`."""
@@ -72,9 +73,9 @@ _MOST_OF_LINE = 4_000_000  # bytes; a longer line is skipped without being held
 _MOST_EXCHANGES = 200  # of one reading
 _MOST_LETTERS = 12_000  # of a text: more than a note keeps, as secrets are masked before it is cut
 
-_LINE = re.compile(rb'"type"\s*:\s*"(?:user|assistant|queued_command|response_item|session_meta|turn_context)"')
-_PRIVATE = re.compile(r"(?i)<(/?)private\b[^<>]{0,200}>")
-_OF_EDITOR = re.compile(r"(?s)\A\s*(?:<(ide_\w+)>.*?</\1>\s*|# Context from my IDE.*?\n## My request for Codex:)")
+_LINE = regex(rb'"type"\s*:\s*"(?:user|assistant|queued_command|response_item|session_meta|turn_context)"')
+_PRIVATE = regex(r"(?i)<(/?)private\b[^<>]{0,200}>")
+_OF_EDITOR = regex(r"(?s)\A\s*(?:<(ide_\w+)>.*?</\1>\s*|# Context from my IDE.*?\n## My request for Codex:)")
 _TYPED = (None, "typed", "queued")
 _FLAGS = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 _ADDED = (  # how a text begins that a client adds in the person's name

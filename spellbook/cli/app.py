@@ -26,6 +26,7 @@ from spellbook.notes.note import MOST_BYTES
 from spellbook.settings.translate import language, translated
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, SpellbookError, UnreadableNote
+from spellbook.system.lazy import regex
 from spellbook.system.lock import listening
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line, quoted
@@ -45,7 +46,7 @@ _WRONG_USAGE = {"INVALID_INPUT", "PATH_OUTSIDE_VAULT", "PERMISSION_DENIED"}
 _FILLER = "\ue000"
 """Behind each letter that takes two columns while help is laid out, since click counts letters; it is never printed."""
 
-_TAIL = re.compile(r"(\S {2,})(\S.*)")
+_TAIL = regex(r"(\S {2,})(\S.*)")
 
 
 class _Formatter(click.HelpFormatter):

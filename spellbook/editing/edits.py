@@ -18,12 +18,12 @@ from spellbook.notes.frontmatter import FRONTMATTER, LABELS, as_label, dump, fas
 from spellbook.notes.markdown import REST
 from spellbook.notes.note import Block, Note, blocks, lines, newline, parse
 from spellbook.system.errors import Conflict, InvalidInput
-from spellbook.system.lazy import yaml
+from spellbook.system.lazy import regex, yaml
 from spellbook.text.diff import woven
 from spellbook.text.unicode import folded
 
 _MOST_COMPARED = 200  # letters of a phrase that are looked for with other blanks
-_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
+_ITEM = regex(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 
 
 def with_meta(note: Note, changes: Mapping[str, object]) -> str:

@@ -24,6 +24,7 @@ from spellbook.notes.markdown import heading_text, lines, literals
 from spellbook.notes.note import LEVELS, MOST_BYTES, blocks
 from spellbook.settings.limits import MOST_LINE, MOST_SOURCE
 from spellbook.system.errors import InvalidInput, MemoryNotFound
+from spellbook.system.lazy import regex
 from spellbook.text import credentials, terms
 from spellbook.text.quoting import counted, flat
 from spellbook.text.terms import STOP_WORDS, estimate_tokens, is_short
@@ -43,19 +44,19 @@ MAX_KEYWORDS = 10
 
 _MOST_NAME_WORDS = 4
 """Words of a title that name the file. By hand: a path is read as a fact, and stays when the note is corrected."""
-_ODD = re.compile(r"\W+")
-_EDGE = re.compile(r'^[#:;,|/\\=…"\[-]+|[:;,.?!|/\\=…"\]-]+$')
+_ODD = regex(r"\W+")
+_EDGE = regex(r'^[#:;,|/\\=…"\[-]+|[:;,.?!|/\\=…"\]-]+$')
 _ID_LETTERS = 26  # of a ULID
-_ITEM = re.compile(r"^[ \t>]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|^[ \t>]+|\[![\w-]+\][+-]?", re.M)
+_ITEM = regex(r"^[ \t>]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|^[ \t>]+|\[![\w-]+\][+-]?", re.M)
 """Marks before the words of a list item, a quote or a callout."""
-_FENCE = re.compile(r"^[ \t>]*(?:```|~~~).*$", re.M)
+_FENCE = regex(r"^[ \t>]*(?:```|~~~).*$", re.M)
 
 _MOST_READ = 2_000
 """Letters of a text in which its first words are looked for."""
 
 _OWN = {"id", "agent", "created", "updated", "created_at", "updated_at", "rest_session_id", privacy.TRUST}
 """Keys that Spellbook sets, without case."""
-_KEY = re.compile(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f][^:#\x00-\x1f]{0,79}")
+_KEY = regex(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f][^:#\x00-\x1f]{0,79}")
 """A key that frontmatter can hold."""
 
 Labels = Literal["given", "derived"]
@@ -341,15 +342,15 @@ _MOST_LETTERS = 60
 _MOST_COUNTED = 40
 """Names of a text that are looked up in the vault, which takes a query each."""
 
-_NOT_PROSE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)|https?://\S+", re.S | re.M)
-_WIKILINK = re.compile(r"!?\[\[([^\[\]|#^\n]{1,200})[^\[\]\n]{0,200}\]\]")
+_NOT_PROSE = regex(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)|https?://\S+", re.S | re.M)
+_WIKILINK = regex(r"!?\[\[([^\[\]|#^\n]{1,200})[^\[\]\n]{0,200}\]\]")
 _LATIN = "A-Za-z\u00c0-\u024f"
-_TOKEN = re.compile(rf"(?<![{_LATIN}0-9_.])\.?[{_LATIN}][{_LATIN}0-9_]*(?:[-./][{_LATIN}0-9_]+)*(?:\+\+|#)?")
-_HUMP = re.compile(r"[a-z0-9][A-Z]")
-_FILE = re.compile(rf"(?:[{_LATIN}0-9_-]{{2,}}/)*[{_LATIN}0-9_-]{{2,}}\.[A-Za-z]{{1,5}}|\.[a-z]{{2,}}")
-_NAME = re.compile(rf"[{_LATIN}]{{2,}}(?:-[{_LATIN}]+)*")
+_TOKEN = regex(rf"(?<![{_LATIN}0-9_.])\.?[{_LATIN}][{_LATIN}0-9_]*(?:[-./][{_LATIN}0-9_]+)*(?:\+\+|#)?")
+_HUMP = regex(r"[a-z0-9][A-Z]")
+_FILE = regex(rf"(?:[{_LATIN}0-9_-]{{2,}}/)*[{_LATIN}0-9_-]{{2,}}\.[A-Za-z]{{1,5}}|\.[a-z]{{2,}}")
+_NAME = regex(rf"[{_LATIN}]{{2,}}(?:-[{_LATIN}]+)*")
 _OPENS = frozenset(".!?:;•*>|\"'“‘([-#")
-_CJK = re.compile(f"[{terms.HANGUL}{terms.HAN_KANA}]")
+_CJK = regex(f"[{terms.HANGUL}{terms.HAN_KANA}]")
 _DATES = frozenset({*calendar.day_name, *calendar.month_name})
 _SHOUTED = frozenset({"OK", "TODO", "NOTE", "FIXME", "AND", "OR", "NOT"})
 

@@ -32,6 +32,7 @@ from spellbook.notes.links import Files, Link
 from spellbook.notes.note import MERGED, Block, Note, lines, newline, parse, replaced
 from spellbook.notes.splitter import sentences
 from spellbook.system.errors import Conflict, InvalidInput
+from spellbook.system.lazy import regex
 from spellbook.text.diff import contradiction, unified
 from spellbook.text.unicode import composed
 from spellbook.vault.folder import digest
@@ -43,10 +44,10 @@ _Path = tuple[str, ...]
 """A section by its heading and those above it, without case; () is above the first heading."""
 
 _OWN = {*LISTS, "importance", "id", "created", "updated", "modified", "title", MERGED}
-_MARKER = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
-_TEXT_BELOW = re.compile(r"[ \t]*(?:\r\n|\r|\n)[ \t]*[^\s]")
+_MARKER = regex(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
+_TEXT_BELOW = regex(r"[ \t]*(?:\r\n|\r|\n)[ \t]*[^\s]")
 _EDGES = " .。!?！？"
-_ENDED = re.compile(r"[.!?…。！？:;][\"'”’»)\]*_]*$")
+_ENDED = regex(r"[.!?…。！？:;][\"'”’»)\]*_]*$")
 
 _COMMON = 200
 """A word that more units hold says nothing about which two belong together."""

@@ -24,6 +24,7 @@ from spellbook.notes.links import By, Files, Link, Reached, destination, find, r
 from spellbook.notes.note import Fault, Note, decode, parse
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
+from spellbook.system.lazy import regex
 from spellbook.text.diff import unified
 from spellbook.text.unicode import folded, is_whole
 from spellbook.vault import names
@@ -38,10 +39,10 @@ _LOCK = "moving.lock"
 _TRIES = 20
 """Attempts to rewrite a note that an editor saves meanwhile."""
 _BOOKMARKS = ".obsidian/bookmarks.json"
-_NAMED = re.compile(r"""["'\[(]([^"'\[\]()|#\r\n]{1,1000})""")  # a file, perhaps, in a base or in bookmarks
-_WIKI_END = re.compile(r"[ \t]*(?:\\?\|(?P<shown>[^\r\n]*?))?\]\]")
+_NAMED = regex(r"""["'\[(]([^"'\[\]()|#\r\n]{1,1000})""")  # a file, perhaps, in a base or in bookmarks
+_WIKI_END = regex(r"[ \t]*(?:\\?\|(?P<shown>[^\r\n]*?))?\]\]")
 # A quote within a string of JSON has a backslash in front of it, a key has none.
-_VALUE = re.compile(r'(?<!\\)"(file|background|text)"\s*:\s*("(?:[^"\\]|\\.)*+")')
+_VALUE = regex(r'(?<!\\)"(file|background|text)"\s*:\s*("(?:[^"\\]|\\.)*+")')
 
 
 @dataclass(frozen=True, slots=True)

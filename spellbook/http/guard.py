@@ -26,6 +26,7 @@ from spellbook.http.faults import fault
 from spellbook.http.tokens import Caller, Tokens
 from spellbook.settings.config import is_loopback
 from spellbook.system.errors import StorageError
+from spellbook.system.lazy import regex
 
 MOST_BYTES = 24_000_000
 """Most bytes of a request: a note of 10 MB, escaped."""
@@ -74,7 +75,7 @@ _BEARER = {"www-authenticate": 'Bearer realm="spellbook"'}
 _FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "cf-connecting-ip")
 """Headers of a proxy: such a request may come from anywhere, though the connection is one of this machine."""
 
-_PORT = re.compile(r":\d{1,5}\Z", re.A)
+_PORT = regex(r":\d{1,5}\Z", re.A)
 _MOST_ACCEPTED = 1_000
 _READS = {"GET", "HEAD", "OPTIONS"}
 _POLICY = "content-security-policy"

@@ -11,7 +11,6 @@ import datetime as dt
 import hmac
 import json
 import os
-import re
 import secrets
 import threading
 import time
@@ -25,6 +24,7 @@ from typing import Any, Literal
 from spellbook.settings import paths
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, PermissionDenied, StorageError
+from spellbook.system.lazy import regex
 
 May = Literal["read", "write", "admin"]
 Sees = Literal["private", "team", "public"]
@@ -54,7 +54,7 @@ _MOST_LETTERS = 1_000
 _MOST_LOGINS = 100
 """Browsers that are logged in with one token; one more logs out the first."""
 
-_NAME = re.compile(r"[\w][\w .@-]{0,59}")
+_NAME = regex(r"[\w][\w .@-]{0,59}")
 _KEYS = ("name", "may", "sees", "created", "verifier")
 _PATIENCE = 10.0
 

@@ -49,13 +49,14 @@ from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, Note, Stamp, height, parse
 from spellbook.system import processes
 from spellbook.system.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
+from spellbook.system.lazy import regex
 from spellbook.text import languages, terms
 from spellbook.text.unicode import composed
 from spellbook.vault.folder import Folder, digest
 
 _log = logging.getLogger(__name__)
-_MARKS = re.compile(r"\W+")
-_BOTH = re.compile(r"(?i)>[ ]?\[!merge\]")
+_MARKS = regex(r"\W+")
+_BOTH = regex(r"(?i)>[ ]?\[!merge\]")
 _json = json.JSONEncoder(ensure_ascii=False).encode
 _MOST_LABELS = 1_000
 """Labels of one kind that are indexed of a note: every hit in it is shown with them."""

@@ -19,6 +19,7 @@ from spellbook.notes.frontmatter import LABELS, label_of
 from spellbook.notes.note import importance_of
 from spellbook.settings.limits import MOST_GLOB, MOST_GLOBS
 from spellbook.system.errors import InvalidInput
+from spellbook.system.lazy import regex
 
 DATES = ("created", "updated", "when")
 DATE_FORMS = "Dates are 2026-11-21, 2026-11, 2026, or 2026-11-21T20:15:00+09:00."
@@ -26,7 +27,7 @@ DATE_FORMS = "Dates are 2026-11-21, 2026-11, 2026, or 2026-11-21T20:15:00+09:00.
 _MOST_KEY = 1_000
 """Letters of a frontmatter key that can be filtered by: far more than people write."""
 
-_RANGE = re.compile(r"(?:[<>]=|\.\.)\s*\d{4}(?!\d)|\d{4}(?:-\d\d?){0,2}(?:T[\d:.+-]+)?\s*\.\.\s*(?:\d{4}|$)")
+_RANGE = regex(r"(?:[<>]=|\.\.)\s*\d{4}(?!\d)|\d{4}(?:-\d\d?){0,2}(?:T[\d:.+-]+)?\s*\.\.\s*(?:\d{4}|$)")
 """A range of dates, which any key takes."""
 
 Filter = Mapping[str, object]

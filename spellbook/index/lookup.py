@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -21,13 +20,14 @@ from spellbook.index.opened import Index
 from spellbook.notes import links
 from spellbook.notes.note import MERGED, parse
 from spellbook.system.errors import InvalidInput, MemoryNotFound
+from spellbook.system.lazy import regex
 from spellbook.text.quoting import counted, exact
 from spellbook.text.unicode import composed, folded, slug
 from spellbook.vault.names import safe_parts
 
 _MOST_NAMED = 5  # notes or sections that an error names
 _MOST_MARKS = 8  # places of a `#` in an id after which a heading may stand
-_WIKILINK = re.compile(r"!?\[\[([^\[\]|]+?)\\?(?:\|[^\[\]]*)?\]\]")
+_WIKILINK = regex(r"!?\[\[([^\[\]|]+?)\\?(?:\|[^\[\]]*)?\]\]")
 
 
 def named(index: Index, id: str) -> tuple[list[StoredChunk], bool]:

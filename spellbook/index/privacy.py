@@ -29,6 +29,7 @@ from spellbook.notes.note import Note, decode, parse
 from spellbook.settings import paths
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, StorageError
+from spellbook.system.lazy import regex
 from spellbook.text.unicode import composed
 
 KEY = "privacy_scope"
@@ -50,15 +51,15 @@ SHOWN: Mapping[str, frozenset[str]] = {"team": frozenset({"team", "public"}), "p
 SCOPES = ("public", "team", "private")
 """Scopes of a note, the most private last."""
 
-_OUTSIDE = re.compile(
+_OUTSIDE = regex(
     r"[^\w/]*(?:(?:https?|ftp|file|data|javascript):|www\.|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}/)|.*(?:://|\.pdf\b)"
 )
 """An address, with or without its scheme, in brackets or behind invisible letters; or a PDF."""
 
-_CALLS_ITSELF = re.compile(r"""(?is)((?:^|\n)["']?trust["']?[ \t]*:(?:(?!\n[^\s-]).)*?)\btrusted\b""")
+_CALLS_ITSELF = regex(r"""(?is)((?:^|\n)["']?trust["']?[ \t]*:(?:(?!\n[^\s-]).)*?)\btrusted\b""")
 """The key `trust`, with its further lines, up to the word `trusted`."""
 
-_SAYS = re.compile(rb"(?i)t\0?r\0?u\0?s\0?t\0?e\0?d")
+_SAYS = regex(rb"(?i)t\0?r\0?u\0?s\0?t\0?e\0?d")
 
 Meta = Mapping[str, Any]
 _folded = lru_cache(maxsize=1_000)(fold)  # a search asks for the keys of all its candidates
@@ -71,8 +72,8 @@ SHARED = "shared"
 
 _FOLDER = "scopes/"
 _KEY = "scope"
-_SECTION = re.compile(r'(?im)^[ \t]*\[[ \t]*remote[ \t]+"origin"[ \t]*\]')
-_URL = re.compile(r'(?im)^[ \t]*url[ \t]*=[ \t]*"?([^"#;\r\n]{1,1000})(?=["#;\r\n]|\Z)')
+_SECTION = regex(r'(?im)^[ \t]*\[[ \t]*remote[ \t]+"origin"[ \t]*\]')
+_URL = regex(r'(?im)^[ \t]*url[ \t]*=[ \t]*"?([^"#;\r\n]{1,1000})(?=["#;\r\n]|\Z)')
 
 
 def shows(sees: str, path: str, data: bytes) -> bool:

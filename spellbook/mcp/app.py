@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import signal
 import sys
 import threading
@@ -49,12 +48,13 @@ from spellbook.mcp.base import TOOLS, Write, load
 from spellbook.mcp.names import DEFAULT, Names, agent_of, toolsets_of, way_on
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError
+from spellbook.system.lazy import regex
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line
 from spellbook.verbs import aliases
 from spellbook.watch.background import Background
 
-_CODE = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
+_CODE = regex(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 MOST_CLIENTS = 50
 _MOST_NAME = 64
 """Most letters of a tool's name."""

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from spellbook.system.errors import InvalidInput, PermissionDenied
+from spellbook.system.lazy import regex
 
 DEFAULT = "core"
 """The toolsets of a server for which none are named."""
@@ -40,7 +41,7 @@ is listed as `search` where `core` is off. `instructions` says which tool is for
 _OF_NO_AGENT = {"ai", "cli", "client", "mcp", "server", "vscode"}
 """Words in the name of a client that do not name its agent."""
 
-_TOOL = re.compile(r"\b([a-z_]+)\(")
+_TOOL = regex(r"\b([a-z_]+)\(")
 
 _OF_COMMAND = {"`spellbook log`": "log", "`spellbook reindex`": "rebuild_index"}
 """The tool that does what a command does."""

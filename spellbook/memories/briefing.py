@@ -30,6 +30,7 @@ from spellbook.search.presentation import cut, is_outside, is_session
 from spellbook.search.question import question
 from spellbook.search.words import QueryWord, parse
 from spellbook.system.errors import InvalidInput, SpellbookError
+from spellbook.system.lazy import regex
 from spellbook.text import terms
 from spellbook.text.quoting import counted, exact, flat, quoted, shortened
 from spellbook.text.terms import AnyOf, Phrase, estimate_tokens
@@ -317,8 +318,8 @@ _MOST_OF_PASSAGE = 400
 _MOST_OF_PROMPT = 4_000
 """Letters of a prompt that are read; a longer one is a pasted text rather than a question."""
 
-_BLANK_LINE = re.compile(r"\n[ \t]*\n")
-_HEADING = re.compile(r"^(#+ [^\n]*)\n\s*\n", re.M)
+_BLANK_LINE = regex(r"\n[ \t]*\n")
+_HEADING = regex(r"^(#+ [^\n]*)\n\s*\n", re.M)
 _MOST_WORDS = 24
 """Rare words of a prompt that are looked for."""
 _CANDIDATES = 12

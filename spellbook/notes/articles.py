@@ -6,10 +6,11 @@ import re
 from typing import NamedTuple
 
 from spellbook.notes.splitter import sentences
+from spellbook.system.lazy import regex
 
 CATEGORY = "article"
 
-_CALLOUT = re.compile(r"\s*> ?\[!summary\][^\n]*\n(?P<quoted>(?:>[^\n]*(?:\n|\Z))*)", re.I)
+_CALLOUT = regex(r"\s*> ?\[!summary\][^\n]*\n(?P<quoted>(?:>[^\n]*(?:\n|\Z))*)", re.I)
 
 
 class Article(NamedTuple):

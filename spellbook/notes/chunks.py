@@ -22,13 +22,14 @@ from spellbook.notes.links import without_folders
 from spellbook.notes.markdown import CODE, REST
 from spellbook.notes.note import Block, Note, height, lines, replaced
 from spellbook.notes.splitter import Frame, Piece
+from spellbook.system.lazy import regex
 from spellbook.text.terms import token_weight
 from spellbook.text.unicode import composed, slug
 
-_BOLD_LINE = re.compile(r"[ ]{0,3}(\*\*|__)(?=\S)([^*_\n]{1,80}?)(?<=\S)\1[ \t]*[:：]?[ \t]*$")
-_BLANKS, _APART = re.compile(r"\s+"), re.compile("\n{3,}")
-_NO_LINE_END = re.compile(r"[^\r\n]")
-_FENCE = re.compile(r"([ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+[ \t>]*)*)(`{3,}|~{3,})([^\r\n]*)")
+_BOLD_LINE = regex(r"[ ]{0,3}(\*\*|__)(?=\S)([^*_\n]{1,80}?)(?<=\S)\1[ \t]*[:：]?[ \t]*$")
+_BLANKS, _APART = regex(r"\s+"), regex("\n{3,}")
+_NO_LINE_END = regex(r"[^\r\n]")
+_FENCE = regex(r"([ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+[ \t>]*)*)(`{3,}|~{3,})([^\r\n]*)")
 
 
 class Chunk(NamedTuple):

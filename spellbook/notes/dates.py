@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from spellbook.notes.frontmatter import label_of
+from spellbook.system.lazy import regex
 from spellbook.text.unicode import composed
 
 CREATED = ("created", "datecreated|creat(?:ed|ion)(?:at|on|date|time)|작성일|생성일", "date|날짜")
@@ -80,7 +81,7 @@ _TIME = (
     r"(?:[.,]\d+)?)?\s?(?P<half>[ap]\.?m\.?)?\s?(?P<utc>Z|UTC|GMT)?(?P<zone>[+-]\d\d:?\d\d)?"
 )
 _WORDS = rf"(?:[\s,.(]*{_WORD}[.)]*){{0,3}}?[\s.,]*"
-_VALUE = re.compile(rf"(?:{_WORD}[.,]*\s+)??(?:{_VALUE_DAY}){_WORDS}(?:{_TIME}(?:\s*\(.*\)|\s*{_WORD})?)?", re.I)
+_VALUE = regex(rf"(?:{_WORD}[.,]*\s+)??(?:{_VALUE_DAY}){_WORDS}(?:{_TIME}(?:\s*\(.*\)|\s*{_WORD})?)?", re.I)
 
 
 def iso(value: object) -> str | None:
@@ -143,15 +144,15 @@ _DAY = _pattern(
     *_SPELLED,
 )
 # A number goes on behind it (2026.10.15.3), or ends before it (010-2026-10-15): then it is no date.
-_FIRST = re.compile(rf"(?:{_DAY})(?![0-9A-Za-z])(?!\.\d)", re.I)
-_LAST = re.compile(rf"(?<![0-9A-Za-z])(?<!\d[-.])(?:{_DAY})\Z", re.I)
+_FIRST = regex(rf"(?:{_DAY})(?![0-9A-Za-z])(?!\.\d)", re.I)
+_LAST = regex(rf"(?<![0-9A-Za-z])(?<!\d[-.])(?:{_DAY})\Z", re.I)
 
-_TOKEN = re.compile(
+_TOKEN = regex(
     r"\[(?P<quoted>[^\]]*)\]|(?P<token>YYYY|YY|Y|MMMM|MMM|MM|M|DDDD|DDD|DD|Do|D|dddd|ddd|dd|d|gggg|gg|GGGG|GG"
     r"|ww|w|WW|W|Q|HH|H|hh|h|mm|m|ss|s|A|a|E|e)|(?P<literal>.)",
     re.S,
 )
-_PAGE = re.compile(r"(?:^|/)pages/((?:(?!%[01])[^/])+)\.md$")
+_PAGE = regex(r"(?:^|/)pages/((?:(?!%[01])[^/])+)\.md$")
 _DAYS = "%b {0}, %Y|%B {0}, %Y|{0} %b %Y|{0} %B %Y|%Y-%m-%d|%Y/%m/%d|%m/%d/%Y|%Y%m%d|%Y年%m月%d日|%Y-%m-%d %A"
 _NAMED_DAYS = "%a, %d-%m-%Y|%a, %d.%m.%Y|%a, %m/%d/%Y|%a, %Y/%m/%d|%A, %d-%m-%Y|%A, %d.%m.%Y|%A, %m/%d/%Y|%A, %Y/%m/%d"
 """Logseq's forms of a day in links, but for `dd-MM-yyyy` and `MM-dd-yyyy`, which may be two days."""

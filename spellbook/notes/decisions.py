@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from spellbook.notes.labels import DECISION
 from spellbook.notes.splitter import sentences
+from spellbook.system.lazy import regex
 from spellbook.text.quoting import shortened
 from spellbook.text.terms import scripts
 
@@ -34,9 +35,9 @@ PENDING: dict[str, Any] = {"category": [DECISION], "outcome!": [*RESULTS], "stat
 _REASON, _OUTCOME = ("이유", "Reasoning"), ("결과", "Outcome")
 _STEPS, _FILES = ("다음 할 일", "Next steps"), ("열린 파일", "Open files")
 _LABELS = {word.casefold(): label for label in (_REASON, _OUTCOME, _STEPS, _FILES) for word in label}
-_LABEL = re.compile(rf"(?P<label>{'|'.join(map(re.escape, _LABELS))}):[ \t]*(?P<rest>.*)", re.I | re.S)
-_ITEM = re.compile(r"[ \t]*[-*+][ \t]+(?:\[(?P<box>[ xX])\][ \t]+)?(?P<text>.+)")
-_CODE = re.compile(r"(?P<ticks>`+) ?(?P<code>.+?) ?(?P=ticks)")
+_LABEL = regex(rf"(?P<label>{'|'.join(map(re.escape, _LABELS))}):[ \t]*(?P<rest>.*)", re.I | re.S)
+_ITEM = regex(r"[ \t]*[-*+][ \t]+(?:\[(?P<box>[ xX])\][ \t]+)?(?P<text>.+)")
+_CODE = regex(r"(?P<ticks>`+) ?(?P<code>.+?) ?(?P=ticks)")
 
 _MOST_TITLE = 120
 """Letters of a title that is made of a text's first sentence."""

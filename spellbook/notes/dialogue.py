@@ -15,12 +15,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from spellbook.notes.note import Note
+from spellbook.system.lazy import regex
 
 _ASKING = {
     *("user", "human", "you", "me", "나", "나의 말", "내 말", "사용자", "유저", "질문자"),
     *("用户", "我", "你", "您", "ユーザー", "ユーザ", "あなた", "usuario", "tú", "utilisateur", "vous", "nutzer", "du"),
 }
-_ANSWERING = re.compile(
+_ANSWERING = regex(
     r"(?:ai )?assistant|ai|asistente|assistent|chat ?gpt(?:의 말)?|gpt-?\d\S*"
     r"|claude(?: [\w.]+){0,2}|gemini(?: [\w.]+){0,2}"
     r"|copilot|grok|deepseek|perplexity|어시스턴트|클로드(?:의 말)?|챗지피티|챗 ?gpt|제미나이|助手|アシスタント"
@@ -35,9 +36,9 @@ _DATED = _CONVERSATIONS | {
 }
 _NAME = r"(?P<name>[^\W_][^\n:：*_\[\]()#>|`]{0,30}?)(?: (?:said|says|responded|replied|wrote))?"
 _TIME = r"(?P<time>[^()\[\]\n]{0,24}\d[^()\[\]\n]{0,24})"
-_HEADING = re.compile(rf"\W{{0,4}}(?:role::? ?)?{_NAME}\s*[:：]?(?:\s*[-,·(\[（]\s*{_TIME}[)\]）]?)?\s*[:：]?")
+_HEADING = regex(rf"\W{{0,4}}(?:role::? ?)?{_NAME}\s*[:：]?(?:\s*[-,·(\[（]\s*{_TIME}[)\]）]?)?\s*[:：]?")
 _LINES = tuple(
-    re.compile(r"[ \t]{0,3}" + pattern)
+    regex(r"[ \t]{0,3}" + pattern)
     for pattern in (
         rf"(?:> ?)?(?:\*\*|__)?\W{{0,3}}{_NAME}\s*(?:[(\[]{_TIME}[)\]]\s*)?"
         rf"(?:(?:\*\*|__)?[:：]|[:：](?:\*\*|__))(?=\s|$)",
@@ -46,10 +47,10 @@ _LINES = tuple(
         rf"> ?\[!{_NAME}\]",
     )
 )
-_SECTION = re.compile(r"^## (?=\d\d:\d\d)", re.M)
-_WORDS = re.compile(r"^\*\*You:\*\*(.*?)(?=^\*\*[^*\n]+:\*\*|\Z)", re.M | re.S)
+_SECTION = regex(r"^## (?=\d\d:\d\d)", re.M)
+_WORDS = regex(r"^\*\*You:\*\*(.*?)(?=^\*\*[^*\n]+:\*\*|\Z)", re.M | re.S)
 """A person's words in a section of a captured session, one an exchange."""
-_CLOCK = re.compile(r"\d{1,2}:\d\d")
+_CLOCK = regex(r"\d{1,2}:\d\d")
 
 
 class Turn(NamedTuple):

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
 
-from spellbook.system.lazy import frontmatter, yaml
+from spellbook.system.lazy import frontmatter, regex, yaml
 
-FRONTMATTER = re.compile(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
+FRONTMATTER = regex(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
 """Matches the block, a BOM before it included; group 1 is the YAML between the rules."""
 
-_PLAIN_LINK = re.compile(r"\[\[[^\[\]\"\\\x00-\x1f\x7f-\x9f\ufeff\U00010000-\U0010ffff]+\]\]")
+_PLAIN_LINK = regex(r"\[\[[^\[\]\"\\\x00-\x1f\x7f-\x9f\ufeff\U00010000-\U0010ffff]+\]\]")
 """A wikilink that YAML spells within double quotes as it is, without escapes."""
 
 _MOST_HEADER = 256_000
@@ -65,7 +65,7 @@ SUPERSEDES = "supersedes"
 RELATIONS = (SUPERSEDES, "derived_from", "contradicts")
 """Keys of frontmatter that name other notes. The newer note names the older one, never the reverse."""
 
-_WIKILINK = re.compile(r"!?\[\[([^\[\]#|]++)[^\[\]]*+\]\]")
+_WIKILINK = regex(r"!?\[\[([^\[\]#|]++)[^\[\]]*+\]\]")
 
 _Lines = list[tuple[str, int]]  # a message or a finding, and its 0-based line in the header
 

@@ -24,7 +24,7 @@ from spellbook.notes.frontmatter import FRONTMATTER, RELATIONS, dump, fast_loade
 from spellbook.notes.markdown import CODE, ELSEWHERE, WIKILINK, marks, runs, wikilinks
 from spellbook.notes.note import Note, lines
 from spellbook.notes.note import replaced as replaced
-from spellbook.system.lazy import yaml
+from spellbook.system.lazy import regex, yaml
 from spellbook.text.unicode import composed, folded
 
 Style = Literal["wiki", "single", "double", "bare", "plain", "angle"]
@@ -33,21 +33,21 @@ Spelling of a target: in a wikilink, in a wikilink in quoted YAML, as YAML, in a
 >.
 """
 
-_DEFINITION = re.compile(
+_DEFINITION = regex(
     r"[ \t>]*(?:[-+*]|\d{1,9}[.)])?[ \t]*\[(?!\^)(?:[^\[\]\\]|\\.)+\]:\s*+[ \t>]*"
     r"(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>[^\s<]\S*))"
 )
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|mailto:")
-_NAMED = re.compile(r"[^#|]*")
+_ADDRESS = regex(r"[A-Za-z][A-Za-z0-9+.-]+://|mailto:")
+_NAMED = regex(r"[^#|]*")
 _NO_NAMES = frozenset({"", "~", "null", "true", "false"})
 _MOST_NAMED = 1_000
 """Letters of an id or a path under a key of RELATIONS; longer text is prose."""
-_LINE_END = re.compile(r"[\r\n]")
-_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
-_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);")
-_UNSAFE = re.compile(r"[\x00-\x20\x7f%<>()\\#?:|`]|&(?=#?\w+;)")
-_UNSAFE_BETWEEN = re.compile(r"[\x00-\x1f\x7f%<>\\#?|]|&(?=#?\w+;)")
-_FOLDERS = re.compile(
+_LINE_END = regex(r"[\r\n]")
+_ESCAPED = regex(r"\\([!-/:-@\[-`{-~])")
+_ENTITY = regex(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);")
+_UNSAFE = regex(r"[\x00-\x20\x7f%<>()\\#?:|`]|&(?=#?\w+;)")
+_UNSAFE_BETWEEN = regex(r"[\x00-\x1f\x7f%<>\\#?|]|&(?=#?\w+;)")
+_FOLDERS = regex(
     r"(\[\[|\]\(<?)(?![A-Za-z][A-Za-z0-9+.-]+:|//)(?:[^\[\]()<>|#\s]|(?<=[^\s/])[ ](?=[^\s/]))*/"
     r"(?=[^\[\]()<>|#/\r\n]+(?:[\])>|#]))"
 )
@@ -417,12 +417,12 @@ _MOST_LABEL = 2_000
 """Letters before a target that are searched for the `![` of its label. By hand: a label is a line."""
 
 _PICTURE_HEADS = (
-    (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
-    (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
-    (re.compile(rb"GIF8[79]a"), "image/gif"),
-    (re.compile(rb"RIFF.{4}WEBP", re.S), "image/webp"),
+    (regex(rb"\x89PNG\r\n\x1a\n"), "image/png"),
+    (regex(rb"\xff\xd8\xff"), "image/jpeg"),
+    (regex(rb"GIF8[79]a"), "image/gif"),
+    (regex(rb"RIFF.{4}WEBP", re.S), "image/webp"),
 )
-_OPENED = re.compile(r"\]\(\s*<?$")
+_OPENED = regex(r"\]\(\s*<?$")
 
 
 def media_type(data: bytes) -> str:

@@ -19,7 +19,7 @@ from io import StringIO
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from spellbook.system.lazy import markdown_it
+from spellbook.system.lazy import markdown_it, regex
 
 if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock
@@ -43,14 +43,14 @@ _MOST_REFERENCE = 50
 _FORMULA = "\ue000"
 """Stands for a formula where the marks of a heading are read."""
 
-_MARKED = re.compile(r"[\\`*_\[\]<>&~{]")
+_MARKED = regex(r"[\\`*_\[\]<>&~{]")
 
 _MOST_DEPTH = 8
 """Lists in lists that are taken at once; the parser goes no deeper than twenty levels, two for each list."""
 
 # The beginning of a line that can only be running text, whatever the next line is, if that begins so too.
 _TEXT = r"(?:[^\W\d_]|\*\*?(?=\w)|`[^`\n]|#(?=[^\W\d_])|\d++(?![.)])|\[(?:\[|[^\[\]\\\n]++\](?!:)))"
-_PLAIN = re.compile(
+_PLAIN = regex(
     rf"(?:(?P<paragraph>(?:{_TEXT}.*\n)++)|(?P<blockquote>(?:> {_TEXT}.*\n)++)|(?P<heading>#{{1,6}} [^\s#][^#\n]*+\n))"
     r"(?=[ \t]*$)"
     rf"|(?P<bullet_list>([-*+]) {_TEXT}.*\n(?:\n* *\5 {_TEXT}.*\n)*+(?:\n++(?=[\w#|>`])|\n*+\Z))"
@@ -58,7 +58,7 @@ _PLAIN = re.compile(
     re.M,
 ).match
 
-_CLOSES = re.compile(r"[^$]*+\$\$+\s*$").match
+_CLOSES = regex(r"[^$]*+\$\$+\s*$").match
 _MOST_OPEN = 50
 """Lines of a paragraph before a formula that are searched for another. By hand."""
 
@@ -223,8 +223,8 @@ def heading_text(source: str) -> str:
     return " ".join(text.split())[:_MOST_HEADING].rstrip()
 
 
-_OPENING = re.compile(r"\\.|`++|\$(?:\$|(?![ \t]|$))", re.S)
-_SINGLE, _DOUBLE = re.compile(r"\\.|(?<=[^ \t])\$(?!\d)", re.S), re.compile(r"\\.|\$\$", re.S)
+_OPENING = regex(r"\\.|`++|\$(?:\$|(?![ \t]|$))", re.S)
+_SINGLE, _DOUBLE = regex(r"\\.|(?<=[^ \t])\$(?!\d)", re.S), regex(r"\\.|\$\$", re.S)
 
 
 def literals(text: str) -> Iterator[tuple[int, int]]:
@@ -266,38 +266,38 @@ def _visible_text(tokens: Iterable[Token]) -> str:
 
 # -- inline content
 
-WIKILINK = re.compile(
+WIKILINK = regex(
     r"!?\[\[(?P<target>(?:(?!\[\[|\]\])[^\r\n|#\\]|\\(?!\|))*+)(?P<fragment>#(?:(?!\]\])[^\r\n|\\]|\\(?!\|))*+)?(?:\\?\|[^\r\n]*?)?\]\]"
 )
-ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
-_CLOSING = re.compile(r"\]\]|[\r\n]")
+ELSEWHERE = regex(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
+_CLOSING = regex(r"\]\]|[\r\n]")
 _LINK_TITLE = r"""(?:\s+(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?"""
 _ADDRESS = (
     r"(?:[^\s()\\<]|\\.|\((?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))*\))"
     r"(?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))*\))*"
 )
-_INLINE = re.compile(rf"\(\s*(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>{_ADDRESS})){_LINK_TITLE}\s*\)", re.S)
+_INLINE = regex(rf"\(\s*(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>{_ADDRESS})){_LINK_TITLE}\s*\)", re.S)
 _HTML = r"""/?[A-Za-z][\w-]*(?:\s+[A-Za-z_:][\w.:-]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'=<>`]+))?)*\s*/?>"""
 # Obsidian's own rule: all letters but white space, these signs, and two ranges of punctuation; a number is no tag.
 _TAG = r"""[^\s\ufeff\u2000-\u206f\u2e00-\u2e7f'!"#$%&()*+,.:;<=>?@^`{|}~\[\]\\]++"""
 # A search for a set of letters is several times as fast as one for alternatives.
-_TOKEN = re.compile(
+_TOKEN = regex(
     r"[\\%<\[\]#](?:(?<=\\)[!-/:-@\[-`{-~]|(?P<comment>(?<=%)%)"
     rf"|(?<=<)(?:(?P<html>!--)|[A-Za-z][A-Za-z0-9+.-]{{1,31}}:[^\s<>]*>|{_HTML})"
     rf"|(?P<wiki>(?<=\[)\[)|(?P<open>(?<=\[))|(?P<close>(?<=\]))|(?P<tag>(?<=#)[0-9]*+/*+{_TAG}))"
 )
-_SPAN, _IMAGE = re.compile(r"[^\[\]]*+\]"), re.compile(r"[^\[\]]*+\][(\[]")
-_BAR = re.compile(r"(?<!\\)\|")
-_EDGE = re.compile(r"[ \t>]*+(?:\[\^[^\]\s]++\]:|(?P<before>\[![^\]\r\n]++\]|[\r\n]))")
-_QUOTED = re.compile(r"(?:^|[\r\n])[ \t>]*>$")
+_SPAN, _IMAGE = regex(r"[^\[\]]*+\]"), regex(r"[^\[\]]*+\][(\[]")
+_BAR = regex(r"(?<!\\)\|")
+_EDGE = regex(r"[ \t>]*+(?:\[\^[^\]\s]++\]:|(?P<before>\[![^\]\r\n]++\]|[\r\n]))")
+_QUOTED = regex(r"(?:^|[\r\n])[ \t>]*>$")
 _MOST_BEFORE = 20
 """Letters before a tag that are read for marks of quotes and of emphasis. By hand."""
 
 _PAIRS = {
-    "*": (re.compile(r"\*(?=\S)"), re.compile(r"(?<=\S)\*")),
-    "_": (re.compile(r"(?<!\\)_(?=\S)"), re.compile(r"(?<=\S)_(?![A-Za-z0-9])")),
-    "~": (re.compile(r"~~(?=\S)"), re.compile(r"(?<=\S)~~")),
-    "=": (re.compile(r"==(?=\S)"), re.compile(r"(?<=\S)==")),
+    "*": (regex(r"\*(?=\S)"), regex(r"(?<=\S)\*")),
+    "_": (regex(r"(?<!\\)_(?=\S)"), regex(r"(?<=\S)_(?![A-Za-z0-9])")),
+    "~": (regex(r"~~(?=\S)"), regex(r"(?<=\S)~~")),
+    "=": (regex(r"==(?=\S)"), regex(r"(?<=\S)==")),
 }
 """By the sign of an emphasis, where it can open and where it can close."""
 

@@ -24,7 +24,7 @@ from spellbook.notes.markdown import heading_text as heading_text
 from spellbook.notes.markdown import height as height
 from spellbook.notes.markdown import lines as lines
 from spellbook.system.errors import UnreadableNote
-from spellbook.system.lazy import charset_normalizer
+from spellbook.system.lazy import charset_normalizer, regex
 from spellbook.text.unicode import composed
 
 TEMPLATE = "t2"
@@ -39,11 +39,11 @@ _MOST_NAME = 1_000
 _MOST_LABEL = 200
 """Most letters of a tag in the text; a longer word is not a tag."""
 
-_MARKER = re.compile(r"(?:<{7}|\|{7}|>{7})(?=[ \r\n]|\Z)|={7}[ ]*(?=[\r\n]|\Z)")
+_MARKER = regex(r"(?:<{7}|\|{7}|>{7})(?=[ \r\n]|\Z)|={7}[ ]*(?=[\r\n]|\Z)")
 # What Excalidraw writes besides the words of a drawing: a warning, a heading, and the drawing itself.
-_DRAWING = re.compile(r"^==⚠.*EXCALIDRAW VIEW.*|^# Excalidraw Data[ \t]*$|^(?:%%\s+)?#{1,2} Drawing\s+```(?s:.*)", re.M)
+_DRAWING = regex(r"^==⚠.*EXCALIDRAW VIEW.*|^# Excalidraw Data[ \t]*$|^(?:%%\s+)?#{1,2} Drawing\s+```(?s:.*)", re.M)
 # A quick test, that begins with a letter to look for. `](#part)` is a link into the page.
-_MAY_BE_TAG = re.compile(r"#(?=[^\s#])(?<![^\W_]#)(?<!\]\(#)")
+_MAY_BE_TAG = regex(r"#(?=[^\s#])(?<![^\W_]#)(?<!\]\(#)")
 _SHORT_LINE = 60
 """Letters of a line of data, but for its last: base64 in mails has 76, that of keys 64."""
 
@@ -51,9 +51,9 @@ _LEAST_DATA = 200
 """Letters that are data if they are encoded. By hand: hashes and names are shorter."""
 
 _LETTER = r"[A-Za-z0-9+/_-]"
-_LONG_WORD = re.compile(rf"(?<!\S)\S{{{_SHORT_LINE},}}+")
-_DATA_BEGINS = re.compile(rf"data:|(?<![A-Za-z0-9+/=_-]){_LETTER}{{{_SHORT_LINE}}}")
-_DATA = re.compile(
+_LONG_WORD = regex(rf"(?<!\S)\S{{{_SHORT_LINE},}}+")
+_DATA_BEGINS = regex(rf"data:|(?<![A-Za-z0-9+/=_-]){_LETTER}{{{_SHORT_LINE}}}")
+_DATA = regex(
     rf"data:[\w.+-]{{1,50}}/[^\s,]{{0,100}},[^\s)>\"']{{{_SHORT_LINE},}}+"
     rf"|{_LETTER}{{{_SHORT_LINE},}}+(?:=*\s++{_LETTER}{{{_SHORT_LINE},}}+)*+(?:\s*?\n{_LETTER}++(?==*\s*?\n))?=*"
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from itertools import accumulate, islice
 from typing import Any
@@ -12,6 +11,7 @@ from spellbook.notes.dates import VALID
 from spellbook.notes.frontmatter import LABELS, RELATIONS, load_value
 from spellbook.notes.markdown import literals
 from spellbook.notes.note import Note, lines, replaced
+from spellbook.system.lazy import regex
 from spellbook.text.unicode import folded
 
 _GUARDED = "id,importance,merged,privacy_scope,trust,pinned,guide,outcome,superseded_by"
@@ -27,16 +27,16 @@ _MOST_OWN, _MOST_LISTED, _MOST_LETTERS = 1_000, 10, 200
 
 _DATED = {"📅": "due", "📆": "due", "🗓": "due", "⏳": "scheduled", "⌛": "scheduled", "🛫": "start"}
 _DATED |= {"✅": "done", "➕": "created", "❌": "cancelled"}
-_MAY_BE = re.compile(rf"::|[-+*.)][ \t]+\[[^\]]\]|[{''.join(_DATED)}]")
-_LETTER = re.compile(r"[^\r\n]")
-_HIDDEN = re.compile(r"(?s:%%.*?%%|<!--(?:(?!<!--|-->).)*+-->|\$\$.*?\$\$)|\$(?![\s$])[^$\r\n]*(?<![\s\\])\$(?!\d)")
-_START = re.compile(r"[ \t>]*(?:(?P<item>[-+*]|\d{1,9}[.)])[ \t]+(?:\[(?P<box>[^\]\r\n])\](?=\s))?)?[ \t]*")
-_DATE = re.compile(rf"([{''.join(_DATED)}])\ufe0f?[ \t]*(\d{{4}}-\d\d-\d\d)(?!\d)")
+_MAY_BE = regex(rf"::|[-+*.)][ \t]+\[[^\]]\]|[{''.join(_DATED)}]")
+_LETTER = regex(r"[^\r\n]")
+_HIDDEN = regex(r"(?s:%%.*?%%|<!--(?:(?!<!--|-->).)*+-->|\$\$.*?\$\$)|\$(?![\s$])[^$\r\n]*(?<![\s\\])\$(?!\d)")
+_START = regex(r"[ \t>]*(?:(?P<item>[-+*]|\d{1,9}[.)])[ \t]+(?:\[(?P<box>[^\]\r\n])\](?=\s))?)?[ \t]*")
+_DATE = regex(rf"([{''.join(_DATED)}])\ufe0f?[ \t]*(\d{{4}}-\d\d-\d\d)(?!\d)")
 _KEY = r"[*_~]{0,3}(?P<key>[^\x00-\x08\n-\x1f!-,.:-@\[-^`{-\x7f]{1,100}?)[ \t]*[*_~]{0,3}::(?!:)(?P<gap>[ \t]*)"
-_WHOLE = re.compile(rf"{_KEY}(?P<value>[^\r\n]*)")
-_SQUARE = re.compile(rf"(?<!\[)\[{_KEY}(?P<value>(?:[^\[\]\r\n]|\[\[[^\[\]\r\n]*\]\]|\[[^\[\]\r\n]*\])*+)\](?!\()")
-_ROUND = re.compile(rf"\({_KEY}(?P<value>(?:[^()\r\n]|\([^()\r\n]*\))*+)\)")
-_YAML = re.compile(r"[-+.\d][\w.+:-]{0,40}|\"[^\"\\]*\"")
+_WHOLE = regex(rf"{_KEY}(?P<value>[^\r\n]*)")
+_SQUARE = regex(rf"(?<!\[)\[{_KEY}(?P<value>(?:[^\[\]\r\n]|\[\[[^\[\]\r\n]*\]\]|\[[^\[\]\r\n]*\])*+)\](?!\()")
+_ROUND = regex(rf"\({_KEY}(?P<value>(?:[^()\r\n]|\([^()\r\n]*\))*+)\)")
+_YAML = regex(r"[-+.\d][\w.+:-]{0,40}|\"[^\"\\]*\"")
 
 
 def own(meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from spellbook.notes.markdown import literals
+from spellbook.system.lazy import regex
 from spellbook.text.terms import token_weight
 from spellbook.text.unicode import MOST_MARKS, joined_at
 
@@ -16,18 +16,18 @@ SECTION, BLOCK, ITEM, SENTENCE, LINE, WORD, LETTER, NEVER = range(8)
 """Costs of a cut at each place, in rising order: a cut between sections costs least."""
 
 # After a mark and what closes a quotation; not after an initial or `e.g.`. Chinese and Japanese leave no blank.
-_SENTENCE_END = re.compile(
+_SENTENCE_END = regex(
     r"(?:(?<=[.!?…।॥؟۔])(?<![\s.(][A-Za-z]\.)|(?<=[.!?…][\"'”’»)\]*_]))\s+"
     r"|(?<=[。！？])(?![。！？」』”’）])|(?<=[。！？][」』”’）])(?![。！？」』”’）])"
 )
-_LINE_END = re.compile(r"(?:\r\n|\r|\n)(?:[ \t>]*(?:\r\n|\r|\n))*")
-_CLAUSE_END = re.compile(r"[,;:)\]}|]\s+|[,;](?=[\"'{\[(])|[、，；：]|[،؛]\s*")
-_BLANKS = re.compile(r"\s+")
-_LINK = re.compile(
+_LINE_END = regex(r"(?:\r\n|\r|\n)(?:[ \t>]*(?:\r\n|\r|\n))*")
+_CLAUSE_END = regex(r"[,;:)\]}|]\s+|[,;](?=[\"'{\[(])|[、，；：]|[،؛]\s*")
+_BLANKS = regex(r"\s+")
+_LINK = regex(
     r"!?\[\[[^\[\]\n]+\]\]|!?\[[^\[\]\n]*\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|<[a-z]+:[^<>\s]+>|https?://[^\s<>\"'`\]。！？、，]+"
 )
-_MARKER = re.compile(r"(?:[-+*]|\d{1,9}[.)])[ \t]")
-_CLOSER = re.compile(r"[)\]}]|(?:end|else|elif|except|finally|then|fi|done)\b")
+_MARKER = regex(r"(?:[-+*]|\d{1,9}[.)])[ \t]")
+_CLOSER = regex(r"[)\]}]|(?:end|else|elif|except|finally|then|fi|done)\b")
 
 
 class Frame(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import zip_longest
@@ -17,7 +16,7 @@ from spellbook.search import synonyms, weights
 from spellbook.search.question import Question
 from spellbook.search.scores import NOTHING, Candidate, Leg, Match, OfNote, joined
 from spellbook.search.words import Query, QueryWord, Words, parse, phrases
-from spellbook.system.lazy import np
+from spellbook.system.lazy import np, regex
 from spellbook.text import languages, terms
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ _SAMPLED = 800
 """Letters of a chunk from which its scripts are detected. By hand, for speed."""
 _STEP = 4
 """A long sample is read in steps of so many letters. By hand, for speed."""
-_NAME = re.compile(r"(?<=[\w,] )[A-Z]\w*")
+_NAME = regex(r"(?<=[\w,] )[A-Z]\w*")
 _CERTAIN = 1.5
 """Weight of words from which on a chunk is in their language, names aside: "to Los Angeles" is not Spanish. By hand."""
 _SCRIPTS = {"latin", "hangul", "han", "thai", "arabic", "cyrillic"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from spellbook.index.privacy import ON_PURPOSE
 from spellbook.models.base import Vectors, score
 from spellbook.notes.chunks import begins_with
 from spellbook.notes.note import Note
-from spellbook.system.lazy import np
+from spellbook.system.lazy import np, regex
 from spellbook.text import diff
 from spellbook.text.languages import declared, differ, marks, written_in
 
@@ -35,9 +34,9 @@ _MOST_NEAR = 20  # links of one vector to others of a block: groups are joined t
 _MOST_DOUBTS = 5  # pairs of one chunk that are looked at for a contradiction
 _LEAST_WORDS = 3  # below its headings; a chunk with fewer is not compared
 _COMPARED = (Condition("category", ("system",), negated=True), ON_PURPOSE)
-_TITLE = re.compile(r"\s*#[ \t]")
-_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
-_WORD = re.compile(r"\w+")
+_TITLE = regex(r"\s*#[ \t]")
+_HEADING = regex(r" {0,3}#{1,6}(?:[ \t]|$)")
+_WORD = regex(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from spellbook.notes import links
 from spellbook.notes.splitter import sentences
 from spellbook.search.presentation import is_outside
 from spellbook.system.errors import MemoryNotFound
-from spellbook.system.lazy import markdown_it
+from spellbook.system.lazy import markdown_it, regex
 from spellbook.text.quoting import shortened
 from spellbook.text.unicode import composed
 
@@ -25,8 +24,8 @@ DESCRIBES = "category.md"
 
 _MOST_SUMMARY = 120
 """Letters of a summary."""
-_WIKILINK = re.compile(r"!?\[\[(?:[^\]|]*\|)?([^\]]*)\]\]")
-_NO_PROSE = re.compile(r"\{/\*.*?\*/\}|%%.*?%%|\[!\w+\][+-]?.*|(?<=[-*+] )\[[ xX]\] ")
+_WIKILINK = regex(r"!?\[\[(?:[^\]|]*\|)?([^\]]*)\]\]")
+_NO_PROSE = regex(r"\{/\*.*?\*/\}|%%.*?%%|\[!\w+\][+-]?.*|(?<=[-*+] )\[[ xX]\] ")
 _OURS = {
     "article": "pages, PDFs and texts of others that were saved",
     "checkpoint": "where work stood, and its next steps",

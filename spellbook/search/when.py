@@ -17,6 +17,7 @@ from spellbook.index.filters import Condition, instant, validity
 from spellbook.search import weights
 from spellbook.search.related import Superseded
 from spellbook.search.scores import Candidate
+from spellbook.system.lazy import regex
 
 Days = tuple[dt.date, dt.date]
 """The first and the last day of a range."""
@@ -131,7 +132,7 @@ _NUMBERS = {
 _IN_DAYS = {"하루": 1, "이틀": 2, "사흘": 3, "나흘": 4, "일주일": 7, "보름": 15}
 _COUNT = rf"(?P<n>\d{{1,3}}|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
 
-_QUOTED = re.compile(r'"[^"]*"|“[^”]*”|「[^」]*」|『[^』]*』|`[^`]*`')
+_QUOTED = regex(r'"[^"]*"|“[^”]*”|「[^」]*」|『[^』]*』|`[^`]*`')
 _BEFORE = r"(?<![\w-])(?:(?P<how>since|after|before|until|till|from|to|and|in|during|on|of|over|within|between)\s+)?"
 _NEEDED = r"(?<![\w-])(?P<how>since|after|before|until|till|from|to|in|during|between|and)\s+"
 _END = r"(?:['’]s)?(?![\w-])"
@@ -155,7 +156,7 @@ _RECORDS = (
 )
 _KOREAN_RECORDS = "결정|회의|회의록|기록|메모|노트|논의|보고|인터뷰|면담|장애|사고|일기|회고|통화|대화|지출|합의"
 _DONE = "정한|결정한|합의한|논의한|적은|쓴|읽은|본|만난|기록한|말한|이야기한|얘기한|한"
-_NEWEST = re.compile(
+_NEWEST = regex(
     rf"(?<![\w-])(?:last|latest|newest|most recent|recent)(?=\s+(?:\w+\s+)?(?:{_RECORDS})(?!\w))"
     r"|(?<![\w-])(?:most recently|recently)(?!\w)"
     r"|(?<!\w)(?:가장|제일)\s*최근(?:에|의)?(?!\w)|(?<!\w)최근에(?!\w)"
@@ -273,7 +274,7 @@ _RULES: tuple[_Rule, ...] = (
 """The order matters: a day is looked for before its month, and a month before its year."""
 
 
-_ANY_NOTE = re.compile(
+_ANY_NOTE = regex(
     r"what|which|did|do|done|does|has|have|had|was|were|is|are|been|we|i|us|me|my|our|the|a|any|all|show|list|tell|of"
     r"|things?|notes?|memor(?:y|ies)|decisions?|decided?|ma[dk]e|happen(?:ed|s)?|written|wrote|said|learn(?:ed|t)"
     r"|chang(?:e[ds]?|es)"

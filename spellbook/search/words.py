@@ -8,7 +8,6 @@ word is asked for in the most exact form that the vault has. Scores are bm25 ove
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from spellbook.index.filters import Condition
 from spellbook.index.loaded import LoadedIndex
 from spellbook.search import synonyms, weights
 from spellbook.search.scores import Leg
-from spellbook.system.lazy import np
+from spellbook.system.lazy import np, regex
 from spellbook.text import korean, terms
 from spellbook.text.terms import STOP_WORDS, AnyOf, Expression, Phrase
 
@@ -34,16 +33,16 @@ _PREFIX = 2 / 3
 """Share of a word's letters that its prefix has."""
 
 # Bounded, so that an opening quote without a closing one stays cheap.
-_QUOTED = re.compile(
+_QUOTED = regex(
     r"(?<![^\s(\[{,:;])(?:\"([^\"]{1,300})\"|“([^”]{1,300})”|„([^“”]{1,300})[“”]|«([^»]{1,300})»)(?!\w)"
     r"|「([^」]{1,300})」|『([^』]{1,300})』"
 )
-_BLANK = re.compile(r"[\s'’]+")
-_HANGUL = re.compile(f"[{terms.HANGUL}]+")
-_AROUND = re.compile(f"^[`'\"(\\[{{<]+|[`'\",;:!?)\\]}}>{terms.HANGUL}{terms.HAN_KANA}]+$")
-_EMOJI = re.compile("u[0-9a-f]{4,5}")
-_VERSION = re.compile(r"[vV](\d+)$")
-_VIETNAMESE = re.compile("[ơưƠƯ\u1ea0-\u1ef9]")
+_BLANK = regex(r"[\s'’]+")
+_HANGUL = regex(f"[{terms.HANGUL}]+")
+_AROUND = regex(f"^[`'\"(\\[{{<]+|[`'\",;:!?)\\]}}>{terms.HANGUL}{terms.HAN_KANA}]+$")
+_EMOJI = regex("u[0-9a-f]{4,5}")
+_VERSION = regex(r"[vV](\d+)$")
+_VIETNAMESE = regex("[ơưƠƯ\u1ea0-\u1ef9]")
 
 
 class Term(NamedTuple):

@@ -21,6 +21,7 @@ from spellbook.settings.limits import MOST_GLOB, MOST_SCOPES
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, VaultNotFound
+from spellbook.system.lazy import regex
 
 _WANTED: dict[type, str] = {str: "text", dict: "a table", bool: "true or false"}
 _LEAST = {"look_seconds": 0}
@@ -44,11 +45,11 @@ _FORMS = {
     "rerank": "rerank:MODEL@URL",
 }
 _OPENAI = "https://api.openai.com/v1"
-_KIND = re.compile(rf"({'|'.join(_FORMS)})(?![\w-])")
+_KIND = regex(rf"({'|'.join(_FORMS)})(?![\w-])")
 # A model may begin with @ (`@cf/baai/bge-m3`); an address always names its scheme, and options belong to the model.
-_PARTS = re.compile(r"(?::(?P<model>(?:@(?!\w+://))?[^\s@?]+)?)?(?:\?(?P<options>[^\s@]*))?(?:@(?P<url>\S+))?")
+_PARTS = regex(r"(?::(?P<model>(?:@(?!\w+://))?[^\s@?]+)?)?(?:\?(?P<options>[^\s@]*))?(?:@(?P<url>\S+))?")
 # Stricter than the standard for URLs, so that no library reads another host out of it than we do.
-_ADDRESS = re.compile(
+_ADDRESS = regex(
     r"https?://(?:[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::(?P<port>\d{1,5}))?(?:/[\w.~%/-]*)?",
     re.I | re.A,
 )
@@ -348,7 +349,7 @@ def _read_settings(file: Path) -> dict[str, Any]:
         raise InvalidInput(f"{file}: the settings cannot be read ({reason}).", "Fix or delete the file.") from error
 
 
-_DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""")
+_DEEP_KEY = regex(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""")
 """A key with 20 or more dots. tomllib's memory grows with the square of the parts: gigabytes for a file of 100 kB."""
 
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 from spellbook.notes.note import newline
 from spellbook.system.errors import InvalidInput
+from spellbook.system.lazy import regex
 
-_CATEGORIES = re.compile(r"^[ \t]*\[[ \t]*categories[ \t]*\][ \t]*(?:#.*)?(?:\r?\n|\Z)", re.M)
+_CATEGORIES = regex(r"^[ \t]*\[[ \t]*categories[ \t]*\][ \t]*(?:#.*)?(?:\r?\n|\Z)", re.M)
 """The line that begins the table."""
 
 

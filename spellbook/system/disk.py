@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from spellbook.system.errors import SpellbookError, StorageError
+from spellbook.system.lazy import regex
 from spellbook.system.lock import held
 
 if TYPE_CHECKING:
@@ -67,13 +68,13 @@ def system_call() -> Callable[[bytes, bytes, int], int] | None:
     return None
 
 
-_REMOTE = re.compile(
+_REMOTE = regex(
     "9p|afs|beegfs|ceph|cifs|coda|davfs|drvfs|fakeowner|fuse(?:[.].*)?|gfs2|gpfs|lustre|nfs4?|ocfs2|orangefs|prl_fs|smb3"
     "|smbfs|vboxsf|virtiofs|vmhgfs"
 )
 """Linux's names of file systems that other machines change without an event here."""
 
-TEMPORARY = re.compile(r"\.spellbook-[0-9a-f]{16}\.tmp")
+TEMPORARY = regex(r"\.spellbook-[0-9a-f]{16}\.tmp")
 """Names of temporary files; one that stays was left by a process that was killed."""
 
 SMALL = 1_000_000

@@ -11,7 +11,6 @@ import datetime as dt
 import gc
 import logging
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from spellbook.system import disk
+from spellbook.system.lazy import regex
 from spellbook.system.lock import held, take
 
 ELECTED = "watch.lock"
@@ -40,7 +40,7 @@ _THREADS_SECONDS = 0.5
 """Seconds that a process which ends waits for its threads."""
 
 _FOLDER = "processes"
-_NAME = re.compile(r"(?P<kind>\w+)-(?P<pid>\d+)-(?P<since>\d+)\.lock")
+_NAME = regex(r"(?P<kind>\w+)-(?P<pid>\d+)-(?P<since>\d+)\.lock")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from spellbook.system.lazy import regex
 from spellbook.text.unicode import composed
 
 HINT = "Leave it out, or say where it is kept. If it is not a secret, repeat with force=true. Nothing was written."
@@ -58,26 +59,24 @@ _KEYS: tuple[tuple[str, str, str], ...] = (
 )
 """Kinds of keys: the beginning of each, and a pattern of the rest."""
 
-_PRIVATE = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_PRIVATE = regex(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LETTERS = 4_000
 """The most letters of a private key."""
 
-_RESIDENT = re.compile(
-    r"(?a)(?<![\w/-])(?<!\d\.)(?P<born>\d{6})(?P<mark> ?[-–—−] ?)?(?P<sex>[1-8])\d{6}(?![\w-]|[.,:/]\d)"
-)
-_RESIDENT_LABEL = re.compile(r"(?i)(?:주민|외국인) ?(?:등록)? ?번호|(?:resident|alien) registration|\brrn\b")
+_RESIDENT = regex(r"(?a)(?<![\w/-])(?<!\d\.)(?P<born>\d{6})(?P<mark> ?[-–—−] ?)?(?P<sex>[1-8])\d{6}(?![\w-]|[.,:/]\d)")
+_RESIDENT_LABEL = regex(r"(?i)(?:주민|외국인) ?(?:등록)? ?번호|(?:resident|alien) registration|\brrn\b")
 _BEFORE = 30
 """Letters before a number without a hyphen in which its label must be."""
 
 _BORN_SINCE = 1930
 """Year of birth from which a number is a resident's: that of an order, such as 240315-1000234, reads older. By hand."""
 
-_CARD = re.compile(
+_CARD = regex(
     r"(?a)(?<![\w-])(?:(?P<grouped>[2-6]\d{3}(?:(?:[ -]\d{4}){3}|[ -]\d{6}[ -]\d{5}))|\d(?:[ -]?\d){12,18})(?![\w-])"
 )
-_CARD_LABEL = re.compile(r"(?i)카드|\bcard ?(?:number|no\b|is|[:=#])|visa|master ?card|\bamex")
-_ENCODED = re.compile(r"[A-Za-z0-9+/=]{40,}")
-_IN_ADDRESS = re.compile(r"://(?P<user>[^\s/:@]{0,64}):(?P<value>[^\s/@]{2,100})@[\w\[]")
+_CARD_LABEL = regex(r"(?i)카드|\bcard ?(?:number|no\b|is|[:=#])|visa|master ?card|\bamex")
+_ENCODED = regex(r"[A-Za-z0-9+/=]{40,}")
+_IN_ADDRESS = regex(r"://(?P<user>[^\s/:@]{0,64}):(?P<value>[^\s/@]{2,100})@[\w\[]")
 
 _LABELS = {
     "totp": r"(?:2fa|mfa|t?otp|authenticator)[ \w]{0,12}(?:secret|seed|key|시크릿|키)|[?&]secret(?==)",
@@ -111,8 +110,8 @@ _VALUE = (
     r"""[ \t>*_(]{0,8}(?:["'`“‘「](?P<quoted>[^\s"'`“”‘’「」]{4,100})["'`”’」]"""
     rf"""|["'`]{{0,2}}(?P<value>{_WORD}{{4,200}})(?P<rest>[ \t]?\w{{0,4}}))"""
 )
-_AFTER = re.compile(rf"(?i){_CLOSING}{_OF}[ \t]{{0,8}}(?:{_IS}){_VALUE}")
-_BESIDE = re.compile(rf"{_CLOSING}{_PARTICLE}?[ \t]{{1,8}}(?P<between>(?:[가-힣]{{1,8}}[ \t]{{1,4}}){{0,3}}){_VALUE}")
+_AFTER = regex(rf"(?i){_CLOSING}{_OF}[ \t]{{0,8}}(?:{_IS}){_VALUE}")
+_BESIDE = regex(rf"{_CLOSING}{_PARTICLE}?[ \t]{{1,8}}(?P<between>(?:[가-힣]{{1,8}}[ \t]{{1,4}}){{0,3}}){_VALUE}")
 _EACH = r"[\s,]{1,3}(?:\d{1,2}[.)] ?)?(?:[a-z]{3,8}|[가-힣]{2,5})"
 _FORMS = {
     "passport": r"[^\n!?]{0,40}?(?<!\w)(?P<value>[A-Z]{1,2}\d{7,8}|[A-Z]\d{3}[A-Z]\d{4}|\d{9})(?![\w-])",
@@ -122,36 +121,36 @@ _FORMS = {
 }
 """Patterns of secrets that have a form of their own."""
 
-_SIGN = re.compile("[A-Za-z0-9][!@#$%^&*+=~?]+[A-Za-z0-9]")
-_NUMBER = re.compile(r"\d{4,12}[#*]?")
-_ENDING = re.compile(r"[^가-힣]|$|이(?!상|하|후|전|내)|예요|입니|야|임|인데|다|로|으로|라고|래|였|를|을|니까")
+_SIGN = regex("[A-Za-z0-9][!@#$%^&*+=~?]+[A-Za-z0-9]")
+_NUMBER = regex(r"\d{4,12}[#*]?")
+_ENDING = regex(r"[^가-힣]|$|이(?!상|하|후|전|내)|예요|입니|야|임|인데|다|로|으로|라고|래|였|를|을|니까")
 """Text that may directly follow a value: of Korean only particles and the verb to be."""
-_UNIT = re.compile(
+_UNIT = regex(
     r"(?i)\s?(?:bit|byte|char|lett|digit|word|day|hour|minu|seco|week|mont|year|time|entr|user|won|px|[mgk]b|ms)|\s?[자회일번개분명건원년]"
 )
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = regex(
     r"(?i)example|sample|dummy|placeholder|your|change.?me|redacted|insert|fake|mysecret|p[a@]ssw[o0]rd|xxxx|\*\*\*|\.\.\.|…"
     r"|[<>{}]|^\$\w+$|^%\w+%$|\$\(|eyJzdWIiOiIxMjM0NTY3ODkw|^(?:pass|secret|user|postgres|root|admin|test|guest|token|pwd|redis)$"
 )
-_SEQUENCE = re.compile("(?i)12345|abcdef|qwerty")
+_SEQUENCE = regex("(?i)12345|abcdef|qwerty")
 # A name of code (`req.body.token`), a call, a path, an address, a date or a version.
-_NO_VALUE = re.compile(
+_NO_VALUE = regex(
     r"[A-Za-z_$][\w$-]*(?:\.[A-Za-z_$][\w$-]*)+|[\w$.]+[(\[].*|[~.]{0,2}/[\w./@-]*|\w+:/.*|[\dTZ:.,+/-]+|v?\d+(?:\.\w+)+"
 )
-_NAME = re.compile(r"[A-Za-z_$-]+\d{0,2}")
+_NAME = regex(r"[A-Za-z_$-]+\d{0,2}")
 # Names of code again, of tickets, of algorithms, and measures.
-_NO_PASSWORD = re.compile(
+_NO_PASSWORD = regex(
     r"[a-z]+(?:[A-Z][a-z]+)+\d{0,2}|[a-z]+(?:_[a-z]+)+\d?|[A-Z]{2,}-\d+|[\w.+-]+@[\w-]+\.[\w.]+|\d+(?:[-~]\d+)?[-~]?[a-z]{1,3}|\d{1,3}[-~]?[a-z]+"
     r"|(?i:(?:sha|md|aes|rsa|argon|pbkdf|oauth|base|utf|ed|hmac|tls|http|webauthn|scrypt|bcrypt|id|v)[-_]?\d+\w{0,4}(?:-\w+)*)"
 )
-_LIKELY = re.compile(
+_LIKELY = regex(
     r"""(?:(?i:\bauthorization["']?\s{0,3}[:=]\s{0,3}["']?(?:bearer|basic|token)\s{1,3})"""
     r"""|(?i:\bcookie:\s{0,3}|(?<!\S)(?:-u|--user)[ =]\S{1,60}?:|\bsshpass\s+-p\s{0,3}["']?|\bmysql\b[^\n]{0,60}\s-p)"""
     r"""|(?i:(?<![a-z0-9_])[a-z0-9_]{0,60}(?:pass(?:word|wd|phrase)?|pwd|secret|token|_key)["']?\s?[=:]\s?)["']?)"""
     r"""(?P<value>(?![$<{%])(?:(?<=["'])[^"'\n]{4,}|[^\s"'`,;]{4,}))"""
 )
 """A value in a header of a request, of a variable that is named after a secret, or of an option of common programs."""
-_BLOCK = re.compile(r"(?s)-----BEGIN [A-Z ]{0,30}PRIVATE KEY[A-Z ]{0,10}-----.*?(?:-----END[^\n]*|\Z)")
+_BLOCK = regex(r"(?s)-----BEGIN [A-Z ]{0,30}PRIVATE KEY[A-Z ]{0,10}-----.*?(?:-----END[^\n]*|\Z)")
 _LEAST_OF_PASSWORD, _LEAST_OF_KEY, _LONG, _DIFFERENT = 6, 8, 12, 5
 """Letters of a password, of a key with three kinds of them or two digits, and different ones of a key. By hand."""
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from spellbook.system.lazy import regex
 from spellbook.text.quoting import counted, one_line
 from spellbook.text.unicode import composed
 
@@ -24,11 +25,11 @@ _KOREAN_UNITS = (
     "|개|명|번|회|건|대|배|바이트|기가|메가"
 )
 _NUMBER = rf"\d+(?:[.,:/_'\u2019-]\d+)*(?:\s?(?:(?:{_UNITS})(?![^\W\d_])|(?:{_KOREAN_UNITS})))?"
-_QUANTITY = re.compile(_NUMBER, re.I)
-_TOKEN = re.compile(rf"(?P<quantity>{_NUMBER})|[^\W\d]+(?:['\u2019][^\W\d]+)*", re.I)
-_SIGN = re.compile(r"(?:(?<![\w.)\]])[-+\u2212])?[$€£₩¥]?\Z")
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_NEGATION = re.compile(
+_QUANTITY = regex(_NUMBER, re.I)
+_TOKEN = regex(rf"(?P<quantity>{_NUMBER})|[^\W\d]+(?:['\u2019][^\W\d]+)*", re.I)
+_SIGN = regex(r"(?:(?<![\w.)\]])[-+\u2212])?[$€£₩¥]?\Z")
+_THOUSANDS = regex(r"(?<=\d),(?=\d{3}(?!\d))")
+_NEGATION = regex(
     r"not|no|never|none|nor|neither|without|cannot|\w+n['\u2019]t|forbidden|prohibited|disallowed"
     # `안` and `못` before a verb or grown together with it; 안전, 안내 and their like are other words.
     r"|안|안(?:되|된|될|돼|됨|됩|하|한|할|함|합|해|써|쓴|씀|씁)\w*|못|못(?:하|한|할|함|합|해|쓰|씁|씀)\w*"

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 
+from spellbook.system.lazy import regex
 from spellbook.text import terms
 
 _WORDS = {
@@ -63,9 +64,9 @@ for _name, _listed in _WORDS.items():
     for _each in dict.fromkeys(_listed.split()):
         _LANGUAGES.setdefault(_each, []).append(_name)
 
-_WORD = re.compile(r"[^\W\d_]+")
-_KANA = re.compile("[\u3041-\u30ff]")
-_HAN = re.compile("[\u3400-\u9fff]")
+_WORD = regex(r"[^\W\d_]+")
+_KANA = regex("[\u3041-\u30ff]")
+_HAN = regex("[\u3400-\u9fff]")
 _ENOUGH = 1.0
 """The weight of words from which on a language counts."""
 
@@ -82,7 +83,7 @@ _SAMPLED_OF_NOTE = 2_000
 """The most letters that are read of a note."""
 
 # A search for a set of letters is several times as fast as one for alternatives.
-_CODE = re.compile(
+_CODE = regex(
     r"[`~h](?:(?:(?<=^.)|(?<=^ .)|(?<=^  .)|(?<=^   .))"
     r"(?:(?<=`)``.*?(?:^ {0,3}```|\Z)|(?<=~)~~.*?(?:^ {0,3}~~~|\Z))|(?<=`)[^`\n]*`|(?<=h)ttps?://\S+)",
     re.S | re.M,
@@ -90,8 +91,8 @@ _CODE = re.compile(
 _PROSE = 4_000
 """The most letters of a note among which prose is looked for."""
 
-_MARK = re.compile(r"[._-](?P<code>[a-z]{2})(?:[-_][A-Za-z]{2,4})?(?=\.md$)")
-_DECLARED = re.compile(r"(?P<code>[a-z]{2})(?:[-_][a-z]{2,4})*")
+_MARK = regex(r"[._-](?P<code>[a-z]{2})(?:[-_][A-Za-z]{2,4})?(?=\.md$)")
+_DECLARED = regex(r"(?P<code>[a-z]{2})(?:[-_][a-z]{2,4})*")
 _SCRIPTS = {
     **dict.fromkeys(("ru", "uk", "bg"), "cyrillic"),
     **dict.fromkeys(("ar", "fa", "ur"), "arabic"),

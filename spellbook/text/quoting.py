@@ -11,22 +11,24 @@ import json
 import re
 from typing import Any
 
+from spellbook.system.lazy import regex
+
 _MOST_NAME = 300
 
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028\u2029\u202a-\u202e\u2066-\u206f\ud800-\udfff\U000e0000-\U000e007f"
-_CONTROL = re.compile(f"[{_CONTROLS}]")
+_CONTROL = regex(f"[{_CONTROLS}]")
 """
 Letters that move the cursor, colour the terminal, break a line, turn the reading order, or that an agent reads and a
 person does not see (Unicode's tags); not tab and line feed.
 """
 
-_IN_NAMES = re.compile(f"[{_CONTROLS}\xad\u180e\u200b\u200e\u200f\u2060-\u2064\u3164\ufeff\uffa0]")
+_IN_NAMES = regex(f"[{_CONTROLS}\xad\u180e\u200b\u200e\u200f\u2060-\u2064\u3164\ufeff\uffa0]")
 """Also invisible letters in names; joiners stay, which scripts and emoji need."""
 
-_FIELDS = re.compile(r'["\[\]]|\b(?:id|hash|why|index)\s*:|:\d+\)', re.I)
+_FIELDS = regex(r'["\[\]]|\b(?:id|hash|why|index)\s*:|:\d+\)', re.I)
 """Text that a name must not hold where other fields stand beside it."""
 
-_PLAIN = re.compile(r'[^\s"\[\](){}:,\\]+(?: [^\s"\[\](){}:,\\]+)*')
+_PLAIN = regex(r'[^\s"\[\](){}:,\\]+(?: [^\s"\[\](){}:,\\]+)*')
 """Ids and paths that no field beside them can be confused with."""
 
 

@@ -19,6 +19,8 @@ from itertools import pairwise
 from operator import add
 from typing import NamedTuple
 
+from spellbook.system.lazy import regex
+
 _STOP_WORD_LIST = """
 a an and are as at be been being but by can could did do does for from had has have he her his how i if in into is it
 its me my of on or our she should so than that the their them then there these they this those to us was we were what
@@ -40,15 +42,15 @@ THAI = "\u0e00-\u0e7f"
 _EMOJI = "\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff"
 # A search for one set of letters is several times as fast as a search for alternatives. So the alternatives are tried
 # only where the set was found.
-_RUN = re.compile(f"([{HANGUL}{HAN_KANA}]+)")
-_JOINT = re.compile(r"(?<=\w)(\w) \1(?=\w\b)")
-_OTHER_RUN, _ANY_OTHER = re.compile(f"[{THAI}]+|[{_EMOJI}]"), re.compile(f"[{THAI}{_EMOJI}]")
-_IS_EMOJI = re.compile(f"[{_EMOJI}]")
-_CLUSTER = re.compile("[\u0e40-\u0e44]?[\u0e01-\u0e2e][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*|.")
-DENSE = re.compile(f"[{HANGUL}{HAN_KANA}{THAI}]+")
+_RUN = regex(f"([{HANGUL}{HAN_KANA}]+)")
+_JOINT = regex(r"(?<=\w)(\w) \1(?=\w\b)")
+_OTHER_RUN, _ANY_OTHER = regex(f"[{THAI}]+|[{_EMOJI}]"), regex(f"[{THAI}{_EMOJI}]")
+_IS_EMOJI = regex(f"[{_EMOJI}]")
+_CLUSTER = regex("[\u0e40-\u0e44]?[\u0e01-\u0e2e][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*|.")
+DENSE = regex(f"[{HANGUL}{HAN_KANA}{THAI}]+")
 """Letters that are written without spaces or with endings glued on."""
 
-_LONE = re.compile(f"[\u0e40-\u0e44]?[{THAI}][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*")
+_LONE = regex(f"[\u0e40-\u0e44]?[{THAI}][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*")
 
 # Signs that one writer sets and another leaves out: combining accents that NFC has no letter for, Hebrew and Arabic
 # vowels, tatweel, joiners, the selector that colours an emoji.
@@ -64,27 +66,27 @@ _VARIANTS = {
     **dict(zip("أإآٱىةάέήίϊΐόύϋΰώΆΈΉΊΌΎΏёЁ", "ااااي\u0647αεηιιιουυυωΑΕΗΙΟΥΩеЕ", strict=True)),
 }
 # `al-`, alone or after "and", "so", "with", "as"; "for the". A word keeps it if fewer than three letters would be left.
-_ARTICLE = re.compile("(?<![\u0620-\u064a])(?:[وفبك]?ال|لل)(?=[\u0620-\u064a]{3})")
-_ODD = re.compile(f"[{_OPTIONAL}]+|[{_WIDE}]+|[{''.join(_VARIANTS)}]")
-_ANY_ODD = re.compile(f"[{_OPTIONAL}{_WIDE}{''.join(_VARIANTS)}]")
+_ARTICLE = regex("(?<![\u0620-\u064a])(?:[وفبك]?ال|لل)(?=[\u0620-\u064a]{3})")
+_ODD = regex(f"[{_OPTIONAL}]+|[{_WIDE}]+|[{''.join(_VARIANTS)}]")
+_ANY_ODD = regex(f"[{_OPTIONAL}{_WIDE}{''.join(_VARIANTS)}]")
 
 # This must split words no finer than the index's tokeniser, which splits each word again. A sign that is part of a
 # word to the tokeniser must not divide words here.
-_WORD = re.compile(
+_WORD = regex(
     r"(?:[^\W_]|[^\x00-\u02ff\u0600-\u0604\u06dd\u070f\u180e\u2000-\u2bff\u3000-\u303f\ud800-\udfff\ufe10-\ufe6f\uff00-\uffff"
     r"\U000110bd\U0001d173-\U0001d17a\U000e0000-\U000e00ff])+"
 )
 
-IDENTIFIER = re.compile(
+IDENTIFIER = regex(
     r"(?=[A-Za-z0-9.])(?<![A-Za-z0-9])(?:"
     r"(?P<camel>(?![A-Z]?[a-z0-9]*+(?![A-Za-z0-9]))[A-Za-z0-9]*(?:[a-z][0-9]*[A-Z]|[A-Z]{2}[a-z]{2})[A-Za-z0-9]*)"
     r"|[vV](?P<version>\d+(?:\.\d+)+)"
     r"|(?P<language>[A-Za-z](?:\+\+|#)(?![A-Za-z0-9_+#]))"
     r"|(?<![\w.)\]}'\"])\.(?=(?P<dotted>[A-Za-z]\w*)))"
 )
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
+_HUMP = regex(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 
-_LATIN = re.compile("[A-Za-z]")
+_LATIN = regex("[A-Za-z]")
 _WHITE = b" \t\r\n\f\v"
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DIGITS = b"0123456789"

@@ -17,16 +17,17 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 from spellbook.system.errors import InvalidInput
+from spellbook.system.lazy import regex
 
 C = TypeVar("C", bound=type)
 
-BROKEN, _HALF = re.compile("[\x00\ud800-\udfff]"), re.compile("[\ud800-\udfff]")
+BROKEN, _HALF = regex("[\x00\ud800-\udfff]"), regex("[\ud800-\udfff]")
 """NUL and half letters, which no YAML and no UTF-8 holds; and half letters alone."""
 
 MOST_MARKS = 32
 """Most combining letters that are followed back to the letter they belong to."""
 
-_IN_ANCHORS = re.compile(r"[\w\-\s]*")
+_IN_ANCHORS = regex(r"[\w\-\s]*")
 
 
 def is_whole(text: str) -> bool:

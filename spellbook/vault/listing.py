@@ -14,6 +14,7 @@ from pathlib import Path
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, VaultNotFound
+from spellbook.system.lazy import regex
 from spellbook.text.unicode import is_whole
 from spellbook.vault import names
 from spellbook.vault.names import IGNORE_FILE
@@ -161,9 +162,9 @@ _LINES = 1_000
 # -- the patterns of `.spellbookignore`, which leave files out
 
 # pathspec's regexes of `*` in a name, and of `**/` before all others or further on.
-_STAR = re.compile(r"\[\^/\]\*(.*?)(?=\[\^/\]\*)")
-_FOLDERS = re.compile(r"(\(\?:\.\+/\)\?|\(\?:/\.\+\)\?)")
-_EARLY_FOLDERS = re.compile(_FOLDERS.pattern + r"(.*?)(?=\(\?:/\.\+\)\?)")
+_STAR = regex(r"\[\^/\]\*(.*?)(?=\[\^/\]\*)")
+_FOLDERS = regex(r"(\(\?:\.\+/\)\?|\(\?:/\.\+\)\?)")
+_EARLY_FOLDERS = regex(_FOLDERS.pattern + r"(.*?)(?=\(\?:/\.\+\)\?)")
 
 Patterns = tuple[tuple[re.Pattern[str], bool], ...]
 """Lines of a .gitignore in order: a regex of whole paths, and whether it excludes or includes them."""

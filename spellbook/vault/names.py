@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 
 from spellbook.settings.paths import MARKER
+from spellbook.system.lazy import regex
 from spellbook.text.unicode import composed, folded, is_whole, joined_at
 
 MOST = 120
@@ -24,7 +25,7 @@ MOST_NEW = 100
 MOST_NUMBER = 10_000
 """How many files of one name there may be, numbered."""
 
-DEVICES = re.compile(r"(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(?= *(\.|$))")
+DEVICES = regex(r"(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(?= *(\.|$))")
 _MOST_STORED = 255
 """The most bytes of a file's name on Linux and macOS."""
 
@@ -32,24 +33,24 @@ _MOST_PATH = 4_000
 """The most bytes of a path below the vault: PATH_MAX is 4,096 in all."""
 
 CANVAS = ".canvas"  # how the name of a canvas of Obsidian ends
-_FORBIDDEN = re.compile(r'[<>:"/\\|?*#^\[\]\x00-\x1f\x7f]+')
+_FORBIDDEN = regex(r'[<>:"/\\|?*#^\[\]\x00-\x1f\x7f]+')
 # What shows nothing, or turns the text after it round: soft hyphen, controls, zero-width and bidirectional marks. The
 # joiners of emoji and of Persian stay.
-_UNSEEN = re.compile("[\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+_UNSEEN = regex("[\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
 _EDGES = " .-~"
 _CONFLICTED = (  # Dropbox in its languages
     "conflicted copy|in konflikt stehende kopie|konfliktkopi[ae]?|copie en conflit|copia en conflicto|copia conflictiva"
     "|copia in conflitto|cópia em conflito|cópia conflitante|conflicterende kopie|конфликт[а-я]+ копия"
     "|kopia powodująca konflikt|競合.{0,2}コピー|충돌(?:된|한|하는)? ?(?:복사본|사본)|[冲衝]突的?(?:副本|複本)"
 )
-COPY = re.compile(
+COPY = regex(
     rf"(?i)\.sync-conflict-\d|[(（][^)）]*(?:{_CONFLICTED})[^)）]*[)）]|\((?:case conflict|sfconflict )[^)]*\)"
     r"|_[a-z]{3}-\d\d-\d{4,6}-\d{4}_(?:case)?conflict$|\.conflict\d+$|^~\$"
     r"|(?-i:_DiskStation_.*_Conflict$|_(BASE|LOCAL|REMOTE|BACKUP)_\d+$)"
 )
-_MARK = re.compile(r"[.(（~_]")  # a quick check first: every copy's name has one of these, most names have none
+_MARK = regex(r"[.(（~_]")  # a quick check first: every copy's name has one of these, most names have none
 _OTHERS = r"[#@]recycle|\$recycle\.bin|@eadir|__macosx|thumbs\.db|desktop\.ini|logseq/(?:bak|version-files)"
-BIN = re.compile(rf"(?i)(?:^|/)(?:{_OTHERS})(?:/|$)")
+BIN = regex(rf"(?i)(?:^|/)(?:{_OTHERS})(?:/|$)")
 """Finds a folder, or a file, that other programs deleted, backed up, or keep for themselves."""
 
 
@@ -123,9 +124,9 @@ Everything else that belongs to a vault; nothing else in `.spellbook/` does. `qu
 read.
 """
 
-_LEFT_OUT_BY_DISKS = re.compile("[\u00ad\u034f\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
+_LEFT_OUT_BY_DISKS = regex("[\u00ad\u034f\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 """Letters that some disks leave out when they compare names (HFS+), so that `.git` with one in front is `.git`."""
-_SHORT = re.compile(r"(?i)(?:git|spellb|obsidi|vscode)~\d+")
+_SHORT = regex(r"(?i)(?:git|spellb|obsidi|vscode)~\d+")
 """Names that Windows gives to `.git` and other dot-folders beside their own, also on a network drive."""
 
 

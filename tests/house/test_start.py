@@ -97,7 +97,7 @@ def test_a_catalog_that_is_ready_is_opened_without_a_lock(tmp_path, monkeypatch)
             Database(file, 2, print, {}).rows("SELECT count(*) FROM t")
 
 
-MOST = 78
+MOST = 60
 """Files of the package whose functions may run for one `remember` on a server that is warm."""
 
 

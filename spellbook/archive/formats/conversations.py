@@ -18,6 +18,7 @@ from typing import Any
 
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import Fault, blocks, lines
+from spellbook.system.lazy import regex
 from spellbook.text.unicode import BROKEN
 from spellbook.vault.names import safe_name
 
@@ -68,7 +69,7 @@ _MOST_SECONDS = 100_000_000_000
 """A larger number counts milliseconds: in seconds it would be after the year 5000."""
 
 _SITES = {"chatgpt": ("ChatGPT", "https://chatgpt.com/c/"), "claude": ("Claude", "https://claude.ai/chat/")}
-_MARKS = re.compile("\ue200[^\ue201]*\ue201|[\ue200-\ue2ff]")
+_MARKS = regex("\ue200[^\ue201]*\ue201|[\ue200-\ue2ff]")
 """How ChatGPT marks citations, in letters that no font has."""
 
 _Turn = tuple[bool, str]

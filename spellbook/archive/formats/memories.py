@@ -18,9 +18,10 @@ from spellbook.archive.formats.conversations import Incoming, cleaned, lowered, 
 from spellbook.notes.decisions import title as first_sentence
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, dump, load
 from spellbook.notes.note import parse
+from spellbook.system.lazy import regex
 from spellbook.vault.names import safe_name
 
-_PERMALINK = re.compile(r"[^\s:/?#\[\]][^\s:?#\[\]]{0,250}(?<!/)")
+_PERMALINK = regex(r"[^\s:/?#\[\]][^\s:?#\[\]]{0,250}(?<!/)")
 
 
 def with_id(path: str, head: bytes) -> tuple[str, bytes]:
@@ -59,7 +60,7 @@ INDEX = "MEMORY.md"
 MOST_BYTES = 2 * 1024 * 1024
 """Bytes of a file that is read."""
 
-_TITLED = re.compile(r"\[([^\[\]\n]{1,200})\]\(([^()\s]{1,300})\)")
+_TITLED = regex(r"\[([^\[\]\n]{1,200})\]\(([^()\s]{1,300})\)")
 _PREFERENCE, _MEMORY = {"category": "preference", "type": "semantic"}, {"category": "memory", "type": "semantic"}
 _FILED = {"user": _PREFERENCE, "feedback": _PREFERENCE, "project": {"category": "memory", "type": "episodic"}}
 

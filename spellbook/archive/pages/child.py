@@ -26,6 +26,7 @@ from spellbook.settings.environment import variables
 from spellbook.settings.limits import MOST_MARKDOWN
 from spellbook.system import processes
 from spellbook.system.errors import FetchError, InvalidInput, SpellbookError, StorageError
+from spellbook.system.lazy import regex
 
 # -- PDF
 
@@ -38,11 +39,11 @@ _EDGE = 2
 _PASSWORD = 4
 """pdfium's number for a document that wants a password."""
 
-_HYPHEN = re.compile("[\x02\u00ad\ufffe][\r\n]*")
+_HYPHEN = regex("[\x02\u00ad\ufffe][\r\n]*")
 """Pdfium's form of a hyphen at a line's end."""
 
-_TERMINAL = re.compile(r"[.!?。！？…:;][\"'”’)\]]*$")
-_DATE = re.compile(r"D:(\d{4})(\d\d)(\d\d)")
+_TERMINAL = regex(r"[.!?。！？…:;][\"'”’)\]]*$")
+_DATE = regex(r"D:(\d{4})(\d\d)(\d\d)")
 
 
 def extract_pdf(body: bytes, what: str = "The PDF") -> dict[str, str]:

@@ -12,7 +12,6 @@ import contextlib
 import email.message
 import ipaddress
 import os
-import re
 import socket
 import threading
 import time
@@ -25,12 +24,12 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 from spellbook import __version__
 from spellbook.settings.limits import MOST_HTML, MOST_PDF, MOST_URL
 from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied
-from spellbook.system.lazy import httpcore, httpx
+from spellbook.system.lazy import httpcore, httpx, regex
 from spellbook.text.quoting import one_line
 
 # -- addresses: when two are one page
 
-_TRACKING = re.compile(
+_TRACKING = regex(
     r"(?i)(?:utm_\w+|hsa_\w+|mtm_\w+|pk_\w+|fbclid|gclid|gclsrc|dclid|gbraid|wbraid|gad_source|msclkid|twclid|ttclid"
     r"|yclid|ysclid|igsh|igshid|li_fat_id|mc_[ce]id|mkt_tok|_hsenc|_hsmi|_ga|_gl|__twitter_impression|vero_id|wickedid"
     r"|napm|n_(?:media|query|rank|ad|ad_group|keyword(?:_id)?|campaign_type|match|network|mall_id|mall_pid))"
@@ -38,7 +37,7 @@ _TRACKING = re.compile(
 """Parameters that name the way to a page, not the page; the last line is Naver's."""
 
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
-_SAME_SITE = re.compile(r"^(?:www\d?|m|mobile|amp)\.")
+_SAME_SITE = regex(r"^(?:www\d?|m|mobile|amp)\.")
 
 
 def normalized(url: str) -> str:
@@ -192,7 +191,7 @@ SECONDS = 20.0
 
 _HOPS = 5
 _MOVED = frozenset({301, 302, 303, 307, 308})
-_HOST = re.compile(rb"[A-Za-z0-9._:-]+")
+_HOST = regex(rb"[A-Za-z0-9._:-]+")
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _VAGUE = frozenset({"", "application/octet-stream", "binary/octet-stream"})
 """Content types that do not say what the body is. Then its first bytes do."""

@@ -19,7 +19,7 @@ from urllib.parse import urljoin
 
 from spellbook.archive.pages import safe
 from spellbook.system.errors import FetchError
-from spellbook.system.lazy import charset_normalizer
+from spellbook.system.lazy import charset_normalizer, regex
 
 LEAST_LETTERS = 200
 """An article with fewer is a shell that a script fills, a login or a consent page."""
@@ -30,21 +30,19 @@ _MOST_AUTHORS = 5
 _HEAD_BYTES = 4_096
 """Where a page says its encoding; browsers look into 1,024."""
 
-_META_CHARSET = re.compile(rb"""<meta[^>]{1,200}?charset\s*=\s*["']?\s*([\w:.-]{2,40})""", re.I)
+_META_CHARSET = regex(rb"""<meta[^>]{1,200}?charset\s*=\s*["']?\s*([\w:.-]{2,40})""", re.I)
 _WIDER = {"euc_kr": "cp949", "johab": "johab", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
 """Encodings that pages name when they mean the wider one; browsers read them so too."""
 
 _LATIN = {"iso8859-1", "ascii", "cp1252"}
 """Encodings that servers name by default: believed last."""
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
-_DATE = re.compile(r"(\d{4})\s*[-./년]\s*(\d{1,2})\s*[-./월]\s*(\d{1,2})")
-_PRESS = re.compile(
-    r"\s*(?:선임|수습|인턴|객원|전문|시민|취재)?\s*(?:기자|특파원|논설위원|칼럼니스트|에디터|편집위원)$"
-)
-_MAIL = re.compile(r"\S+@\S+")
-_BYLINE = re.compile(r"(?i)byline|reporter|journalist|author|writer|기자")
-_KOREAN_NAME = re.compile(r"^([가-힣]{2,4})\s*(?:기자|특파원|논설위원|에디터)(?![가-힣])")
+_CONTROLS = regex(r"[\x00-\x08\x0e-\x1f]")
+_DATE = regex(r"(\d{4})\s*[-./년]\s*(\d{1,2})\s*[-./월]\s*(\d{1,2})")
+_PRESS = regex(r"\s*(?:선임|수습|인턴|객원|전문|시민|취재)?\s*(?:기자|특파원|논설위원|칼럼니스트|에디터|편집위원)$")
+_MAIL = regex(r"\S+@\S+")
+_BYLINE = regex(r"(?i)byline|reporter|journalist|author|writer|기자")
+_KOREAN_NAME = regex(r"^([가-힣]{2,4})\s*(?:기자|특파원|논설위원|에디터)(?![가-힣])")
 _AUTHORS = ("author", "article:author", "dable:author", "og:article:author", "parsely-author", "sailthru.author", "byl")
 _DATES = (
     "article:published_time",
@@ -54,7 +52,7 @@ _DATES = (
     "date",
     "pubdate",
 )
-_ARTICLE = re.compile(r"(?i)(?:article|posting|report|page|review)$")
+_ARTICLE = regex(r"(?i)(?:article|posting|report|page|review)$")
 
 
 def extract(body: bytes, url: str = "", charset: str = "") -> dict[str, str]:
@@ -239,7 +237,7 @@ def _join(url: str, target: str) -> str:
 # -- Markdown: every sign of a text is escaped, and `safe.safe` writes anew what that means
 
 _BLOCKS = frozenset({"body", "main", "div", "head", "p", "list", "table", "quote", "item", "row", "cell", "rule"})
-_SIGNS = re.compile(r"[!-/:-@\[-`{-~]")
+_SIGNS = regex(r"[!-/:-@\[-`{-~]")
 
 
 def _text(text: str | None) -> str:

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from spellbook.notes.frontmatter import FRONTMATTER
 from spellbook.notes.note import parse
-from spellbook.system.lazy import markdown_it
+from spellbook.system.lazy import markdown_it, regex
 from spellbook.text.quoting import shortened
 from spellbook.text.terms import HANGUL
 
@@ -44,30 +44,30 @@ _MOST_TITLE = 300
 _MOST_NESTED = 100
 """Lists and quotes in one another."""
 
-_UNSEEN = re.compile(
+_UNSEEN = regex(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e01ef]"
 )
 """Letters that a person does not see and a model reads, or that change the direction of writing; not joiners."""
 
-_ALWAYS = re.compile(
+_ALWAYS = regex(
     r"[\\`*\[\]$]|~(?=~)|(?<=~)~|(?<!\w)_|_(?!\w)|(?<![^\W_])#|(?<!\S)\^|<(?=[a-z/!?])|&(?=#?\w+;)|!\Z", re.I
 )
 _PLUGINS = (
-    (re.compile(r"%(?=%)|(?<=%)%"), r"\\%"),  # comments of Obsidian
-    (re.compile(r"(?<=:):(?=[\s\])]|\Z)"), r"\\:"),  # inline fields of Dataview
-    (re.compile(r"(?i)\b(?!https?:|ftp:)([a-z][a-z0-9+.-]+):(?=//)"), r"\1\\:"),  # obsidian://, file://
+    (regex(r"%(?=%)|(?<=%)%"), r"\\%"),  # comments of Obsidian
+    (regex(r"(?<=:):(?=[\s\])]|\Z)"), r"\\:"),  # inline fields of Dataview
+    (regex(r"(?i)\b(?!https?:|ftp:)([a-z][a-z0-9+.-]+):(?=//)"), r"\1\\:"),  # obsidian://, file://
 )
-_LINE_START = re.compile(r"(?m)^(\d{1,9}(?=[.)](?:\s|\Z))|(?=[-+>=|:~#]))")
+_LINE_START = regex(r"(?m)^(\d{1,9}(?=[.)](?:\s|\Z))|(?=[-+>=|:~#]))")
 """Where a line would start a list or a heading: behind its number, or before its sign."""
 
 _TEMPLATE = "<%"
 """Templater runs what follows it, anywhere in the raw text of a new file, also in code and behind a backslash."""
 
-_LINK = re.compile(r"(?i)(?:https?://[^\s/]|mailto:[^\s@]+@)")
-_UNSAFE_IN_LINK = re.compile(r"""[\x00-\x20<>()\[\]\\"'`{}|^%$*_~#]+""")
-_QUERY = re.compile(r"\s*\$?=")
-_ENTITY = re.compile(r"&(?=#?\w+;)")
+_LINK = regex(r"(?i)(?:https?://[^\s/]|mailto:[^\s@]+@)")
+_UNSAFE_IN_LINK = regex(r"""[\x00-\x20<>()\[\]\\"'`{}|^%$*_~#]+""")
+_QUERY = regex(r"\s*\$?=")
+_ENTITY = regex(r"&(?=#?\w+;)")
 
 
 def safe(text: str) -> str:
@@ -166,7 +166,7 @@ def _parser() -> markdown_it.MarkdownIt:
 _TIGHT = "\0"
 """Ends a paragraph of a list without blank lines, while it is written."""
 
-_AFTER_TIGHT = re.compile(f"{_TIGHT}\n\n(?=[-+*>] |1[.)] |```)")
+_AFTER_TIGHT = regex(f"{_TIGHT}\n\n(?=[-+*>] |1[.)] |```)")
 """Before a block that needs no blank line to begin."""
 
 

@@ -8,7 +8,6 @@ could be talked into saving keys and settings.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,11 +16,12 @@ from spellbook.archive.pages import child, fetch, safe
 from spellbook.settings.limits import MOST_HTML, MOST_PDF
 from spellbook.system.disk import regular
 from spellbook.system.errors import InvalidInput, PermissionDenied
+from spellbook.system.lazy import regex
 from spellbook.text.quoting import one_line
 
 _HTML = frozenset({".html", ".htm"})
-ADDRESS = re.compile(r"(?i)https?:")
-_HEADING = re.compile(r"#{1,6} (.+)")
+ADDRESS = regex(r"(?i)https?:")
+_HEADING = regex(r"#{1,6} (.+)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 from spellbook.cli.clients import changes
 from spellbook.cli.clients.changes import FileChange
 from spellbook.system.errors import Conflict, InvalidInput, StorageError
+from spellbook.system.lazy import regex
 
 HOOKS = ("post-commit", "post-merge", "post-checkout", "post-rewrite")
 """Hooks that git runs when it may have changed files of the working tree."""
@@ -28,12 +28,12 @@ HOOKS = ("post-commit", "post-merge", "post-checkout", "post-rewrite")
 ASIDE = "before-spellbook"
 """The folder beside our hooks for earlier hooks that are no shell scripts."""
 
-_OF_THE_PERSON = re.compile(
+_OF_THE_PERSON = regex(
     r"GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|(AUTHOR|COMMITTER)_\w+|SSH(_\w+)?|ASKPASS|TERMINAL_PROMPT)"
 )
 """Variables with a person's own settings of git, which hold for every repository; a hooks folder may be set there."""
 
-_SHELL = re.compile(
+_SHELL = regex(
     rb"#![ \t]*(?:/\S*/env[ \t]+(?:-\S+[ \t]+)*)?(?:/\S*/)?(?:sh|bash|dash|ash|zsh|ksh|mksh)(?:[ \t\r][^\n]*)?(?=\n|\Z)"
 )
 _SHEBANG = b"#!/bin/sh"

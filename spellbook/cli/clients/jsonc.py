@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any
 
 from spellbook.notes.note import newline
+from spellbook.system.lazy import regex
 
 Path = Sequence[str | int]
 """Where a value stands: the names of members and the numbers of items, from the root."""
@@ -23,14 +24,14 @@ _BOM = "\ufeff"
 _BLANK = " \t\r\n"
 
 _STRING = r'"(?:[^"\\]|\\.)*+"'
-_COMMENT = re.compile(rf"{_STRING}|(?P<aside>//[^\r\n]*|/\*.*?\*/|\A{_BOM})", re.S)
-_TRAILING = re.compile(rf"{_STRING}|(?P<aside>,)(?=\s*[}}\]])", re.S)
-_NAME = re.compile(rf"\s*(?P<name>{_STRING})\s*:\s*", re.S)
-_ITEM = re.compile(r"\s*(?P<name>)(?=[^\s\]])")
-_COMMA = re.compile(r"\s*,")
-_BEHIND = re.compile(r"(?:[ \t]*/\*.*?\*/)*(?:[ \t]*//[^\r\n]*)?", re.S)
+_COMMENT = regex(rf"{_STRING}|(?P<aside>//[^\r\n]*|/\*.*?\*/|\A{_BOM})", re.S)
+_TRAILING = regex(rf"{_STRING}|(?P<aside>,)(?=\s*[}}\]])", re.S)
+_NAME = regex(rf"\s*(?P<name>{_STRING})\s*:\s*", re.S)
+_ITEM = regex(r"\s*(?P<name>)(?=[^\s\]])")
+_COMMA = regex(r"\s*,")
+_BEHIND = regex(r"(?:[ \t]*/\*.*?\*/)*(?:[ \t]*//[^\r\n]*)?", re.S)
 """Comments that begin behind something, on its line."""
-_INDENTED = re.compile(r"\n([ \t]+)\S")
+_INDENTED = regex(r"\n([ \t]+)\S")
 
 
 class Malformed(ValueError):

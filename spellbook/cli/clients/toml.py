@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import tomllib
 from typing import Any
 
@@ -11,12 +10,13 @@ import tomlkit
 
 from spellbook.cli.clients.jsonc import Malformed, nest
 from spellbook.notes.note import newline
+from spellbook.system.lazy import regex
 
 Path = tuple[str, ...]
 
 _BOM = "\ufeff"
-_LINES = re.compile(r"[^\n]*\n|[^\n]+")
-_NUMBER = re.compile(r"line (\d+)")
+_LINES = regex(r"[^\n]*\n|[^\n]+")
+_NUMBER = regex(r"line (\d+)")
 
 
 def parse(text: str, *, comments: bool = True) -> dict[str, Any]:

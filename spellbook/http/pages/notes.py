@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -24,6 +23,7 @@ from spellbook.notes.frontmatter import RELATIONS
 from spellbook.notes.note import parse
 from spellbook.search import presentation
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError
+from spellbook.system.lazy import regex
 from spellbook.text.unicode import digest_of
 
 _MOST_AT_ONCE = 200_000
@@ -53,8 +53,8 @@ _ELSEWHERE = {"id", "agent", "title", "pinned", "tags", "tag", *RELATIONS}
 
 _MOST_VALUES = 40
 _MOST_LETTERS = 500
-_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].{4,})?")
-_ADDRESS = re.compile(r"https?://[^\s\"'<>]+")
+_DATE = regex(r"\d{4}-\d\d-\d\d(?:[T ].{4,})?")
+_ADDRESS = regex(r"https?://[^\s\"'<>]+")
 
 
 @dataclass(frozen=True, slots=True)

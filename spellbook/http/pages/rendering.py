@@ -20,7 +20,7 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.notes import splitter
 from spellbook.notes.links import OTHER_PICTURES, PICTURES, suffix
 from spellbook.search.packing import Weigh
-from spellbook.system.lazy import markdown_it
+from spellbook.system.lazy import markdown_it, regex
 from spellbook.text import korean, terms
 from spellbook.text.terms import STOP_WORDS
 
@@ -50,20 +50,20 @@ _CLASSES = {
     "button": {"box", "done"},
     "a": {"wiki", "away"},
 }
-_CALLOUT = re.compile(r"^\[!([\w-]{1,30})\][+-]?[ \t]*(.*)", re.I)
-_TASK = re.compile(r"^\[([ xX])\][ \t]+")
-_WIKI = re.compile(r"!?\[\[([^\[\]\n]{1,1000})\]\]")
-_MARKED_LINK = re.compile(
+_CALLOUT = regex(r"^\[!([\w-]{1,30})\][+-]?[ \t]*(.*)", re.I)
+_TASK = regex(r"^\[([ xX])\][ \t]+")
+_WIKI = regex(r"!?\[\[([^\[\]\n]{1,1000})\]\]")
+_MARKED_LINK = regex(
     r"!?\[([^\[\]\n]{0,300})\]\([^()\s]{0,500}\)|!?\[\[([^\[\]|\n]{1,300})(?:\|([^\[\]\n]{1,300}))?\]\]"
 )
-_MARKS = re.compile(
+_MARKS = regex(
     # Where a block begins: a heading, a quote, an item of a list.
     r"(?m)^[ \t]*(?:#{1,6}|>|[-*+](?= )(?: \[[ xX]\])?|\d+\.(?= ))[ \t]*(?:\[![\w-]+\][+-]?)?"
     r"|^[ \t|:-]*-{3}[ \t|:-]*$|^`{3}.*$|\|"  # rules, fences, and the lines of tables
     r"|[*`]{1,3}|\b_{1,2}\B|\B_{1,2}\b|<!--[^<>\n]{0,200}-->"
 )
-_AWAY = re.compile(r"(?i)(?:https?:)?//|mailto:")
-_HANGUL = re.compile("[가-힣]")
+_AWAY = regex(r"(?i)(?:https?:)?//|mailto:")
+_HANGUL = regex("[가-힣]")
 
 _MOST_EXCERPTED = 20_000
 _MOST_WORDS = 64
@@ -87,7 +87,7 @@ IMAGES = "/image/"
 _MOST_NAMED = 300
 """Letters of the name or address of a picture that is not shown."""
 
-_WIDTH = re.compile(r"(?:^|\|)\s*(\d{1,4})(?:x\d{1,4})?\s*$")
+_WIDTH = regex(r"(?:^|\|)\s*(\d{1,4})(?:x\d{1,4})?\s*$")
 
 
 def rendered(text: str, reach: Reach, show: Show, title: str, form: str) -> Markup:

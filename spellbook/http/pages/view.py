@@ -34,6 +34,7 @@ from spellbook.index.privacy import ON_PURPOSE
 from spellbook.search import newest, presentation
 from spellbook.settings import translate
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
+from spellbook.system.lazy import regex
 from spellbook.text.quoting import counted
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ ENDED = dt.timedelta(seconds=10)
 """How long a job that has ended stands on pages that are opened."""
 
 _MOST_FIELDS = 100
-_NOTES = re.compile("/(?:note|history)/")
-_FOR_PROGRAMS = re.compile(r"\w\(|get_index|/api/|/admin/")
+_NOTES = regex("/(?:note|history)/")
+_FOR_PROGRAMS = regex(r"\w\(|get_index|/api/|/admin/")
 
 _ENDPOINTS = {each.verb: each for each in (*api.ENDPOINTS, *admin.ENDPOINTS)}
 Handler = Callable[["View"], Response]

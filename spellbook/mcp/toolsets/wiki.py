@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from spellbook.mcp.base import READ, as_json, render, reporter, tool
 from spellbook.memories import wikis
 from spellbook.search import presentation
 from spellbook.system.errors import SpellbookError
+from spellbook.system.lazy import regex
 from spellbook.text.quoting import counted, exact, flat
 from spellbook.verbs import memories
 
@@ -24,7 +24,7 @@ _MOST_OF_CLAUDE = 3
 """Hits of Claude Code's own memory below those of the vault."""
 
 _INDEXING = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
-_HEADING = re.compile(r"(?m)^(#{1,6}) +(.+?)(?: +#+)?[ \t\r]*$")
+_HEADING = regex(r"(?m)^(#{1,6}) +(.+?)(?: +#+)?[ \t\r]*$")
 
 
 @tool("Search the documents", READ, memories.SEARCH_DOCUMENTS)

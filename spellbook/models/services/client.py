@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from spellbook.settings.config import Service, is_local
 from spellbook.system.errors import AuthenticationError, EmbeddingError, RateLimited
-from spellbook.system.lazy import httpx
+from spellbook.system.lazy import httpx, regex
 
 _MOST_BYTES = 64_000_000
 """Bytes of an answer: 32 vectors of 4,096 numbers are 3 MB of JSON."""
@@ -33,7 +33,7 @@ _MOST_PAUSE = 120.0
 _BACKOFF = 0.2
 """Seconds before the second try, doubled before each further one."""
 
-_TOO_LONG = re.compile(
+_TOO_LONG = regex(
     r"too (?:large|long)|larger than|exceed|context (?:size|length)|maximum context|less than \d+ tokens", re.I
 )
 
