@@ -20,17 +20,16 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from operator import itemgetter
 
-from spellbook.system.lazy import regex
 from spellbook.text.korean import particle
 
 VARIABLES = ("SPELLBOOK_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
 _MAC_SETTINGS = "~/Library/Preferences/.GlobalPreferences.plist"
 """Where macOS keeps the languages that a person chose. Programs that are not started from a shell have no LANG."""
 
-_LABEL = regex(r"[^{](?:[^{]|\{\d:[ncwq]\})*: \{")
+_LABEL = re.compile(r"[^{](?:[^{]|\{\d:[ncwq]\})*: \{")
 """The beginning of a template such as `Backup: {0}.`, which is tried first: its value may look like another message."""
 
-_SLOT = regex(r"\{(\d+)(?::([^{}]+))?\}")
+_SLOT = re.compile(r"\{(\d+)(?::([^{}]+))?\}")
 _KINDS = {
     "": r"\S(?:.*?\S)??",
     ":": r"\S(?:(?!: |, line \d).)*?",

@@ -114,10 +114,10 @@ _AFTER = regex(rf"(?i){_CLOSING}{_OF}[ \t]{{0,8}}(?:{_IS}){_VALUE}")
 _BESIDE = regex(rf"{_CLOSING}{_PARTICLE}?[ \t]{{1,8}}(?P<between>(?:[가-힣]{{1,8}}[ \t]{{1,4}}){{0,3}}){_VALUE}")
 _EACH = r"[\s,]{1,3}(?:\d{1,2}[.)] ?)?(?:[a-z]{3,8}|[가-힣]{2,5})"
 _FORMS = {
-    "passport": r"[^\n!?]{0,40}?(?<!\w)(?P<value>[A-Z]{1,2}\d{7,8}|[A-Z]\d{3}[A-Z]\d{4}|\d{9})(?![\w-])",
-    "totp": r"[^\n]{0,40}?(?<!\w)(?P<value>[A-Z2-7]{4}(?:[ -]?[A-Z2-7]{4}){3,15})(?!\w)",
-    "phrase": rf"[^\n]{{0,40}}?(?:[:=→]|is\b|은|는)(?P<value>(?:{_EACH}){{12,24}})(?!\w)",
-    "login": rf"[^\n/]{{0,30}}?[/:][ \t]{{0,2}}(?P<value>{_WORD}{{6,100}})",
+    "passport": regex(r"[^\n!?]{0,40}?(?<!\w)(?P<value>[A-Z]{1,2}\d{7,8}|[A-Z]\d{3}[A-Z]\d{4}|\d{9})(?![\w-])"),
+    "totp": regex(r"[^\n]{0,40}?(?<!\w)(?P<value>[A-Z2-7]{4}(?:[ -]?[A-Z2-7]{4}){3,15})(?!\w)"),
+    "phrase": regex(rf"[^\n]{{0,40}}?(?:[:=→]|is\b|은|는)(?P<value>(?:{_EACH}){{12,24}})(?!\w)"),
+    "login": regex(rf"[^\n/]{{0,30}}?[/:][ \t]{{0,2}}(?P<value>{_WORD}{{6,100}})"),
 }
 """Patterns of secrets that have a form of their own."""
 
@@ -256,7 +256,7 @@ def _labelled(text: str) -> Iterator[tuple[int, int, str, str]]:
         if label.start() < end:
             continue
         for form in (_FORMS.get(str(label.lastgroup), _AFTER), _BESIDE):
-            found = re.compile(form).match(text, label.end())
+            found = form.match(text, label.end())
             group = "quoted" if found and found.groupdict().get("quoted") else "value"
             value = found[group].rstrip(").]*_:!?") if found else ""
             if found and _is_secret_of(label, found, value, is_beside=form is _BESIDE):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from spellbook.system.lazy import regex
-
 _PARTICLE_LIST = """
 은 는 이 가 을 를 의 에 와 과 로 도 만 들 란 나 께 에서 에게 께서 으로 로서 로써 부터 까지 보다 처럼 마다 이나 이란 라는
 라고 에는 에도 들이 들은 들을 들의 들에 들과 들도 만을 만이 이고 이며 이면 이다 인가 인지 에의 와의 과의 로의 로는
@@ -30,19 +28,19 @@ _ALWAYS_PARTICLES = frozenset("을를은는")
 _OPEN_FORMS = {"은": "는", "이": "가", "을": "를", "과": "와", "으로": "로", "이라": "라", "이나": "나"}
 """The form after a closed syllable: the form after an open one."""
 
-_CLOSED = regex(r"[lmn]$|[lmn]e$|ng$|(?<![aeiou])[aeiou](?:ck|[ckpt])$|(?:ook|out|eep)$")
+_CLOSED = re.compile(r"[lmn]$|[lmn]e$|ng$|(?<![aeiou])[aeiou](?:ck|[ckpt])$|(?:ook|out|eep)$")
 """Ends of English words that Korean reads with a final consonant: model, file, git, topic, hook, stdout."""
 
-_IS_WORD = regex(r"(?=.{4}).*[AEIOUY]")
+_IS_WORD = re.compile(r"(?=.{4}).*[AEIOUY]")
 """Capital letters that are read as a word, such as QUERY; shorter ones are spelt."""
 
 _CLOSED_NAMES = frozenset("013678LMNR")
 """Digits and capital letters whose names end with a consonant: 일, 엘."""
 
-_READ_RIEUL = regex(r"le?$|[178LR]$")
+_READ_RIEUL = re.compile(r"le?$|[178LR]$")
 """Readings that end with ㄹ, after which 으로 is 로."""
 
-_ASIDE = regex(r"(?<=\S)\s*(?:\([^()]*\)|\[[^][]*\])$")
+_ASIDE = re.compile(r"(?<=\S)\s*(?:\([^()]*\)|\[[^][]*\])$")
 
 
 def stem(word: str) -> str:
