@@ -258,7 +258,7 @@ def _resolve_places(index: Index, old: str, new: str) -> tuple[str, str]:
         target = source.rpartition("/")[2]
     elif new.endswith("/") or (vault.locate(target).is_dir() and target.casefold() != source.casefold()):
         target = f"{target}/{source.rpartition('/')[2]}"
-    elif is_note and not names.is_note(target):
+    elif is_note and not names.is_note(target.rpartition("/")[2]):
         target += ".md"
     place = vault.locate(target)
     if target == source or target.startswith(f"{source}/"):
