@@ -186,9 +186,12 @@ def test_a_chain_stands_newest_first(missing, left):
 
 def test_what_is_superseded_loses_no_more_than_its_place():
     """
-    Its successor is lifted to it and stands above it, and both say so; where that is better anyway, or is no candidate,
-    it loses nothing.
+    Its successor is lifted to it and stands above it, by its best chunk, and both say so; where that is better anyway,
+    or is no candidate, it loses nothing.
     """
+    worse, better = candidate("new.md", 0.2, id="new#1"), candidate("new.md", 0.3, id="new#2")
+    found = ranked(worse, candidate("old.md", 0.8), better, mode="semantic", above={"old.md": ["new.md"]})
+    assert [each.chunk.id for each in found] == ["new#2#", "old#", "new#1#"]
     old, new, other = candidate("old.md", 0.8), candidate("new.md", 0.3), candidate("other.md", 0.6)
     found = ranked(old, new, other, mode="semantic", above={"old.md": ["new.md"]})
     assert [(each.chunk.path, each.score) for each in found][:2] == [("new.md", 0.8), ("old.md", 0.7999)]
