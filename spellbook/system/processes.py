@@ -56,14 +56,15 @@ class Process:
 def present(state: Path, kind: str) -> Iterator[None]:
     """Register a process of this `kind` that has the vault open, for the duration of the block."""
     # The name of the file says all: on Windows nobody else can read a locked file.
-    file, lock = state / _FOLDER / f"{kind}-{os.getpid()}-{int(time.time())}.lock", None
+    file, lock = state / _FOLDER / f"{kind}-{os.getpid()}-{time.time_ns()}.lock", None
     with contextlib.suppress(OSError):
         (state / _FOLDER).mkdir(exist_ok=True)
-        lock = take(file)
+        # A process that looks at the file before it is locked deletes it, or holds its lock for a moment.
+        lock = take(file, 1.0, poll=0.005)
     try:
         yield
     finally:
-        if lock is not None:  # two threads may begin in one second, and the second has none
+        if lock is not None:
             lock.release()
             with contextlib.suppress(OSError):
                 file.unlink()
@@ -87,7 +88,7 @@ def _present(state: Path, kind: str = "*") -> tuple[Process, ...]:
             continue
         with contextlib.suppress(OSError):
             if is_locked(file):
-                running.append(Process(name["kind"], int(name["pid"]), int(name["since"])))
+                running.append(Process(name["kind"], int(name["pid"]), int(name["since"]) // 1_000_000_000))
             else:
                 file.unlink()  # whoever held it was killed
     return tuple(sorted(running, key=lambda process: (process.since, process.pid)))

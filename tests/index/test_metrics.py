@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -220,3 +221,22 @@ def test_who_is_there(tmp_path: Path) -> None:
         assert [each.kind for each in processes(tmp_path)] == ["watch"]
     assert processes(tmp_path) == ()
     assert list((tmp_path / "processes").iterdir()) == []
+
+
+def test_looking_hides_no_process(tmp_path: Path) -> None:
+    """A process is listed also if others look at the moment when it begins."""
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.is_set():
+            processes(tmp_path)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        for _ in range(100):  # without care one in eight was lost
+            with present(tmp_path, "watch"):
+                assert [each.kind for each in processes(tmp_path)] == ["watch"]
+    finally:
+        stop.set()
+        thread.join()
