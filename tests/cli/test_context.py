@@ -134,6 +134,8 @@ PROMPTS = {
     "a long text. " * 5_000 + "rotate the signing keys": [],
     "fix the bug in the login form": [],
     "what about the team?": [],  # a common word
+    "billing": [],  # one rare word
+    "?!": [],
     "rotate the signing keys 🔑": ["keys.md"],
     "\ud800 rotate signing keys \udfff": ["keys.md"],
     '" OR NEAR( * -- \x00 AND': [],  # syntax of the index

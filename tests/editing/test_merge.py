@@ -146,7 +146,10 @@ def chunk(text, **labels):
 
 
 def test_a_repetition_in_other_numbers_names_them(book, vault):
-    """A repetition in other numbers is written and names what it may supersede, but for what is superseded; in the same ones it is refused."""
+    """
+    A repetition in other numbers is written and names what it may supersede, but for what is superseded. In the same
+    ones it is refused, unless it supersedes the note that it nearly repeats.
+    """
     book.scribe(chunk(CRANE.format(3)))
     done = book.scribe(chunk(CRANE.format(5)))
     [older] = done.may_supersede[0]
@@ -154,6 +157,9 @@ def test_a_repetition_in_other_numbers_names_them(book, vault):
     assert older.score >= DUPLICATE
     [same] = book.validate(chunk(CRANE.format(3).replace("The crane", "THE CRANE").replace(".", "!")))[1]
     assert (same.how, same.score, same.changed) == ("words", 1.0, ())
+    turned = CRANE.format(3).replace("wind and weather", "weather and wind")
+    assert "Give its id in supersedes" in book.memories.remember(turned)["hint"]
+    assert book.memories.remember(turned, supersedes=[same.id])["superseded"]
     book.revise(done.written[0].chunk_id, metadata={"supersedes": older.id})
     assert older.path not in {each.path for each in book.scribe(chunk(CRANE.format(7))).may_supersede[0]}
 

@@ -351,7 +351,7 @@ def test_a_cancelled_job_leaves_nothing_half_done(vault, write_note, tmp_path):
 
 
 def test_the_rights_of_a_token_that_sees_less(served):
-    """A token that only reads cancels nothing, and one that sees less learns the kind and state alone."""
+    """A token that only reads cancels nothing; one that sees less learns kind and state alone. A writer cancels it."""
     client = asked(served)
     client.headers["authorization"] = f"Bearer {served.tokens.add('ann', 'read', 'team')}"
     job = served.jobs.start("check", work := Held())
@@ -360,6 +360,13 @@ def test_the_rights_of_a_token_that_sees_less(served):
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "PERMISSION_DENIED")
     work.gate.set()
     assert ended(served.jobs, job).state == "done"
+    job = served.jobs.start("check", work := Held())
+    assert work.reached.wait(PATIENCE)
+    own = {"authorization": f"Bearer {served.tokens.add('bob')}"}
+    answer = client.delete(f"/api/jobs/{job.id}", headers=own)
+    assert (answer.status_code, answer.json()["state"]) == (202, "running")
+    work.gate.set()
+    assert ended(served.jobs, job).state == "cancelled"
 
     def fails(report: Report) -> None:
         raise InvalidInput("secret.md: no.", "secret")

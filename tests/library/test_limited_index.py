@@ -113,7 +113,8 @@ def paths(book: Reader, query: str = "harbour") -> set[str]:
 def test_what_becomes_private_is_gone_at_once(vault: Path, write_note: Write, book: Spellbook) -> None:
     """
     A scope that is changed, in any way, holds for the next answer, also of verbs that look at no file. A note that went
-    private since the index read it is neither read from its file nor taken into the index.
+    private since the index read it is neither read from its file nor taken into the index. A note that a private one is
+    merged into is private.
 
     A shown note that a hidden one supersedes says so, and no more; one that a shown note supersedes names it.
     """
@@ -140,11 +141,13 @@ def test_what_becomes_private_is_gone_at_once(vault: Path, write_note: Write, bo
     book.refresh()
     assert team.index.catalog.at("a.md") == []
     assert (team.state().notes, book.state().notes) == (0, 2)
-    write_note("old.md", "The harbour is small.", privacy_scope="team")
+    write_note("old.md", "The harbour is small.", privacy_scope="team", age=9)
     write_note("mid.md", "The harbour grew.", privacy_scope="team", supersedes='"[[old]]"')
     write_note("zqnew.md", "The harbour closed.", supersedes='"[[mid]]"')
     found = {hit.path: hit.why.get("superseded_by") for hit in team.search("harbour").hits}
     assert (found["mid.md"], found["old.md"]["path"]) == ({}, "mid.md")
+    merged = book.merge("old", "zqnew", keep="both", apply=True)
+    assert (merged.path, paths(team)) == ("old.md", {"mid.md"})
 
 
 def test_what_is_wrong_with_the_vault_is_told_without_counts(vault: Path, write_note: Write) -> None:

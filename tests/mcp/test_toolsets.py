@@ -60,11 +60,11 @@ HARBOUR = {"text": "The harbour opens at six.", "metadata": {"topic": "harbour",
 def test_a_session_is_named_by_what_it_wrote(book: Spellbook, vault: Path) -> None:
     """
     The entry of a `scribe` names its session, in the tool and the command; other entries name none. The session
-    survives a restart and keeps counting.
+    survives a restart, keeps counting, and ends in the language that it began in.
     """
 
     async def conversation(agent: Agent) -> Any:
-        session = (await agent.json("rest"))["session_id"]
+        session = (await agent.json("rest", language="ko"))["session_id"]
         path = (await agent.json("scribe", chunk=HARBOUR, session_id=session))["path"]
         await agent.call("revise", chunk_id=path, append="And closes at ten.")
         return session, (await agent.json("log"))["entries"]
@@ -73,8 +73,11 @@ def test_a_session_is_named_by_what_it_wrote(book: Spellbook, vault: Path) -> No
     assert [(each["verb"], each.get("session")) for each in entries] == [("revise", None), ("scribe", session)]
     assert [each.session for each in book.log()] == ["", session]
     with books.open(vault, embedder="hash") as other:
-        assert talk(other, lambda agent: agent.json("rest_end", session_id=session))["scribed_count"] == 1
-    revised, scribed = spellbook("--vault", vault, "log").stdout.splitlines()
+        more = {"text": "The quay is swept on Mondays.", "metadata": {"topic": "quay", "keywords": ["quay"]}}
+        talk(other, lambda agent: agent.json("scribe", chunk=more, session_id=session))
+        end = talk(other, lambda agent: agent.json("rest_end", session_id=session))
+        assert (end["scribed_count"], "세션" in end["status"]) == (2, True)
+    _, revised, scribed = spellbook("--vault", vault, "log").stdout.splitlines()
     assert (session in revised, scribed.endswith(session)) == (False, True)
 
 

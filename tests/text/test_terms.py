@@ -201,6 +201,8 @@ def test_what_is_unclear_is_not_guessed(text: str) -> None:
     assert language(text) == language("배포는 무슨 요일에 하나요?") == ""
     for line in ("a 안녕하세요\n", "k1 사과다\n", "1234567 항구의 등대는 밤에만 켜진다 a\n"):
         assert of_note(line * 200) == "ko"
+    for name in ("el", "hi", "th"):
+        assert {(language(passage), of_note(passage)) for passage in PASSAGES[name]} == {("", name)}
 
 
 @pytest.mark.parametrize(
