@@ -7,6 +7,7 @@ import re
 import pytest
 
 from spellbook.editing.merge import join, metadata
+from spellbook.index.extract import folded
 from spellbook.notes.note import parse
 from spellbook.search.duplicates import DUPLICATE
 from tests.editing.author import Author, written
@@ -146,7 +147,7 @@ def chunk(text, **labels):
 
 
 def test_a_repetition_in_other_numbers_names_them(book, vault):
-    """A repetition in other numbers is written and names what it may supersede, but for what is superseded; in the same ones it is refused."""
+    """A repetition in other numbers is written and names what it may supersede, but for what is superseded; in the same ones it is refused, in any script."""
     book.scribe(chunk(CRANE.format(3)))
     done = book.scribe(chunk(CRANE.format(5)))
     [older] = done.may_supersede[0]
@@ -154,6 +155,8 @@ def test_a_repetition_in_other_numbers_names_them(book, vault):
     assert older.score >= DUPLICATE
     [same] = book.validate(chunk(CRANE.format(3).replace("The crane", "THE CRANE").replace(".", "!")))[1]
     assert (same.how, same.score, same.changed) == ("words", 1.0, ())
+    for one, alike in (("도커, 컨테이너!", "「도커컨테이너」"), ("Cafe\u0301 नम!", "CAFÉ\u3000नम"), ("a\udc80", "A")):
+        assert folded(one) == folded(alike) != folded(f"{one}다")
     book.revise(done.written[0].chunk_id, metadata={"supersedes": older.id})
     assert older.path not in {each.path for each in book.scribe(chunk(CRANE.format(7))).may_supersede[0]}
 
