@@ -116,8 +116,9 @@ def test_a_full_disk_moves_nothing(
     book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    If the disk fills up half-way, the folder with its attachments goes back, and so do links that were rewritten. A
-    canvas that cannot be written, or only be read, is named and stays, and the note is moved all the same.
+    If the disk fills up half-way, the folder with its attachments goes back, and so do links that were rewritten; of a
+    section that could not be erased no copy stays. A canvas that cannot be written, or only be read, is named and stays,
+    and the note is moved all the same.
     """
     write_note("f/a.md", "[[b]]")
     write_note("f/p.png", "png")
@@ -126,6 +127,7 @@ def test_a_full_disk_moves_nothing(
     (vault / "read.canvas").chmod(0o444)
     write_note("b.md", "[[f/a]]\n")
     write_note("k/c.md", "[[f/a]]\n")
+    write_note("s.md", "## One\n\na\n\n## Two\n\nb\n")
     before, written = held(vault), disk.written
     failing: list[tuple[Path, Exception]] = [(vault, StorageError("the disk is full."))]
 
@@ -136,9 +138,10 @@ def test_a_full_disk_moves_nothing(
         return written(folder, *rest)
 
     monkeypatch.setattr(disk, "written", refusing)
-    with pytest.raises(StorageError, match="the disk is full"):
-        book.move("f", "x/z")
-    assert (held(vault), book.log()) == (before, [])
+    for fails in (lambda: book.move("f", "x/z"), lambda: book.erase("s#two")):
+        with pytest.raises(StorageError, match="the disk is full"):
+            fails()
+        assert (held(vault), book.log()) == (before, [])
     failing[0] = vault / "k", PermissionError(13, "Permission denied")
     (vault / "k/c.md").unlink()
     done = book.move("f", "x/z")

@@ -78,7 +78,16 @@ def test_the_checks_of_a_commit() -> None:
 
 @pytest.mark.slow
 def test_mutants_that_no_test_notices_are_listed(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    """Each mutant has one small change. One that no test notices is listed, and the project itself stays unchanged."""
+    """
+    Each mutant has one small change of code that runs, none of a text for people. One that no test notices is listed,
+    and the project itself stays unchanged.
+    """
+    source = 'def f(n: "int" = 0, on=False):\n    """two"""\n    _log.info(3)\n    if not n and on or n + 1 < 3.0:\n        g("k")\n'
+    changes = {(each.line, each.after) for each in mutants.mutants("m.py", source)}
+    assert changes == {
+        *((1, "1"), (1, "True"), (4, "(not n and on) and n + 1 < 3.0"), (4, "not n or on"), (4, "not not n")),
+        *((4, "n + 1 <= 3.0"), (4, "n - 1"), (4, "2"), (4, "6.0"), (5, "'kx'"), (5, "pass")),
+    }
     files = {
         "spellbook/__init__.py": b"",
         "spellbook/bounds.py": b"def small(n, most):\n    return n < most\n\ndef large(n, most):\n    return n > most\n",

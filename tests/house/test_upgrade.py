@@ -98,7 +98,7 @@ def test_two_versions_lose_nothing(run: Program, vault: Path, tmp_path: Path) ->
 
 
 def test_a_program_that_runs_says_that_it_is_the_older_one(tmp_path: Path) -> None:
-    """A file that was rebuilt under it is neither written nor misread: it names the process to restart."""
+    """A file that was rebuilt under it is neither written nor misread: it names the process to restart. A reading goes on."""
 
     def build(connection: Any, version: int) -> None:
         connection.execute("DROP TABLE IF EXISTS notes")
@@ -111,8 +111,11 @@ def test_a_program_that_runs_says_that_it_is_the_older_one(tmp_path: Path) -> No
     ):
         with older.transaction() as connection:
             connection.execute("INSERT INTO notes VALUES ('a.md')")
-        with newer.transaction() as connection:
-            connection.execute("INSERT INTO notes VALUES ('b.md', 'B')")
+        with older.reading():
+            assert older.rows("SELECT * FROM notes") == [("a.md",)]
+            with newer.transaction() as connection:
+                connection.execute("INSERT INTO notes VALUES ('b.md', 'B')")
+            assert older.rows("SELECT * FROM notes") == [("a.md",)]
         with pytest.raises(StorageError, match="a newer Spellbook has rebuilt it") as caught, older.transaction():
             raise AssertionError("the older program wrote")
         assert f"(process {os.getpid()})" in caught.value.hint

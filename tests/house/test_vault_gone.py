@@ -1,7 +1,7 @@
 """
 A vault that went away is written by nobody: every verb that writes, at every door, says so and makes no folder.
 
-Every tool and address that writes is called; whoever adds one says here how.
+Every verb, command, tool and address that writes is called; whoever adds one says here how.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -20,6 +21,7 @@ from spellbook.http.endpoints import Endpoint
 from spellbook.http.served import Served
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.mcp.names import TOOLSETS
 from spellbook.system.errors import VaultNotFound
 from tests.helpers import until
@@ -80,6 +82,21 @@ ELSEWHERE = {
 }
 """Tools and verbs that write, and not the vault."""
 
+ASKED = {"broken_links", "doctor", "estimate", "migrate_back", "require_session", "validate", "wikis"}
+"""Verbs of `Spellbook` that write nothing, or as another one does."""
+
+COMMANDS = (
+    *("import OUTSIDE", "export OUTSIDE/o.json", "doctor --fix links --yes", "undo", "snapshot", "reindex", "add Tea."),
+    *("scribe OUTSIDE/new.md --topic ops -k new", "save Two --text OUTSIDE/new.md --category database"),
+    *("revise ops/keys.md --append OUTSIDE/new.md", "erase ops/keys.md", "merge ops/keys.md ops/more.md --yes"),
+    *("mv ops/keys.md new/place.md", "restore .trash/erased.md", "migrate --to hash --yes", "capture forget one"),
+)
+OTHER_COMMANDS = (
+    "chroma completion context find history log mcp memorize model open recent search serve show status token topics "
+    "watch why demo init install merge-driver sync"
+)
+"""Commands that only read, or write elsewhere; `sync` finds no repository."""
+
 
 class Gone:
     """A vault that went away, what it had, and each door to it."""
@@ -131,21 +148,22 @@ class Gone:
     def python(self) -> Iterator[tuple[object, str]]:
         """What has no tool of its own, and what would only look or copy nothing."""
         book, ids = self.book, self.ids
-        for number, call in enumerate[Callable[[], object]](
-            (
-                lambda: book.scribe_all([CHUNK]),
-                lambda: book.erase_topic("ops"),
-                lambda: book.forget_working(1),
-                lambda: book.undo_all("1d"),
-                lambda: book.import_(self.outside),
-                lambda: book.restore_snapshot(ids["SNAPSHOT"]),
-                lambda: book.mend_links(),
-                lambda: book.memories.decisions.save("database", "PostgreSQL."),
-            )
-        ):
+        calls: dict[str, Callable[[], object]] = {
+            "scribe_all": lambda: book.scribe_all([CHUNK]),
+            "erase_topic": lambda: book.erase_topic("ops"),
+            "forget_working": lambda: book.forget_working(1),
+            "undo_all": lambda: book.undo_all("1d"),
+            "import_": lambda: book.import_(self.outside),
+            "restore_snapshot": lambda: book.restore_snapshot(ids["SNAPSHOT"]),
+            "mend_links": lambda: book.mend_links(),
+            "decide": lambda: book.memories.decisions.save("database", "PostgreSQL."),
+        }
+        verbs = {name for name in dir(Spellbook) if name[0] != "_"} - {*dir(Reader)}
+        assert verbs <= calls.keys() | GIVEN.keys() | OF_ENDPOINTS.keys() | ELSEWHERE | ASKED
+        for name, call in calls.items():
             with pytest.raises(VaultNotFound) as caught:
                 call()
-            yield number, caught.value.message
+            yield name, caught.value.message
 
     def tools(self) -> Iterator[tuple[object, str]]:
         """An error with the code."""
@@ -192,8 +210,12 @@ class Gone:
     def some(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[object, str]]:
         """Commands and forms, which call the same verbs: an exit code with the reason, and a page that says it."""
         monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-        for line in (f"import {self.outside}", f"export {self.outside}/o.json", "doctor --fix links --yes", "undo"):
-            done = CliRunner().invoke(main, [*line.split(), "--vault", str(self.root)])
+        names = [each.split()[0] for each in COMMANDS] + OTHER_COMMANDS.split()
+        assert sorted(names) == sorted(main.list_commands(click.Context(main)))
+        for line in COMMANDS:
+            given = line.replace("OUTSIDE", str(self.outside)).split()
+            own = {"SPELLBOOK_EMBEDDER": None} if given[0] == "migrate" else {}  # which the setting would refuse
+            done = CliRunner().invoke(main, [*given, "--vault", str(self.root)], env=own)
             assert done.exit_code in {1, 2}, (line, done.output)
             yield line, done.stderr.replace("the vault folder does not exist", REASON)
         headers = {"origin": "http://localhost:17950", "accept": "text/html"}

@@ -10,6 +10,7 @@ import sqlite3
 import time
 import tracemalloc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -173,7 +174,7 @@ def test_damage_in_the_middle_is_told_once_and_healed_by_the_next_use(book, writ
 
 @pytest.mark.parametrize("garbage", [b"", b"no database at all" * 300], ids=["fresh", "garbage"])
 def test_processes_and_threads_that_open_at_once_share_one_catalog(vault, state, garbage):
-    """Processes and threads open a fresh or broken catalog together, and each sees what all have written."""
+    """Processes and threads open a fresh or broken catalog together, and each sees what all wrote; `close` closes all."""
     (state / "catalog.db").write_bytes(garbage)
     code = """
 import sys, pathlib
@@ -193,6 +194,12 @@ catalog.close()
     assert rows(catalog, "SELECT count(*) FROM sessions") == [(100,)]
     assert len(list(state.glob("catalog.db.damaged-*"))) == bool(garbage)
     catalog.close()
+    base = Database(catalog.file, FORM, tables.build, FUNCTIONS)
+    with ThreadPoolExecutor() as pool:
+        theirs = pool.submit(base.connection).result()
+    base.close()
+    with pytest.raises(sqlite3.ProgrammingError):
+        theirs.execute("SELECT 1")
 
 
 def test_words_of_other_rules_are_replaced(vault, write_note, tmp_path):
@@ -303,6 +310,7 @@ def older(vault, write_note, tmp_path):
     write_note("hi.md", "# Note\n\nयह हिन्दी में लिखा है", age=100)
     write_note("once.md", "# Doors\n\n" + "\n\n".join(f"## {i}\n\nlighthouse {i}" for i in range(30)), age=100)
     with opened(vault) as index:
+        index = replace(index, second=Small())
         sync.run(index)
         (vault / "once.md").rename(vault / "now.md")
         write_note("hi.md", "# Note\n\nयह हिन्दी में लिखा है\n\nmore", age=100)
@@ -315,7 +323,6 @@ def older(vault, write_note, tmp_path):
         catalog.usage.add({("search", 32): 5}, [Failures(FailureKind("X", "show", "cli", "no"), 1, now, now)])
         catalog.usage.resolve(catalog.usage.failures()[0].kind.id, "me", "done")
         catalog.usage.add({}, [Failures(FailureKind("Y", "show", "cli", "no"), 1, now, now)])
-        rows(catalog, "INSERT INTO second (key, vector) VALUES ('k', x'00')")
     as_before(catalog.file)
     return catalog.file
 
@@ -368,6 +375,7 @@ def test_what_notes_do_not_say_is_kept_and_nothing_is_embedded_again(vault, olde
         report = sync.run(index)
         assert (report.embedded, report.pending, report.added, embedder.taken()) == (0, 0, 2, 0)
         assert (index.catalog.is_read, index.catalog.verify()) == (True, [])
+        assert index.catalog.counts().second_pending == len(index.catalog.second.waiting.in_order()) == 0
         assert rows(index.catalog, "SELECT DISTINCT chunk > ? FROM chunks", numbers["chunks"]) == [(1,)]
         after = kept(index.catalog)
         assert told(index) == from_scratch(vault, tmp_path / "scratch")
@@ -388,7 +396,14 @@ def test_every_table_is_carried_or_read_again():
 
 
 def test_a_kill_leaves_the_old_catalog_or_the_new_one(older, tmp_path):
-    """Whichever statement a process is killed at, the next one opens the catalog with all that is kept."""
+    """
+    Whichever statement a process is killed at, the next one opens the catalog with all that is kept. A build that fails is
+    a StorageError, and leaves the old one.
+    """
+    with pytest.raises(StorageError, match="syntax error"):
+        Database(older, FORM, lambda new, of: tables.build(new, of) or new.execute("no SQL"), FUNCTIONS).connection()
+    old = "SELECT user_version, (SELECT count(*) FROM counted) FROM pragma_user_version"
+    assert rows(SimpleNamespace(file=older), old) == [(24, 33)]
     whole = tmp_path / "whole"
     shutil.copytree(older.parent, whole)
     catalog = Catalog.open(whole)
@@ -443,19 +458,24 @@ def test_the_file_gives_the_disk_back_what_it_freed(vault, older, monkeypatch):
 def test_what_is_embedded_is_made_of_what_is_stored():
     """
     Whatever a text holds, NUL and half letters too, it is read back. From the columns of a chunk comes what is embedded of
-    it, also of a part of a table or of code.
+    it, also of a part of a table or of code, each with its own fence, however long.
     """
     for text in ("", "\ud800", "\0", "a\0\udfff\U0001f702", "도커 " * 9_000, "".join(map(chr, range(0x11_000)))):
         assert unpacked(packed(text)) == text
     rows = "\n".join(f"| keeper {i} | lighthouse {i * 7} |" for i in range(200))
     code = "\n".join(f"light[{i}] = keeper({i * 7})" for i in range(200))
-    text = f"# Log\n\n## Year\n\n| who | where |\n|---|---|\n{rows}\n\n## Code\n\n```py\n{code}\n```\n"
-    chunks = cut(parse("a.md", text.encode()))
-    assert {bool(chunk.lead) for chunk in chunks} == {bool(chunk.tail) for chunk in chunks} == {True, False}
     _, embedded = OF_TEXTS["embedded_text"]
-    for chunk in chunks:
-        assert embedded(chunk.above, chunk.lead, packed(chunk.text), chunk.tail) == chunk.embedded
-        assert chunk.embedded.startswith("Log")
+    for fence in ("```", "~~~~", "`````"):
+        text = f"# Log\n\n## Year\n\n| who | where |\n|---|---|\n{rows}\n\n## Code\n\n{fence}py\n{code}\n{fence}{fence[0]}\n"
+        chunks = cut(parse("a.md", text.encode()))
+        assert {bool(chunk.lead) for chunk in chunks} == {bool(chunk.tail) for chunk in chunks} == {True, False}
+        for chunk in chunks:
+            assert embedded(chunk.above, chunk.lead, packed(chunk.text), chunk.tail) == chunk.embedded
+            assert chunk.embedded.startswith("Log")
+        parts = [chunk for chunk in chunks if "light[" in chunk.text]
+        around = {chunk.lead for chunk in parts[1:]}, {chunk.tail for chunk in parts[:-1]}
+        assert around == ({f"{fence}py\n"}, {f"{fence}\n"})
+        assert all(f"{fence}py\n" in chunk.embedded for chunk in parts)
 
 
 def test_a_vector_keeps_its_direction():

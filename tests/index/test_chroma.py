@@ -27,6 +27,7 @@ from spellbook.search.searcher import Searcher
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput
 from tests.blocks import as_rows, units
+from tests.commands import spellbook_in
 from tests.helpers import PATIENCE, Counting, finished, opened, python, until
 
 
@@ -470,7 +471,7 @@ def test_a_child_waits_for_the_one_before(index):
 def test_the_copy_is_read_by_any_client(index, tmp_path):
     """
     A process with only chromadb reads ids, vectors and metadata of the moment of the copy. It goes into an empty folder
-    only; a file or a folder with contents is refused and stays. `status` says where Chroma is and how far.
+    only; a file or a folder with contents is refused and stays. `status` and the command say where Chroma is and how far.
     """
     (tmp_path / "empty").mkdir()
     assert doctor.chroma(index) == {"place": "", "vectors": 0, "behind": 3}
@@ -484,4 +485,12 @@ def test_the_copy_is_read_by_any_client(index, tmp_path):
         with pytest.raises(InvalidInput, match="not an empty folder"):
             follow.copy(index, tmp_path / taken)
     assert (tmp_path / "file").read_text() == "mine"
-    assert doctor.chroma(index) == {"place": str(index.config.state / "chroma-1"), "vectors": 3, "behind": 0}
+    state = {"place": str(index.config.state / "chroma-1"), "vectors": 3, "behind": 0}
+    assert doctor.chroma(index) == state
+    told = f"3 vectors in {state['place']}\n"
+    assert told in spellbook_in(index.config.vault, "status", "--verbose").stdout
+    one, two = tmp_path / "one", tmp_path / "two"
+    said = spellbook_in(index.config.vault, "chroma", "--copy", one).stdout
+    assert (said.startswith(f"{told}Copied to {one}: open it with "), any(one.iterdir())) == (True, True)
+    said = spellbook_in(index.config.vault, "chroma", "--copy", two, "--json").stdout
+    assert json.loads(said) == {**state, "copy": str(two)}

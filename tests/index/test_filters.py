@@ -244,7 +244,8 @@ def test_a_value_is_found_as_it_is_written(book, write_note):
 def test_a_note_is_found_by_each_of_its_categories_and_filed_by_the_first(book, write_note):
     """
     A filter finds it by any of them, also negated; a text with a comma is one category; `categories` is a list. The
-    table of contents and the hit name the first; a topic is there once.
+    table of contents and the hit name the first; a topic is there once. Of more than a thousand values that notes have, a
+    misspelt one is compared with those of its beginning.
     """
     for name, category in (("both", "[decision, 프로젝트]"), ("one", "decision"), ("comma", "decision, project")):
         write_note(f"{name}.md", f"# {name}\n\ntext of {name}", category=category, age=100)
@@ -265,6 +266,11 @@ def test_a_note_is_found_by_each_of_its_categories_and_filed_by_the_first(book, 
     assert contents == {"decision": [2], "decision, project": [1], "project": [1], "article": [1]}
     [hit] = book.search("both", filter={"category": "프로젝트"}).hits
     assert (hit.path, hit.category) == ("both.md", "decision")
+    for name in "pq":
+        write_note(f"{name}.md", "many", keywords=[f"word{name}x{each}" for each in range(600)])
+    book.reindex()
+    [each] = book.find("many", filter={"keywords": "wordqy7"}).unmatched
+    assert "wordqx7" in each.suggestions
 
 
 # -- what an id means

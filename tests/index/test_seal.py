@@ -101,6 +101,7 @@ CHANGES = {
     "removed": lambda vault: (vault / "a.md").unlink(),
     "moved": lambda vault: (vault / "a.md").rename(vault / "deep/z.md"),
     "edited in place, with the same size and time": lambda vault: edit_in_place(vault / "a.md"),
+    "the same in a folder": lambda vault: edit_in_place(vault / "deep/er/b.md"),
     "replaced by one of the same size and time": lambda vault: replace_alike(vault / "a.md"),
     "a folder renamed": lambda vault: (vault / "deep").rename(vault / "deeper"),
     "a folder gone": lambda vault: shutil.rmtree(vault / "deep"),

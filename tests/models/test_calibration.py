@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from spellbook.models.base import score, unhurried
-from spellbook.models.calibration import VERSION, Side, calibrate, edit, sample, scale_of
+from spellbook.models.calibration import VERSION, Calibration, Side, calibrate, edit, sample, scale_of
 from spellbook.models.e5 import e5
 from spellbook.models.services.embed import Calibrated
 from spellbook.models.use import use
@@ -154,10 +154,10 @@ def test_a_scale_always_rises():
 # -- kept for a service
 
 
-def test_a_calibration_is_learnt_once(tmp_path):
+def test_a_calibration_is_learnt_once(learnt, tmp_path):
     """
     A search before calibration gets an error with what to do, instead of waiting a minute. The first background run
-    learns the calibration; later processes read it and get the same bits. A damaged calibration is replaced by an equal
+    learns the calibration; later processes read it, to half precision, and get the same bits. A damaged calibration is replaced by an equal
     one. If it cannot be stored no vectors are returned, since the next process could not compare them.
     """
     folder, first, second = tmp_path / "kept", Model(), Model()
@@ -172,6 +172,12 @@ def test_a_calibration_is_learnt_once(tmp_path):
     assert after.fingerprint not in {second.fingerprint, ""}
     [file] = folder.iterdir()
     assert file.suffix == ".npz"
+    with file.open("rb") as stored:
+        read = Calibration.load(stored)
+    assert read.scale == learnt.scale
+    for ours, theirs in ((read.query, learnt.query), (read.passage, learnt.passage)):
+        np.testing.assert_allclose(ours.basis, theirs.basis, atol=1e-3)
+        np.testing.assert_allclose(ours.shift, theirs.shift, atol=1e-3)
     for damage in (b"", b"PK\x03\x04 half an archive", b"\x93NUMPY nothing"):
         file.write_bytes(damage)
         with unhurried():
