@@ -16,7 +16,7 @@ import uvicorn
 from starlette.testclient import TestClient
 
 from spellbook.http.app import make
-from spellbook.http.guard import LOOPBACK, MOST_BYTES, AccessRules, Guard, hosts
+from spellbook.http.guard import COOKIE, LOOPBACK, MOST_BYTES, AccessRules, Guard, hosts
 from spellbook.http.run import Address, TimedConnection, bound
 from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
@@ -81,8 +81,9 @@ def test_hosts(client, served):
                 continue
             answer = client.get(path, headers=headers)
             assert answer.headers["x-spellbook-api"] == "v1.0.0"
-            assert "default-src 'none'" in answer.headers["content-security-policy"]
-            assert "unsafe" not in answer.headers["content-security-policy"]
+            policy = answer.headers["content-security-policy"]
+            assert {"default-src 'none'", "frame-ancestors 'none'"} <= {*policy.split("; ")}
+            assert "unsafe" not in policy
             assert answer.headers["x-content-type-options"] == "nosniff"
             assert answer.headers["referrer-policy"] == "same-origin"
             assert path == "/static/x" or "no-store" in answer.headers["cache-control"]
@@ -251,18 +252,20 @@ def test_through_an_unknown_proxy(served):
 
 def test_a_stream_ends_with_its_token(served):
     """
-    A token that is removed gets nothing more of an answer that goes on.
+    A token that is removed, and a cookie that is logged out, get nothing more of an answer that goes on.
 
     Requests of strangers, without a token, are bounded in number: those of one address before all, and others are
     answered.
     """
     token = served.tokens.add("ada")
+    cookie = served.tokens.cookie(token)
+    ends = [lambda: served.tokens.remove("ada"), lambda: served.tokens.log_out(cookie)]
     sent: list[dict[str, Any]] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"one", "more_body": True})
-        served.tokens.remove("ada")
+        ends.pop()()
         await send({"type": "http.response.body", "body": b"two", "more_body": True})
         await send({"type": "http.response.body", "body": b"three"})
 
@@ -272,11 +275,13 @@ def test_a_stream_ends_with_its_token(served):
     async def receive() -> dict[str, Any]:
         return {"type": "http.disconnect"}
 
-    headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())]
-    scope = {"type": "http", "method": "GET", "path": "/sse", "headers": headers}
-    asyncio.run(Guard(app, served.tokens, AccessRules())(scope, receive, send))
-    assert [message.get("body") for message in sent[1:]] == [b"one", None]
-    assert not sent[-1].get("more_body")
+    for name, value in ((b"cookie", f"{COOKIE}={cookie}"), (b"authorization", f"Bearer {token}")):
+        headers = [(b"host", b"localhost"), (name, value.encode())]
+        scope = {"type": "http", "method": "GET", "path": "/sse", "headers": headers}
+        sent.clear()
+        asyncio.run(Guard(app, served.tokens, AccessRules())(scope, receive, send))
+        assert [message.get("body") for message in sent[1:]] == [b"one", None]
+        assert not sent[-1].get("more_body")
     served.tokens.add("ada")
     held = asyncio.Event()
 

@@ -43,7 +43,7 @@ def adjustments(book: Spellbook, query: str) -> dict[str, dict[str, float]]:
 def test_what_is_opened_ranks_higher_and_says_so(vault: Path, write_note: Write) -> None:
     """
     Of two equal notes the one that was opened ranks first, by a share that grows with each time up to a bound; an old
-    one that was opened today ages from today.
+    one that was opened today ages from today. The tool `show` opens a note by a section's id, too.
 
     Counting does not change the index's generation, and counts survive the process. With `count_use = false` nothing is
     counted, and old counts have no effect.
@@ -53,7 +53,7 @@ def test_what_is_opened_ranks_higher_and_says_so(vault: Path, write_note: Write)
     with books.open(vault, embedder="hash") as book:
         assert any("days old" in reason for reason in adjustments(book, "copper harbour")["b.md"])
         before = book.state().generation
-        book.show("b")
+        talk(book, lambda agent: agent.call("show", id="b#"))
         once = adjustments(book, "copper harbour")["b.md"]
         for _ in range(20):
             book.show("b")

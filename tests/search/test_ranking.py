@@ -227,9 +227,9 @@ def test_equals_come_newest_first():
     dated = [candidate(f"{year}.md", 0.6, category="decision", updated=f"{year}-01-01") for year in (2020, 2026, 2023)]
     found = ranked(*dated, candidate("none.md", 0.6), mode="semantic")
     assert [each.chunk.path for each in found] == ["2026.md", "2023.md", "2020.md", "none.md"]
-    weak, strong = (candidate(f"{name}.md", keyword=1.0) for name in ("a", "b"))
+    weak, strong = (candidate(f"{at}.md", keyword=1.0, category="decision", updated=at) for at in ("2026", "2020"))
     strong.matches[0].keyword = strong.matches[0].keyword._replace(beyond=0.2)
-    assert [each.chunk.path for each in ranked(weak, strong, mode="keyword")] == ["b.md", "a.md"]
+    assert [each.chunk.path for each in ranked(weak, strong, mode="keyword")] == ["2020.md", "2026.md"]
 
 
 RELATED = {

@@ -66,7 +66,10 @@ def test_what_is_written_is_read_again(name: str) -> None:
 
 
 def test_a_successor_comes_along(book: Spellbook, write_note: Write) -> None:
-    """Whoever asks in the words of what is superseded gets what holds now, right above it, however little it matches."""
+    """
+    Whoever asks in the words of what is superseded gets what holds now, right above it, however little it matches. Each
+    note of a long chain is named by its successor, and the newest is the first.
+    """
     for number in range(80):
         write_note(f"other/{number}.md", f"session cookies and login, case {number}\n")
     write_note("old.md", "We keep login sessions in signed cookies.\n", topic="auth", privacy_scope="team")
@@ -83,3 +86,8 @@ def test_a_successor_comes_along(book: Spellbook, write_note: Write) -> None:
     seen = book.search(question, filter={"privacy_scope": "team"}, min_score=0).hits
     assert [(hit.path, hit.why["superseded_by"]) for hit in seen] == [("old.md", {})]
     assert "new.md" not in {hit.path for hit in book.find("cookies", limit=100).hits}
+    for number in range(12):
+        write_note(f"n{number}.md", "door " * (12 - number), supersedes=f"'[[n{number - 1}]]'")
+    found = book.find("door", limit=100).hits
+    assert [hit.path for hit in found] == [f"n{number}.md" for number in reversed(range(12))]
+    assert [hit.why["superseded_by"]["path"] for hit in found[1:]] == [hit.path for hit in found[:-1]]

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from spellbook.index import sync
 from spellbook.library import book as books
-from tests.helpers import Write
+from spellbook.search.duplicates import repeated
+from tests.helpers import Write, opened
 
 KEYS = "The signing keys of the harbour are rotated every Monday by the harbour master."
 TOKENS = "Session tokens of the lantern service are stored in a relational database since March."
@@ -19,20 +21,27 @@ def paths(places: Any) -> list[str]:
     return [place.path for place in places]
 
 
-def test_comparing_goes_on_past_one_block(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pairs are found across the blocks of the comparison, each once."""
+def test_comparing_goes_on_past_one_block(
+    vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Pairs are found across the blocks of the comparison, each once; those with equal words without any vector, too."""
     monkeypatch.setattr("spellbook.search.duplicates._BLOCK", 7)
     for number in range(40):
         write_note(f"{number:02}.md", " ".join(f"w{number}x{i}y" for i in range(30)))
     for name, number in (("00b", 0), ("39b", 39)):
         write_note(f"{name}.md", " ".join(f"w{number}x{i}y" for i in range(30)) + " indeed")
-    write_note("x.md", " ".join([KEYS, TOKENS, CATS]))
+    for name in ("x", "y"):
+        write_note(f"{name}.md", " ".join([KEYS, TOKENS, CATS]))
     steps: list[tuple[str, int, int]] = []
     with books.open(vault, embedder="hash") as book:
         book.reindex()
         done = book.check(progress=lambda *step: steps.append(step))
-    assert sorted(paths(each.chunks) for each in done.duplicates) == [["00.md", "00b.md"], ["39.md", "39b.md"]]
+    near = [["00.md", "00b.md"], ["39.md", "39b.md"], ["x.md", "y.md"]]
+    assert sorted(paths(each.chunks) for each in done.duplicates) == near
     assert steps[-1] == ("comparing", 28, 28)
+    with opened(vault, state=tmp_path / "unembedded") as index:
+        sync.scan(index)
+        assert [(paths(each.chunks), each.score) for each in repeated(index).duplicates] == [(["x.md", "y.md"], 1)]
 
 
 @pytest.mark.model

@@ -42,7 +42,10 @@ def test_names_are_composed(book: Spellbook, write_note: Write) -> None:
 @pytest.mark.parametrize("sizes", [(300,), (80, 2, 2), (40, 40, 40), (1,) * 90, (5,) * 20])
 @pytest.mark.parametrize("room", [200, 500, 1_200, 4_000])
 def test_names_come_before_descriptions(sizes: tuple[int, ...], room: int) -> None:
-    """No topic is described while another one's name is left out; omitted names are counted, and the budget is kept."""
+    """
+    No topic is described while another one's name is left out; omitted names are counted, and the budget is kept. Where
+    some are described, these are the largest.
+    """
 
     def topics(category: int, count: int) -> tuple[Topic, ...]:
         return tuple(
@@ -57,6 +60,9 @@ def test_names_come_before_descriptions(sizes: tuple[int, ...], room: int) -> No
     names = [topic.topic for category in listed for topic in category.topics]
     missing = [name for name in names if name not in text]
     assert estimate_tokens(text) <= room
+    described = [int(chunks) for chunks in re.findall(r"- harbour \w+ \((\d+), .*Told of it", text)]
+    largest = sorted((topic.chunks for category in listed for topic in category.topics), reverse=True)
+    assert sorted(described, reverse=True) == largest[: text.count("Told of it")]
     if missing:
         assert "Told of it" not in text
         assert "What it is for" not in text

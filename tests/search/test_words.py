@@ -127,18 +127,20 @@ LABELS = {"title": "zeppelin", "entities": "[{name: zeppelin}]", **dict.fromkeys
 @pytest.mark.parametrize("label", LABELS)
 def test_frontmatter_counts_more_than_a_mention(vault, write_note, label):
     """
-    A note with the word in its frontmatter ranks before an equally long one that mentions it, with a score near 1.
+    A note with the word in its frontmatter ranks before an equally long one that mentions it, with a score near 1. Of
+    two with the highest score the better match comes first, however old it is.
     """
     body = "An airship of some length is described here, at about the same length as the other."
-    write_note("b.md", body, **{label: LABELS[label]})
+    write_note("b.md", body, **{label: LABELS[label]}, category="decision", updated="2026-01-01")
+    write_note("c.md", "zeppelin " * 9, category="decision", updated="2020-01-01")
     write_note("a.md", f"{body} zeppelin")  # the first, if nothing but names decided
     for i in range(20):
         write_note(f"{i}.md", f"{body} {i}")
     with opened(vault) as index:
         sync.scan(index)
         hits = Searcher(index).ask(Question("zeppelin", "keyword")).hits
-    assert [hit.path for hit in hits] == ["b.md", "a.md"]
-    assert 0.9 < hits[0].score <= 1
+    assert [hit.path for hit in hits] == ["c.md", "b.md", "a.md"]
+    assert 0.9 < hits[1].score <= hits[0].score == 1
 
 
 # -- synonyms

@@ -137,7 +137,10 @@ def test_reviews_are_planned_over_http(book, http):
 
 
 def test_performance_over_http(book, http):
-    """GET /admin/stats/performance: the database, searches, memory and the system, for a range of time."""
+    """
+    GET /admin/stats/performance: the database, searches, memory and the system, for a range of time; no query's text
+    without includeDetails.
+    """
     remembered(book, "The lighthouse opens in May.", type="semantic")
     http.get("/api/search", params={"q": "lighthouse"})
     for hours in ("1h", "24h", "7d", "30d"):
@@ -147,6 +150,7 @@ def test_performance_over_http(book, http):
         assert result["database"]["totalMemories"] == 1
         assert result["database"]["memoryByType"]["semantic"] == 1
         assert result["search"]["totalSearches"] == 1
+        assert result["database"]["queryPerformance"]["slowQueries"] == []
         assert result["memory"]["rss"] > 0
         assert result["system"]["uptime"] >= 0
     assert http.get("/admin/stats/performance", params={"timeRange": "1y"}).status_code == 400
@@ -175,6 +179,8 @@ def test_caches_and_the_database_over_http(book, http):
     stats = http.get("/admin/stats/cache", params={"cacheType": "all"}).json()["result"]
     assert {"hits", "misses", "totalRequests", "hitRate", "size", "memoryUsage"} <= set(stats)
     assert http.post("/admin/cache/clear", json={"cacheType": "all"}).json()["result"]["remainingCount"] == 0
+    for letters, status in ((200, 200), (201, 400)):
+        assert http.post("/admin/cache/clear", json={"pattern": "x" * letters}).status_code == status
     done = http.post("/admin/database/optimize", json={"actions": ["analyze", "index", "vacuum"]}).json()["result"]
     assert {"analyzedQueries", "createdIndexes", "optimizedTables", "recommendations"} <= set(done)
 

@@ -104,11 +104,12 @@ def test_a_box_of_a_changed_note_is_not_ticked(browser, vault, book):
         assert (vault / "list.md").read_bytes().decode() == text.replace("[ ] two", "[x] two")
 
 
-def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch, write_note):
+def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch, write_note, vault):
     """
     Its bar is on every page and asks for itself, a second one is refused, its button ends it, and so the asking.
 
-    Similar notes, which a job finds, are merged after a look at what the merge would make.
+    Similar notes, which a job finds, are merged after a look at what the merge would make. Backup, check and index are
+    jobs of the page of health, whose lines warn until all is well.
     """
     go = threading.Event()
 
@@ -142,6 +143,17 @@ def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch
     merged = browser.press(browser.open("/upkeep"), "/do/merge", "a.md")
     assert "b.md" in merged
     assert "quick brown fox" in browser.press(merged, "/do/merge", "sure")
+    line = re.compile(r'<p class="line (\w+)">([^<]*)')
+    assert [kind for kind, _ in line.findall(browser.open("/links"))] == ["warn"] * 4 + ["good"]
+    for path in ("broken.md", "projects/배포.md", "projects/데이터베이스.md"):
+        (vault / path).unlink()
+    for kind in ("snapshot", "check", "reindex"):
+        browser.send(f"/do/{kind}", to="/")
+        job = served.jobs.wait(served.jobs.all()[0].id, 30)
+        assert (job.kind, job.state) == (kind, "done")
+    _, *well = line.findall(browser.open("/links"))
+    said = ("No two notes say the same.", "No link is broken.", "Every note can be read.", "Everything can be found.")
+    assert well == [("good", each) for each in said]
 
 
 def test_every_action_is_tried():
