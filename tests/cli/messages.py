@@ -7,6 +7,7 @@ A template is a text of the code with each value as a slot: f"{path}: no such no
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
 from collections.abc import Iterator
@@ -124,6 +125,7 @@ def templates() -> dict[str, str]:
     return {text: place for text, place in every().items() if _is_message(text)}
 
 
+@functools.cache
 def every() -> dict[str, str]:
     """Return each template with its place in the code, also those that only join values."""
     errors = _errors()

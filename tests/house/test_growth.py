@@ -18,7 +18,7 @@ from spellbook.system import processes
 from tests.benchmarks.generated import Writer, write
 from tests.helpers import finished, python, rows, steps, watched
 
-ROUNDS = 100
+ROUNDS = 50
 
 
 @pytest.mark.slow
