@@ -1,5 +1,5 @@
 """
-Bounds on arguments, for all doors: tools, the API, the command line, imports and fetched pages.
+Bounds on arguments, for all doors: tools, the API, the command line and imports.
 
 More is refused, with a message that names the bound. Bounds of arguments that no room checks by itself are in `verbs`,
 the largest note is `notes.note.MOST_BYTES`, and an HTTP request is bounded in `http/guard.py`.
@@ -56,12 +56,6 @@ MOST_SOURCE = 2_000
 
 MOST_URL = 2_000
 """Letters of a web address: what browsers and servers take."""
-
-MOST_HTML = 10_000_000
-"""Bytes of a web page or an HTML file, unpacked: a parser needs many times as much memory."""
-
-MOST_PDF = 50_000_000
-"""Bytes of a PDF, unpacked: most of it is pictures."""
 
 MOST_MARKDOWN = 9_900_000
 """Bytes of UTF-8 that are saved of a page: what a note may hold, without its frontmatter."""

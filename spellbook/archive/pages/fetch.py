@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from spellbook import __version__
-from spellbook.settings.limits import MOST_HTML, MOST_PDF, MOST_URL
+from spellbook.settings.limits import MOST_URL
 from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied
 from spellbook.system.lazy import httpcore, httpx, regex
 from spellbook.text.quoting import one_line
@@ -188,6 +188,12 @@ def _left(until: float) -> float:
 
 SECONDS = 20.0
 """For all of it: names, connections, redirects, body."""
+
+MOST_HTML = 10_000_000
+"""Bytes of a web page or an HTML file, unpacked: a parser needs many times as much memory."""
+
+MOST_PDF = 50_000_000
+"""Bytes of a PDF, unpacked: most of it is pictures."""
 
 _HOPS = 5
 _MOVED = frozenset({301, 302, 303, 307, 308})

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spellbook.archive.pages import child, fetch, safe
-from spellbook.settings.limits import MOST_HTML, MOST_PDF
+from spellbook.archive.pages.fetch import MOST_HTML, MOST_PDF
 from spellbook.system.disk import regular
 from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.system.lazy import regex

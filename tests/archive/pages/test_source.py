@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 
 from spellbook.archive.pages import child
-from spellbook.archive.pages.fetch import canonical, checked, fetch, normalized, public
+from spellbook.archive.pages.fetch import MOST_HTML, MOST_PDF, canonical, checked, fetch, normalized, public
 from spellbook.archive.pages.source import ArticlePage, read
-from spellbook.settings.limits import MOST_HTML, MOST_PDF
 from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied, SpellbookError
 from tests.archive.pages.documents import HEAD, PAGES, PARAGRAPH, page, pdf
 from tests.archive.pages.site import Site
