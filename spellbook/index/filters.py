@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 import datetime as dt
 import fnmatch
 import math
@@ -19,7 +18,7 @@ from spellbook.notes.frontmatter import LABELS, label_of
 from spellbook.notes.note import importance_of
 from spellbook.settings.limits import MOST_GLOB, MOST_GLOBS
 from spellbook.system.errors import InvalidInput
-from spellbook.system.lazy import regex
+from spellbook.system.lazy import calendar, regex
 
 DATES = ("created", "updated", "when")
 DATE_FORMS = "Dates are 2026-11-21, 2026-11, 2026, or 2026-11-21T20:15:00+09:00."

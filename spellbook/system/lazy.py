@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, AnyStr
 
 __all__ = ["charset_normalizer", "frontmatter", "httpcore", "httpx", "markdown_it", "np", "npt", "yaml"]
+__all__ += ["calendar", "ctypes", "shutil", "subprocess", "tempfile"]
 
 
 class _Module:
@@ -51,6 +52,12 @@ def regex(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
 
 
 if TYPE_CHECKING:
+    import calendar
+    import ctypes
+    import shutil
+    import subprocess
+    import tempfile
+
     import charset_normalizer
     import frontmatter
     import httpcore
@@ -62,6 +69,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import yaml
 else:
+    calendar, ctypes, shutil = _Module("calendar"), _Module("ctypes"), _Module("shutil")
+    subprocess, tempfile = _Module("subprocess"), _Module("tempfile")
     charset_normalizer, frontmatter = _Module("charset_normalizer"), _Module("frontmatter")
     httpcore, httpx, markdown_it = _Module("httpcore"), _Module("httpx"), _Module("markdown_it")
     np, npt, yaml = _Module("numpy"), _Module("numpy.typing"), _Module("yaml")

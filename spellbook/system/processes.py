@@ -11,7 +11,6 @@ import datetime as dt
 import gc
 import logging
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from spellbook.system import disk
-from spellbook.system.lazy import regex
+from spellbook.system.lazy import regex, subprocess
 from spellbook.system.lock import held, take
 
 ELECTED = "watch.lock"

@@ -11,7 +11,6 @@ import contextlib
 import json
 import logging
 import os
-import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ from typing import Any
 
 from spellbook.index.catalog.vectors import Vectors
 from spellbook.system import disk
-from spellbook.system.lazy import np, npt
+from spellbook.system.lazy import np, npt, shutil
 from spellbook.system.lock import take
 
 COLLECTION = "vectors"
