@@ -138,7 +138,7 @@ class Snapshots:
                     faults.append(fault_of(item.path, error))
                     continue
                 stored += size
-                files.append(replace(item, sha256=sha256))
+                files.append(item._replace(sha256=sha256))
                 if progress:
                     progress("keeping", number, len(now.files))
             taken = self._write(files, now.folders, faults, stored, started_ns)

@@ -8,9 +8,8 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from spellbook.notes import labels
 from spellbook.notes.dates import VALID
@@ -32,8 +31,7 @@ _RANGE = regex(r"(?:[<>]=|\.\.)\s*\d{4}(?!\d)|\d{4}(?:-\d\d?){0,2}(?:T[\d:.+-]+)
 Filter = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(NamedTuple):
     """
     One part of a filter; a note must meet all of them.
 
@@ -67,8 +65,7 @@ def without_guides(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
     return () if named else (NO_GUIDES,)
 
 
-@dataclass(frozen=True, slots=True)
-class Unmatched:
+class Unmatched(NamedTuple):
     """A value of a filter that no note has, as it is compared, and the nearest existing values."""
 
     key: str

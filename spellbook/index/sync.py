@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spellbook.index.catalog.schema import FileEntry, KnownFile
 from spellbook.index.opened import Index, Progress
@@ -62,8 +62,7 @@ _PATIENCE = 10.0
 """Seconds to wait while another process reads notes; then both do it, which only costs time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """Files to read, and files to forget."""
 
     read: tuple[str, ...] = ()

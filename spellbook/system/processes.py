@@ -15,9 +15,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from spellbook.system import disk
 from spellbook.system.lazy import regex, subprocess
@@ -42,8 +41,7 @@ _FOLDER = "processes"
 _NAME = regex(r"(?P<kind>\w+)-(?P<pid>\d+)-(?P<since>\d+)\.lock")
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(NamedTuple):
     """A process that has the vault open: its kind (mcp, watch …), its number, and its start in seconds since 1970."""
 
     kind: str

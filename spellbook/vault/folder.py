@@ -9,9 +9,9 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
+from typing import NamedTuple
 
 from spellbook.notes.links import PICTURES, Files, media_type, pictures, suffix
 from spellbook.notes.note import MOST_BYTES, Fault, Stamp, check_size, parse
@@ -292,8 +292,7 @@ MOST_PICTURE = 20_000_000
 """The largest picture that is shown. By hand: a photograph of a telephone has 3 to 12 MB."""
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(NamedTuple):
     """A picture's bytes, its media type by these, and a hash of them."""
 
     data: bytes
@@ -336,8 +335,7 @@ def read_picture(vault: Folder, note: str, path: str) -> Picture:
 # -- all files of a vault, notes or not, and its empty folders, for backups
 
 
-@dataclass(frozen=True, slots=True)
-class BackupFile:
+class BackupFile(NamedTuple):
     """A file by its path in the vault; `mode` are its permissions, `sha256` is its hash if it is in a snapshot."""
 
     path: str
@@ -346,8 +344,7 @@ class BackupFile:
     sha256: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(NamedTuple):
     """The files and empty folders of a vault, sorted by path, and the faults of unreadable ones."""
 
     files: tuple[BackupFile, ...]

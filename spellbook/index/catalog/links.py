@@ -6,7 +6,6 @@ import json
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from spellbook.index.catalog.schema import LinkRow
@@ -24,8 +23,7 @@ _MOST_BETWEEN = 20
 """Most notes read beside the given ones and their successors. By hand: each takes some 20 µs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Linked:
+class Linked(NamedTuple):
     """A link, and the note that contains it."""
 
     source: str

@@ -234,8 +234,7 @@ def hash_of(text: str) -> str:
     return digest_of(text.strip(), 16)
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(NamedTuple):
     """One topic in one category, with counts; `updated` is ISO 8601, of the frontmatter or the file."""
 
     category: str
@@ -248,8 +247,7 @@ class Topic:
     is_outside: bool = False  # all of its notes say that they are untrusted
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(NamedTuple):
     """The state of the index; `pending` and `second_pending` count texts of chunks without a vector."""
 
     generation: int
