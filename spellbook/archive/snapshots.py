@@ -22,7 +22,7 @@ from spellbook.archive import restore
 from spellbook.archive.restore import DAMAGED, Blobs, Restored, SnapshotManifest
 from spellbook.index.opened import Progress
 from spellbook.index.sync import is_settled
-from spellbook.notes.note import Fault, Stamp
+from spellbook.notes.files import Fault, Stamp
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
 from spellbook.system.lazy import regex

@@ -22,7 +22,7 @@ from spellbook import __version__
 from spellbook.cli import output
 from spellbook.index.filters import conditions, from_pairs
 from spellbook.mcp.names import DEFAULT
-from spellbook.notes.note import MOST_BYTES
+from spellbook.notes.files import MOST_BYTES
 from spellbook.settings.translate import language, translated
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, SpellbookError, UnreadableNote

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from spellbook.notes import labels
 from spellbook.notes.dates import VALID
-from spellbook.notes.frontmatter import LABELS, label_of
-from spellbook.notes.note import importance_of
+from spellbook.notes.frontmatter import LABELS, importance_of, label_of
 from spellbook.settings.limits import MOST_GLOB, MOST_GLOBS
 from spellbook.system.errors import InvalidInput
 from spellbook.system.lazy import calendar, regex

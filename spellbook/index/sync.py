@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spellbook.index.catalog.schema import FileEntry, KnownFile
 from spellbook.index.opened import Index, Progress
 from spellbook.index.seal import SCANNED
-from spellbook.models.base import vector_key
+from spellbook.models.base import TEMPLATE, vector_key
 from spellbook.notes import dates
-from spellbook.notes.note import TEMPLATE, Fault, Stamp
+from spellbook.notes.files import Fault, Stamp
 from spellbook.settings.config import Config
 from spellbook.system.errors import StorageError
 from spellbook.system.lazy import lazy

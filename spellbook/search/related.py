@@ -17,7 +17,7 @@ from spellbook.index.catalog.schema import LinkRow, ListedNote, StoredChunk
 from spellbook.index.filters import HELD, NO_GUIDES, Condition, as_of_moment, fold, validity
 from spellbook.index.opened import Index
 from spellbook.notes import dialogue
-from spellbook.notes.links import Files, Reached, key
+from spellbook.notes.files import Files, Reached, key
 from spellbook.system.errors import MemoryNotFound
 from spellbook.text.quoting import exact, shortened
 from spellbook.text.unicode import folded

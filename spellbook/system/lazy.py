@@ -4,7 +4,7 @@ Libraries that take long to import, and regular expressions, each imported or co
 Modules take them from here, at their top. Otherwise a process would wait for libraries that it may never use: 15 ms
 for yaml, 25 ms for charset_normalizer, 30 ms for markdown_it, 60 ms for numpy, 90 ms for httpx. The command line starts
 in 80 ms, and `spellbook --help`, a `reindex` with nothing to do and the first answer of `spellbook mcp` use none of
-them. A `find` uses 16 of the 137 patterns that it imports: to compile all takes an eighth of its time.
+them. A `find` uses 14 of the 89 patterns that it imports: to compile all takes an eighth of its time.
 """
 
 from __future__ import annotations

@@ -11,17 +11,24 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from spellbook.notes.links import PICTURES, Files, media_type, pictures, suffix
-from spellbook.notes.note import MOST_BYTES, Fault, Stamp, check_size, parse
+from spellbook.notes.files import MOST_BYTES, Fault, Files, Stamp, check_size
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import MemoryNotFound, PathOutsideVault, SpellbookError, UnreadableNote, VaultNotFound
+from spellbook.system.lazy import lazy
 from spellbook.text.unicode import folded, is_whole
 from spellbook.vault import listing, names, obsidian
 from spellbook.vault.listing import Ignored, IsLeftOut, Listing, listed, shown, stamp_of
 from spellbook.vault.names import belongs, meant
+
+if TYPE_CHECKING:
+    from spellbook.notes import links
+    from spellbook.notes import note as notes
+else:  # imported for the pictures of a note
+    (links,) = lazy("spellbook.notes", "links")
+    (notes,) = lazy("spellbook.notes", "note")
 
 _FRESH = 3.0
 """Seconds for which a list of pictures is good: a page and its pictures are asked for within them."""
@@ -106,7 +113,7 @@ class Folder:
             paths: list[str] = []
             for inside, folders, files in self._walk_names():
                 folders[:] = [name for name in folders if not (ignored and ignored(f"{inside}{name}/"))]
-                paths += (inside + name for name in files if suffix(name) in PICTURES)
+                paths += (inside + name for name in files if links.suffix(name) in links.PICTURES)
             self._pictures = now, Files(path for path in paths if is_whole(path) and not (ignored and ignored(path)))
         return self._pictures[1]
 
@@ -302,11 +309,11 @@ class Picture(NamedTuple):
 
 def embedded_pictures(vault: Folder, note: str) -> dict[str, str]:
     """Return targets of the pictures in a note, each with its path or "". Raises MemoryNotFound, UnreadableNote."""
-    links = pictures(parse(note, vault.read(note)[0]))
-    if not links or (folder := vault.attachments) is None:
+    pictures = links.pictures(notes.parse(note, vault.read(note)[0]))
+    if not pictures or (folder := vault.attachments) is None:
         return {}
     files = folder.pictures()
-    reached = ((link.target, files.follow(note, link.target, link.is_markdown)) for link in links)
+    reached = ((link.target, files.follow(note, link.target, link.is_markdown)) for link in pictures)
     return {target: place.path if place else "" for target, place in reached}
 
 
@@ -327,7 +334,7 @@ def read_picture(vault: Folder, note: str, path: str) -> Picture:
         data = disk.read_small(place, MOST_PICTURE)
     except OSError as error:
         raise UnreadableNote(f"{path}: the picture cannot be read ({error.strerror}).", "Look at the file.") from error
-    if not (kind := media_type(data)):
+    if not (kind := links.media_type(data)):
         raise UnreadableNote(f"{path}: this is not a PNG, JPEG, GIF or WebP.", "Save the picture as one of these.")
     return Picture(data, kind, digest(data)[:16])
 

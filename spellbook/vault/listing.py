@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from spellbook.notes.note import Fault, Stamp
+from spellbook.notes.files import Fault, Stamp
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, VaultNotFound
 from spellbook.system.lazy import regex

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spellbook.notes.note import Stamp
+from spellbook.notes.files import Stamp
 from spellbook.settings.paths import OBSIDIAN
 from spellbook.system import disk
 from spellbook.text.unicode import composed

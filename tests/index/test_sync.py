@@ -16,7 +16,7 @@ from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.schema import KnownFile
 from spellbook.index.sync import SETTLED_NS, Plan, is_unlikely, plan
 from spellbook.notes import chunks
-from spellbook.notes.note import Stamp
+from spellbook.notes.files import Stamp
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, StorageError

@@ -1,4 +1,4 @@
-"""Links of notes as written, and where files were moved; `links.Files` decides where a link leads."""
+"""Links of notes as written, and where files were moved; `files.Files` decides where a link leads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from spellbook.index.catalog.schema import LinkRow
+from spellbook.notes.files import key
 from spellbook.notes.frontmatter import SUPERSEDES
-from spellbook.notes.links import key
 from spellbook.system.sqlite import Database
 
 LABELS = ("tags", "keywords", "entities")

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spellbook.index.filters import day_of, moment
-from spellbook.notes.note import Fault, Stamp
+from spellbook.notes.files import Fault, Stamp
 from spellbook.system.lazy import lazy
 from spellbook.system.sqlite import Database
 from spellbook.text.unicode import digest_of
@@ -90,7 +90,7 @@ class LabelRow(NamedTuple):
 
 
 class LinkRow(NamedTuple):
-    """A link to be stored: its target, the `links.key` that finds its file, and its relation, if any."""
+    """A link to be stored: its target, the `files.key` that finds its file, and its relation, if any."""
 
     name: str
     target: str
