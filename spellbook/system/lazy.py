@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, AnyStr
 
 __all__ = ["charset_normalizer", "frontmatter", "httpcore", "httpx", "markdown_it", "np", "npt", "yaml"]
-__all__ += ["calendar", "ctypes", "shutil", "subprocess", "tempfile"]
+__all__ += ["calendar", "ctypes", "shutil", "tempfile"]
 
 
 class _Module:
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     import calendar
     import ctypes
     import shutil
-    import subprocess
     import tempfile
 
     import charset_normalizer
@@ -69,8 +68,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import yaml
 else:
-    calendar, ctypes, shutil = _Module("calendar"), _Module("ctypes"), _Module("shutil")
-    subprocess, tempfile = _Module("subprocess"), _Module("tempfile")
+    calendar, ctypes = _Module("calendar"), _Module("ctypes")
+    shutil, tempfile = _Module("shutil"), _Module("tempfile")
     charset_normalizer, frontmatter = _Module("charset_normalizer"), _Module("frontmatter")
     httpcore, httpx, markdown_it = _Module("httpcore"), _Module("httpx"), _Module("markdown_it")
     np, npt, yaml = _Module("numpy"), _Module("numpy.typing"), _Module("yaml")

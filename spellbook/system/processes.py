@@ -16,11 +16,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from spellbook.system import disk
-from spellbook.system.lazy import regex, subprocess
+from spellbook.system.lazy import regex
 from spellbook.system.lock import held, take
+
+if TYPE_CHECKING:
+    import subprocess
 
 ELECTED = "watch.lock"
 """Held by the process that watches; the others wait for it."""
@@ -182,6 +185,8 @@ def child(module: str, variables: Mapping[str, str] | None = None, *, alone: boo
     An `alone` child has no streams, and outlives this process. A terminal sends Ctrl-C to every process of it, though
     it is meant for the parent. Raises OSError.
     """
+    import subprocess
+
     # DETACHED_PROCESS and CREATE_NEW_PROCESS_GROUP, or CREATE_NO_WINDOW, which `subprocess` names on Windows alone.
     flags, stream = (0x0000_0208, subprocess.DEVNULL) if alone else (0x0800_0000, subprocess.PIPE)
     apart: dict[str, Any] = {"creationflags": flags} if sys.platform == "win32" else {"start_new_session": True}
