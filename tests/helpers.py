@@ -23,7 +23,8 @@ from spellbook.index.catalog.tables import TABLES
 from spellbook.index.opened import Index
 from spellbook.library.book import Spellbook
 from spellbook.models.embedders import HashEmbedder
-from spellbook.notes.links import Files, find
+from spellbook.notes.files import Files
+from spellbook.notes.links import find
 from spellbook.notes.note import parse
 from spellbook.settings import config
 from spellbook.system import processes

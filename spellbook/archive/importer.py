@@ -23,7 +23,7 @@ from spellbook.archive.snapshots import RESERVE
 from spellbook.index import privacy, sync
 from spellbook.index.lookup import folder_of
 from spellbook.index.opened import Index, Progress
-from spellbook.notes.note import MOST_BYTES, Fault
+from spellbook.notes.files import MOST_BYTES, Fault
 from spellbook.settings import config
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk

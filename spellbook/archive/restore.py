@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from spellbook.index.opened import Progress
-from spellbook.notes.note import Fault
+from spellbook.notes.files import Fault
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, MemoryNotFound, PathOutsideVault, StorageError
 from spellbook.text.quoting import counted

@@ -22,7 +22,7 @@ from spellbook.archive import restore
 from spellbook.archive.restore import DAMAGED, Blobs, Restored, SnapshotManifest
 from spellbook.index.opened import Progress
 from spellbook.index.sync import is_settled
-from spellbook.notes.note import Fault, Stamp
+from spellbook.notes.files import Fault, Stamp
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
 from spellbook.system.lazy import regex
@@ -138,7 +138,7 @@ class Snapshots:
                     faults.append(fault_of(item.path, error))
                     continue
                 stored += size
-                files.append(replace(item, sha256=sha256))
+                files.append(item._replace(sha256=sha256))
                 if progress:
                     progress("keeping", number, len(now.files))
             taken = self._write(files, now.folders, faults, stored, started_ns)

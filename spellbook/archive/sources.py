@@ -20,7 +20,7 @@ from typing import IO, Any
 from spellbook.archive.export import FORMAT, VERSION, time_of
 from spellbook.archive.formats import memories
 from spellbook.archive.formats.conversations import UNTOUCHED, ImportSource, Incoming, convert, is_conversation
-from spellbook.notes.note import Fault
+from spellbook.notes.files import Fault
 from spellbook.settings.limits import MOST_GROWTH, MOST_VALUE
 from spellbook.system.disk import pieces_of, regular
 from spellbook.system.errors import InvalidInput, PathOutsideVault

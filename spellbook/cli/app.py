@@ -22,7 +22,7 @@ from spellbook import __version__
 from spellbook.cli import output
 from spellbook.index.filters import conditions, from_pairs
 from spellbook.mcp.names import DEFAULT
-from spellbook.notes.note import MOST_BYTES
+from spellbook.notes.files import MOST_BYTES
 from spellbook.settings.translate import language, translated
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, SpellbookError, UnreadableNote
@@ -297,14 +297,14 @@ class Asking(Command):
     """A command whose words may begin with a dash, as in `find --dry-run`; a misspelt option is refused."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        from difflib import get_close_matches
-
         ctx.ignore_unknown_options = True
         known = {name for param in self.get_params(ctx) for name in param.opts}
         try:
             for word in args[: args.index("--")] if "--" in args else args:
                 name = word.partition("=")[0]
                 if len(word) > 1 and word[0] == "-" and not {name, word[:2]} & known:
+                    from difflib import get_close_matches
+
                     if near := get_close_matches(name, known, cutoff=0.8):
                         raise click.NoSuchOption(name, possibilities=near, ctx=ctx)
                     output.say(f"spellbook: {one_line(word)} is taken as a word to look for.", err=True)

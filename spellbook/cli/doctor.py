@@ -14,7 +14,7 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import command, main
-from spellbook.notes.note import Fault
+from spellbook.notes.files import Fault
 from spellbook.search.presentation import place, titles
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, flat, one_line

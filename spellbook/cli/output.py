@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from spellbook.index.filters import Unmatched
-from spellbook.notes.note import Fault
+from spellbook.notes.files import Fault
 from spellbook.search import presentation
 from spellbook.search.presentation import name, place, titles
 from spellbook.settings.translate import translated

@@ -15,7 +15,7 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import command, main
 from spellbook.cli.clients import hooks
-from spellbook.notes.note import MOST_BYTES
+from spellbook.notes.files import MOST_BYTES
 from spellbook.settings import paths
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, StorageError, UnreadableNote

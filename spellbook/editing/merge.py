@@ -26,9 +26,10 @@ from spellbook.index import privacy, sync
 from spellbook.index.filters import fold, instant
 from spellbook.index.lookup import resolve
 from spellbook.index.opened import Index
-from spellbook.notes import links
+from spellbook.notes.files import Files
+from spellbook.notes.files import key as link_key
 from spellbook.notes.frontmatter import load_value
-from spellbook.notes.links import Files, Link
+from spellbook.notes.links import Link
 from spellbook.notes.note import MERGED, Block, Note, lines, newline, parse, replaced
 from spellbook.notes.splitter import sentences
 from spellbook.system.errors import Conflict, InvalidInput
@@ -172,7 +173,7 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
     # Read as if it lay where the first does, so that its relative links lead where they led.
     there = _mend_links(parse(first.path, there.encode()), other.path, shift)
     joined = join(here, there, kept.get(keep, keep))
-    links_to = index.catalog.links.to({links.key(other.path)})
+    links_to = index.catalog.links.to({link_key(other.path)})
     linking = Relinking(index.vault)
     for path in {link.source for link in links_to} - {first.path, other.path}:
         linking.plan(path, path, lambda note: mend(note, note.path, shift))

@@ -14,14 +14,16 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from spellbook.index import sync
 from spellbook.index.lookup import bare, named
 from spellbook.index.opened import Index
-from spellbook.notes import dates, links
-from spellbook.notes.links import By, Files, Link, Reached, destination, find, replaced, retargeted, spelled
-from spellbook.notes.note import Fault, Note, decode, parse
+from spellbook.notes import dates
+from spellbook.notes.files import By, Fault, Files, Reached
+from spellbook.notes.files import key as link_key
+from spellbook.notes.links import Link, destination, find, replaced, retargeted, spelled
+from spellbook.notes.note import Note, decode, parse
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.system.lazy import regex
@@ -217,7 +219,7 @@ def _plan_move(index: Index, old: str, new: str) -> tuple[str, str, Shift, Relin
     planned = Relinking(index.vault, set(map(shift.now, others)))
     # Links in a file behind a symbolic link are rewritten in that file.
     paths = (path for pair in moved.items() for path in pair)
-    touched = {links.key(name) for path in paths for name in (path, *dates.logseq_names(path))}
+    touched = {link_key(name) for path in paths for name in (path, *dates.logseq_names(path))}
     concerned = {
         linked.source
         for linked in index.catalog.links.to()
@@ -226,7 +228,7 @@ def _plan_move(index: Index, old: str, new: str) -> tuple[str, str, Shift, Relin
     }
     for source in sorted((concerned & set(files) | others) - set(index.vault.symlinks())):
         _plan_note(planned, shift, source, source)
-    renamed = {links.key(path) for path, target in moved.items() if links.key(path) != links.key(target)}
+    renamed = {link_key(path) for path, target in moved.items() if link_key(path) != link_key(target)}
     wanted = renamed | {folded(path).removesuffix(".md") for path in (old, *moved)}
     for path in (*(path for path in files if path.lower().endswith(".base")), _BOOKMARKS):
         with contextlib.suppress(SpellbookError):  # a moved file that these name is reported: neither is rewritten
@@ -389,7 +391,7 @@ def mend_cards(path: str, text: str, mend: Callable[[Note], Mended]) -> Mended:
     changes, left, count = [], [], 0
     for match, line, note in cards(path, text):
         done = mend(note)
-        left += [replace(link, line=line) for link in done.left]
+        left += [link._replace(line=line) for link in done.left]
         count += done.count
         if done.count:
             is_text = match[1] == "text"

@@ -14,8 +14,9 @@ from spellbook.index.catalog.links import Linked
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.opened import Index
 from spellbook.notes import dates, links
-from spellbook.notes.links import By, Files, Link, Reached
-from spellbook.notes.note import Fault, Note, parse
+from spellbook.notes.files import By, Fault, Files, Reached
+from spellbook.notes.links import Link
+from spellbook.notes.note import Note, parse
 from spellbook.system.errors import SpellbookError
 from spellbook.text.unicode import composed
 from spellbook.vault import names, obsidian

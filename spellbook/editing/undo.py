@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 from spellbook.editing import edits, moves, threeway
@@ -72,7 +72,7 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
     old, new = moves.paths_of_move(vault.journal, picked) or ("", "")
     is_moved = bool(old) and _is_moved(index, picked, old, new)
     # Of a move the changes are as of files that were never moved: the files go back first.
-    traces = net([replace(trace, path=names.after_move(trace.path, new, old)) for trace in picked.traces])
+    traces = net([trace._replace(path=names.after_move(trace.path, new, old)) for trace in picked.traces])
     at = {trace.path: names.after_move(trace.path, old, new) if is_moved else trace.path for trace in traces}
     steps = [step for trace in traces if (step := _plan_step(index, picked, trace, since, at[trace.path]))]
     files = (vault.files(new) if vault.locate(new).is_dir() else [new]) if is_moved else []

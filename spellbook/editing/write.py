@@ -20,8 +20,9 @@ from spellbook.index.privacy import ON_PURPOSE
 from spellbook.models.base import score
 from spellbook.notes import frontmatter
 from spellbook.notes.chunks import cut
+from spellbook.notes.files import Stamp
 from spellbook.notes.labels import CHECKPOINT, DECISION
-from spellbook.notes.note import Note, Stamp, parse
+from spellbook.notes.note import Note, parse
 from spellbook.search import related
 from spellbook.search.duplicates import DUPLICATE, LIKELY, below_headings
 from spellbook.search.presentation import is_outside

@@ -45,8 +45,10 @@ from spellbook.index.filters import bound, flat, fold
 from spellbook.index.privacy import category_of, scopes_of
 from spellbook.models.base import label_key, short_hash, vector_key
 from spellbook.notes import chunks, dates, links, properties
+from spellbook.notes.files import Fault, Stamp
+from spellbook.notes.files import key as link_key
 from spellbook.notes.frontmatter import as_json
-from spellbook.notes.note import Fault, Note, Stamp, height, parse
+from spellbook.notes.note import Note, height, parse
 from spellbook.system import processes
 from spellbook.system.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
 from spellbook.system.lazy import regex
@@ -148,7 +150,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         words = ("", "", "", own, "", "")
         rows = (rows[0]._replace(key=NO_TEXT, checksum=checksum(*words), words=words), *rows[1:])
     columns = {
-        "name": links.key(note.path),
+        "name": link_key(note.path),
         "declared": note.declared_id,
         "title": title,
         "topic": composed(note.topic),
@@ -178,7 +180,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         ],
     }
     linked = tuple(
-        LinkRow(links.key(link.target), link.target, link.fragment, link.is_markdown, link.line, link.relation)
+        LinkRow(link_key(link.target), link.target, link.fragment, link.is_markdown, link.line, link.relation)
         for link in linking[:_MOST_LINKS]
     )
     labelled = tuple(

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import calendar
 import datetime as dt
 import fnmatch
 import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from spellbook.notes import labels
 from spellbook.notes.dates import VALID
-from spellbook.notes.frontmatter import LABELS, label_of
-from spellbook.notes.note import importance_of
+from spellbook.notes.frontmatter import LABELS, importance_of, label_of
 from spellbook.settings.limits import MOST_GLOB, MOST_GLOBS
 from spellbook.system.errors import InvalidInput
-from spellbook.system.lazy import regex
+from spellbook.system.lazy import calendar, regex
 
 DATES = ("created", "updated", "when")
 DATE_FORMS = "Dates are 2026-11-21, 2026-11, 2026, or 2026-11-21T20:15:00+09:00."
@@ -33,8 +30,7 @@ _RANGE = regex(r"(?:[<>]=|\.\.)\s*\d{4}(?!\d)|\d{4}(?:-\d\d?){0,2}(?:T[\d:.+-]+)
 Filter = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(NamedTuple):
     """
     One part of a filter; a note must meet all of them.
 
@@ -68,8 +64,7 @@ def without_guides(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
     return () if named else (NO_GUIDES,)
 
 
-@dataclass(frozen=True, slots=True)
-class Unmatched:
+class Unmatched(NamedTuple):
     """A value of a filter that no note has, as it is compared, and the nearest existing values."""
 
     key: str

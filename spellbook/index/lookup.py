@@ -13,17 +13,23 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import fold
 from spellbook.index.opened import Index
-from spellbook.notes import links
-from spellbook.notes.note import MERGED, parse
+from spellbook.notes.files import Files
+from spellbook.notes.files import key as link_key
 from spellbook.system.errors import InvalidInput, MemoryNotFound
-from spellbook.system.lazy import regex
+from spellbook.system.lazy import lazy, regex
 from spellbook.text.quoting import counted, exact
 from spellbook.text.unicode import composed, folded, slug
 from spellbook.vault.names import safe_parts
+
+if TYPE_CHECKING:
+    from spellbook.notes import note as notes
+else:  # imported when a note is parsed
+    (notes,) = lazy("spellbook.notes", "note")
 
 _MOST_NAMED = 5  # notes or sections that an error names
 _MOST_MARKS = 8  # places of a `#` in an id after which a heading may stand
@@ -65,7 +71,7 @@ def resolve(index: Index, id: str) -> StoredChunk:
 
 def body(index: Index, path: str) -> str:
     """Return the body of the note at `path`."""
-    return parse(path, index.vault.read(path)[0]).body
+    return notes.parse(path, index.vault.read(path)[0]).body
 
 
 def bare(index: Index, id: str) -> str:
@@ -100,16 +106,16 @@ def _ways(index: Index, name: str, is_link: bool) -> Iterator[Sequence[str]]:
     """Yield the paths of the notes of this name: by path or id, title, file name (first for a link), and alias."""
     stored, wanted = index.catalog.links, folded(name)
     title, whole = " ".join(wanted.split()), wanted.removesuffix(".md")
-    had = stored.having(("id", "title", "aliases"), (title, wanted, links.key(name)))
+    had = stored.having(("id", "title", "aliases"), (title, wanted, link_key(name)))
 
     def by(key: str, value: str) -> list[str]:
         return [path for path, *field in had if field == [key, value]]
 
-    ending = links.Files(stored.named([links.key(name)])).ending(name)
+    ending = Files(stored.named([link_key(name)])).ending(name)
     yield [path for path in ending if path.count("/") == name.count("/")] or by("id", wanted)
     yield from (ending, by("title", title)) if is_link else (by("title", title), ending)
     # The name of a note that was merged into another one is an alias of that, for links.
-    for path, _, value in stored.fields([path for path, key, _ in had if key == "aliases"], (MERGED,)):
+    for path, _, value in stored.fields([path for path, key, _ in had if key == "aliases"], (notes.MERGED,)):
         if f"/{value}".endswith(f"/{whole}"):
             hint = f"Look at {index.catalog.where_is(path)}, which says what it said."
             raise MemoryNotFound(f"{name[:200]!r} was merged into {path}.", hint)

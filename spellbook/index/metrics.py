@@ -60,11 +60,10 @@ class Timing:
     p95: float
 
 
-@dataclass(slots=True)
 class Taken:
     """How long something took, in milliseconds; 0 while it is running."""
 
-    ms: float = 0.0
+    ms = 0.0
 
 
 class Meter:

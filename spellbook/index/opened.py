@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +20,7 @@ from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.settings.config import Config, load
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError, MemoryNotFound, SpellbookError, StorageError
-from spellbook.system.lazy import lazy
+from spellbook.system.lazy import lazy, shutil
 from spellbook.system.sqlite import BUSY_SECONDS
 from spellbook.vault.documents import Documents, Shown
 from spellbook.vault.journal import Journal

@@ -20,17 +20,22 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from spellbook.index.filters import NO_GUIDES, Condition, flat, fold, path_glob
 from spellbook.notes.frontmatter import FRONTMATTER, label_of, load
-from spellbook.notes.note import Note, decode, parse
 from spellbook.settings import paths
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, StorageError
-from spellbook.system.lazy import regex
+from spellbook.system.lazy import lazy, regex
 from spellbook.text.unicode import composed
+
+if TYPE_CHECKING:
+    from spellbook.notes import note as notes
+    from spellbook.notes.note import Note
+else:  # imported when a note is parsed
+    (notes,) = lazy("spellbook.notes", "note")
 
 KEY = "privacy_scope"
 TRUST = "trust"
@@ -84,7 +89,7 @@ def shows(sees: str, path: str, data: bytes) -> bool:
 def meta_of(path: str, data: bytes) -> Meta:
     """Return the frontmatter of a note by the bytes of its file: empty, so private, if it cannot be read."""
     with contextlib.suppress(Exception):
-        if match := FRONTMATTER.match(decode(path, data)[0]):
+        if match := FRONTMATTER.match(notes.decode(path, data)[0]):
             return load(match[0])[0]
     return {}
 
@@ -116,7 +121,7 @@ def distrusted(path: str, data: bytes) -> bytes:
     """Return a stranger's note as untrusted if it calls itself trusted. Raises InvalidInput if it stays so."""
     if not _SAYS.search(data) or TRUSTED not in _values(meta_of(path, data), TRUST):
         return data
-    note = parse(path, data)
+    note = notes.parse(path, data)
     header = note.text[: len(note.text) - len(note.body)]
     changed = note.encode(_CALLS_ITSELF.sub(r"\1untrusted", header) + note.body)
     if TRUSTED in _values(meta_of(path, changed), TRUST):

@@ -15,14 +15,14 @@ import time
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spellbook.index.catalog.schema import FileEntry, KnownFile
 from spellbook.index.opened import Index, Progress
 from spellbook.index.seal import SCANNED
-from spellbook.models.base import vector_key
+from spellbook.models.base import TEMPLATE, vector_key
 from spellbook.notes import dates
-from spellbook.notes.note import TEMPLATE, Fault, Stamp
+from spellbook.notes.files import Fault, Stamp
 from spellbook.settings.config import Config
 from spellbook.system.errors import StorageError
 from spellbook.system.lazy import lazy
@@ -62,8 +62,7 @@ _PATIENCE = 10.0
 """Seconds to wait while another process reads notes; then both do it, which only costs time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """Files to read, and files to forget."""
 
     read: tuple[str, ...] = ()

@@ -48,7 +48,7 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
     timings, totals = meter.read()
     scanned_at = index.scanned_at()
     return {
-        **{name: count for name, count in asdict(counts).items() if name != "second_pending"},
+        **{name: count for name, count in counts._asdict().items() if name != "second_pending"},
         "categories": {name or "(none)": chunks for name, chunks in categories.items()},
         **sizes,
         "timings": {verb: asdict(timing) for verb, timing in timings.items()},
@@ -56,7 +56,7 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
         "looked_at": local(scanned_at) if scanned_at else None,
         "embedded": totals.get("embedded", 0),
         "reused": totals.get("reused", 0),
-        "opened": {note: use.count for note, use in catalog.usage.most(_MOST_OPENED).items()},
+        "opened": {note: use.times for note, use in catalog.usage.most(_MOST_OPENED).items()},
     }
 
 
@@ -88,7 +88,7 @@ def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> 
         **({"unwatched": why_not} if why_not else {}),
         "embedding": is_embedding(state),
         "chroma": chroma(index),
-        "processes": [asdict(process) for process in processes(state)],
+        "processes": [process._asdict() for process in processes(state)],
         "snapshots": snapshots.state(),
         **figures(index, meter),
         "faults": [asdict(fault) for fault in (*index.catalog.notes.faults(), *index.catalog.notes.twins())],

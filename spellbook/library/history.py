@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from spellbook.index import lookup
 from spellbook.index.catalog.usage import local
 from spellbook.library.reader import Reader
-from spellbook.notes.note import MOST_BYTES
+from spellbook.notes.files import MOST_BYTES
 from spellbook.settings.limits import MOST_VERSIONS
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
 from spellbook.system.git import Repository

@@ -162,7 +162,7 @@ class Reader:
         self.meter.searched(answer.is_cached, request.text, taken.ms, is_warm=is_by_words in loaded.warm)
         loaded.warm.add(is_by_words)
         reason = self._degraded(answer.index.reason)
-        state = replace(answer.index, degraded=answer.index.degraded or bool(reason), reason=reason)
+        state = answer.index._replace(degraded=answer.index.degraded or bool(reason), reason=reason)
         return replace(answer, index=state, ms=round(taken.ms, 1))
 
     def _degraded(self, *reasons: str) -> str:

@@ -190,7 +190,7 @@ def topic_json(
     name: str, chunks: Sequence[StoredChunk], max_tokens: int, backlinks: Sequence[Backlink], old: Mapping[str, Fields]
 ) -> Fields:
     """Return what `topic` returns, for JSON: the chunks that fit, and `left_out`, which names the others."""
-    linked = _first_that_fit(map(asdict, backlinks), int(max_tokens * _AROUND))
+    linked = _first_that_fit((each._asdict() for each in backlinks), int(max_tokens * _AROUND))
     return {"topic": name, **_read_json(chunks, max_tokens - _size(linked), old), "backlinks": linked}
 
 
@@ -198,7 +198,7 @@ def shown_json(
     id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens: int, old: Mapping[str, Fields]
 ) -> Fields:
     """Return what `shown` returns, for JSON, with the note's frontmatter and links, as much of each as fits."""
-    lists = {name: asdict(near)[name] for name in ("links", "backlinks", "related", "timeline")}
+    lists = near.as_dict()
     around = {name: _first_that_fit(rows, int(max_tokens * _AROUND / len(lists))) for name, rows in lists.items()}
     meta = dict(_first_that_fit(chunks[0].meta.items(), int(max_tokens * _AROUND)))
     room = max_tokens - _size(around) - _size(meta)

@@ -32,7 +32,7 @@ from spellbook.index import privacy
 from spellbook.index.catalog.usage import local
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.opened import Index, Progress
-from spellbook.notes.note import Fault
+from spellbook.notes.files import Fault
 from spellbook.search.question import Answer, SearchOptions, State
 from spellbook.search.ranking import Hit
 from spellbook.settings import paths

@@ -25,6 +25,9 @@ Bytes: TypeAlias = "npt.NDArray[np.int8]"
 _MOST_LETTERS = 2_000
 """Longer texts are cut before they are embedded: the engine's time grows faster than the text."""
 
+TEMPLATE = "t2"
+"""Names the form of `notes.chunks.Chunk.embedded`; part of each embedder's fingerprint."""
+
 Scale = tuple[tuple[float, float], ...]
 """Points (cosine, score), rising, between which a score is drawn linearly."""
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spellbook.models.base import Embedder, Reranker, Scale, SecondEncoder, Vectors, clean
-from spellbook.notes.note import TEMPLATE
+from spellbook.models.base import TEMPLATE, Embedder, Reranker, Scale, SecondEncoder, Vectors, clean
 from spellbook.settings.config import service
 from spellbook.system.errors import InvalidInput
 from spellbook.system.lazy import lazy, np

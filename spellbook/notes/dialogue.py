@@ -12,10 +12,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from spellbook.notes.note import Note
 from spellbook.system.lazy import regex
+
+if TYPE_CHECKING:
+    from spellbook.notes.note import Note
 
 _ASKING = {
     *("user", "human", "you", "me", "나", "나의 말", "내 말", "사용자", "유저", "질문자"),

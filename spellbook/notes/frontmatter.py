@@ -65,6 +65,9 @@ SUPERSEDES = "supersedes"
 RELATIONS = (SUPERSEDES, "derived_from", "contradicts")
 """Keys of frontmatter that name other notes. The newer note names the older one, never the reverse."""
 
+LEVELS = {"low": 0.2, "medium": 0.5, "high": 0.8}
+"""Values in 0..1 of the words of `importance`."""
+
 _WIKILINK = regex(r"!?\[\[([^\[\]#|]++)[^\[\]]*+\]\]")
 
 _Lines = list[tuple[str, int]]  # a message or a finding, and its 0-based line in the header
@@ -302,3 +305,11 @@ def line_at(text: str, at: int) -> int:
     before = text[:at]
     ends = len(re.findall(r"\r\n|\r|\n", before)) if "\r" in before else before.count("\n")
     return ends + 1
+
+
+def importance_of(value: object) -> float:
+    """Return the number that a value of `importance` stands for, nan if it stands for none."""
+    try:
+        return math.nan if isinstance(value, bool) else float(LEVELS.get(str(value).strip().lower(), str(value)))
+    except (ValueError, OverflowError):
+        return math.nan

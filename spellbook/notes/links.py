@@ -1,5 +1,5 @@
 """
-Links between files of a vault: where they are in a note and where they lead, by Obsidian's rules. Pure.
+Links between files of a vault: where they are in a note, and how they are written, by Obsidian's rules. Pure.
 
 Wikilinks and embeds, Markdown links, images, reference definitions, and wikilinks in frontmatter; not in code or
 comments. Under a key of RELATIONS an id or a path is a link too. A link knows its characters, so that only its target
@@ -12,20 +12,19 @@ import html
 import posixpath
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
 
 from spellbook.notes import dates
+from spellbook.notes.files import By, Files, Reached
 from spellbook.notes.frontmatter import FRONTMATTER, RELATIONS, dump, fast_loader
 from spellbook.notes.markdown import CODE, ELSEWHERE, WIKILINK, marks, runs, wikilinks
 from spellbook.notes.note import Note, lines
 from spellbook.notes.note import replaced as replaced
 from spellbook.system.lazy import regex, yaml
-from spellbook.text.unicode import composed, folded
+from spellbook.text.unicode import folded
 
 Style = Literal["wiki", "single", "double", "bare", "plain", "angle"]
 """
@@ -53,8 +52,7 @@ _FOLDERS = regex(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """
     A link to a file, in a note.
 
@@ -75,31 +73,6 @@ class Link:
     def is_markdown(self) -> bool:
         """Whether it is a Markdown link, which is relative to its note."""
         return self.style in {"plain", "angle"}
-
-
-class By(IntEnum):
-    """The way in which a target was resolved."""
-
-    RELATIVE = 1  # from the folder of the note
-    ROOT = 2  # from the vault, with a slash in front
-    PATH = 3  # from the vault
-    NAME = 4  # by the name of the file, or the end of its path
-    ALIAS = 5  # by another name that a note has
-    ID = 6  # by its id: relations alone
-    MOVED = 7  # by a former path: relations alone
-
-
-class Reached(NamedTuple):
-    """The file that a link leads to, and how its target was resolved."""
-
-    path: str
-    by: By
-
-
-def key(path: str) -> str:
-    """Return the name by which links find a file: that of the file, NFC, without case and without `.md`."""
-    name = folded(path.rpartition("/")[2])
-    return name[:-3] if name.endswith(".md") and len(name) > 3 else name
 
 
 # -- finding
@@ -245,90 +218,6 @@ def _decode(written: str) -> str:
 def without_folders(text: str) -> str:
     """Return a text whose links name files without folders, so that it stays the same wherever these are."""
     return _FOLDERS.sub(r"\1", text) if "/" in text and ("](" in text or "[[" in text) else text
-
-
-# -- following
-
-
-class Files:
-    """
-    The files that links can lead to; `aliases` maps other names of notes, folded, to paths.
-
-    For relations, `ids` maps ids, folded, to paths, and `moved` former paths to present ones.
-    """
-
-    def __init__(
-        self,
-        paths: Iterable[str],
-        aliases: Mapping[str, str] | None = None,
-        ids: Mapping[str, str] | None = None,
-        moved: Mapping[str, str] | None = None,
-    ) -> None:
-        self._by_name: dict[str, list[tuple[str, str]]] = {}
-        self._aliases, self._ids, self._moved = dict(aliases or {}), ids or {}, moved or {}
-        self._former = Files(self._moved) if self._moved else None
-        # A note links to the same files again and again.
-        self._followed: dict[tuple[str, str, bool], Reached | None] = {}
-        for path in sorted(paths, key=lambda path: (len(path), path)):
-            self._by_name.setdefault(key(path), []).append((folded(path), path))
-            for name in dates.logseq_names(path):
-                self._aliases.setdefault(folded(name), path)
-
-    def follow(self, source: str, target: str, is_markdown: bool) -> Reached | None:
-        """
-        Return where a link in the note `source` leads, None if nowhere.
-
-        A Markdown link, and one that begins with `./` or `../`, is relative to its note. Other targets are a path from
-        the vault, else a file's name or the end of its path: one in the note's own folder or below, else the shortest
-        path; at last an alias.
-        """
-        link = (source.rpartition("/")[0], target, is_markdown)
-        if link not in self._followed:
-            self._followed[link] = self._reach(*link)
-        return self._followed[link]
-
-    def relation(self, source: str, target: str) -> Reached | None:
-        """Return the note of a relation: by id, path, former path, name, former name or alias; None for none."""
-        if path := self._ids.get(folded(target)):
-            return Reached(path, By.ID)
-        now = self.follow(source, target, False)
-        former = self._former.follow(source, target, False) if self._former else None
-        is_loose = now is None or now.by == By.ALIAS or (former and now.by == By.NAME and former.by != By.NAME)
-        return Reached(self._moved[former.path], By.MOVED) if former and is_loose else now
-
-    def _reach(self, folder: str, target: str, is_markdown: bool) -> Reached | None:
-        wanted = folded(target)
-        if wanted.startswith("/"):
-            return self._exact(target.lstrip("/"), By.ROOT)
-        if is_markdown or wanted.startswith(("./", "../")):
-            reached = self._exact(posixpath.normpath(posixpath.join(folder, target)), By.RELATIVE)
-            if reached or wanted.startswith(("./", "../")):
-                return reached
-        if reached := self._exact(target, By.PATH):
-            return reached
-        paths = self.ending(target)
-        if paths:
-            near = folded(folder) + "/" if folder else ""
-            return Reached(next((path for path in paths if folded(path).startswith(near)), paths[0]), By.NAME)
-        alias = self._aliases.get(wanted) if not is_markdown else None
-        return Reached(alias, By.ALIAS) if alias else None
-
-    def ending(self, target: str) -> list[str]:
-        """Return the files whose path is `target` or ends with it, shortest first."""
-        wanted = folded(target)
-        ends = (f"/{wanted}", f"/{wanted}.md")
-        named = self._by_name.get(key(target), ())
-        return [path for name, path in named if f"/{name}".endswith(ends)]
-
-    def _exact(self, target: str, by: By) -> Reached | None:
-        wanted = folded(target)
-        named = self._by_name.get(key(target), ())
-        same = [path for name, path in named if name in {wanted, f"{wanted}.md"}]
-        # Where case matters, the one that is spelled so.
-        spelled = composed(target)
-        exact = (path for path in same if composed(path) in {spelled, f"{spelled}.md"})
-        path = next(exact, same[0] if same else None)
-        return Reached(path, by) if path else None
 
 
 # -- writing

@@ -13,10 +13,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from spellbook.notes import dates
-from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, label_of, line_at, load
+from spellbook.notes.files import Fault, check_size
+from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, importance_of, label_of, line_at, load
 from spellbook.notes.markdown import CODE, REST, marks, runs
 from spellbook.notes.markdown import Block as Block
 from spellbook.notes.markdown import blocks as blocks
@@ -26,12 +27,6 @@ from spellbook.notes.markdown import lines as lines
 from spellbook.system.errors import UnreadableNote
 from spellbook.system.lazy import charset_normalizer, regex
 from spellbook.text.unicode import composed
-
-TEMPLATE = "t2"
-"""Names the form of `Chunk.embedded`; part of the embedding fingerprint."""
-
-MOST_BYTES = 10_000_000
-"""Larger files are reported, not read."""
 
 _MOST_NAME = 1_000
 """Most letters of a title, a topic or a category: they are shown with each chunk."""
@@ -61,31 +56,7 @@ _DATA = regex(
 MERGED = "merged"
 """The key with the ids and paths of notes that were merged into this one."""
 
-LEVELS = {"low": 0.2, "medium": 0.5, "high": 0.8}
-"""Values in 0..1 of the words of `importance`."""
-
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Something in a file that a person should fix, in the 1-based `line`, 0 if unknown. `str()` is for people."""
-
-    path: str
-    line: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.path}, line {self.line}: {self.reason}" if self.line else f"{self.path}: {self.reason}"
-
-
-class Stamp(NamedTuple):
-    """A file's status, without opening it: bytes, nanoseconds, inode; no editor sets `ctime_ns` back (0 on Windows)."""
-
-    size: int
-    mtime_ns: int
-    inode: int
-    ctime_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,15 +305,6 @@ def decode(path: str, data: bytes) -> tuple[str, Encoding]:
     return text, encoding
 
 
-def check_size(path: str, size: int) -> None:
-    """Raise UnreadableNote if a file of `size` bytes is too large for a note."""
-    if size > MOST_BYTES:
-        raise UnreadableNote(
-            f"{path}: {size / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB.",
-            "Split the note, or list it in .spellbookignore.",
-        )
-
-
 def newline(text: str) -> str:
     """Return the line end that `text` uses first, LF if it has none."""
     match = re.search(r"\r\n|\r|\n", text)
@@ -375,14 +337,6 @@ def _one(value: object) -> str:
     if value is None or isinstance(value, bool | dict):
         return ""
     return composed(label_of(str(value)).strip())
-
-
-def importance_of(value: object) -> float:
-    """Return the number that a value of `importance` stands for, nan if it stands for none."""
-    try:
-        return math.nan if isinstance(value, bool) else float(LEVELS.get(str(value).strip().lower(), str(value)))
-    except (ValueError, OverflowError):
-        return math.nan
 
 
 def _many(value: object, split: str = ",") -> tuple[str, ...]:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from itertools import accumulate, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spellbook.notes.dates import VALID
 from spellbook.notes.frontmatter import LABELS, RELATIONS, load_value
-from spellbook.notes.markdown import literals
-from spellbook.notes.note import Note, lines, replaced
-from spellbook.system.lazy import regex
+from spellbook.system.lazy import lazy, regex
 from spellbook.text.unicode import folded
+
+if TYPE_CHECKING:
+    from spellbook.notes import markdown
+    from spellbook.notes import note as notes
+    from spellbook.notes.note import Note
+else:  # imported for the text of a note
+    (markdown,) = lazy("spellbook.notes", "markdown")
+    (notes,) = lazy("spellbook.notes", "note")
 
 _GUARDED = "id,importance,merged,privacy_scope,trust,pinned,guide,outcome,superseded_by"
 _RULING = {*LABELS, *_GUARDED.split(","), *RELATIONS}
@@ -57,8 +63,9 @@ def fields(note: Note) -> Iterator[tuple[int, str, object]]:
     offsets = [*accumulate(map(len, note.body_lines), initial=note.body_at)]
     spans = sorted({span for block in note.blocks for span in (*block.prose, *block.tables)})
     runs = ("".join(note.body_lines[first:last]) for first, last in spans)
-    text = "".join(replaced(run, ((a, b, _LETTER.sub(" ", run[a:b])) for a, b in literals(run))) for run in runs)
-    seen = lines(_HIDDEN.sub(lambda match: _LETTER.sub(" ", match[0]), text))
+    hidden = ((run, ((a, b, _LETTER.sub(" ", run[a:b])) for a, b in markdown.literals(run))) for run in runs)
+    text = "".join(notes.replaced(*each) for each in hidden)
+    seen = markdown.lines(_HIDDEN.sub(lambda match: _LETTER.sub(" ", match[0]), text))
     for number, line in zip((each for span in spans for each in range(*span)), seen, strict=False):
         at, start = offsets[number], next(_START.finditer(line))
         if start["box"]:

@@ -61,7 +61,8 @@ class Explanation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as the command line's JSON shows it."""
-        return {**asdict(self), "words": tuple(word.as_dict() for word in self.words)}
+        unmatched = [value.as_dict() for value in self.unmatched]
+        return {**asdict(self), "words": tuple(word.as_dict() for word in self.words), "unmatched": unmatched}
 
 
 def why(index: Index, searcher: Searcher, question: Question, id: str | None = None) -> Explanation:

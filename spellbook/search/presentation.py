@@ -7,7 +7,6 @@ Whatever a note says of itself stays within its line; see `text.quoting`. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spellbook.index import filters, privacy
@@ -266,4 +265,4 @@ def note_fields(
     """Return what the command line's JSON and the API show of a note, or of one chunk of it."""
     first, shown = chunks[0], [*map(chunk_fields, chunks)]
     gone = {"superseded_by": old[first.path]} if first.path in old else {}
-    return {"id": id, "path": first.path, **gone, "meta": dict(first.meta), "chunks": shown, **asdict(around)}
+    return {"id": id, "path": first.path, **gone, "meta": dict(first.meta), "chunks": shown, **around.as_dict()}

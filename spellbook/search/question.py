@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from spellbook.index.catalog.schema import Counts
 from spellbook.index.filters import Filter, Unmatched, conditions
@@ -25,8 +25,7 @@ ALSO = "Give the sentence you expect the note to contain, and the words of a not
 """Instruction for further texts of a question."""
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """
     The index that answered: the reason why it is `degraded`, and whether a process embeds pending texts (`embedding`).
 
@@ -51,7 +50,7 @@ class State:
     def as_dict(self) -> dict[str, Any]:
         """Return the index block of an answer."""
         usual = {"reason": "", "embedding": False, "second_pending": None}
-        return {name: value for name, value in asdict(self).items() if name not in usual or value != usual[name]}
+        return {name: value for name, value in self._asdict().items() if name not in usual or value != usual[name]}
 
 
 def state(index: Index, counts: Counts, reason: str = "") -> State:

@@ -127,7 +127,7 @@ def adjust(
             candidate.add(f"outcome {result}", weights.OUTCOMES[result], even_nothing=True)
         if use is not None:
             fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / weights.FORGOTTEN_DAYS)
-            opened = min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.count))
+            opened = min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.times))
             candidate.add("opened before", opened * fresh)
         if is_pinned:
             candidate.add("pinned", weights.PINNED)

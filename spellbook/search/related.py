@@ -7,9 +7,8 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from spellbook.index import lookup, privacy
 from spellbook.index.catalog.catalog import Catalog
@@ -18,7 +17,7 @@ from spellbook.index.catalog.schema import LinkRow, ListedNote, StoredChunk
 from spellbook.index.filters import HELD, NO_GUIDES, Condition, as_of_moment, fold, validity
 from spellbook.index.opened import Index
 from spellbook.notes import dialogue
-from spellbook.notes.links import Files, Reached, key
+from spellbook.notes.files import Files, Reached, key
 from spellbook.system.errors import MemoryNotFound
 from spellbook.text.quoting import exact, shortened
 from spellbook.text.unicode import folded
@@ -35,8 +34,7 @@ _BESIDE, _LETTERS = 20, 120
 """Chunks on each side of a hit that are read for its neighbours, and letters of a neighbour's line. By hand."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leading:
+class Leading(NamedTuple):
     """A link: its target as written, its line, the note it leads to (None: another file, or broken), its relation."""
 
     target: str
@@ -47,8 +45,7 @@ class Leading:
     relation: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Backlink:
+class Backlink(NamedTuple):
     """A note that links to another one, the first lines with such a link, and these links' relations."""
 
     path: str
@@ -60,8 +57,7 @@ class Backlink:
     """Whether the note, and so its title, comes from outside."""
 
 
-@dataclass(frozen=True, slots=True)
-class Related:
+class Related(NamedTuple):
     """A note that is related to another one, and why."""
 
     path: str
@@ -84,14 +80,17 @@ class Superseded(NamedTuple):
     ends: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Around:
+class Around(NamedTuple):
     """A note's links, backlinks, and related notes, the nearest first; and its chain if others are in it."""
 
     links: tuple[Leading, ...]
     backlinks: tuple[Backlink, ...]
     related: tuple[Related, ...]
     timeline: tuple[Related, ...]
+
+    def as_dict(self) -> dict[str, list[dict[str, Any]]]:
+        """Return them as JSON shows them."""
+        return {name: [each._asdict() for each in listed] for name, listed in self._asdict().items()}
 
 
 def around(index: Index, path: str) -> Around:
@@ -197,8 +196,7 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
     return tuple(Related(other, *titles[other], tuple(reasons[other]), other in strangers) for other in best)
 
 
-@dataclass(frozen=True, slots=True)
-class VaultGraph:
+class VaultGraph(NamedTuple):
     """
     The notes of a vault and their links, the most linked first; `total` counts the notes that are left out too.
 

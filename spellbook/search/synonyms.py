@@ -13,8 +13,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
+from spellbook.notes.files import Fault, Stamp
 from spellbook.notes.frontmatter import fast_loader
-from spellbook.notes.note import Fault, Stamp
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.lazy import yaml

@@ -11,7 +11,7 @@ from typing import Any
 from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import NO_GUIDES, alike, conditions, fold, with_suggestions
 from spellbook.index.opened import Index
-from spellbook.notes import links
+from spellbook.notes.files import key as link_key
 from spellbook.notes.splitter import sentences
 from spellbook.search.presentation import is_outside
 from spellbook.system.errors import MemoryNotFound
@@ -155,7 +155,7 @@ def about(index: Index, topic: Topic) -> TopicSummary:
 def descriptions(index: Index, settings: Mapping[str, str]) -> dict[str, str]:
     """Return the descriptions of categories, by their folded names; `settings` override those of notes."""
     described: dict[str, str] = {}
-    for path in sorted(index.catalog.among(index.catalog.links.named([links.key(DESCRIBES)]), index.visible)):
+    for path in sorted(index.catalog.among(index.catalog.links.named([link_key(DESCRIBES)]), index.visible)):
         if chunks := index.catalog.at(path):
             name = chunks[0].category or path.rpartition("/")[0].rpartition("/")[2]
             described.setdefault(fold(name), _summary(chunks))

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from spellbook.notes.chunk_sizes import CHUNK_TOKENS
@@ -55,7 +55,7 @@ _ADDRESS = regex(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)  # `Config` has these methods
 class Settings:
     """
     Settings in the config.toml of a vault.
@@ -155,8 +155,7 @@ def is_category_rule(name: str) -> bool:
     return name.startswith("#") or name.endswith("/") or "*" in name
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(NamedTuple):
     """A model that runs in a service at `url`. `options` are what follows `?` in its name."""
 
     kind: str

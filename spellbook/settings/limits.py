@@ -2,7 +2,7 @@
 Bounds on arguments, for all doors: tools, the API, the command line and imports.
 
 More is refused, with a message that names the bound. Bounds of arguments that no room checks by itself are in `verbs`,
-the largest note is `notes.note.MOST_BYTES`, and an HTTP request is bounded in `http/guard.py`.
+the largest note is `notes.files.MOST_BYTES`, and an HTTP request is bounded in `http/guard.py`.
 """
 
 from __future__ import annotations

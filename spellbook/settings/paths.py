@@ -84,9 +84,10 @@ def upwards(name: str, is_there: Callable[[str], bool], folder: str = "") -> str
 
 def _default(kind: str) -> str:
     """Return the system's folder for data or state."""
-    if sys.platform == "linux" and f"XDG_{kind.upper()}_HOME" not in os.environ:
+    named = os.environ.get(f"XDG_{kind.upper()}_HOME", "")
+    if sys.platform == "linux" and (not named or named[0] == "/"):
         # As platformdirs says, whose import takes half as long as a look at 6,000 notes.
-        return f"~/.local/{'share' if kind == 'data' else 'state'}/spellbook"
+        return os.path.join(named or f"~/.local/{'share' if kind == 'data' else 'state'}", "spellbook")
     import platformdirs
 
     folder = platformdirs.user_data_dir if kind == "data" else platformdirs.user_state_dir

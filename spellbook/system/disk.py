@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import hashlib
 import os
 import re
-import shutil
 import stat
 import sys
 import unicodedata
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from spellbook.system.errors import SpellbookError, StorageError
-from spellbook.system.lazy import regex
+from spellbook.system.lazy import ctypes, regex, shutil
 from spellbook.system.lock import held
 
 if TYPE_CHECKING:

@@ -11,18 +11,19 @@ import datetime as dt
 import gc
 import logging
 import os
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from spellbook.system import disk
 from spellbook.system.lazy import regex
 from spellbook.system.lock import held, take
+
+if TYPE_CHECKING:
+    import subprocess
 
 ELECTED = "watch.lock"
 """Held by the process that watches; the others wait for it."""
@@ -43,8 +44,7 @@ _FOLDER = "processes"
 _NAME = regex(r"(?P<kind>\w+)-(?P<pid>\d+)-(?P<since>\d+)\.lock")
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(NamedTuple):
     """A process that has the vault open: its kind (mcp, watch …), its number, and its start in seconds since 1970."""
 
     kind: str
@@ -185,6 +185,8 @@ def child(module: str, variables: Mapping[str, str] | None = None, *, alone: boo
     An `alone` child has no streams, and outlives this process. A terminal sends Ctrl-C to every process of it, though
     it is meant for the parent. Raises OSError.
     """
+    import subprocess
+
     # DETACHED_PROCESS and CREATE_NEW_PROCESS_GROUP, or CREATE_NO_WINDOW, which `subprocess` names on Windows alone.
     flags, stream = (0x0000_0208, subprocess.DEVNULL) if alone else (0x0800_0000, subprocess.PIPE)
     apart: dict[str, Any] = {"creationflags": flags} if sys.platform == "win32" else {"start_new_session": True}

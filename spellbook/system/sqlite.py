@@ -10,10 +10,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 import sqlite3
 import sys
-import tempfile
 import threading
 import time
 import weakref
@@ -24,6 +22,7 @@ from typing import Any
 
 from spellbook.system.disk import open_restricted, regular
 from spellbook.system.errors import InvalidInput, SearchError, StorageError
+from spellbook.system.lazy import shutil, tempfile
 from spellbook.system.lock import held
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from spellbook.notes.note import Stamp
+from spellbook.notes.files import Stamp
 from spellbook.system.errors import MemoryNotFound
 from spellbook.vault.folder import Folder
 from spellbook.vault.listing import Ignored, IsLeftOut, Listing, Patterns, verdict

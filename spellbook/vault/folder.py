@@ -9,19 +9,26 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from spellbook.notes.links import PICTURES, Files, media_type, pictures, suffix
-from spellbook.notes.note import MOST_BYTES, Fault, Stamp, check_size, parse
+from spellbook.notes.files import MOST_BYTES, Fault, Files, Stamp, check_size
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import MemoryNotFound, PathOutsideVault, SpellbookError, UnreadableNote, VaultNotFound
+from spellbook.system.lazy import lazy
 from spellbook.text.unicode import folded, is_whole
 from spellbook.vault import listing, names, obsidian
 from spellbook.vault.listing import Ignored, IsLeftOut, Listing, listed, shown, stamp_of
 from spellbook.vault.names import belongs, meant
+
+if TYPE_CHECKING:
+    from spellbook.notes import links
+    from spellbook.notes import note as notes
+else:  # imported for the pictures of a note
+    (links,) = lazy("spellbook.notes", "links")
+    (notes,) = lazy("spellbook.notes", "note")
 
 _FRESH = 3.0
 """Seconds for which a list of pictures is good: a page and its pictures are asked for within them."""
@@ -106,7 +113,7 @@ class Folder:
             paths: list[str] = []
             for inside, folders, files in self._walk_names():
                 folders[:] = [name for name in folders if not (ignored and ignored(f"{inside}{name}/"))]
-                paths += (inside + name for name in files if suffix(name) in PICTURES)
+                paths += (inside + name for name in files if links.suffix(name) in links.PICTURES)
             self._pictures = now, Files(path for path in paths if is_whole(path) and not (ignored and ignored(path)))
         return self._pictures[1]
 
@@ -292,8 +299,7 @@ MOST_PICTURE = 20_000_000
 """The largest picture that is shown. By hand: a photograph of a telephone has 3 to 12 MB."""
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(NamedTuple):
     """A picture's bytes, its media type by these, and a hash of them."""
 
     data: bytes
@@ -303,11 +309,11 @@ class Picture:
 
 def embedded_pictures(vault: Folder, note: str) -> dict[str, str]:
     """Return targets of the pictures in a note, each with its path or "". Raises MemoryNotFound, UnreadableNote."""
-    links = pictures(parse(note, vault.read(note)[0]))
-    if not links or (folder := vault.attachments) is None:
+    pictures = links.pictures(notes.parse(note, vault.read(note)[0]))
+    if not pictures or (folder := vault.attachments) is None:
         return {}
     files = folder.pictures()
-    reached = ((link.target, files.follow(note, link.target, link.is_markdown)) for link in links)
+    reached = ((link.target, files.follow(note, link.target, link.is_markdown)) for link in pictures)
     return {target: place.path if place else "" for target, place in reached}
 
 
@@ -328,7 +334,7 @@ def read_picture(vault: Folder, note: str, path: str) -> Picture:
         data = disk.read_small(place, MOST_PICTURE)
     except OSError as error:
         raise UnreadableNote(f"{path}: the picture cannot be read ({error.strerror}).", "Look at the file.") from error
-    if not (kind := media_type(data)):
+    if not (kind := links.media_type(data)):
         raise UnreadableNote(f"{path}: this is not a PNG, JPEG, GIF or WebP.", "Save the picture as one of these.")
     return Picture(data, kind, digest(data)[:16])
 
@@ -336,8 +342,7 @@ def read_picture(vault: Folder, note: str, path: str) -> Picture:
 # -- all files of a vault, notes or not, and its empty folders, for backups
 
 
-@dataclass(frozen=True, slots=True)
-class BackupFile:
+class BackupFile(NamedTuple):
     """A file by its path in the vault; `mode` are its permissions, `sha256` is its hash if it is in a snapshot."""
 
     path: str
@@ -346,8 +351,7 @@ class BackupFile:
     sha256: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(NamedTuple):
     """The files and empty folders of a vault, sorted by path, and the faults of unreadable ones."""
 
     files: tuple[BackupFile, ...]

@@ -14,10 +14,10 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spellbook.settings.defaults import JOURNAL_DAYS, JOURNAL_MB
 from spellbook.system.errors import MemoryNotFound, StorageError
@@ -76,8 +76,7 @@ _LINEAGE = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """A file's bytes before and after (None: no file; a text: sha256 or `inode_of`), and its mode before."""
 
     path: str
@@ -86,8 +85,7 @@ class Change:
     mode: int = 0o644
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(NamedTuple):
     """A recorded change: sha256 of texts, which `Journal.text` returns while they are kept, or states of `inode_of`."""
 
     path: str
@@ -101,8 +99,7 @@ class Trace:
         return "added" if self.before is None else "removed" if self.after is None else "changed"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """
     The changes of one command or tool; `at` is in seconds since 1970.
 
@@ -232,7 +229,7 @@ class Journal:
                     self._forget(connection, change.path)
                     if change.after is None:
                         self._rename(connection, change.path, draft.what)
-                        trace = replace(trace, path=draft.what)
+                        trace = trace._replace(path=draft.what)
                 else:
                     texts = ((trace.before, change.before), (trace.after, change.after))
                     rows = [(sha256, zlib.compress(data, 1)) for sha256, data in texts if isinstance(data, bytes)]
@@ -350,9 +347,7 @@ class Journal:
         paths = f"{_LINEAGE} SELECT path FROM line"
         line = {place for (place,) in self._database.rows(paths, {"path": path})}
         entries = [self.get(entry) for (entry,) in self._database.rows(sql, {"path": path})]
-        return [
-            replace(entry, traces=tuple(trace for trace in entry.traces if trace.path in line)) for entry in entries
-        ]
+        return [entry._replace(traces=tuple(each for each in entry.traces if each.path in line)) for entry in entries]
 
     def text(self, sha256: str) -> bytes | None:
         """Return a text by its sha256, None if it is not (or no longer) kept."""

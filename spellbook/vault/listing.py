@@ -7,11 +7,11 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
-from spellbook.notes.note import Fault, Stamp
+from spellbook.notes.files import Fault, Stamp
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, VaultNotFound
 from spellbook.system.lazy import regex
@@ -23,8 +23,7 @@ _MOST = 0x7FFF_FFFF_FFFF_FFFF
 """The largest number that SQLite holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(NamedTuple):
     """
     One walk over the vault.
 

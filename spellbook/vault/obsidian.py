@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from spellbook.notes.note import Stamp
+from spellbook.notes.files import Stamp
 from spellbook.settings.paths import OBSIDIAN
 from spellbook.system import disk
 from spellbook.text.unicode import composed
@@ -33,8 +32,7 @@ _PERIODS = {
 """The kinds of notes that the plugin Periodic Notes makes, each with its format where a person chose none."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObsidianSettings:
+class ObsidianSettings(NamedTuple):
     """
     The settings when they were read: paths below `prefixes` (small letters) or matching `expressions` are no notes.
 

@@ -6,9 +6,9 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from spellbook.system import disk
 from spellbook.system.errors import (
@@ -30,8 +30,7 @@ from spellbook.vault.writer import Writer, changed, gone, mode_of, taken
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A file, its present and its earlier state, as in a `Trace`; `text` if the journal does not know that."""
 
     path: str
@@ -79,7 +78,7 @@ def revert(vault: Vault, steps: Sequence[Step], *, hard: bool = False) -> None:
             other = next((other for other in coming if other.now == step.earlier), None)
             if other is None or step.now is not None:
                 is_gone = step.path in aside
-                _bring_back(vault, replace(step, now=None) if is_gone else step, sources, hard=hard)
+                _bring_back(vault, step._replace(now=None) if is_gone else step, sources, hard=hard)
             elif other.now and other.now.startswith(INODE):
                 vault.move(other.path, step.path, other.now)
                 aside.add(other.path)

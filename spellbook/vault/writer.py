@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from spellbook.notes.note import MOST_BYTES
+from spellbook.notes.files import MOST_BYTES
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, MemoryNotFound, PermissionDenied, SpellbookError, StorageError
 from spellbook.text.unicode import folded

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 Kind = Literal["text", "texts", "number", "share", "flag", "choice", "object"]
 Right = Literal["read", "write", "admin"]
@@ -28,8 +28,7 @@ MOST_LETTERS = 200_000
 """Letters of a text that a model writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """
     One argument of a verb: its kind, its purpose (`about`), its default and its bounds.
 
@@ -52,7 +51,7 @@ class Argument:
     apart: str = ""
     is_asked: bool = False
     is_listed: bool = True
-    schema: Mapping[str, Any] = field(default_factory=dict)
+    schema: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def is_needed(self) -> bool:
@@ -61,7 +60,7 @@ class Argument:
 
     def but(self, **changes: Any) -> Argument:
         """Return the argument with some of its fields changed."""
-        return replace(self, **changes)
+        return self._replace(**changes)
 
 
 def text(about: str, most: int = 2_000, default: str | None = "", **more: Any) -> Argument:
@@ -107,8 +106,7 @@ def mapping(
     return Argument("object", about, default, most=most, of_tools=of_tools, typed=typed, schema=schema)
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
+class Verb(NamedTuple):
     """A verb: its name, mostly that of its method of `Spellbook`, the right that it needs, and its arguments."""
 
     name: str
@@ -127,12 +125,12 @@ class Verb:
     def without(self, *names: str) -> Verb:
         """Return the verb for a door that leaves some arguments out."""
         kept = {name: argument for name, argument in self.arguments.items() if name not in names}
-        return replace(self, arguments=kept)
+        return self._replace(arguments=kept)
 
     def unlisted(self, *names: str) -> Verb:
         """Return the verb for a door that takes some arguments without listing them."""
         arguments = {name: argument.but(is_listed=name not in names) for name, argument in self.arguments.items()}
-        return replace(self, arguments=arguments)
+        return self._replace(arguments=arguments)
 
 
 def verb(name: str, right: Right = "read", /, **arguments: Argument) -> Verb:

@@ -87,7 +87,7 @@ def test_the_index_follows_without_embedding(vault: Path, write_note: Write) -> 
         assert (embedder.taken(), index.catalog.counts().pending) == (0, 0)
         assert [found.path for found in index.catalog.note("KEYS")] == ["decision/ops/keys.md"]
         assert [found.path for found in index.catalog.note("decision/ops/log")] == ["decision/ops/log.md"]
-        assert index.catalog.usage.of(["decision/ops/log"])["decision/ops/log"].count == 1
+        assert index.catalog.usage.of(["decision/ops/log"])["decision/ops/log"].times == 1
         report = sync.run(index)
         assert (report.unchanged, report.changed, embedder.taken()) == (2, 0, 0)
 

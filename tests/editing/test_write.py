@@ -19,7 +19,8 @@ from spellbook.editing import memory, revise, write
 from spellbook.editing.revise import Revision
 from spellbook.index import sync
 from spellbook.library import book as books
-from spellbook.notes.note import MOST_BYTES, parse
+from spellbook.notes.files import MOST_BYTES
+from spellbook.notes.note import parse
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault

@@ -13,7 +13,8 @@ from spellbook.index import extract
 from spellbook.index.catalog.schema import unpacked
 from spellbook.library.book import Spellbook
 from spellbook.notes import chunks, links
-from spellbook.notes.note import Note, Stamp, parse
+from spellbook.notes.files import Stamp
+from spellbook.notes.note import Note, parse
 from spellbook.text import diff
 from spellbook.text.diff import changed_spans, unified
 from tests.helpers import steps

@@ -286,7 +286,7 @@ def test_words_are_counted_and_kept_until_a_note_changes(vault, write_note, monk
         write_note("b.md", "the zebra")
         assert index.catalog.counts().notes == 0
         sync.scan(index)
-        assert replace(index.catalog.counts(), generation=before.generation) == before
+        assert index.catalog.counts()._replace(generation=before.generation) == before
         assert (index.catalog.version[1], kept.frequencies()(word)) == (changes, 2)
         write_note("c.md", "one more zebra")
         sync.scan(index)

@@ -183,7 +183,7 @@ def test_equal_errors_are_one_and_hold_no_text(catalog: Catalog, tmp_path: Path)
     assert (b"MEMORY_NOT_FOUND" in stored, b"duck" in stored) == (True, False)
     fail(MemoryNotFound("There is no memory 'x'."))
     assert meter.read()[1]["errors MEMORY_NOT_FOUND"] == 4
-    assert next(each.count for each in catalog.usage.failures() if each.kind.door == "cli" and each.count > 1) == 3
+    assert next(each.times for each in catalog.usage.failures() if each.kind.door == "cli" and each.times > 1) == 3
 
 
 def test_both_doors_count_their_errors(vault: Path, book: Spellbook) -> None:

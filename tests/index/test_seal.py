@@ -267,7 +267,9 @@ def test_a_reindex_with_nothing_to_do_writes_nothing(sealed, monkeypatch, tmp_pa
     assert finished(python(code, sealed, tmp_path / "elsewhere")) == ["None"]
 
 
-@pytest.mark.parametrize("variables", [{}, {"XDG_STATE_HOME": "/elsewhere"}, {"XDG_STATE_HOME": ""}], ids=str)
+@pytest.mark.parametrize(
+    "variables", [{}, *({"XDG_STATE_HOME": home} for home in ("/elsewhere", "", "elsewhere"))], ids=str
+)
 def test_the_folder_of_an_index(monkeypatch, variables):
     """
     The state folder is named after the vault and a hash of its path, so that the next version finds it. By default it is

@@ -7,7 +7,6 @@ import os
 import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 from filelock import FileLock
@@ -17,7 +16,7 @@ from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.schema import KnownFile
 from spellbook.index.sync import SETTLED_NS, Plan, is_unlikely, plan
 from spellbook.notes import chunks
-from spellbook.notes.note import Stamp
+from spellbook.notes.files import Stamp
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, StorageError
@@ -316,7 +315,7 @@ def test_an_unmounted_drive_is_no_deletion(vault, write_note, tmp_path, monkeypa
             monkeypatch.setattr(index.vault, "walk", walk)
             listing = walk()
             (vault / "later").rename(vault / "earlier")
-            return replace(listing, files={})
+            return listing._replace(files={})
 
         monkeypatch.setattr(index.vault, "walk", late)
         report = sync.run(index)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from spellbook.models import base, embedders
+from spellbook.models.base import TEMPLATE
 from spellbook.models.embedders import HashEmbedder
-from spellbook.notes.note import TEMPLATE
 from spellbook.system.errors import AuthenticationError, EmbeddingError, InvalidInput, RateLimited
 from tests.helpers import PATIENCE, until
 from tests.models.speaking import (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -10,19 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from spellbook.notes.links import (
-    By,
-    Files,
-    Link,
-    Reached,
-    find,
-    key,
-    media_type,
-    pictures,
-    replaced,
-    spelled,
-    without_folders,
-)
+from spellbook.notes.files import By, Files, Reached, key
+from spellbook.notes.links import Link, find, media_type, pictures, replaced, spelled, without_folders
 from spellbook.notes.note import parse
 
 
@@ -185,7 +173,7 @@ WIKI = Link("", "", "wiki", 0, 0, 1)
 )
 def test_spelled(style: str, written: str, target: str, expected: str) -> None:
     """A new target is spelled in the way of the old one."""
-    assert spelled(replace(WIKI, style=style), written, target) == expected  # type: ignore[arg-type]
+    assert spelled(WIKI._replace(style=style), written, target) == expected  # type: ignore[arg-type]
 
 
 NAMES = st.text(alphabet="aé 한.%()'&~+,-1", min_size=1, max_size=8).map(str.strip).filter(lambda name: name.strip("."))

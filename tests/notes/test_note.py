@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spellbook.notes.files import MOST_BYTES
 from spellbook.notes.frontmatter import KEYS, compose, dump
-from spellbook.notes.note import MOST_BYTES, blocks, decode, heading_text, lines, newline, parse
+from spellbook.notes.note import blocks, decode, heading_text, lines, newline, parse
 from spellbook.system.errors import UnreadableNote
 
 anything = st.text(st.characters(exclude_categories=["Cs"]))

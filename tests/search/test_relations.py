@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from spellbook.library.book import Spellbook
 from spellbook.notes import links
+from spellbook.notes.files import Files
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import parse
 from tests.helpers import Write
@@ -61,7 +62,7 @@ def test_what_is_written_is_read_again(name: str) -> None:
     for value in (links.wikilink(path), [links.wikilink(path), links.wikilink("b.md")]):
         note = parse("new.md", compose({"supersedes": value}, "text").encode())
         [first, *_] = links.find(note)
-        reached = links.Files([path, "b.md"]).relation("new.md", first.target)
+        reached = Files([path, "b.md"]).relation("new.md", first.target)
         assert (first.relation, reached and reached.path) == ("supersedes", path)
 
 

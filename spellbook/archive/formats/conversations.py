@@ -16,8 +16,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from spellbook.notes.files import Fault
 from spellbook.notes.frontmatter import compose
-from spellbook.notes.note import Fault, blocks, lines
+from spellbook.notes.note import blocks, lines
 from spellbook.system.lazy import regex
 from spellbook.text.unicode import BROKEN
 from spellbook.vault.names import safe_name

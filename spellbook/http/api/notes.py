@@ -64,7 +64,7 @@ def note(call: Call, as_of: str) -> Reply:
         "hash": etag.strip('"'),
         "text": data.decode("utf-8", "replace"),
         "relations": _relations(around),
-        "use": {"count": use.count, "last": local(use.last)} if use else None,
+        "use": {"count": use.times, "last": local(use.last)} if use else None,
         "log": [each.as_dict() for each in book.log(_MOST_ENTRIES, path)],
         "fault": [asdict(each) for each in book.index.catalog.notes.faults() if each.path == path],
     }

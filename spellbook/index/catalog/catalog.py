@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import sqlite3
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -28,8 +27,9 @@ from spellbook.index.catalog.usage import Sessions, Usage
 from spellbook.index.catalog.vectors import Second, Vectors, Waiting
 from spellbook.index.filters import NO_GUIDES, Condition, bound, day_of, instant, moment, path_glob, spelled
 from spellbook.models.base import label_key
-from spellbook.notes.links import key
+from spellbook.notes.files import key
 from spellbook.system.errors import StorageError
+from spellbook.system.lazy import shutil
 from spellbook.system.sqlite import BUSY_SECONDS, Database
 
 FILE = "catalog.db"

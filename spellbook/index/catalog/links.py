@@ -1,4 +1,4 @@
-"""Links of notes as written, and where files were moved; `links.Files` decides where a link leads."""
+"""Links of notes as written, and where files were moved; `files.Files` decides where a link leads."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import json
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from spellbook.index.catalog.schema import LinkRow
+from spellbook.notes.files import key
 from spellbook.notes.frontmatter import SUPERSEDES
-from spellbook.notes.links import key
 from spellbook.system.sqlite import Database
 
 LABELS = ("tags", "keywords", "entities")
@@ -24,8 +23,7 @@ _MOST_BETWEEN = 20
 """Most notes read beside the given ones and their successors. By hand: each takes some 20 µs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Linked:
+class Linked(NamedTuple):
     """A link, and the note that contains it."""
 
     source: str

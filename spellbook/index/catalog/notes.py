@@ -13,7 +13,7 @@ from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.schema import ChunkRow, FileEntry, KnownFile, Meta, add_words, drop_words
 from spellbook.index.catalog.tables import ADDED
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS
-from spellbook.notes.note import Fault, Stamp
+from spellbook.notes.files import Fault, Stamp
 from spellbook.system.sqlite import Database
 
 _OF_A_ROW = (

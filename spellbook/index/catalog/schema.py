@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spellbook.index.filters import day_of, moment
-from spellbook.notes.note import Fault, Stamp
+from spellbook.notes.files import Fault, Stamp
 from spellbook.system.lazy import lazy
 from spellbook.system.sqlite import Database
 from spellbook.text.unicode import digest_of
@@ -90,7 +90,7 @@ class LabelRow(NamedTuple):
 
 
 class LinkRow(NamedTuple):
-    """A link to be stored: its target, the `links.key` that finds its file, and its relation, if any."""
+    """A link to be stored: its target, the `files.key` that finds its file, and its relation, if any."""
 
     name: str
     target: str
@@ -234,8 +234,7 @@ def hash_of(text: str) -> str:
     return digest_of(text.strip(), 16)
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(NamedTuple):
     """One topic in one category, with counts; `updated` is ISO 8601, of the frontmatter or the file."""
 
     category: str
@@ -248,8 +247,7 @@ class Topic:
     is_outside: bool = False  # all of its notes say that they are untrusted
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(NamedTuple):
     """The state of the index; `pending` and `second_pending` count texts of chunks without a vector."""
 
     generation: int

@@ -8,7 +8,6 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from spellbook.system.errors import RestExpired, RestInvalid
@@ -31,11 +30,10 @@ _PATIENCE = 0.05
 """Seconds to wait for another process's write: counting must not delay anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(NamedTuple):
     """How often a note was opened, and when last, in seconds since 1970."""
 
-    count: int
+    times: int
     last: float
 
 
@@ -53,19 +51,18 @@ class FailureKind(NamedTuple):
         return digest_of("\0".join(self), 12)
 
 
-@dataclass(frozen=True, slots=True)
-class Failures:
+class Failures(NamedTuple):
     """Equal errors: how many, and when the first and the last were, in seconds since 1970."""
 
     kind: FailureKind
-    count: int
+    times: int
     first: float
     last: float
 
     def as_dict(self) -> dict[str, object]:
         """Return them as JSON shows them."""
-        times = {"first": local(self.first), "last": local(self.last)}
-        return {"errorId": self.kind.id, **self.kind._asdict(), "count": self.count, **times}
+        ends = {"first": local(self.first), "last": local(self.last)}
+        return {"errorId": self.kind.id, **self.kind._asdict(), "count": self.times, **ends}
 
 
 def local(seconds: float) -> str:
@@ -123,7 +120,7 @@ class Usage:
                         count = count + excluded.count, first = min(first, excluded.first),
                         last = max(last, excluded.last)
                     """,
-                    [(each.kind.id, *each.kind, each.count, each.first, each.last) for each in failures],
+                    [(each.kind.id, *each.kind, each.times, each.first, each.last) for each in failures],
                 )
                 _trim(connection, "errors", "last")
 
@@ -183,8 +180,7 @@ def _trim(connection: sqlite3.Connection, table: str, newest: str) -> None:
     connection.execute(f"DELETE FROM {table} WHERE id IN ({too_many})")
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(NamedTuple):
     """A REST session; times are seconds since 1970, `language` is that of the guides it was begun with."""
 
     id: str

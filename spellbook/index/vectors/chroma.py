@@ -11,17 +11,15 @@ import contextlib
 import json
 import logging
 import os
-import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spellbook.index.catalog.vectors import Vectors
 from spellbook.system import disk
-from spellbook.system.lazy import np, npt
+from spellbook.system.lazy import np, npt, shutil
 from spellbook.system.lock import take
 
 COLLECTION = "vectors"
@@ -68,8 +66,7 @@ def batches(changes: Sequence[tuple[str, int]], size: int) -> Iterator[tuple[lis
         yield [key for key, _ in batch], min(batch[-1][1], after[0][1] - 1) if after else batch[-1][1]
 
 
-@dataclass(frozen=True, slots=True)
-class _Current:
+class _Current(NamedTuple):
     """
     The index as `chroma.json` has it: its folder, its embedding, and the part of the catalog that it holds.
 
@@ -191,11 +188,11 @@ class Chroma:
             # A key that came into use again since has a new seq, and is added again.
             with self._writing(current) as (collection, now):
                 collection.delete(ids=batch)
-                self._save(replace(now, rows=collection.count(), dropped=now.dropped + len(batch)))
+                self._save(now._replace(rows=collection.count(), dropped=now.dropped + len(batch)))
         with self.locked(_WAIT):
             now = self.current()
             if now.folder == current.folder:
-                self._save(replace(now, catalog=catalog, change=change, at=at))
+                self._save(now._replace(catalog=catalog, change=change, at=at))
 
     def copy(self, to: Path) -> int:
         """Copy the folder to `to`, new or empty; return how many vectors it holds. Raises Unavailable, OSError."""
@@ -223,7 +220,7 @@ class Chroma:
         with self.reading(began) as collection:
             current = self.current()
             # Saved first: whoever goes on after a kill in here must not trust what it has open.
-            current = replace(current, epoch=current.epoch + 1)
+            current = current._replace(epoch=current.epoch + 1)
             self._save(current)
             self._opened = (current.folder, current.epoch)
             yield collection, current
@@ -238,7 +235,7 @@ class Chroma:
         if fresh:
             block = np.frombuffer(b"".join(fresh.values()), dtype="<f4").reshape(len(fresh), -1)
             collection.upsert(ids=list(fresh), embeddings=block, metadatas=[labels[key] for key in fresh])
-        self._save(replace(current, seq=max(seq, current.seq), rows=collection.count()))
+        self._save(current._replace(seq=max(seq, current.seq), rows=collection.count()))
         return len(fresh)
 
     def release(self, before: float) -> bool:
@@ -290,7 +287,7 @@ class Chroma:
             folder = self.state / current.folder
             _log.warning("The Chroma index in %s failed (%s); it will be built anew.", folder, error)
             with contextlib.suppress(OSError):
-                self._save(replace(current, seq=0, fingerprint=""))
+                self._save(current._replace(seq=0, fingerprint=""))
             raise Unavailable(str(error)) from error
 
     def _open(self, current: _Current) -> Any:
@@ -321,7 +318,7 @@ class Chroma:
     def current(self) -> _Current:
         try:
             read = json.loads(self._file.read_text("utf-8"))
-            return _Current(**{field.name: read[field.name] for field in fields(_Current) if field.name in read})
+            return _Current(**{name: read[name] for name in _Current._fields if name in read})
         except (OSError, ValueError, TypeError):
             return _Current()
 
@@ -329,7 +326,7 @@ class Chroma:
         for left in reversed(range(TRIES)):
             try:
                 with disk.replacing(self._file) as file:  # only ever written under the lock
-                    file.write(json.dumps(asdict(current)).encode())
+                    file.write(json.dumps(current._asdict()).encode())
                 return
             except PermissionError:  # on Windows while somebody reads it, which everybody does at each question
                 if not left:

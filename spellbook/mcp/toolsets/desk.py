@@ -25,7 +25,7 @@ from spellbook.verbs import table
 
 if TYPE_CHECKING:
     from spellbook.editing.moves import RelinkedNote
-    from spellbook.notes.note import Fault
+    from spellbook.notes.files import Fault
 
 _MOVE_TOKENS = 2_000
 _MOST_SHOWN = 20

