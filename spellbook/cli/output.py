@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spellbook.editing.merge import Merged
     from spellbook.editing.moves import Moved, RelinkedNote
     from spellbook.editing.repair_links import Offer
-    from spellbook.index.catalog.schema import StoredChunk, Topic
+    from spellbook.index.catalog.rows import StoredChunk, Topic
     from spellbook.index.opened import Progress
     from spellbook.index.sync import Report
     from spellbook.search.explain import ExplainedChunk, Explanation

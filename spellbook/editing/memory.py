@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from spellbook.index import privacy
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import bound, fold, validity
 from spellbook.index.lookup import folder_of, resolve
 from spellbook.index.opened import Index

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from spellbook.editing.moves import Mended, RelinkedNote, Relinking, cards, rewrite_links
 from spellbook.index import sync
 from spellbook.index.catalog.links import Linked
-from spellbook.index.catalog.schema import LinkRow
+from spellbook.index.catalog.rows import LinkRow
 from spellbook.index.opened import Index
 from spellbook.notes import dates, links
 from spellbook.notes.files import By, Fault, Files, Reached

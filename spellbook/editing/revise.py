@@ -13,7 +13,7 @@ from typing import Any
 from spellbook.editing import edits
 from spellbook.editing.memory import Findings, Memory, made_title, meant, metadata, replacing
 from spellbook.index import embed, privacy, sync
-from spellbook.index.catalog.schema import StoredChunk, hash_of
+from spellbook.index.catalog.rows import StoredChunk, hash_of
 from spellbook.index.filters import conditions, instant, validity
 from spellbook.index.lookup import named
 from spellbook.index.opened import Index

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict, Unpack, get_args
 from spellbook.editing import memory, revise
 from spellbook.editing.memory import Findings, Labels, Memory
 from spellbook.index import embed, extract, sync
-from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
+from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.catalog.vectors import Row
 from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.metrics import Meter

@@ -26,7 +26,7 @@ from spellbook.http.api.notes import entry_of
 from spellbook.http.endpoints import Call, Endpoint, Reply
 from spellbook.http.faults import InvalidFields
 from spellbook.index import embed, metrics, sync
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.usage import local
 from spellbook.index.opened import Progress
 from spellbook.index.vectors import follow

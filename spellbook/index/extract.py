@@ -29,7 +29,7 @@ from queue import SimpleQueue
 from typing import IO
 
 from spellbook.index import privacy
-from spellbook.index.catalog.schema import (
+from spellbook.index.catalog.rows import (
     NO_TEXT,
     QUESTION,
     TITLE,

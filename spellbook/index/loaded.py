@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import NamedTuple
 
-from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
+from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS
 from spellbook.index.filters import Condition
 from spellbook.index.opened import Index

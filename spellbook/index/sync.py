@@ -17,7 +17,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spellbook.index.catalog.schema import FileEntry, KnownFile
+from spellbook.index.catalog.rows import FileEntry, KnownFile
 from spellbook.index.opened import Index, Progress
 from spellbook.index.seal import SCANNED
 from spellbook.models.base import TEMPLATE, vector_key

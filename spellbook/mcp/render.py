@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 from spellbook.editing.write import Scribed, superseding_fields
-from spellbook.index.catalog.schema import StoredChunk, Topic
+from spellbook.index.catalog.rows import StoredChunk, Topic
 from spellbook.index.filters import fold
 from spellbook.mcp.names import way_on
 from spellbook.search import newest, presentation, toc

@@ -18,7 +18,7 @@ from spellbook.archive.pages import source as pages
 from spellbook.archive.pages.source import ADDRESS, ArticlePage
 from spellbook.editing.write import Opened
 from spellbook.index import lookup
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import conditions, fold
 from spellbook.notes import articles as form
 from spellbook.notes import labels as written

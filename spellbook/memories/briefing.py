@@ -18,7 +18,7 @@ from itertools import chain, islice
 from typing import Any
 
 from spellbook.index import lookup, privacy
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import NO_GUIDES, Filter, conditions, fold, instant, validity
 from spellbook.index.opened import Index
 from spellbook.index.privacy import ON_PURPOSE

@@ -15,7 +15,7 @@ from typing import Any
 from spellbook.editing.memory import meant, named, replacing
 from spellbook.editing.write import Duplicate, Opened, WrittenNote
 from spellbook.index import lookup
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import conditions
 from spellbook.memories import briefing
 from spellbook.notes import decisions as form

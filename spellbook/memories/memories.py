@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spellbook.editing.write import Opened, superseding_fields
 from spellbook.index import lookup
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.memories.decisions import Decisions
 from spellbook.notes import labels
 from spellbook.search import newest

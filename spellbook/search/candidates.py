@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk, inflated
+from spellbook.index.catalog.rows import QUESTION, TITLE, StoredChunk, inflated
 from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.index.loaded import LoadedIndex, NoteCosines
 from spellbook.index.privacy import ON_PURPOSE, is_session

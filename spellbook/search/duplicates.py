@@ -9,7 +9,7 @@ from functools import cache
 from itertools import islice
 
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.schema import Place, StoredChunk
+from spellbook.index.catalog.rows import Place, StoredChunk
 from spellbook.index.extract import folded
 from spellbook.index.filters import Condition, fold
 from spellbook.index.opened import Index, Progress

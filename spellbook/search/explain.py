@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from spellbook.index import lookup
-from spellbook.index.catalog.schema import NO_TEXT, Place
+from spellbook.index.catalog.rows import NO_TEXT, Place
 from spellbook.index.filters import NO_GUIDES, Unmatched
 from spellbook.index.opened import Index
 from spellbook.search import ranking, weights

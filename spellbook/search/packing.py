@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from spellbook.index.catalog.schema import framed
+from spellbook.index.catalog.rows import framed
 from spellbook.search.presentation import beside, head, labels, named, pointer
 from spellbook.search.ranking import Hit
 from spellbook.system.lazy import lazy

@@ -16,7 +16,7 @@ from spellbook.search.weights import SESSION
 from spellbook.text.quoting import counted, exact, flat, json_of, one_line, shortened
 
 if TYPE_CHECKING:
-    from spellbook.index.catalog.schema import Place, StoredChunk
+    from spellbook.index.catalog.rows import Place, StoredChunk
     from spellbook.search.ranking import Hit
     from spellbook.search.related import Around
 

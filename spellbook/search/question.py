@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict, Unpack
 
-from spellbook.index.catalog.schema import Counts
+from spellbook.index.catalog.rows import Counts
 from spellbook.index.filters import Filter, Unmatched, conditions
 from spellbook.index.opened import Index
 from spellbook.search import weights

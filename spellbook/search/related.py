@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from spellbook.index import lookup, privacy
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.links import LABELS, Linked, Links
-from spellbook.index.catalog.schema import LinkRow, ListedNote, StoredChunk
+from spellbook.index.catalog.rows import LinkRow, ListedNote, StoredChunk
 from spellbook.index.filters import HELD, NO_GUIDES, Condition, as_of_moment, fold, validity
 from spellbook.index.opened import Index
 from spellbook.notes import dialogue

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.search import weights
 from spellbook.search.related import Superseded
 from spellbook.search.weights import Blend

@@ -26,7 +26,7 @@ import numpy as np
 
 from spellbook import __version__
 from spellbook.archive.formats.conversations import CATEGORY, cleaned, lowered, make_note, on_one_line
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.search.question import Question

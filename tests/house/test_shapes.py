@@ -10,7 +10,7 @@ import pytest
 
 from spellbook.editing import edits, merge
 from spellbook.index import extract
-from spellbook.index.catalog.schema import unpacked
+from spellbook.index.catalog.rows import unpacked
 from spellbook.library.book import Spellbook
 from spellbook.notes import chunks, links
 from spellbook.notes.files import Stamp

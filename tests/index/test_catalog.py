@@ -20,10 +20,11 @@ import pytest
 
 from spellbook.index import embed, loaded, sync
 from spellbook.index.catalog import catalog as catalogs
-from spellbook.index.catalog import schema, tables
+from spellbook.index.catalog import rows as stored
+from spellbook.index.catalog import tables
 from spellbook.index.catalog.catalog import FILE, FUNCTIONS, Catalog
-from spellbook.index.catalog.schema import FUNCTIONS as OF_TEXTS
-from spellbook.index.catalog.schema import packed, unpacked
+from spellbook.index.catalog.rows import FUNCTIONS as OF_TEXTS
+from spellbook.index.catalog.rows import packed, unpacked
 from spellbook.index.catalog.tables import FORM
 from spellbook.index.catalog.usage import FailureKind, Failures
 from spellbook.index.catalog.vectors import compact, restored, width_of
@@ -237,7 +238,7 @@ def test_the_words_of_many_notes_are_removed_one_note_at_a_time(vault, write_not
             peaks = []
             for notes in ([1], range(1, 13)):
                 tracemalloc.start()
-                schema.drop_words(connection, notes)
+                stored.drop_words(connection, notes)
                 peaks.append(tracemalloc.get_traced_memory()[1])
                 tracemalloc.stop()
             assert connection.execute("SELECT count(*) FROM words_docsize").fetchall() == [(0,)]

@@ -13,7 +13,7 @@ from filelock import FileLock
 
 from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.links import Links
-from spellbook.index.catalog.schema import KnownFile
+from spellbook.index.catalog.rows import KnownFile
 from spellbook.index.sync import SETTLED_NS, Plan, is_unlikely, plan
 from spellbook.notes import chunks
 from spellbook.notes.files import Stamp

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.search.scores import Candidate, Leg, Match
 
 

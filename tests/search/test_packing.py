@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.search import packing
 from spellbook.search.packing import by_words, excerpt, pack, sentences
 from spellbook.search.presentation import beside, head, pointer

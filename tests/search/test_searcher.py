@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spellbook.index import sync
-from spellbook.index.catalog import schema
+from spellbook.index.catalog import rows as stored
 from spellbook.library import book as books
 from spellbook.search import explain, packing, ranking
 from spellbook.search.question import VERBS, Question, question
@@ -108,9 +108,9 @@ def test_filters_cut_before_the_legs_and_limits_after(index, monkeypatch, mode):
     assert [len(ask(index, "lighthouse", mode, limit=limit).hits) for limit in (1, 7)] == [1, 7]
     searcher, asked = Searcher(index), Question("lighthouse server", mode)
     assert len(searcher.rank(asked).candidates) > asked.limit
-    read, unpack = [], schema.unpacked
-    schema.inflated.cache_clear()
-    monkeypatch.setattr(schema, "unpacked", lambda packed: read.append(packed) or unpack(packed))
+    read, unpack = [], stored.unpacked
+    stored.inflated.cache_clear()
+    monkeypatch.setattr(stored, "unpacked", lambda packed: read.append(packed) or unpack(packed))
     assert 0 < len(searcher.ask(asked).hits) == asked.limit >= len(read) > 0
 
 

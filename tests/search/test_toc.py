@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spellbook.index import sync
-from spellbook.index.catalog.schema import Topic
+from spellbook.index.catalog.rows import Topic
 from spellbook.library.book import Spellbook
 from spellbook.mcp import render
 from spellbook.search.question import Question, State

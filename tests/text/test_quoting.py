@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spellbook.cli import main
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.mcp import render
 from spellbook.search import packing, presentation
 from spellbook.search.packing import pack

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from markupsafe import Markup, escape
 
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.notes import splitter
 from spellbook.notes.links import OTHER_PICTURES, PICTURES, suffix
 from spellbook.search.packing import Weigh

@@ -29,7 +29,7 @@ from spellbook.http.endpoints import Call, Reply, check_id, checked
 from spellbook.http.guard import COOKIE
 from spellbook.http.pages import rendering
 from spellbook.http.tokens import May, Tokens
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.search import newest, presentation
 from spellbook.settings import translate

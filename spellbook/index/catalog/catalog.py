@@ -17,11 +17,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from spellbook.index.catalog import schema
 from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.notes import Notes
-from spellbook.index.catalog.schema import ListedNote, Meta, StoredChunk, Topic, list_of, mapping_of
+from spellbook.index.catalog.rows import FUNCTIONS as OF_TEXTS
+from spellbook.index.catalog.rows import ListedNote, Meta, StoredChunk, Topic, list_of, mapping_of
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
 from spellbook.index.catalog.usage import Sessions, Usage
 from spellbook.index.catalog.vectors import Second, Vectors, Waiting
@@ -40,7 +40,7 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "bound": (2, bound),
     "moment": (3, moment),
     "label_key": (3, label_key),
-    **schema.FUNCTIONS,
+    **OF_TEXTS,
 }
 """Functions that the catalog adds to SQL, each with the number of its arguments."""
 

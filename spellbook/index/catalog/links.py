@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from spellbook.index.catalog.schema import LinkRow
+from spellbook.index.catalog.rows import LinkRow
 from spellbook.notes.files import key
 from spellbook.notes.frontmatter import SUPERSEDES
 from spellbook.system.sqlite import Database

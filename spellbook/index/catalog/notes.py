@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from spellbook.index.catalog.links import Links
-from spellbook.index.catalog.schema import ChunkRow, FileEntry, KnownFile, Meta, add_words, drop_words
+from spellbook.index.catalog.rows import ChunkRow, FileEntry, KnownFile, Meta, add_words, drop_words
 from spellbook.index.catalog.tables import ADDED
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS
 from spellbook.notes.files import Fault, Stamp

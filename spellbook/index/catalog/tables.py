@@ -106,7 +106,7 @@ _NOTES = """
 """
 
 _CHUNKS = """
-    -- Texts are packed, see `schema.packed`. `above` are the lines that precede the text where it is embedded. A chunk
+    -- Texts are packed, see `rows.packed`. `above` are the lines that precede the text where it is embedded. A chunk
     -- that says nothing has no key, so no vector, and no words but its note's properties.
     CREATE TABLE chunks (
         chunk INTEGER PRIMARY KEY AUTOINCREMENT, note INTEGER NOT NULL, ordinal INTEGER, suffix TEXT, heading TEXT,

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
-from spellbook.index.catalog.schema import Meta
+from spellbook.index.catalog.rows import Meta
 from spellbook.index.catalog.usage import DAY
 from spellbook.models.base import SecondEncoder, unit
 from spellbook.system.errors import StorageError

@@ -15,7 +15,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import ToolAnnotations
 
 from spellbook.archive.pages.source import ADDRESS
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import fold
 from spellbook.library.reader import Reader
 from spellbook.mcp.base import CHANGE, READ, as_json, is_local, render, reporter, tool

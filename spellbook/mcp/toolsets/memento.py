@@ -20,7 +20,7 @@ from mcp.types import INVALID_PARAMS, TextContent
 
 from spellbook.editing.revise import LEFT
 from spellbook.index import lookup, privacy
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.usage import local
 from spellbook.library.reader import Reader
 from spellbook.mcp.base import CHANGE, DECLINED, READ, Forgetting, agreed, as_json, render, tool
