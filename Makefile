@@ -21,7 +21,7 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## Set up .venv, index a vault, write, search and watch it, say what happened
 	$(BIN)/spellbook demo
 
-# The programs that tests start read compiled modules; else each would compile the package.
+# Without compiled modules each program that a test starts would compile the package.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) ## Run all tests, in three processes (JOBS=3; ARGS are pytest's)
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal $(ARGS)

@@ -56,9 +56,9 @@ _PLAIN = regex(
     rf"|(?P<bullet_list>([-*+]) {_TEXT}.*\n(?:\n* *\5 {_TEXT}.*\n)*+(?:\n++(?=[\w#|>`])|\n*+\Z))"
     r"|(?P<fence>(`{3,}+)[^`\n]*+\n(?:(?! {0,3}\7`*+[ \t]*$).*\n)*+ {0,3}\7`*+[ \t]*\n)",
     re.M,
-).match
+)
 
-_CLOSES = regex(r"[^$]*+\$\$+\s*$").match
+_CLOSES = regex(r"[^$]*+\$\$+\s*$")
 _MOST_OPEN = 50
 """Lines of a paragraph before a formula that are searched for another. By hand."""
 
@@ -95,7 +95,7 @@ def height(text: str) -> int:
 
 def _plain(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """Parse a block as one token if it stands in no other and each of its lines is plain."""
-    match = None if silent or state.level else _PLAIN(state.src, state.bMarks[start])
+    match = None if silent or state.level else _PLAIN.match(state.src, state.bMarks[start])
     if match is None:
         return False
     kind, text = match.lastgroup or "", match[0]
@@ -132,7 +132,7 @@ def _math(state: StateBlock, start: int, end: int, silent: bool) -> bool:
             first -= 1
         return state.src.count("$$", state.bMarks[first], state.bMarks[start]) % 2 == 0
     stop, line = start + 1, ""
-    while stop < end and not _CLOSES(line) and (state.isEmpty(stop) or state.sCount[stop] >= state.blkIndent):
+    while stop < end and not _CLOSES.match(line) and (state.isEmpty(stop) or state.sCount[stop] >= state.blkIndent):
         line = _line(state, stop)
         stop += 1
     state.line = stop

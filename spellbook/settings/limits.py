@@ -52,13 +52,10 @@ MOST_LINE = 300
 MOST_SOURCE = 2_000
 """Letters of a source, which may be an address."""
 
-# -- a page
+# -- an address
 
 MOST_URL = 2_000
 """Letters of a web address: what browsers and servers take."""
-
-MOST_MARKDOWN = 9_900_000
-"""Bytes of UTF-8 that are saved of a page: what a note may hold, without its frontmatter."""
 
 # -- an import
 

@@ -242,7 +242,7 @@ class Journal:
 
     @contextlib.contextmanager
     def reverting(self) -> Iterator[None]:
-        """Let this thread revert its records, even if the journal cannot be written: the old states are on record."""
+        """Let this thread revert changes that it recorded, even if the journal cannot be written."""
         self._here.reverts = True
         try:
             yield

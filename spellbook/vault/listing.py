@@ -162,8 +162,9 @@ _LINES = 1_000
 
 # pathspec's regexes of `*` in a name, and of `**/` before all others or further on.
 _STAR = regex(r"\[\^/\]\*(.*?)(?=\[\^/\]\*)")
-_FOLDERS = regex(r"(\(\?:\.\+/\)\?|\(\?:/\.\+\)\?)")
-_EARLY_FOLDERS = regex(_FOLDERS.pattern + r"(.*?)(?=\(\?:/\.\+\)\?)")
+_FOLDER = r"(\(\?:\.\+/\)\?|\(\?:/\.\+\)\?)"
+_FOLDERS = regex(_FOLDER)
+_EARLY_FOLDERS = regex(_FOLDER + r"(.*?)(?=\(\?:/\.\+\)\?)")
 
 Patterns = tuple[tuple[re.Pattern[str], bool], ...]
 """Lines of a .gitignore in order: a regex of whole paths, and whether it excludes or includes them."""

@@ -23,10 +23,12 @@ from typing import Any
 from spellbook.archive.pages import html, safe
 from spellbook.archive.pages.html import day
 from spellbook.settings.environment import variables
-from spellbook.settings.limits import MOST_MARKDOWN
 from spellbook.system import processes
 from spellbook.system.errors import FetchError, InvalidInput, SpellbookError, StorageError
 from spellbook.system.lazy import regex
+
+_MOST_MARKDOWN = 9_900_000
+"""Bytes of UTF-8 that are saved of a page: what a note may hold, without its frontmatter."""
 
 # -- PDF
 
@@ -230,8 +232,8 @@ def parse(
         ) from None
     if raised := answer.get("raised"):
         raise _RAISED[raised](answer["message"], answer["hint"])
-    if len(answer["markdown"].encode()) > MOST_MARKDOWN:
-        raise InvalidInput(f"{what} has more than {MOST_MARKDOWN / 1e6:.1f} MB of text.", "Save it in parts.")
+    if len(answer["markdown"].encode()) > _MOST_MARKDOWN:
+        raise InvalidInput(f"{what} has more than {_MOST_MARKDOWN / 1e6:.1f} MB of text.", "Save it in parts.")
     return answer
 
 

@@ -57,7 +57,7 @@ def quiet(url: str) -> str:
 
 
 def canonical(url: str, named: str) -> str:
-    """Return the address that a page at `url` names as its own, normalized; "" unless another page of the site."""
+    """Return the address that a page at `url` names as its own, normalized; "" if it is of another site."""
     try:
         here, there = urlsplit(url), urlsplit(named)
     except ValueError:
@@ -68,7 +68,7 @@ def canonical(url: str, named: str) -> str:
     if is_front and here.path not in {"", "/"}:
         return ""
     a, b = _SAME_SITE.sub("", here.hostname or ""), _SAME_SITE.sub("", there.hostname)
-    return normalized(named) if a == b or a.endswith(f".{b}") or b.endswith(f".{a}") else ""
+    return normalized(named) if a and (a == b or a.endswith(f".{b}") or b.endswith(f".{a}")) else ""
 
 
 # -- connections to public addresses only
@@ -212,7 +212,7 @@ _HEADERS = {
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """
-    The answer of a server: `url` is where the redirects ended, `content_type` is `text/html` or `application/pdf`.
+    A page or a file: `url` is where the redirects ended, "" for a file; `content_type` is that of HTML or PDF.
 
     `charset` is the header's encoding, `canonical` the address that the header names as the page's own; "" for none.
     """

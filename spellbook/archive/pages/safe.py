@@ -78,7 +78,10 @@ def safe(text: str) -> str:
     it within limits (`child`).
     """
     text = visible(text)
-    text = (parse("", text.encode()).body if FRONTMATTER.match(text) else text).strip("\n")
+    if FRONTMATTER.match(text):
+        note = parse("", text.encode())
+        text = note.body if note.meta or note.faults else text  # a comment between two rules is text
+    text = text.strip("\n")
     label = "그림" if re.search(f"[{HANGUL}]", text) else "image"  # the name of an image
     page = "\n\n".join(filter(None, _blocks(iter(_parser().parse(text)), label)))
     return f"{page}\n" if page else ""

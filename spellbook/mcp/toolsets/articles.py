@@ -328,9 +328,9 @@ def _passages_json(result: Answer, max_tokens: int, where: str) -> str:
 
 def _pack(hits: Sequence[Hit], max_tokens: int, write: Callable[[Passages], str], lay_out: Callable[[str], str]) -> str:
     """
-    Return what `write` makes of the best passages, each as long as fits in the form that `lay_out` gives to a text.
+    Return the answer, of at most `max_tokens`, that `write` makes of the best passages.
 
-    Short passages leave room to others.
+    `lay_out` returns a passage's text as the answer shows it. Short passages leave room to others.
     """
 
     def size(text: str) -> int:

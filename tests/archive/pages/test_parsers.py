@@ -295,6 +295,7 @@ def test_no_mixture_acts(seed: int) -> None:
         ("[a b](<https://x.example/(a) b?q=%20#p> 't')", "[a b](https://x.example/%28a%29%20b?q=%20#p)"),
         ("[![a](https://x.example/i)](https://y.example)", "[image: a](https://y.example)"),
         ("---\na: 1\n---\nrest", "rest"),
+        ("---\n# Head\n---\nrest", "***\n\n# Head\n\n***\n\nrest"),
         ("---\n\nrest\n\n---\n\nmore", "***\n\nrest\n\n***\n\nmore"),
         ("", ""),
         (" \n\u200b\n", ""),
