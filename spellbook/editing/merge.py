@@ -28,9 +28,9 @@ from spellbook.index.lookup import resolve
 from spellbook.index.opened import Index
 from spellbook.notes.files import Files
 from spellbook.notes.files import key as link_key
-from spellbook.notes.frontmatter import load_value
+from spellbook.notes.frontmatter import MERGED, load_value
 from spellbook.notes.links import Link
-from spellbook.notes.note import MERGED, Block, Note, lines, newline, parse, replaced
+from spellbook.notes.note import Block, Note, lines, newline, parse, replaced
 from spellbook.notes.splitter import sentences
 from spellbook.system.errors import Conflict, InvalidInput
 from spellbook.system.lazy import regex

@@ -21,8 +21,8 @@ from spellbook.editing.edits import same, with_meta
 from spellbook.index import privacy
 from spellbook.index.filters import fold, instant
 from spellbook.notes.chunks import tops
-from spellbook.notes.frontmatter import RELATIONS, compose, dump
-from spellbook.notes.note import MERGED, Note, blocks, lines, newline, parse
+from spellbook.notes.frontmatter import MERGED, RELATIONS, compose, dump
+from spellbook.notes.note import Note, blocks, lines, newline, parse
 from spellbook.notes.splitter import sentences
 from spellbook.system.errors import Conflict, InvalidInput
 from spellbook.text.diff import changed_spans, weave, woven

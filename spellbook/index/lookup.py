@@ -20,6 +20,7 @@ from spellbook.index.filters import fold
 from spellbook.index.opened import Index
 from spellbook.notes.files import Files
 from spellbook.notes.files import key as link_key
+from spellbook.notes.frontmatter import MERGED
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.system.lazy import lazy, regex
 from spellbook.text.quoting import counted, exact
@@ -115,7 +116,7 @@ def _ways(index: Index, name: str, is_link: bool) -> Iterator[Sequence[str]]:
     yield [path for path in ending if path.count("/") == name.count("/")] or by("id", wanted)
     yield from (ending, by("title", title)) if is_link else (by("title", title), ending)
     # The name of a note that was merged into another one is an alias of that, for links.
-    for path, _, value in stored.fields([path for path, key, _ in had if key == "aliases"], (notes.MERGED,)):
+    for path, _, value in stored.fields([path for path, key, _ in had if key == "aliases"], (MERGED,)):
         if f"/{value}".endswith(f"/{whole}"):
             hint = f"Look at {index.catalog.where_is(path)}, which says what it said."
             raise MemoryNotFound(f"{name[:200]!r} was merged into {path}.", hint)

@@ -48,7 +48,7 @@ _MOST_SEARCHES = 1_000
 """Searches of this process whose time is kept."""
 
 _MOST_FAILURES = 1_000
-"""Errors that are kept until they can be written down; equal ones are added up there."""
+"""Errors that are kept until they can be written down; the catalog adds up equal ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from spellbook.text.unicode import composed
 if TYPE_CHECKING:
     from spellbook.notes import note as notes
     from spellbook.notes.note import Note
-else:  # imported when a note is parsed
+else:  # imported when the bytes of a note are read
     (notes,) = lazy("spellbook.notes", "note")
 
 KEY = "privacy_scope"

@@ -47,7 +47,7 @@ _FEW = 10
 """Notes that may always be missing at once: fewer are deleted by hand, and a drive holds more. By hand."""
 
 _PIECE = (250, 1_000_000)
-"""Files and bytes that are committed at once: the full-text index likes few commits, but others wait for each."""
+"""Files and bytes that are committed at once: few commits suit the index, but other processes wait for each."""
 
 MANY = 3
 """Number of such pieces from which on starting processes that help is quicker."""

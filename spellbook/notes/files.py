@@ -1,5 +1,5 @@
 """
-The files of a vault, without their text: stamps, faults, the bound of a size, and where links lead among them. Pure.
+The files of a vault, without their text: stamps, faults, the largest size, and where links lead among them. Pure.
 
 Links lead by Obsidian's rules. Nothing is parsed here, so a search that finds and follows files does not load a parser.
 """

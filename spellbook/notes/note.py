@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from spellbook.notes import dates
 from spellbook.notes.files import Fault, check_size
-from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, importance_of, label_of, line_at, load
+from spellbook.notes.frontmatter import FRONTMATTER, MERGED, BadHeader, importance_of, label_of, line_at, load
 from spellbook.notes.markdown import CODE, REST, marks, runs
 from spellbook.notes.markdown import Block as Block
 from spellbook.notes.markdown import blocks as blocks
@@ -52,9 +52,6 @@ _DATA = regex(
     rf"data:[\w.+-]{{1,50}}/[^\s,]{{0,100}},[^\s)>\"']{{{_SHORT_LINE},}}+"
     rf"|{_LETTER}{{{_SHORT_LINE},}}+(?:=*\s++{_LETTER}{{{_SHORT_LINE},}}+)*+(?:\s*?\n{_LETTER}++(?==*\s*?\n))?=*"
 )
-
-MERGED = "merged"
-"""The key with the ids and paths of notes that were merged into this one."""
 
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
 

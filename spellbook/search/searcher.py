@@ -305,7 +305,7 @@ def hits(question: Question, ranked: Gathering) -> list[Candidate]:
 
 
 def compared(question: Question, ranked: Gathering) -> int:
-    """Return of how many chunks the best candidate is the best: where a filter leaves few, all are candidates."""
+    """Return the number of chunks that the best one was chosen from: the candidates, if a filter leaves few."""
     count, is_narrowed = len(ranked.candidates), question.filter or question.as_of
     return count if is_narrowed and count < weights.POOL else ranked.counts.chunks - ranked.guides
 

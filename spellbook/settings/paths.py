@@ -53,7 +53,7 @@ def state(root: str, base: str = "") -> str:
 
 
 def data(root: str, name: str = "") -> str:
-    """Return the folder of the vault at the real path `root` for its data, or for those called `name`: see `common`."""
+    """Return the folder of the vault at the real path `root` in the data folder, or in its subfolder `name`."""
     return _of(root, common(name))
 
 

@@ -110,7 +110,7 @@ def woven(
     *,
     touching: bool = False,
 ) -> str | None:
-    """Return three texts merged in parts, `both` merging places that both sides changed; None if it returns None."""
+    """Return three texts merged in parts; `both` merges places that both sides changed; None if `both` gives None."""
     merged: list[str] = []
     for a, b, c in weave(base, ours, theirs, touching=touching):
         old, left, right = base[a], ours[b], theirs[c]
