@@ -7,7 +7,6 @@ Half of each set is for choosing, the other half only for reporting.
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,11 +98,6 @@ def helped(name: str, halves: Mapping[str, str], accept: Mapping[str, frozenset[
         Helped(text, halves.get(text, HALVES[1]), own, other, accept.get(text, frozenset()))
         for text, own, other in zip(texts, also, others, strict=True)
     ]
-
-
-def half_of(accept: Sequence[str]) -> str:
-    """Return the half of a question: by the hash of the first thing in `accept`, so that questions after one thing stay together."""
-    return HALVES[hashlib.sha256(accept[0].encode()).digest()[0] % 2]
 
 
 def react_pages(folder: Path) -> dict[str, str] | None:

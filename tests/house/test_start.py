@@ -69,7 +69,10 @@ def test_help_imports_no_book(vault, write_note, book):
 
 
 def test_a_server_answers_with_its_heap_settled(vault):
-    """Garbage collection is off while `spellbook mcp` is built, also if that fails, and skips its objects later."""
+    """
+    Garbage collection is off while `spellbook mcp` is built, and on again afterwards, even if building fails. Later
+    collections skip the objects of the build.
+    """
     code = """
 import contextlib, gc, sys
 from spellbook.cli import main

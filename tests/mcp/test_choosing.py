@@ -156,7 +156,10 @@ def seen(tool: Any) -> str:
 
 @ERAS
 def test_core_keeps_its_size(book: Spellbook, mode: str) -> None:
-    """What a model is given of core's tools and of the instructions stays within its letters and its tokens."""
+    """
+    The list of core's tools and the instructions stay within their letters and tokens. The list is the same when it is
+    asked for again.
+    """
     answer = talk(book, lambda agent: agent.client.list_tools(), mode)
     sizes = {tool.name: terms.estimate_tokens(seen(tool)) for tool in answer.tools}
     assert sum(sizes.values()) <= MOST_TOKENS, sizes

@@ -21,8 +21,6 @@ from spellbook.notes.note import parse
 from spellbook.system import processes
 from tests.mcp.agent import Agent, talk
 
-ALL = TOOLSETS
-
 TAGS = [
     pytest.param("tea, guests", ["tea", "guests"], id="commas"),
     pytest.param('["tea","guests"]', ["tea", "guests"], id="JSON"),

@@ -16,7 +16,6 @@ from spellbook.system.errors import UnreadableNote
 anything = st.text(st.characters(exclude_categories=["Cs"]))
 KOREAN = "한글로 쓴 메모입니다. 도커를 설치하는 방법을 적었습니다.\n" * 20
 JAPANESE = "これは日本語で書かれたメモです。設定の方法を書きました。\n" * 20
-LATIN = "Déjà vu à la carte, où l'été s'achève près de la forêt.\n" * 20
 ENGLISH = "A note in plain English, saved by Notepad.\n" * 20
 
 

@@ -11,7 +11,6 @@ from spellbook.search.searcher import Searcher
 from tests.helpers import Counting, opened, rows
 
 MINJI = "---\ntopic: Minji\nbirthday: 1990-05-12\ndue: 2026-12-20\nstatus: active\n생일: 1990-05-12\n---\n# Minji\n\nOrnithologist.\n\n## Work\n\nBirds of Minji.\n"
-LINE = "properties: birthday 1990-05-12; due 2026-12-20; status active; 생일 1990-05-12"
 TASKS = """# Plans
 
 ## Rent
