@@ -257,7 +257,7 @@ def cache(call: Call, cacheType: str) -> dict[str, Any]:
 def _sizes(book: Reader, kind: str) -> dict[str, int]:
     """Return the queries that a cache of this process has, with the bytes of each."""
     if kind == "embedding":
-        return book.loaded.cached() if book.loaded else {}
+        return book.loaded.texts.cached() if book.loaded else {}
     return memento.cached_searches(book)
 
 
@@ -271,7 +271,7 @@ def clear(call: Call, cacheType: str, pattern: str) -> dict[str, Any]:
         if kind == "search":
             cleared += memento.forget_searches(call.book, gone)
         elif loaded := call.book.loaded:
-            cleared += loaded.forget(gone)
+            cleared += loaded.texts.forget(gone)
         left += len(cached) - len(gone)
     result = {"clearedCount": cleared, "remainingCount": left}
     return {"success": True, "message": call.translated("The cache is cleared."), "result": result}

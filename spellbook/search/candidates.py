@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,12 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from spellbook.index.catalog.rows import QUESTION, TITLE, StoredChunk, inflated
 from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.index.loaded import LoadedIndex, NoteCosines
+from spellbook.index.opened import Index
 from spellbook.index.privacy import ON_PURPOSE, is_session
 from spellbook.models.base import Bytes, Scale, Vectors, question_scale, score, unit
+from spellbook.notes.labels import CHECKPOINT
 from spellbook.search import synonyms, weights
 from spellbook.search.question import Question
+from spellbook.search.related import Superseded
 from spellbook.search.scores import NOTHING, Candidate, Leg, Match, OfNote, joined
 from spellbook.search.words import Query, QueryWord, Words, parse, phrases
+from spellbook.system.errors import EmbeddingError
 from spellbook.system.lazy import np, regex
 from spellbook.text import languages, terms
 
@@ -37,6 +43,10 @@ takes .02 nDCG@10 from a vault of twelve languages.
 """
 _REMEMBERED = 4_000
 """Chunks whose scripts and language are cached, about 1.5 kB each, so that their texts need not be read again."""
+_QUESTIONS = 256
+"""Questions whose vectors are cached."""
+_MOST_SUCCEEDING = 20
+"""Chunks of a successor that are compared with a question that its predecessor answers."""
 
 
 class QueryText(NamedTuple):
@@ -47,11 +57,68 @@ class QueryText(NamedTuple):
     second: Bytes | None = None
 
 
+class QueryTexts:
+    """Embeds the texts of questions, and caches the vectors of the last ones. Safe for many threads."""
+
+    def __init__(self, index: Index) -> None:
+        self._index, self._guard = index, threading.Lock()
+        self._known: OrderedDict[str, QueryText] = OrderedDict()
+
+    def read(self, question: Question, time: When | None, reasons: list[str]) -> tuple[list[QueryText], bool]:
+        """
+        Return the texts of a question, itself first, and whether its vector was cached.
+
+        Words of `time` are looked for as words alone. A text has no vectors if it is asked by words alone, or if the
+        model fails, which `reasons` then say.
+        """
+        meant = [time.rest if time else question.text, *question.also]
+        is_cached = meant[0] in self._known
+        texts = (question.text, *question.also)
+        if question.mode == "keyword":
+            return [QueryText(text) for text in texts], is_cached
+        pairs = zip(texts, meant, strict=True)
+        return [self._embedded(rest, reasons)._replace(text=text) for text, rest in pairs], is_cached
+
+    def _embedded(self, text: str, reasons: list[str]) -> QueryText:
+        with self._guard:
+            if known := self._known.get(text):
+                self._known.move_to_end(text)
+                return known
+        try:
+            vector = self._index.embedder.embed_query(text)
+            self._index.fits(len(vector))
+        except EmbeddingError as error:
+            reasons.append(f"searched by words only: {error}")
+            return QueryText(text)
+        made = QueryText(text, vector)
+        second = self._index.second
+        if second is not None and Writing(text).is_read:
+            try:
+                made = QueryText(text, vector, second.vectors([text], query=True)[0])
+            except EmbeddingError:  # the embedder answers alone; whoever embeds says why
+                return made
+        with self._guard:
+            self._known[text] = made
+            while len(self._known) > _QUESTIONS:
+                self._known.popitem(last=False)
+        return made
+
+    def cached(self) -> dict[str, int]:
+        """Return the questions whose vectors are cached, with the bytes of each."""
+        with self._guard:
+            return {text: read.vector.nbytes for text, read in self._known.items() if read.vector is not None}
+
+    def forget(self, texts: Iterable[str]) -> int:
+        """Drop the vectors of these questions; return how many were cached."""
+        with self._guard:
+            return sum(self._known.pop(text, None) is not None for text in texts)
+
+
 class Gathering:
     """
     Candidates that the texts of a question, itself first, find in an index.
 
-    `reasons` say why some may be missing. `candidates` are best first once they are ranked. `guides` is the number of
+    `candidates` are best first once they are ranked. `guides` is the number of
     chunks left out because they are of guides; all meet `limits`. `time` is the time that the question names.
     `is_cached` says whether the question's vector was cached. `first` is the lookup of the question itself.
     """
@@ -71,7 +138,8 @@ class Gathering:
         self.candidates: list[Candidate] = []
         self.counts = catalog.counts()
         self.guides = catalog.guides() if NO_GUIDES in limits else 0
-        self.limits, self.reasons, self.time, self.is_cached = limits, reasons, time, is_cached
+        self.question, self.limits, self.time, self.is_cached = question, limits, time, is_cached
+        self._reasons = reasons
         if texts[0].vector is not None and catalog.fingerprint != index.embedder.fingerprint:
             texts = [QueryText(text.text) for text in texts]
             if catalog.fingerprint:  # else nothing was indexed yet
@@ -82,10 +150,15 @@ class Gathering:
             texts = [text._replace(second=None) for text in texts]
         pool = weights.POOL if len(texts) == 1 else weights.POOL_OF_SEVERAL
         self._wanted = max(pool, question.limit * weights.CANDIDATES_A_HIT)
-        self._catalog, self._has_few_sessions = catalog, question.has_few_sessions
+        self._catalog = catalog
         total, guides = self.counts.chunks, self.guides
         self._lookups = [Lookup(loaded, question, text, total, guides) for text in texts]
         self.first = self._lookups[0]
+
+    @property
+    def reason(self) -> str:
+        """Why candidates may be missing, "" if none is."""
+        return "; ".join(dict.fromkeys(self._reasons))
 
     @property
     def words(self) -> list[QueryWord]:
@@ -98,14 +171,14 @@ class Gathering:
             near = list(wanted)
             for lookup in self._lookups:
                 time = self.time if lookup is self.first else None
-                near += lookup.by_meaning(limits, self._wanted, self.reasons, time, pending=self.counts.pending > 0)
+                near += lookup.by_meaning(limits, self._wanted, self._reasons, time, pending=self.counts.pending > 0)
             for lookup in self._lookups:
                 if lookup.is_by_words:
                     near += lookup.words.find(limits, list(dict.fromkeys(near)), self._wanted)
             self.candidates = []
             self.add(list(dict.fromkeys(near)))
             # Sessions may be many, and fill all the places.
-            if not self._has_few_sessions or not any(is_session(one.chunk.meta) for one in self.candidates):
+            if not self.question.has_few_sessions or not any(is_session(one.chunk.meta) for one in self.candidates):
                 break
             wanted = [one.chunk.number for one in self.candidates]
 
@@ -122,6 +195,26 @@ class Gathering:
         rows: dict[str, bytes] = {}
         matches = [lookup.matches(chunks, how_written, rows) for lookup in self._lookups]
         self.candidates += [Candidate(chunk, of_texts) for chunk, *of_texts in zip(chunks, *matches, strict=True)]
+
+    def add_successors(self, superseded: Mapping[str, Superseded]) -> None:
+        """
+        Add chunks of living successors that are no candidates, unless the question is by words alone.
+
+        They supersede one of the first notes of each leg, as many as are asked for, that is no checkpoint.
+        """
+        if self.question.mode == "keyword" or not superseded:
+            return
+        living: dict[str, set[str]] = {}
+        for path, known in superseded.items():  # what supersedes comes first
+            living[path] = {one for by in known.above for one in living.get(by, {by})}
+        wanted: set[str] = set()
+        for each in self.candidates:
+            is_first = any(leg and 0 < leg.rank <= self.question.limit for leg in (each.semantic, each.keyword))
+            if is_first and each.chunk.category != CHECKPOINT:
+                wanted |= living.get(each.chunk.path, set())
+        wanted.difference_update(each.chunk.path for each in self.candidates)
+        keys = [chunk.key for path in wanted for chunk in self._catalog.at(path)[:_MOST_SUCCEEDING]]
+        self.add([chunk.number for chunk in self._catalog.by_key(keys, self.limits) if chunk.path in wanted])
 
 
 class Lookup:

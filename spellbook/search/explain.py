@@ -12,9 +12,9 @@ from spellbook.index.filters import NO_GUIDES, Unmatched
 from spellbook.index.opened import Index
 from spellbook.search import ranking, weights
 from spellbook.search.candidates import Gathering
-from spellbook.search.question import Question
+from spellbook.search.question import Question, state
 from spellbook.search.scores import Candidate
-from spellbook.search.searcher import Searcher, compared, hits, nearly
+from spellbook.search.searcher import Searcher
 from spellbook.search.words import QueryWord
 from spellbook.text import terms
 from spellbook.text.quoting import counted
@@ -74,16 +74,16 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     for one in named:
         unmet = (limit.key for limit in ranked.limits if one.chunk.path not in index.catalog.paths([limit]))
         refused[one.chunk.number] = next(unmet, "")
-    may = (one for one in hits(question, ranked) if one.chunk.key != NO_TEXT or one.keyword)
+    may = (one for one in ranking.hits(ranked) if one.chunk.key != NO_TEXT or one.keyword)
     passed = [one for one in may if not refused.get(one.chunk.number)]
     chosen = ranking.choose(passed, question.limit, question.per_note, few=question.has_few_sessions)
     full = {path for path, count in Counter(one.chunk.path for one in chosen).items() if count == question.per_note}
     numbers = {one.chunk.number for one in passed}
     places = {one.chunk.number: place for place, one in enumerate(chosen, 1)}
-    closest = {one.chunk.number for one in ([] if chosen else nearly(question, ranked))}
+    closest = {one.chunk.number for one in ([] if chosen else ranking.nearly(ranked))}
     rest = [one for one in ranked.candidates if one.chunk.number not in places]
     shown = named if wanted else [*chosen, *rest[: max(0, _SHOWN - len(chosen))]]
-    least = weights.WEAK if passed else ranking.least(compared(question, ranked))
+    least = weights.WEAK if passed else ranking.least(ranking.compared(ranked))
 
     def verdict(one: Candidate) -> str:
         number = one.chunk.number
@@ -109,8 +109,8 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         ranked.first.expected,
         len(ranked.candidates),
         tuple(rows),
-        searcher.state(ranked).as_dict(),
-        searcher.unmatched(question),
+        state(index, ranked.counts, ranked.reason).as_dict(),
+        index.catalog.unmatched(question.conditions, index.visible),
         ranked.time.reason if ranked.time else "",
     )
 

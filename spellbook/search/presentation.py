@@ -17,7 +17,7 @@ from spellbook.text.quoting import counted, exact, flat, json_of, one_line, shor
 
 if TYPE_CHECKING:
     from spellbook.index.catalog.rows import Place, StoredChunk
-    from spellbook.search.ranking import Hit
+    from spellbook.search.hits import Hit
     from spellbook.search.related import Around
 
     Placed: TypeAlias = Hit | StoredChunk | Place

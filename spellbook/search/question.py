@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 from spellbook.index.catalog.rows import Counts
-from spellbook.index.filters import Filter, Unmatched, conditions
+from spellbook.index.filters import Condition, Filter, Unmatched, conditions
 from spellbook.index.opened import Index
 from spellbook.search import weights
-from spellbook.search.ranking import Hit
+from spellbook.search.hits import Hit
 from spellbook.search.scores import Mode
 from spellbook.settings.limits import MOST_ALSO, MOST_HITS, MOST_KEYWORDS, MOST_QUERY
 from spellbook.system import processes
@@ -113,11 +113,12 @@ class Question:
     A search, checked. Raises InvalidInput for invalid values.
 
     `keywords` are phrases to match instead of the words of `text`. `limit` is 1 to 100 hits. `max_tokens`, at least 50,
-    is for the whole answer. `min_score`, 0..1, is the least score of a hit; without it `ranking.related` decides, with
-    a filter too. `per_note` is the most chunks of one note among the hits; 0 is no bound. `also` are further texts that
-    the answer may resemble, such as a guess of its sentence: a chunk's score is the mean of its best two. Quotes and
-    words of time count in `text` alone. With `explain` the answer has room for the arithmetic of each score. `near`,
-    0..1, is the least score and evidence of the closest notes where there are no hits. `as_of` is a date.
+    is for the whole answer. `min_score`, 0..1, is the least score of a hit; without it `ranking.convincing` decides,
+    with a filter too. `conditions` are those of the filter. `per_note` is the most chunks of one note among the hits; 0
+    is no bound. `also` are further texts that the answer may resemble, such as a guess of its sentence: a chunk's score
+    is the mean of its best two. Quotes and words of time count in `text` alone. With `explain` the answer has room for
+    the arithmetic of each score. `near`, 0..1, is the least score and evidence of the closest notes where there are no
+    hits. `as_of` is a date.
     """
 
     text: str
@@ -133,8 +134,10 @@ class Question:
     explain: bool = False
     near: float = weights.NEAR
     as_of: str = ""
+    conditions: tuple[Condition, ...] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "conditions", conditions(self.filter))
         if not (self.text.strip() or any(word.strip() for word in self.keywords)):
             raise InvalidInput("There is nothing to search for.", "Give a question or some words.")
         if len(self.also) > MOST_ALSO:
@@ -160,7 +163,7 @@ class Question:
     @property
     def has_few_sessions(self) -> bool:
         """Whether few of the first hits shall be captured sessions: unless the filter asks for them."""
-        asked = {(one.key, value) for one in conditions(self.filter) if not one.negated for value in one.values}
+        asked = {(one.key, value) for one in self.conditions if not one.negated for value in one.values}
         return asked.isdisjoint({("category", "session"), ("trust", "agent")})
 
 

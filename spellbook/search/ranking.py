@@ -5,102 +5,45 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import fold, instant, validity
 from spellbook.index.privacy import is_session
+from spellbook.models.base import Reranker
 from spellbook.notes.labels import CHECKPOINT
 from spellbook.search import weights
 from spellbook.search.related import Superseded, is_superseded
 from spellbook.search.scores import Candidate
+from spellbook.system.errors import EmbeddingError
 from spellbook.text.quoting import counted
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from spellbook.search.candidates import Gathering
 
 _DAY = 86_400.0
+_RERANK_SECONDS = 2.0
+"""Patience with a reranker."""
+_RERANK_LETTERS = 2_000
+"""Letters of a chunk that a reranker is given."""
 
 
-class _OfChunk(Generic[T]):
-    """An attribute that a hit takes from its chunk under the same name."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, hit: Hit, owner: type) -> T:
-        value: T = getattr(hit.chunk, self._name)
-        return value
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """
-    A chunk that was found, its score in 0..1, and why: the shares of its legs and adjustments.
-
-    `text` is the shown text of the chunk, "" where an answer has no room for it. `backlinks` counts the notes that link
-    to its note. On the first hit of a note, `further` are its other chunks that would be hits, best first, and
-    `properties` its own properties on one line. `neighbours` are those that `related.neighbours` returns.
-    """
-
-    chunk: StoredChunk
-    score: float
-    why: Mapping[str, Any]
-    text: str
-    backlinks: int = 0
-    further: tuple[StoredChunk, ...] = ()
-    properties: str = ""
-    neighbours: dict[str, dict[str, str]] = field(default_factory=dict)
-
-    id = _OfChunk[str]()
-    path = _OfChunk[str]()
-    line = _OfChunk[int]()
-    title = _OfChunk[str]()
-    heading = _OfChunk[str]()
-    topic = _OfChunk[str]()
-    category = _OfChunk[str]()
-    keywords = _OfChunk[tuple[str, ...]]()
-    tags = _OfChunk[tuple[str, ...]]()
-    created = _OfChunk[str | None]()
-    updated = _OfChunk[str | None]()
-    hash = _OfChunk[str]()
-    source = _OfChunk[str]()
-
-    @property
-    def importance(self) -> str | float:
-        """The importance as its note spells it, "medium" without one."""
-        level = self.chunk.meta.get("importance")
-        return level if isinstance(level, str | int | float) and not isinstance(level, bool) else "medium"
-
-    @property
-    def outcome(self) -> str:
-        """The outcome of its note's decision; see `outcome`."""
-        return outcome(self.chunk)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the hit as the command line's JSON shows it."""
-        values = {name: getattr(self, name) for name in _SHOWN} | self.neighbours
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-
-
-_SHOWN = (
-    *("id", "path", "line", "title", "heading", "score", "text", "why", "topic", "category"),
-    *("keywords", "tags", "importance", "created", "updated", "hash", "backlinks", "properties"),
-)
-"""The names of a hit in JSON."""
-
-
-def hit_of(candidate: Candidate) -> Hit:
-    """Return a candidate as a hit with its whole text."""
-    chunk = candidate.chunk
-    why = {**candidate.legs, "adjustments": candidate.adjustments}
-    if by_text := candidate.by_text:
-        why["texts"] = [{"text": text, "score": score} for text, score in by_text.items()]
-    if candidate.superseded or is_superseded(chunk):
-        by = candidate.superseded.by if candidate.superseded else None
-        why["superseded_by"] = dict(zip(("path", "id", "title"), by or (), strict=False))
-    return Hit(chunk, candidate.score, why, chunk.text)
+def rerank(fused: Sequence[Candidate], question: str, reranker: Reranker, reasons: list[str]) -> None:
+    """Move the first candidates' scores towards those of the reranker; the others stay behind."""
+    fused = sorted(fused, key=lambda candidate: candidate.order)
+    first = fused[: weights.RERANKED]
+    texts = [f"{one.chunk.title}\n{one.chunk.heading}\n{one.chunk.text}"[:_RERANK_LETTERS] for one in first]
+    try:
+        scores = reranker.rerank(question, texts, _RERANK_SECONDS) if texts else []
+    except EmbeddingError as error:
+        reasons.append(f"not reranked: {error}")
+        return
+    for one, value in zip(fused, scores, strict=False):
+        one.add(f"reranked {value:.2f} by {reranker.name}", weights.RERANK_WEIGHT * (value - one.score))
+    least = min((one.score for one in fused[: len(scores)]), default=0.0)
+    for one in fused[len(scores) :]:
+        one.add(f"not seen by {reranker.name}", min(0.0, least - one.score))
 
 
 def adjust(
@@ -198,7 +141,52 @@ def supersede(
     return sorted(candidates, key=lambda candidate: candidate.order)
 
 
-def among(candidates: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:
+# -- the choice
+
+
+def hits(ranked: Gathering) -> list[Candidate]:
+    """Return the candidates that may be hits."""
+    candidates, question = ranked.candidates, ranked.question
+    by_words = question.mode == "keyword"
+    if ranked.first.words.quotes or by_words:
+        candidates = [one for one in candidates if one.keyword]
+    if (low := question.min_score) is not None:
+        # A word that most chunks contain is worth nothing, yet asking for it alone must find it.
+        is_asked = by_words or question.conditions
+        high = [one for one in candidates if one.score >= low]
+        return [one for one in high if one.score > 0 or (is_asked and (one.semantic or one.keyword))]
+    if by_words:
+        return candidates
+    if ranked.time and ranked.time.is_all:
+        dated = [one for one in candidates if any(reason == ranked.time.reason for reason, _ in one.changes)]
+        if dated:  # else nothing is of that time, and a wrong guess must hide nothing
+            return dated
+    # Words alone cannot tell what is related to a question.
+    if ranked.first.text.vector is None:
+        return [one for one in candidates if one.score > 0]
+    return _with_successors(candidates, convincing(candidates, compared(ranked)))
+
+
+def compared(ranked: Gathering) -> int:
+    """Return the number of chunks that the best one was chosen from: the candidates, if a filter leaves few."""
+    count, is_narrowed = len(ranked.candidates), ranked.question.conditions or ranked.question.as_of
+    return count if is_narrowed and count < weights.POOL else ranked.counts.chunks - ranked.guides
+
+
+def nearly(ranked: Gathering) -> list[Candidate]:
+    """Return the best candidate of the few closest notes, unless the question sets a least score or quotes."""
+    question = ranked.question
+    if question.min_score is not None or ranked.first.words.quotes:
+        return []
+    best: dict[str, Candidate] = {}
+    for candidate in ranked.candidates:
+        # The evidence of a text that is not embedded yet comes from words alone and may exceed its score.
+        if candidate.score and min(candidate.score, candidate.evidence()) >= question.near:
+            best.setdefault(candidate.chunk.path, candidate)
+    return choose([*best.values()], min(weights.CLOSEST, question.limit), few=question.has_few_sessions)
+
+
+def _with_successors(candidates: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:
     """Return the chosen candidates and the candidates that supersede one of them, best first."""
     replacing = [one for one in candidates if one.replaces]
     if not replacing:
@@ -211,16 +199,13 @@ def among(candidates: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[
     return [one for one in candidates if one.chunk.number in kept]
 
 
-# -- the choice
-
-
 def least(chunks: int) -> float:
     """Return the evidence that the best of so many `chunks` needs: with more of them, one is nearer by chance."""
     tens = math.log10(max(1, chunks))
     return min(weights.FEW + weights.FEW_TENFOLD * tens, weights.MANY + weights.MANY_TENFOLD * tens)
 
 
-def related(candidates: Sequence[Candidate], chunks: int) -> list[Candidate]:
+def convincing(candidates: Sequence[Candidate], chunks: int) -> list[Candidate]:
     """Return candidates near the best, or with enough evidence; none, unless one of them has enough."""
     enough = least(chunks)
     evidence = [(candidate, candidate.evidence()) for candidate in candidates]

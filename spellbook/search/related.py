@@ -16,10 +16,9 @@ from spellbook.index.catalog.links import LABELS, Linked, Links
 from spellbook.index.catalog.rows import LinkRow, ListedNote, StoredChunk
 from spellbook.index.filters import HELD, NO_GUIDES, Condition, as_of_moment, fold, validity
 from spellbook.index.opened import Index
-from spellbook.notes import dialogue
 from spellbook.notes.files import Files, Reached, key
 from spellbook.system.errors import MemoryNotFound
-from spellbook.text.quoting import exact, shortened
+from spellbook.text.quoting import exact
 from spellbook.text.unicode import folded
 
 _MOST_LABELS = 3
@@ -30,8 +29,6 @@ _COMMON = 0.2
 """A label that this share of all notes has, or more, relates no two of them, unless the vault is small."""
 _FEW = 20
 """Notes that a label may have in any vault."""
-_BESIDE, _LETTERS = 20, 120
-"""Chunks on each side of a hit that are read for its neighbours, and letters of a neighbour's line. By hand."""
 
 
 class Leading(NamedTuple):
@@ -98,20 +95,6 @@ def around(index: Index, path: str) -> Around:
     with index.catalog.reading():
         near = links(index.catalog.links, path), backlinks(index, [path]), related(index, path)
         return Around(*near, line if (line := chain(index, path))[1:] else ())
-
-
-def neighbours(catalog: Catalog, chunk: StoredChunk, hits: Collection[int]) -> dict[str, dict[str, str]]:
-    """Return the exchanges `before` and `after` a chunk of a conversation or session that are no `hits`: id, line."""
-    if not (privacy.is_session(chunk.meta) or dialogue.is_conversation(chunk.meta)):
-        return {}
-    near, own = catalog.at(chunk.path, chunk.ordinal - _BESIDE, chunk.ordinal + _BESIDE), chunk.suffix.partition("~")[0]
-    # An exchange is a section, named by its first part; in a note of one section it is a part.
-    named = [one for one in near if "~" not in one.suffix and one.suffix != own] or near
-    sides = [("before", one) for one in named if one.ordinal < chunk.ordinal][-1:]
-    sides += [("after", one) for one in named if one.ordinal > chunk.ordinal][:1]
-    texts = {one.id: (dialogue.words(one.text) or one.text).lstrip("# ").split() for _, one in sides}
-    lines = {id: shortened(" ".join(words), _LETTERS) for id, words in texts.items()}
-    return {side: {"id": one.id, "line": lines[one.id]} for side, one in sides if one.number not in hits}
 
 
 def links(stored: Links, path: str) -> tuple[Leading, ...]:

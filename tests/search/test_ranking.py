@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from spellbook.search.ranking import adjust, choose, hit_of, least, related, supersede
+from spellbook.search.hits import hit_of
+from spellbook.search.ranking import adjust, choose, convincing, least, supersede
 from spellbook.search.related import Superseded
 from spellbook.search.scores import fuse
 from tests.search.candidates import candidate
@@ -266,15 +267,15 @@ def test_what_has_to_do_with_a_question(name):
     semantic, keyword, foreign, expected = {**RELATED, **UNRELATED}[name]
     each = candidate(semantic=semantic, keyword=keyword)
     each.matches[0].foreign, each.matches[0].expected = foreign, expected
-    assert bool(related(fuse([each], "both"), 100)) is (name in RELATED)
+    assert bool(convincing(fuse([each], "both"), 100)) is (name in RELATED)
 
 
 def test_one_sure_hit_brings_its_lesser_neighbours():
     """If one hit is sure, weaker ones follow unless they are far below it; if none is, the result is empty."""
     scores = {"sure": 0.8, "probable": 0.49, "far": 0.4, "other": 0.1}
     listed = known_words(fuse([candidate(f"{name}.md", score, 0.0) for name, score in scores.items()], "both"))
-    assert [each.chunk.path for each in related(listed, 100)] == ["sure.md", "probable.md"]
-    assert related(listed[1:], 100) == []
+    assert [each.chunk.path for each in convincing(listed, 100)] == ["sure.md", "probable.md"]
+    assert convincing(listed[1:], 100) == []
 
 
 def test_the_more_there_is_the_surer_one_must_be():
@@ -284,4 +285,8 @@ def test_the_more_there_is_the_surer_one_must_be():
     assert max(b - a for a, b in pairwise(needed[1:])) < 0.06
     assert (least(0), least(1), least(100)) == (0.28, 0.28, 0.4975)
     middling = candidate("a.md", 0.45, 0.0)
-    assert [bool(related(known_words(fuse([middling], "both")), count)) for count in (1, 5, 50)] == [True, True, False]
+    assert [bool(convincing(known_words(fuse([middling], "both")), count)) for count in (1, 5, 50)] == [
+        True,
+        True,
+        False,
+    ]

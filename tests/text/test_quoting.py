@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from spellbook.cli import main
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.mcp import render
-from spellbook.search import packing, presentation
-from spellbook.search.packing import pack
+from spellbook.search import presentation
+from spellbook.search.hits import Hit, by_words, pack
 from spellbook.search.question import Answer, State
-from spellbook.search.ranking import Hit
 from spellbook.search.related import Around, Backlink, Related
 from spellbook.text import quoting
 from spellbook.text.terms import estimate_tokens
@@ -107,7 +106,7 @@ def test_no_text_passes_for_a_hit(given, most, explain):
         )
         for number, hit in enumerate(found)
     ]
-    packed = pack(found, most, packing.by_words({}), explain=explain)
+    packed = pack(found, most, by_words({}), explain=explain)
     answer = render.answer(Answer("q", packed, State(1, 2, 3, 0)), explain=explain)
     first, *lines, last = own(answer)
     named = [hit for hit in packed if hit.why["text"] not in {"unnamed", "overturned"}]
