@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from spellbook.index.opened import Progress
     from spellbook.index.sync import Report
     from spellbook.search.explain import ExplainedChunk, Explanation
-    from spellbook.search.hits import Hit
     from spellbook.search.newest import Recent
     from spellbook.search.question import Answer
     from spellbook.search.related import Around, Related
+    from spellbook.search.scores import Hit
     from spellbook.search.toc import Category, TopicSummary
     from spellbook.vault.journal import Entry
 

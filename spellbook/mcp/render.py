@@ -18,10 +18,10 @@ from spellbook.index.catalog.rows import StoredChunk, Topic
 from spellbook.index.filters import fold
 from spellbook.mcp.names import way_on
 from spellbook.search import newest, presentation, toc
-from spellbook.search.hits import Hit
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer, State
 from spellbook.search.related import Around, Backlink, Related
+from spellbook.search.scores import Hit
 from spellbook.search.toc import Category, TopicSummary
 from spellbook.text.quoting import counted, exact, flat, json_of, quoted
 from spellbook.text.terms import estimate_tokens

@@ -33,8 +33,8 @@ from spellbook.index.catalog.usage import local
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.opened import Index, Progress
 from spellbook.notes.files import Fault
-from spellbook.search.hits import Hit
 from spellbook.search.question import Answer, SearchOptions, State
+from spellbook.search.scores import Hit
 from spellbook.settings import paths
 from spellbook.settings.config import Config
 from spellbook.system import disk

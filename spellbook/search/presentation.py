@@ -17,8 +17,8 @@ from spellbook.text.quoting import counted, exact, flat, json_of, one_line, shor
 
 if TYPE_CHECKING:
     from spellbook.index.catalog.rows import Place, StoredChunk
-    from spellbook.search.hits import Hit
     from spellbook.search.related import Around
+    from spellbook.search.scores import Hit
 
     Placed: TypeAlias = Hit | StoredChunk | Place
 

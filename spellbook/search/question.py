@@ -12,8 +12,7 @@ from spellbook.index.catalog.rows import Counts
 from spellbook.index.filters import Condition, Filter, Unmatched, conditions
 from spellbook.index.opened import Index
 from spellbook.search import weights
-from spellbook.search.hits import Hit
-from spellbook.search.scores import Mode
+from spellbook.search.scores import Hit, Mode
 from spellbook.settings.limits import MOST_ALSO, MOST_HITS, MOST_KEYWORDS, MOST_QUERY
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput

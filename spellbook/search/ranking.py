@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.usage import Use
-from spellbook.index.filters import fold, instant, validity
+from spellbook.index.filters import instant, validity
 from spellbook.index.privacy import is_session
 from spellbook.models.base import Reranker
 from spellbook.notes.labels import CHECKPOINT
 from spellbook.search import weights
 from spellbook.search.related import Superseded, is_superseded
-from spellbook.search.scores import Candidate
+from spellbook.search.scores import Candidate, outcome
 from spellbook.system.errors import EmbeddingError
 from spellbook.text.quoting import counted
 
@@ -85,13 +85,6 @@ def adjust(
         if written is not None and written < now:
             days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
             candidate.add(f"{counted(round(days), 'day')} old", -weights.FADED * base * (1 - 0.5 ** (days / life)))
-
-
-def outcome(chunk: StoredChunk) -> str:
-    """Return the outcome of a note's decision: a key of weights.OUTCOMES, "" for none."""
-    declared = chunk.meta.get("outcome")
-    result = "" if declared is None else fold(declared)
-    return result if result in weights.OUTCOMES else ""
 
 
 # -- what supersedes a note

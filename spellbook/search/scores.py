@@ -1,18 +1,24 @@
-"""Scores of a chunk for each text of a question, by meaning and by words: absolute, 0..1, in named shares. Pure."""
+"""
+Scores of a chunk for each text of a question, by meaning and by words, and the hit that a candidate becomes. Pure.
+
+Scores are absolute, 0..1, in named shares.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from spellbook.index.catalog.rows import StoredChunk
+from spellbook.index.filters import fold
 from spellbook.search import weights
-from spellbook.search.related import Superseded
+from spellbook.search.related import Superseded, is_superseded
 from spellbook.search.weights import Blend
 
 Mode = Literal["semantic", "keyword", "both"]
+T = TypeVar("T")
 
 TEXT, NOTE, TITLE, QUESTION = "text", "note", "title", "question"
 """Names of the parts of a leg's share: the chunk's, its note's, its title's and a question of the note's."""
@@ -271,3 +277,90 @@ def _shown(leg: Leg | None, parts: Parts, weight: float) -> dict[str, Any]:
         "parts": {name: part for name, part in rounded.items() if part},
         **({"synonyms": list(leg.same)} if leg and leg.same else {}),
     }
+
+
+class _OfChunk(Generic[T]):
+    """An attribute that a hit takes from its chunk under the same name."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, hit: Hit, owner: type) -> T:
+        value: T = getattr(hit.chunk, self._name)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """
+    A chunk that was found, its score in 0..1, and why: the shares of its legs and adjustments.
+
+    `text` is the shown text of the chunk, "" where an answer has no room for it. `backlinks` counts the notes that link
+    to its note. On the first hit of a note, `further` are its other chunks that would be hits, best first, and
+    `properties` its own properties on one line. `neighbours` are the exchanges before and after it: id and line.
+    """
+
+    chunk: StoredChunk
+    score: float
+    why: Mapping[str, Any]
+    text: str
+    backlinks: int = 0
+    further: tuple[StoredChunk, ...] = ()
+    properties: str = ""
+    neighbours: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    id = _OfChunk[str]()
+    path = _OfChunk[str]()
+    line = _OfChunk[int]()
+    title = _OfChunk[str]()
+    heading = _OfChunk[str]()
+    topic = _OfChunk[str]()
+    category = _OfChunk[str]()
+    keywords = _OfChunk[tuple[str, ...]]()
+    tags = _OfChunk[tuple[str, ...]]()
+    created = _OfChunk[str | None]()
+    updated = _OfChunk[str | None]()
+    hash = _OfChunk[str]()
+    source = _OfChunk[str]()
+
+    @property
+    def importance(self) -> str | float:
+        """The importance as its note spells it, "medium" without one."""
+        level = self.chunk.meta.get("importance")
+        return level if isinstance(level, str | int | float) and not isinstance(level, bool) else "medium"
+
+    @property
+    def outcome(self) -> str:
+        """The outcome of its note's decision; see `outcome`."""
+        return outcome(self.chunk)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the hit as the command line's JSON shows it."""
+        values = {name: getattr(self, name) for name in _SHOWN} | self.neighbours
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+_SHOWN = (
+    *("id", "path", "line", "title", "heading", "score", "text", "why", "topic", "category"),
+    *("keywords", "tags", "importance", "created", "updated", "hash", "backlinks", "properties"),
+)
+"""The names of a hit in JSON."""
+
+
+def hit_of(candidate: Candidate) -> Hit:
+    """Return a candidate as a hit with its whole text."""
+    chunk = candidate.chunk
+    why = {**candidate.legs, "adjustments": candidate.adjustments}
+    if by_text := candidate.by_text:
+        why["texts"] = [{"text": text, "score": score} for text, score in by_text.items()]
+    if candidate.superseded or is_superseded(chunk):
+        by = candidate.superseded.by if candidate.superseded else None
+        why["superseded_by"] = dict(zip(("path", "id", "title"), by or (), strict=False))
+    return Hit(chunk, candidate.score, why, chunk.text)
+
+
+def outcome(chunk: StoredChunk) -> str:
+    """Return the outcome of a note's decision: a key of weights.OUTCOMES, "" for none."""
+    declared = chunk.meta.get("outcome")
+    result = "" if declared is None else fold(declared)
+    return result if result in weights.OUTCOMES else ""

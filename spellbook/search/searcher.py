@@ -18,10 +18,10 @@ from spellbook.index.filters import DATES, Condition, as_of_moment, without_guid
 from spellbook.index.loaded import LoadedIndex
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors, score
-from spellbook.search import hits, ranking, related
+from spellbook.search import packing, ranking, related
 from spellbook.search.candidates import Gathering, QueryTexts
 from spellbook.search.question import Answer, Question, state
-from spellbook.search.scores import fuse
+from spellbook.search.scores import fuse, hit_of
 from spellbook.system.lazy import lazy
 from spellbook.text import terms
 
@@ -60,17 +60,17 @@ class Searcher:
         words = sorted(ranked.words, key=lambda word: word in ranked.first.words.words)
         parts = ((part, word) for word in words if word.chunks for part in (*word.same, word.part))
         by_word = {part.text.casefold(): word.weight for part, word in parts}
-        weigh = hits.by_words(by_word or dict.fromkeys(terms.terms(question.text), 1.0))
-        chosen = hits.completed(self.loaded, ranked, passed, best)
-        shown = hits.pack(chosen, question.max_tokens, weigh, explain=question.explain)
+        weigh = packing.by_words(by_word or dict.fromkeys(terms.terms(question.text), 1.0))
+        chosen = packing.completed(self.loaded, ranked, passed, best)
+        shown = packing.pack(chosen, question.max_tokens, weigh, explain=question.explain)
         if ranked.counts.pending:
             self._catalog.waiting.ask_for(one.chunk.key for one in ranked.candidates[:_EMBED_NEXT] if one.keyword)
-        near = [] if shown else hits.with_words(self.loaded, ranked, [*map(hits.hit_of, ranking.nearly(ranked))])
+        near = [] if shown else packing.with_words(self.loaded, ranked, [*map(hit_of, ranking.nearly(ranked))])
         return Answer(
             question.text,
             shown,
             state(self._index, ranked.counts, ranked.reason),
-            closest=hits.passages(near, question.max_tokens, weigh),
+            closest=packing.passages(near, question.max_tokens, weigh),
             unmatched=self._catalog.unmatched(question.conditions, self._index.visible, paths=not shown),
             found=sum(min(count, question.per_note or count) for count in notes.values()),
             is_cached=None if ranked.first.text.vector is None else ranked.is_cached,

@@ -8,10 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from spellbook.search.hits import hit_of
 from spellbook.search.ranking import adjust, choose, convincing, least, supersede
 from spellbook.search.related import Superseded
-from spellbook.search.scores import fuse
+from spellbook.search.scores import fuse, hit_of
 from tests.search.candidates import candidate
 
 NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spellbook.index import sync
 from spellbook.index.catalog import rows as stored
 from spellbook.library import book as books
-from spellbook.search import explain, hits, ranking
+from spellbook.search import explain, packing, ranking
 from spellbook.search.question import VERBS, Question, question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, InvalidInput, MemoryNotFound
@@ -352,7 +352,7 @@ def test_what_is_near_and_not_sure_is_shown_by_its_best_passage(index, monkeypat
     answer = ask(index, "where is the lighthouse server?")
     assert (answer.hits, len({hit.path for hit in answer.closest}), len(answer.closest)) == ((), 3, 3)
     assert [hit["text"] for hit in answer.as_dict()["closest"]] == [hit.text for hit in answer.closest]
-    assert all(1 <= estimate_tokens(hit.text) <= hits.PASSAGE for hit in answer.closest)
+    assert all(1 <= estimate_tokens(hit.text) <= packing.PASSAGE for hit in answer.closest)
     assert "lighthouse" in answer.closest[0].text
     [row] = explain.why(index, Searcher(index), Question("where is the lighthouse server?"), answer.closest[0].id).rows
     assert row.verdict.startswith("a closest note: its evidence")

@@ -12,7 +12,7 @@ import spellbook
 from spellbook.library.book import Spellbook
 from tests.helpers import Write, watched
 
-STAGES = {"question", "searcher", "candidates", "words", "synonyms", "when", "scores", "related", "ranking", "hits"}
+STAGES = {"question", "searcher", "candidates", "words", "synonyms", "when", "scores", "related", "ranking", "packing"}
 
 
 @pytest.mark.bare

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from spellbook.index import sync
 from spellbook.search import presentation, synonyms, weights, words
-from spellbook.search.hits import hit_of
 from spellbook.search.question import Question
+from spellbook.search.scores import hit_of
 from spellbook.search.searcher import Searcher
 from spellbook.text.terms import index_form, parts
 from tests.helpers import empty_catalog, opened

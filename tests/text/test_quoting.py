@@ -17,9 +17,10 @@ from spellbook.cli import main
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.mcp import render
 from spellbook.search import presentation
-from spellbook.search.hits import Hit, by_words, pack
+from spellbook.search.packing import by_words, pack
 from spellbook.search.question import Answer, State
 from spellbook.search.related import Around, Backlink, Related
+from spellbook.search.scores import Hit
 from spellbook.text import quoting
 from spellbook.text.terms import estimate_tokens
 from tests.helpers import note_writer

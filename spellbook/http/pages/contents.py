@@ -19,9 +19,8 @@ from spellbook.http.api import notes
 from spellbook.http.pages import rendering, view
 from spellbook.http.pages.view import View
 from spellbook.index.filters import Filter, fold
-from spellbook.search import hits, presentation, toc
-from spellbook.search.hits import Hit
-from spellbook.search.scores import FOREIGN
+from spellbook.search import packing, presentation, toc
+from spellbook.search.scores import FOREIGN, Hit
 from spellbook.settings.limits import MOST_HITS, MOST_LISTED
 from spellbook.system.errors import MemoryNotFound
 from spellbook.text import terms
@@ -169,7 +168,7 @@ def search(shown: View) -> Response:
         found = answer.hits or answer.closest
         rows = (row for hit in found for row in hit.why["words"])
         words = rendering.found_words(wanted["q"], [text for row in rows for text in row])
-        weigh = hits.by_words({word: 1.0 for word in terms.terms(wanted["q"]) if word not in STOP_WORDS})
+        weigh = packing.by_words({word: 1.0 for word in terms.terms(wanted["q"]) if word not in STOP_WORDS})
         more = f"/search?{urlencode({**wanted, 'missing': '', 'offset': offset + _HITS})}"
         is_more = answer.found > offset + _HITS <= MOST_HITS - _HITS
         values |= {

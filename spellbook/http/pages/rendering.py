@@ -19,7 +19,7 @@ from markupsafe import Markup, escape
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.notes import splitter
 from spellbook.notes.links import OTHER_PICTURES, PICTURES, suffix
-from spellbook.search.hits import Weigh
+from spellbook.search.packing import Weigh
 from spellbook.system.lazy import markdown_it, regex
 from spellbook.text import korean, terms
 from spellbook.text.terms import STOP_WORDS

@@ -24,8 +24,8 @@ from spellbook.notes import articles as form
 from spellbook.notes.labels import texts
 from spellbook.notes.splitter import sentences
 from spellbook.search import newest, presentation
-from spellbook.search.hits import Hit
 from spellbook.search.question import Answer
+from spellbook.search.scores import Hit
 from spellbook.text.quoting import counted, exact, flat, json_of, quoted
 from spellbook.verbs import memories
 

@@ -27,8 +27,8 @@ from spellbook.mcp.base import CHANGE, DECLINED, READ, Forgetting, agreed, as_js
 from spellbook.memories.memories import is_pinned, type_of
 from spellbook.notes.articles import cut
 from spellbook.search import newest, presentation
-from spellbook.search.hits import Hit
 from spellbook.search.question import Answer
+from spellbook.search.scores import Hit
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text import languages
 from spellbook.text.quoting import exact, flat

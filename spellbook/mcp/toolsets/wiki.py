@@ -18,7 +18,7 @@ from spellbook.text.quoting import counted, exact, flat
 from spellbook.verbs import memories
 
 if TYPE_CHECKING:
-    from spellbook.search.hits import Hit
+    from spellbook.search.scores import Hit
 
 _MOST_OF_CLAUDE = 3
 """Hits of Claude Code's own memory below those of the vault."""

@@ -1,26 +1,26 @@
 """
-Hits: the chosen candidates, with all that an answer tells of them, packed into a token budget. It only reads.
+Packing: complete the chosen hits, and fit them into a token budget; one without room for its text becomes a pointer.
 
-A hit without room for its text becomes a pointer by its id.
+It only reads.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.rows import StoredChunk, framed
 from spellbook.index.loaded import LoadedIndex
 from spellbook.index.privacy import is_session
 from spellbook.notes import dialogue
-from spellbook.search import ranking, related
+from spellbook.search import related
 from spellbook.search.candidates import Gathering
 from spellbook.search.presentation import beside, head, labels, named, pointer, properties
-from spellbook.search.scores import Candidate
+from spellbook.search.scores import Candidate, Hit, hit_of
 from spellbook.search.words import words_in
 from spellbook.system.lazy import lazy
 from spellbook.text import terms
@@ -52,86 +52,6 @@ _NUMBERED = 4
 """Tokens of the number of a line, or of a gap."""
 _BESIDE, _LETTERS = 20, 120
 """Chunks on each side of a hit that are read for its neighbours, and letters of a neighbour's line. By hand."""
-
-
-class _OfChunk(Generic[T]):
-    """An attribute that a hit takes from its chunk under the same name."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, hit: Hit, owner: type) -> T:
-        value: T = getattr(hit.chunk, self._name)
-        return value
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """
-    A chunk that was found, its score in 0..1, and why: the shares of its legs and adjustments.
-
-    `text` is the shown text of the chunk, "" where an answer has no room for it. `backlinks` counts the notes that link
-    to its note. On the first hit of a note, `further` are its other chunks that would be hits, best first, and
-    `properties` its own properties on one line. `neighbours` are the exchanges before and after it: id and line.
-    """
-
-    chunk: StoredChunk
-    score: float
-    why: Mapping[str, Any]
-    text: str
-    backlinks: int = 0
-    further: tuple[StoredChunk, ...] = ()
-    properties: str = ""
-    neighbours: dict[str, dict[str, str]] = field(default_factory=dict)
-
-    id = _OfChunk[str]()
-    path = _OfChunk[str]()
-    line = _OfChunk[int]()
-    title = _OfChunk[str]()
-    heading = _OfChunk[str]()
-    topic = _OfChunk[str]()
-    category = _OfChunk[str]()
-    keywords = _OfChunk[tuple[str, ...]]()
-    tags = _OfChunk[tuple[str, ...]]()
-    created = _OfChunk[str | None]()
-    updated = _OfChunk[str | None]()
-    hash = _OfChunk[str]()
-    source = _OfChunk[str]()
-
-    @property
-    def importance(self) -> str | float:
-        """The importance as its note spells it, "medium" without one."""
-        level = self.chunk.meta.get("importance")
-        return level if isinstance(level, str | int | float) and not isinstance(level, bool) else "medium"
-
-    @property
-    def outcome(self) -> str:
-        """The outcome of its note's decision; see `ranking.outcome`."""
-        return ranking.outcome(self.chunk)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the hit as the command line's JSON shows it."""
-        values = {name: getattr(self, name) for name in _SHOWN} | self.neighbours
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-
-
-_SHOWN = (
-    *("id", "path", "line", "title", "heading", "score", "text", "why", "topic", "category"),
-    *("keywords", "tags", "importance", "created", "updated", "hash", "backlinks", "properties"),
-)
-"""The names of a hit in JSON."""
-
-
-def hit_of(candidate: Candidate) -> Hit:
-    """Return a candidate as a hit with its whole text."""
-    chunk = candidate.chunk
-    why = {**candidate.legs, "adjustments": candidate.adjustments}
-    if by_text := candidate.by_text:
-        why["texts"] = [{"text": text, "score": score} for text, score in by_text.items()]
-    if candidate.superseded or related.is_superseded(chunk):
-        by = candidate.superseded.by if candidate.superseded else None
-        why["superseded_by"] = dict(zip(("path", "id", "title"), by or (), strict=False))
-    return Hit(chunk, candidate.score, why, chunk.text)
 
 
 def completed(
@@ -181,9 +101,6 @@ def _neighbours(catalog: Catalog, chunk: StoredChunk, hits: Collection[int]) -> 
     texts = {one.id: (dialogue.words(one.text) or one.text).lstrip("# ").split() for _, one in sides}
     lines = {id: shortened(" ".join(words), _LETTERS) for id, words in texts.items()}
     return {side: {"id": one.id, "line": lines[one.id]} for side, one in sides if one.number not in hits}
-
-
-# -- packing
 
 
 class Sentence(NamedTuple):

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spellbook.index.catalog.rows import StoredChunk
-from spellbook.search import hits
-from spellbook.search.hits import Hit, by_words, excerpt, pack, sentences
+from spellbook.search import packing
+from spellbook.search.packing import Hit, by_words, excerpt, pack, sentences
 from spellbook.search.presentation import beside, head, pointer
 from spellbook.text.quoting import quoted
 from spellbook.text.terms import estimate_tokens
@@ -76,7 +76,7 @@ def test_what_an_excerpt_shows_of_a_line_is_as_it_is_written():
     Where there is room for a name but for no letter of the text, the passage is empty.
     """
     for most in range(50, 120):
-        for near in hits.passages([hit("The crane lifts the copper.")] * 3, most, words("crane")):
+        for near in packing.passages([hit("The crane lifts the copper.")] * 3, most, words("crane")):
             assert near.text == "" or near.text.startswith(("1: ", "…"))
     line = (
         f"See https://example.org/{'x' * 120} and, 정한 것은   이것이다, the crane: 노트를 고쳐 쓰거나 지우지 않는다."
