@@ -98,7 +98,7 @@ with opened(Path(sys.argv[1])) as index, Readers(index.vault, sync.rules(index))
 def test_an_index_that_others_read_for_is_the_same(index, vault, tmp_path, monkeypatch):
     """Many files are read by other processes and committed here, with the same index; few are read here."""
     started = []
-    monkeypatch.setattr(extract, "Readers", lambda *given: started.append(given) or Readers(*given))
+    monkeypatch.setattr(sync.extract, "Readers", lambda *given: started.append(given) or Readers(*given))
     with monkeypatch.context() as lowered:
         lowered.setattr(sync, "MANY", 1)
         assert (sync.run(index).added, len(started)) == (35, 1)

@@ -74,7 +74,7 @@ CHANGING = (
     (r"\b(vault|fresh|other|people)-[0-9a-f]{10}(?![0-9a-f])", r"\g<1>-HASH"),
     (r'("bytes": )\d+(?=,\s+"vectors")', r"\g<1>0"),
     (r"\(\d\.\d MB\)", "(N MB)"),
-    (r"\b\d+\.\d s\b", "N s"),
+    (r"\b\d+\.\d( s\b|초)", r"N\g<1>"),
     (r"(?m)^spellbook: .+ …\n", ""),  # said where a busy machine makes a command wait
     (re.escape(__version__), "VERSION"),
     (re.escape(str(Path(books.__file__).parents[1])), "PACKAGE"),
