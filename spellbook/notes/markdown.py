@@ -54,7 +54,8 @@ _PLAIN = regex(
     rf"(?:(?P<paragraph>(?:{_TEXT}.*\n)++)|(?P<blockquote>(?:> {_TEXT}.*\n)++)|(?P<heading>#{{1,6}} [^\s#][^#\n]*+\n))"
     r"(?=[ \t]*$)"
     rf"|(?P<bullet_list>([-*+]) {_TEXT}.*\n(?:\n* *\5 {_TEXT}.*\n)*+(?:\n++(?=[\w#|>`])|\n*+\Z))"
-    r"|(?P<fence>(`{3,}+)[^`\n]*+\n(?:(?! {0,3}\7`*+[ \t]*$).*\n)*+ {0,3}\7`*+[ \t]*\n)",
+    r"|(?P<fence>(`{3,}+)[^`\n]*+\n(?:(?! {0,3}\7`*+[ \t]*$).*\n)*+ {0,3}\7`*+[ \t]*\n)"
+    r"|(?P<table>\|[^\\\n]*\|\n\|(?:[ \t]*:?-+:?[ \t]*\|)++\n(?:\|.*\n)*+)(?=[ \t]*$)",
     re.M,
 )
 
@@ -101,7 +102,9 @@ def _plain(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     kind, text = match.lastgroup or "", match[0]
     stop = start + text.count("\n")
     items: tuple[int, ...] = ()
-    prose: tuple[tuple[int, int], ...] = ((start, stop),) if kind != "fence" else ()
+    prose: tuple[tuple[int, int], ...] = ((start, stop),) if kind not in {"fence", "table"} else ()
+    if kind == "table" and len({line.count("|") for line in text.split("\n", 2)[:2]}) > 1:
+        return False
     if kind == "bullet_list":
         depths = {at: len(line) - len(line.lstrip(" ")) for at, line in enumerate(text.split("\n"), start) if line}
         # Two more letters of indentation are a nested item; other depths are left to the parser's own rules.

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from spellbook.notes import markdown
 from spellbook.notes.note import Block, blocks
 
-TAKEN = {"paragraph", "heading", "bullet_list", "blockquote"}
+TAKEN = {"table", "paragraph", "heading", "bullet_list", "blockquote"}
 STARTS = st.sampled_from(
     ["", "", "", " ", "  ", "   ", "    ", "\t", "\xa0", "- ", "* ", "+ ", "-", "1. ", "7) ", "12. ", "> ", ">", "- - ", "  - ", "    - ", "> - "]
 )  # fmt: skip
 TEXTS = st.sampled_from(
     ["word", "word more", "낱말 둘", "é", "", "", "#", "# head", "## head ##", "####### no", "#tag", "---", "===", "- - -", "***", "|a|b|", "|--|--|", ":-:|", "a | b",
-     "--|--", "```", "```a`b", "`c` d", "`` ```", "**b** c", "**", "__u__", "[ ] task", "[x]", "[[wiki]] x", "[a](b) c", "[a", "[^1]: x", "2024 x", "1.5", "3) y", "123456789. x", "1234567890. x", "~~~ x", "<div>", "</div>", "<!-- c", "-->", "[a]: /b", "[a]:", "'title'", "-", "-\t", "1.", "\\# x", "_x_", "word  ", "\x0cword", "ª", "٣. x"]
+     "--|--", "| a | b |", "|---|:-:|", "|-|", "|c|", "```", "```a`b", "`c` d", "`` ```", "**b** c", "**", "__u__", "[ ] task", "[x]", "[[wiki]] x", "[a](b) c", "[a", "[^1]: x", "2024 x", "1.5", "3) y", "123456789. x", "1234567890. x", "~~~ x", "<div>", "</div>", "<!-- c", "-->", "[a]: /b", "[a]:", "'title'", "-", "-\t", "1.", "\\# x", "_x_", "word  ", "\x0cword", "ª", "٣. x"]
 )  # fmt: skip
 LINES = st.builds(lambda starts, text: "".join(starts) + text, st.lists(STARTS, max_size=3), TEXTS)
 MARKERS = st.sampled_from(
@@ -84,6 +84,10 @@ def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
         pytest.param("- a | b\n  --|--", False, id="a table in an item"),
         pytest.param("\n".join(f"{'  ' * depth}- a" for depth in range(8)), True, id="eight deep"),
         pytest.param("\n".join(f"{'  ' * depth}- a" for depth in range(12)), False, id="deeper than the parser goes"),
+        pytest.param("| a | b |\n|---|:-:|\n| 1 |\n\nc", True, id="a table"),
+        pytest.param("| a |\n|---|---|\n", False, id="a bar too much under its head"),
+        pytest.param("| a \\| b |\n|---|---|\n", False, id="an escaped bar in its head"),
+        pytest.param("| a |\n|---|\n| 1 |\nb", False, id="a row without bars"),
         pytest.param("a\n*b* c\n#tag [d](e)\n2024\n\n", True, id="a paragraph"),
         pytest.param("a\n===", False, id="text above an underline"),
         pytest.param("# a  \n\nb", True, id="a heading"),
