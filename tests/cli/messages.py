@@ -92,7 +92,7 @@ SENTENCES = {
     "search/ranking.py": "costs",
     "search/presentation.py": "why reasons shares standing superseded outside labels",
     "search/when.py": "reason",
-    "search/related.py": "neighbours",
+    "search/packing.py": "_neighbours",
     "editing/revise.py": "_place_of erase _remark_name",
     "vault/journal.py": "state",
     "capture/ledger.py": "problems",
