@@ -45,8 +45,8 @@ _REMEMBERED = 4_000
 """Chunks whose scripts and language are cached, about 1.5 kB each, so that their texts need not be read again."""
 _QUESTIONS = 256
 """Questions whose vectors are cached."""
-_MOST_SUCCEEDING = 20
-"""Chunks of a successor that are compared with a question that its predecessor answers."""
+MOST_ALIKE = 20
+"""Chunks of a note that are compared with other notes, or with a question that its predecessor answers."""
 
 
 class QueryText(NamedTuple):
@@ -213,7 +213,7 @@ class Gathering:
             if is_first and each.chunk.category != CHECKPOINT:
                 wanted |= living.get(each.chunk.path, set())
         wanted.difference_update(each.chunk.path for each in self.candidates)
-        keys = [chunk.key for path in wanted for chunk in self._catalog.at(path)[:_MOST_SUCCEEDING]]
+        keys = [chunk.key for path in wanted for chunk in self._catalog.at(path)[:MOST_ALIKE]]
         self.add([chunk.number for chunk in self._catalog.by_key(keys, self.limits) if chunk.path in wanted])
 
 

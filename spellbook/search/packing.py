@@ -1,8 +1,4 @@
-"""
-Packing: complete the chosen hits, and fit them into a token budget; one without room for its text becomes a pointer.
-
-It only reads.
-"""
+"""Packing: complete the chosen hits, and fit them into a token budget; one without room becomes a pointer by its id."""
 
 from __future__ import annotations
 

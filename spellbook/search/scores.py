@@ -1,8 +1,4 @@
-"""
-Scores of a chunk for each text of a question, by meaning and by words, and the hit that a candidate becomes. Pure.
-
-Scores are absolute, 0..1, in named shares.
-"""
+"""Scores of a chunk for each text of a question, absolute, 0..1, in named shares; and the hit it becomes. Pure."""
 
 from __future__ import annotations
 

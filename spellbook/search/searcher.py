@@ -19,7 +19,7 @@ from spellbook.index.loaded import LoadedIndex
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors, score
 from spellbook.search import packing, ranking, related
-from spellbook.search.candidates import Gathering, QueryTexts
+from spellbook.search.candidates import MOST_ALIKE, Gathering, QueryTexts
 from spellbook.search.question import Answer, Question, state
 from spellbook.search.scores import fuse, hit_of
 from spellbook.system.lazy import lazy
@@ -32,8 +32,6 @@ else:
 
 _EMBED_NEXT = 20
 """Candidates by words whose vectors, if missing, are embedded next."""
-_MOST_ALIKE = 20
-"""Chunks of a note that are compared with other notes."""
 _HIDING = frozenset({"scope", "privacy_scope"})
 """Keys of a filter that limit what somebody may see, rather than search."""
 
@@ -133,7 +131,7 @@ class Searcher:
         self, path: str, limits: Sequence[Condition], limit: int, least: float
     ) -> list[tuple[StoredChunk, float]]:
         """Return the best chunk of each other note within `limits` that is near to a chunk of the note at `path`."""
-        chunks = self._catalog.at(path)[:_MOST_ALIKE]
+        chunks = self._catalog.at(path)[:MOST_ALIKE]
         keys = [chunk.key for chunk in chunks]
         best: dict[str, tuple[StoredChunk, float]] = {}
         for vector in self.loaded.nearest.vectors(keys, len(keys)).values():

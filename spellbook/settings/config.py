@@ -92,17 +92,12 @@ class Config(Settings):
     @property
     def category_rules(self) -> Mapping[str, str]:
         """Rules of `categories` for tags (`#decision`) and for folders and globs (`Projects/`, `adr/*.md`)."""
-        return {name: text for name, text in self.categories.items() if is_category_rule(name)}
+        return {key: it for key, it in self.categories.items() if key[:1] == "#" or key[-1:] == "/" or "*" in key}
 
     @property
     def is_elsewhere(self) -> bool:
         """Whether the path that names the vault leads to another folder by now, as a link or a mount may."""
         return bool(self.named) and os.path.realpath(self.named) != str(self.vault)
-
-
-def is_category_rule(name: str) -> bool:
-    """Return whether a key of `categories` is a tag, a folder or a glob, and no category."""
-    return name.startswith("#") or name.endswith("/") or "*" in name
 
 
 class Service(NamedTuple):

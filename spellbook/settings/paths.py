@@ -11,14 +11,8 @@ MARKER = ".spellbook"
 """The folder inside a vault that holds the vault's own settings."""
 
 OBSIDIAN = tuple(
-    f".obsidian/{name}"
-    for name in (
-        "app.json",
-        "templates.json",
-        "daily-notes.json",
-        "plugins/templater-obsidian/data.json",
-        "plugins/periodic-notes/data.json",
-    )
+    f".obsidian/{name}.json"
+    for name in ("app", "templates", "daily-notes", "plugins/templater-obsidian/data", "plugins/periodic-notes/data")
 )
 """Files of Obsidian's settings in a vault that are read; see `vault/obsidian.py`."""
 
