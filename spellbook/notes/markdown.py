@@ -2,8 +2,8 @@
 Parse Markdown into the blocks that chunks, links and edits need, and find marks in inline content. Pure.
 
 The parser asks a dozen rules about each paragraph and makes several tokens of an item; here only a block's lines
-matter. So plain text, lists and code are one token each, which halves the time of a note. Blocks with more than plain
-text are left to the parser's own rules. Formulas have a rule of their own.
+matter. So plain text, lists, tables and code are one token each, which halves the time of a note. Blocks with more than
+plain text are left to the parser's own rules. Formulas have a rule of their own.
 
 Inline content is the text of a paragraph, a heading, an item or a cell of a table, as Obsidian reads it: `runs` yields
 these texts, `marks` the links, tags and comments in one of them. Code, formulas, HTML and escaped signs hold none.
@@ -104,7 +104,7 @@ def _plain(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     items: tuple[int, ...] = ()
     prose: tuple[tuple[int, int], ...] = ((start, stop),) if kind not in {"fence", "table"} else ()
     if kind == "table" and len({line.count("|") for line in text.split("\n", 2)[:2]}) > 1:
-        return False
+        return False  # its head and its line of dashes have other numbers of cells
     if kind == "bullet_list":
         depths = {at: len(line) - len(line.lstrip(" ")) for at, line in enumerate(text.split("\n"), start) if line}
         # Two more letters of indentation are a nested item; other depths are left to the parser's own rules.

@@ -71,13 +71,12 @@ class QueryTexts:
         Words of `time` are looked for as words alone. A text has no vectors if it is asked by words alone, or if the
         model fails, which `reasons` then say.
         """
-        meant = [time.rest if time else question.text, *question.also]
-        is_cached = meant[0] in self._known
-        texts = (question.text, *question.also)
         if question.mode == "keyword":
-            return [QueryText(text) for text in texts], is_cached
-        pairs = zip(texts, meant, strict=True)
-        return [self._embedded(rest, reasons)._replace(text=text) for text, rest in pairs], is_cached
+            return [QueryText(question.text)], False  # which has no further texts
+        meant = time.rest if time else question.text
+        is_cached = meant in self._known
+        first = self._embedded(meant, reasons)._replace(text=question.text)
+        return [first, *(self._embedded(text, reasons) for text in question.also)], is_cached
 
     def _embedded(self, text: str, reasons: list[str]) -> QueryText:
         with self._guard:
@@ -118,9 +117,9 @@ class Gathering:
     """
     Candidates that the texts of a question, itself first, find in an index.
 
-    `candidates` are best first once they are ranked. `guides` is the number of
-    chunks left out because they are of guides; all meet `limits`. `time` is the time that the question names.
-    `is_cached` says whether the question's vector was cached. `first` is the lookup of the question itself.
+    `candidates` are best first once they are ranked. `guides` is the number of chunks left out because they are of
+    guides; all meet `limits`. `time` is the time that the question names. `is_cached` says whether the question's
+    vector was cached. `first` is the lookup of the question itself.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Ranking: adjust scores of candidates in shares that add up, put successors first, choose the hits. Pure."""
+"""Ranking: rerank, adjust scores in shares that add up, put successors first, choose the hits. It writes nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RERANK_LETTERS = 2_000
 
 
 def rerank(fused: Sequence[Candidate], question: str, reranker: Reranker, reasons: list[str]) -> None:
-    """Move the first candidates' scores towards those of the reranker; the others stay behind."""
+    """Move the first candidates' scores towards those of the reranker; if it fails, `reasons` get the error."""
     fused = sorted(fused, key=lambda candidate: candidate.order)
     first = fused[: weights.RERANKED]
     texts = [f"{one.chunk.title}\n{one.chunk.heading}\n{one.chunk.text}"[:_RERANK_LETTERS] for one in first]
