@@ -32,7 +32,7 @@ from spellbook.system.processes import growing, leave_threads, present
 from spellbook.text.quoting import json_of, one_line
 
 if TYPE_CHECKING:
-    from spellbook.http import run
+    from spellbook.http.guard import AccessRules
     from spellbook.http.tokens import Tokens
 
 
@@ -116,7 +116,7 @@ def serve(
         except ValueError as error:
             reason = f"--trusted-proxy {proxy[:100]}: this is neither an address nor a network."
             raise click.UsageError(reason) from error
-    from spellbook.settings.config import is_loopback
+    from spellbook.settings.config import either, is_loopback
 
     if is_for_phone and not is_loopback(host):
         raise click.UsageError("--phone chooses the address itself: leave out --host and SPELLBOOK_HOST.")
@@ -132,21 +132,29 @@ def serve(
 
             allowed = os.environ.get("SPELLBOOK_ALLOWED_HOSTS", "").lower().split(",")
             named = tuple(name for each in allowed if (name := each.strip()))
-            if (is_open := _is_open(address, named)) and others:
-                raise click.UsageError("--phone needs tokens: unset SPELLBOOK_AUTH.")
+            rules = guard.AccessRules(
+                hosts=guard.hosts(host, (*homes, *named)),
+                is_local=is_loopback(host) and not proxies,
+                is_open=either("SPELLBOOK_AUTH", "token", "none") == "none",
+                is_contained=bool(os.environ.get("SPELLBOOK_CONTAINER")),
+                rate=_number("SPELLBOOK_RATE", guard.RATE),
+            )
+            if rules.is_open:
+                _check_open(rules, host, named, proxies)
             log = open_log(book.config.state, "http") if wants_log(debug_log) else None
             doors = served.Served(book.whole, toolsets_of(toolsets), log=log)
-            is_local = is_loopback(address.host) and not proxies
-            if not is_local and not is_open and doors.tokens.is_empty:
+            asks_all = not rules.is_open and (rules.others or not rules.is_local)
+            if asks_all and doors.tokens.is_empty and (named or proxies or not others):
                 _print_first_token(doors.tokens.add("first"), address.url)
             for other in others:
                 doors.phone = f"{other.url}/login#{doors.tokens.lend()}"
-            names = guard.hosts(host, (*homes, *named))
-            rules = guard.AccessRules(names, is_local, is_open, _number("SPELLBOOK_RATE", guard.RATE))
+            url = address.url
+            if asks_all and sys.stderr.isatty():  # a log would keep it
+                url = f"{url}/login#{doors.tokens.link()}"
             asgi = app.make(doors, rules)
         with present(book.config.state, "serve"):
             tls = (certfile, keyfile) if certfile and keyfile else None
-            run.serve(asgi, address, lambda: _announce(address.url, doors.phone, opens), proxies, tls, others)
+            run.serve(asgi, address, lambda: _announce(url, doors.phone, opens), proxies, tls, others)
             book.meter.flush()
             leave_threads()
 
@@ -181,19 +189,21 @@ def _browser() -> webbrowser.BaseBrowser | None:
     return None if type(found) is webbrowser.GenericBrowser else found  # without a screen, w3m at most
 
 
-def _is_open(address: run.Address, named: tuple[str, ...]) -> bool:
-    """Say whether SPELLBOOK_AUTH lets everybody in. Raises InvalidInput where that would be an accident."""
-    from spellbook.settings.config import either, is_loopback
+def _check_open(rules: AccessRules, host: str, named: tuple[str, ...], proxies: tuple[str, ...]) -> None:
+    """Say what SPELLBOOK_AUTH=none means. Raises InvalidInput for a server that is not for this machine alone."""
+    from spellbook.settings.config import is_loopback
 
-    is_open = either("SPELLBOOK_AUTH", "token", "none") == "none"
-    if is_open and not is_loopback(address.host):
-        if not named:
-            raise InvalidInput(
-                "SPELLBOOK_AUTH=none beyond this machine needs SPELLBOOK_ALLOWED_HOSTS.",
-                "Name the hosts by which clients ask, or let them use a token.",
-            )
+    beyond = [*rules.others, *proxies]
+    if not named and not is_loopback(host):
+        beyond.append(host)
+    if beyond:
+        raise InvalidInput(
+            f"SPELLBOOK_AUTH=none is for this machine alone, and this server also has: {', '.join(beyond)}.",
+            "Unset SPELLBOOK_AUTH, so that clients need a token; or take these out of SPELLBOOK_ALLOWED_HOSTS, --host, "
+            "--trusted-proxy and --phone.",
+        )
+    if rules.is_contained:
         output.say("SPELLBOOK_AUTH=none: whoever reaches this server can read and change all notes.", err=True)
-    return is_open
 
 
 def _print_first_token(token: str, url: str) -> None:
@@ -282,7 +292,7 @@ def remove(ctx: click.Context, name: str) -> None:
     gone = tokens.remove(name)
     output.say(f"{one_line(gone.name)} was removed.")
     if tokens.is_empty:
-        output.say("No token is left: on this machine, a server now lets every program in.", err=True)
+        output.say("No token is left: a server for this machine alone now answers every program on it.", err=True)
 
 
 def _tokens(ctx: click.Context) -> Tokens:

@@ -42,13 +42,9 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 RATE = 10_000
 """Requests an hour and token; SPELLBOOK_RATE."""
 
-_BODY_SECONDS = 30.0
-"""Seconds in which the body of a request must arrive."""
-
 _MOST_HEAD = 64_000
 """Most bytes of the head of a request."""
 
-_OPEN_SECONDS = 10.0
 _OPEN_HEAD = 16_000
 _OPEN_BYTES = 8_000
 """The same, and most bytes of the body, of a request without a token. By hand: a login has 2 KB, with some cookies."""
@@ -72,8 +68,28 @@ _OPEN = ("/health", "/login")
 _WELL_KNOWN = "/.well-known/"
 _CLOSE = {"connection": "close"}
 _BEARER = {"www-authenticate": 'Bearer realm="spellbook"'}
-_FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "cf-connecting-ip")
-"""Headers of a proxy: such a request may come from anywhere, though the connection is one of this machine."""
+_FORWARDED = (
+    *("forwarded", "via", "cdn-loop"),  # RFC 7239; RFC 9110, 7.6.3; RFC 8586
+    # By convention: Apache, HAProxy, nginx, Traefik, Envoy, ASP.NET (X-Original-Host), Kubernetes (X-Scheme), ISA
+    *("x-forward", "x-original-", "x-real-", "x-host", "x-scheme", "x-url-scheme", "x-proxy", "front-end-https"),
+    *("x-envoy-", "x-traefik-", "x-replaced-path", "x-varnish", "x-request-start"),
+    # Tunnels: Cloudflare, Tailscale, ngrok, Pinggy, zrok, dev tunnels and Codespaces
+    *("cf-", "tailscale-", "x-tailscale-", "ngrok-", "x-ngrok-", "x-pinggy-", "zrok-"),
+    *("x-tunnel-", "x-ms-", "x-github-"),
+    # Networks and hosts: Akamai, Fastly, Amazon, Google, Azure, Vercel, Netlify, Fly, Railway, Imperva, Sucuri
+    *("akamai-", "x-akamai-", "fastly-", "cloudfront-", "x-amz-cf-", "x-amzn-", "x-appengine-", "x-goog-", "x-azure-"),
+    *("x-arr-", "x-vercel-", "x-nf-", "fly-", "x-railway-", "incap-", "x-sucuri-"),
+    # Proxies that log people in: oauth2-proxy, Authelia, authentik, Pomerium, Grafana's and Caddy's
+    *("x-auth-request-", "remote-", "x-remote-", "x-authentik-", "x-pomerium-", "x-webauth-"),
+)
+"""
+How headers begin that a proxy or a tunnel adds, as the documents of each say.
+
+Such a request may come from anywhere, though the connection is one of this machine.
+"""
+
+_ADDRESS = regex(r"(?:^|-)(?:forward\w*|(?:client|real|remote|socket|src|user)?ip(?:v[46])?|addr(?:ess)?)(?:-|$)", re.A)
+"""Names of headers that tell an address, of a proxy that is not in the table: True-Client-IP, WL-Proxy-Client-IP."""
 
 _PORT = regex(r":\d{1,5}\Z", re.A)
 _MOST_ACCEPTED = 1_000
@@ -96,14 +112,21 @@ class AccessRules:
     """
     Rules of access: `hosts` are the names by which a server may be asked, `name` or `name:port`.
 
-    `is_local` lets programs of this machine in without a token, `is_open` (SPELLBOOK_AUTH=none) everybody. `rate` is a
-    token's requests an hour, 0 without a bound.
+    `is_local` is whether it listens at this machine alone, behind no proxy: then programs of this machine need no token
+    until there is one. With `is_open` (SPELLBOOK_AUTH=none) they never need one. `is_contained` is whether it runs in a
+    container, whose engine hides who asks. `rate` is a token's requests an hour, 0 without a bound.
     """
 
     hosts: tuple[str, ...] = LOOPBACK
     is_local: bool = True
     is_open: bool = False
+    is_contained: bool = False
     rate: int = RATE
+
+    @property
+    def others(self) -> list[str]:
+        """The names beside loopback. With one, any request may have come through a tunnel that adds no header."""
+        return [host for host in self.hosts if not _is_own(host)]
 
 
 class _Refused(Exception):
@@ -120,6 +143,12 @@ def _refusal(status: int, code: str, message: str, hint: str = "", headers: Mapp
 
 class Guard:
     """Refuses requests that must not reach a route, and adds the caller to all others."""
+
+    body_seconds = 30.0
+    """Seconds in which the body of a request must arrive, however it comes."""
+
+    open_seconds = 10.0
+    """The same, of a request without a token."""
 
     def __init__(
         self, app: ASGIApp, tokens: Tokens, rules: AccessRules, refused: Callable[[int], object] = lambda status: None
@@ -149,7 +178,8 @@ class Guard:
             await refused.answer(scope, receive, _Sent(scope, send))
             return
         is_open, address = _is_open(scope), _address(scope)
-        body = _Body(receive, _OPEN_BYTES, _OPEN_SECONDS) if is_open else _Body(receive)
+        bounds = (_OPEN_BYTES, self.open_seconds) if is_open else (MOST_BYTES, self.body_seconds)
+        body = _Body(receive, *bounds)
         sent = _Sent(scope, send, body, partial(self._is_known, scope))
         self._open[address] += is_open
         try:
@@ -206,6 +236,8 @@ class Guard:
             if scope["method"] in {"GET", "POST"} and "text/html" in headers.get("accept", "") and not is_other:
                 raise _Refused(_to_login(scope, headers))
             hint = "Send Authorization: Bearer TOKEN; `spellbook token add NAME` makes a token."
+            if name := _proxy_of(headers):
+                hint = f"{hint} The header {name[:100]} is one that proxies add: name yours with --trusted-proxy."
             raise _refusal(401, "AUTHENTICATION_ERROR", "The token is missing or wrong.", hint, _BEARER)
         if caller.name and self._rules.rate:
             self._requests.add(caller.id)
@@ -215,9 +247,8 @@ class Guard:
         return caller
 
     def _known(self, scope: Scope, headers: Headers, address: str) -> Caller | None:
-        rules = self._rules
         try:
-            if rules.is_open:
+            if self._is_owner(scope, headers):
                 return Caller()
             token, cookie = _credentials(headers)
             caller = None
@@ -226,16 +257,6 @@ class Guard:
                 if digest not in self._accepted:  # others' mistakes do not lock out who was let in before
                     self._check_failures(address)
                 caller = self._tokens.caller(token, cookie)
-            if caller is None and rules.is_local and is_loopback(scope["server"][0]) and self._tokens.is_empty:
-                if any(name in headers for name in _FORWARDED):
-                    raise _refusal(
-                        401,
-                        "AUTHENTICATION_ERROR",
-                        "This came through a proxy, and without a token only programs of this machine are let in.",
-                        "Name the proxy with --trusted-proxy, and make a token: spellbook token add NAME.",
-                        _BEARER,
-                    )
-                return Caller()
         except StorageError as error:
             raise _refusal(500, error.code, error.message, error.hint) from error
         if caller is None:
@@ -251,6 +272,22 @@ class Guard:
         if caller.by_cookie and scope["method"] not in _READS and OURS not in headers and not is_action:
             raise _refusal(403, "PERMISSION_DENIED", "A page must send the header X-Spellbook: 1 with this.")
         return caller
+
+    def _is_owner(self, scope: Scope, headers: Headers) -> bool:
+        """
+        Say whether a request needs no token: one that a program of this machine sends to this machine, by its own name.
+
+        Raises StorageError. In a container each address is the engine's: SPELLBOOK_AUTH=none there means everybody.
+        """
+        rules = self._rules
+        needs_none = rules.is_open or (rules.is_local and self._tokens.is_empty)
+        if not needs_none or rules.others or _proxy_of(headers):
+            return False
+        if rules.is_open and rules.is_contained:
+            return True
+        host, (bound, port) = headers["host"], scope["server"]
+        named = host if _PORT.search(host) else f"{host}:{443 if scope['scheme'] == 'https' else 80}"
+        return _is_own(host) and named.endswith(f":{port}") and is_loopback(bound) and is_loopback(_address(scope))
 
     def _check_failures(self, address: str) -> None:
         """Refuse an address that gave ten wrong tokens within a minute."""
@@ -313,6 +350,17 @@ def _is_open(scope: Scope) -> bool:
     return bool(scope["path"] in _OPEN or scope["path"].startswith(("/static/", _WELL_KNOWN)))
 
 
+def _is_own(host: str) -> bool:
+    """Say whether a host, `name` or `name:port`, is this machine by a loopback name."""
+    return _PORT.sub("", host) in LOOPBACK
+
+
+def _proxy_of(headers: Headers) -> str:
+    """Return the name of the first header that a proxy added, "" if none did."""
+    names = (name.replace("_", "-") for name in headers)
+    return next((name for name in names if name.startswith(_FORWARDED) or _ADDRESS.search(name)), "")
+
+
 def _address(scope: Scope) -> str:
     return str((scope.get("client") or ("", 0))[0])
 
@@ -341,7 +389,7 @@ def _credentials(headers: Headers) -> tuple[str, str]:
 class _Body:
     """A request as it arrives, within bounds of bytes and seconds; `refused` is the answer once it is beyond them."""
 
-    def __init__(self, receive: Receive, most: int = MOST_BYTES, seconds: float = _BODY_SECONDS) -> None:
+    def __init__(self, receive: Receive, most: int, seconds: float) -> None:
         self._receive = receive
         self._most, self._seconds = most, seconds
         self._until = time.monotonic() + seconds

@@ -36,6 +36,7 @@ SCOPES: tuple[Sees, ...] = ("private", "team", "public")
 """Each shows the notes of those after it, and more."""
 
 FILE = "tokens.json"
+BROWSER = "browser"  # the token of the browser that `spellbook serve` opens
 PHONE = "phone"  # the token of `spellbook serve --phone`
 VARIABLE = "SPELLBOOK_TOKEN"
 """Names a token that is in no file; it may write and sees all notes."""
@@ -141,6 +142,8 @@ class Tokens:
             )
         self._own = (_token(VARIABLE, "write", "private", "", token),) if token else ()
         self._lent: tuple[Token, ...] = ()
+        self._links: dict[str, str] = {}
+        """Lent tokens that log a browser in, each by a secret that does so once."""
         self._guard = threading.Lock()
         self._read: tuple[object, tuple[Token, ...], Logins] = (None, (), {})
 
@@ -168,8 +171,12 @@ class Tokens:
         return holder.caller() if holder else None
 
     def cookie(self, token: str) -> str | None:
-        """Return a new cookie that stands for this token for 30 days; None if nobody has it. Raises StorageError."""
-        if (holder := self._holder_of(token)) is None:
+        """
+        Return a new cookie that stands for this token, or for that of a `link`, for 30 days; None if nobody has it.
+
+        Raises StorageError.
+        """
+        if (holder := self._holder_of(self._links.pop(token, token))) is None:
             return None
         cookie = secrets.token_urlsafe(32)
         with self._changing() as (_, logins):
@@ -219,9 +226,16 @@ class Tokens:
         """Whether nobody has made a token; one that this process lends opens and closes nothing else."""
         return set(self.all()) <= set(self._lent)
 
-    def lend(self) -> str:
-        """Make the token of a phone, which may write, is in no file and ends with this process, and return it."""
-        self._lent = (_token(PHONE, "write", "private", "", secret := _PREFIX + secrets.token_urlsafe(32)),)
+    def lend(self, name: str = PHONE, may: May = "write") -> str:
+        """Make a token that is in no file and ends with this process, in place of one of its name, and return it."""
+        others = [each for each in self._lent if each.name != name]
+        self._lent = (*others, _token(name, may, "private", "", secret := _PREFIX + secrets.token_urlsafe(32)))
+        return secret
+
+    def link(self) -> str:
+        """Return a secret that logs a browser in, once, as the person at this machine until the process ends."""
+        secret = _PREFIX + secrets.token_urlsafe(32)
+        self._links[secret] = self.lend(BROWSER, "admin")
         return secret
 
     def add(self, name: str, may: May | None = None, sees: Sees = "private") -> str:
@@ -255,9 +269,10 @@ class Tokens:
 
     def remove(self, name: str) -> Token:
         """Remove a token and return it. It is refused from now on, and so are its cookies. Raises InvalidInput."""
-        if name == PHONE and self._lent:
-            lent, self._lent = self._lent, ()
-            return lent[0]
+        for lent in self._lent:
+            if lent.name == name:
+                self._lent = tuple(each for each in self._lent if each is not lent)
+                return lent
         with self._changing() as (tokens, _):
             removed = next((each for each in tokens if each.name == name), None)
             if removed is None:

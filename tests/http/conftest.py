@@ -9,19 +9,17 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from spellbook.http.app import make
 from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
 
-from .running import Server
+from .running import Server, asked
 
 
 @pytest.fixture
 def api(book: Spellbook) -> Iterator[TestClient]:
     """A program on this machine, which needs no token."""
     served = Served(book)
-    app = make(served, live=False)
-    with TestClient(app, "http://localhost:17950", raise_server_exceptions=False) as made:
+    with asked(served, raise_server_exceptions=False) as made:
         made.app_served = served
         yield made
 

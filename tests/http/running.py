@@ -20,10 +20,23 @@ from spellbook.http.guard import AccessRules
 from spellbook.http.served import Served
 from tests.helpers import PATIENCE
 
+PROGRAM = ("127.0.0.1", 50_000)
+"""Where a program on this machine asks from."""
+
 
 def asked(served: Served, rules: AccessRules | None = None, **options: Any) -> TestClient:
     """A program on this machine that asks the app itself."""
-    return TestClient(make(served, rules, live=False), "http://localhost:17950", **options)
+    return TestClient(make(served, rules, live=False), "http://localhost:17950", client=PROGRAM, **options)
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The header of a token."""
+    return {"authorization": f"Bearer {token}"}
+
+
+def status(client: TestClient, **headers: str) -> int:
+    """The status that a client gets for a route that needs a token."""
+    return client.get("/api/jobs", headers=headers).status_code
 
 
 def code(answer: httpx.Response) -> tuple[int, str]:

@@ -14,6 +14,7 @@ import ssl
 import struct
 import subprocess
 import sys
+import threading
 from itertools import product
 from typing import Any
 
@@ -200,7 +201,7 @@ def test_a_phone_is_let_in_until_the_end(serving, vault):
     """
     The code holds a token that may write and is in no file; it ends with the server, and with it what it opened.
 
-    Programs of this machine go on without one, and no line has the token.
+    Meanwhile programs of this machine need one as well, and no line has the token.
     """
     server = serving("--phone", code=AT_HOME)
     said = [line for line in server.said if not line.startswith("code:")]
@@ -217,7 +218,7 @@ def test_a_phone_is_let_in_until_the_end(serving, vault):
     entered = httpx.post(f"{place}/login", data={"token": token}, follow_redirects=False)
     cookie = {"cookie": f"{COOKIE}={entered.cookies[COOKIE]}"}
     assert httpx.get(f"{place}/api/jobs", headers=cookie).status_code == 200
-    assert httpx.get(f"{server.url}/admin/links").status_code == 200
+    assert httpx.get(f"{server.url}/api/jobs").status_code == 401
     assert not Tokens.of(vault).all()
     assert server.end() == 0
     Tokens.of(vault).add("me")
@@ -225,7 +226,8 @@ def test_a_phone_is_let_in_until_the_end(serving, vault):
     for old in (headers, cookie):
         assert httpx.get(f"{again.url}/api/jobs", headers=old).status_code == 401
     assert login not in " ".join(again.said)
-    assert "--phone needs tokens" in " ".join(serving("--phone", code=AT_HOME, SPELLBOOK_AUTH="none").said)
+    refused = " ".join(serving("--phone", code=AT_HOME, SPELLBOOK_AUTH="none").said)
+    assert "this server also has: 127.0.0.2." in refused
 
 
 @contextlib.contextmanager
@@ -243,8 +245,8 @@ def at_terminal(vault, *options, code="", **environment):
             said = []
             while not said or "Open " not in said[-1]:
                 said.append(terminal.readline().strip("\r\n"))
-            url = re.fullmatch(r"Open (http://127\.0\.0\.1:\d+) in a browser\. Stop with Ctrl-C\.", said[-1])[1]
-            assert httpx.get(f"{url}/health").status_code == 200
+            url = re.fullmatch(r"Open (http://127\.0\.0\.1:\d+\S*) in a browser\. Stop with Ctrl-C\.", said[-1])[1]
+            assert httpx.get(f"{url.partition('/login')[0]}/health").status_code == 200
             yield said, url
             process.send_signal(signal.SIGINT)
             assert process.wait(PATIENCE) == 0
@@ -255,13 +257,19 @@ def at_terminal(vault, *options, code="", **environment):
     ("options", "changed", "is_opened"),
     [
         pytest.param((), {}, True, id="at a terminal"),
+        pytest.param((), {"SPELLBOOK_ALLOWED_HOSTS": "notes.example.org"}, True, id="asked for a token"),
         pytest.param(("--phone", "--no-open"), {}, False, id="told not to"),
         pytest.param((), {"SSH_TTY": "/dev/pts/9"}, False, id="over SSH"),
         pytest.param((), {"BROWSER": "w3m %s"}, False, id="in the terminal itself"),
     ],
 )
 def test_a_browser_is_opened(vault, tmp_path, options, changed, is_opened):
-    """Where a person sits before it, and nowhere else; the line says how to go on. A code is as wide as a camera needs."""
+    """
+    Where a person sits before it, and nowhere else; the line says how to go on. A code is as wide as a camera needs.
+
+    A server that asks everybody for a token prints and opens a link that logs in one browser, as the person at this
+    machine, until the server ends: the secret in it is no token, and is used up.
+    """
     browser, opened = tmp_path / "browser", tmp_path / "opened"
     browser.write_text(f"#!/bin/sh\necho $1 > {opened}.new && mv {opened}.new {opened}\n")
     browser.chmod(0o700)
@@ -273,7 +281,18 @@ def test_a_browser_is_opened(vault, tmp_path, options, changed, is_opened):
         if is_opened:
             until(opened.exists)
             assert opened.read_text() == f"{url}\n"
+        place, _, secret = url.partition("/login#")
+        assert bool(secret) is ("--phone" in options or "SPELLBOOK_ALLOWED_HOSTS" in changed)
+        assert httpx.get(f"{place}/admin/links").status_code == (401 if secret else 200)
+        if secret:
+            bearer = {"authorization": f"Bearer {secret}"}
+            assert httpx.get(f"{place}/api/jobs", headers=bearer).status_code == 401
+            entered = [httpx.post(f"{place}/login", data={"token": secret}) for _ in range(2)]
+            assert [answer.status_code for answer in entered] == [303, 401]
+            cookie = {"cookie": f"{COOKIE}={entered[0].cookies[COOKIE]}"}
+            assert httpx.get(f"{place}/admin/links", headers=cookie).status_code == 200
     assert opened.exists() is is_opened
+    assert [each.name for each in Tokens.of(vault).all()] == ["first"] * ("SPELLBOOK_ALLOWED_HOSTS" in changed)
 
 
 def test_https_and_a_trusted_proxy(serving, tmp_path):
@@ -305,7 +324,7 @@ def ask(server, sent, *, is_reset=False, times=1):
     port = int(server.url.rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
         with contextlib.suppress(ConnectionError):  # it may be refused already
-            connection.sendall(sent)
+            connection.sendall(sent.replace(HOST, b"Host: localhost:%d\r\n" % port))
             for _ in range(1, times):
                 connection.sendall(LARGE)
         if is_reset:
@@ -329,6 +348,10 @@ NONE = (
     b"POST /mcp HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nx",
     b"GET /../../etc/passwd HTTP/1.1\r\n" + HOST + b"\r\n",
     b"GET /%00%ff%2e%2e/ HTTP/1.1\r\n" + HOST + b"\r\n",
+    b"GET /api/jobs HTTP/1.0\r\n\r\n",
+    b"GET /api/jobs HTTP/1.1\r\nHost: evil.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+    b"GET http://localhost/api/jobs HTTP/1.1\r\n" + HOST + b"\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 )
 BODIES = {
     "it breaks off": (b"Content-Length: 1000\r\n", b"{"),
@@ -340,15 +363,49 @@ BODIES = {
 PATHS = ("/login", "/api/notes", "/mcp", "/", "/messages/", "/do/save", "/logout", "/admin/errors/resolve", "/x")
 
 
+def until_the_end(connection):
+    """Return all that comes until the server closes the connection."""
+    come = b""
+    with contextlib.suppress(ConnectionError):  # bytes were sent after its end
+        while piece := connection.recv(5_000):
+            come += piece
+    return come
+
+
+QUICK = """
+from spellbook.http.guard import Guard
+from spellbook.http.run import TimedConnection
+TimedConnection.head_seconds = Guard.body_seconds = Guard.open_seconds = 4.0
+"""
+
+
+def drip(connections, over):
+    """Send byte by byte, each to all of these connections, until it is over."""
+    while not over.wait(0.1):
+        for each in connections:
+            with contextlib.suppress(OSError):
+                each.send(b"x")
+
+
 def test_clients_that_are_none(serving):
     """
     Requests that are none, are slow, break off or are too large: the sender's error, never one of the server.
 
-    Slow ones are cut off after a while, and nobody else waits meanwhile. A body that does not arrive whole counts as no
-    failure, and the log has no stack trace.
+    Slow ones are cut off after a while, however many bytes they send one by one, and nobody else waits meanwhile, with
+    a hundred streams open, too. A body that does not arrive whole counts as no failure, and the log has no stack trace.
     """
-    server = serving(code="from spellbook.http.run import TimedConnection\nTimedConnection.head_seconds = 4.0")
+    server = serving(code=QUICK)
     port = int(server.url.rpartition(":")[2])
+    own = b" HTTP/1.1\r\nHost: localhost:%d\r\n" % port
+    streams = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) for _ in range(100)]
+    for each in streams:
+        each.sendall(b"GET /sse" + own + b"\r\n")
+    drips = [(path, socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)) for path in PATHS[:-1]]
+    for path, each in drips:
+        each.sendall(b"POST " + path.encode() + own + b"Content-Length: 5000\r\n\r\n")
+    over = threading.Event()
+    dripping = threading.Thread(target=drip, args=([each for _, each in drips[::2]], over))  # others never send a byte
+    dripping.start()
     slow = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) for _ in range(100)]
     for number, each in enumerate(slow):
         each.sendall(b"" if number % 2 else b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-A")
@@ -364,6 +421,14 @@ def test_clients_that_are_none(serving):
         ask(server, whole, is_reset=is_reset, times=250 if sent == LARGE and path == "/mcp" else 1)
     for each in slow:
         assert each.recv(1_000) == b""  # closed by the server
+        each.close()
+    for path, each in drips:
+        assert int(until_the_end(each).split()[1]) in {404, 405, 408}, path
+        each.close()
+    over.set()
+    dripping.join(PATIENCE)
+    for each in streams:
+        assert each.recv(15) == b"HTTP/1.1 200 OK"
         each.close()
     assert httpx.get(f"{server.url}/health").status_code == 200
     assert httpx.get(f"{server.url}/admin/stats/errors").json()["byCode"].keys() <= {"INVALID_INPUT"}

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from spellbook.http.app import make
 from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
+from tests.http.running import asked
 from tests.mcp.agent import Agent, conversation, talk
 
 SETS = ("memento",)
@@ -21,7 +21,7 @@ SETS = ("memento",)
 def http(book: Spellbook) -> Iterator[TestClient]:
     """The server of the vault, asked in Korean by a program on this machine."""
     served = Served(book, ("core", "memento"))
-    with TestClient(make(served, live=False), "http://localhost:17950", headers={"accept-language": "ko"}) as made:
+    with asked(served, headers={"accept-language": "ko"}) as made:
         yield made
 
 

@@ -36,7 +36,7 @@ from spellbook.mcp.app import build
 from spellbook.mcp.names import DEFAULT, toolsets_of
 from tests.commands import git, git_alone  # noqa: F401
 from tests.helpers import until
-from tests.http.running import Described, form
+from tests.http.running import PROGRAM, Described, form
 from tests.mcp.agent import Agent, talk
 from tests.transcripts.clock import BEGIN, Clock
 
@@ -192,7 +192,8 @@ class Player:
     def _api(self) -> Described:
         self.served = Served(self._book)
         app = make(self.served, live=False)
-        return self.open.enter_context(Described(app, "http://localhost:17950", raise_server_exceptions=False))
+        client = Described(app, "http://localhost:17950", client=PROGRAM, raise_server_exceptions=False)
+        return self.open.enter_context(client)
 
     @cached_property
     def _server(self) -> Any:
