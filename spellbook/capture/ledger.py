@@ -3,6 +3,9 @@ The ledger of a vault on this machine: what a person said yes to, which sessions
 
 It lies in the data folder, as no setting of a vault may switch capture on. What it lists is never written again, also
 if a person deleted the note. If it is lost, capture is off.
+
+A session that is off has a file beside it, so that neither a lock nor the loss of the ledger makes that forgotten. That
+a session may be captured is known by its mark in the ledger alone. Both are on the disk before a hook ends.
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from spellbook.capture.consent import is_switched_off
 from spellbook.settings import paths
 from spellbook.system import disk, processes
 from spellbook.system.sqlite import BUSY_SECONDS, Database, run_script
+from spellbook.text.unicode import digest_of
 
 FORGOTTEN = ["-", 0]
 """Stands for a session that a person does not want to be captured."""
@@ -26,9 +31,16 @@ FORGOTTEN = ["-", 0]
 CAPTURE, CLAUDE_MEMORY = "", "claude-memory"
 """Names of switches: of capture, and of Claude Code's own memory, which is searched beside the vault."""
 
-_EVENTS = ("SessionStart", "SessionEnd", "PreCompact")
-_MOST_JOB, _MOST_STDIN, _STDIN_SECONDS = 4_096, 100_000, 0.1
-_PATIENCE = 0.2  # seconds that a hook waits for another process
+_PROMPT = "UserPromptSubmit"
+_EVENTS = ("SessionStart", "SessionEnd", "PreCompact", _PROMPT)
+_MOST_JOB = 4_096  # letters
+_MOST_STDIN = 100_000  # bytes
+_STDIN_SECONDS = 0.1
+PATIENCE = 0.1
+"""Seconds that a hook waits for another process, twice at most: what it cannot read or write then is not captured."""
+LONG_ID = 36
+"""Letters of the id that a client gives a session; the name of its transcript ends with it."""
+
 _LATE = 600.0  # seconds after which a job should have been done; by hand
 _LOSS = "capture is off until `spellbook capture on`"
 _TABLES = """
@@ -41,11 +53,18 @@ _started: list[Any] = []
 
 
 class Ledger:
-    """The ledger of the vault at the real path `root`, in `folder`. Methods raise StorageError."""
+    """
+    The ledger of the vault at the real path `root`, in `folder`. Methods raise StorageError.
 
-    def __init__(self, root: str) -> None:
+    They wait `patience` seconds for another process.
+    """
+
+    def __init__(self, root: str, patience: float = BUSY_SECONDS) -> None:
         self.folder, self._root = Path(paths.data(root), "capture"), root
-        self._database = Database(self.folder / "ledger.db", 1, _build, {}, "ledger of sessions", _LOSS)
+        self._patience = patience
+        self._database = Database(
+            self.folder / "ledger.db", 1, _build, {}, "ledger of sessions", _LOSS, patience=patience, is_durable=True
+        )
 
     def all(self, kind: str) -> dict[str, Any]:
         """Return the values of a kind by key, in order; {} if there is no ledger."""
@@ -58,11 +77,11 @@ class Ledger:
         rows = self._database.rows("SELECT value FROM kept WHERE kind = ? AND key = ?", (kind, key))
         return json.loads(rows[0][0]) if rows else None
 
-    def put(self, *values: tuple[str, str, Any], job: str = "", patience: float = BUSY_SECONDS) -> None:
+    def put(self, *values: tuple[str, str, Any], job: str = "") -> None:
         """Write values by kind and key, and delete a job that is done: all or nothing."""
         if not self._database.file.exists():
             disk.restrict(self.folder, Path(self._root))
-        with self._database.transaction(patience=patience) as connection:
+        with self._database.transaction(patience=self._patience) as connection:
             rows = [(kind, key, json.dumps(value)) for kind, key, value in values]
             connection.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", rows)
             connection.execute("DELETE FROM kept WHERE kind = 'job' AND key = ?", (job,))
@@ -74,21 +93,66 @@ class Ledger:
 
     def turn(self, is_on: bool, vault: Path, name: str = CAPTURE) -> None:
         """Switch capture, or another thing, on or off. What is said while it is off is not captured later."""
+        is_lost = self.folder.exists() and not self._database.file.exists()
         with disk.explain_errors(str(self.folder)):
             disk.restrict(self.folder, vault)
         before = self.all("switch").get(name, {})
         if before.get("on") is not is_on:
-            self.put(("switch", name, {"on": is_on, "at": time.time(), "since": time.time() if before else 0}))
+            # Without the ledger nobody knows which of the earlier words were captured, or were not to be.
+            is_first = not (before or is_lost or self._database.set_aside())
+            self.put(("switch", name, {"on": is_on, "at": time.time(), "since": 0 if is_first else time.time()}))
+
+    def forbid(self, session: str) -> None:
+        """Mark a session as off, on the disk, without waiting for anybody. Raises OSError."""
+        if self.folder.exists():  # capture was on here
+            file = self._off(session)
+            file.parent.mkdir(disk.permissions_in(self.folder), exist_ok=True)
+            os.close(disk.open_restricted(file, os.O_CREAT | os.O_RDWR))
+            disk.sync_folder(file.parent)
+            disk.sync_folder(self.folder)
+
+    def is_off(self, session: str) -> bool:
+        """Say whether a session is off: by SPELLBOOK_CAPTURE at one of its hooks, or as a person forgot it."""
+        try:
+            os.stat(self._off(session))
+        except FileNotFoundError:
+            return bool(self.get("session", session) == FORGOTTEN)
+        return True
+
+    def _off(self, session: str) -> Path:
+        return self.folder / "off" / digest_of(session, 32)
+
+    def unmark(self, session: str, until: int) -> None:
+        """Take a session's mark of that time (nanoseconds since 1970) or before away, as a later run has its own."""
+        if (self.get("mark", session) or 0) <= until:
+            self.put(("mark", session, 0))
 
     def leave_job(self, hook: Mapping[str, Any]) -> None:
-        """Leave what a hook was given to a process that this starts, if capture is on. Raises OSError."""
+        """
+        Leave what a hook was given to a process that this starts, if capture is on, and mark its session.
+
+        A prompt only marks it. Raises OSError, StorageError.
+        """
         job = {key: hook.get(key) for key in ("hook_event_name", "session_id", "transcript_path")}
-        job["is_off"] = os.environ.get("SPELLBOOK_CAPTURE") == "0"
-        is_meant = job["session_id"] and job["hook_event_name"] in _EVENTS and len(json.dumps(job)) <= _MOST_JOB
-        if is_meant and self.switch.get("on"):
-            self.put(("job", str(time.time_ns()), job), patience=_PATIENCE)
-            variables = {**os.environ, "SPELLBOOK_VAULT": self._root}
-            _started.append(processes.child("spellbook.capture.run", variables, alone=True))
+        session, place, event = job["session_id"], job["transcript_path"], job["hook_event_name"]
+        if not (isinstance(session, str) and session and event in _EVENTS):
+            return
+        job["is_off"] = is_switched_off(os.environ.get("SPELLBOOK_CAPTURE", ""))
+        if job["is_off"]:
+            with contextlib.suppress(OSError):  # a full disk: the ledger may yet have room
+                for each in {session, Path(str(place or session)).stem[-LONG_ID:]}:
+                    self.forbid(each)
+        is_marked = event == _PROMPT and (job["is_off"] or self.get("mark", session))
+        if is_marked or len(json.dumps(job)) > _MOST_JOB or not self.switch.get("on"):
+            return
+        number = time.time_ns()
+        marks = [] if job["is_off"] else [("mark", session, number)]
+        if event == _PROMPT:
+            self.put(*marks)
+            return
+        self.put(*marks, ("job", str(number), job))
+        variables = {**os.environ, "SPELLBOOK_VAULT": self._root}
+        _started.append(processes.child("spellbook.capture.jobs", variables, alone=True))
 
     def problems(self) -> list[str]:
         """Return what a person should know: the last run failed, jobs wait, an earlier ledger was damaged."""
@@ -110,5 +174,5 @@ def hook(vault: str) -> None:
     logging.disable()
     with contextlib.suppress(Exception):
         given = json.loads(processes.read_stdin(_MOST_STDIN, _STDIN_SECONDS))
-        Ledger(os.path.realpath(paths.vault(vault))).leave_job(given)
+        Ledger(os.path.realpath(paths.vault(vault)), PATIENCE).leave_job(given)
     logging.disable(logging.NOTSET)

@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -116,22 +116,30 @@ def context(
         return
     if kind == "prompt":
         prompt = text or hook.get("prompt")
+        _leave_job(ctx, hook, "UserPromptSubmit")
         if isinstance(prompt, str) and prompt.strip():
             _print_related(ctx, prompt, also or hook.get("also") or (), as_json)
         return
-    from spellbook.capture.ledger import Ledger
     from spellbook.memories import briefing
-    from spellbook.settings import paths
 
-    with contextlib.suppress(SpellbookError, OSError):  # first: where nothing can be told, a session may yet be off
-        root = os.path.realpath(paths.vault(ctx.ensure_object(dict).get("vault") or ""))
-        Ledger(root).leave_job({**hook, "hook_event_name": "SessionStart"})
+    _leave_job(ctx, hook, "SessionStart")
     with _index(ctx) as index:
         overview = briefing.briefing(index, hook.get("source") == "compact", hook.get("session_id"))
     if as_json:
         output.as_json(overview.as_dict())
     else:
         click.echo(overview.text(max_tokens))
+
+
+def _leave_job(ctx: click.Context, hook: Mapping[str, Any], event: str) -> None:
+    """Tell capture of a session, before anything else: where nothing can be printed, it may yet be off."""
+    from spellbook.capture.ledger import PATIENCE, Ledger
+    from spellbook.settings import paths
+
+    if "session_id" in hook:
+        with contextlib.suppress(SpellbookError, OSError):
+            root = os.path.realpath(paths.vault(ctx.ensure_object(dict).get("vault") or ""))
+            Ledger(root, PATIENCE).leave_job({**hook, "hook_event_name": event})
 
 
 def _print_related(ctx: click.Context, prompt: str, also: str | Sequence[str], as_json: bool) -> None:
@@ -189,7 +197,7 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
     spellbook capture on
     spellbook capture forget --project shop --dry-run
     """
-    from spellbook.capture import ledger, run
+    from spellbook.capture import jobs, ledger, session_note
 
     if action == "hook":
         ledger.hook(ctx.ensure_object(dict).get("vault", ""))
@@ -199,7 +207,7 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
         with opened(ctx) as book:
             book.refresh()
             day = f"{since:%Y-%m-%d}" if since else ""
-            paths = run.forget(book.index, session, project, day, dry_run=dry_run)
+            paths = session_note.forget(book.index, session, project, day, dry_run=dry_run)
         click.echo("".join(f"{one_line(path)}\n" for path in paths), nl=False)
         count = counted(len(paths), "note")
         output.say(f"{count} would go to the trash." if dry_run else f"{count} moved to the trash.")
@@ -211,3 +219,8 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
         output.say("Capture is on." if known.switch.get("on") else "Capture is off.")
         for problem in known.problems():
             output.say(f"{one_line(problem)}.")
+        off, unmarked = jobs.left_out(known) if known.switch.get("on") else (0, 0)
+        if off:
+            output.say(f"{counted(off, 'session')} left out: switched off by SPELLBOOK_CAPTURE, or forgotten.")
+        if unmarked:
+            output.say(f"{counted(unmarked, 'session')} left out: none of its hooks has run while capture was on.")

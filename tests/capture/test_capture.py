@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.capture import run
+from spellbook.capture import jobs
 from spellbook.capture.ledger import Ledger
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
@@ -243,7 +243,7 @@ def test_excluded_folders(vault: Path, ledger: Ledger, home: Path, glob: str, is
     (vault / ".spellbook" / "config.toml").write_text(f'[capture]\nexclude = ["{glob}"]\n')
     claude(home).write_bytes(b"".join(talk(ROTATE, DEPLOY)))
     with books.open(vault, embedder="hash") as book:
-        assert bool(run.capture(book.index, ledger, str(claude(home)), is_over=True)) is is_kept
+        assert bool(jobs.capture(book.index, ledger, str(claude(home)), is_over=True)) is is_kept
 
 
 @pytest.mark.parametrize("setting", ["on = true", 'exclude = "a"', "exclude = [1]", f'exclude = ["{"x" * 2_000}"]'])
@@ -273,7 +273,7 @@ def test_what_is_no_transcript_is_refused(
         os.mkfifo(place)
     places = {"outside": evil, "other name": place.with_suffix(".txt"), "up": place.parent / "../../../.." / evil.name}
     with pytest.raises((OSError, SpellbookError)):
-        run.capture(book.index, ledger, str(places.get(kind, place)), is_over=True)
+        jobs.capture(book.index, ledger, str(places.get(kind, place)), is_over=True)
     assert not (book.config.vault / "sessions").exists()
 
 

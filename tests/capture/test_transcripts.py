@@ -6,17 +6,17 @@ import io
 
 import pytest
 
-from spellbook.capture import run
-from spellbook.capture.run import Exchange
+from spellbook.capture import transcript
+from spellbook.capture.transcript import Exchange
 from tests.capture.transcripts import BILLING, DEPLOY, ROTATE, answered, line, of_codex, said, talk
 
 
 def read(data: bytes, offset: int = 0, *, is_over: bool = True) -> list[Exchange]:
-    return run.read(io.BytesIO(data), offset, is_over=is_over)[0]
+    return transcript.read(io.BytesIO(data), offset, is_over=is_over)[0]
 
 
 def pairs(data: bytes, **options: bool) -> list[tuple[str, str]]:
-    return [(each.prompt, each.answer) for each in read(data, **options)]
+    return [(each.prompt, each.answer) for each in read(data, **options) if each.is_kept]
 
 
 def blocks(*texts: str, **more: object) -> list[object]:
@@ -160,12 +160,12 @@ def test_a_part_at_a_time() -> None:
     old, last = talk(ROTATE, DEPLOY), said("And now?", 9)
     repeated = pairs(b"".join([*old, last, *old, *old, last, answered("Now this.")]))
     assert repeated == [ROTATE, DEPLOY, ("And now?", "Now this.")]
-    part, _, is_end = run.read(io.BytesIO(b"".join(talk(*[("ask", "answer")] * 250))), 0, is_over=True)
+    part, _, is_end = transcript.read(io.BytesIO(b"".join(talk(*[("ask", "answer")] * 250))), 0, is_over=True)
     assert (len(part), is_end) == (200, False)
     data = b"".join(talk(ROTATE, DEPLOY, BILLING))
     for cut in range(0, len(data), 7):
-        first, offset, is_end = run.read(io.BytesIO(data[:cut]), 0, is_over=False)
-        rest, end, _ = run.read(io.BytesIO(data), offset, is_over=True)
+        first, offset, is_end = transcript.read(io.BytesIO(data[:cut]), 0, is_over=False)
+        rest, end, _ = transcript.read(io.BytesIO(data), offset, is_over=True)
         assert is_end
         assert [(each.prompt, each.answer) for each in (*first, *rest)] == [ROTATE, DEPLOY, BILLING]
         assert end == len(data)

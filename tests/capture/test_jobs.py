@@ -35,7 +35,7 @@ from tests.commands import spellbook, spellbook_in
 from tests.helpers import PATIENCE, finished, python, until
 from tests.kills import STEP, is_killed
 
-SERVE = "from spellbook.capture import run; run.serve()"
+SERVE = "from spellbook.capture import jobs; jobs.serve()"
 
 
 @pytest.fixture(autouse=True)
@@ -228,6 +228,7 @@ def test_the_next_start_catches_up(vault: Path, ledger: Ledger, home: Path, clie
     (place_of(home).parent / "1.jsonl").mkdir()
     ages = {OTHER: 30_000, OTHER[::-1]: 99_999}
     ledger.put(("switch", "", {"on": True, "at": time.time() - 50_000, "since": 0}))
+    ledger.put(*(("mark", session, 1) for session in (*pieces, "0", "1")))
     for session, age in ages.items():
         when = time.time() - age
         os.utime(place_of(home, session), (when, when))
