@@ -13,16 +13,15 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from spellbook.archive.formats.conversations import on_one_line
 from spellbook.capture import session_note
-from spellbook.capture.consent import is_excluded
-from spellbook.capture.ledger import FORGOTTEN, Ledger
+from spellbook.capture.excluded import is_excluded
+from spellbook.capture.ledger import LOCK, Ledger
 from spellbook.capture.private import taken_out
 from spellbook.capture.transcript import Exchange, located, read, session_of, transcripts
 from spellbook.index.opened import Index
@@ -35,9 +34,10 @@ _QUIET = 21_600.0  # seconds without a new line after which a session counts as 
 _MOST_TRANSCRIPTS = 50  # that are caught up at a time
 _LEAST_LETTERS = 400  # of the person, that make a note where there is one exchange
 _MOST_PROMPT = 4_000  # letters
+_MOST_ANSWER = 2_000  # letters
 
-_CAPTURED, _OFF = 1, FORGOTTEN[0]
-"""What the ledger says of an exchange that was captured, and of one of a session that is off."""
+_OFF = "-"
+"""The ledger's value for an exchange of a session that is off; it is 1 for one that was captured."""
 
 
 def serve() -> None:
@@ -46,7 +46,7 @@ def serve() -> None:
     config = load()
     ledger = Ledger(str(config.vault))
     while ledger.all("job"):
-        with held(ledger.folder / "capture.lock") as is_ours:
+        with held(ledger.folder / LOCK) as is_ours:
             if not is_ours:
                 return
             for number, job in ledger.all("job").items():
@@ -60,9 +60,10 @@ def serve() -> None:
                     for place, is_over in _wanted(ledger, job):
                         with _telling(ended):
                             ended["exchanges"] += capture(index, ledger, place, is_over)
-                            if is_over:
-                                ledger.unmark(session_of(Path(place)), int(number))
-                ledger.put(("run", "", ended), job=number)
+                # A session that goes on needs a mark of its next run, which may be off, or on another machine.
+                session = str(job["session_id"])
+                is_done = job["hook_event_name"] == "SessionEnd" and (ledger.get("mark", session) or 0) <= int(number)
+                ledger.put(*[("mark", session, 0)] * is_done, ("run", "", ended), job=number)
 
 
 @contextlib.contextmanager
@@ -119,7 +120,6 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
     session = session_of(real)
     is_off = ledger.is_off(session)
     stem, part = ("", 0) if is_off else ledger.get("session", session) or ("", 0)
-    bars = partial(_bars, ledger, cache(partial(is_excluded, exclude=index.config.capture.get("exclude", ()))))
     count = 0
     new = dict[str, Exchange]()
     with disk.regular(real) as file:
@@ -127,7 +127,11 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
         offset = offset if offset <= os.fstat(file.fileno()).st_size else 0  # it was cut
         is_end = False
         while not is_end:
-            exchanges, offset, is_end = read(file, offset, is_over=is_over or is_off, bars=bars)
+            exchanges, offset, is_end = read(file, offset, is_over=is_over or is_off)
+            barred = {each.turn for each in exchanges if not _is_harmless(index, ledger, each)}
+            for each in exchanges:
+                each.answer, removed = taken_out("" if each.turn in barred else each.answer, _MOST_ANSWER)
+                each.removed += removed
             new |= {each.key: each for each in exchanges if each.is_kept or is_off}
             letters = sum(len(each.prompt) for each in new.values())
             if new and not (is_off or stem or len(new) > 1 or letters >= _LEAST_LETTERS):
@@ -135,26 +139,28 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
             if new and not is_off:
                 stem, part = session_note.write(index, (client, session, stem, part), [*new.values()])
                 count += len(new)
-            said = _OFF if is_off else _CAPTURED
-            keys = [("key", key, said) for each in new.values() for key in (each.key, each.uuid) if key]
+            keys = [
+                ("key", key, _OFF if is_off else 1) for each in new.values() for key in (each.key, each.uuid) if key
+            ]
             known = [("session", session, [stem, part])] if stem else []
             ledger.put(*keys, *known, ("transcript", str(real), offset))
             new = {}
     return count
 
 
-def _bars(ledger: Ledger, is_excluded: Callable[[str], bool], exchange: Exchange) -> bool:
+def _is_harmless(index: Index, ledger: Ledger, exchange: Exchange) -> bool:
     """
-    Say whether an answer to this exchange is left out: it may repeat what is not kept.
+    Take secrets and private parts out of a prompt, and say whether its answer can repeat nothing that is not kept.
 
-    Secrets and private parts are taken out. It is kept if it is new, and of a time, a folder and sessions that a person
-    lets be captured.
+    It is kept if it is new, and of a time, a folder and sessions that a person lets be captured.
     """
     exchange.prompt, exchange.removed = taken_out(exchange.prompt, _MOST_PROMPT)
     exchange.key = sha256(f"{exchange.at.isoformat()}\n{exchange.prompt}".encode()).hexdigest()[:16]
     known = [ledger.get("key", key) for key in (exchange.key, exchange.uuid) if key]
     is_off = _OFF in known or any(map(ledger.is_off, exchange.sessions - {""}))
     is_late = exchange.at.timestamp() >= ledger.switch["since"]
-    is_allowed = is_late and not is_off and bool(exchange.cwd) and not is_excluded(exchange.cwd)
+    is_allowed = (
+        is_late and not is_off and not is_excluded(exchange.cwd, tuple(index.config.capture.get("exclude", ())))
+    )
     exchange.is_kept &= is_allowed and not any(known) and bool(exchange.prompt)
-    return bool(exchange.removed) or not is_allowed
+    return is_allowed and not exchange.removed

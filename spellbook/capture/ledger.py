@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from spellbook.capture.consent import is_switched_off
 from spellbook.settings import paths
 from spellbook.system import disk, processes
 from spellbook.system.sqlite import BUSY_SECONDS, Database, run_script
@@ -31,13 +30,17 @@ FORGOTTEN = ["-", 0]
 CAPTURE, CLAUDE_MEMORY = "", "claude-memory"
 """Names of switches: of capture, and of Claude Code's own memory, which is searched beside the vault."""
 
-_PROMPT = "UserPromptSubmit"
-_EVENTS = ("SessionStart", "SessionEnd", "PreCompact", _PROMPT)
+_EVENTS = ("SessionStart", "SessionEnd", "PreCompact")
+_ALLOWING = ("", "1", "true", "on", "yes")
+"""Values of SPELLBOOK_CAPTURE that leave a session to the switch of the machine; each other one is off."""
 _MOST_JOB = 4_096  # letters
 _MOST_STDIN = 100_000  # bytes
 _STDIN_SECONDS = 0.1
 PATIENCE = 0.1
 """Seconds that a hook waits for another process, twice at most: what it cannot read or write then is not captured."""
+LOCK = "capture.lock"
+"""The file beside the ledger that the process which captures holds; it is there once a job was done."""
+
 LONG_ID = 36
 """Letters of the id that a client gives a session; the name of its transcript ends with it."""
 
@@ -93,13 +96,12 @@ class Ledger:
 
     def turn(self, is_on: bool, vault: Path, name: str = CAPTURE) -> None:
         """Switch capture, or another thing, on or off. What is said while it is off is not captured later."""
-        is_lost = self.folder.exists() and not self._database.file.exists()
         with disk.explain_errors(str(self.folder)):
             disk.restrict(self.folder, vault)
         before = self.all("switch").get(name, {})
         if before.get("on") is not is_on:
-            # Without the ledger nobody knows which of the earlier words were captured, or were not to be.
-            is_first = not (before or is_lost or self._database.set_aside())
+            # If the ledger was lost, nobody knows which earlier words were captured, or were not to be.
+            is_first = not before and not self._off("").parent.exists() and not (self.folder / LOCK).exists()
             self.put(("switch", name, {"on": is_on, "at": time.time(), "since": 0 if is_first else time.time()}))
 
     def forbid(self, session: str) -> None:
@@ -122,37 +124,26 @@ class Ledger:
     def _off(self, session: str) -> Path:
         return self.folder / "off" / digest_of(session, 32)
 
-    def unmark(self, session: str, until: int) -> None:
-        """Take a session's mark of that time (nanoseconds since 1970) or before away, as a later run has its own."""
-        if (self.get("mark", session) or 0) <= until:
-            self.put(("mark", session, 0))
-
     def leave_job(self, hook: Mapping[str, Any]) -> None:
         """
         Leave what a hook was given to a process that this starts, if capture is on, and mark its session.
 
-        A prompt only marks it. Raises OSError, StorageError.
+        Raises OSError, StorageError.
         """
         job = {key: hook.get(key) for key in ("hook_event_name", "session_id", "transcript_path")}
-        session, place, event = job["session_id"], job["transcript_path"], job["hook_event_name"]
-        if not (isinstance(session, str) and session and event in _EVENTS):
+        session, place = job["session_id"], job["transcript_path"]
+        if not isinstance(session, str) or not session or job["hook_event_name"] not in _EVENTS:
             return
-        job["is_off"] = is_switched_off(os.environ.get("SPELLBOOK_CAPTURE", ""))
-        if job["is_off"]:
-            with contextlib.suppress(OSError):  # a full disk: the ledger may yet have room
-                for each in {session, Path(str(place or session)).stem[-LONG_ID:]}:
-                    self.forbid(each)
-        is_marked = event == _PROMPT and (job["is_off"] or self.get("mark", session))
-        if is_marked or len(json.dumps(job)) > _MOST_JOB or not self.switch.get("on"):
-            return
-        number = time.time_ns()
-        marks = [] if job["is_off"] else [("mark", session, number)]
-        if event == _PROMPT:
-            self.put(*marks)
-            return
-        self.put(*marks, ("job", str(number), job))
-        variables = {**os.environ, "SPELLBOOK_VAULT": self._root}
-        _started.append(processes.child("spellbook.capture.jobs", variables, alone=True))
+        job["is_off"] = os.environ.get("SPELLBOOK_CAPTURE", "").strip().casefold() not in _ALLOWING
+        if job["is_off"]:  # first, as nothing holds a file up
+            for each in {session, Path(str(place or session)).stem[-LONG_ID:]}:
+                self.forbid(each)
+        if len(json.dumps(job)) <= _MOST_JOB and self.switch.get("on"):
+            number = time.time_ns()
+            marks = [] if job["is_off"] else [("mark", session, number)]
+            self.put(*marks, ("job", str(number), job))
+            variables = {**os.environ, "SPELLBOOK_VAULT": self._root}
+            _started.append(processes.child("spellbook.capture.jobs", variables, alone=True))
 
     def problems(self) -> list[str]:
         """Return what a person should know: the last run failed, jobs wait, an earlier ledger was damaged."""

@@ -16,7 +16,6 @@ from typing import Any
 
 from spellbook.archive.formats.conversations import on_one_line
 from spellbook.capture.ledger import FORGOTTEN, LONG_ID, Ledger
-from spellbook.capture.private import taken_out
 from spellbook.capture.transcript import CLIENTS, Exchange
 from spellbook.editing.edits import with_meta
 from spellbook.editing.revise import erase_notes
@@ -34,7 +33,6 @@ from spellbook.vault.names import safe_name
 from spellbook.vault.vault import Vault, digest
 
 _MOST_TITLE = 80  # letters
-_MOST_ANSWER = 2_000  # letters
 _MOST_WORDS = 60  # letters of a heading
 _MOST_SECTIONS = 200  # of one note
 _MOST_BYTES = 400_000  # of one note
@@ -55,9 +53,6 @@ _SAYS_NOTHING = regex(
 def write(index: Index, known: tuple[str, str, str, int], new: list[Exchange]) -> tuple[str, int]:
     """Write exchanges of a session, of which the client, the id, the note and the last part of that are `known`."""
     client, session, stem, part = known
-    for each in new:
-        each.answer, removed = taken_out(each.answer, _MOST_ANSWER)
-        each.removed += removed
     begun, number = new[0].at.astimezone(), sha256(session.encode()).hexdigest()[:8]
     project = next(iter(privacy.project_names(index.config.projects, folder=new[0].cwd)), "")
     scope = credentials.masked(project, likely=True)

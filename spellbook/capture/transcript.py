@@ -11,7 +11,7 @@ import contextlib
 import datetime as dt
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -31,8 +31,7 @@ CLIENTS = {
 
 _MOST_OF_LINE = 4_000_000  # bytes; a longer line is skipped without being held
 _MOST_EXCHANGES = 200  # of one reading
-_MOST_LETTERS = 100_000  # of a message; the rest of a longer one counts as a private part, as nobody looks into it
-_MOST_ANSWER = 12_000  # letters: more than a note keeps, as secrets are masked before it is cut
+_MOST_LETTERS = 12_000  # of a text: more than a note keeps, as secrets are masked before it is cut
 _MOST_NAME = 4_096  # letters of a folder or an id
 
 _LINE = regex(rb'"type"\s*:\s*"(?:user|assistant|queued_command|response_item|session_meta|turn_context)"')
@@ -58,8 +57,8 @@ class Exchange:
     A person's words, their time (UTC) and folder ("" if unknown), and the last text of the answer.
 
     `sessions` are the ids of sessions that its line names as its own, `turn` is the byte at which the first prompt with
-    the same answer begins, and `parent` the line before. `is_barred`: the answer is left out. The caller adds the key,
-    and how many secrets and private parts were taken out.
+    the same answer begins, and `parent` the line before. Words that were taken back or have no time are not kept. The
+    caller adds the key, and how many secrets and private parts were taken out.
     """
 
     prompt: str
@@ -70,7 +69,6 @@ class Exchange:
     turn: int
     parent: str
     is_kept: bool
-    is_barred: bool = False
     answer: str = ""
     key: str = ""
     removed: int = 0
@@ -104,39 +102,36 @@ def _folder(client: str) -> Path:
     return Path(os.path.realpath(os.path.join(os.path.expanduser(os.environ.get(variable) or usual), below)))
 
 
-def read(
-    stream: BinaryIO, offset: int, *, is_over: bool, bars: Callable[[Exchange], bool] = lambda exchange: False
-) -> tuple[list[Exchange], int, bool]:
+def read(stream: BinaryIO, offset: int, *, is_over: bool) -> tuple[list[Exchange], int, bool]:
     """
     Return some exchanges from a byte offset on, the offset at which to read on, and whether they are the last.
 
     A cut last line is left for the next time, and so are the last prompts unless the session `is_over`: their answer
     may go on. Lines that compaction repeats, with their uuid, are one exchange. An answer belongs to all prompts since
-    the answer before it: if the caller `bars` the answer to one of them, it is left out, and so is what follows until a
-    person types a new prompt. Words that were taken back before an answer, and those without a time, are not kept.
+    the answer before it, which share a `turn`; a turn without an answer is read again.
     """
     stream.seek(0)
     head: Mapping[str, Any] = next((entry for _, _, entry in _entries(stream, 0)), {})
     source = _mapping(head.get("payload")).get("source")
     if source in ("exec", "mcp") or _mapping(source):  # a program, or another agent, speaks in the person's name
         return [], offset, True
-    reading = _Reading(bars, offset)
+    reading = _Reading(offset)
     end = offset
     is_full = False
-    begin = 0 if "payload" in head else offset  # Codex names folder and sessions in lines of their own
-    stream.seek(begin)
-    for start, stop, entry in _entries(stream, begin):
-        reading.learn(entry)
+    first = 0 if "payload" in head else offset  # Codex names folder and sessions in lines of their own
+    stream.seek(first)
+    for start, stop, entry in _entries(stream, first):
+        if entry.get("type") in ("session_meta", "turn_context"):
+            reading.learn(_mapping(entry.get("payload")))
         if start >= offset:
             reading.take(start, entry)
             end = stop
         is_full = len(reading.found) > _MOST_EXCHANGES and reading.begin == start
         if is_full:
             break
-    found = reading.found.values()
     if is_over and not is_full:
-        return [*found], end, True
-    return [each for each in found if each.turn != reading.begin], reading.begin, not is_full
+        return [*reading.found.values()], end if reading.is_answered else reading.begin, True
+    return [each for each in reading.found.values() if each.turn != reading.begin], reading.begin, not is_full
 
 
 @dataclass(slots=True)
@@ -148,23 +143,17 @@ class _Reading:
     does not count.
     """
 
-    bars: Callable[[Exchange], bool]
     begin: int
     found: dict[str, Exchange] = field(default_factory=dict)
     current: Exchange | None = None
-    said: str = ""
     is_answered: bool = True
-    is_barred: bool = False
     cwd: str = ""
     sessions: tuple[str, ...] = ()
 
-    def learn(self, entry: Mapping[str, Any]) -> None:
+    def learn(self, payload: Mapping[str, Any]) -> None:
         """Keep what a line of Codex says of those that follow it."""
-        payload = _mapping(entry.get("payload"))
-        if entry.get("type") in ("session_meta", "turn_context"):
-            self.cwd = _name(payload.get("cwd", self.cwd))
-        if entry.get("type") == "session_meta":
-            self.sessions += (_name(payload.get("id")), _name(payload.get("forked_from_id")))
+        self.cwd = _name(payload.get("cwd", self.cwd))
+        self.sessions += (_name(payload.get("id")), _name(payload.get("forked_from_id")))
 
     def take(self, start: int, entry: Mapping[str, Any]) -> None:
         """Take the line that begins at the byte `start`."""
@@ -174,42 +163,27 @@ class _Reading:
         elif role == "assistant" and text:
             self.is_answered = True
             if self.current:
-                self.current.is_barred |= self.is_barred
-                self.current.answer = "" if self.current.is_barred else text
-        elif role == "user" and not (text and self.current and not self.is_answered and text == self.said):
-            self._ask(start, entry, text)
+                self.current.answer = text
+        elif role == "user" and not (text and self.current and not self.is_answered and text == self.current.prompt):
+            self.current = self._asked(start, entry, text) if text else None
 
-    def _ask(self, start: int, entry: Mapping[str, Any], text: str) -> None:
+    def _asked(self, start: int, entry: Mapping[str, Any], text: str) -> Exchange:
         at = moment(entry.get("timestamp"))
         uuid = _name(entry.get("uuid"))
         key = uuid or f"{at} {text}"
         parent = str(entry.get("parentUuid", key))
         is_queued = entry.get("promptSource") == "queued" or entry.get("type") == "attachment"
-        if self.is_answered and key not in self.found and not is_queued and (text or not self.is_barred):
+        if self.is_answered and key not in self.found and not is_queued:
             self.begin = start
-            self.is_barred = False
+        self.is_answered = False
         for each in self.found.values():
-            if (each.turn, each.parent) == (self.begin, parent) and each.uuid != uuid and not each.answer:
+            if each.turn == self.begin and each.parent == parent and each.uuid != uuid and not each.answer:
                 each.is_kept = False
-        self.current = None  # a command, or a picture alone, has an answer of its own
-        if text:
-            if key not in self.found:
-                cwd, sessions = self._origin(entry)
-                is_dated = bool(at and 2000 < at.year < 2100)
-                made = Exchange(text, at or _UNKNOWN, uuid, cwd, sessions, self.begin, parent, is_dated)
-                made.is_barred = self.bars(made)
-                self.found[key] = made
-            self.current = self.found[key]
-            self.said = text
-            self.is_barred |= self.current.is_barred
-            self.is_answered = False
-
-    def _origin(self, entry: Mapping[str, Any]) -> tuple[str, frozenset[str]]:
-        """Return the folder of a line, "" if unknown, and the sessions that it names as its own."""
-        if entry.get("type") == "response_item":
-            return self.cwd, frozenset(self.sessions)
-        sessions = (entry.get("sessionId"), _mapping(entry.get("forkedFrom")).get("sessionId"))
-        return _name(entry.get("cwd")), frozenset(map(_name, sessions))
+        cwd = _name(entry.get("cwd")) or self.cwd
+        own = (entry.get("sessionId"), _mapping(entry.get("forkedFrom")).get("sessionId"), *self.sessions)
+        is_dated = bool(at and 2000 < at.year < 2100)
+        asked = Exchange(text, at or _UNKNOWN, uuid, cwd, frozenset(map(_name, own)), self.begin, parent, is_dated)
+        return self.found.setdefault(key, asked)
 
 
 def _entries(stream: BinaryIO, at: int) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
@@ -253,21 +227,14 @@ def _spoken(entry: Mapping[str, Any]) -> tuple[str, str]:
     if role == "user" and (is_sdk or not is_human):  # its answer is not one to the question before
         return "user", ""
     texts = [block.get("text") for block in blocks if block.get("type") in ("text", "input_text", "output_text")]
-    said = [_OF_EDITOR.sub("", text) for text in texts if isinstance(text, str)]
-    added = [text for text in said if text.lstrip().startswith(_ADDED)]
-    typed = [text for text in said if text not in added]
-    if role == "user" and not typed and any(text.lstrip().startswith(_INTERRUPTED) for text in added):
+    said = [without_private(cleaned(_OF_EDITOR.sub("", text))) for text in texts if isinstance(text, str)]
+    typed = [text for text in said if not text.lstrip().startswith(_ADDED)]
+    if role == "user" and said and not typed and said[0].lstrip().startswith(_INTERRUPTED):
         return "unfinished", ""
-    text = without_private(cleaned("\n\n".join(typed))).strip()
-    most = _MOST_ANSWER if role == "assistant" else _MOST_LETTERS
-    if role == "user" and (len(text) > most or any(map(_hides, added))):
-        return "user", text[:most] + OMITTED
-    return str(role), text[:most]
-
-
-def _hides(text: str) -> bool:
-    """Say whether a text holds a secret or a private part."""
-    return bool(taken_out(without_private(cleaned(text[:_MOST_LETTERS])), _MOST_LETTERS)[1])
+    # A command, which is not kept, may hide something, and nobody looks for secrets in the rest of a long text.
+    is_hiding = any(taken_out(text, 0)[1] for text in said if text not in typed) or sum(map(len, typed)) > _MOST_LETTERS
+    text = "\n\n".join(typed).strip()[:_MOST_LETTERS]
+    return str(role), text + OMITTED if is_hiding and role == "user" else text
 
 
 def _name(value: object) -> str:

@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -116,30 +116,22 @@ def context(
         return
     if kind == "prompt":
         prompt = text or hook.get("prompt")
-        _leave_job(ctx, hook, "UserPromptSubmit")
         if isinstance(prompt, str) and prompt.strip():
             _print_related(ctx, prompt, also or hook.get("also") or (), as_json)
         return
+    from spellbook.capture.ledger import PATIENCE, Ledger
     from spellbook.memories import briefing
+    from spellbook.settings import paths
 
-    _leave_job(ctx, hook, "SessionStart")
+    with contextlib.suppress(SpellbookError, OSError):  # first: where nothing can be told, a session may yet be off
+        root = os.path.realpath(paths.vault(ctx.ensure_object(dict).get("vault") or ""))
+        Ledger(root, PATIENCE).leave_job({**hook, "hook_event_name": "SessionStart"})
     with _index(ctx) as index:
         overview = briefing.briefing(index, hook.get("source") == "compact", hook.get("session_id"))
     if as_json:
         output.as_json(overview.as_dict())
     else:
         click.echo(overview.text(max_tokens))
-
-
-def _leave_job(ctx: click.Context, hook: Mapping[str, Any], event: str) -> None:
-    """Tell capture of a session, before anything else: where nothing can be printed, it may yet be off."""
-    from spellbook.capture.ledger import PATIENCE, Ledger
-    from spellbook.settings import paths
-
-    if "session_id" in hook:
-        with contextlib.suppress(SpellbookError, OSError):
-            root = os.path.realpath(paths.vault(ctx.ensure_object(dict).get("vault") or ""))
-            Ledger(root, PATIENCE).leave_job({**hook, "hook_event_name": event})
 
 
 def _print_related(ctx: click.Context, prompt: str, also: str | Sequence[str], as_json: bool) -> None:
