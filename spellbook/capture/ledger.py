@@ -36,7 +36,7 @@ _ALLOWING = ("", "1", "true", "on", "yes")
 _MOST_JOB = 4_096  # letters
 _MOST_STDIN = 100_000  # bytes
 _STDIN_SECONDS = 0.1
-PATIENCE = 0.1
+PATIENCE = 0.08
 """Seconds that a hook waits for another process, twice at most: what it cannot read or write then is not captured."""
 LOCK = "capture.lock"
 """The file beside the ledger that the process which captures holds; it is there once a job was done."""

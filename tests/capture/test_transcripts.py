@@ -130,6 +130,16 @@ def test_whose_answer_counts(piece: bytes) -> None:
         ("a <private>b <private>c</private> d</private> e", "a \0 e"),
         ('a <private why="x">b</private> c <private\n>d</private >', "a \0 c \0"),
         ("a </private> b", "a  b"),
+        ("a < private>b< / private > c", "a \0 c"),
+        ("a [Private]b[/private] c", "a \0 c"),
+        ("a &lt;private&gt;b&lt;/private&gt; c &lt;private>d", "a \0 c \0"),
+        ("a ＜ｐｒｉｖａｔｅ＞b＜／PRIVATE＞ c", "a \0 c"),
+        ("a <pri\u200bva\u2060te>b</\ufeffprivate> c", "a \0 c"),
+        ("a <private", "a \0"),
+        (
+            "a [private repository](https://x.example) and privately",
+            "a [private repository](https://x.example) and privately",
+        ),
         ("nothing private", "nothing private"),
     ],
 )
@@ -149,6 +159,18 @@ def test_each_answer_stays_with_its_question() -> None:
         said("And now?", 5, promptSource="queued") + said("And now?", 6, promptSource="queued") + answered("This.", 7)
     )
     assert pairs(first + both) == [ROTATE, ("And now?", "This.")]
+
+
+def test_words_that_were_taken_back() -> None:
+    """Of prompts with one parent those without an answer were taken back, and are not kept; others are."""
+    first, answer = said("Erase it", 1, uuid="a", parentUuid="x"), answered("Done.")
+    again = said("Move it", 2, uuid="b", parentUuid="x")
+    assert pairs(talk(ROTATE)[0] + first + again + answer) == [ROTATE, ("Move it", "Done.")]
+    assert pairs(first + answer + again + answer) == [("Erase it", "Done."), ("Move it", "Done.")]
+    assert pairs(first + said("Move it", 2, uuid="b", parentUuid="a") + answer) == [
+        ("Erase it", ""),
+        ("Move it", "Done."),
+    ]
 
 
 def test_a_part_at_a_time() -> None:
