@@ -31,7 +31,6 @@ from spellbook.system.lock import held
 
 _SETTLE = 0.5  # seconds that a client has to write its last lines
 _QUIET = 21_600.0  # seconds without a new line after which a session counts as over, by hand
-_MOST_TRANSCRIPTS = 50  # that are caught up at a time
 _LEAST_LETTERS = 400  # of the person, that make a note where there is one exchange
 _MOST_PROMPT = 4_000  # letters
 _MOST_ANSWER = 2_000  # letters
@@ -79,7 +78,7 @@ def _unread(ledger: Ledger) -> Iterator[str]:
     """Yield the transcripts of sessions that are off and have lines that were not read."""
     known = ledger.all("transcript")
     for _, file, _ in transcripts():
-        if file.stat().st_size > known.get(str(file), 0) and ledger.is_off(session_of(file)):
+        if file.stat().st_size != known.get(str(file), 0) and ledger.is_off(session_of(file)):
             yield str(file)
 
 
@@ -93,21 +92,20 @@ def _wanted(ledger: Ledger, job: Mapping[str, Any]) -> Iterator[tuple[str, bool]
             yield place, event == "SessionEnd"
         return
     # Codex keeps all projects together, and may name no transcript.
-    is_claude = place and located(place)[0] == "claude-code"
-    folder = Path(os.path.realpath(place)).parent
-    found = [row for row in transcripts() if (row[1].parent == folder if is_claude else row[0] == "codex")]
-    for _, file, changed in sorted(found, key=lambda row: -row[2])[:_MOST_TRANSCRIPTS]:
+    folder = place and located(place)[0] == "claude-code" and Path(os.path.realpath(place)).parent
+    marks = ledger.all("mark")
+    for client, file, changed in transcripts():
+        is_here = file.parent == folder if folder else client == "codex"
         is_other = session_of(file) != session and changed >= ledger.switch["at"]
-        if is_other and ledger.get("mark", session_of(file)):
+        if is_here and is_other and marks.get(session_of(file)):
             yield str(file), time.time() - changed > _QUIET
 
 
 def left_out(ledger: Ledger) -> tuple[int, int]:
     """Return how many sessions since the yes were left out: those that are off, and those without a mark."""
-    switch, marks, known = ledger.switch, ledger.all("mark"), ledger.all("session")
-    since = [session_of(file) for _, file, changed in transcripts() if changed >= switch.get("at", 0)]
-    off = [session for session in since if ledger.is_off(session)]
-    return len(off), sum(session not in off and session not in marks and session not in known for session in since)
+    since = {session_of(file) for _, file, changed in transcripts() if changed >= ledger.switch.get("at", 0)}
+    off = {session for session in since if ledger.is_off(session)}
+    return len(off), len(since - off - ledger.all("mark").keys() - ledger.all("session").keys())
 
 
 def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:

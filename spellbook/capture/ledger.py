@@ -25,7 +25,7 @@ from spellbook.system.sqlite import BUSY_SECONDS, Database, run_script
 from spellbook.text.unicode import digest_of
 
 FORGOTTEN = ["-", 0]
-"""Stands for a session that a person does not want to be captured."""
+"""Stands in older ledgers for a session that a person does not want to be captured."""
 
 CAPTURE, CLAUDE_MEMORY = "", "claude-memory"
 """Names of switches: of capture, and of Claude Code's own memory, which is searched beside the vault."""
@@ -101,28 +101,23 @@ class Ledger:
         before = self.all("switch").get(name, {})
         if before.get("on") is not is_on:
             # If the ledger was lost, nobody knows which earlier words were captured, or were not to be.
-            is_first = not before and not self._off("").parent.exists() and not (self.folder / LOCK).exists()
+            is_first = not before and not (self.folder / LOCK).exists()
             self.put(("switch", name, {"on": is_on, "at": time.time(), "since": 0 if is_first else time.time()}))
 
     def forbid(self, session: str) -> None:
-        """Mark a session as off, on the disk, without waiting for anybody. Raises OSError."""
-        if self.folder.exists():  # capture was on here
-            file = self._off(session)
-            file.parent.mkdir(disk.permissions_in(self.folder), exist_ok=True)
-            os.close(disk.open_restricted(file, os.O_CREAT | os.O_RDWR))
-            disk.sync_folder(file.parent)
-            disk.sync_folder(self.folder)
+        """Mark a session as off, on the disk, without waiting for anybody, also if capture was never on."""
+        mark = self._off(session)
+        with disk.explain_errors(str(mark)):
+            disk.restrict(mark.parent, Path(self._root))
+            with disk.replacing(mark):
+                disk.sync_folder(mark.parent.parent)
 
     def is_off(self, session: str) -> bool:
         """Say whether a session is off: by SPELLBOOK_CAPTURE at one of its hooks, or as a person forgot it."""
-        try:
-            os.stat(self._off(session))
-        except FileNotFoundError:
-            return bool(self.get("session", session) == FORGOTTEN)
-        return True
+        return os.path.lexists(self._off(session)) or self.get("session", session) == FORGOTTEN
 
     def _off(self, session: str) -> Path:
-        return self.folder / "off" / digest_of(session, 32)
+        return self.folder.with_name("capture-off") / digest_of(session, 32)
 
     def leave_job(self, hook: Mapping[str, Any]) -> None:
         """

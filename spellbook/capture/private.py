@@ -41,14 +41,10 @@ def without_private(text: str) -> str:
     for mark in _MARK.finditer(text):
         is_end = _SLASH.search(mark["angle"] or mark["torn"] or mark["square"] or "")
         if not depth:
-            kept.append(text[at : mark.start()])
-        if not depth and not is_end:
-            kept.append(OMITTED)
+            kept += (text[at : mark.start()], "" if is_end else OMITTED)
         depth = max(0, depth + (-1 if is_end else 1))
         at = mark.end()
-    if not depth:
-        kept.append(text[at:])
-    return "".join(kept)
+    return "".join(kept) + ("" if depth else text[at:])
 
 
 def taken_out(text: str, most: int) -> tuple[str, int]:

@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Any
 
 from spellbook.archive.formats.conversations import on_one_line
-from spellbook.capture.ledger import FORGOTTEN, LONG_ID, Ledger
+from spellbook.capture.ledger import LONG_ID, Ledger
 from spellbook.capture.transcript import CLIENTS, Exchange
 from spellbook.editing.edits import with_meta
 from spellbook.editing.revise import erase_notes
@@ -144,7 +144,8 @@ def forget(index: Index, session: str, project: str, since: str, *, dry_run: boo
         raise InvalidInput(f"No session {session!r:.80} is known.", "Give its id, or the name of its note.")
     if not dry_run:
         sessions = {session, *(str(chunk.meta["session"]) for chunk in chunks)} - {""}
-        ledger.put(*(("session", each, FORGOTTEN) for each in sessions))
+        for each in sessions:
+            ledger.forbid(each)
         if chunks:
             erase_notes(index, chunks, "sessions", session or project, "forget")
     return [chunk.path for chunk in chunks]

@@ -377,14 +377,16 @@ def test_two_at_once(vault: Path, ledger: Ledger, home: Path) -> None:
 def test_kills_at_each_disk_operation(vault: Path, ledger: Ledger, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Killed anywhere, in a new note or an old one, the process leaves its job to the next, which completes the note:
-    nothing is lost, nothing twice.
+    nothing is lost, nothing twice, and nothing of a session that is off.
     """
     monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
+    claude(home, OTHER).write_bytes(off := b"".join(talk(LONG, BILLING)))
+    ledger.put(("job", "0", {**event(claude(home, OTHER), "SessionStart", OTHER), "is_off": True}))
     at, was_killed = 1, True
     while was_killed:
         place = claude(home, f"{at:08}{SESSION[8:]}")
         pairs = [(f"question {at}-{number}", "yes") for number in range(4)]
-        place.write_bytes(b"".join(talk(*pairs[:2])))
+        place.write_bytes(off + b"".join(talk(*pairs[:2])))
         ledger.put(("job", "1", {**event(place), "is_off": False}))
         was_killed = is_killed(vault, place, SERVE, at)
         with place.open("ab") as file:
@@ -394,5 +396,6 @@ def test_kills_at_each_disk_operation(vault: Path, ledger: Ledger, home: Path, m
         finished(python(SERVE))
         assert ledger.all("job") == {}
         assert [ask for ask in asked(notes(vault)) if f" {at}-" in ask] == [ask for ask, _ in pairs]
+        assert BILLING[0] not in asked(notes(vault))
         at += 2 * STEP
     assert at > 4 * STEP
