@@ -346,12 +346,18 @@ def test_a_folder_has_many_names(tmp_path: Path) -> None:
     assert [is_excluded(name, ()) for name in ("", "work", "../work", "/work")] == [True, True, True, False]
 
 
-@pytest.mark.parametrize("own", [{"uuid": "same"}, {"sessionId": OTHER}, {"timestamp": "2026-11-26T09:00:00Z"}])
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"uuid": "same"},
+        {"sessionId": OTHER, "timestamp": "2026-11-26T08:00:00Z"},
+        {"timestamp": "2026-11-26T09:00:00Z"},
+    ],
+)
 def test_copies_of_a_session_that_is_off(captured: Capture, ledger: Ledger, home: Path, own: dict[str, str]) -> None:
     """What was said in a session that is off is known in its forks and copies: by its id, its session, its words."""
     ledger.forbid(OTHER)
-    off = {"uuid": "same", "sessionId": OTHER} if "timestamp" not in own else own
-    assert captured(said(LONG[0], **off), answered("No."), place=claude(home, OTHER)) == {}
+    assert captured(said(LONG[0], uuid="same"), answered("No."), place=claude(home, OTHER)) == {}
     fork = captured(said(LONG[0], **own), answered("No."), *talk(ROTATE, DEPLOY, first=1))
     assert asked(fork) == [ROTATE[0], DEPLOY[0]]
 

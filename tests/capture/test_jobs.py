@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import json
 import os
 import sqlite3
@@ -17,6 +18,7 @@ import pytest
 
 from spellbook.capture.ledger import Ledger
 from tests.capture.transcripts import (
+    BEGIN,
     BILLING,
     DEPLOY,
     LONG,
@@ -262,7 +264,6 @@ def test_off_needs_no_job(vault: Path, ledger: Ledger, home: Path, value: str) -
     fork.write_bytes(
         off.read_bytes().replace(OTHER.encode(), SESSION.encode()) + b"".join(talk(ROTATE, DEPLOY, first=9))
     )
-    hook(vault, event(off, session=OTHER))
     hook(vault, event(fork))
     assert done(ledger)["exchanges"] == 2
     assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0]]
@@ -317,7 +318,7 @@ def test_two_machines(vault: Path, ledger: Ledger, home: Path, monkeypatch: pyte
     monkeypatch.setenv("SPELLBOOK_DATA", str(tmp_path / "other"))
     other = Ledger(str(vault.resolve()))
     other.turn(True, vault)
-    claude(home).write_bytes(b"".join(talk(ROTATE, DEPLOY)))
+    claude(home).write_bytes(b"".join([*talk(ROTATE, DEPLOY), *talk(BILLING, LONG, first=3_000)]))
     hook(vault, event(claude(home, OTHER), "SessionStart", OTHER))
     done(other)
     assert notes(vault) == {}, "that session was marked on no machine"
@@ -325,10 +326,11 @@ def test_two_machines(vault: Path, ledger: Ledger, home: Path, monkeypatch: pyte
     done(other)
     monkeypatch.setenv("SPELLBOOK_DATA", str(tmp_path / "data"))
     with claude(home).open("ab") as file:
-        file.write(b"".join(talk(BILLING, first=5)))
+        file.write(b"".join(talk(("And then?", "That."), first=3_005)))
+    ledger.put(("switch", "", {"on": True, "at": 0, "since": (BEGIN + dt.timedelta(days=1)).timestamp()}))
     hook(vault, event(claude(home)))
     done(ledger)
-    assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0], BILLING[0]]
+    assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0], BILLING[0], LONG[0].strip(), "And then?"]
     assert len(notes(vault)) == 1
 
 
