@@ -61,7 +61,8 @@ def serve() -> None:
                             ended["exchanges"] += capture(index, ledger, place, is_over)
                 # A session that goes on needs a mark of its next run, which may be off, or on another machine.
                 session = str(job["session_id"])
-                is_done = job["hook_event_name"] == "SessionEnd" and (ledger.get("mark", session) or 0) <= int(number)
+                is_over = job["hook_event_name"] == "SessionEnd" and "failed" not in ended
+                is_done = is_over and (ledger.get("mark", session) or 0) <= int(number)
                 ledger.put(*[("mark", session, 0)] * is_done, ("run", "", ended), job=number)
 
 
@@ -76,9 +77,9 @@ def _telling(ended: dict[str, Any]) -> Iterator[None]:
 
 def _unread(ledger: Ledger) -> Iterator[str]:
     """Yield the transcripts of sessions that are off and have lines that were not read."""
-    known = ledger.all("transcript")
+    known = ledger.all("size")
     for _, file, _ in transcripts():
-        if file.stat().st_size != known.get(str(file), 0) and ledger.is_off(session_of(file)):
+        if file.stat().st_size != known.get(str(file)) and ledger.is_off(session_of(file)):
             yield str(file)
 
 
@@ -121,8 +122,9 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
     count = 0
     new = dict[str, Exchange]()
     with disk.regular(real) as file:
+        size = os.fstat(file.fileno()).st_size
         offset = ledger.get("transcript", str(real)) or 0
-        offset = offset if offset <= os.fstat(file.fileno()).st_size else 0  # it was cut
+        offset = offset if offset <= size else 0  # it was cut
         is_end = False
         while not is_end:
             exchanges, offset, is_end = read(file, offset, is_over=is_over or is_off)
@@ -141,7 +143,8 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
                 ("key", key, _OFF if is_off else 1) for each in new.values() for key in (each.key, each.uuid) if key
             ]
             known = [("session", session, [stem, part])] if stem else []
-            ledger.put(*keys, *known, ("transcript", str(real), offset))
+            sizes = [("size", str(real), size)] if is_off and is_end else []
+            ledger.put(*keys, *known, *sizes, ("transcript", str(real), offset))
             new = {}
     return count
 

@@ -31,7 +31,7 @@ CLIENTS = {
 
 _MOST_OF_LINE = 4_000_000  # bytes; a longer line is skipped without being held
 _MOST_EXCHANGES = 200  # of one reading
-_MOST_LETTERS = 12_000  # of a text: more than a note keeps, as secrets are masked before it is cut
+_MOST_LETTERS = 100_000  # of a text: more than a note keeps, as secrets are masked before it is cut
 _MOST_NAME = 4_096  # letters of a folder or an id
 
 _LINE = regex(rb'"type"\s*:\s*"(?:user|assistant|queued_command|response_item|session_meta|turn_context)"')
@@ -108,30 +108,28 @@ def read(stream: BinaryIO, offset: int, *, is_over: bool) -> tuple[list[Exchange
 
     A cut last line is left for the next time, and so are the last prompts unless the session `is_over`: their answer
     may go on. Lines that compaction repeats, with their uuid, are one exchange. An answer belongs to all prompts since
-    the answer before it, which share a `turn`; a turn without an answer is read again.
+    the answer before it, which share a `turn`; the last turn is read again, as a session may go on after its end.
     """
     stream.seek(0)
-    head: Mapping[str, Any] = next((entry for _, _, entry in _entries(stream, 0)), {})
+    head: Mapping[str, Any] = next((entry for _, entry in _entries(stream, 0)), {})
     source = _mapping(head.get("payload")).get("source")
     if source in ("exec", "mcp") or _mapping(source):  # a program, or another agent, speaks in the person's name
         return [], offset, True
     reading = _Reading(offset)
-    end = offset
     is_full = False
     first = 0 if "payload" in head else offset  # Codex names folder and sessions in lines of their own
     stream.seek(first)
-    for start, stop, entry in _entries(stream, first):
+    for start, entry in _entries(stream, first):
         if entry.get("type") in ("session_meta", "turn_context"):
             reading.learn(_mapping(entry.get("payload")))
         if start >= offset:
             reading.take(start, entry)
-            end = stop
         is_full = len(reading.found) > _MOST_EXCHANGES and reading.begin == start
         if is_full:
             break
-    if is_over and not is_full:
-        return [*reading.found.values()], end if reading.is_answered else reading.begin, True
-    return [each for each in reading.found.values() if each.turn != reading.begin], reading.begin, not is_full
+    is_last = is_over and not is_full
+    found = [each for each in reading.found.values() if is_last or each.turn != reading.begin]
+    return found, reading.begin, not is_full
 
 
 @dataclass(slots=True)
@@ -160,19 +158,20 @@ class _Reading:
         role, text = _spoken(entry)
         if role == "unfinished":
             self.is_answered = False
-        elif role == "assistant" and text:
+        elif role == "assistant" and text and self.current:
             self.is_answered = True
-            if self.current:
-                self.current.answer = text
+            self.current.answer = text
         elif role == "user" and not (text and self.current and not self.is_answered and text == self.current.prompt):
             self.current = self._asked(start, entry, text) if text else None
 
-    def _asked(self, start: int, entry: Mapping[str, Any], text: str) -> Exchange:
+    def _asked(self, start: int, entry: Mapping[str, Any], text: str) -> Exchange | None:
         at = moment(entry.get("timestamp"))
         uuid = _name(entry.get("uuid"))
         key = uuid or f"{at} {text}"
         parent = str(entry.get("parentUuid", key))
         is_queued = entry.get("promptSource") == "queued" or entry.get("type") == "attachment"
+        if key in self.found and self.found[key].turn != self.begin:  # a copy of an old line has its answer
+            return None
         if self.is_answered and key not in self.found and not is_queued:
             self.begin = start
         self.is_answered = False
@@ -186,8 +185,8 @@ class _Reading:
         return self.found.setdefault(key, asked)
 
 
-def _entries(stream: BinaryIO, at: int) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
-    """Yield the start and end of each whole line with its object, an empty one if it is of no use."""
+def _entries(stream: BinaryIO, at: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the start of each whole line with its object, an empty one if it is of no use."""
     while line := stream.readline(_MOST_OF_LINE):
         start, at, entry = at, at + len(line), {}
         if line.endswith(b"\n") and _LINE.search(line):
@@ -197,7 +196,7 @@ def _entries(stream: BinaryIO, at: int) -> Iterator[tuple[int, int, Mapping[str,
             if not (line := stream.readline(1 << 16)):
                 return
             at += len(line)
-        yield start, at, entry
+        yield start, entry
 
 
 def _spoken(entry: Mapping[str, Any]) -> tuple[str, str]:

@@ -163,6 +163,43 @@ def test_no_answer_repeats_a_secret(captured: Capture, secret: str, between: byt
     assert DEPLOY[1] in "".join(captured().values())
 
 
+def test_copies_answer_nothing(captured: Capture, home: Path) -> None:
+    """
+    Lines that a compaction repeats are no new prompts and no answers: what follows them still belongs to the private
+    words before, also where these had no answer yet.
+    """
+    old, secret = talk(ROTATE, DEPLOY), said("<private>tiger-lily</private> is for Ann", 3)
+    leak = answered("So tiger-lily it is.")
+    for number, between in enumerate((b"", answered("I look."))):
+        place = claude(home, f"{number}{SESSION[1:]}")
+        pieces = [*old, secret, between, *old, leak, said("Go on", 5) if not between else b"", leak]
+        notes = captured(*pieces, *talk(BILLING, first=6), place=place)
+        assert "tiger-lily" not in "".join(notes.values())
+        assert BILLING[1] in "".join(notes.values())
+
+
+@pytest.mark.parametrize("cut", ["end", "answer"])
+def test_a_turn_goes_on_after_the_end(captured: Capture, cut: str) -> None:
+    """A session that ended within an answer, and is resumed, goes on with the same turn: it repeats no secret."""
+    before = [*talk(ROTATE, DEPLOY), said("<private>tiger-lily</private> is for Ann", 3), answered("I look.")]
+    after = {"end": said("[Request interrupted by user]", 4), "answer": line(type="user", toolUseResult="x")}[cut]
+    captured(*before)
+    go_on = [said("Go on", 5), answered("So tiger-lily it is."), *talk(BILLING, first=6)]
+    notes = captured(*before, after, *go_on)
+    assert "tiger-lily" not in "".join(notes.values())
+    assert asked(notes) == [ROTATE[0], DEPLOY[0], "is for Ann", "Go on", BILLING[0]]
+    assert captured(*before, after, *go_on) == notes
+
+
+def test_a_long_paste_has_its_answer(captured: Capture) -> None:
+    """A message with a long paste is cut, and its answer is kept; in one that nobody can look through it is not."""
+    short, long = captured(said("log line\n" * 3_000), answered("A typo.")), said("log line\n" * 30_000, 5)
+    assert "A typo." in "".join(short.values())
+    assert "Too long." not in "".join(
+        captured(said("log line\n" * 3_000), answered("A typo."), long, answered("Too long.")).values()
+    )
+
+
 def test_a_command_hides_its_words(captured: Capture) -> None:
     """What a command holds is not kept, and no answer repeats it."""
     notes = captured(*talk(ROTATE, DEPLOY), said(COMMAND, 4), said("Go on", 5), answered("tiger-lily"))

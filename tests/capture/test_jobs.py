@@ -313,6 +313,19 @@ def test_no_mark_is_no_yes(vault: Path, ledger: Ledger, home: Path) -> None:
     assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0], BILLING[0], LONG[0].strip()]
 
 
+def test_a_failed_end_is_caught_up(vault: Path, ledger: Ledger, home: Path) -> None:
+    """Where the note of a session could not be written at its end, the next start writes it."""
+    claude(home, OTHER).write_bytes(b"".join(talk(ROTATE, DEPLOY, LONG)))
+    (vault / "sessions").write_text("a file in the way")
+    hook(vault, event(claude(home, OTHER), "SessionStart", OTHER))
+    hook(vault, event(claude(home, OTHER), session=OTHER))
+    assert "failed" in done(ledger)
+    (vault / "sessions").unlink()
+    hook(vault, event(claude(home), "SessionStart"))
+    done(ledger)
+    assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0]]
+
+
 def test_two_machines(vault: Path, ledger: Ledger, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Two machines that share transcripts and the vault: each captures what its own hooks marked, and none twice."""
     monkeypatch.setenv("SPELLBOOK_DATA", str(tmp_path / "other"))

@@ -184,13 +184,14 @@ def test_a_part_at_a_time() -> None:
     assert repeated == [ROTATE, DEPLOY, ("And now?", "Now this.")]
     part, _, is_end = transcript.read(io.BytesIO(b"".join(talk(*[("ask", "answer")] * 250))), 0, is_over=True)
     assert (len(part), is_end) == (200, False)
-    data = b"".join(talk(ROTATE, DEPLOY, BILLING))
+    *_, third = pieces = talk(ROTATE, DEPLOY, BILLING)
+    data = b"".join(pieces)
     for cut in range(0, len(data), 7):
         first, offset, is_end = transcript.read(io.BytesIO(data[:cut]), 0, is_over=False)
         rest, end, _ = transcript.read(io.BytesIO(data), offset, is_over=True)
         assert is_end
         assert [(each.prompt, each.answer) for each in (*first, *rest)] == [ROTATE, DEPLOY, BILLING]
-        assert end == len(data)
+        assert data[end:] == third, "the last turn is read again"
 
 
 def test_codex() -> None:
