@@ -31,7 +31,7 @@ from pydantic import BaseModel, Field
 from spellbook.library.reader import Reader
 from spellbook.mcp.arguments import signature
 from spellbook.mcp.names import way_on
-from spellbook.settings.translate import translated
+from spellbook.settings.translate import language_of_tools, translated
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, SpellbookError
 from spellbook.system.lazy import lazy
@@ -65,7 +65,7 @@ def load() -> None:
 def _as_text(error: SpellbookError) -> str:
     """Return an error as one line, in the language of SPELLBOOK_LANG; a difference is quoted as a note's text."""
     parts = [text for text in (error.message, way_on(error.hint)) if text]
-    line = one_line(f"{error.code}: {' '.join(map(translated, parts) if 'SPELLBOOK_LANG' in os.environ else parts)}")
+    line = one_line(f"{error.code}: {' '.join(translated(part, language_of_tools()) for part in parts)}")
     difference = quoted(error.difference) if isinstance(error, Conflict) else ""
     return "\n".join(filter(None, (line, difference)))
 

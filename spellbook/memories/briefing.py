@@ -70,9 +70,13 @@ class NewestCheckpoint:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON shows it."""
-        since = [{"id": chunk.note, "title": chunk.title} for chunk in self.since]
-        made = {"id": self.chunk.note, "path": self.chunk.path, "created": newest.date_of(self.chunk)}
-        return {**made, **asdict(self.content), "decisions_since": since}
+        return {
+            "id": self.chunk.note,
+            "path": self.chunk.path,
+            "created_at": newest.date_of(self.chunk),
+            **self.content.as_dict(),
+            "decisions_since": [{"id": chunk.note, "title": chunk.title} for chunk in self.since],
+        }
 
     def lines(self) -> list[str]:
         """Return it as an agent reads it."""
@@ -167,9 +171,7 @@ class Briefing:
         if self.checkpoint:
             shown["checkpoint"] = {
                 **_about(self.checkpoint.chunk),
-                "summary": self.checkpoint.content.summary,
-                "next_steps": [{"text": step.text, "done": step.done} for step in self.checkpoint.content.steps],
-                "open_files": list(self.checkpoint.content.files),
+                **self.checkpoint.content.as_dict(),
                 "decisions_since": [_about(chunk) for chunk in self.checkpoint.since],
             }
         return {

@@ -20,7 +20,7 @@ from spellbook.search import synonyms, weights
 from spellbook.search.question import Question
 from spellbook.search.related import Superseded
 from spellbook.search.scores import NOTHING, Candidate, Leg, Match, OfNote, joined
-from spellbook.search.words import Query, QueryWord, Words, parse, phrases
+from spellbook.search.words import Query, QueryWord, Words, parse, phrases, stem_phrase
 from spellbook.system.errors import EmbeddingError
 from spellbook.system.lazy import np, regex
 from spellbook.text import languages, terms
@@ -225,12 +225,15 @@ class Lookup:
         self._mode, is_first = question.mode, text.text == question.text
         self.is_by_words = question.mode != "semantic" or text.vector is None
         query = Query()
+        stems = None
         if self.is_by_words and question.keywords:
             query = phrases(question.keywords, all=question.match_all)
+            stems = phrases(question.keywords, all=question.match_all, form=stem_phrase)
         elif self.is_by_words:
             config = loaded.index.config
             query = parse(text.text, synonyms.of(config.words_of or config.vault))
-        self.words = Words(loaded, query, total, guides, weights.WORDS if is_first else weights.WORDS_OF_FURTHER)
+        most = weights.WORDS if is_first else weights.WORDS_OF_FURTHER
+        self.words = Words(loaded, query, total, guides, most, stems if stems != query else None)
 
     @property
     def is_both(self) -> bool:

@@ -77,11 +77,14 @@ def completed(
 
 def with_words(loaded: LoadedIndex, ranked: Gathering, found: Sequence[Hit]) -> list[Hit]:
     """Return hits that say which words of the question their chunks have, the first of a note its properties."""
-    words = words_in(loaded, ranked.words, [hit.chunk.number for hit in found])
+    asked, words = ranked.first.words, dict[int, list[list[str]]]()
+    for listed, is_inflected in ((ranked.words, False), (asked.stems, True)):
+        numbers = [hit.chunk.number for hit in found if (hit.chunk.number in asked.inflected) is is_inflected]
+        words |= zip(numbers, words_in(loaded, listed, numbers), strict=True)
     own = {hit.path: properties(hit.chunk) for hit in found}
     return [
-        replace(hit, why={**hit.why, "words": rows}, properties=own.pop(hit.path, ""))
-        for hit, rows in zip(found, words, strict=True)
+        replace(hit, why={**hit.why, "words": words[hit.chunk.number]}, properties=own.pop(hit.path, ""))
+        for hit in found
     ]
 
 

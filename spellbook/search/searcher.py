@@ -55,7 +55,7 @@ class Searcher:
         best = ranking.choose(passed, question.limit, question.per_note, few=question.has_few_sessions)
         notes = Counter(hit.chunk.path for hit in passed)
         # The question's own words come last: their weights count, for excerpts. Without any, all of its words do.
-        words = sorted(ranked.words, key=lambda word: word in ranked.first.words.words)
+        words = sorted((*ranked.first.words.stems, *ranked.words), key=lambda word: word in ranked.first.words.words)
         parts = ((part, word) for word in words if word.chunks for part in (*word.same, word.part))
         by_word = {part.text.casefold(): word.weight for part, word in parts}
         weigh = packing.by_words(by_word or dict.fromkeys(terms.terms(question.text), 1.0))
@@ -106,6 +106,7 @@ class Searcher:
         if self._index.reranker is not None and question.mode != "keyword":
             ranking.rerank(ranked, question.text, self._index.reranker, reasons)
         ranking.adjust(ranked, self._index.config.half_lives, uses, now)
+        ranking.lower(ranked, found.first.words.inflected)
         if time_named:
             when.prefer(ranked, time_named, later, now)
         ranked = ranking.supersede(ranked, superseded, () if as_of else (low, high))

@@ -171,11 +171,11 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])  # the editable install and the folder of the tests come after it
 import spellbook
-from spellbook.editing import guides
+from spellbook.settings import paths
 from spellbook.models import calibration
 from spellbook.settings.translate import translated
 root = Path(spellbook.__file__).parent
-print(root, guides.starter_vault().relative_to(root).as_posix(), translated("Nothing found."), len(calibration.sample()[0]) > 1)
+print(root, Path(paths.starter()).relative_to(root).as_posix(), translated("Nothing found."), len(calibration.sample()[0]) > 1)
 """
     said = finished(python(code, installed, SPELLBOOK_LANG="ko", PYTHONIOENCODING="utf-8"))
     assert said == [f"{installed / 'spellbook'} starter 찾은 것이 없습니다. True"]

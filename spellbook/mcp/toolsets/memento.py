@@ -27,7 +27,6 @@ from spellbook.mcp.base import CHANGE, DECLINED, READ, Forgetting, agreed, as_js
 from spellbook.memories.memories import is_pinned, type_of
 from spellbook.notes.articles import cut
 from spellbook.search import newest, presentation
-from spellbook.search.question import Answer
 from spellbook.search.scores import Hit
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text import languages
@@ -57,8 +56,9 @@ def recall(book: Reader, format: str, explain: bool, **question: Any) -> str:
     answer = book.memories.recall(explain=explain, **question)
     if format == "text":
         return render.answer(answer, takes_also=True, explain=explain)
-    items = _items(book, answer, explain=explain)
-    return as_json(items=items, total_count=answer.found, query_time=answer.ms)
+    items, closest = (_items(book, hits, explain=explain) for hits in (answer.hits, answer.closest))
+    near = {"closest": closest} if closest else {}
+    return as_json(items=items, total_count=answer.found, query_time=answer.ms, **near)
 
 
 @tool("Pin a memory", CHANGE, memories.PIN)
@@ -152,12 +152,22 @@ def _search(book: Reader, query: str, filters: str, limit: int, now: float) -> d
         raise InvalidInput(f"limit={limit} is out of range.", "Ask for 1 to 100 memories.")
     if query:
         answer = book.memories.recall(query, filter, limit)
-        results, total, ms = _items(book, answer), answer.found, answer.ms
+        results, total, ms = _items(book, answer.hits), answer.found, answer.ms
     else:
         begin = time.monotonic()
         listed = book.memories.newest(limit, filter)
+        uses = book.index.catalog.usage.of(each.note for each in listed.notes)
         results = [
-            {"id": each.note, "chunk_id": each.id, "content": each.text, **_about(each)} for each in listed.notes
+            {
+                "id": each.note,
+                "chunk_id": each.id,
+                "content": each.text,
+                **_about(each),
+                "last_accessed": local(uses[each.note].last) if each.note in uses else None,
+                "score": None,
+                "recall_reason": None,
+            }
+            for each in listed.notes
         ]
         total, ms = listed.total, round(1_000 * (time.monotonic() - begin), 1)
     stamps = {"cached_at": local(now), "expires_at": local(now + _CACHE_SECONDS)}
@@ -198,10 +208,10 @@ _FAVOUR = 0.05
 """Score that a memory of a favoured kind gains in `memory_injection`. By hand."""
 
 
-def _items(book: Reader, answer: Answer, *, explain: bool = False) -> list[dict[str, Any]]:
-    """Return the hits of an answer as `recall` and `memory://search` name them in JSON."""
+def _items(book: Reader, hits: Sequence[Hit], *, explain: bool = False) -> list[dict[str, Any]]:
+    """Return hits as `recall` and `memory://search` name them in JSON."""
     reason = presentation.score_line if explain else presentation.why
-    uses = book.index.catalog.usage.of(hit.chunk.note for hit in answer.hits)
+    uses = book.index.catalog.usage.of(hit.chunk.note for hit in hits)
     return [
         {
             "id": hit.chunk.note,
@@ -213,7 +223,7 @@ def _items(book: Reader, answer: Answer, *, explain: bool = False) -> list[dict[
             "score": hit.score,
             "recall_reason": reason(hit),
         }
-        for hit in render.fence_texts(answer).hits
+        for hit in map(render.fence_hit, hits)
     ]
 
 
