@@ -195,14 +195,7 @@ class ServiceEmbedder:
                 raise
             return self._rows(texts, side, patience, _NATIVE)
         try:
-            if path == _NATIVE:  # in the forms of 2023, 2024 and today
-                [one] = answer if isinstance(answer, list) else answer.get("results", [answer])
-                rows = [one["embedding"]]
-            elif "embeddings" in answer:  # of Ollama
-                rows = list(answer["embeddings"])
-            else:  # of OpenAI, in any order
-                placed = {each.get("index", place): each["embedding"] for place, each in enumerate(answer["data"])}
-                rows = [placed[i] for i in range(len(answer["data"]))]
+            rows = _listed(answer, path)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError):
             self._client.refuse("answered something else than embeddings", f"Does {self._service.url}{path} embed?")
         if len(rows) != len(texts):
@@ -240,6 +233,18 @@ class ServiceEmbedder:
         block /= most
         unit: Vectors = (block / np.linalg.norm(block, axis=1, keepdims=True)).astype(np.float32)
         return unit
+
+
+def _listed(answer: Any, path: str) -> list[Any]:
+    """Return the vectors of an answer in the order of the texts. Raises KeyError, TypeError and such for other JSON."""
+    if path == _NATIVE:  # in the forms of 2023, 2024 and today
+        [one] = answer if isinstance(answer, list) else answer.get("results", [answer])
+        return [one["embedding"]]
+    if "embeddings" in answer:  # of Ollama
+        return list(answer["embeddings"])
+    # Of OpenAI, in any order.
+    placed = {each.get("index", place): each["embedding"] for place, each in enumerate(answer["data"])}
+    return [placed[i] for i in range(len(answer["data"]))]
 
 
 def _numbers(row: Any) -> list[float] | np.ndarray[Any, Any]:
