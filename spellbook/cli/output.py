@@ -396,6 +396,8 @@ def chroma(state: Mapping[str, Any]) -> str:
             "a server, `spellbook watch` or a large reindex fills it"
         )
     there, at = counted(state["vectors"], "vector"), state["place"]
+    if "doubted" in state:
+        return f"{there} in {at}; not used: {', '.join(state['doubted'])}, see `spellbook doctor`"
     return f"{there} in {at}; {state['behind']:,} to come" if state["behind"] else f"{there} in {at}"
 
 

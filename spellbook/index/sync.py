@@ -151,7 +151,6 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
                 progress(stage, done, total)
 
         report = scan(index, full=full, progress=show)
-        index.vault.sweep(index.vault.litter())
         if not words_only:
             if index.catalog.counts().pending or embed.second_pending(index):
                 show("embedding", 0, 0)
@@ -189,7 +188,7 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
         complaint = f"{index.vault.root}: {len(work.gone)} of {len(known)} notes are gone. Is a drive not mounted?"
         work = Plan(work.read)
     index.catalog.notes.set_walk_faults(listing.faults, listing.left_out)
-    index.vault.sweep(listing.litter)
+    index.vault.sweep([*listing.litter, *index.vault.litter()])
     with contextlib.ExitStack() as lock:
         # Avoids double work with another process. Transactions keep the catalog correct, so nobody waits long.
         with contextlib.suppress(OSError):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spellbook.index.catalog.rows import QUESTION, TITLE, StoredChunk, inflated
 from spellbook.index.filters import NO_GUIDES, Condition
-from spellbook.index.loaded import LoadedIndex, NoteCosines
+from spellbook.index.loaded import LoadedIndex, NoteCosines, Reasons
 from spellbook.index.opened import Index
 from spellbook.index.privacy import ON_PURPOSE, is_session
 from spellbook.models.base import Bytes, Scale, Vectors, question_scale, score, unit
@@ -128,7 +128,7 @@ class Gathering:
         question: Question,
         texts: Sequence[QueryText],
         limits: Sequence[Condition],
-        reasons: list[str],
+        reasons: Reasons,
         time: When | None = None,
         *,
         is_cached: bool = False,
@@ -246,7 +246,7 @@ class Lookup:
         return self.words.known if self.is_by_words else None
 
     def by_meaning(
-        self, limits: Sequence[Condition], wanted: int, reasons: list[str], time: When | None, *, pending: bool
+        self, limits: Sequence[Condition], wanted: int, reasons: Reasons, time: When | None, *, pending: bool
     ) -> list[int]:
         """Find the nearest chunks, notes with the nearest titles, and pending texts by the second encoder."""
         loaded, vector = self._loaded, self.text.vector
@@ -265,7 +265,7 @@ class Lookup:
         return near
 
     def _nearest(
-        self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]
+        self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: Reasons
     ) -> dict[int, tuple[StoredChunk, Leg]]:
         """Return the `wanted` chunks nearest to a unit vector, by number, best first; see `Nearest.chunks`."""
         scale = question_scale(self._loaded.index.embedder)

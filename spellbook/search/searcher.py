@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import DATES, Condition, as_of_moment, without_guides
-from spellbook.index.loaded import LoadedIndex
+from spellbook.index.loaded import LoadedIndex, Reasons
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors, score
 from spellbook.search import packing, ranking, related
@@ -90,7 +90,7 @@ class Searcher:
             time_named = when.read(question.text, dt.datetime.fromtimestamp(now).date())
         dated = time_named.condition if time_named and not time_named.newest else Condition("when", low=at, high=at)
         low, high = dated.low or 0.0, dated.high or now
-        reasons: list[str] = []
+        reasons = Reasons()
         texts, is_cached = self.texts.read(question, time_named, reasons)
 
         with self._catalog.reading():
@@ -124,7 +124,7 @@ class Searcher:
             if self._catalog.fingerprint != self._index.embedder.fingerprint:
                 return []  # its vectors are of another model
             limits = (*limits, *without_guides(limits), *self._index.visible)
-            best = self.loaded.nearest.chunks(vector, limits, limit, [])
+            best = self.loaded.nearest.chunks(vector, limits, limit, Reasons())
         scored = [(chunk, score(cosine, self._index.embedder.scale)) for chunks, cosine in best for chunk in chunks]
         return sorted(scored, key=lambda pair: (-pair[1], pair[0].id))[:limit]
 

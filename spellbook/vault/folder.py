@@ -8,13 +8,12 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from spellbook.notes.files import MOST_BYTES, Fault, Files, Stamp, check_size
-from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import MemoryNotFound, PathOutsideVault, SpellbookError, UnreadableNote, VaultNotFound
 from spellbook.system.lazy import lazy
@@ -38,7 +37,7 @@ _LFS = b"version https://git-lfs.github.com/spec/v1\n"
 
 class Folder:
     """
-    Read access to the files below `root`, an existing real path. Only `sweep` deletes: old temporary files.
+    Read access to the files below `root`, an existing real path.
 
     The index knows `known` notes. With `obsidian`, Obsidian's settings leave files out.
     """
@@ -121,25 +120,6 @@ class Folder:
         """Return the paths of the symbolic links outside dot-folders."""
         paths = (inside + name for inside, folders, files in self._walk_names() for name in (*folders, *files))
         return [path for path in paths if os.path.islink(self.root / path)]
-
-    def litter(self) -> list[str]:
-        """Return the temporary files in the vault's own folders, which `walk` leaves out."""
-        paths: list[str] = []
-        for own in (names.TRASH, MARKER):
-            if not os.path.islink(self.root / own):
-                for place, _, files in os.walk(self.root / own):
-                    inside = Path(place).relative_to(self.root).as_posix()
-                    paths += [f"{inside}/{name}" for name in files if disk.TEMPORARY.fullmatch(name)]
-        return paths
-
-    def sweep(self, litter: Sequence[str], age: float = 3600.0) -> None:
-        """Delete Spellbook's temporary files that are older than `age` seconds; a killed process left them."""
-        for path in litter:
-            with contextlib.suppress(OSError):
-                status = os.lstat(self.root / path)
-                # A temporary file may already carry the times of the file it replaces.
-                if time.time() - max(status.st_mtime, status.st_ctime) > age:
-                    os.unlink(self.root / path)
 
     def is_note(self, path: str) -> bool:
         """Say whether a file at `path` would be read as a note, by its name and the patterns alone."""

@@ -11,12 +11,15 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from spellbook.notes.files import MOST_BYTES
+from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, MemoryNotFound, PermissionDenied, SpellbookError, StorageError
+from spellbook.system.lock import held
 from spellbook.text.unicode import folded
 from spellbook.vault import names
 from spellbook.vault.folder import Folder, digest
@@ -65,6 +68,40 @@ class Writer(Folder):
                 ) from error
             self.check_there()  # it may have gone while this waited
             yield
+
+    @cached_property
+    def _owner(self) -> str:
+        """Eight digits that the temporary files of this state folder have in their names; read under the write lock."""
+        file = self._state / "owner"
+        if not file.exists():
+            with disk.replacing(file) as new:
+                new.write(os.urandom(4).hex().encode())
+        return file.read_text()
+
+    def litter(self) -> list[str]:
+        """Return the whole paths of temporary files in the state folder, and in the folders that `walk` leaves out."""
+        folders = (self.root / names.TRASH, self.root / MARKER, self._state)
+        own = (found for folder in folders if not folder.is_symlink() for found in os.walk(folder))
+        return [
+            os.path.join(place, name) for place, _, files in own for name in files if disk.TEMPORARY.fullmatch(name)
+        ]
+
+    def sweep(self, litter: Sequence[str], age: float = 3600.0) -> None:
+        """
+        Delete what killed processes left of `litter`, and leave what a live one may write.
+
+        Under the write lock, no process of this state folder writes a note: its files are deleted at once. Others, and
+        all while the lock is busy, are deleted once they are older than `age` seconds.
+        """
+        with contextlib.ExitStack() as lock, contextlib.suppress(OSError):
+            is_ours = bool(litter) and lock.enter_context(held(self._state / "write.lock"))
+            for path in litter:
+                with contextlib.suppress(OSError):
+                    status = os.lstat(self.root / path)
+                    # A temporary file may already carry the times of the file it replaces.
+                    is_old = time.time() - max(status.st_mtime, status.st_ctime) > age
+                    if is_old or (is_ours and os.path.basename(path).startswith(f".spellbook-{self._owner}")):
+                        os.unlink(self.root / path)
 
     @contextlib.contextmanager
     def record(self, *changes: Change) -> Iterator[None]:
@@ -136,7 +173,7 @@ class Writer(Folder):
         """Replace a file's bytes by `data`; return the error, if any."""
         place = self._real(change.path)
         try:
-            with disk.written(place.parent, data, 0o600) as temporary:
+            with disk.written(place.parent, data, 0o600, self._owner) as temporary:
                 os.chmod(temporary, change.mode)
                 self._swap(change.path, temporary, place, expected)
         except SpellbookError as error:
@@ -189,7 +226,7 @@ class Writer(Folder):
                 if mode is not None:
                     mode = mode & 0o777 | 0o600 if own else names.permissions(mode)
                 hashed = disk.Hashed(pieces)
-                with disk.written(place.parent, hashed, mode) as temporary:
+                with disk.written(place.parent, hashed, mode, self._owner) as temporary:
                     if mtime_ns is not None:
                         disk.set_time(temporary, mtime_ns)
                     before = None if expected is None else self.read_for_log(path, expected)
@@ -220,7 +257,8 @@ class Writer(Folder):
         self.check_target(f"{folder}/x.md".lstrip("/"))
         with self.exclusive(), disk.explain_errors(folder or "."):
             self.make(folder)
-            with disk.written(place, data, None if mode is None else names.permissions(mode)) as temporary:
+            mode = None if mode is None else names.permissions(mode)
+            with disk.written(place, data, mode, self._owner) as temporary:
                 for file in _free(place, name):
                     path = "/".join([*parts, file])
                     with contextlib.suppress(FileExistsError), self.record(Change(path, None, data)):
@@ -269,7 +307,7 @@ class Writer(Folder):
         """Rename a file, check its hash, then delete it, so that a change saved at the last moment is not lost."""
         place = self.locate(path)
         with self.record(Change(path, self.read_for_log(path, expected), None, mode_of(place))):
-            aside = disk.temporary_name(place.parent)
+            aside = disk.temporary_name(place.parent, self._owner)
             os.replace(place, aside)
             try:
                 if disk.hash_of(aside) != expected:
