@@ -63,9 +63,9 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
     """
     Undo one entry of the log, by default the latest change that is neither undone nor an undo.
 
-    For an agent that is the latest of its own session: what another made since, it did not mean. Undoing an undo repeats
-    the change. Raises MemoryNotFound for an entry that does not exist or lost its texts; Conflict, with the difference and
-    nothing undone, if a later edit overlaps.
+    For an agent it is the latest of its own session. Undoing an undo repeats the change. Raises MemoryNotFound for an
+    entry that does not exist or lost its texts; Conflict, with the difference and nothing undone, if a later edit
+    overlaps.
     """
     journal = index.vault.journal
     picked = journal.latest(CALLER.get()) if entry is None else journal.get(entry)

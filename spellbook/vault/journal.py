@@ -32,8 +32,8 @@ _FORM = 5
 """The number of the form of the journal's tables."""
 
 _TABLES = """
-    -- `session` is the one that the change was made in, as the client names it; `caller` is the CALLER of an agent, "" if
-    -- it has none. Both are "" for a person.
+    -- `session` is the one that the change was made in, as the client names it, "" for all others; `caller` is an
+    -- agent's CALLER, "" for a person.
     CREATE TABLE entries (
         entry INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, verb TEXT, what TEXT, undoes INTEGER,
         whole INTEGER DEFAULT 0, session TEXT NOT NULL DEFAULT '', caller TEXT NOT NULL DEFAULT ''
@@ -55,8 +55,8 @@ _WITH_CALLER = "ALTER TABLE entries ADD COLUMN caller TEXT NOT NULL DEFAULT '';"
 
 CALLER: ContextVar[str | None] = ContextVar("caller", default=None)
 """
-The connection of the agent that makes changes in this context: a name that no other connection has, "" where connections
-cannot be told apart. None for a person.
+The session of the agent that makes changes in this context: a name that no other session has, "" where sessions cannot
+be told apart. None for a person.
 """
 
 INODE = "inode:"

@@ -26,14 +26,16 @@ from tests.commands import spellbook
 from tests.helpers import PATIENCE, held, note_writer, session_writer
 
 QUIET = {"stdin": subprocess.DEVNULL}
+LATE = b"context within"
+"""Is said where the second was over before all was told."""
 
 
 def run(vault: Path, *args: str, given: bytes | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
-    """Run `spellbook context` as a client does, again if a busy machine kept it from answering in its second."""
+    """Run `spellbook context` as a client does, again if a busy machine kept it from telling all in its second."""
     command = [sys.executable, "-P", "-m", "spellbook", "--vault", str(vault), "context", *args]
     options = {"input": given or b"", "capture_output": True, "env": {**os.environ, **env}, "timeout": PATIENCE}
     end = time.monotonic() + PATIENCE
-    while b"no context within" in (done := subprocess.run(command, **options)).stderr and time.monotonic() < end:
+    while LATE in (done := subprocess.run(command, **options)).stderr and time.monotonic() < end:
         pass
     return done
 
@@ -186,8 +188,8 @@ def test_stdin_that_never_ends_holds_nothing_up(notes: Spellbook, vault: Path) -
     """A client that neither writes nor closes stdin is answered all the same."""
     command = [sys.executable, "-P", "-m", "spellbook", "--vault", str(vault), "context"]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    said = late = b"no context within"  # of a busy machine
-    while late in said:
+    said = LATE
+    while LATE in said:
         with subprocess.Popen(command, **pipes) as child:
             assert child.wait(PATIENCE) == 0
             out, said = child.stdout.read(), child.stderr.read()
@@ -262,7 +264,8 @@ def test_neither_model_nor_vectors_are_loaded(notes: Spellbook, vault: Path) -> 
     )
     for args in (["--session-start"], ["--prompt", "rotate the signing keys"]):
         command = [sys.executable, "-c", code, "--vault", str(vault), "context", "--scope", "shop", *args]
-        done = subprocess.run(command, capture_output=True, check=True, **QUIET)  # type: ignore[call-overload]
+        while LATE in (done := subprocess.run(command, capture_output=True, check=True, **QUIET)).stderr:  # type: ignore[call-overload]
+            pass
         assert done.stdout.splitlines()[-1] == b"[]"
         assert len(done.stdout.splitlines()) > 1
         assert (b"> Then deploy it.\n" in done.stdout) is (args == ["--session-start"])
@@ -367,7 +370,6 @@ def test_the_hook_runs_as_the_client_runs_it(
     install("--vault", strange, "--hooks")
     (line,) = commands(home / ".claude" / "settings.json")["SessionStart"]
     monkeypatch.delenv("SPELLBOOK_STATE")  # the line carries it
-    late = b"no context within"  # of a busy machine
-    while late in (done := subprocess.run(line, shell=True, input=b"{}", capture_output=True, cwd="/")).stderr:
+    while LATE in (done := subprocess.run(line, shell=True, input=b"{}", capture_output=True, cwd="/")).stderr:
         pass
     assert b"Pinned here" in done.stdout
