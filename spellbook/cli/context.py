@@ -88,7 +88,8 @@ def _give_up(never: threading.Event) -> None:
             return
         with contextlib.suppress(OSError):
             click.echo(_told[0], nl=bool(_told[0]))
-            output.say(f"spellbook: no {'more ' * bool(_told[0])}context within {_SECONDS:g} s.", err=True)
+            more = f"spellbook: no more context within {_SECONDS:g} s."
+            output.say(more if _told[0] else f"spellbook: no context within {_SECONDS:g} s.", err=True)
         os._exit(0)
 
 
