@@ -148,8 +148,10 @@ def context(
     if kind == "reminder":
         output.as_json({"reminder": _COMPACTING}) if as_json else click.echo(_COMPACTING)
         return
+    is_compacted = hook.get("source") == "compact"
+    known = briefing.Briefing(compacted=is_compacted)
+    _told[:] = [json_of(known.as_dict()) if as_json else known.text(max_tokens)]
     with _index(ctx) as index:
-        is_compacted = hook.get("source") == "compact"
         for overview in briefing.gathered(index, is_compacted, hook.get("session_id"), not is_leaving):
             _told[:] = [json_of(overview.as_dict()) if as_json else overview.text(max_tokens)]
     with _printing:
