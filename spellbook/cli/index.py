@@ -86,7 +86,7 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, gitignore: b
             output.say("It holds notes, so the guides for agents were not put beside them; --guides does that.")
         _keep_out_the_trash(book.config.vault, folder, gitignore)
         _offer_categories(book.config, folder, categories)
-    output.say(f"Next: spellbook --vault {folder} reindex")
+    output.say(f"Next: spellbook --vault {output.argument(folder)} reindex")
 
 
 def _offer_categories(config: Config, named: str, is_wanted: bool) -> None:
@@ -107,7 +107,7 @@ def _offer_categories(config: Config, named: str, is_wanted: bool) -> None:
     if not is_wanted:
         output.say("These can stand for categories, so that their notes are decisions, projects and so on:", err=True)
         click.echo("\n".join(lines), err=True)
-    how = f"`spellbook init {named} --categories` adds the lines to the settings."
+    how = f"`spellbook init {output.argument(named)} --categories` adds the lines to the settings."
     if is_wanted or _is_agreed("Add the lines to the settings?", how):
         file = config.vault / paths.MARKER / "config.toml"
         before = changes.read(file)
@@ -136,7 +136,7 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
         return
     offer = f"Erased notes go into {TRASH}, which git would commit"
     question = f"{offer}. Add the line {TRASH} to {vault / IGNORE}?"
-    how = f"{offer}: `spellbook init {named} --gitignore` adds the line {TRASH} to its {IGNORE}."
+    how = f"{offer}: `spellbook init {output.argument(named)} --gitignore` adds the line {TRASH} to its {IGNORE}."
     if is_wanted or _is_agreed(question, how):
         hooks.with_line(vault / IGNORE, TRASH).make()
         output.say(f"Added {TRASH} to {vault / IGNORE}.")

@@ -44,13 +44,14 @@ from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
 from spellbook.mcp import names
 from spellbook.mcp.arguments import lean
-from spellbook.mcp.base import TOOLS, Write, load
+from spellbook.mcp.base import TOOLS, Write, load, session_of
 from spellbook.mcp.names import DEFAULT, Names, agent_of, toolsets_of, way_on
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError
 from spellbook.system.lazy import regex
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line
+from spellbook.vault.journal import CALLER
 from spellbook.verbs import aliases
 from spellbook.watch.background import Background
 
@@ -186,6 +187,7 @@ class _McpServer(MCPServer):
         name = self.names.called(name)
         self.names.answer()
         AGENT.set(agent_of(context))
+        CALLER.set(session_of(context))
         if self.meter.add(CALLS):
             await anyio.to_thread.run_sync(self.meter.flush)
         try:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,11 +27,12 @@ from anyio.lowlevel import RunVar
 from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, MCPServer, Resolve
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, Field
 
 from spellbook.library.reader import Reader
 from spellbook.mcp.arguments import signature
-from spellbook.mcp.names import way_on
+from spellbook.mcp.names import agent_of, way_on
 from spellbook.settings.translate import language_of_tools, translated
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, SpellbookError
@@ -46,6 +48,8 @@ else:
     (render,) = lazy("spellbook.mcp", "render")
 
 _TAKES_NOTHING = verbs.verb("")
+_RUN = os.urandom(16)
+"""What names of sessions are made from besides their key, which stays unknown: it admits a client."""
 _log = logging.getLogger(__name__)
 
 READ = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -139,6 +143,21 @@ class ToolForm:
 
 TOOLS: dict[str, ToolForm] = {}
 """The tools of the modules of toolsets that are imported, by name."""
+
+
+def session_of(context: Context[Any, Any] | None) -> str:
+    """
+    Return a name for the session in which a tool is called: its agent and eight letters; "" where none can be told.
+
+    A server on stdio has one session. Over HTTP the handshake of the older protocol begins one; the newer protocol has
+    none, and several clients may use one token.
+    """
+    asked = context.request_context if context else None
+    key = str(id(context.mcp_server)) if context else ""
+    if asked and asked.request is not None:
+        named = asked.request.headers.get("mcp-session-id") or asked.request.query_params.get("session_id", "")
+        key = "" if asked.protocol_version in MODERN_PROTOCOL_VERSIONS else named
+    return f"{agent_of(context)} {sha256(_RUN + key.encode()).hexdigest()[:8]}" if key else ""
 
 
 def is_local(ctx: Context) -> bool:

@@ -96,6 +96,7 @@ SENTENCES = {
     "search/packing.py": "_neighbours",
     "editing/revise.py": "_place_of erase _remark_name",
     "vault/journal.py": "state",
+    "cli/install.py": "_misuse",
     "capture/ledger.py": "problems",
     "library/doctor.py": "unseen _unwatched checks _links _unfinished _embedder _second",
 }
