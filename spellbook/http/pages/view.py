@@ -35,7 +35,7 @@ from spellbook.search import newest, presentation
 from spellbook.settings import translate
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
 from spellbook.system.lazy import regex
-from spellbook.text.quoting import counted
+from spellbook.text.quoting import counted, plain
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -47,6 +47,8 @@ ENDED = dt.timedelta(seconds=10)
 """How long a job that has ended stands on pages that are opened."""
 
 _MOST_FIELDS = 100
+_SENT = regex(r'(<textarea\b.*?</textarea>|\b(?:action|for|form|href|hx-get|id|name|value)="[^"]*")', re.S)
+"""What forms send and links lead to, by their letters."""
 _NOTES = regex("/(?:note|history)/")
 _FOR_PROGRAMS = regex(r"\w\(|get_index|/api/|/admin/")
 
@@ -119,7 +121,7 @@ class View(Call):
         words = {"_": self.say, "translated": self.translated, "count": self.count}
         words["ago"] = lambda chunk: ago(chunk, self.say, self.count)
         text = environment().get_template(template).render({**own, **words, **values})
-        return HTMLResponse(text, code, {"vary": "Accept-Language, Cookie"})
+        return HTMLResponse(_seen(text), code, {"vary": "Accept-Language, Cookie"})
 
     @property
     def job(self) -> served.Job | None:
@@ -152,6 +154,13 @@ class View(Call):
         quote = "‘{}’" if self.language == "ko" else "{}"
         places = (was, now) if old == new else (old, new)  # the names, if the folder stays
         return verb, [quote.format(place or self.say("no folder")) for place in places] if move else []
+
+
+def _seen(page: str) -> str:
+    """Return a page without letters that nobody sees, but for what a form sends and where a link leads."""
+    parts = _SENT.split(page)
+    parts[::2] = map(plain, parts[::2])
+    return "".join(parts)
 
 
 def say(language: str, english: str, *values: object) -> str:
