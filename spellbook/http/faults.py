@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, SpellbookError
+from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, SpellbookError, shown_error
 from spellbook.text.quoting import json_of, one_line
 
 STATUS = {
@@ -63,6 +63,8 @@ def of_error(request: Request, error: Exception) -> Response:
         return fault(400, "INVALID_INPUT", "The request did not arrive whole.")
     if not isinstance(error, SpellbookError):
         error = unforeseen(error, f"{request.method} {request.url.path}")
+    caller = request.scope.get("spellbook.caller")
+    error = shown_error(error, is_limited=caller is not None and caller.is_limited)
     difference = error.difference if isinstance(error, Conflict) else ""
     fields = error.fields if isinstance(error, InvalidFields) else {}
     details = {"hint": error.hint, "difference": difference, "fields": fields}

@@ -33,7 +33,7 @@ from spellbook.mcp.arguments import signature
 from spellbook.mcp.names import way_on
 from spellbook.settings.translate import translated
 from spellbook.system import disk
-from spellbook.system.errors import Conflict, SpellbookError
+from spellbook.system.errors import Conflict, SpellbookError, shown_error
 from spellbook.system.lazy import lazy
 from spellbook.text.quoting import exact, flat, json_of, one_line, quoted
 from spellbook.text.terms import estimate_tokens
@@ -62,10 +62,12 @@ def load() -> None:
     import_module("spellbook.mcp.render")
 
 
-def _as_text(error: SpellbookError) -> str:
-    """Return an error as one line, in the language of SPELLBOOK_LANG; a difference is quoted as a note's text."""
+def _as_text(error: SpellbookError, book: Reader) -> str:
+    """Return an error as one line, to the owner in SPELLBOOK_LANG's language; a difference is quoted as a note."""
+    error = shown_error(error, is_limited=book.denial is not None)
     parts = [text for text in (error.message, way_on(error.hint)) if text]
-    line = one_line(f"{error.code}: {' '.join(map(translated, parts) if 'SPELLBOOK_LANG' in os.environ else parts)}")
+    is_chosen = "SPELLBOOK_LANG" in os.environ and not book.denial
+    line = one_line(f"{error.code}: {' '.join(map(translated, parts) if is_chosen else parts)}")
     difference = quoted(error.difference) if isinstance(error, Conflict) else ""
     return "\n".join(filter(None, (line, difference)))
 
@@ -118,7 +120,7 @@ class ToolForm:
                 answer = await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=bound)
                 return _qualified(answer, book) if book.complaint else answer
             except SpellbookError as error:
-                raise ToolError(_as_text(error)) from error
+                raise ToolError(_as_text(error, book)) from error
             except Exception as error:
                 _log.exception("%s failed", self.name)
                 raise ToolError(

@@ -45,6 +45,7 @@ OF_SYSTEM = (
 CONSTANTS = {
     "editing/write.py": ("_UNREAD",),
     "index/opened.py": ("BEING_READ",),
+    "search/candidates.py": ("_INCOMPLETE",),
     "models/hub.py": ("ABOUT",),
     "search/scores.py": ("FOREIGN",),
     "search/weights.py": ("SESSION",),
@@ -75,6 +76,7 @@ PLACED = {
 """Which argument of a function of a room is a message."""
 
 SENTENCES = {
+    "system/errors.py": "shown_error",
     "cli/output.py": "summary around chroma _join_words _source",
     "__main__.py": "_sentence",
     "models/e5/prepare.py": "described prepared_folder _make _description",

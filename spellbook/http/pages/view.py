@@ -33,7 +33,14 @@ from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.search import newest, presentation
 from spellbook.settings import translate
-from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
+from spellbook.system.errors import (
+    Conflict,
+    InvalidInput,
+    MemoryNotFound,
+    PermissionDenied,
+    SpellbookError,
+    shown_error,
+)
 from spellbook.system.lazy import regex
 from spellbook.text.quoting import counted, plain
 
@@ -48,7 +55,7 @@ ENDED = dt.timedelta(seconds=10)
 
 _MOST_FIELDS = 100
 _SENT = regex(r'(<textarea\b.*?</textarea>|\b(?:action|for|form|href|hx-get|id|name|value)="[^"]*")', re.S)
-"""What forms send and links lead to, by their letters."""
+"""The attributes and texts that a form sends or a link follows: they stay letter for letter."""
 _NOTES = regex("/(?:note|history)/")
 _FOR_PROGRAMS = regex(r"\w\(|get_index|/api/|/admin/")
 
@@ -103,8 +110,8 @@ class View(Call):
 
     @property
     def has_sessions(self) -> bool:
-        """Whether the vault has captured sessions, or capture is on here."""
-        is_on = Ledger(str(self.book.config.vault)).switch.get("on", False)
+        """Whether the caller sees captured sessions, or may know that capture is on here."""
+        is_on = not self.caller.is_limited and Ledger(str(self.book.config.vault)).switch.get("on", False)
         return is_on or not self.book.index.catalog.unmatched((ON_PURPOSE,), self.book.index.visible)
 
     def say(self, english: str, *values: object) -> str:
@@ -126,7 +133,7 @@ class View(Call):
     @property
     def job(self) -> served.Job | None:
         """The running job, or the one that has just ended."""
-        job = next(iter(self.served.jobs.all()), None)
+        job = next(iter(self.jobs.all()), None)
         return job if job and (job.ended is None or dt.datetime.now(dt.UTC) - job.ended < ENDED) else None
 
     @property
@@ -217,6 +224,7 @@ def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: 
         of.book.meter.failed(handler.__name__, "http", error)
         if not isinstance(error, SpellbookError):
             error = faults.unforeseen(error, f"{request.method} {request.url.path}")
+        error = shown_error(error, is_limited=who.is_limited)
         status = faults.status_of(error)
         if isinstance(error, MemoryNotFound) and (form.get("id") or _NOTES.match(request.url.path)):
             return view.page("missing.html", status, is_note=True)
