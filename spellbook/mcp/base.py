@@ -35,7 +35,7 @@ from spellbook.mcp.arguments import signature
 from spellbook.mcp.names import agent_of, way_on
 from spellbook.settings.translate import language_of_tools, translated
 from spellbook.system import disk
-from spellbook.system.errors import Conflict, SpellbookError
+from spellbook.system.errors import Conflict, SpellbookError, shown_error
 from spellbook.system.lazy import lazy
 from spellbook.text.quoting import exact, flat, json_of, one_line, quoted
 from spellbook.text.terms import estimate_tokens
@@ -66,10 +66,12 @@ def load() -> None:
     import_module("spellbook.mcp.render")
 
 
-def _as_text(error: SpellbookError) -> str:
-    """Return an error as one line, in the language of SPELLBOOK_LANG; a difference is quoted as a note's text."""
+def _as_text(error: SpellbookError, book: Reader) -> str:
+    """Return an error as one line, to the owner in SPELLBOOK_LANG's language; a difference is quoted as a note."""
+    error = shown_error(error, is_limited=book.denial is not None)
     parts = [text for text in (error.message, way_on(error.hint)) if text]
-    line = one_line(f"{error.code}: {' '.join(translated(part, language_of_tools()) for part in parts)}")
+    language = "en" if book.denial else language_of_tools()
+    line = one_line(f"{error.code}: {' '.join(translated(part, language) for part in parts)}")
     difference = quoted(error.difference) if isinstance(error, Conflict) else ""
     return "\n".join(filter(None, (line, difference)))
 
@@ -122,7 +124,7 @@ class ToolForm:
                 answer = await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=bound)
                 return _qualified(answer, book) if book.complaint else answer
             except SpellbookError as error:
-                raise ToolError(_as_text(error)) from error
+                raise ToolError(_as_text(error, book)) from error
             except Exception as error:
                 _log.exception("%s failed", self.name)
                 raise ToolError(

@@ -378,7 +378,9 @@ def _names_line(category: Category, names: int) -> str:
     """Return the line of a category with the names of its largest topics, and how to list the others."""
     listed = [_topic_name(each) for each in category.topics[:names]]
     if (rest := len(category.topics) - names) > 0:
-        scope = f"(scope={category.name!r})" if category.name else " with a folder as scope, or a larger max_tokens"
+        scope = (
+            f"(scope={json_of(category.name)})" if category.name else " with a folder as scope, or a larger max_tokens"
+        )
         listed.append(f"… {rest} {'smaller ' if names else ''}topics: get_index{scope}")
     return f"\n{_category_name(category)}: {'; '.join(listed)}"
 

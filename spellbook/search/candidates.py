@@ -43,6 +43,7 @@ takes .02 nDCG@10 from a vault of twelve languages.
 """
 _REMEMBERED = 4_000
 """Chunks whose scripts and language are cached, about 1.5 kB each, so that their texts need not be read again."""
+_INCOMPLETE = "not everything could be searched"
 _QUESTIONS = 256
 """Questions whose vectors are cached."""
 MOST_ALIKE = 20
@@ -138,7 +139,7 @@ class Gathering:
         self.counts = catalog.counts()
         self.guides = catalog.guides() if NO_GUIDES in limits else 0
         self.question, self.limits, self.time, self.is_cached = question, limits, time, is_cached
-        self._reasons = reasons
+        self._reasons, self._sees = reasons, index.sees
         if texts[0].vector is not None and catalog.fingerprint != index.embedder.fingerprint:
             texts = [QueryText(text.text) for text in texts]
             if catalog.fingerprint:  # else nothing was indexed yet
@@ -156,8 +157,9 @@ class Gathering:
 
     @property
     def reason(self) -> str:
-        """Why candidates may be missing, "" if none is."""
-        return "; ".join(dict.fromkeys(self._reasons))
+        """Why candidates may be missing, "" if none is; a limited caller is told of no model and no service."""
+        reasons = "; ".join(dict.fromkeys(self._reasons))
+        return _INCOMPLETE if reasons and self._sees else reasons
 
     @property
     def words(self) -> list[QueryWord]:

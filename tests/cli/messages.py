@@ -46,6 +46,7 @@ CONSTANTS = {
     "editing/write.py": ("_UNREAD",),
     "index/opened.py": ("BEING_READ",),
     "mcp/render.py": ("_REFUSED", "_BESIDE", "_WRITTEN", "_PENDING", "_ALIKE", "_JOIN"),
+    "search/candidates.py": ("_INCOMPLETE",),
     "models/hub.py": ("ABOUT",),
     "search/scores.py": ("FOREIGN",),
     "search/weights.py": ("SESSION",),
@@ -76,6 +77,7 @@ PLACED = {
 """Which argument of a function of a room is a message."""
 
 SENTENCES = {
+    "system/errors.py": "shown_error",
     "cli/output.py": "summary around chroma _join_words _source",
     "__main__.py": "_sentence",
     "models/e5/prepare.py": "described prepared_folder _make _description",

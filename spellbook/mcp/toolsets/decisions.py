@@ -78,9 +78,13 @@ def _lay_out(decisions: FoundDecisions, max_tokens: int) -> str:
     for number, item in enumerate(shown, 1):
         row = item.as_dict()
         score = f"[{item.similarity:.2f}] " if item.similarity is not None else ""
-        sure = f", confidence {row['confidence']}" if row.get("confidence") is not None else ""
-        facts = f"({flat(item.chunk.topic)}, {row['created_at'][:10]}{sure})"
-        turned = f" outcome: {item.outcome}" if item.kind == DECISION and item.outcome not in {None, "pending"} else ""
+        sure = f", confidence {flat(str(row['confidence']))}" if row.get("confidence") is not None else ""
+        facts = f"({flat(item.chunk.topic)}, {flat(row['created_at'][:10])}{sure})"
+        turned = (
+            f" outcome: {flat(str(item.outcome))}"
+            if item.kind == DECISION and item.outcome not in {None, "pending"}
+            else ""
+        )
         by = f" superseded by {exact(item.superseded_by)}" if item.superseded_by else ""
         replaces = f" replaces {', '.join(map(exact, item.supersedes))}" if item.supersedes else ""
         lines.append(f"{number}. {score}{flat(item.chunk.title)} {facts}{turned}{by}")

@@ -10,6 +10,7 @@ import datetime as dt
 import json
 import time
 from collections.abc import Collection, Sequence
+from textwrap import indent
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
@@ -30,7 +31,7 @@ from spellbook.search import newest, presentation
 from spellbook.search.scores import Hit
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text import languages
-from spellbook.text.quoting import exact, flat
+from spellbook.text.quoting import exact, flat, json_of, one_line, quoted
 from spellbook.text.terms import estimate_tokens as count
 from spellbook.verbs import memories
 
@@ -103,9 +104,9 @@ def add_resources(mcp: MCPServer, book: Reader) -> None:
         if until > now:
             return text
         try:
-            text = json.dumps(_search(book, query, filters, limit, now), ensure_ascii=False)
+            text = json_of(_search(book, query, filters, limit, now))
         except InvalidInput as error:
-            raise MCPError(INVALID_PARAMS, f"{error.code}: {error}") from error
+            raise MCPError(INVALID_PARAMS, one_line(f"{error.code}: {error}")) from error
         book.searches[key] = now + _CACHE_SECONDS, text
         for old in [*book.searches][:-_MOST_SEARCHES]:
             book.searches.pop(old, None)
@@ -114,9 +115,9 @@ def add_resources(mcp: MCPServer, book: Reader) -> None:
     def memory(id: str) -> str:
         """One memory, by its id or its path, or by the id of a chunk of it; reading counts as opening."""
         try:
-            return json.dumps(read_memory(book, id), ensure_ascii=False)
+            return json_of(read_memory(book, id))
         except MemoryNotFound as error:
-            raise ResourceNotFoundError(str(error)) from error
+            raise ResourceNotFoundError(one_line(str(error))) from error
 
     mcp.resource("memory://search{?query,filters,limit}", title="Search memories", mime_type=_JSON)(search)
     mcp.resource("memory://{+id}", title="A memory", mime_type=_JSON)(memory)
@@ -317,7 +318,7 @@ def injection(
 
 
 def _indent(text: str, chunk: StoredChunk) -> str:
-    return "\n".join(f"   > {each}" for each in render.fence(text, chunk).strip().splitlines())
+    return indent(quoted(render.fence(text, chunk).strip()), "   ")
 
 
 def _beginning(text: str, room: int) -> str:
