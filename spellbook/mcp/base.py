@@ -70,8 +70,9 @@ def _as_text(error: SpellbookError, book: Reader) -> str:
     """Return an error as one line, to the owner in SPELLBOOK_LANG's language; a difference is quoted as a note."""
     error = shown_error(error, is_limited=book.denial is not None)
     parts = [text for text in (error.message, way_on(error.hint)) if text]
-    language = "en" if book.denial else language_of_tools()
-    line = one_line(f"{error.code}: {' '.join(translated(part, language) for part in parts)}")
+    if not book.denial:
+        parts = [translated(part, language_of_tools()) for part in parts]
+    line = one_line(f"{error.code}: {' '.join(parts)}")
     difference = quoted(error.difference) if isinstance(error, Conflict) else ""
     return "\n".join(filter(None, (line, difference)))
 
