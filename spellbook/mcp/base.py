@@ -62,7 +62,7 @@ def load() -> None:
     import_module("spellbook.mcp.render")
 
 
-def _as_text(error: SpellbookError) -> str:
+def as_text(error: SpellbookError) -> str:
     """Return an error as one line, in the language of SPELLBOOK_LANG; a difference is quoted as a note's text."""
     parts = [text for text in (error.message, way_on(error.hint)) if text]
     line = one_line(f"{error.code}: {' '.join(map(translated, parts) if 'SPELLBOOK_LANG' in os.environ else parts)}")
@@ -118,7 +118,7 @@ class ToolForm:
                 answer = await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=bound)
                 return _qualified(answer, book) if book.complaint else answer
             except SpellbookError as error:
-                raise ToolError(_as_text(error)) from error
+                raise ToolError(as_text(error)) from error
             except Exception as error:
                 _log.exception("%s failed", self.name)
                 raise ToolError(
