@@ -13,7 +13,7 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import Command, json_option, main, scope_option, vault_of, vault_option
-from spellbook.mcp.names import toolsets_of
+from spellbook.mcp.names import DEFAULT, toolsets_of
 from spellbook.settings.defaults import ADDRESS
 from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.system.processes import LOG
@@ -207,6 +207,8 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
     if client == "claude-code" and not (uninstall or dry_run or url):
         question = "Search Claude Code's own memory of a project too? It is only read."
         _switch(vault_of(ctx), CLAUDE_MEMORY, options["claude_memory"], question)
+    if not (uninstall or dry_run or url):
+        _keep_first_answers(ctx, options["toolsets"] or os.environ.get("SPELLBOOK_TOOLSETS", DEFAULT))
     if not dry_run and any(change.before != change.after for change in planned):
         step = about.next
         if client == "antigravity" and file and options["file"]:  # others have settings of its form
@@ -234,6 +236,14 @@ def _entry(ctx: click.Context, about: McpClient, **options: Any) -> dict[str, An
     elif options["with_token"]:
         token = click.prompt("Token", hide_input=True, err=True).strip()
     return clients.address(about, options["url"], token)
+
+
+def _keep_first_answers(ctx: click.Context, toolsets: str) -> None:
+    from spellbook.mcp.app import keep_first_answers
+    from spellbook.settings.config import load
+
+    with contextlib.suppress(SpellbookError):  # settings that make no sense
+        keep_first_answers(toolsets_of(toolsets), load(vault_of(ctx), scope=_scope(ctx)))
 
 
 def _scope(ctx: click.Context) -> str:

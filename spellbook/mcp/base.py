@@ -66,11 +66,11 @@ def load() -> None:
     import_module("spellbook.mcp.render")
 
 
-def _as_text(error: SpellbookError, book: Reader) -> str:
+def as_text(error: SpellbookError, *, is_limited: bool) -> str:
     """Return an error as one line, to the owner in SPELLBOOK_LANG's language; a difference is quoted as a note."""
-    error = shown_error(error, is_limited=book.denial is not None)
+    error = shown_error(error, is_limited=is_limited)
     parts = [text for text in (error.message, way_on(error.hint)) if text]
-    if not book.denial:
+    if not is_limited:
         parts = [translated(part, language_of_tools()) for part in parts]
     line = one_line(f"{error.code}: {' '.join(parts)}")
     difference = quoted(error.difference) if isinstance(error, Conflict) else ""
@@ -125,7 +125,7 @@ class ToolForm:
                 answer = await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=bound)
                 return _qualified(answer, book) if book.complaint else answer
             except SpellbookError as error:
-                raise ToolError(_as_text(error, book)) from error
+                raise ToolError(as_text(error, is_limited=book.denial is not None)) from error
             except Exception as error:
                 _log.exception("%s failed", self.name)
                 raise ToolError(
