@@ -54,8 +54,8 @@ _COMPACTING = (
 )
 
 
-_told = [""]
-"""What is printed when the second is over; nothing is in it once the command has printed."""
+_gathered = [""]
+"""The text that is printed when the second is over; it is empty once the command has printed."""
 _printing = threading.Lock()
 
 
@@ -69,7 +69,7 @@ class _Quiet(Command):
             _leave(error.format_message())
 
     def invoke(self, ctx: click.Context) -> Any:
-        _told[:] = [""]
+        _gathered[:] = [""]
         threading.Thread(target=_give_up, args=(threading.Event(),), daemon=True).start()
         try:
             return super().invoke(ctx)
@@ -84,12 +84,12 @@ class _Quiet(Command):
 def _give_up(never: threading.Event) -> None:
     never.wait(max(0.0, _SECONDS - age()))
     with _printing:
-        if not _told:
+        if not _gathered:
             return
         with contextlib.suppress(OSError):
-            click.echo(_told[0], nl=bool(_told[0]))
+            click.echo(_gathered[0], nl=bool(_gathered[0]))
             more = f"spellbook: no more context within {_SECONDS:g} s."
-            output.say(more if _told[0] else f"spellbook: no context within {_SECONDS:g} s.", err=True)
+            output.say(more if _gathered[0] else f"spellbook: no context within {_SECONDS:g} s.", err=True)
         os._exit(0)
 
 
@@ -135,13 +135,14 @@ def context(
         if isinstance(prompt, str) and prompt.strip():
             _print_related(ctx, prompt, also or hook.get("also") or (), as_json)
         return
-    from spellbook.capture.ledger import Ledger
+    from spellbook.capture.ledger import PATIENCE, Ledger
     from spellbook.memories import briefing
     from spellbook.settings import paths
 
     is_leaving, event = False, "PreCompact" if kind == "reminder" else "SessionStart"
     with contextlib.suppress(SpellbookError, OSError):  # first: where nothing can be told, a session may yet be off
-        ledger = Ledger(os.path.realpath(paths.vault(ctx.ensure_object(dict).get("vault") or "")))
+        root = os.path.realpath(paths.vault(ctx.ensure_object(dict).get("vault") or ""))
+        ledger = Ledger(root, PATIENCE)
         ledger.leave_job({**hook, "hook_event_name": event})
         while (is_leaving := _is_leaving(ledger, hook)) and age() < _PATIENCE:
             time.sleep(0.02)
@@ -150,12 +151,12 @@ def context(
         return
     is_compacted = hook.get("source") == "compact"
     known = briefing.Briefing(compacted=is_compacted)
-    _told[:] = [json_of(known.as_dict()) if as_json else known.text(max_tokens)]
+    _gathered[:] = [json_of(known.as_dict()) if as_json else known.text(max_tokens)]
     with _index(ctx) as index:
         for overview in briefing.gathered(index, is_compacted, hook.get("session_id"), not is_leaving):
-            _told[:] = [json_of(overview.as_dict()) if as_json else overview.text(max_tokens)]
+            _gathered[:] = [json_of(overview.as_dict()) if as_json else overview.text(max_tokens)]
     with _printing:
-        click.echo(_told.pop())
+        click.echo(_gathered.pop())
 
 
 def _is_leaving(ledger: Ledger, hook: Mapping[str, Any]) -> bool:
@@ -226,7 +227,7 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
     spellbook capture on
     spellbook capture forget --project shop --dry-run
     """
-    from spellbook.capture import ledger, run
+    from spellbook.capture import jobs, ledger, session_note
 
     if action == "hook":
         ledger.hook(ctx.ensure_object(dict).get("vault", ""))
@@ -236,7 +237,7 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
         with opened(ctx) as book:
             book.refresh()
             day = f"{since:%Y-%m-%d}" if since else ""
-            paths = run.forget(book.index, session, project, day, dry_run=dry_run)
+            paths = session_note.forget(book.index, session, project, day, dry_run=dry_run)
         click.echo("".join(f"{one_line(path)}\n" for path in paths), nl=False)
         count = counted(len(paths), "note")
         output.say(f"{count} would go to the trash." if dry_run else f"{count} moved to the trash.")
@@ -248,3 +249,8 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
         output.say("Capture is on." if known.switch.get("on") else "Capture is off.")
         for problem in known.problems():
             output.say(f"{one_line(problem)}.")
+        off, unmarked = jobs.left_out(known) if known.switch.get("on") else (0, 0)
+        if off:
+            output.say(f"{counted(off, 'session')} left out: switched off by SPELLBOOK_CAPTURE, or forgotten.")
+        if unmarked:
+            output.say(f"{counted(unmarked, 'session')} left out: none of its hooks has run while capture was on.")

@@ -48,6 +48,7 @@ from spellbook.notes import chunks, dates, links, properties
 from spellbook.notes.files import Fault, Stamp
 from spellbook.notes.files import key as link_key
 from spellbook.notes.frontmatter import as_json
+from spellbook.notes.labels import SESSION
 from spellbook.notes.note import Note, height, parse
 from spellbook.system import processes
 from spellbook.system.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
@@ -144,6 +145,8 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     first = ("", "", own) if says_nothing else (*whole[:2], f"{whole[2]} {own}".strip())
     room = (_REPEATED + len(note.text)) // len(pieces)
     later = tuple(terms.findable(" ".join(each)[:room]) for each in found_by)
+    if category == SESSION:
+        later = ("", *later[1:])
     headings = {heading: terms.findable(heading) for heading in {" > ".join(piece.heading) for piece in pieces}}
     rows = tuple(_row(note, piece, headings, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
     if says_nothing:

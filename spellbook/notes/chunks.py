@@ -17,7 +17,7 @@ from typing import NamedTuple
 from spellbook.notes import chunk_sizes as sizes
 from spellbook.notes import splitter
 from spellbook.notes.dialogue import Turn, date_of, turns
-from spellbook.notes.labels import DECISION
+from spellbook.notes.labels import DECISION, SESSION
 from spellbook.notes.links import without_folders
 from spellbook.notes.markdown import CODE, REST
 from spellbook.notes.note import Block, Note, height, lines, replaced
@@ -102,7 +102,8 @@ def cut(note: Note, max_tokens: int = sizes.CHUNK_TOKENS) -> tuple[Chunk, ...]:
             blank = height(f"{text[:begun]}|") - 1 if begun else 0
             tall = height(text.rstrip()) or 1
             name = suffix if number == 1 else f"{suffix}~{number}"
-            above = "" if may_omit_title and begins_with(written, title) else title
+            is_later = bool(chunks) and note.category == SESSION
+            above = "" if is_later or (may_omit_title and begins_with(written, title)) else title
             path = _path(tuple(dict.fromkeys(filter(None, (above, *heading, label)))))
             # Overlap helps a text that has no heading and no keywords. It blurs a text that has them
             # (tests/benchmarks/README.md, Chunks).

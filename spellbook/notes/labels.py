@@ -13,6 +13,9 @@ TAGS_APART = r"[,\s]+"
 DECISION, CHECKPOINT = "decision", "checkpoint"
 """Categories of notes that agents write by the toolset of decisions."""
 
+SESSION = "session"
+"""Category of a captured session: its title is its first request, and counts for its first section alone."""
+
 ENTITY_TYPES = ("person", "project", "technology", "organization", "concept")
 
 

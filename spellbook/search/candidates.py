@@ -15,7 +15,7 @@ from spellbook.index.loaded import LoadedIndex, NoteCosines, Reasons
 from spellbook.index.opened import Index
 from spellbook.index.privacy import ON_PURPOSE, is_session
 from spellbook.models.base import Bytes, Scale, Vectors, question_scale, score, unit
-from spellbook.notes.labels import CHECKPOINT
+from spellbook.notes.labels import CHECKPOINT, SESSION
 from spellbook.search import synonyms, weights
 from spellbook.search.question import Question
 from spellbook.search.related import Superseded
@@ -314,6 +314,8 @@ class Lookup:
                 foreign = own.foreign(writing, leg.score if leg else 0.0)
                 second = second if writing.is_read else None
             note = notes.get(chunk.path, NOTHING)
+            if chunk.ordinal and chunk.category == SESSION:
+                note = note._replace(title=None)
             matches.append(Match(scores.get(chunk.number), leg, foreign, note, second, expected, self.text.text))
         return matches
 

@@ -13,6 +13,7 @@ from spellbook.index import filters, privacy
 from spellbook.notes.properties import own
 from spellbook.search import weights
 from spellbook.search.weights import SESSION
+from spellbook.system.lazy import regex
 from spellbook.text.quoting import counted, exact, flat, json_of, one_line, shortened
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ _MOST_WORDS = 6
 """Words of a question that a hit names as its reason."""
 _LEAST_SHARE = 0.03
 """Share of a score from which on its reason is given in words. By hand."""
+_OF_SESSION = regex(r"(?m)^(?:\d+: )?<!-- \d{4}-\d\d-\d\d [0-9a-f]{16} -->(?:\n|$)|^(\d+: |)> ?")
+"""The line with an exchange's key, and a quote's mark, also behind the number of an excerpt's line."""
+
 UNTRUSTED = " (untrusted)"
 """Follows a title or a topic of text from outside."""
 
@@ -221,6 +225,11 @@ def is_session(by: object) -> bool:
     return privacy.is_session(_meta(by))
 
 
+def said(text: str, chunk: StoredChunk) -> str:
+    """Return what is shown of a chunk's text: of a session without the marks that only Spellbook needs."""
+    return _OF_SESSION.sub(r"\1", text) if is_session(chunk) else text
+
+
 def author(by: object) -> tuple[str, str]:
     """Return who wrote the note of a hit or a chunk: page, session, agent or me; and the agent's name if known."""
     meta = _meta(by)
@@ -234,7 +243,8 @@ def author(by: object) -> tuple[str, str]:
 
 def properties(chunk: StoredChunk) -> str:
     """Return a note's own properties on one line, cut to 200 letters; as one JSON string if it comes from outside."""
-    pairs = [*own(chunk.meta)]
+    hidden = {"session", "removed"} if is_session(chunk) else set()
+    pairs = [pair for pair in own(chunk.meta) if pair[0] not in hidden]
     if is_outside(chunk) and pairs:
         return json_of(cut("; ".join(map(" ".join, pairs)), _MOST_STATED))
     stated = (f"{flat(key)} {json_of(value) if ';' in value else flat(value)}" for key, value in pairs)

@@ -59,7 +59,8 @@ class Database:
     The SQLite file `file` in the form of this number, with SQL `functions` as `name: (arguments, function)`.
 
     `build` makes the tables in an empty file (form 0), or from those of an older form, in one transaction: a failure or
-    a kill leaves the file as before. `what` and `loss` are for messages.
+    a kill leaves the file as before. `what` and `loss` are for messages. A use waits `patience` seconds for another
+    process. With `is_durable` a commit survives a power cut.
     """
 
     def __init__(
@@ -70,8 +71,13 @@ class Database:
         functions: Mapping[str, tuple[int, Callable[..., Any]]],
         what: str = "index",
         loss: str = "it is rebuilt from the vault, which is unharmed",
+        *,
+        patience: float = BUSY_SECONDS,
+        is_durable: bool = False,
     ) -> None:
         self.file = file
+        self._patience = patience
+        self._synchronous = "FULL" if is_durable else "NORMAL"
         self._what = what
         self._loss = loss
         self._form = form
@@ -176,7 +182,7 @@ class Database:
         # One process at a time: the switch to WAL does not wait, and a damaged file must be set aside once.
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            with held(self.file.with_suffix(".lock"), BUSY_SECONDS) as is_ours:
+            with held(self.file.with_suffix(".lock"), self._patience) as is_ours:
                 if not is_ours:
                     raise StorageError(
                         f"{self.file}: another process has been opening it for 30 seconds.", "Try again in a moment."
@@ -201,12 +207,12 @@ class Database:
         with self._translate_errors(None):
             # isolation_level None: transactions are opened by name, above.
             connection = sqlite3.connect(
-                self.file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=_Connection
+                self.file, timeout=self._patience, isolation_level=None, check_same_thread=False, factory=_Connection
             )
         connection.inode = self._inode()
         try:
             with self._translate_errors(connection):
-                connection.executescript("PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;")
+                connection.executescript(f"PRAGMA synchronous = {self._synchronous}; PRAGMA temp_store = MEMORY;")
                 for name, (arguments, function) in self._functions.items():
                     connection.create_function(name, arguments, function, deterministic=True)
                 prepare(connection)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.capture import run
+from spellbook.capture import jobs
 from spellbook.capture.ledger import Ledger
 from spellbook.library.book import Spellbook
 from tests.capture.transcripts import claude
@@ -28,7 +28,7 @@ def captured(book: Spellbook, ledger: Ledger, home: Path) -> Callable[..., dict[
     def capture(*pieces: bytes, place: Path | None = None, is_over: bool = True) -> dict[str, str]:
         place = place or claude(home)
         place.write_bytes(b"".join(pieces))
-        run.capture(book.index, ledger, str(place), is_over)
+        jobs.capture(book.index, ledger, str(place), is_over)
         return {file.name: file.read_text("utf-8") for file in sorted((book.config.vault / "sessions").glob("*"))}
 
     return capture

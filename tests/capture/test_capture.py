@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.capture import run
+from spellbook.capture import jobs
+from spellbook.capture.excluded import is_excluded
 from spellbook.capture.ledger import Ledger
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
@@ -28,6 +29,7 @@ from tests.capture.transcripts import (
     asked,
     claude,
     codex,
+    line,
     of_codex,
     said,
     talk,
@@ -133,6 +135,102 @@ def test_no_secret_is_kept(captured: Capture, vault: Path, secret: str) -> None:
     assert not [file for file in vault.parent.rglob("*.db*") if secret.encode() in file.read_bytes()]
 
 
+COMMAND = "<command-name>/plan</command-name><command-args><private>tiger-lily</private></command-args>"
+BETWEEN = {
+    "nothing": b"",
+    "a queued message": said("Be brief.", 1, promptSource="queued"),
+    "an interruption": said("[Request interrupted by user]", 1),
+    "a command": said("<command-name>/compact</command-name>", 1),
+    "a part of the answer": answered("I look.") + line(type="user", toolUseResult="x"),
+    "a stopped answer": answered("It says tig") + said("[Request interrupted by user]", 1),
+    "a part, and a queued message": answered("I look.") + said("Be brief.", 1, promptSource="queued"),
+}
+
+
+@pytest.mark.parametrize("secret", ["<private>tiger-lily</private>", "The password is tiger-lily7#"])
+@pytest.mark.parametrize("between", BETWEEN.values(), ids=BETWEEN)
+def test_no_answer_repeats_a_secret(captured: Capture, secret: str, between: bytes) -> None:
+    """
+    An answer belongs to all prompts since the answer before it: it is left out if one had a secret or a private part,
+    also where the session ended between them. The next exchange is kept whole.
+    """
+    before = [*talk(ROTATE), said(f"{secret} is for Ann", 1), between]
+    after = [said("Go on with it", 2), answered("So tiger-lily it is."), *talk(DEPLOY, first=3)]
+    ended = captured(*before)
+    for notes in (captured(*before, *after), ended):
+        assert "tiger-lily" not in "".join(notes.values())
+    assert asked(captured())[-2:] == ["Go on with it", DEPLOY[0]]
+    assert DEPLOY[1] in "".join(captured().values())
+
+
+def test_copies_answer_nothing(captured: Capture, home: Path) -> None:
+    """
+    Lines that a compaction repeats are no new prompts and no answers: what follows them still belongs to the private
+    words before, also where these had no answer yet.
+    """
+    old, secret = talk(ROTATE, DEPLOY), said("<private>tiger-lily</private> is for Ann", 3)
+    leak = answered("So tiger-lily it is.")
+    for number, between in enumerate((b"", answered("I look."))):
+        place = claude(home, f"{number}{SESSION[1:]}")
+        pieces = [*old, secret, between, *old, leak, said("Go on", 5) if not between else b"", leak]
+        notes = captured(*pieces, *talk(BILLING, first=6), place=place)
+        assert "tiger-lily" not in "".join(notes.values())
+        assert BILLING[1] in "".join(notes.values())
+
+
+@pytest.mark.parametrize("cut", ["end", "answer"])
+def test_a_turn_goes_on_after_the_end(captured: Capture, cut: str) -> None:
+    """A session that ended within an answer, and is resumed, goes on with the same turn: it repeats no secret."""
+    before = [*talk(ROTATE, DEPLOY), said("<private>tiger-lily</private> is for Ann", 3), answered("I look.")]
+    after = {"end": said("[Request interrupted by user]", 4), "answer": line(type="user", toolUseResult="x")}[cut]
+    captured(*before)
+    go_on = [said("Go on", 5), answered("So tiger-lily it is."), *talk(BILLING, first=6)]
+    notes = captured(*before, after, *go_on)
+    assert "tiger-lily" not in "".join(notes.values())
+    assert asked(notes) == [ROTATE[0], DEPLOY[0], "is for Ann", "Go on", BILLING[0]]
+    assert captured(*before, after, *go_on) == notes
+
+
+def test_a_long_paste_has_its_answer(captured: Capture) -> None:
+    """A message with a long paste is cut, and its answer is kept; in one that nobody can look through it is not."""
+    short, long = captured(said("log line\n" * 3_000), answered("A typo.")), said("log line\n" * 30_000, 5)
+    assert "A typo." in "".join(short.values())
+    assert "Too long." not in "".join(
+        captured(said("log line\n" * 3_000), answered("A typo."), long, answered("Too long.")).values()
+    )
+
+
+def test_a_command_hides_its_words(captured: Capture) -> None:
+    """What a command holds is not kept, and no answer repeats it."""
+    notes = captured(*talk(ROTATE, DEPLOY), said(COMMAND, 4), said("Go on", 5), answered("tiger-lily"))
+    assert "tiger-lily" not in "".join(notes.values())
+
+
+@pytest.mark.parametrize(
+    "odd", [{"uuid": "\ud800"}, {"cwd": "/w/\ud800"}, {"cwd": "/w/a\0b"}, {"uuid": 5}, {"cwd": ["a"]}]
+)
+def test_an_odd_line_costs_itself_alone(captured: Capture, odd: dict[str, object]) -> None:
+    """A line with an id or a folder that is none keeps no other exchange out."""
+    for first in ([], talk(BILLING)):
+        notes = captured(*first, said("Odd?", 1, **odd), answered("So."), *talk(ROTATE, DEPLOY, first=2))
+        assert asked(notes)[-2:] == [ROTATE[0], DEPLOY[0]]
+
+
+@pytest.mark.parametrize(
+    ("asks", "title"),
+    [
+        (["go on", "Thanks, commit it!", "[Image #1]", ROTATE[0]], ROTATE[0]),
+        (["계속해줘", "고마워요, 커밋해줘", DEPLOY[0]], DEPLOY[0]),
+        (["[Image #1] What does this chart show?", ROTATE[0]], "What does this chart show?"),
+        (["ok", "go on"], "ok"),
+    ],
+)
+def test_the_title_says_something(captured: Capture, asks: list[str], title: str) -> None:
+    """The title of a session is its first request that says what it is about, without a picture's mark."""
+    ((_, text),) = captured(*talk(*((ask, "Yes.") for ask in asks))).items()
+    assert parse("x.md", text.encode()).meta["title"] == title
+
+
 def test_a_short_session_is_no_note(captured: Capture, home: Path) -> None:
     """One short exchange is none; the second one brings both, and one with 400 letters of the person is enough."""
     assert captured(*talk(ROTATE)) == {}
@@ -235,7 +333,14 @@ def test_what_was_said_while_off(captured: Capture, ledger: Ledger, vault: Path,
 
 @pytest.mark.parametrize(
     ("glob", "is_kept"),
-    [("/work", False), ("~/secret/", True), ("/work/shop/", False), ("/work/s*", False), ("*/other", True)],
+    [
+        ("/work", False),
+        ("~/secret/", True),
+        ("/work/shop/", False),
+        ("/work/s*", False),
+        ("*/other", True),
+        ("shop", False),
+    ],
 )
 def test_excluded_folders(vault: Path, ledger: Ledger, home: Path, glob: str, is_kept: bool) -> None:
     """What is said in a folder of `[capture] exclude`, or below it, is left out."""
@@ -243,7 +348,55 @@ def test_excluded_folders(vault: Path, ledger: Ledger, home: Path, glob: str, is
     (vault / ".spellbook" / "config.toml").write_text(f'[capture]\nexclude = ["{glob}"]\n')
     claude(home).write_bytes(b"".join(talk(ROTATE, DEPLOY)))
     with books.open(vault, embedder="hash") as book:
-        assert bool(run.capture(book.index, ledger, str(claude(home)), is_over=True)) is is_kept
+        assert bool(jobs.capture(book.index, ledger, str(claude(home)), is_over=True)) is is_kept
+
+
+def test_a_folder_has_many_names(tmp_path: Path) -> None:
+    """
+    A folder is excluded by each of its names: through a link on either side, with `//`, `..` or a slash at the end, and
+    with letters of a glob. A folder that no absolute path names is excluded.
+    """
+    real = tmp_path / "work" / "client-a"
+    (real / "sub").mkdir(parents=True)
+    (tmp_path / "work" / "[old]").mkdir()
+    (tmp_path / "short").symlink_to(real)
+    (tmp_path / "all").symlink_to(tmp_path / "work")
+    work = f"{tmp_path}/work"
+    names = [
+        f"{real}",
+        f"{tmp_path}/short/sub",
+        f"{work}/o/../client-a/",
+        f"{work}//client-a",
+        f"{tmp_path}/all/client-a",
+    ]
+    for glob in (f"{work}/client-*", f"{tmp_path}/short/", f"{tmp_path}/all/*-a", f"{tmp_path}//all/../short"):
+        assert [is_excluded(name, (glob,)) for name in (*names, f"{work}/client", f"{work}/o")] == [True] * 5 + [
+            False
+        ] * 2
+    brackets = (f"{work}/[old]",)
+    assert [is_excluded(f"{work}/{name}", brackets) for name in ("[old]", "[old]/x", "older", "x")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert [is_excluded(name, ()) for name in ("", "work", "../work", "/work")] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"uuid": "same"},
+        {"sessionId": OTHER, "timestamp": "2026-11-26T08:00:00Z"},
+        {"timestamp": "2026-11-26T09:00:00Z"},
+    ],
+)
+def test_copies_of_a_session_that_is_off(captured: Capture, ledger: Ledger, home: Path, own: dict[str, str]) -> None:
+    """What was said in a session that is off is known in its forks and copies: by its id, its session, its words."""
+    ledger.forbid(OTHER)
+    assert captured(said(LONG[0], uuid="same"), answered("No."), place=claude(home, OTHER)) == {}
+    fork = captured(said(LONG[0], **own), answered("No."), *talk(ROTATE, DEPLOY, first=1))
+    assert asked(fork) == [ROTATE[0], DEPLOY[0]]
 
 
 @pytest.mark.parametrize("setting", ["on = true", 'exclude = "a"', "exclude = [1]", f'exclude = ["{"x" * 2_000}"]'])
@@ -273,7 +426,7 @@ def test_what_is_no_transcript_is_refused(
         os.mkfifo(place)
     places = {"outside": evil, "other name": place.with_suffix(".txt"), "up": place.parent / "../../../.." / evil.name}
     with pytest.raises((OSError, SpellbookError)):
-        run.capture(book.index, ledger, str(places.get(kind, place)), is_over=True)
+        jobs.capture(book.index, ledger, str(places.get(kind, place)), is_over=True)
     assert not (book.config.vault / "sessions").exists()
 
 

@@ -6,17 +6,17 @@ import io
 
 import pytest
 
-from spellbook.capture import run
-from spellbook.capture.run import Exchange
+from spellbook.capture import transcript
+from spellbook.capture.transcript import Exchange
 from tests.capture.transcripts import BILLING, DEPLOY, ROTATE, answered, line, of_codex, said, talk
 
 
 def read(data: bytes, offset: int = 0, *, is_over: bool = True) -> list[Exchange]:
-    return run.read(io.BytesIO(data), offset, is_over=is_over)[0]
+    return transcript.read(io.BytesIO(data), offset, is_over=is_over)[0]
 
 
 def pairs(data: bytes, **options: bool) -> list[tuple[str, str]]:
-    return [(each.prompt, each.answer) for each in read(data, **options)]
+    return [(each.prompt, each.answer) for each in read(data, **options) if each.is_kept]
 
 
 def blocks(*texts: str, **more: object) -> list[object]:
@@ -130,6 +130,16 @@ def test_whose_answer_counts(piece: bytes) -> None:
         ("a <private>b <private>c</private> d</private> e", "a \0 e"),
         ('a <private why="x">b</private> c <private\n>d</private >', "a \0 c \0"),
         ("a </private> b", "a  b"),
+        ("a < private>b< / private > c", "a \0 c"),
+        ("a [Private]b[/private] c", "a \0 c"),
+        ("a &lt;private&gt;b&lt;/private&gt; c &lt;private>d", "a \0 c \0"),
+        ("a ＜ｐｒｉｖａｔｅ＞b＜／PRIVATE＞ c", "a \0 c"),
+        ("a <pri\u200bva\u2060te>b</\ufeffprivate> c", "a \0 c"),
+        ("a <private", "a \0"),
+        (
+            "a [private repository](https://x.example) and privately",
+            "a [private repository](https://x.example) and privately",
+        ),
         ("nothing private", "nothing private"),
     ],
 )
@@ -151,6 +161,18 @@ def test_each_answer_stays_with_its_question() -> None:
     assert pairs(first + both) == [ROTATE, ("And now?", "This.")]
 
 
+def test_words_that_were_taken_back() -> None:
+    """Of prompts with one parent those without an answer were taken back, and are not kept; others are."""
+    first, answer = said("Erase it", 1, uuid="a", parentUuid="x"), answered("Done.")
+    again = said("Move it", 2, uuid="b", parentUuid="x")
+    assert pairs(talk(ROTATE)[0] + first + again + answer) == [ROTATE, ("Move it", "Done.")]
+    assert pairs(first + answer + again + answer) == [("Erase it", "Done."), ("Move it", "Done.")]
+    assert pairs(first + said("Move it", 2, uuid="b", parentUuid="a") + answer) == [
+        ("Erase it", ""),
+        ("Move it", "Done."),
+    ]
+
+
 def test_a_part_at_a_time() -> None:
     """
     Whatever the number of bytes that are there, reading on gives each exchange once, whole, and none twice. Lines that
@@ -160,15 +182,16 @@ def test_a_part_at_a_time() -> None:
     old, last = talk(ROTATE, DEPLOY), said("And now?", 9)
     repeated = pairs(b"".join([*old, last, *old, *old, last, answered("Now this.")]))
     assert repeated == [ROTATE, DEPLOY, ("And now?", "Now this.")]
-    part, _, is_end = run.read(io.BytesIO(b"".join(talk(*[("ask", "answer")] * 250))), 0, is_over=True)
+    part, _, is_end = transcript.read(io.BytesIO(b"".join(talk(*[("ask", "answer")] * 250))), 0, is_over=True)
     assert (len(part), is_end) == (200, False)
-    data = b"".join(talk(ROTATE, DEPLOY, BILLING))
+    *_, third = pieces = talk(ROTATE, DEPLOY, BILLING)
+    data = b"".join(pieces)
     for cut in range(0, len(data), 7):
-        first, offset, is_end = run.read(io.BytesIO(data[:cut]), 0, is_over=False)
-        rest, end, _ = run.read(io.BytesIO(data), offset, is_over=True)
+        first, offset, is_end = transcript.read(io.BytesIO(data[:cut]), 0, is_over=False)
+        rest, end, _ = transcript.read(io.BytesIO(data), offset, is_over=True)
         assert is_end
         assert [(each.prompt, each.answer) for each in (*first, *rest)] == [ROTATE, DEPLOY, BILLING]
-        assert end == len(data)
+        assert data[end:] == third, "the last turn is read again"
 
 
 def test_codex() -> None:

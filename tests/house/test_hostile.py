@@ -246,7 +246,6 @@ VERBS: tuple[tuple[str, dict[str, object]], ...] = (
         ("erase_topic", {}),
         ("restore", {}),
         ("require_session", {}),
-        ("rest", {}),
     ),
 )
 GOOD = {"text": "A finished thought about the lighthouse.", "metadata": {"topic": "sea", "keywords": ["lighthouse"]}}
@@ -275,6 +274,8 @@ def test_bad_input_is_an_error_with_a_message(book, vault, write_note):
     for odd in ODD:
         with pytest.raises(SpellbookError, match="match"):
             book.find("x", match=odd)
+        with pytest.raises(SpellbookError, match="guides"):
+            book.rest(odd or "fr")  # without a language it is the setting's
         for name, given in VERBS:
             with pytest.raises(SpellbookError) as caught:
                 getattr(book, name)(odd, **given)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -16,6 +18,7 @@ import pytest
 
 from spellbook.capture.ledger import Ledger
 from tests.capture.transcripts import (
+    BEGIN,
     BILLING,
     DEPLOY,
     LONG,
@@ -35,7 +38,7 @@ from tests.commands import spellbook, spellbook_in
 from tests.helpers import PATIENCE, finished, python, until
 from tests.kills import STEP, is_killed
 
-SERVE = "from spellbook.capture import run; run.serve()"
+SERVE = "from spellbook.capture import jobs; jobs.serve()"
 
 
 @pytest.fixture(autouse=True)
@@ -228,6 +231,7 @@ def test_the_next_start_catches_up(vault: Path, ledger: Ledger, home: Path, clie
     (place_of(home).parent / "1.jsonl").mkdir()
     ages = {OTHER: 30_000, OTHER[::-1]: 99_999}
     ledger.put(("switch", "", {"on": True, "at": time.time() - 50_000, "since": 0}))
+    ledger.put(*(("mark", session, 1) for session in (*pieces, "0", "1")))
     for session, age in ages.items():
         when = time.time() - age
         os.utime(place_of(home, session), (when, when))
@@ -240,6 +244,107 @@ def test_the_next_start_catches_up(vault: Path, ledger: Ledger, home: Path, clie
         done(ledger)
     assert "it is a folder" in str(done(ledger)["failed"]), "the others did not wait for it"
     assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0]]
+
+
+@pytest.mark.parametrize("value", ["0", "false", "OFF", " No ", "nonsense"])
+def test_off_needs_no_job(vault: Path, ledger: Ledger, home: Path, value: str) -> None:
+    """
+    A session that is off stays off, and so do its words in a fork, where its hook found the ledger locked, and its
+    ledger is lost later. The hook waits no longer than a moment.
+    """
+    off, fork = claude(home, OTHER), claude(home)
+    off.write_bytes(b"".join(talk(LONG, BILLING)))
+    holder = sqlite3.connect(ledger.folder / "ledger.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    begun = time.monotonic()
+    hook(vault, event(off, "SessionStart", OTHER), SPELLBOOK_CAPTURE=value)
+    assert time.monotonic() - begun < PATIENCE / 4
+    holder.close()
+    assert ledger.all("job") == ledger.all("mark") == {}
+    fork.write_bytes(
+        off.read_bytes().replace(OTHER.encode(), SESSION.encode()) + b"".join(talk(ROTATE, DEPLOY, first=9))
+    )
+    hook(vault, event(fork))
+    assert done(ledger)["exchanges"] == 2
+    assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0]]
+    for file in ledger.folder.glob("ledger.db*"):
+        file.unlink()
+    spellbook_in(vault, "capture", "on")
+    hook(vault, event(off, session=OTHER))
+    done(ledger)
+    assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0]]
+
+
+@pytest.mark.parametrize("value", ["1", "On", " yes ", ""])
+def test_what_leaves_capture_on(vault: Path, ledger: Ledger, home: Path, value: str) -> None:
+    """These values of SPELLBOOK_CAPTURE leave a session to the switch. The mark of its hook is on the disk at once."""
+    hook(vault, event(claude(home), "SessionStart"), SPELLBOOK_CAPTURE=value)
+    assert ledger.get("mark", SESSION) > 0
+    assert done(ledger)["exchanges"] == 0
+
+
+def test_no_mark_is_no_yes(vault: Path, ledger: Ledger, home: Path) -> None:
+    """
+    A start catches up the sessions whose own hook ran, and `status` says how many it left out. The end of a session
+    takes its mark: what follows needs another one.
+    """
+    claude(home, OTHER).write_bytes(b"".join(talk(LONG, BILLING)))
+    hook(vault, event(claude(home), "SessionStart"))
+    done(ledger)
+    assert notes(vault) == {}
+    ledger.forbid(OTHER[::-1])
+    claude(home, OTHER[::-1]).write_bytes(b"".join(talk(LONG, BILLING)))
+    told = spellbook_in(vault, "capture", "status").stdout
+    assert "1 session left out: switched off by SPELLBOOK_CAPTURE, or forgotten." in told
+    assert "1 session left out: none of its hooks has run while capture was on." in told
+    claude(home).write_bytes(b"".join(talk(ROTATE, DEPLOY)))
+    hook(vault, event(claude(home)))
+    done(ledger)
+    with claude(home).open("ab") as file:
+        file.write(b"".join(talk(BILLING, LONG, first=5)))
+    os.utime(claude(home), (time.time() - 30_000,) * 2)
+    ledger.put(("switch", "", {"on": True, "at": 0, "since": 0}))
+    hook(vault, event(claude(home, OTHER), "SessionStart", OTHER))
+    done(ledger)
+    assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0]]
+    hook(vault, event(claude(home), "SessionStart"))
+    hook(vault, event(claude(home, OTHER), "SessionStart", OTHER))
+    done(ledger)
+    assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0], BILLING[0], LONG[0].strip()]
+
+
+def test_a_failed_end_is_caught_up(vault: Path, ledger: Ledger, home: Path) -> None:
+    """Where the note of a session could not be written at its end, the next start writes it."""
+    claude(home, OTHER).write_bytes(b"".join(talk(ROTATE, DEPLOY, LONG)))
+    (vault / "sessions").write_text("a file in the way")
+    hook(vault, event(claude(home, OTHER), "SessionStart", OTHER))
+    hook(vault, event(claude(home, OTHER), session=OTHER))
+    assert "failed" in done(ledger)
+    (vault / "sessions").unlink()
+    hook(vault, event(claude(home), "SessionStart"))
+    done(ledger)
+    assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0]]
+
+
+def test_two_machines(vault: Path, ledger: Ledger, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Two machines that share transcripts and the vault: each captures what its own hooks marked, and none twice."""
+    monkeypatch.setenv("SPELLBOOK_DATA", str(tmp_path / "other"))
+    other = Ledger(str(vault.resolve()))
+    other.turn(True, vault)
+    claude(home).write_bytes(b"".join([*talk(ROTATE, DEPLOY), *talk(BILLING, LONG, first=3_000)]))
+    hook(vault, event(claude(home, OTHER), "SessionStart", OTHER))
+    done(other)
+    assert notes(vault) == {}, "that session was marked on no machine"
+    hook(vault, event(claude(home)))
+    done(other)
+    monkeypatch.setenv("SPELLBOOK_DATA", str(tmp_path / "data"))
+    with claude(home).open("ab") as file:
+        file.write(b"".join(talk(("And then?", "That."), first=3_005)))
+    ledger.put(("switch", "", {"on": True, "at": 0, "since": (BEGIN + dt.timedelta(days=1)).timestamp()}))
+    hook(vault, event(claude(home)))
+    done(ledger)
+    assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0], BILLING[0], LONG[0].strip(), "And then?"]
+    assert len(notes(vault)) == 1
 
 
 CHILD = f"""
@@ -287,14 +392,16 @@ def test_two_at_once(vault: Path, ledger: Ledger, home: Path) -> None:
 def test_kills_at_each_disk_operation(vault: Path, ledger: Ledger, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Killed anywhere, in a new note or an old one, the process leaves its job to the next, which completes the note:
-    nothing is lost, nothing twice.
+    nothing is lost, nothing twice, and nothing of a session that is off.
     """
     monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
+    claude(home, OTHER).write_bytes(off := b"".join(talk(LONG, BILLING)))
+    ledger.put(("job", "0", {**event(claude(home, OTHER), "SessionStart", OTHER), "is_off": True}))
     at, was_killed = 1, True
     while was_killed:
         place = claude(home, f"{at:08}{SESSION[8:]}")
         pairs = [(f"question {at}-{number}", "yes") for number in range(4)]
-        place.write_bytes(b"".join(talk(*pairs[:2])))
+        place.write_bytes(off + b"".join(talk(*pairs[:2])))
         ledger.put(("job", "1", {**event(place), "is_off": False}))
         was_killed = is_killed(vault, place, SERVE, at)
         with place.open("ab") as file:
@@ -304,5 +411,6 @@ def test_kills_at_each_disk_operation(vault: Path, ledger: Ledger, home: Path, m
         finished(python(SERVE))
         assert ledger.all("job") == {}
         assert [ask for ask in asked(notes(vault)) if f" {at}-" in ask] == [ask for ask, _ in pairs]
+        assert BILLING[0] not in asked(notes(vault))
         at += 2 * STEP
     assert at > 4 * STEP

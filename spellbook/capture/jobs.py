@@ -1,0 +1,167 @@
+"""
+The process that captures: it does the jobs that hooks left, one process at a time, and ends.
+
+It loads no model, indexes nothing, and reads no file but transcripts in the folders of their clients. A note is written
+before the ledger; a job that a kill cut short is done again.
+
+A session is captured at a job of its own, or at the start of another one if it has a mark: one of its own hooks ran
+while capture was allowed. Sessions that are off are read first: their exchanges are known again in forks and copies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from spellbook.archive.formats.conversations import on_one_line
+from spellbook.capture import session_note
+from spellbook.capture.excluded import is_excluded
+from spellbook.capture.ledger import LOCK, Ledger
+from spellbook.capture.private import taken_out
+from spellbook.capture.transcript import Exchange, located, read, session_of, transcripts
+from spellbook.index.opened import Index
+from spellbook.settings.config import load
+from spellbook.system import disk
+from spellbook.system.lock import held
+
+_SETTLE = 0.5  # seconds that a client has to write its last lines
+_QUIET = 21_600.0  # seconds without a new line after which a session counts as over, by hand
+_LEAST_LETTERS = 400  # of the person, that make a note where there is one exchange
+_MOST_PROMPT = 4_000  # letters
+_MOST_ANSWER = 2_000  # letters
+
+_OFF = "-"
+"""The ledger's value for an exchange of a session that is off; it is 1 for one that was captured."""
+
+
+def serve() -> None:
+    """Be the process that a hook starts: do all jobs, unless another process is at it."""
+    time.sleep(_SETTLE)
+    config = load()
+    ledger = Ledger(str(config.vault))
+    while ledger.all("job"):
+        with held(ledger.folder / LOCK) as is_ours:
+            if not is_ours:
+                return
+            for number, job in ledger.all("job").items():
+                ended = {"at": time.time(), "exchanges": 0}
+                with _telling(ended):
+                    index = Index.open(config)
+                    if job["is_off"]:
+                        ledger.forbid(str(job["session_id"]))
+                    for place in _unread(ledger):
+                        capture(index, ledger, place, is_over=True)
+                    for place, is_over in _wanted(ledger, job):
+                        with _telling(ended):
+                            ended["exchanges"] += capture(index, ledger, place, is_over)
+                # A session that goes on needs a mark of its next run, which may be off, or on another machine.
+                session = str(job["session_id"])
+                is_over = job["hook_event_name"] == "SessionEnd" and "failed" not in ended
+                is_done = is_over and (ledger.get("mark", session) or 0) <= int(number)
+                ledger.put(*[("mark", session, 0)] * is_done, ("run", "", ended), job=number)
+
+
+@contextlib.contextmanager
+def _telling(ended: dict[str, Any]) -> Iterator[None]:
+    """Keep an error for `Ledger.problems`, whatever it is, and go on: other transcripts should not wait for one."""
+    try:
+        yield
+    except Exception as error:
+        ended["failed"] = on_one_line(str(error) or type(error).__name__)[:500]
+
+
+def _unread(ledger: Ledger) -> Iterator[str]:
+    """Yield the transcripts of sessions that are off and have lines that were not read."""
+    known = ledger.all("size")
+    for _, file, _ in transcripts():
+        if file.stat().st_size != known.get(str(file)) and ledger.is_off(session_of(file)):
+            yield str(file)
+
+
+def _wanted(ledger: Ledger, job: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    """Yield the transcripts that a job is about, each with whether its session is over."""
+    place, session, event = (str(job[key] or "") for key in ("transcript_path", "session_id", "hook_event_name"))
+    if not ledger.switch.get("on") or job["is_off"]:
+        return
+    if event != "SessionStart":
+        if place and located(place)[1].exists():  # a session without a word has none, and clients delete old ones
+            yield place, event == "SessionEnd"
+        return
+    # Codex keeps all projects together, and may name no transcript.
+    folder = place and located(place)[0] == "claude-code" and Path(os.path.realpath(place)).parent
+    marks = ledger.all("mark")
+    for client, file, changed in transcripts():
+        is_here = file.parent == folder if folder else client == "codex"
+        is_other = session_of(file) != session and changed >= ledger.switch["at"]
+        if is_here and is_other and marks.get(session_of(file)):
+            yield str(file), time.time() - changed > _QUIET
+
+
+def left_out(ledger: Ledger) -> tuple[int, int]:
+    """Return how many sessions since the yes were left out: those that are off, and those without a mark."""
+    since = {session_of(file) for _, file, changed in transcripts() if changed >= ledger.switch.get("at", 0)}
+    off = {session for session in since if ledger.is_off(session)}
+    return len(off), len(since - off - ledger.all("mark").keys() - ledger.all("session").keys())
+
+
+def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
+    """
+    Add a transcript's new exchanges to its session's notes; return their number. Raises OSError, SpellbookError.
+
+    Of a session that is off the exchanges are only noted, to know them again in a fork.
+    """
+    client, real = located(place)
+    session = session_of(real)
+    is_off = ledger.is_off(session)
+    stem, part = ("", 0) if is_off else ledger.get("session", session) or ("", 0)
+    count = 0
+    new = dict[str, Exchange]()
+    with disk.regular(real) as file:
+        size = os.fstat(file.fileno()).st_size
+        offset = ledger.get("transcript", str(real)) or 0
+        offset = offset if offset <= size else 0  # it was cut
+        is_end = False
+        while not is_end:
+            exchanges, offset, is_end = read(file, offset, is_over=is_over or is_off)
+            barred = {each.turn for each in exchanges if not _is_harmless(index, ledger, each)}
+            for each in exchanges:
+                each.answer, removed = taken_out("" if each.turn in barred else each.answer, _MOST_ANSWER)
+                each.removed += removed
+            new |= {each.key: each for each in exchanges if each.is_kept or is_off}
+            letters = sum(len(each.prompt) for each in new.values())
+            if new and not (is_off or stem or len(new) > 1 or letters >= _LEAST_LETTERS):
+                continue
+            if new and not is_off:
+                stem, part = session_note.write(index, (client, session, stem, part), [*new.values()])
+                count += len(new)
+            keys = [
+                ("key", key, _OFF if is_off else 1) for each in new.values() for key in (each.key, each.uuid) if key
+            ]
+            known = [("session", session, [stem, part])] if stem else []
+            sizes = [("size", str(real), size)] if is_off and is_end else []
+            ledger.put(*keys, *known, *sizes, ("transcript", str(real), offset))
+            new = {}
+    return count
+
+
+def _is_harmless(index: Index, ledger: Ledger, exchange: Exchange) -> bool:
+    """
+    Take secrets and private parts out of a prompt, and say whether its answer can repeat nothing that is not kept.
+
+    It is kept if it is new, and of a time, a folder and sessions that a person lets be captured.
+    """
+    exchange.prompt, exchange.removed = taken_out(exchange.prompt, _MOST_PROMPT)
+    exchange.key = sha256(f"{exchange.at.isoformat()}\n{exchange.prompt}".encode()).hexdigest()[:16]
+    known = [ledger.get("key", key) for key in (exchange.key, exchange.uuid) if key]
+    is_off = _OFF in known or any(map(ledger.is_off, exchange.sessions - {""}))
+    is_late = exchange.at.timestamp() >= ledger.switch["since"]
+    is_allowed = (
+        is_late and not is_off and not is_excluded(exchange.cwd, tuple(index.config.capture.get("exclude", ())))
+    )
+    exchange.is_kept &= is_allowed and not any(known) and bool(exchange.prompt)
+    return is_allowed and not exchange.removed

@@ -1,0 +1,245 @@
+"""
+Transcripts of Claude Code and Codex: where they lie, and which exchanges they hold.
+
+What a person typed counts, and the last text of the answer. Both forms are internal to their clients: a line of another
+shape is skipped, and costs no other line. What tools, other agents, summaries and the client itself say does not count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from spellbook.archive.formats.conversations import cleaned, moment
+from spellbook.capture.ledger import LONG_ID
+from spellbook.capture.private import OMITTED, taken_out, without_private
+from spellbook.system.errors import InvalidInput
+from spellbook.system.lazy import regex
+from spellbook.text.unicode import BROKEN
+
+CLIENTS = {
+    "claude-code": ("Claude Code", "CLAUDE_CONFIG_DIR", "~/.claude", "projects", "*/*.jsonl"),
+    "codex": ("Codex", "CODEX_HOME", "~/.codex", "sessions", "*/*/*/*.jsonl"),
+}
+"""For each client: its name, the variable with its folder, the usual folder, that of transcripts, and their places."""
+
+_MOST_OF_LINE = 4_000_000  # bytes; a longer line is skipped without being held
+_MOST_EXCHANGES = 200  # of one reading
+_MOST_LETTERS = 100_000  # of a text: more than a note keeps, as secrets are masked before it is cut
+_MOST_NAME = 4_096  # letters of a folder or an id
+
+_LINE = regex(rb'"type"\s*:\s*"(?:user|assistant|queued_command|response_item|session_meta|turn_context)"')
+_OF_EDITOR = regex(r"(?s)\A\s*(?:<(ide_\w+)>.*?</\1>\s*|# Context from my IDE.*?\n## My request for Codex:)")
+_TYPED = (None, "typed", "queued")
+_FLAGS = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
+_INTERRUPTED = ("[Request interrupted by user", "<turn_aborted>")
+_ADDED = (  # how a text begins that a client adds in the person's name
+    *("<command-", "<local-command", "<bash-", "<system-reminder", "<task-notification", "<user-prompt-submit-hook"),
+    *("<user_shell_command", "<skill>", "<subagent_notification", "<recommended_plugins", "<hook_prompt"),
+    *("<goal_context", "<codex_internal_context", "<permissions"),
+    *("# AGENTS.md", "<environment_context>", "<user_instructions>", *_INTERRUPTED),
+)
+
+
+_UNKNOWN = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+"""The time of words whose line has none."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """
+    A person's words, their time (UTC) and folder ("" if unknown), and the last text of the answer.
+
+    `sessions` are the ids of sessions that its line names as its own, `turn` is the byte at which the first prompt with
+    the same answer begins, and `parent` the line before. Words that were taken back or have no time are not kept. The
+    caller adds the key, and how many secrets and private parts were taken out.
+    """
+
+    prompt: str
+    at: dt.datetime
+    uuid: str
+    cwd: str
+    sessions: frozenset[str]
+    turn: int
+    parent: str
+    is_kept: bool
+    answer: str = ""
+    key: str = ""
+    removed: int = 0
+
+
+def located(place: str) -> tuple[str, Path]:
+    """Return the client and the path of a transcript. Raises InvalidInput for a link, and for what lies elsewhere."""
+    real = Path(os.path.realpath(place))
+    for client in CLIENTS:
+        if real.suffix == ".jsonl" and real.is_relative_to(_folder(client)) and not os.path.islink(place):
+            return client, real
+    raise InvalidInput(f"{place:.200}: this is no transcript of Claude Code or Codex.", "Nothing was read.")
+
+
+def session_of(place: Path) -> str:
+    """Return the id of a transcript's session."""
+    return place.stem[-LONG_ID:]
+
+
+def transcripts() -> Iterator[tuple[str, Path, float]]:
+    """Yield the client, the path and the time of change (seconds since 1970) of all transcripts."""
+    for client, (*_, places) in CLIENTS.items():
+        for file in _folder(client).glob(places):
+            with contextlib.suppress(OSError):  # it is gone
+                if not file.is_symlink():
+                    yield client, file, file.stat().st_mtime
+
+
+def _folder(client: str) -> Path:
+    _, variable, usual, below, _ = CLIENTS[client]
+    return Path(os.path.realpath(os.path.join(os.path.expanduser(os.environ.get(variable) or usual), below)))
+
+
+def read(stream: BinaryIO, offset: int, *, is_over: bool) -> tuple[list[Exchange], int, bool]:
+    """
+    Return some exchanges from a byte offset on, the offset at which to read on, and whether they are the last.
+
+    A cut last line is left for the next time, and so are the last prompts unless the session `is_over`: their answer
+    may go on. Lines that compaction repeats, with their uuid, are one exchange. An answer belongs to all prompts since
+    the answer before it, which share a `turn`; the last turn is read again, as a session may go on after its end.
+    """
+    stream.seek(0)
+    head: Mapping[str, Any] = next((entry for _, entry in _entries(stream, 0)), {})
+    source = _mapping(head.get("payload")).get("source")
+    if source in ("exec", "mcp") or _mapping(source):  # a program, or another agent, speaks in the person's name
+        return [], offset, True
+    reading = _Reading(offset)
+    is_full = False
+    first = 0 if "payload" in head else offset  # Codex names folder and sessions in lines of their own
+    stream.seek(first)
+    for start, entry in _entries(stream, first):
+        if entry.get("type") in ("session_meta", "turn_context"):
+            reading.learn(_mapping(entry.get("payload")))
+        if start >= offset:
+            reading.take(start, entry)
+        is_full = len(reading.found) > _MOST_EXCHANGES and reading.begin == start
+        if is_full:
+            break
+    is_last = is_over and not is_full
+    found = [each for each in reading.found.values() if is_last or each.turn != reading.begin]
+    return found, reading.begin, not is_full
+
+
+@dataclass(slots=True)
+class _Reading:
+    """
+    The exchanges `found` so far, by uuid.
+
+    Those that share an answer with the last begin at the byte `begin`. `current` is None after a command, whose answer
+    does not count.
+    """
+
+    begin: int
+    found: dict[str, Exchange] = field(default_factory=dict)
+    current: Exchange | None = None
+    is_answered: bool = True
+    cwd: str = ""
+    sessions: tuple[str, ...] = ()
+
+    def learn(self, payload: Mapping[str, Any]) -> None:
+        """Keep what a line of Codex says of those that follow it."""
+        self.cwd = _name(payload.get("cwd", self.cwd))
+        self.sessions += (_name(payload.get("id")), _name(payload.get("forked_from_id")))
+
+    def take(self, start: int, entry: Mapping[str, Any]) -> None:
+        """Take the line that begins at the byte `start`."""
+        role, text = _spoken(entry)
+        if role == "unfinished":
+            self.is_answered = False
+        elif role == "assistant" and text and self.current:
+            self.is_answered = True
+            self.current.answer = text
+        elif role == "user" and not (text and self.current and not self.is_answered and text == self.current.prompt):
+            self.current = self._asked(start, entry, text) if text else None
+
+    def _asked(self, start: int, entry: Mapping[str, Any], text: str) -> Exchange | None:
+        at = moment(entry.get("timestamp"))
+        uuid = _name(entry.get("uuid"))
+        key = uuid or f"{at} {text}"
+        parent = str(entry.get("parentUuid", key))
+        is_queued = entry.get("promptSource") == "queued" or entry.get("type") == "attachment"
+        if key in self.found and self.found[key].turn != self.begin:  # a copy of an old line has its answer
+            return None
+        if self.is_answered and key not in self.found and not is_queued:
+            self.begin = start
+        self.is_answered = False
+        for each in self.found.values():
+            if each.turn == self.begin and each.parent == parent and each.uuid != uuid and not each.answer:
+                each.is_kept = False
+        cwd = _name(entry.get("cwd")) or self.cwd
+        own = (entry.get("sessionId"), _mapping(entry.get("forkedFrom")).get("sessionId"), *self.sessions)
+        is_dated = bool(at and 2000 < at.year < 2100)
+        asked = Exchange(text, at or _UNKNOWN, uuid, cwd, frozenset(map(_name, own)), self.begin, parent, is_dated)
+        return self.found.setdefault(key, asked)
+
+
+def _entries(stream: BinaryIO, at: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the start of each whole line with its object, an empty one if it is of no use."""
+    while line := stream.readline(_MOST_OF_LINE):
+        start, at, entry = at, at + len(line), {}
+        if line.endswith(b"\n") and _LINE.search(line):
+            with contextlib.suppress(ValueError, RecursionError):
+                entry = _mapping(json.loads(line))
+        while not line.endswith(b"\n"):
+            if not (line := stream.readline(1 << 16)):
+                return
+            at += len(line)
+        yield start, entry
+
+
+def _spoken(entry: Mapping[str, Any]) -> tuple[str, str]:
+    """
+    Return who speaks in a line, and the text, "" if it does not count.
+
+    It is user, assistant, "" for a line to skip, or "unfinished": the answer before it is not the last.
+    """
+    payload = _mapping(entry.get("payload"))
+    if entry.get("type") == "response_item":  # Codex
+        if str(payload.get("type")).endswith("_call_output"):
+            return "unfinished", ""
+        entry = {**entry, "type": payload.get("role"), "message": payload}
+    queued = _mapping(entry.get("attachment"))  # typed while the agent works; a line `user` may say it again
+    if queued.get("type") == "queued_command" and queued.get("commandMode") == "prompt":
+        entry = {**entry, "type": "user", "message": {"content": queued.get("prompt")}}
+    message = _mapping(entry.get("message"))
+    role, content = entry.get("type"), message.get("content")
+    is_human = entry.get("origin") is None or _mapping(entry["origin"]).get("kind") == "human"
+    is_sdk = str(entry.get("entrypoint")).startswith("sdk-") or entry.get("promptSource") not in _TYPED
+    if any(map(entry.get, _FLAGS)) or role not in ("user", "assistant") or message.get("model") == "<synthetic>":
+        return "", ""
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    blocks = [*map(_mapping, blocks)] if isinstance(blocks, list) else []
+    if entry.get("toolUseResult") or any(block.get("type") == "tool_result" for block in blocks):
+        return "unfinished", ""
+    if role == "user" and (is_sdk or not is_human):  # its answer is not one to the question before
+        return "user", ""
+    texts = [block.get("text") for block in blocks if block.get("type") in ("text", "input_text", "output_text")]
+    said = [without_private(cleaned(_OF_EDITOR.sub("", text))) for text in texts if isinstance(text, str)]
+    typed = [text for text in said if not text.lstrip().startswith(_ADDED)]
+    if role == "user" and said and not typed and said[0].lstrip().startswith(_INTERRUPTED):
+        return "unfinished", ""
+    # A command, which is not kept, may hide something, and nobody looks for secrets in the rest of a long text.
+    is_hiding = any(taken_out(text, 0)[1] for text in said if text not in typed) or sum(map(len, typed)) > _MOST_LETTERS
+    text = "\n\n".join(typed).strip()[:_MOST_LETTERS]
+    return str(role), text + OMITTED if is_hiding and role == "user" else text
+
+
+def _name(value: object) -> str:
+    """Return a folder or an id, "" for a value that can be none."""
+    return value if isinstance(value, str) and len(value) <= _MOST_NAME and not BROKEN.search(value) else ""
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
