@@ -72,7 +72,7 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
     latest = journal.latest() if entry is None else picked
     if picked is None and latest is not None:
         raise MemoryNotFound(
-            f"This session changed nothing that is left to undo. The latest change is {latest.told}.",
+            f"This session changed nothing that is left to undo. The latest change is {latest.described}.",
             f"undo({latest.id}) takes that one back.",
         )
     if picked is None:

@@ -49,7 +49,7 @@ else:
 
 _TAKES_NOTHING = verbs.verb("")
 _RUN = os.urandom(16)
-"""What names of sessions are made from besides their key, which stays unknown: it admits a client."""
+"""Names of sessions are made from it and their key, which stays unknown: it admits a client."""
 _log = logging.getLogger(__name__)
 
 READ = ToolAnnotations(read_only_hint=True, open_world_hint=False)

@@ -136,7 +136,7 @@ class Entry(NamedTuple):
         return "undone" if self.is_undone else "" if self.is_whole else "unfinished"
 
     @property
-    def told(self) -> str:
+    def described(self) -> str:
         """The entry in a sentence, with the session that made it as far as the log knows it."""
         who = flat(self.caller or self.session) or "a person, or a program without a session"
         return f"entry {self.id} ({self.verb} {flat(self.what)}), by {who}"

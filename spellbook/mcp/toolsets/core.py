@@ -241,7 +241,7 @@ def undo(book: Reader, entry: int | None, dry_run: bool) -> str:
     """Undo your latest change, or one entry of the log; returns the difference. Undoing an undo redoes."""
     done = book.whole.undo(entry, dry_run=dry_run)
     verb = f"{'Would undo' if dry_run else 'Undid'} entry {done.entry.id}, {done.entry.verb}"
-    newer = f"\nThe latest change is {done.newer.told}: undo({done.newer.id}) takes it back." if done.newer else ""
+    newer = f"\nThe latest change is {done.newer.described}: undo({done.newer.id}) takes it back." if done.newer else ""
     return f"{verb} {flat(done.entry.what)}.\n{quoted(done.difference) or '(nothing to change)'}{newer}"
 
 
