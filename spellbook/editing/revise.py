@@ -26,7 +26,7 @@ from spellbook.text import credentials
 from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, flat
 from spellbook.vault.folder import digest
-from spellbook.vault.names import safe_name
+from spellbook.vault.names import note_name
 
 _TRIES = 100
 """Attempts to write a file that another program changes at the same moment."""
@@ -135,8 +135,8 @@ def _remark_name(before: Note, after: Note) -> Iterator[str]:
     stem = before.path.rpartition("/")[2].removesuffix(".md")
     for made in (True, False) if before.kind == "memory" else ():  # a made title stands in a note as a given one does
         metas = [{} if made else {"title": note.title} for note in (before, after)]
-        old = safe_name(Memory(before.body.strip(), metas[0]).name)
-        new = safe_name(Memory(after.body.strip(), metas[1]).name)
+        old = note_name(Memory(before.body.strip(), metas[0]).name)
+        new = note_name(Memory(after.body.strip(), metas[1]).name)
         if stem == old != new:
             yield f"the file is still called {stem}; {new} fits the new text, if you move it"
 

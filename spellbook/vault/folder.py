@@ -87,6 +87,7 @@ class Folder:
             place /= part
             with contextlib.suppress(FileExistsError):
                 place.mkdir()
+                disk.sync_folder(place.parent)
 
     def _walk_names(self, folder: str = "") -> Iterator[tuple[str, list[str], list[str]]]:
         """Yield the path of each folder, "" or `a/b/`, with the names of its folders and files, but for dot-names."""

@@ -309,7 +309,7 @@ class Vault(Writer):
 
     def check_new(self, folder: str, name: str) -> None:
         """Raise PathOutsideVault or InvalidInput if a note of this name cannot be written, or would be ignored."""
-        path = "/".join([*names.safe_parts(folder), f"{names.safe_name(name, names.MOST_NEW - 3)}.md"])
+        path = "/".join([*names.safe_parts(folder), f"{names.note_name(name, names.MOST_NEW - 3)}.md"])
         self.check_target(path)
         if not self.is_note(path):
             raise InvalidInput(

@@ -292,7 +292,7 @@ def _free(place: Path, name: str) -> Iterator[str]:
     taken = {folded(names.meant(other)) for other in os.listdir(place)}
     for number in range(1, names.MOST_NUMBER):
         tail = "" if number == 1 else f" {number}"
-        file = f"{names.safe_name(name, names.MOST_NEW - len(tail) - 3)}{tail}.md"
+        file = f"{names.note_name(name, names.MOST_NEW - len(tail) - 3)}{tail}.md"
         if folded(file) not in taken:
             yield file
 
