@@ -286,12 +286,13 @@ class Vault(Writer):
                 is_there = os.path.lexists(target)
                 if is_there and not disk.is_same_name(source, target):
                     raise FileExistsError(target)
-                if is_there or source.is_dir():
-                    os.rename(source, target)
-                    disk.sync_folder(source.parent)
-                    disk.sync_folder(target.parent)
-                else:
-                    disk.take(source, target)
+                with self.anchored(source) as here, self.anchored(target) as there:
+                    if is_there or source.is_dir():
+                        os.rename(here, there)
+                        disk.sync_folder(here.parent)
+                        disk.sync_folder(there.parent)
+                    else:
+                        disk.take(here, there)
                 return
             except FileNotFoundError:  # another program may have deleted the new folder
                 if not left or not os.path.lexists(source):
