@@ -21,7 +21,7 @@ from spellbook.notes import chunks, dates
 from spellbook.notes.chunks import Chunk
 from spellbook.notes.frontmatter import SUPERSEDES, compose, load_value
 from spellbook.notes.note import Note, parse
-from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound
+from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound, StorageError
 from spellbook.text import credentials
 from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, flat
@@ -289,10 +289,10 @@ def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:
 
 
 def embed_note(index: Index, path: str) -> None:
-    """Embed the pending chunks and labels of the note at `path`. If the embedder fails they stay pending."""
+    """Embed the pending chunks and labels of the note at `path`. If that fails they stay pending."""
     stored = index.catalog.at(path)
     rows = index.catalog.waiting.texts([chunk.key for chunk in stored]) if stored else []
-    with contextlib.suppress(EmbeddingError):
+    with contextlib.suppress(EmbeddingError, StorageError):  # the change is made, and found by words
         # The rest of a long note is left to the next run.
         embed.embed_and_store(index, rows[:_EMBED_AT_ONCE])
         embed.embed_labels(index, [path])
