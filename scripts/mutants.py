@@ -66,8 +66,9 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """One place of a file as it is and as it is broken, and the tests that should notice: files, or ids of pytest."""
+    """One place of a file, before and after; `name` says what then happens, `tests` are those that should notice."""
 
+    name: str
     file: str
     before: str
     after: str
@@ -77,7 +78,7 @@ class Break:
 def breaks(root: Path) -> list[Break]:
     """Return the table of breaks of the project at `root`."""
     rows = tomllib.loads((root / BREAKS).read_text("utf-8"))["break"]
-    return [Break(row["file"], row["before"], row["after"], tuple(row["tests"])) for row in rows]
+    return [Break(**{**row, "tests": tuple(row["tests"])}) for row in rows]
 
 
 def mutants(path: str, source: str) -> Iterator[Mutant]:
@@ -296,12 +297,12 @@ def _try_breaks(table: Sequence[Break]) -> int:
             file.write_text(original.replace(each.before, each.after, 1), "utf-8")
             result = run(copied, each.tests, seconds, "")
             file.write_text(original, "utf-8")
-            print(f"{result:>9}  {each.file}  {_short(each.before)}", file=sys.stderr)
+            print(f"{result:>9}  {each.file}: {each.name}", file=sys.stderr)
             if result == "passed":
                 survivors.append(each)
     print(f"{len(table) - len(survivors)} of {len(table)} breaks were noticed.")
     for each in survivors:
-        print(f"{each.file}: {_short(each.before)} -> {_short(each.after) or 'nothing'}")
+        print(f"No test noticed in {each.file}: {each.name} ({', '.join(each.tests)}).")
     return int(len(survivors) > MOST_MISSED)
 
 
