@@ -133,15 +133,9 @@ def run(index: Index, place: Path, options: ImportOptions, progress: Progress | 
         with contextlib.suppress(OSError, PathOutsideVault):  # an empty folder is nothing to fail for
             index.vault.admitted(empty)
             index.vault.make(empty)
-    try:
+    imported = sync.telling(f"{counted(len(report.paths), 'file')} imported")
+    with imported if report.paths else contextlib.nullcontext():
         sync.scan(index)
-    except StorageError as error:
-        if not report.paths:
-            raise
-        raise StorageError(
-            f"{counted(len(report.paths), 'file')} imported, but the index could not be updated: {error.message}",
-            f"Nothing was lost. {error.hint}",
-        ) from error
     return report
 
 

@@ -18,7 +18,7 @@ from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable
 from spellbook.index.vectors.server import Server
 from spellbook.models.base import embed_queries, label_key, unhurried, vector_key
-from spellbook.system.errors import EmbeddingError
+from spellbook.system.errors import EmbeddingError, StorageError
 from spellbook.system.lazy import np
 from spellbook.system.lock import held
 from spellbook.text.quoting import counted
@@ -157,10 +157,11 @@ def embed_and_store(index: Index, rows: Sequence[Row], refused: set[str] | None 
 def embed_labels(index: Index, paths: Sequence[str]) -> None:
     """Embed the pending labels of the notes at `paths`, and their texts by the second encoder, if possible."""
     keys = [key for _, _, key in index.catalog.labels.of(paths)][:_LABELS_AT_ONCE]
-    with contextlib.suppress(EmbeddingError):
+    with contextlib.suppress(EmbeddingError, StorageError):
         embed_and_store(index, index.catalog.waiting.texts(keys))
     chunks = [key for _, _, key in index.catalog.labels.chunks(paths, _SECOND_AT_ONCE)]
-    embed_second(index, [*keys, *chunks][:_SECOND_AT_ONCE])
+    with contextlib.suppress(StorageError):
+        embed_second(index, [*keys, *chunks][:_SECOND_AT_ONCE])
 
 
 def embed_second(

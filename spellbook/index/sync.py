@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -210,7 +210,22 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
 
 
 def scan_paths(index: Index, paths: Sequence[str]) -> Report:
-    """First stage for changed `paths` alone; waits for no other process."""
+    """First stage for changed `paths` alone; waits for no other process. Raises the StorageError of `telling`."""
+    with telling("The files are changed"):
+        return _scan_paths(index, paths)
+
+
+@contextlib.contextmanager
+def telling(done: str) -> Iterator[None]:
+    """Say in a StorageError what was done before, as a sentence: repeating all of it would do it twice."""
+    try:
+        yield
+    except StorageError as error:
+        told = f"{done}, but the index could not be updated: {error.message}"
+        raise StorageError(told, f"Nothing was lost. {error.hint}") from error
+
+
+def _scan_paths(index: Index, paths: Sequence[str]) -> Report:
     adopt(index)
     report = Report(scanned=len(paths))
     left = list(paths)

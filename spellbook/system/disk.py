@@ -118,7 +118,7 @@ def written(folder: Path, data: bytes | Iterable[bytes], mode: int | None = None
     name = temporary_name(folder, owner)
     own = 0o666 if mode is None else 0o600
     try:
-        with explain_errors(str(folder)):
+        with explain_errors(os.path.realpath(folder)):  # it may be named by its number
             with open(name, "xb", opener=lambda file, flags: os.open(file, flags, own)) as file:
                 file.writelines((data,) if isinstance(data, bytes) else data)
                 file.flush()

@@ -32,6 +32,9 @@ else:  # imported for the pictures of a note
 _FRESH = 3.0
 """Seconds for which a list of pictures is good: a page and its pictures are asked for within them."""
 
+_OPENED = "/proc/self/fd"
+"""Where Linux names the folders and files that a process has open."""
+
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
 
 
@@ -82,10 +85,31 @@ class Folder:
         if not self.holds(f"{folder}/x".lstrip("/")):
             raise _leads_out(folder)
         place = self.root
-        for part in filter(None, folder.split("/")):
+        for part in Path(folder).parts:
             place /= part
-            with contextlib.suppress(FileExistsError):
-                place.mkdir()
+            with self.anchored(place) as anchored, contextlib.suppress(FileExistsError):
+                anchored.mkdir()
+                disk.sync_folder(anchored.parent)
+
+    @contextlib.contextmanager
+    def anchored(self, place: Path) -> Iterator[Path]:
+        """
+        Yield a path to `place` that no link leads out of the vault, also if a folder on its way becomes one meanwhile.
+
+        Its folder is held open, and named by that: on Linux alone. Raises PathOutsideVault, OSError.
+        """
+        inside = os.path.relpath(os.path.realpath(place.parent), self.root)
+        if not os.path.isdir(_OPENED):
+            yield place
+            return
+        folder: int | None = None
+        with contextlib.ExitStack() as opened:
+            for part in (str(self.root), *Path(inside).parts):
+                if part == "..":
+                    raise _leads_out(inside)
+                folder = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+                opened.callback(os.close, folder)
+            yield Path(_OPENED, str(folder), place.name)
 
     def _walk_names(self, folder: str = "") -> Iterator[tuple[str, list[str], list[str]]]:
         """Yield the path of each folder, "" or `a/b/`, with the names of its folders and files, but for dot-names."""
@@ -239,7 +263,8 @@ class Folder:
         """
         place = self.locate(path, known=True)
         real, folder = Path(os.path.realpath(place)), os.path.realpath(place.parent)
-        reason = names.refusal(path) or names.refusal(real.relative_to(self.root).as_posix())
+        inside = Path(os.path.relpath(real, self.root)).as_posix()  # it may lead out by now
+        reason = names.refusal(path) or names.refusal(inside)
         # `walk` goes through no link to a folder.
         if not reason and folded(folder) != folded(str(place.parent)):
             reason = "a folder on its way is a link"

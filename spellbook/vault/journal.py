@@ -210,11 +210,12 @@ class Journal:
             if draft.id is not None and draft.undoes is None and not net(tuple(draft.made.values())):
                 self._drop(draft.id)
             elif draft.id is not None or draft.undoes is not None:
-                with self._database.transaction() as connection:
-                    if draft.id is None:
-                        draft.id = self._begin(connection, draft)
-                    connection.execute("UPDATE entries SET whole = 1 WHERE entry = ?", (draft.id,))
-                self.prune()
+                with contextlib.suppress(StorageError):  # the files are changed: that is no failure, and can be undone
+                    with self._database.transaction() as connection:
+                        if draft.id is None:
+                            draft.id = self._begin(connection, draft)
+                        connection.execute("UPDATE entries SET whole = 1 WHERE entry = ?", (draft.id,))
+                    self.prune()
         finally:
             self._here.draft = None
 

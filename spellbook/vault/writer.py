@@ -171,9 +171,11 @@ class Writer(Folder):
 
     def _replace(self, change: Change, data: bytes, expected: str) -> SpellbookError | None:
         """Replace a file's bytes by `data`; return the error, if any."""
-        place = self._real(change.path)
         try:
-            with disk.written(place.parent, data, 0o600, self._owner) as temporary:
+            with (
+                self.anchored(self._real(change.path)) as place,
+                disk.written(place.parent, data, 0o600, self._owner) as temporary,
+            ):
                 os.chmod(temporary, change.mode)
                 self._swap(change.path, temporary, place, expected)
         except SpellbookError as error:
@@ -221,12 +223,12 @@ class Writer(Folder):
         place = Path(os.path.realpath(self.locate(path, known=True))) if own else self.admitted(path)
         with self.exclusive(), disk.explain_errors(path):
             try:
-                self.make(place.parent.relative_to(self.root).as_posix())
+                self.make(Path(os.path.relpath(place.parent, self.root)).as_posix())
                 mode = mode_of(place) if mode is None and expected is not None else mode
                 if mode is not None:
                     mode = mode & 0o777 | 0o600 if own else names.permissions(mode)
                 hashed = disk.Hashed(pieces)
-                with disk.written(place.parent, hashed, mode, self._owner) as temporary:
+                with self.anchored(place) as place, disk.written(place.parent, hashed, mode, self._owner) as temporary:
                     if mtime_ns is not None:
                         disk.set_time(temporary, mtime_ns)
                     before = None if expected is None else self.read_for_log(path, expected)
@@ -236,8 +238,8 @@ class Writer(Folder):
                             disk.claim(temporary, place)
                         else:
                             self._swap(path, temporary, place, expected)
-                if sync:
-                    disk.sync_folder(place.parent)
+                    if sync:
+                        disk.sync_folder(place.parent)
             except FileExistsError as error:
                 raise taken(path) from error
 
@@ -253,12 +255,15 @@ class Writer(Folder):
 
     def write_numbered(self, parts: list[str], name: str, data: bytes, mode: int | None = None) -> str:
         """Write a new note `<name>.md`, `<name> 2.md` if that is taken, in the folder of `parts`; return its path."""
-        folder, place = "/".join(parts), self.root.joinpath(*parts)
+        folder = "/".join(parts)
         self.check_target(f"{folder}/x.md".lstrip("/"))
         with self.exclusive(), disk.explain_errors(folder or "."):
             self.make(folder)
             mode = None if mode is None else names.permissions(mode)
-            with disk.written(place, data, mode, self._owner) as temporary:
+            with (
+                self.anchored(self.root.joinpath(*parts, "x")) as anchored,
+                disk.written(place := anchored.parent, data, mode, self._owner) as temporary,
+            ):
                 for file in _free(place, name):
                     path = "/".join([*parts, file])
                     with contextlib.suppress(FileExistsError), self.record(Change(path, None, data)):
@@ -290,7 +295,8 @@ class Writer(Folder):
                 continue
             changes = Change(path, data, None, mode_of(source)), Change(to, None, data)
             with contextlib.suppress(FileExistsError), self.record(*changes):
-                disk.take(source, target)
+                with self.anchored(source) as here, self.anchored(target) as there:
+                    disk.take(here, there)
                 return to
         return None
 
@@ -305,8 +311,8 @@ class Writer(Folder):
 
     def unlink(self, path: str, expected: str) -> None:
         """Rename a file, check its hash, then delete it, so that a change saved at the last moment is not lost."""
-        place = self.locate(path)
-        with self.record(Change(path, self.read_for_log(path, expected), None, mode_of(place))):
+        change = Change(path, self.read_for_log(path, expected), None, mode_of(self.locate(path)))
+        with self.record(change), self.anchored(self.locate(path)) as place:
             aside = disk.temporary_name(place.parent, self._owner)
             os.replace(place, aside)
             try:
@@ -330,7 +336,7 @@ def _free(place: Path, name: str) -> Iterator[str]:
     taken = {folded(names.meant(other)) for other in os.listdir(place)}
     for number in range(1, names.MOST_NUMBER):
         tail = "" if number == 1 else f" {number}"
-        file = f"{names.safe_name(name, names.MOST_NEW - len(tail) - 3)}{tail}.md"
+        file = f"{names.note_name(name, names.MOST_NEW - len(tail) - 3)}{tail}.md"
         if folded(file) not in taken:
             yield file
 

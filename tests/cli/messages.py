@@ -67,6 +67,7 @@ PLACED = {
     ("search", "_Adjustment"): 0,
     ("search", "count"): 2,
     ("", "progress"): 0,
+    ("", "telling"): 0,
     ("cli", "McpClient"): 2,
     ("cli", "_make"): 2,
     ("library", "wrong"): 1,

@@ -18,6 +18,7 @@ from spellbook.capture.ledger import CLAUDE_MEMORY, Ledger
 from spellbook.cli import main, output
 from spellbook.cli.clients import clients, jsonc, session_hooks
 from spellbook.cli.clients.changes import FileChange
+from spellbook.settings import environment
 from spellbook.system.errors import Conflict
 from tests.cli.conftest import AT, DESKTOP, servers
 from tests.commands import on_a_terminal, spellbook
@@ -170,6 +171,24 @@ def test_a_command_and_an_address(tmp_path: Path, home: Path, vault: Path, clien
             install(client, *option, "--uninstall")
             assert (place.read_text() if place.exists() else "") == before
     assert [*home.iterdir()] == []
+
+
+@pytest.mark.parametrize("client", ["cursor", "codex", "opencode"])
+def test_no_secret_of_this_shell_is_written(
+    vault: Path, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, client: str
+) -> None:
+    """Other settings of the shell are copied, so that the server sees them, a key or a token never, nor by a preview."""
+    secret = [name for name in environment.VARIABLES if name.endswith(("_KEY", "_TOKEN"))]
+    assert len(secret) > 4
+    for name in secret:
+        monkeypatch.setenv(name, "canary-0123456789abcdef")
+    monkeypatch.setenv("SPELLBOOK_WATCH", "0")
+    file = tmp_path / ("x.toml" if client == "codex" else "x.json")
+    for options in (("--dry-run",), ()):
+        told = install(client, "--file", file, *options, "--vault", vault)
+        assert "canary" not in told.stdout + told.stderr
+    assert "SPELLBOOK_WATCH" in file.read_text()
+    assert "canary" not in "".join(each.read_text() for each in tmp_path.rglob("*") if each.is_file())
 
 
 def test_every_client_has_its_name() -> None:

@@ -6,9 +6,10 @@ import base64
 import json
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 
 import numpy as np
 
@@ -44,12 +45,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.asked.append((self.path, body, {name.lower(): value for name, value in self.headers.items()}))
         given = self.server.answer(self.path, body)
         status, headers, content = given if isinstance(given, tuple) else (200, {}, given)
-        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        if isinstance(content, Iterator):  # pieces, as slowly as they come
+            data, pieces = b"", content
+        else:
+            data, pieces = content if isinstance(content, bytes) else json.dumps(content).encode(), iter(())
         self.send_response(status)
         for name, value in {"content-type": "application/json", "content-length": str(len(data)), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(data)
+        for piece in chain([data], pieces):
+            self.wfile.write(piece)
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""

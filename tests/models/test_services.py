@@ -317,7 +317,7 @@ def test_what_passes_is_waited_out_and_a_service_that_is_down_costs_a_moment_onc
 def test_a_service_that_says_nothing_is_given_up_in_seconds(serve):
     """
     A query to a silent service, or to one that sends a letter at a time, fails after four seconds, and the next one at
-    once; of a reranker the caller's time limit holds.
+    once; of a reranker the caller's time limit holds, also if its answer drips.
     """
     with dripping() as url, pytest.raises(EmbeddingError, match="did not answer within 4 s"):
         embedders.create(f"openai:m@{url}").embed_query("q")
@@ -335,6 +335,11 @@ def test_a_service_that_says_nothing_is_given_up_in_seconds(serve):
         with pytest.raises(EmbeddingError, match=said):
             reranker.rerank("q", TEXTS, 0.3)
     assert len(server.asked) == 2
+    dripping = serve(
+        lambda path, body: (200, {"content-length": "99"}, (b" " for _ in range(99) if not dripping.over.wait(0.05)))
+    )
+    with pytest.raises(EmbeddingError, match="did not answer"):
+        embedders.reranker(f"tei@{dripping.url}").rerank("q", TEXTS, 0.3)
 
 
 def test_vectors_of_another_width_are_refused(serve):
