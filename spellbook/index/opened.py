@@ -164,8 +164,8 @@ class Index:
         try:
             self._forget()
         except StorageError as error:
-            told = f"The state folder may still hold text that was erased: {error.message}"
-            raise StorageError(told, f"{error.hint} Then repeat the command, even if it finds nothing.") from error
+            problem = f"The state folder may still hold text that was erased: {error.message}"
+            raise StorageError(problem, f"{error.hint} Then repeat the command, even if it finds nothing.") from error
 
     def _forget(self) -> None:
         self.vault.journal.compact()

@@ -221,8 +221,8 @@ def telling(done: str) -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        told = f"{done}, but the index could not be updated: {error.message}"
-        raise StorageError(told, f"Nothing was lost. {error.hint}") from error
+        problem = f"{done}, but the index could not be updated: {error.message}"
+        raise StorageError(problem, f"Nothing was lost. {error.hint}") from error
 
 
 def _scan_paths(index: Index, paths: Sequence[str]) -> Report:

@@ -335,11 +335,11 @@ def test_a_service_that_says_nothing_is_given_up_in_seconds(serve):
         with pytest.raises(EmbeddingError, match=said):
             reranker.rerank("q", TEXTS, 0.3)
     assert len(server.asked) == 2
-    dripping = serve(
-        lambda path, body: (200, {"content-length": "99"}, (b" " for _ in range(99) if not dripping.over.wait(0.05)))
+    slow = serve(
+        lambda path, body: (200, {"content-length": "99"}, (b" " for _ in range(99) if not slow.over.wait(0.05)))
     )
     with pytest.raises(EmbeddingError, match="did not answer"):
-        embedders.reranker(f"tei@{dripping.url}").rerank("q", TEXTS, 0.3)
+        embedders.reranker(f"tei@{slow.url}").rerank("q", TEXTS, 0.3)
 
 
 def test_vectors_of_another_width_are_refused(serve):
