@@ -439,19 +439,6 @@ def test_a_kill_leaves_the_old_catalog_or_the_new_one(older, tmp_path):
     assert forms == {24, FORM}
 
 
-def test_only_one_process_writes_from_the_begin_of_a_transaction_on(state):
-    """From its first line on, before it reads, so that no read in it is stale when it writes; a read shuts nobody out."""
-    database = Database(state / FILE, FORM, tables.build, FUNCTIONS)
-    database.connection()
-    with contextlib.closing(sqlite3.connect(database.file, timeout=0, isolation_level=None)) as other:
-        with database.transaction(), pytest.raises(sqlite3.OperationalError, match="locked"):
-            other.execute("BEGIN IMMEDIATE")
-        with database.reading():
-            database.rows("SELECT count(*) FROM notes")
-            other.execute("BEGIN IMMEDIATE")
-    database.close()
-
-
 def test_the_file_gives_the_disk_back_what_it_freed(vault, older, monkeypatch):
     """It is written anew once where nobody waits, never while another process writes, and holds what it held."""
     monkeypatch.setattr(catalogs, "MUCH", 100)
