@@ -35,7 +35,7 @@ coverage: $(READY) ## Report which lines and branches the tests reach, also in c
 	$(BIN)/coverage html --quiet
 	$(BIN)/coverage report
 
-mutants: $(READY) ## Change a module in small ways and list what no test notices, e.g. ARGS="spellbook/filters.py -n 20"
+mutants: $(READY) ## Change a module in small ways and list what no test notices, e.g. ARGS="spellbook/filters.py -n 20", or try ARGS=--breaks
 	$(BIN)/python scripts/mutants.py $(ARGS)
 
 lint: $(READY) ## Check style, formatting and types

@@ -3,12 +3,17 @@ Mutation spot checks: change the code in small ways, and see whether a test fail
 
     python scripts/mutants.py spellbook/ranking.py -n 20 --seed 1
     python scripts/mutants.py spellbook/filters.py tests/test_filters.py
+    python scripts/mutants.py --breaks
 
 Each mutant is one change: a comparison, a number off by one, a `not` that is
 gone, `and` for `or`, a constant, or a call that is not made. It runs in a copy
 of the project, so that the working tree never holds a mutant. Prints a table of
 the mutants that survived: each is either a missing test, or code that does the
 same as before. Exits 0 whatever survived, 1 if the tests fail without a mutant.
+
+With `--breaks` the mutants are those of tests/breaks.toml: breaks of one place
+that an adversary would choose, each with the tests that should notice it. Exits
+1 if more than two survive. It is a step of each release.
 """
 
 from __future__ import annotations
@@ -25,12 +30,17 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = ("spellbook", "tests", "scripts", "vault", "pyproject.toml", "Makefile", "*.md")
+BREAKS = "tests/breaks.toml"
+MOST_MISSED = 2
+"""Breaks that may survive in a release."""
+
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq},
     **{ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is},
@@ -52,6 +62,23 @@ class Mutant:
     before: str
     after: str
     source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """One place of a file, before and after; `name` says what then happens, `tests` are those that should notice."""
+
+    name: str
+    file: str
+    before: str
+    after: str
+    tests: tuple[str, ...]
+
+
+def breaks(root: Path) -> list[Break]:
+    """Return the table of breaks of the project at `root`."""
+    rows = tomllib.loads((root / BREAKS).read_text("utf-8"))["break"]
+    return [Break(**{**row, "tests": tuple(row["tests"])}) for row in rows]
 
 
 def mutants(path: str, source: str) -> Iterator[Mutant]:
@@ -151,13 +178,13 @@ def _imported(file: Path) -> set[str]:
     return names
 
 
-def run(copied: Path, tests: Sequence[str], seconds: float) -> str:
+def run(copied: Path, tests: Sequence[str], seconds: float, marked: str = "not slow") -> str:
     """
-    Run tests in a copy of the project; return "passed", "failed" or "timed out".
+    Run the tests that are `marked` so in a copy of the project; return "passed", "failed" or "timed out".
 
     Raises RuntimeError if there is no test.
     """
-    command = [sys.executable, "-B", "-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not slow", *tests]
+    command = [sys.executable, "-B", "-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", marked, *tests]
     process = subprocess.Popen(
         command,
         cwd=copied,
@@ -173,7 +200,7 @@ def run(copied: Path, tests: Sequence[str], seconds: float) -> str:
     finally:
         _end(process)
     if code == 5:
-        raise RuntimeError(f"{' '.join(tests)} holds no quick test.")
+        raise RuntimeError(f"{' '.join(tests)} holds no such test.")
     return "failed" if code else "passed"
 
 
@@ -200,12 +227,15 @@ def copy_project(target: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Make mutants, run the tests on each, and print a table of the survivors."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
+    parser.add_argument("--breaks", action="store_true", help=f"the breaks of {BREAKS} alone; part of a release")
     parser.add_argument(
-        "files", nargs="+", help="modules under spellbook/; test files too, where others than those that import them"
+        "files", nargs="*", help="modules under spellbook/; test files too, where others than those that import them"
     )
     parser.add_argument("-n", "--number", type=int, default=20, help="how many mutants at most (default 20)")
     parser.add_argument("--seed", type=int, default=0, help="chooses the mutants; the same seed, the same mutants")
     given = parser.parse_args(arguments)
+    if given.breaks:
+        return _try_breaks(breaks(ROOT))
     files = [Path(file).resolve() for file in given.files]
     for file in files:
         if not file.exists() or not file.is_relative_to(ROOT):
@@ -245,6 +275,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for each in survivors:
             print(f"| {each.path}:{each.line} | `{_short(each.before)}` | `{_short(each.after)}` |")
     return 0
+
+
+def _try_breaks(table: Sequence[Break]) -> int:
+    """Try each break with its tests, print those that no test notices, and return the exit code."""
+    names = list(dict.fromkeys(test for each in table for test in each.tests))
+    survivors: list[Break] = []
+    with tempfile.TemporaryDirectory() as folder:
+        copied = Path(folder)
+        copy_project(copied)
+        # The breaks share the prepared model.
+        os.environ.setdefault("SPELLBOOK_CACHE", str(copied / ".cache"))
+        began = time.monotonic()
+        if (result := run(copied, names, 3_600, "")) != "passed":
+            print(f"Without a break the tests {result}.", file=sys.stderr)
+            return 1
+        seconds = (time.monotonic() - began) * 3 + 30
+        for each in table:
+            file = copied / each.file
+            original = file.read_text("utf-8")
+            file.write_text(original.replace(each.before, each.after, 1), "utf-8")
+            result = run(copied, each.tests, seconds, "")
+            file.write_text(original, "utf-8")
+            print(f"{result:>9}  {each.file}: {each.name}", file=sys.stderr)
+            if result == "passed":
+                survivors.append(each)
+    print(f"{len(table) - len(survivors)} of {len(table)} breaks were noticed.")
+    for each in survivors:
+        print(f"No test noticed in {each.file}: {each.name} ({', '.join(each.tests)}).")
+    return int(len(survivors) > MOST_MISSED)
 
 
 def _short(text: str) -> str:

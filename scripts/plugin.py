@@ -5,13 +5,14 @@ Write the settings of plugins/spellbook, which Claude Code loads as a plugin, an
 
 The skills in that folder are written by hand. The plugin starts the `spellbook` on the PATH with the vault that this
 finds (SPELLBOOK_VAULT, the nearest parent folder with `.spellbook/`, or `~/spellbook`). The hooks are those of
-`spellbook install claude-code --hooks --recall`.
+`spellbook install claude-code --hooks`, in lines for the shells of all systems.
 """
 
 from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +35,33 @@ def files() -> dict[str, str]:
     }
     server = {"mcpServers": {"spellbook": {"type": "stdio", "command": "spellbook", "args": ["mcp"]}}}
     groups: dict[str, list[Any]] = {}
-    for event, group in session_hooks.groups("claude-code", ["spellbook"], {}, recall=True):
+    for event, group in session_hooks.groups("claude-code", ["spellbook"], {}, line=_line):
         groups.setdefault(event, []).append(group)
     about_hooks = "Tells a session what the notes say, and keeps sessions where a person has switched that on."
     hooks = {"description": about_hooks, "hooks": groups}
     listed = {"name": "spellbook", "source": "./plugins/spellbook", "description": project["description"]}
-    market = {"name": "spellbook", "owner": project["authors"][0], "plugins": [listed]}
+    market = {
+        "name": "spellbook",
+        "description": project["description"],
+        "owner": project["authors"][0],
+        "plugins": [listed],
+    }
     return {
         ".claude-plugin/marketplace.json": _json(market),
         "plugins/spellbook/.claude-plugin/plugin.json": _json(about),
         "plugins/spellbook/.mcp.json": _json(server),
         "plugins/spellbook/hooks/hooks.json": _json(hooks),
     }
+
+
+def _line(command: Sequence[str], env: Mapping[str, str], hint: str) -> str:
+    """
+    Return a hook's line for a POSIX shell and for PowerShell, which Claude Code takes on Windows without Git's bash.
+
+    In PowerShell a backslash does not escape a quote, so that its part is read there and is a text to the other shell.
+    """
+    power = session_hooks.power_line(command, env, "")
+    return f'echo "\\" >$null; {power} # " >/dev/null; {session_hooks.posix_line(command, env, hint)}'
 
 
 def _json(data: Any) -> str:

@@ -60,6 +60,27 @@ def watched(book: Spellbook) -> BaseFileLock:
 _locks: list[BaseFileLock] = []
 
 
+Heard = Callable[[str, tuple[Any, ...]], object]
+"""What is called with the name of an audit event, such as `os.rename`, and its arguments."""
+_listening: list[Heard] = []
+
+
+@contextlib.contextmanager
+def audited(heard: Heard) -> Iterator[None]:
+    """Call `heard` for each audit event of this process, in the thread that causes it, before it happens."""
+    if not _hooked:
+        _hooked.append(True)
+        sys.addaudithook(lambda event, given: [each(event, given) for each in _listening] and None)
+    _listening.append(heard)
+    try:
+        yield
+    finally:
+        _listening.remove(heard)
+
+
+_hooked: list[bool] = []  # a hook stays as long as its process
+
+
 @dataclass
 class Counting(HashEmbedder):
     """

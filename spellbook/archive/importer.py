@@ -12,7 +12,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -54,7 +54,8 @@ class Imported:
 
     `unchanged` files existed already, byte for byte. `skipped` files differ from the existing ones, which stayed.
     `proposed` notes stayed, though their memories have changed since. `renamed` maps paths of the source to paths of
-    the vault. `trash` is where replaced files are.
+    the vault. `trash` is where replaced files are. `faults` are files that were not imported; `warnings` are of files
+    that were.
     """
 
     added: list[str] = field(default_factory=list)
@@ -65,6 +66,7 @@ class Imported:
     unchanged: int = 0
     trash: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    warnings: list[Fault] = field(default_factory=list)
     dry_run: bool = False
 
     @property
@@ -131,44 +133,38 @@ def run(index: Index, place: Path, options: ImportOptions, progress: Progress | 
         with contextlib.suppress(OSError, PathOutsideVault):  # an empty folder is nothing to fail for
             index.vault.admitted(empty)
             index.vault.make(empty)
-    try:
+    imported = sync.telling(f"{counted(len(report.paths), 'file')} imported")
+    with imported if report.paths else contextlib.nullcontext():
         sync.scan(index)
-    except StorageError as error:
-        if not report.paths:
-            raise
-        raise StorageError(
-            f"{counted(len(report.paths), 'file')} imported, but the index could not be updated: {error.message}",
-            f"Nothing was lost. {error.hint}",
-        ) from error
     return report
 
 
 @contextlib.contextmanager
 def _held(
     index: Index, incoming: Incoming, options: ImportOptions, before: int
-) -> Iterator[tuple[IO[bytes], str, list[Fault]]]:
-    """Hold a file of a source, after `before` bytes; yield it, distrusted, with its hash and its faults."""
+) -> Iterator[tuple[IO[bytes], tuple[str, str], list[Fault]]]:
+    """Hold a file of a source, after `before` bytes; yield it, distrusted, with its hash, that before, and warnings."""
     state, pieces = index.config.state, disk.Hashed(incoming.pieces)
     with tempfile.SpooledTemporaryFile(MOST_BYTES, dir=str(state)) as file:
         for piece in pieces:
             with disk.explain_errors(str(state)):
                 file.write(piece)
                 _check_room(index, before, file.tell(), options)
-        sha256, faults = pieces.sha256, []
+        sha256, warnings = pieces.sha256, []
         if is_note(incoming.path) and not options.keep_trust and file.tell() <= MOST_BYTES:
             file.seek(0)
             data = file.read()
-            if privacy.is_guide(incoming.path, data):
-                faults.append(Fault(incoming.path, 0, "a guide: agents that write memories are told it"))
+            if privacy.is_foreign_guide(incoming.path, data):
+                warnings.append(Fault(incoming.path, 0, "a guide: agents that write memories are told it"))
             if (own := privacy.distrusted(incoming.path, data)) is not data:
                 file.seek(0)
                 file.truncate()
                 file.write(own)
                 sha256 = digest(own)
-                faults.append(
+                warnings.append(
                     Fault(incoming.path, 0, "it calls itself trusted: imported as untrusted; see --keep-trust")
                 )
-        yield file, sha256, faults
+        yield file, (sha256, pieces.sha256), warnings
 
 
 # -- checking and placing
@@ -183,7 +179,7 @@ def _take_all(
     size = 0
     with sources.opened(place, options.kind) as source:
         for number, incoming in enumerate(source.files, 1):
-            with _held(index, incoming, options, size) as (file, sha256, faults):
+            with _held(index, incoming, options, size) as (file, hashes, warnings):
                 if reason := names.refusal(incoming.path):
                     report.faults.append(Fault(shown(incoming.path), 0, reason))
                     continue
@@ -193,8 +189,8 @@ def _take_all(
                 is_wanted = not options.into if is_setting(incoming.path) else is_notable
                 key = incoming.id or path  # conversations of one title are several all the same
                 if is_wanted and key not in seen:
-                    seen[key] = sha256
-                    verdict = _verdict(index.vault, (name, path, rule), sha256, taken)
+                    seen[key] = hashes[0]
+                    verdict = _verdict(index.vault, (name, path, rule), hashes, taken)
                     known = index.catalog.note(incoming.id) if incoming.sha256 else []
                     if known and known[0].meta.get("source_hash") == incoming.sha256:
                         verdict = replace(verdict, what="unchanged")  # whatever the note says by now
@@ -204,7 +200,7 @@ def _take_all(
                         _check_path(index.vault, verdict.path, taken)
                         taken.add(verdict.path)
                         size += file.tell()
-                        report.faults += faults
+                        report.warnings += warnings
                         if is_setting(path):
                             file.seek(0)
                             _check_settings(path, file.read())
@@ -216,7 +212,7 @@ def _take_all(
                         report.renamed[name] = verdict.path
                     else:
                         getattr(report, verdict.what).append(verdict.path)
-                elif seen.get(key, sha256) != sha256:
+                elif seen.get(key, hashes[0]) != hashes[0]:
                     raise InvalidInput(f"{key} is in it twice, and not the same.", "Nothing was imported.")
             if progress:
                 stage = "reading" if options.dry_run else "importing"
@@ -289,8 +285,12 @@ def _fitting(vault: Vault, path: str) -> str:
     return path
 
 
-def _verdict(vault: Vault, wanted: tuple[str, str, str], sha256: str, taken: names.Paths) -> _Verdict:
-    """Apply the rule of a file, `wanted` as `_destination` returns it. `taken` are the paths of files before it."""
+def _verdict(vault: Vault, wanted: tuple[str, str, str], hashes: Collection[str], taken: names.Paths) -> _Verdict:
+    """
+    Apply the rule of a file, `wanted` as `_destination` returns it; one of its `hashes` says that it is there.
+
+    `taken` are the paths of files before it.
+    """
     name, first, rule = wanted
     for path in numbered(first):
         there: str | None = ""  # the hash of the file there, "" for anything else, None if the path is free
@@ -303,7 +303,7 @@ def _verdict(vault: Vault, wanted: tuple[str, str, str], sha256: str, taken: nam
                 there = vault.hash(path)
         if there is None and rule != _KEEP_OUT:
             return _Verdict("added" if name in {path, ""} else "renamed", path)
-        if there == sha256:
+        if there in hashes:
             return _Verdict("unchanged", path)
         if rule in {"skip", _KEEP_OUT}:
             return _Verdict("skipped", path)

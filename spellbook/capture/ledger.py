@@ -116,7 +116,13 @@ class Ledger:
 
     def is_off(self, session: str) -> bool:
         """Say whether a session is off: by SPELLBOOK_CAPTURE at one of its hooks, or as a person forgot it."""
-        return os.path.lexists(self._off(session)) or self.get("session", session) == FORGOTTEN
+        try:
+            os.lstat(self._off(session))
+        except FileNotFoundError:  # any other error leaves it open, so the session is off
+            return bool(self.get("session", session) == FORGOTTEN)
+        except OSError:
+            return True
+        return True
 
     def _off(self, session: str) -> Path:
         return self.folder.with_name("capture-off") / digest_of(session, 32)

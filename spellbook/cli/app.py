@@ -158,12 +158,17 @@ class Group(_TranslatedCommand, click.Group):
             with _hide_pipes():
                 return super().invoke(ctx)
         except SpellbookError as error:
-            output.say(f"spellbook: {one_line(error.message)}", err=True)
-            if error.hint:
-                click.echo(_as_typed(translated(f"  {one_line(error.hint)}")), err=True)
+            tell(error)
             if isinstance(error, Conflict) and error.difference:
                 click.echo(quoted(error.difference), err=True)
             ctx.exit(2 if error.code in _WRONG_USAGE and not isinstance(error, UnreadableNote) else 1)
+
+
+def tell(error: SpellbookError) -> None:
+    """Print an error and what to do next."""
+    output.say(f"spellbook: {one_line(error.message)}", err=True)
+    if error.hint:
+        click.echo(_as_typed(translated(f"  {one_line(error.hint)}")), err=True)
 
 
 def _as_typed(hint: str) -> str:
@@ -316,7 +321,7 @@ class Asking(Command):
             raise click.UsageError(f"{error.format_message()}\n{hint}", ctx) from error
 
 
-_STAYING = {"mcp", "watch"}
+_STAYING = {"watch"}
 """Commands that stay, and tell of their work in a log."""
 
 
@@ -351,13 +356,17 @@ def vault_of(ctx: click.Context) -> Path:
     return find_vault(ctx.ensure_object(dict).get("vault"))
 
 
+def named(ctx: click.Context) -> dict[str, Any]:
+    """Return what the options say of the vault, for `spellbook.open`."""
+    options = ctx.ensure_object(dict)
+    return {"vault": options.get("vault"), "scope": options.get("scope"), "wikis": options.get("wiki", ())}
+
+
 @contextmanager
 def opened(ctx: click.Context) -> Iterator[Reader]:
     """Open the vault that the options name, and count the errors that a command ends with."""
-    options = ctx.ensure_object(dict)
-    wikis = options.get("wiki", ())
-    with spellbook.open(options.get("vault"), scope=options.get("scope"), wikis=wikis) as book:
-        options["book"] = book
+    with spellbook.open(**named(ctx)) as book:
+        ctx.ensure_object(dict)["book"] = book
         try:
             yield book
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):

@@ -94,6 +94,7 @@ def import_(book: Spellbook, source: str, folder: str | None, as_json: bool, **o
     with output.progress_bar(hidden=as_json) as progress:
         done = book.import_(source, progress=progress, **options)
     output.result(done, as_json, _print_imported)
+    output.faults(done.warnings)
     output.faults(done.faults, end=True)
 
 

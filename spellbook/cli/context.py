@@ -2,7 +2,8 @@
 Commands for sessions of agents: context, which their hooks run without being asked, and capture.
 
 context never stops a client: whatever goes wrong, it prints nothing on stdout and one line on stderr, and exits with 0.
-It reads the index as it is, and neither scans the vault, nor makes or migrates an index, nor waits for a lock.
+It reads the index as it is, and neither scans the vault, nor makes or migrates an index, nor waits for a lock. When its
+second is over, it prints what it has.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,14 +23,20 @@ from spellbook.cli import output
 from spellbook.cli.app import Command, json_option, main, opened, scope_option, vault_of, vault_option
 from spellbook.cli.search import also_option
 from spellbook.system.errors import SpellbookError
-from spellbook.system.processes import read_stdin
-from spellbook.text.quoting import counted, one_line
+from spellbook.system.processes import age, read_stdin
+from spellbook.text.quoting import counted, json_of, one_line
 
 if TYPE_CHECKING:
+    from spellbook.capture.ledger import Ledger
     from spellbook.index.opened import Index
 
 _SECONDS = 1.0
-"""After this time the command gives up, whatever holds it up. A client waits for its hooks."""
+"""So long after the start of its process the command ends, whatever holds it up. A client waits for its hooks."""
+
+_PATIENCE = 0.6
+"""So long after that start it waits for the note of a session that was just left; the rest takes .2 s. By hand."""
+_LATELY = 10
+"""Seconds after which the job of a session that was left counts as stuck."""
 
 _STDIN_SECONDS = 0.1
 """After this time nobody is expected to write a hook's JSON any more."""
@@ -46,6 +54,11 @@ _COMPACTING = (
 )
 
 
+_gathered = [""]
+"""The text that is printed when the second is over; it is empty once the command has printed."""
+_printing = threading.Lock()
+
+
 class _Quiet(Command):
     """Ends with 0 and one line on stderr, whatever is wrong, also with its own options."""
 
@@ -56,6 +69,7 @@ class _Quiet(Command):
             _leave(error.format_message())
 
     def invoke(self, ctx: click.Context) -> Any:
+        _gathered[:] = [""]
         threading.Thread(target=_give_up, args=(threading.Event(),), daemon=True).start()
         try:
             return super().invoke(ctx)
@@ -68,10 +82,15 @@ class _Quiet(Command):
 
 
 def _give_up(never: threading.Event) -> None:
-    never.wait(_SECONDS)
-    with contextlib.suppress(OSError):
-        output.say(f"spellbook: no context within {_SECONDS:g} s.", err=True)
-    os._exit(0)
+    never.wait(max(0.0, _SECONDS - age()))
+    with _printing:
+        if not _gathered:
+            return
+        with contextlib.suppress(OSError):
+            click.echo(_gathered[0], nl=bool(_gathered[0]))
+            more = f"spellbook: no more context within {_SECONDS:g} s."
+            output.say(more if _gathered[0] else f"spellbook: no context within {_SECONDS:g} s.", err=True)
+        os._exit(0)
 
 
 def _leave(why: str) -> NoReturn:
@@ -111,9 +130,6 @@ def context(
     spellbook context --prompt "why did we move to PostgreSQL?"
     """
     hook = _hook(b"" if text else read_stdin(_MOST_STDIN, _STDIN_SECONDS))
-    if kind == "reminder":
-        output.as_json({"reminder": _COMPACTING}) if as_json else click.echo(_COMPACTING)
-        return
     if kind == "prompt":
         prompt = text or hook.get("prompt")
         if isinstance(prompt, str) and prompt.strip():
@@ -123,15 +139,37 @@ def context(
     from spellbook.memories import briefing
     from spellbook.settings import paths
 
+    is_leaving, event = False, "PreCompact" if kind == "reminder" else "SessionStart"
     with contextlib.suppress(SpellbookError, OSError):  # first: where nothing can be told, a session may yet be off
         root = os.path.realpath(paths.vault(ctx.ensure_object(dict).get("vault") or ""))
-        Ledger(root, PATIENCE).leave_job({**hook, "hook_event_name": "SessionStart"})
+        ledger = Ledger(root, PATIENCE)
+        ledger.leave_job({**hook, "hook_event_name": event})
+        while (is_leaving := _is_leaving(ledger, hook)) and age() < _PATIENCE:
+            time.sleep(0.02)
+    if kind == "reminder":
+        output.as_json({"reminder": _COMPACTING}) if as_json else click.echo(_COMPACTING)
+        return
+    is_compacted = hook.get("source") == "compact"
+    known = briefing.Briefing(compacted=is_compacted)
+    _gathered[:] = [json_of(known.as_dict()) if as_json else known.text(max_tokens)]
     with _index(ctx) as index:
-        overview = briefing.briefing(index, hook.get("source") == "compact", hook.get("session_id"))
-    if as_json:
-        output.as_json(overview.as_dict())
-    else:
-        click.echo(overview.text(max_tokens))
+        for overview in briefing.gathered(index, is_compacted, hook.get("session_id"), not is_leaving):
+            _gathered[:] = [json_of(overview.as_dict()) if as_json else overview.text(max_tokens)]
+    with _printing:
+        click.echo(_gathered.pop())
+
+
+def _is_leaving(ledger: Ledger, hook: Mapping[str, Any]) -> bool:
+    """Say whether the note of another session of this folder, which was just left, is still to be written."""
+    folder = os.path.dirname(str(hook.get("transcript_path")))
+    return any(
+        job["hook_event_name"] == "SessionEnd"
+        and not job["is_off"]
+        and job["session_id"] != hook.get("session_id")
+        and os.path.dirname(str(job["transcript_path"])) == folder
+        and time.time_ns() - int(number) < _LATELY * 1_000_000_000
+        for number, job in ledger.all("job").items()
+    )
 
 
 def _print_related(ctx: click.Context, prompt: str, also: str | Sequence[str], as_json: bool) -> None:

@@ -19,8 +19,8 @@ from mcp import Client, StdioServerParameters
 
 import spellbook
 from spellbook.cli.output import say
-from spellbook.editing import guides
 from spellbook.mcp.app import first
+from spellbook.settings import paths
 from spellbook.settings.translate import translated
 from spellbook.system.errors import SpellbookError
 from spellbook.text.quoting import counted
@@ -53,7 +53,7 @@ def run() -> None:
         os.environ["SPELLBOOK_STATE"] = os.path.join(folder, "state")
         vault = Path(folder, "vault")
         say("1. A vault is a folder of Markdown files. This one starts with Spellbook's guides, in English and Korean.")
-        shutil.copytree(guides.starter_vault(), vault)
+        shutil.copytree(paths.starter(), vault)
         with spellbook.open(vault) as book:
             report, embedder = book.reindex(), book.index.embedder.name
             notes, chunks = counted(report.scanned, "note"), counted(report.chunks, "chunk")

@@ -8,10 +8,10 @@ import signal
 import sys
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,8 +21,11 @@ from spellbook.cli.app import (
     command,
     debug_option,
     main,
+    named,
+    opened,
     option,
     scope_option,
+    tell,
     toolsets_option,
     vault_option,
     wiki_option,
@@ -30,6 +33,7 @@ from spellbook.cli.app import (
 from spellbook.index import seal
 from spellbook.mcp.names import toolsets_of
 from spellbook.settings.translate import translated
+from spellbook.system.errors import SpellbookError
 from spellbook.system.processes import growing, is_elected, present, turn
 from spellbook.text.quoting import counted, json_of, one_line
 from spellbook.verbs import table
@@ -86,7 +90,7 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, gitignore: b
             output.say("It holds notes, so the guides for agents were not put beside them; --guides does that.")
         _keep_out_the_trash(book.config.vault, folder, gitignore)
         _offer_categories(book.config, folder, categories)
-    output.say(f"Next: spellbook --vault {folder} reindex")
+    output.say(f"Next: spellbook --vault {output.argument(folder)} reindex")
 
 
 def _offer_categories(config: Config, named: str, is_wanted: bool) -> None:
@@ -107,7 +111,7 @@ def _offer_categories(config: Config, named: str, is_wanted: bool) -> None:
     if not is_wanted:
         output.say("These can stand for categories, so that their notes are decisions, projects and so on:", err=True)
         click.echo("\n".join(lines), err=True)
-    how = f"`spellbook init {named} --categories` adds the lines to the settings."
+    how = f"`spellbook init {output.argument(named)} --categories` adds the lines to the settings."
     if is_wanted or _is_agreed("Add the lines to the settings?", how):
         file = config.vault / paths.MARKER / "config.toml"
         before = changes.read(file)
@@ -136,7 +140,7 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
         return
     offer = f"Erased notes go into {TRASH}, which git would commit"
     question = f"{offer}. Add the line {TRASH} to {vault / IGNORE}?"
-    how = f"{offer}: `spellbook init {named} --gitignore` adds the line {TRASH} to its {IGNORE}."
+    how = f"{offer}: `spellbook init {output.argument(named)} --gitignore` adds the line {TRASH} to its {IGNORE}."
     if is_wanted or _is_agreed(question, how):
         hooks.with_line(vault / IGNORE, TRASH).make()
         output.say(f"Added {TRASH} to {vault / IGNORE}.")
@@ -237,18 +241,39 @@ def watch(book: Spellbook) -> None:
             pass
 
 
-@command(toolsets_option, debug_option, wiki_option, scope_option, json=False)
-def mcp(book: Spellbook, toolsets: str, debug_log: bool) -> None:
+@main.command()
+@toolsets_option
+@debug_option
+@wiki_option
+@scope_option
+@vault_option
+@click.pass_context
+def mcp(ctx: click.Context, toolsets: str, debug_log: bool) -> None:
     """
     Serve the vault to an MCP client over stdin and stdout.
 
     Claude Desktop, Claude Code and editors start this; see the README.
     """
-    with growing():
-        from spellbook.mcp.app import build, run_stdio
-        from spellbook.mcp.base import open_log, wants_log
+    from spellbook.mcp import first_answer
+    from spellbook.settings import config
 
-        log = open_log(book.config.state, "stdio") if wants_log(debug_log) else None
-        server = build(book, toolsets_of(toolsets), log=log)
-    with present(book.config.state, "mcp"):
-        run_stdio(server)
+    sets, file = toolsets_of(toolsets), None
+    with suppress(SpellbookError):
+        file = first_answer.place(sets, config.load(**named(ctx)))
+    wire = first_answer.Wire(file)
+    wire.wait()
+    with ExitStack() as running:
+        with growing():
+            from spellbook.mcp.app import AwaitedBook, build, run_stdio
+            from spellbook.mcp.base import open_log, wants_log
+
+            log = None
+            book: Any = AwaitedBook(lambda: spellbook.open(**named(ctx)))
+            try:
+                book = running.enter_context(opened(ctx))
+                log = open_log(book.config.state, "stdio") if wants_log(debug_log) else None
+                running.enter_context(present(book.config.state, "mcp"))
+            except SpellbookError as error:
+                tell(error)
+            server = build(book, sets, log=log)
+        run_stdio(server, wire)

@@ -13,7 +13,7 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import Command, json_option, main, scope_option, vault_of, vault_option
-from spellbook.mcp.names import toolsets_of
+from spellbook.mcp.names import DEFAULT, toolsets_of
 from spellbook.settings.defaults import ADDRESS
 from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.system.processes import LOG
@@ -95,20 +95,8 @@ def install(ctx: click.Context, /, client: str | None, uninstall: bool, dry_run:
     if not client:
         _list(options["name"], options["as_json"])
         return
-    if options["recall"] and not options["hooks"]:
-        raise click.UsageError("--recall needs --hooks.")
-    if options["hooks"] and (client not in _SESSIONS or options["file"]):
-        raise click.UsageError("--hooks are for claude-code and codex, in their own file; --project names another.")
-    if options["hooks"] and client != "claude-code" and sys.platform == "win32":
-        raise click.UsageError("--hooks of codex need a POSIX shell, which it does not use on Windows.")
-    if options["capture"] is not None and not options["hooks"]:
-        raise click.UsageError("--capture needs --hooks.")
-    if options["claude_memory"] is not None and client != "claude-code":
-        raise click.UsageError("--claude-memory is for claude-code.")
-    if options["with_token"] and not options["url"]:
-        raise click.UsageError("--with-token needs --url.")
-    if options["toolsets"] and options["url"]:
-        raise click.UsageError("--toolsets and --url: give the toolsets to `spellbook serve`.")
+    if wrong := _misuse(client, options):
+        raise click.UsageError(wrong)
     if client == _PLUGIN:
         _obsidian(ctx, uninstall, dry_run, **options)
     elif client == _HOOKS:
@@ -117,6 +105,25 @@ def install(ctx: click.Context, /, client: str | None, uninstall: bool, dry_run:
         _git_merge(ctx, uninstall, dry_run)
     else:
         _client(ctx, client, uninstall, dry_run, **options)
+
+
+def _misuse(client: str, options: dict[str, Any]) -> str:
+    """Say what is wrong with options for `client`, "" for nothing."""
+    hooks, asks_capture = options["hooks"], options["capture"] is not None
+    rules = {
+        "--recall needs --hooks.": options["recall"] and not hooks,
+        "--hooks are for claude-code and codex, in their own file; --project names another.": (
+            hooks and (client not in _SESSIONS or options["file"])
+        ),
+        "--hooks of codex need a POSIX shell, which it does not use on Windows.": (
+            hooks and client == "codex" and sys.platform == "win32"
+        ),
+        "--capture needs --hooks.": asks_capture and not hooks,
+        "--claude-memory is for claude-code.": options["claude_memory"] is not None and client != "claude-code",
+        "--with-token needs --url.": options["with_token"] and not options["url"],
+        "--toolsets and --url: give the toolsets to `spellbook serve`.": options["toolsets"] and options["url"],
+    }
+    return next((message for message, is_broken in rules.items() if is_broken), "")
 
 
 def _list(name: str, as_json: bool) -> None:
@@ -163,6 +170,8 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
     files = [file] if file else list(dict.fromkeys(place.file for place in known))
     hooks = client in _SESSIONS and not options["file"]
     settings = session_hooks.settings(client, folder, os.environ, Path.home()) if hooks else Path()
+    there = session_hooks.events(settings, name) if hooks else set()
+    vaults = {clients.vault_of(each, about, name) for each in files if uninstall and there}
     if uninstall:
         removed = [clients.take_out(each, about, name, force=options["force"]) for each in files]
         planned = [*filter(None, [*removed, session_hooks.take_out(settings, name) if hooks else None])]
@@ -176,9 +185,10 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
                 f"Start {about.title} once and repeat, or name its settings with --file {known[0].file}.",
             )
         planned = [clients.add(place, about, name, entry, force=options["force"])]
-        if options["hooks"]:
+        if options["hooks"] or (there and not url):  # those that are there have the vault and the index of the entry
+            recall = options["recall"] or (not options["hooks"] and "UserPromptSubmit" in there)
             command, mark = [*clients.launch(), "--vault", str(vault_of(ctx))], session_hooks.mark(name)
-            ends = (clients.carried(os.environ), _scope(ctx), options["recall"], mark)
+            ends = (clients.carried(os.environ), _scope(ctx), recall, mark)
             planned.append(session_hooks.add(settings, name, session_hooks.groups(client, command, *ends)))
     for change in planned:
         if change.before == change.after:
@@ -191,12 +201,21 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
     if options["hooks"] and not uninstall and not dry_run:
         question = "Keep what you say to agents as notes in sessions/ of the vault?"
         _switch(vault_of(ctx), CAPTURE, options["capture"], question)
+        _tell_capture(vault_of(ctx))
+    for vault in filter(None, () if dry_run else vaults):
+        _tell_capture(Path(vault))
     if client == "claude-code" and not (uninstall or dry_run or url):
         question = "Search Claude Code's own memory of a project too? It is only read."
         _switch(vault_of(ctx), CLAUDE_MEMORY, options["claude_memory"], question)
+    if not (uninstall or dry_run or url):
+        _keep_first_answers(ctx, options["toolsets"] or os.environ.get("SPELLBOOK_TOOLSETS", DEFAULT))
     if not dry_run and any(change.before != change.after for change in planned):
-        output.say(about.next)
-        if client == "codex" and options["hooks"]:
+        step = about.next
+        if client == "antigravity" and file and options["file"]:  # others have settings of its form
+            other = clients.OTHERS.get(file.parent.name)
+            step = f"Start {other} again." if other else f"Start the client of {file} again."
+        output.say(step)
+        if client == "codex" and not uninstall and (options["hooks"] or there):
             output.say("Codex runs a hook only after you trust it: open /hooks in it.")
 
 
@@ -219,6 +238,14 @@ def _entry(ctx: click.Context, about: McpClient, **options: Any) -> dict[str, An
     return clients.address(about, options["url"], token)
 
 
+def _keep_first_answers(ctx: click.Context, toolsets: str) -> None:
+    from spellbook.mcp.app import keep_first_answers
+    from spellbook.settings.config import load
+
+    with contextlib.suppress(SpellbookError):  # settings that make no sense
+        keep_first_answers(toolsets_of(toolsets), load(vault_of(ctx), scope=_scope(ctx)))
+
+
 def _scope(ctx: click.Context) -> str:
     return ctx.ensure_object(dict).get("scope") or os.environ.get("SPELLBOOK_SCOPE", "")
 
@@ -232,6 +259,17 @@ def _switch(vault: Path, name: str, is_wanted: bool | None, question: str) -> No
         is_wanted = output.confirm(question, abort=False)
     if is_wanted is not None:
         ledger.turn(is_wanted, vault, name)
+
+
+def _tell_capture(vault: Path) -> None:
+    """Say whether what is said to agents becomes notes of the vault, and how that is switched off."""
+    from spellbook.capture.ledger import Ledger
+
+    if not Ledger(str(vault)).switch.get("on"):
+        output.say("Capture is off.")
+    else:
+        place = output.argument(str(vault))
+        output.say(f"Capture is on for {vault}; `spellbook --vault {place} capture off` switches it off.")
 
 
 def _settings_file(client: McpClient, file: str | None, folder: Path | None) -> Path | None:

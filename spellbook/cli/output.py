@@ -8,6 +8,9 @@ Text from notes and file names cannot send control sequences to the terminal. Ev
 from __future__ import annotations
 
 import datetime as dt
+import os
+import re
+import shlex
 import sys
 import time
 from collections import Counter
@@ -56,6 +59,14 @@ def say(text: str, *, err: bool = False) -> None:
 def confirm(text: str, *, default: bool = False, abort: bool = True) -> bool:
     """Ask a question on stderr in the person's language; abort unless the answer is yes."""
     return click.confirm(translated(text), default=default, abort=abort, err=True)
+
+
+def argument(text: str) -> str:
+    """Return a path or an id as the shell of this system takes it in a command that a person pastes."""
+    line, also = one_line(text), r"\\" if os.name == "nt" else ""
+    if re.fullmatch(rf"(~[/{also}])?[\w@+=:,./{also}-][\w@+=:,./{also}#-]*", line):
+        return line
+    return '"' + line.replace('"', '\\"') + '"' if os.name == "nt" else shlex.quote(line)
 
 
 def as_json(value: Any) -> None:
@@ -136,7 +147,7 @@ def _hit(hit: Hit, explain: bool) -> None:
     for line in lines[:_MOST_LINES]:
         click.echo(f"      {quoted(shortened(line, _MOST_LINE))}")
     if len(lines) > _MOST_LINES:
-        say(f"      … {counted(len(lines) - _MOST_LINES, 'more line')}: spellbook show {name(hit.id)}")
+        say(f"      … {counted(len(lines) - _MOST_LINES, 'more line')}: spellbook show {argument(hit.id)}")
     for line in (*presentation.beside(hit, translated), presentation.why(hit, translated)):
         click.echo(click.style(f"      {line}", dim=True))
     if explain:
@@ -396,6 +407,8 @@ def chroma(state: Mapping[str, Any]) -> str:
             "a server, `spellbook watch` or a large reindex fills it"
         )
     there, at = counted(state["vectors"], "vector"), state["place"]
+    if "doubted" in state:
+        return f"{there} in {at}; not used: {', '.join(state['doubted'])}, see `spellbook doctor`"
     return f"{there} in {at}; {state['behind']:,} to come" if state["behind"] else f"{there} in {at}"
 
 

@@ -20,7 +20,9 @@ from spellbook.index.catalog.usage import Session
 from spellbook.index.filters import conditions, fold
 from spellbook.index.opened import Index
 from spellbook.notes.note import Note, parse
+from spellbook.settings import paths
 from spellbook.settings.paths import MARKER
+from spellbook.settings.translate import language_of_tools
 from spellbook.system.errors import InvalidInput, MemoryNotFound, RestRequired, SpellbookError, StorageError
 from spellbook.text.quoting import json_of
 from spellbook.vault.folder import Folder
@@ -44,16 +46,10 @@ _HEADINGS = {
 }
 
 
-def starter_vault() -> Path:
-    """Return the folder of the starter vault that comes with Spellbook."""
-    packaged = Path(__file__).parents[1] / "starter"
-    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "vault"
-
-
 @cache
 def packaged(language: str) -> dict[str, Note]:
     """Return the packaged guides of a language by name: chunking, metadata, examples."""
-    folder = starter_vault() / "system" / language
+    folder = Path(paths.starter(), "system", language)
     notes = [parse(f"system/{language}/{file.name}", file.read_bytes()) for file in sorted(folder.glob("*.md"))]
     return {str(note.meta.get("guide")): note for note in notes}
 
@@ -144,8 +140,9 @@ def begin(index: Index, language: str) -> tuple[Session, dict[str, Any], dict[st
     """
     Open a session; return it with the chunking guide and the metadata rules, as far as there is room for them.
 
-    Raises InvalidInput if there are no guides in `language`.
+    Without a `language` it is that of tools. Raises InvalidInput if there are no guides in it.
     """
+    language = language or language_of_tools()
     if language not in LANGUAGES:
         raise InvalidInput(f"There are no guides in {language!r:.80}.", f"Languages are {', '.join(LANGUAGES)}.")
     session = index.catalog.sessions.begin(f"rest-{os.urandom(12).hex()}", SESSION_SECONDS, language)
@@ -221,7 +218,7 @@ def make(root: Path, *, with_guides: bool = False) -> tuple[list[Path], bool]:
         root.mkdir(parents=True, exist_ok=True)
         folder = Folder(root.resolve())
         if is_new := not folder.walk().files or with_guides:
-            packaged = starter_vault()
+            packaged = Path(paths.starter())
             wanted = {file.relative_to(packaged): file.read_bytes() for file in sorted(packaged.rglob("*.md"))}
         wanted[Path(MARKER, "config.toml")] = _CONFIG.read_bytes()
         for path in wanted:

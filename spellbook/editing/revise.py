@@ -21,12 +21,12 @@ from spellbook.notes import chunks, dates
 from spellbook.notes.chunks import Chunk
 from spellbook.notes.frontmatter import SUPERSEDES, compose, load_value
 from spellbook.notes.note import Note, parse
-from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound
+from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound, StorageError
 from spellbook.text import credentials
 from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, flat
 from spellbook.vault.folder import digest
-from spellbook.vault.names import safe_name
+from spellbook.vault.names import note_name
 
 _TRIES = 100
 """Attempts to write a file that another program changes at the same moment."""
@@ -135,8 +135,8 @@ def _remark_name(before: Note, after: Note) -> Iterator[str]:
     stem = before.path.rpartition("/")[2].removesuffix(".md")
     for made in (True, False) if before.kind == "memory" else ():  # a made title stands in a note as a given one does
         metas = [{} if made else {"title": note.title} for note in (before, after)]
-        old = safe_name(Memory(before.body.strip(), metas[0]).name)
-        new = safe_name(Memory(after.body.strip(), metas[1]).name)
+        old = note_name(Memory(before.body.strip(), metas[0]).name)
+        new = note_name(Memory(after.body.strip(), metas[1]).name)
         if stem == old != new:
             yield f"the file is still called {stem}; {new} fits the new text, if you move it"
 
@@ -289,10 +289,10 @@ def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:
 
 
 def embed_note(index: Index, path: str) -> None:
-    """Embed the pending chunks and labels of the note at `path`. If the embedder fails they stay pending."""
+    """Embed the pending chunks and labels of the note at `path`. If that fails they stay pending."""
     stored = index.catalog.at(path)
     rows = index.catalog.waiting.texts([chunk.key for chunk in stored]) if stored else []
-    with contextlib.suppress(EmbeddingError):
+    with contextlib.suppress(EmbeddingError, StorageError):  # the change is made, and found by words
         # The rest of a long note is left to the next run.
         embed.embed_and_store(index, rows[:_EMBED_AT_ONCE])
         embed.embed_labels(index, [path])

@@ -26,7 +26,7 @@ from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, one_line
 from spellbook.vault import names
 from spellbook.vault.folder import digest
-from spellbook.vault.journal import BY_ITSELF, INODE, Entry, Trace, net
+from spellbook.vault.journal import BY_ITSELF, CALLER, INODE, Entry, Trace, net
 from spellbook.vault.names import TRASH
 from spellbook.vault.vault import Step, revert, states
 from spellbook.vault.writer import is_logged
@@ -46,24 +46,37 @@ _ERASING = {"erase", "forget"}
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """An undo: the entry, the changed files (none if nothing was to do), a unified diff, the generation."""
+    """
+    An undo: the entry, the changed files (none if nothing was to do), a unified diff, the generation.
+
+    `newer` is the latest change if that is another's, which an agent's undo leaves.
+    """
 
     entry: Entry
     paths: tuple[str, ...]
     difference: str
     generation: int
+    newer: Entry | None = None
 
 
 def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Undone:
     """
     Undo one entry of the log, by default the latest change that is neither undone nor an undo.
 
-    Undoing an undo repeats the change. Raises MemoryNotFound for an entry that does not exist or lost its texts;
-    Conflict, with the difference and nothing undone, if a later edit overlaps.
+    For an agent it is the latest of its own session. Undoing an undo repeats the change. Raises MemoryNotFound for an
+    entry that does not exist or lost its texts; Conflict, with the difference and nothing undone, if a later edit
+    overlaps.
     """
-    picked = index.vault.journal.latest() if entry is None else index.vault.journal.get(entry)
+    journal = index.vault.journal
+    picked = journal.latest(CALLER.get()) if entry is None else journal.get(entry)
+    latest = journal.latest() if entry is None else picked
+    if picked is None and latest is not None:
+        raise MemoryNotFound(
+            f"This session changed nothing that is left to undo. The latest change is {latest.described}.",
+            f"undo({latest.id}) takes that one back.",
+        )
     if picked is None:
-        lost = index.vault.journal.lost
+        lost = journal.lost
         hint = f"{lost}." if lost else "`spellbook log` lists what tools and commands changed."
         raise MemoryNotFound("There is nothing to undo.", hint)
     vault = index.vault
@@ -87,7 +100,7 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
         with vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id), back:
             revert(vault, steps)
         _update_index(index, list(paths))
-    return Undone(picked, paths, difference, index.catalog.generation)
+    return Undone(picked, paths, difference, index.catalog.generation, None if latest == picked else latest)
 
 
 def chosen(index: Index, since: str = "", now: float | None = None) -> list[Entry]:

@@ -251,14 +251,14 @@ def _write(
     """Write and index each memory as one note: all or none."""
     for checked in memories:
         index.vault.check_new(checked.folder_in(index), checked.name)
+    for draft in drafts:
+        index.catalog.vectors.add(draft.vectors.items())
     what = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
     with index.vault.change("scribe", what, session=session):  # the disk may fill up half-way
         paths = [
             index.vault.create(checked.folder_in(index), checked.name, draft.text.encode())
             for checked, draft in zip(memories, drafts, strict=True)
         ]
-    for draft in drafts:
-        index.catalog.vectors.add(draft.vectors.items())
     sync.scan_paths(index, paths)
     embed.embed_labels(index, [path for path, draft in zip(paths, drafts, strict=True) if draft.vectors])
     generation = index.catalog.generation

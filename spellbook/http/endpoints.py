@@ -24,7 +24,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from spellbook.http.faults import InvalidFields
-from spellbook.http.served import Served, caller_of, in_thread, language, once, served_of, waiting, writing
+from spellbook.http.served import Jobs, Served, caller_of, in_thread, language, once, served_of, waiting, writing
 from spellbook.http.tokens import Caller, May
 from spellbook.index.metrics import Meter
 from spellbook.library.reader import Reader
@@ -49,6 +49,11 @@ class Call:
     caller: Caller
     book: Reader
     id: str = ""
+
+    @property
+    def jobs(self) -> Jobs:
+        """The long work that the caller may know of; none for a limited one, since it is of the machine."""
+        return Jobs() if self.caller.is_limited else self.served.jobs
 
     def translated(self, message: str) -> str:
         """Return a message of the package in Korean or English, as the request asks."""

@@ -9,11 +9,11 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
-from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, SpellbookError
-from spellbook.text.quoting import one_line
+from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, SpellbookError, shown_error
+from spellbook.text.quoting import json_of, one_line
 
 STATUS = {
     "INVALID_INPUT": 400,
@@ -50,19 +50,21 @@ class InvalidFields(InvalidInput):
 
 def fault(
     status: int, code: str, message: str, details: Mapping[str, Any] = {}, headers: Mapping[str, str] | None = None
-) -> JSONResponse:
+) -> Response:
     """Return an error as every door of HTTP gives it. `details` may have hint, difference, fields."""
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     error = {"code": code, "message": message, "details": {k: v for k, v in details.items() if v}, "timestamp": now}
-    return JSONResponse({"error": error}, status, headers)
+    return Response(json_of({"error": error}), status, headers, "application/json")
 
 
-def of_error(request: Request, error: Exception) -> JSONResponse:
+def of_error(request: Request, error: Exception) -> Response:
     """Return an error by its code, also one that nobody foresaw, or of a request that did not arrive whole."""
     if isinstance(error, ClientDisconnect):  # its client is gone, or the guard answers instead
         return fault(400, "INVALID_INPUT", "The request did not arrive whole.")
     if not isinstance(error, SpellbookError):
         error = unforeseen(error, f"{request.method} {request.url.path}")
+    caller = request.scope.get("spellbook.caller")
+    error = shown_error(error, is_limited=caller is not None and caller.is_limited)
     difference = error.difference if isinstance(error, Conflict) else ""
     fields = error.fields if isinstance(error, InvalidFields) else {}
     details = {"hint": error.hint, "difference": difference, "fields": fields}
@@ -74,7 +76,7 @@ def status_of(error: SpellbookError) -> int:
     return 503 if isinstance(error, EmbeddingError) else STATUS.get(error.code, 500)
 
 
-def of_http(request: Request, error: Exception) -> JSONResponse:
+def of_http(request: Request, error: Exception) -> Response:
     """Return an error that Starlette raises: no such route, no such method."""
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})

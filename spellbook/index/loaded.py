@@ -9,6 +9,7 @@ Either way only existing chunks that meet a filter count, and all of them do.
 from __future__ import annotations
 
 import threading
+import time
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS
 from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
-from spellbook.index.vectors.chroma import EF_SEARCH, Unavailable
+from spellbook.index.vectors.chroma import EF_SEARCH, QUESTION_SECONDS, Unavailable
 from spellbook.models.base import Bytes, Vectors, unit
 from spellbook.system.lazy import np, npt
 from spellbook.text.quoting import counted
@@ -76,6 +77,12 @@ _MOST_LABELS = 20
 
 _MOST_READ = 2_000
 """Most vectors that are read for the means of one question where they are not in memory."""
+
+
+class Reasons(list[str]):
+    """Why the answer to a question may lack something; `waited` is how long it waited for Chroma, in seconds."""
+
+    waited = 0.0
 
 
 class NoteCosines(NamedTuple):
@@ -214,7 +221,7 @@ class Nearest:
         self._standing_in, self._of = Matrix(), ("", "", "")
         self._guard = threading.Lock()
 
-    def chunks(self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]) -> Texts:
+    def chunks(self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: Reasons) -> Texts:
         """Return the `wanted` texts nearest to a unit vector; why Chroma did not answer alone is added to `reasons`."""
         with self._guard:
             matrix = _grown(self.matrix, self._index, self._index.catalog.counts().chunks)
@@ -246,7 +253,7 @@ class Nearest:
 
     def _refresh_second(self) -> Matrix:
         """Bring the second encoder's vectors of pending texts up to the catalog, and return them."""
-        catalog, most = self._index.catalog, self._index.config.exact_most
+        catalog, most = self._index.catalog, self._index.config.exact_most or BLOCK
         pending = catalog.counts().pending
         # Another embedder has other keys, another encoder other numbers, and a catalog begun anew another seq.
         of = catalog.fingerprint, catalog.second.fingerprint, catalog.version[0]
@@ -282,7 +289,7 @@ class Nearest:
                 break
         return texts[:wanted]
 
-    def _beyond_memory(self, vector: Vectors, reasons: list[str]) -> Find:
+    def _beyond_memory(self, vector: Vectors, reasons: Reasons) -> Find:
         """Return a function that asks Chroma, and compares the vectors that Chroma lacks exactly."""
         chroma, vectors = self._index.chroma, self._index.catalog.vectors
 
@@ -292,13 +299,17 @@ class Nearest:
                 return _exactly(vector, (row for block in blocks for row in block.items()), most)
             near, seen = list[str](), chroma.seq
             if seen or self._index.config.chroma_url:
+                began = time.monotonic()
                 try:
                     # On a server the vectors of other vaults take places, all of which sort last here.
                     share = 1 + chroma.rows // (self._index.catalog.counts().chunks or 1)
-                    near = chroma.nearest(vector, max(most, min(most * share, EF_SEARCH)), seen)
+                    asked = max(most, min(most * share, EF_SEARCH))
+                    near = chroma.nearest(vector, asked, seen, QUESTION_SECONDS - reasons.waited)
                 except Unavailable as error:
                     reasons.append(f"searched without Chroma: {error}")
                     return _exactly(vector, ((key, blob) for key, blob, _ in vectors.since(0)), most)
+                finally:
+                    reasons.waited += time.monotonic() - began
             if (lacks := vectors.count_changes(seen)) > BEHIND:
                 reasons.append(f"Chroma lacks {counted(lacks, 'vector')}, which were read one by one")
             lacking = _exactly(vector, ((key, blob) for key, blob, _ in vectors.since(seen)), most)
@@ -356,9 +367,12 @@ class Matrix:
         return len(self._keys)
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Take in rows, a few at a time; a key that is there already keeps its place."""
+        """Take in rows, a few at a time; a key that is there already keeps its place, and gets its vector anew."""
         left = iter(rows)
         while some := list(islice(left, _BATCH)):
+            for key, vector, _ in some:
+                if key in self._rows and self._data is not None and len(vector) == self._data.shape[1] * 4:
+                    self._data[self._rows[key]] = np.frombuffer(vector, dtype="<f4")
             if fresh := [(key, vector) for key, vector, _ in some if key not in self._rows]:
                 if self._data is None:
                     self._data = np.empty((64, len(fresh[0][1]) // 4), dtype=np.float32)

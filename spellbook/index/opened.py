@@ -161,6 +161,13 @@ class Index:
 
     def forget(self) -> None:
         """Remove missing notes from every file of the state folder; copies databases. Raises StorageError."""
+        try:
+            self._forget()
+        except StorageError as error:
+            problem = f"The state folder may still hold text that was erased: {error.message}"
+            raise StorageError(problem, f"{error.hint} Then repeat the command, even if it finds nothing.") from error
+
+    def _forget(self) -> None:
         self.vault.journal.compact()
         self.catalog.forget()
         chroma = self.chroma.locked(BUSY_SECONDS) if isinstance(self.chroma, Chroma) else contextlib.nullcontext()

@@ -129,9 +129,11 @@ def distrusted(path: str, data: bytes) -> bytes:
     return changed
 
 
-def is_guide(path: str, data: bytes) -> bool:
-    """Say whether a note is a guide, which tells agents how to write memories."""
-    return b"guide" in data and not _values(meta_of(path, data), "guide").isdisjoint(NO_GUIDES.values)
+def is_foreign_guide(path: str, data: bytes) -> bool:
+    """Say whether a note is a guide, which tells agents how to write memories, and did not come with Spellbook."""
+    if b"guide" not in data or _values(meta_of(path, data), "guide").isdisjoint(NO_GUIDES.values):
+        return False
+    return all(file.read_bytes() != data for file in Path(paths.starter()).rglob("*.md"))
 
 
 def needed(meta: Meta, *parts: Meta) -> dict[str, str]:

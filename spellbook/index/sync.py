@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -151,7 +151,6 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
                 progress(stage, done, total)
 
         report = scan(index, full=full, progress=show)
-        index.vault.sweep(index.vault.litter())
         if not words_only:
             if index.catalog.counts().pending or embed.second_pending(index):
                 show("embedding", 0, 0)
@@ -189,7 +188,7 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
         complaint = f"{index.vault.root}: {len(work.gone)} of {len(known)} notes are gone. Is a drive not mounted?"
         work = Plan(work.read)
     index.catalog.notes.set_walk_faults(listing.faults, listing.left_out)
-    index.vault.sweep(listing.litter)
+    index.vault.sweep([*listing.litter, *index.vault.litter()])
     with contextlib.ExitStack() as lock:
         # Avoids double work with another process. Transactions keep the catalog correct, so nobody waits long.
         with contextlib.suppress(OSError):
@@ -211,7 +210,22 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
 
 
 def scan_paths(index: Index, paths: Sequence[str]) -> Report:
-    """First stage for changed `paths` alone; waits for no other process."""
+    """First stage for changed `paths` alone; waits for no other process. Raises the StorageError of `telling`."""
+    with telling("The files are changed"):
+        return _scan_paths(index, paths)
+
+
+@contextlib.contextmanager
+def telling(done: str) -> Iterator[None]:
+    """Say in a StorageError what was done before, as a sentence: repeating all of it would do it twice."""
+    try:
+        yield
+    except StorageError as error:
+        problem = f"{done}, but the index could not be updated: {error.message}"
+        raise StorageError(problem, f"Nothing was lost. {error.hint}") from error
+
+
+def _scan_paths(index: Index, paths: Sequence[str]) -> Report:
     adopt(index)
     report = Report(scanned=len(paths))
     left = list(paths)

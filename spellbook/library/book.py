@@ -332,8 +332,12 @@ class Spellbook(Reader):
 
     # -- REST sessions
 
-    def rest(self, language: str = "en") -> tuple[Session, dict[str, Any], dict[str, Any]]:
-        """Start a REST session for writing; return it with the chunking guide and the metadata rules (en, ko)."""
+    def rest(self, language: str = "") -> tuple[Session, dict[str, Any], dict[str, Any]]:
+        """
+        Start a REST session for writing; return it with the chunking guide and the metadata rules.
+
+        They are in `language` (en, ko), by default in that of SPELLBOOK_LANG, else in English.
+        """
         self.refresh()  # the vault may have guides of its own
         return guides.begin(self.index, language)
 

@@ -98,8 +98,9 @@ def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> 
 
 
 def chroma(index: Index) -> dict[str, Any]:
-    """Return where Chroma keeps the vectors ("" if nowhere yet), how many it has and how many it is behind."""
-    return {"place": index.chroma.place, "vectors": index.chroma.rows, "behind": follow.behind(index)}
+    """Return where Chroma keeps the vectors ("" if nowhere yet), how many, how many it lacks, and what is `doubted`."""
+    state = {"place": index.chroma.place, "vectors": index.chroma.rows, "behind": follow.behind(index)}
+    return state | ({"doubted": index.chroma.doubted} if index.chroma.doubted else {})
 
 
 def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
@@ -118,6 +119,9 @@ def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
         yield "captured sessions", problems
     yield "catalog", _run(index.catalog.verify)
     yield "undo history", _run(lambda: [lost] if (lost := index.vault.journal.lost) else [])
+    if doubted := index.chroma.doubted:
+        fix = "other vectors than this machine's model makes, so none is used: delete it there, or use that model"
+        yield "Chroma server", [f"{name}: {fix}" for name in doubted]
     yield "embedder", _embedder(index)
     yield from _second(index)
     pending = index.catalog.counts().pending

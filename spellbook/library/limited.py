@@ -25,8 +25,8 @@ from spellbook.system.errors import PermissionDenied
 
 _opening = threading.Lock()
 
-_OF_THE_MACHINE = frozenset({"vault", "state", "processes", "chroma", "snapshots"})
-"""Keys of the status that name folders of this machine."""
+_OF_NOTES = ("generation", "notes", "chunks", "pending", "vectors_in_use", "categories", "faults", "unread")
+"""Keys of the status that tell of the notes alone; others tell of the machine, its settings, or who asks."""
 
 
 def seen_by(book: Spellbook, sees: str) -> Reader:
@@ -102,9 +102,13 @@ class LimitedReader(Reader):
         """Return whether a process watches every folder of the vault."""
         return self._whole.is_watched()
 
+    def stats(self) -> dict[str, Any]:
+        """Return the counts of the notes."""
+        return {key: value for key, value in super().stats().items() if key in _OF_NOTES}
+
     def status(self) -> dict[str, Any]:
-        """Return the state as the whole book does, without places and processes of the machine."""
-        return {key: value for key, value in super().status().items() if key not in _OF_THE_MACHINE}
+        """Return the counts of the notes, and their faults; nothing of the machine."""
+        return {key: value for key, value in super().status().items() if key in _OF_NOTES}
 
     def close(self) -> None:
         """Close files and connections; the whole book has its own."""

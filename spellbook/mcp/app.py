@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
-import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import cached_property, partial
 from importlib import import_module
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import anyio
 import anyio.to_thread
-from anyio.abc import ObjectReceiveStream, TaskStatus
+from anyio.abc import ObjectReceiveStream
 from mcp.server.caching import CacheableMethod, CacheHint
+from mcp.server.connection import Connection
+from mcp.server.lowlevel import NotificationOptions
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.runner import ServerRunner, serve_dual_era_loop
 from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp.types import (
     INVALID_PARAMS,
@@ -33,24 +36,28 @@ from mcp.types import (
     InputRequiredResult,
     JSONRPCError,
     JSONRPCRequest,
+    JSONRPCResponse,
     Tool,
 )
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from spellbook import __version__
 from spellbook.editing.memory import AGENT
-from spellbook.index.metrics import CALLS, Meter
+from spellbook.index.metrics import CALLS
 from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
-from spellbook.mcp import names
+from spellbook.mcp import first_answer, names
 from spellbook.mcp.arguments import lean
-from spellbook.mcp.base import TOOLS, Write, load
+from spellbook.mcp.base import TOOLS, Write, as_text, load, session_of
 from spellbook.mcp.names import DEFAULT, Names, agent_of, toolsets_of, way_on
-from spellbook.system import processes
+from spellbook.settings.config import Config
+from spellbook.system import disk, processes
 from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError
 from spellbook.system.lazy import regex
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line
+from spellbook.vault.journal import CALLER
 from spellbook.verbs import aliases
 from spellbook.watch.background import Background
 
@@ -63,6 +70,7 @@ _MODULES = {"spellbook": "desk", "backup": "desk", "zyflow": "wiki"}
 """The module that has the tools of a toolset, unless it is called as the toolset; `core` has the others."""
 
 _LISTS: tuple[CacheableMethod, ...] = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
+_CHANGING = NotificationOptions(tools_changed=True)
 _FRESH = CacheHint(ttl_ms=3_600_000)
 """How long a client may keep these lists, which never change in a process."""
 
@@ -77,7 +85,7 @@ def build(
     may_write: bool = True,
     log: Write | None = None,
     clients: dict[str, float] | None = None,
-) -> MCPServer:
+) -> SpellbookServer:
     """
     Return an MCP server over `book` with `toolsets`.
 
@@ -98,7 +106,7 @@ def build(
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(background.stop)
 
-    mcp = _McpServer(
+    mcp = SpellbookServer(
         "spellbook",
         title="Spellbook",
         version=__version__,
@@ -107,7 +115,7 @@ def build(
         log_level="WARNING",
         cache_hints=dict.fromkeys(_LISTS, _FRESH),
     )
-    mcp.names, mcp.meter, mcp.door, mcp.may_write, mcp.log = Names(toolsets), book.meter, door, may_write, log
+    mcp.names, mcp.book, mcp.door, mcp.may_write, mcp.log = Names(toolsets), book, door, may_write, log
     mcp.called, mcp.clients = called or threading.Event(), {} if clients is None else clients
     for name in dict.fromkeys(_MODULES.get(each, each) for each in (DEFAULT, "spellbook", *toolsets)):
         toolset = import_module(f"spellbook.mcp.toolsets.{name}")
@@ -118,7 +126,7 @@ def build(
     return mcp
 
 
-class _McpServer(MCPServer):
+class SpellbookServer(MCPServer):
     """
     An MCPServer that signals its first call, counts calls and errors, and gives invalid arguments their code.
 
@@ -126,7 +134,7 @@ class _McpServer(MCPServer):
     """
 
     names: Names
-    meter: Meter
+    book: Reader
     door: str
     called: threading.Event
     may_write: bool
@@ -144,15 +152,53 @@ class _McpServer(MCPServer):
                 listed.append(tool.model_copy(update={"name": name, **about}))
         return listed
 
-    async def run_stdio_async(self) -> None:
-        async with stdio_server() as (read, write):
-            server = self._lowlevel_server
-            await server.run(_Answering(read, write), write, server.create_initialization_options())
+    async def serve(self, wire: first_answer.Wire) -> None:
+        """Answer the lines of a client until it leaves."""
+        server, file = self._lowlevel_server, anyio.wrap_file(cast("Any", wire))
+        if wire.file:
+            wire.take_over(await self.first_answers())
+        async with stdio_server(file, file) as (read, write), write, server.lifespan(server) as state:
+            messages = _Answering(read, write)
+            while messages.is_open:
+                options = server.create_initialization_options(_CHANGING)
+                await serve_dual_era_loop(server, messages, write.clone(), lifespan_state=state, init_options=options)
+
+    async def first_answers(self) -> first_answer.Answers:
+        """Return what this server answers to the requests that list; see `first_answer.Answers`."""
+        server, prefix = self._lowlevel_server, first_answer.PREFIX
+        options = server.create_initialization_options(_CHANGING)
+        nobody: Any = SimpleNamespace(message_metadata=None, request_id=None)
+        answers: first_answer.Answers = {}
+        for version in (first_answer.OTHER, *HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS):
+            is_modern = version in MODERN_PROTOCOL_VERSIONS
+            connection = Connection.from_envelope(version, None, {}) if is_modern else Connection.for_loop(nobody)
+            runner = ServerRunner(server, connection, {}, init_options=options)
+            meta = {f"{prefix}protocolVersion": version, f"{prefix}clientCapabilities": {}}
+            client = {"capabilities": {}, "clientInfo": {"name": "", "version": ""}}
+            rows = answers[prefix * is_modern + version] = {}
+            for method in first_answer.MODERN if is_modern else first_answer.HANDSHAKE:
+                result = await runner.on_request(nobody, method, {"_meta": meta, "protocolVersion": version, **client})
+                line = JSONRPCResponse(jsonrpc="2.0", id="", result=result).model_dump_json()
+                rows[method] = line.removeprefix('{"jsonrpc":"2.0","id":""')
+        return answers
+
+    async def _find(self, refusal: Callable[[str], Exception]) -> None:
+        """Open a vault that is awaited. Raise a refusal with the reason if it cannot be opened."""
+        if not isinstance(self.book, Reader):
+            try:
+                await anyio.to_thread.run_sync(getattr, self.book, "meter")
+            except SpellbookError as error:
+                raise refusal(as_text(error, is_limited=False)) from error
+
+    async def read_resource(self, uri: Any, context: Context[Any, Any] | None = None) -> Any:
+        await self._find(partial(MCPError, INVALID_PARAMS))
+        return await super().read_resource(uri, context)
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
         """Return a prompt; what its message says of itself in `_meta` is said of the whole."""
+        await self._find(partial(MCPError, INVALID_PARAMS))
         prompt = await super().get_prompt(name, arguments, context)
         about = prompt.messages[0].content.meta if isinstance(prompt, GetPromptResult) and prompt.messages else None
         return prompt.model_copy(update={"meta": about}) if about else prompt
@@ -186,8 +232,10 @@ class _McpServer(MCPServer):
         name = self.names.called(name)
         self.names.answer()
         AGENT.set(agent_of(context))
-        if self.meter.add(CALLS):
-            await anyio.to_thread.run_sync(self.meter.flush)
+        CALLER.set(session_of(context))
+        await self._find(ToolError)
+        if self.book.meter.add(CALLS):
+            await anyio.to_thread.run_sync(self.book.meter.flush)
         try:
             self.names.check(name)
             unicode.check(arguments)
@@ -197,7 +245,7 @@ class _McpServer(MCPServer):
                 arguments = aliases.own(arguments, tool.parameters["properties"].keys(), name)
         except SpellbookError as error:
             await self._count_failure(name, error)
-            raise ToolError(f"{error.code}: {error}") from error
+            raise ToolError(as_text(error, is_limited=self.book.denial is not None)) from error
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -217,7 +265,21 @@ class _McpServer(MCPServer):
             error = error.__cause__
         if error is not None:
             verb = name if name.isidentifier() and len(name) <= _MOST_NAME else ""
-            await anyio.to_thread.run_sync(partial(self.meter.failed, verb, self.door, error, **known))
+            await anyio.to_thread.run_sync(partial(self.book.meter.failed, verb, self.door, error, **known))
+
+
+class AwaitedBook:
+    """A vault that could not be opened: the first use that can opens it. Until then each raises why it cannot."""
+
+    def __init__(self, open: Callable[[], Spellbook]) -> None:
+        self._open = open
+
+    @cached_property
+    def _book(self) -> Spellbook:
+        return self._open()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._book, name)
 
 
 def _only_reads(tool: Any) -> bool:
@@ -225,11 +287,19 @@ def _only_reads(tool: Any) -> bool:
 
 
 class _Answering(ObjectReceiveStream[SessionMessage | Exception]):
-    """The messages of `read`. A request that the SDK cannot parse is answered with an error on `write`, not ignored."""
+    """
+    The messages of `read`. A request that the SDK cannot parse is answered with an error on `write`, not ignored.
+
+    The SDK serves one era of the protocol, that of the first request. A client may only try `server/discover`, and then
+    begin with `initialize`: there these messages end, and begin again with it.
+    """
 
     def __init__(self, read: Any, write: Any) -> None:
+        self.is_open = True
         self._read = read
         self._write = write
+        self._is_trying: bool | None = None
+        self._next: SessionMessage | None = None
 
     @property
     def last_context(self) -> Any:
@@ -238,15 +308,24 @@ class _Answering(ObjectReceiveStream[SessionMessage | Exception]):
 
     async def receive(self) -> SessionMessage | Exception:
         while True:
-            item = await self._read.receive()
+            item = self._next or await self._read.receive()
+            self._next = None
             message = _request(item) if isinstance(item, ValidationError) else None
             if isinstance(message, JSONRPCError):
                 await self._write.send(SessionMessage(message))
-            else:
-                return SessionMessage(message) if message else item
+                continue
+            item = SessionMessage(message) if message else item
+            if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCRequest):
+                if self._is_trying and item.message.method == "initialize":
+                    self._is_trying, self._next = False, item
+                    raise anyio.EndOfStream
+                self._is_trying = self._is_trying is not False and item.message.method == "server/discover"
+            return item
 
     async def aclose(self) -> None:
-        await self._read.aclose()
+        self.is_open = self._next is not None
+        if not self.is_open:
+            await self._read.aclose()
 
 
 def _request(refused: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
@@ -277,12 +356,21 @@ def _request(refused: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
     return JSONRPCError(jsonrpc="2.0", id=id if unicode.is_whole(str(id)) else None, error=error)
 
 
-def run_stdio(mcp: MCPServer) -> None:
+def keep_first_answers(toolsets: tuple[str, ...], settings: Config) -> None:
+    """Keep the first answers of a server with these toolsets and settings, so that its first start is quick, too."""
+    server = build(cast("Reader", None), toolsets, live=False)  # nothing is called
+    disk.restrict(settings.state, settings.vault)
+    first_answer.write(first_answer.place(toolsets, settings), anyio.run(server.first_answers))
+
+
+def run_stdio(mcp: SpellbookServer, wire: first_answer.Wire | None = None) -> None:
     """Serve on stdin and stdout until the client closes them, or until SIGINT or SIGTERM; then end within 2 s."""
+    wire = wire or first_answer.Wire()
     try:
-        anyio.run(_serve, mcp)
-    except BaseExceptionGroup as group:
-        raise first(group) from None
+        anyio.run(mcp.serve, wire)
+    except BaseException as error:
+        wire.close()
+        raise first(error) from None
     processes.leave_threads()
 
 
@@ -291,18 +379,3 @@ def first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-async def _serve(mcp: MCPServer) -> None:
-    async with anyio.create_task_group() as group:
-        if sys.platform != "win32" and threading.current_thread() is threading.main_thread():
-            await group.start(_end_on_signal)
-        await mcp.run_stdio_async()
-        group.cancel_scope.cancel()
-
-
-async def _end_on_signal(*, task_status: TaskStatus[None]) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        task_status.started()
-        async for number in signals:
-            processes.leave(128 + number)  # the thread that reads stdin cannot be interrupted

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,14 +27,15 @@ from anyio.lowlevel import RunVar
 from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, MCPServer, Resolve
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, Field
 
 from spellbook.library.reader import Reader
 from spellbook.mcp.arguments import signature
-from spellbook.mcp.names import way_on
-from spellbook.settings.translate import translated
+from spellbook.mcp.names import agent_of, way_on
+from spellbook.settings.translate import language_of_tools, translated
 from spellbook.system import disk
-from spellbook.system.errors import Conflict, SpellbookError
+from spellbook.system.errors import Conflict, SpellbookError, shown_error
 from spellbook.system.lazy import lazy
 from spellbook.text.quoting import exact, flat, json_of, one_line, quoted
 from spellbook.text.terms import estimate_tokens
@@ -46,6 +48,8 @@ else:
     (render,) = lazy("spellbook.mcp", "render")
 
 _TAKES_NOTHING = verbs.verb("")
+_RUN = os.urandom(16)
+"""Names of sessions are made from it and their key, which stays unknown: it admits a client."""
 _log = logging.getLogger(__name__)
 
 READ = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -62,10 +66,13 @@ def load() -> None:
     import_module("spellbook.mcp.render")
 
 
-def _as_text(error: SpellbookError) -> str:
-    """Return an error as one line, in the language of SPELLBOOK_LANG; a difference is quoted as a note's text."""
+def as_text(error: SpellbookError, *, is_limited: bool) -> str:
+    """Return an error as one line, to the owner in SPELLBOOK_LANG's language; a difference is quoted as a note."""
+    error = shown_error(error, is_limited=is_limited)
     parts = [text for text in (error.message, way_on(error.hint)) if text]
-    line = one_line(f"{error.code}: {' '.join(map(translated, parts) if 'SPELLBOOK_LANG' in os.environ else parts)}")
+    if not is_limited:
+        parts = [translated(part, language_of_tools()) for part in parts]
+    line = one_line(f"{error.code}: {' '.join(parts)}")
     difference = quoted(error.difference) if isinstance(error, Conflict) else ""
     return "\n".join(filter(None, (line, difference)))
 
@@ -118,7 +125,7 @@ class ToolForm:
                 answer = await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=bound)
                 return _qualified(answer, book) if book.complaint else answer
             except SpellbookError as error:
-                raise ToolError(_as_text(error)) from error
+                raise ToolError(as_text(error, is_limited=book.denial is not None)) from error
             except Exception as error:
                 _log.exception("%s failed", self.name)
                 raise ToolError(
@@ -139,6 +146,21 @@ class ToolForm:
 
 TOOLS: dict[str, ToolForm] = {}
 """The tools of the modules of toolsets that are imported, by name."""
+
+
+def session_of(context: Context[Any, Any] | None) -> str:
+    """
+    Return a name for the session in which a tool is called: its agent and eight letters; "" where none can be told.
+
+    A server on stdio has one session. Over HTTP the handshake of the older protocol begins one; the newer protocol has
+    none, and several clients may use one token.
+    """
+    asked = context.request_context if context else None
+    key = str(id(context.mcp_server)) if context else ""
+    if asked and asked.request is not None:
+        named = asked.request.headers.get("mcp-session-id") or asked.request.query_params.get("session_id", "")
+        key = "" if asked.protocol_version in MODERN_PROTOCOL_VERSIONS else named
+    return f"{agent_of(context)} {sha256(_RUN + key.encode()).hexdigest()[:8]}" if key else ""
 
 
 def is_local(ctx: Context) -> bool:

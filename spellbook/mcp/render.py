@@ -48,11 +48,10 @@ _AGAIN = "Ask again with also: the sentence you expect, and words in the other l
 
 _REFUSED = "A similar memory exists; nothing was written. Revise that one, or pass force=true."
 _BESIDE = "Nothing was written, because another chunk of this call is a duplicate."
+_WRITTEN = "Written; search finds it now."
 _PENDING = "Written; search finds it by words now, and by meaning once it is embedded."
-_ALIKE = (
-    " It may be a duplicate: look at duplicates. merge(a, b) joins two without losing a sentence. "
-    "Of two that say the same, revise(id) the older and erase(id) the newer."
-)
+_ALIKE = "It may be a duplicate (see duplicates): of two that say the same, revise the older and erase the newer."
+_JOIN = "To join two without losing a sentence: merge(a, b)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,38 +284,31 @@ def contents_json(categories: Sequence[Category], max_tokens: int, about: Callab
     """
     Return the table of contents for JSON within `max_tokens`: categories with their topics, largest first.
 
-    Each category gives a topic in turn: first all ids and counts, then, for the largest, the other fields while there
-    is room. `topic_count` and the totals count all topics; with `truncated`, `left_out` counts the missing ones.
+    Each category gives a topic in turn, with all of its fields, while there is room. `topic_count` and the totals count
+    all topics; with `truncated`, `left_out` counts the missing ones.
     """
     listing: Fields = {"categories": [], **toc.totals(categories)}
-    room = max_tokens - _size(
-        {**listing, "truncated": True, "left_out": {"categories": 0, "topics": 0, "summaries": 0}}
-    )
+    room = max_tokens - _size({**listing, "truncated": True, "left_out": {"categories": 0, "topics": 0}})
     half = room // 2
     for category in categories:
-        named = {"id": category.name, "name": category.name, "description": category.description}
-        row = {**named, "topic_count": len(category.topics)}
+        row = {
+            "id": category.name,
+            "name": category.name,
+            "description": category.description,
+            "topic_count": len(category.topics),
+        }
         if (left := half - _size({**row, "topics": []})) < 0 and listing["categories"]:
             break
         room, half = room - half + left, left
         listing["categories"].append({**row, "topics": []})
     turns = sorted(_largest(categories[: len(listing["categories"])]), key=lambda each: each[1])
-    rows = [
-        {"id": presentation.filed(topic.category, topic.topic), "chunk_count": topic.chunks} for _, _, topic in turns
-    ]
-    shown, summaries = len(_first_that_fit(rows, room)), 0
-    room -= sum(map(_size, rows[:shown]))
-    for (at, _, topic), row in zip(turns, rows[:shown], strict=False):
-        if room >= _MORE_TOKENS and (more := _size(longer := _topic_row(topic, about(topic))) - _size(row)) <= room:
-            room, summaries, row = room - more, summaries + 1, longer
-        listing["categories"][at]["topics"].append(row)
-    total = listing["total_topics"]
-    left_out = {
-        "categories": len(categories) - len(listing["categories"]),
-        "topics": total - shown,
-        "summaries": shown - summaries,
-    }
-    return {**listing, **({"truncated": True, "left_out": left_out} if any(left_out.values()) else {})}
+    shown = 0
+    for at, _, topic in turns[: max_tokens // _MORE_TOKENS]:  # no topic takes less
+        if (cost := _size(row := _topic_row(topic, about(topic)))) <= room:
+            room, shown = room - cost, shown + 1
+            listing["categories"][at]["topics"].append(row)
+    missing = {"categories": len(categories) - len(listing["categories"]), "topics": listing["total_topics"] - shown}
+    return {**listing, **({"truncated": True, "left_out": missing} if any(missing.values()) else {})}
 
 
 def _topic_row(topic: Topic, main: TopicSummary) -> Fields:
@@ -386,7 +378,9 @@ def _names_line(category: Category, names: int) -> str:
     """Return the line of a category with the names of its largest topics, and how to list the others."""
     listed = [_topic_name(each) for each in category.topics[:names]]
     if (rest := len(category.topics) - names) > 0:
-        scope = f"(scope={category.name!r})" if category.name else " with a folder as scope, or a larger max_tokens"
+        scope = (
+            f"(scope={json_of(category.name)})" if category.name else " with a folder as scope, or a larger max_tokens"
+        )
         listed.append(f"… {rest} {'smaller ' if names else ''}topics: get_index{scope}")
     return f"\n{_category_name(category)}: {'; '.join(listed)}"
 
@@ -424,11 +418,12 @@ def tokens_of(lines: Sequence[str]) -> int:
 
 def fence_texts(answer: Answer) -> Answer:
     """Return an answer for JSON, in which texts from outside are fenced and labelled."""
-    hits, closest = (tuple(map(_fence_hit, listed)) for listed in (answer.hits, answer.closest))
+    hits, closest = (tuple(map(fence_hit, listed)) for listed in (answer.hits, answer.closest))
     return replace(answer, hits=hits, closest=closest)
 
 
-def _fence_hit(hit: Hit) -> Hit:
+def fence_hit(hit: Hit) -> Hit:
+    """Return a hit for JSON, in which texts from outside are fenced and labelled."""
     beside = {side: {**one, "line": fence(one["line"], hit)} for side, one in hit.neighbours.items()}
     return replace(hit, text=fence(hit.text, hit), properties=fence(hit.properties, hit), neighbours=beside)
 
@@ -462,7 +457,7 @@ def scribed(done: Scribed) -> list[Fields]:
     return [
         {
             "status": "success",
-            "message": (_PENDING if each.pending else "Written; search finds it now.") + (_ALIKE if repeats else ""),
+            "message": " ".join([_PENDING if each.pending else _WRITTEN, *([_ALIKE, _JOIN] if repeats else [])]),
             "chunk_id": each.chunk_id,
             "path": each.path,
             "generation": each.generation,

@@ -12,8 +12,8 @@ import datetime as dt
 import math
 import re
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
 from typing import Any
 
@@ -58,6 +58,8 @@ _KEEP = (
 )
 _AGAIN = "This conversation was compacted. If something decided before is not in the notes yet, remember(content) now."
 _NONE = "These notes are empty so far."
+_LAST = "The last words there:"
+_NO_NOTES = newest.Recent((), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,13 @@ class NewestCheckpoint:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON shows it."""
-        since = [{"id": chunk.note, "title": chunk.title} for chunk in self.since]
-        made = {"id": self.chunk.note, "path": self.chunk.path, "created": newest.date_of(self.chunk)}
-        return {**made, **asdict(self.content), "decisions_since": since}
+        return {
+            "id": self.chunk.note,
+            "path": self.chunk.path,
+            "created_at": newest.date_of(self.chunk),
+            **self.content.as_dict(),
+            "decisions_since": [{"id": chunk.note, "title": chunk.title} for chunk in self.since],
+        }
 
     def lines(self) -> list[str]:
         """Return it as an agent reads it."""
@@ -94,17 +100,20 @@ class NewestCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class LastSession:
-    """A captured session: the id of its note, when it ended (seconds since 1970), and the person's last words."""
+    """A captured session: its note's id, when it ended (seconds since 1970), its title, the person's last words."""
 
     id: str
     when: float
+    title: str
     words: str
 
     def lines(self) -> list[str]:
-        """Return it as an agent reads it, in at most 80 tokens."""
-        head = f"Last time here ({_age(self.when)} ago): id: {exact(self.id)}"
+        """Return it as an agent reads it, in at most 80 tokens: its title, then the last words if there is room."""
+        lines = [f"Last time here ({_age(self.when)} ago): id: {exact(self.id)}", f"> {flat(self.title)}"]
+        head = sum(map(_tokens, lines))
         words = (quoted(cut(self.words, letters)) for letters in range(_MOST_LAST * 4, 0, -20))
-        return [head, next((each for each in words if _tokens(head) + _tokens(each) <= _MOST_LAST), "> …")]
+        fitting = next((each for each in words if head + _tokens(_LAST) + _tokens(each) <= _MOST_LAST), "")
+        return lines if lines[1] == fitting or not fitting else [*lines, _LAST, fitting]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,20 +122,19 @@ class Briefing:
     The briefing of an agent at the start of a session.
 
     `preferences` are those that nothing supersedes, pinned ones first; `open` are decisions without an outcome that
-    nothing supersedes, `open_total` is their number; `pinned` are the other pinned notes; all newest first. `due` are
-    the notes that are due for review. `contents` is the table of contents: category, topic and its notes. `last` is the
-    session before this one.
+    nothing supersedes, and their number; `pinned` are the other pinned notes; all newest first. `due` are the notes
+    that are due for review. `contents` is the table of contents: category, topic and its notes; None while it is not
+    known. `last` is the session before this one.
     """
 
-    preferences: tuple[StoredChunk, ...]
-    checkpoint: NewestCheckpoint | None
-    open: tuple[StoredChunk, ...]
-    open_total: int
-    pinned: tuple[StoredChunk, ...]
-    due: tuple[StoredChunk, ...]
-    contents: tuple[tuple[str, str, int], ...]
+    preferences: tuple[StoredChunk, ...] = ()
     compacted: bool = False
+    checkpoint: NewestCheckpoint | None = None
     last: LastSession | None = None
+    open: newest.Recent = _NO_NOTES
+    pinned: tuple[StoredChunk, ...] = ()
+    due: tuple[StoredChunk, ...] = ()
+    contents: tuple[tuple[str, str, int], ...] | None = None
 
     def text(self, max_tokens: int) -> str:
         """Return it as text of at most `max_tokens` (estimated), the most important part first."""
@@ -135,9 +143,9 @@ class Briefing:
         parts = [_preferences(self.preferences)] if self.preferences else []
         parts += [self.checkpoint.lines()] if self.checkpoint else []
         parts += [self.last.lines()] if self.last else []
-        if self.open:
-            head = f"Decisions without an outcome ({len(self.open)} of {self.open_total}):"
-            parts.append([head, *map(named, self.open)])
+        if self.open.notes:
+            head = f"Decisions without an outcome ({len(self.open.notes)} of {self.open.total}):"
+            parts.append([head, *map(named, self.open.notes)])
         if self.pinned:
             parts.append(["Pinned:", *chain(*(_whole(chunk, _MOST_LETTERS) for chunk in self.pinned))])
         if self.due:
@@ -147,14 +155,15 @@ class Briefing:
             kept += fitting
             left -= sum(map(_tokens, fitting))
         listed: dict[str, list[str]] = {}
-        for category, topic, notes in self.contents:
+        for category, topic, notes in self.contents or ():
             listed.setdefault(category, []).append(f"{flat(topic) or '(top folder)'} ({notes:,})")
         contents = [
             f"- {flat(name) or '(none)'}: {', '.join(topics[:_MOST_LISTED])}" for name, topics in listed.items()
         ]
-        total = sum(notes for _, _, notes in self.contents)
-        head = f"Contents: {counted(len(self.contents), 'topic')}, {counted(total, 'note')}."
-        kept += _fitting([head, *contents], left) if contents else [_NONE]
+        total = sum(notes for _, _, notes in self.contents or ())
+        head = f"Contents: {counted(len(self.contents or ()), 'topic')}, {counted(total, 'note')}."
+        kept += _fitting([head, *contents], left) if contents else []
+        kept += [_NONE] if self.contents == () and not parts else []
         return "\n".join([*kept, _KEEP])
 
     def as_dict(self) -> dict[str, Any]:
@@ -167,31 +176,40 @@ class Briefing:
         if self.checkpoint:
             shown["checkpoint"] = {
                 **_about(self.checkpoint.chunk),
-                "summary": self.checkpoint.content.summary,
-                "next_steps": [{"text": step.text, "done": step.done} for step in self.checkpoint.content.steps],
-                "open_files": list(self.checkpoint.content.files),
+                **self.checkpoint.content.as_dict(),
                 "decisions_since": [_about(chunk) for chunk in self.checkpoint.since],
             }
         return {
             **shown,
-            "open_decisions": [_about(chunk) for chunk in self.open],
-            "open_decisions_total": self.open_total,
+            "open_decisions": [_about(chunk) for chunk in self.open.notes],
+            "open_decisions_total": self.open.total,
             "pinned": [{**_about(chunk), "text": chunk.text} for chunk in self.pinned],
             "due": [{**_about(chunk), "review": str(chunk.meta["review"])} for chunk in self.due],
-            "contents": [dict(zip(("category", "topic", "notes"), row, strict=True)) for row in self.contents],
+            "contents": [dict(zip(("category", "topic", "notes"), row, strict=True)) for row in self.contents or ()],
         }
 
 
 def briefing(index: Index, compacted: bool = False, session: object = None) -> Briefing:
     """Return the briefing of an agent at the start of its `session`, or after its conversation was `compacted`."""
-    listed = newest.living(index, _MOST_LISTED, {**form.PENDING, **TRUSTED})
-    topics = index.catalog.topic_counts((*conditions(TRUSTED), NO_GUIDES, *index.visible))
-    preferred, pinned = preferences(index), _newest(index, {"pinned": True})
-    others = tuple(chunk for chunk in pinned if chunk not in preferred)
-    due = due_for_review(index)
-    last = None if compacted else last_session(index, session)
-    decided = _own(listed), listed.total
-    return Briefing(preferred, checkpoint(index), *decided, others, due, tuple(topics), compacted, last)
+    *_, whole = gathered(index, compacted, session)
+    return whole
+
+
+def gathered(index: Index, compacted: bool, session: object, tells_last: bool = True) -> Iterator[Briefing]:
+    """Yield the `briefing` as it grows, its parts in the order of their worth; `tells_last` session, too."""
+    known = Briefing(compacted=compacted)
+    parts: dict[str, Callable[[], Any]] = {
+        "preferences": lambda: preferences(index),
+        "checkpoint": lambda: checkpoint(index),
+        "last": lambda: last_session(index, session) if tells_last and not compacted else None,
+        "open": lambda: _undecided(index),
+        "pinned": lambda: tuple(each for each in _newest(index, {"pinned": True}) if each not in known.preferences),
+        "due": lambda: due_for_review(index),
+        "contents": lambda: tuple(index.catalog.topic_counts((*conditions(TRUSTED), NO_GUIDES, *index.visible))),
+    }
+    for name, gather in parts.items():
+        known = replace(known, **{name: gather()})
+        yield known
 
 
 def opening(index: Index, max_tokens: int) -> list[str]:
@@ -233,7 +251,7 @@ def checkpoint(index: Index) -> NewestCheckpoint | None:
 def last_session(index: Index, running: object) -> LastSession | None:
     """Return this project's last session but the one `running`, by its files: it may not be indexed yet."""
     names = [index.scope] if index.scope else privacy.project_names(index.config.projects)
-    projects, ended = set(map(fold, names)), list[tuple[float, str, str]]()
+    projects, ended = set(map(fold, names)), list[tuple[float, str, str, str]]()
     files = sorted(index.vault.files("sessions"), reverse=True)
     for path in islice(filter(index.vault.is_note, files), _MOST_READ):
         with contextlib.suppress(SpellbookError):
@@ -241,15 +259,21 @@ def last_session(index: Index, running: object) -> LastSession | None:
             is_here = fold(meta.get("scope")) in projects and str(meta.get("session")) != running
             if is_here and privacy.is_session(meta):
                 when = instant(str(meta.get("updated") or meta.get("created"))) or 0.0
-                ended.append((when, path, str(meta.get("id") or path)))
-    when, path, id = max(ended, default=(0.0, "", ""))
+                ended.append((when, path, str(meta.get("id") or path), str(meta.get("title") or path)))
+    when, path, id, title = max(ended, default=(0.0, "", "", ""))
     words = dialogue.words(index.vault.read(path)[0].decode("utf-8", "replace")) if path else ""
-    return LastSession(id, when, words) if words else None
+    return LastSession(id, when, title, words) if words else None
 
 
 def _newest(index: Index, filter: Filter) -> tuple[StoredChunk, ...]:
     """Return the newest notes of a filter that the person or their agents wrote."""
     return _own(newest.recent(index, _MOST_LISTED, 0, {**filter, **TRUSTED}))
+
+
+def _undecided(index: Index) -> newest.Recent:
+    """Return the newest decisions without an outcome that the person or their agents wrote."""
+    listed = newest.living(index, _MOST_LISTED, {**form.PENDING, **TRUSTED})
+    return newest.Recent(_own(listed), listed.total)
 
 
 def _own(listed: newest.Recent) -> tuple[StoredChunk, ...]:

@@ -86,25 +86,34 @@ class DecisionItem:
             }
         else:
             content = form.read_checkpoint(self.body)
-            steps = [step.text for step in content.steps]
-            shown |= {"summary": content.summary, "next_steps": steps, "open_files": list(content.files)}
+            shown |= {
+                **content.as_dict(),
+                "next_steps": [step.text for step in content.steps],
+                "status": "archived" if meta.get("status") == "archived" else "active",
+            }
         return {
             **shown,
             "supersedes": list(self.supersedes),
             "superseded_by": self.superseded_by,
             "similarity": self.similarity,
             "created_at": newest.date_of(self.chunk),
+            "updated_at": self.chunk.updated,
             "path": self.chunk.path,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class FoundDecisions:
-    """Result of `find`: `items`, and how many there are in all; `best` if they are the best, else the newest."""
+    """
+    Result of `find`: `items`, and how many there are in all; `best` if they are the best, else the newest.
+
+    If nothing clearly answers, `closest` are the nearest ones.
+    """
 
     items: tuple[DecisionItem, ...]
     total: int
     best: bool
+    closest: tuple[DecisionItem, ...] = ()
 
 
 @door()
@@ -259,12 +268,15 @@ class Decisions(Opened):
         elif outcome:
             filter["outcome"] = outcome
         rows: list[tuple[StoredChunk, float | None]]
+        near: list[tuple[StoredChunk, float | None]] = []
         if query:
             options = {"filter": filter, "max_tokens": max_tokens, "min_score": min_score, "per_note": 1}
             answer = self.answer("search", query, limit=MOST_LISTED if is_pending else limit, **options)
             hits = [hit for hit in answer.hits if not (is_pending and "superseded_by" in hit.why)]
             rows = [(hit.chunk, hit.score) for hit in hits[:limit]]
-            gone = {hit.path: hit.why["superseded_by"] for hit in hits if "superseded_by" in hit.why}
+            near = [(hit.chunk, hit.score) for hit in answer.closest]
+            found = (*hits, *answer.closest)
+            gone = {hit.path: hit.why["superseded_by"] for hit in found if "superseded_by" in hit.why}
             total = len(hits) if is_pending else max(answer.found, len(rows))
         else:
             listed = (newest.living if is_pending else newest.recent)(self.index, limit, filter=filter)
@@ -278,7 +290,8 @@ class Decisions(Opened):
             body = lookup.body(self.index, chunk.path)
             return DecisionItem(chunk, body, score, replaced, (by or {}).get("id"), by is not None)
 
-        return FoundDecisions(tuple(item(*row) for row in rows), total, bool(query))
+        items, closest = (tuple(item(*row) for row in some) for some in (rows, near))
+        return FoundDecisions(items, total, bool(query), closest)
 
     def newest_checkpoint(self) -> briefing.NewestCheckpoint | None:
         """Return the newest checkpoint with the decisions since, None if there is none."""

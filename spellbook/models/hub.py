@@ -22,7 +22,7 @@ from typing import NoReturn
 
 from spellbook import __version__
 from spellbook.models import prepared
-from spellbook.models.services.client import connect
+from spellbook.models.services.exchange import connect
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError, InvalidInput, StorageError
 from spellbook.system.lazy import httpx

@@ -77,6 +77,14 @@ class Checkpoint:
     steps: tuple[CheckpointTask, ...] = ()
     files: tuple[str, ...] = ()
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON shows it."""
+        return {
+            "summary": self.summary,
+            "next_steps": [{"text": step.text, "done": step.done} for step in self.steps],
+            "open_files": list(self.files),
+        }
+
 
 def title(text: str) -> str:
     """Return the first sentence of a text on one line, at most 120 letters, without a final full stop."""

@@ -280,7 +280,7 @@ def wikilink(path: str) -> str:
     """
     Return a relation to the note at `path`: a wikilink with the full path, or the path if no wikilink can hold it.
     """
-    name = path[:-3] if path.endswith(".md") and not path[:-3].endswith(".md") else path
+    name = path[:-3] if path.endswith(".md") and not path[:-3].lower().endswith(".md") else path
     match = WIKILINK.fullmatch(link := f"[[{name}]]")
     return link if match and match["target"] == name else path
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spellbook.index.catalog.rows import QUESTION, TITLE, StoredChunk, inflated
 from spellbook.index.filters import NO_GUIDES, Condition
-from spellbook.index.loaded import LoadedIndex, NoteCosines
+from spellbook.index.loaded import LoadedIndex, NoteCosines, Reasons
 from spellbook.index.opened import Index
 from spellbook.index.privacy import ON_PURPOSE, is_session
 from spellbook.models.base import Bytes, Scale, Vectors, question_scale, score, unit
@@ -20,7 +20,7 @@ from spellbook.search import synonyms, weights
 from spellbook.search.question import Question
 from spellbook.search.related import Superseded
 from spellbook.search.scores import NOTHING, Candidate, Leg, Match, OfNote, joined
-from spellbook.search.words import Query, QueryWord, Words, parse, phrases
+from spellbook.search.words import Query, QueryWord, Words, parse, phrases, stem_phrase
 from spellbook.system.errors import EmbeddingError
 from spellbook.system.lazy import np, regex
 from spellbook.text import languages, terms
@@ -43,6 +43,7 @@ takes .02 nDCG@10 from a vault of twelve languages.
 """
 _REMEMBERED = 4_000
 """Chunks whose scripts and language are cached, about 1.5 kB each, so that their texts need not be read again."""
+_INCOMPLETE = "not everything could be searched"
 _QUESTIONS = 256
 """Questions whose vectors are cached."""
 MOST_ALIKE = 20
@@ -128,7 +129,7 @@ class Gathering:
         question: Question,
         texts: Sequence[QueryText],
         limits: Sequence[Condition],
-        reasons: list[str],
+        reasons: Reasons,
         time: When | None = None,
         *,
         is_cached: bool = False,
@@ -138,7 +139,7 @@ class Gathering:
         self.counts = catalog.counts()
         self.guides = catalog.guides() if NO_GUIDES in limits else 0
         self.question, self.limits, self.time, self.is_cached = question, limits, time, is_cached
-        self._reasons = reasons
+        self._reasons, self._sees = reasons, index.sees
         if texts[0].vector is not None and catalog.fingerprint != index.embedder.fingerprint:
             texts = [QueryText(text.text) for text in texts]
             if catalog.fingerprint:  # else nothing was indexed yet
@@ -156,8 +157,9 @@ class Gathering:
 
     @property
     def reason(self) -> str:
-        """Why candidates may be missing, "" if none is."""
-        return "; ".join(dict.fromkeys(self._reasons))
+        """Why candidates may be missing, "" if none is; a limited caller is told of no model and no service."""
+        reasons = "; ".join(dict.fromkeys(self._reasons))
+        return _INCOMPLETE if reasons and self._sees else reasons
 
     @property
     def words(self) -> list[QueryWord]:
@@ -225,12 +227,15 @@ class Lookup:
         self._mode, is_first = question.mode, text.text == question.text
         self.is_by_words = question.mode != "semantic" or text.vector is None
         query = Query()
+        stems = None
         if self.is_by_words and question.keywords:
             query = phrases(question.keywords, all=question.match_all)
+            stems = phrases(question.keywords, all=question.match_all, form=stem_phrase)
         elif self.is_by_words:
             config = loaded.index.config
             query = parse(text.text, synonyms.of(config.words_of or config.vault))
-        self.words = Words(loaded, query, total, guides, weights.WORDS if is_first else weights.WORDS_OF_FURTHER)
+        most = weights.WORDS if is_first else weights.WORDS_OF_FURTHER
+        self.words = Words(loaded, query, total, guides, most, stems if stems != query else None)
 
     @property
     def is_both(self) -> bool:
@@ -243,7 +248,7 @@ class Lookup:
         return self.words.known if self.is_by_words else None
 
     def by_meaning(
-        self, limits: Sequence[Condition], wanted: int, reasons: list[str], time: When | None, *, pending: bool
+        self, limits: Sequence[Condition], wanted: int, reasons: Reasons, time: When | None, *, pending: bool
     ) -> list[int]:
         """Find the nearest chunks, notes with the nearest titles, and pending texts by the second encoder."""
         loaded, vector = self._loaded, self.text.vector
@@ -262,7 +267,7 @@ class Lookup:
         return near
 
     def _nearest(
-        self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]
+        self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: Reasons
     ) -> dict[int, tuple[StoredChunk, Leg]]:
         """Return the `wanted` chunks nearest to a unit vector, by number, best first; see `Nearest.chunks`."""
         scale = question_scale(self._loaded.index.embedder)

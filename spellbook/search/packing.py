@@ -15,7 +15,7 @@ from spellbook.index.privacy import is_session
 from spellbook.notes import dialogue
 from spellbook.search import related
 from spellbook.search.candidates import Gathering
-from spellbook.search.presentation import beside, head, labels, named, pointer, properties, said
+from spellbook.search.presentation import beside, head, labels, named, pointer, properties, spoken
 from spellbook.search.scores import Candidate, Hit, hit_of
 from spellbook.search.words import words_in
 from spellbook.system.lazy import lazy
@@ -77,11 +77,14 @@ def completed(
 
 def with_words(loaded: LoadedIndex, ranked: Gathering, found: Sequence[Hit]) -> list[Hit]:
     """Return hits that say which words of the question their chunks have, the first of a note its properties."""
-    words = words_in(loaded, ranked.words, [hit.chunk.number for hit in found])
+    asked, words = ranked.first.words, dict[int, list[list[str]]]()
+    for listed, is_inflected in ((ranked.words, False), (asked.stems, True)):
+        numbers = [hit.chunk.number for hit in found if (hit.chunk.number in asked.inflected) is is_inflected]
+        words |= zip(numbers, words_in(loaded, listed, numbers), strict=True)
     own = {hit.path: properties(hit.chunk) for hit in found}
     return [
-        replace(hit, why={**hit.why, "words": rows}, properties=own.pop(hit.path, ""))
-        for hit, rows in zip(found, words, strict=True)
+        replace(hit, why={**hit.why, "words": words[hit.chunk.number]}, properties=own.pop(hit.path, ""))
+        for hit in found
     ]
 
 
@@ -148,7 +151,7 @@ def pack(hits: Sequence[Hit], max_tokens: int, weigh: Weigh, *, explain: bool = 
         if spent > left:
             form, spent, left = "unnamed", 0, 0
         left -= spent
-        packed.append(replace(hit, text=said(text, hit.chunk), why={**hit.why, "text": form, "tokens": count(uncut)}))
+        packed.append(replace(hit, text=spoken(text, hit.chunk), why={**hit.why, "text": form, "tokens": count(uncut)}))
     return tuple(packed)
 
 
@@ -166,7 +169,7 @@ def passages(hits: Sequence[Hit], max_tokens: int, weigh: Weigh) -> tuple[Hit, .
             break
         best = excerpt(hit.chunk.text, hit.line, min(PASSAGE, room), weigh)
         room -= _marked(best) if best else 0
-        fit.append(replace(hit, text=said(best, hit.chunk)))
+        fit.append(replace(hit, text=spoken(best, hit.chunk)))
     return tuple(fit)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.rows import StoredChunk
@@ -85,6 +85,16 @@ def adjust(
         if written is not None and written < now:
             days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
             candidate.add(f"{counted(round(days), 'day')} old", -weights.FADED * base * (1 - 0.5 ** (days / life)))
+
+
+def lower(candidates: Sequence[Candidate], inflected: Collection[int]) -> None:
+    """Put the chunks `inflected`, by number, below those that have the words as they were asked for."""
+    share = (
+        min([1.0001, *(one.score for one in candidates if one.keyword and one.chunk.number not in inflected)]) - 0.0001
+    )
+    for candidate in candidates:
+        if candidate.chunk.number in inflected:
+            candidate.add("with another particle", (share - 1) * candidate.score, even_nothing=True)
 
 
 # -- what supersedes a note

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import DATES, Condition, as_of_moment, without_guides
-from spellbook.index.loaded import LoadedIndex
+from spellbook.index.loaded import LoadedIndex, Reasons
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors, score
 from spellbook.search import packing, ranking, related
@@ -55,7 +55,7 @@ class Searcher:
         best = ranking.choose(passed, question.limit, question.per_note, few=question.has_few_sessions)
         notes = Counter(hit.chunk.path for hit in passed)
         # The question's own words come last: their weights count, for excerpts. Without any, all of its words do.
-        words = sorted(ranked.words, key=lambda word: word in ranked.first.words.words)
+        words = sorted((*ranked.first.words.stems, *ranked.words), key=lambda word: word in ranked.first.words.words)
         parts = ((part, word) for word in words if word.chunks for part in (*word.same, word.part))
         by_word = {part.text.casefold(): word.weight for part, word in parts}
         weigh = packing.by_words(by_word or dict.fromkeys(terms.terms(question.text), 1.0))
@@ -90,7 +90,7 @@ class Searcher:
             time_named = when.read(question.text, dt.datetime.fromtimestamp(now).date())
         dated = time_named.condition if time_named and not time_named.newest else Condition("when", low=at, high=at)
         low, high = dated.low or 0.0, dated.high or now
-        reasons: list[str] = []
+        reasons = Reasons()
         texts, is_cached = self.texts.read(question, time_named, reasons)
 
         with self._catalog.reading():
@@ -106,6 +106,7 @@ class Searcher:
         if self._index.reranker is not None and question.mode != "keyword":
             ranking.rerank(ranked, question.text, self._index.reranker, reasons)
         ranking.adjust(ranked, self._index.config.half_lives, uses, now)
+        ranking.lower(ranked, found.first.words.inflected)
         if time_named:
             when.prefer(ranked, time_named, later, now)
         ranked = ranking.supersede(ranked, superseded, () if as_of else (low, high))
@@ -123,7 +124,7 @@ class Searcher:
             if self._catalog.fingerprint != self._index.embedder.fingerprint:
                 return []  # its vectors are of another model
             limits = (*limits, *without_guides(limits), *self._index.visible)
-            best = self.loaded.nearest.chunks(vector, limits, limit, [])
+            best = self.loaded.nearest.chunks(vector, limits, limit, Reasons())
         scored = [(chunk, score(cosine, self._index.embedder.scale)) for chunks, cosine in best for chunk in chunks]
         return sorted(scored, key=lambda pair: (-pair[1], pair[0].id))[:limit]
 

@@ -165,18 +165,31 @@ class Chosen(NamedTuple):
 
 
 class Words:
-    """Result of a query: `legs` by chunk number. Of more than `most_words` words the rarest are looked for."""
+    """
+    Result of a query: `legs` by chunk number. Of more than `most_words` words the rarest are looked for.
+
+    Where too few chunks match, a query of `stems` adds the chunks `inflected`: they have a word with another particle.
+    """
 
     def __init__(
-        self, loaded: LoadedIndex, query: Query, total: int, guides: int = 0, most_words: int = _MOST_PARTS
+        self,
+        loaded: LoadedIndex,
+        query: Query,
+        total: int,
+        guides: int = 0,
+        most_words: int = _MOST_PARTS,
+        stems: Query | None = None,
     ) -> None:
         """`total` is the number of chunks, `guides` of those of guides that are left out."""
         chosen = query.chosen(loaded.frequencies(guides), total, most_words)
         self._catalog, self._total, self._alike = loaded.catalog, total, chosen.alike
+        self._of_stems = (loaded, stems, total, guides) if stems else None
         self._expression = str(chosen.expression or "")
         self.words, self.quotes = chosen.words, chosen.quotes
         self.legs: dict[int, Leg] = {}
         self._asked: set[int] = set()
+        self.stems: tuple[QueryWord, ...] = ()
+        self.inflected: set[int] = set()
 
     @property
     def known(self) -> float:
@@ -195,8 +208,14 @@ class Words:
         best = sorted(scores, key=lambda number: (-scores[number], number))[:wanted]
         ranks = {number: rank for rank, number in enumerate(best, 1)}
         self.legs = {**self._legs(scores, same, ranks), **self.legs}
-        self._asked |= {*near, *scores}
-        return list(scores)
+        if self._of_stems and len(scores) < wanted:
+            others = Words(*self._of_stems)
+            others.find(limits, near, wanted)
+            self.stems = others.words
+            self.inflected |= others.legs.keys() - self.legs.keys()
+            self.legs = {number: leg._replace(rank=0) for number, leg in others.legs.items()} | self.legs
+        self._asked |= {*near, *self.legs}
+        return [*scores, *self.inflected]
 
     def score(self, numbers: Iterable[int]) -> None:
         """Score these chunks, too."""
@@ -302,10 +321,19 @@ def _with_synonyms(words: Sequence[tuple[str, Term]], table: synonyms.Table) -> 
     ]
 
 
-def phrases(listed: Iterable[str], *, all: bool = False) -> Query:
-    """Return a query for any, or `all`, of these texts, each as a phrase."""
-    parts = dict.fromkeys(filter(None, map(terms.phrase, listed)))
+def phrases(listed: Iterable[str], *, all: bool = False, form: Callable[[str], Phrase] = terms.phrase) -> Query:
+    """Return a query for any, or `all`, of these texts, each as the phrase that `form` makes of it."""
+    parts = dict.fromkeys(filter(None, map(form, listed)))
     return Query(tuple(Term(((part,),)) for part in parts), all=all)
+
+
+def stem_phrase(text: str) -> Phrase:
+    """Return the phrase of a text without the Korean particle or ending of its last word."""
+    *before, last = terms.runs(text) or [""]
+    if not _HANGUL.fullmatch(last):
+        return terms.phrase(text)
+    is_particle = before and not terms.DENSE.match(before[-1]) and last in korean.PARTICLES  # as in `React를`
+    return terms.phrase(text[: text.rfind(last)] if is_particle else " ".join([*before, korean.stem(last)]))
 
 
 def _terms(text: str) -> Iterator[tuple[str, Term]]:

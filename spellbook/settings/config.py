@@ -23,7 +23,7 @@ from spellbook.system.errors import InvalidInput, VaultNotFound
 from spellbook.system.lazy import regex
 
 _WANTED: dict[type, str] = {str: "text", dict: "a table", bool: "true or false"}
-_LEAST = {"look_seconds": 0}
+_LEAST = {"look_seconds": 0, "exact_most": 0}
 _MOST = {"threads": 256}
 _MOST_NUMBER = 1_000_000_000
 """The largest number of a setting. Larger ones overflow when they are calculated with."""
@@ -149,9 +149,9 @@ def load(
     for key, named in models.items():
         settings[key] = named or _safe_model(file, key, settings.get(key, ""))
     url = os.environ.get("SPELLBOOK_CHROMA_URL", "")
-    if url and not re.match(r"https?://[^/?#]", url):
+    if url and not _is_address(url.partition("?")[0]):
         raise InvalidInput(
-            f"SPELLBOOK_CHROMA_URL={url!r:.80} is not an http address.",
+            f"SPELLBOOK_CHROMA_URL={_show(url)} is not an http address.",
             "For example http://localhost:8000, or unset it.",
         )
     if second := either("SPELLBOOK_SECOND_ENCODER", "on", "off"):
@@ -237,9 +237,13 @@ def _safe_model(file: Path | str, key: str, filed: str) -> str:
     return filed
 
 
-def _check_address(url: str) -> str:
+def _is_address(url: str) -> bool:
     match = _ADDRESS.fullmatch(url)
-    if match and int(match["port"] or 1) in range(1, 65536):
+    return match is not None and int(match["port"] or 1) in range(1, 65536)
+
+
+def _check_address(url: str) -> str:
+    if _is_address(url):
         return url.rstrip("/")
     if "@" in url:
         raise InvalidInput(

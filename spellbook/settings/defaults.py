@@ -25,7 +25,7 @@ class Settings:
     `chunk_tokens`: the most tokens of a chunk, estimated.
     `cache_mb`: the most megabytes of vectors on disk, including those in use.
     `journal_mb`, `journal_days`: how much of the undo history is kept, and for how long.
-    `exact_most`: up to this many chunks, search by meaning is exact and in memory; above, it is approximate.
+    `exact_most`: up to this many chunks, search by meaning is exact and in memory; above, Chroma answers; 0: always.
     `threads`: how many threads the embedder uses.
     `half_lives`: for each type or category, the days after which a note has lost half of what age can take from its
     score; inf for never.

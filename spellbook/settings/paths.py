@@ -26,6 +26,13 @@ def vault(named: str = "") -> str:
     )
 
 
+def starter() -> str:
+    """Return the folder of the starter vault that comes with Spellbook."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    packaged = os.path.join(package, "starter")
+    return packaged if os.path.isdir(packaged) else os.path.join(os.path.dirname(package), "vault")
+
+
 def listed(value: str) -> list[str]:
     """Return the folders in the value of a variable, which has the separator of PATH between them."""
     return [folder for folder in value.split(os.pathsep) if folder.strip()]

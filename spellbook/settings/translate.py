@@ -63,6 +63,11 @@ def language() -> str:
     return "ko" if re.split(r"[-_.@]", code.lower())[0] in {"ko", "korean"} else "en"
 
 
+def language_of_tools() -> str:
+    """Return "ko" or "en": the language of answers to agents, English unless SPELLBOOK_LANG is set."""
+    return language() if os.environ.get(VARIABLES[0]) else "en"
+
+
 @cache
 def _mac_language(settings: str) -> str:
     """Return the first language of a person on macOS, such as `ko-KR`, from their `settings`; "" if it is not there."""

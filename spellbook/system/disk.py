@@ -79,9 +79,9 @@ SMALL = 1_000_000
 """Most bytes of a file of settings."""
 
 
-def temporary_name(folder: Path) -> Path:
-    """Return an unused name for a temporary file in `folder`."""
-    return folder / f".spellbook-{os.urandom(8).hex()}.tmp"
+def temporary_name(folder: Path, owner: str = "") -> Path:
+    """Return an unused name for a temporary file in `folder`; `owner` has up to eight hexadecimal digits."""
+    return folder / f".spellbook-{owner}{os.urandom(8).hex()[len(owner) :]}.tmp"
 
 
 def permissions_in(folder: Path) -> int:
@@ -113,12 +113,12 @@ def restrict(folder: Path, like: Path) -> None:
 
 
 @contextmanager
-def written(folder: Path, data: bytes | Iterable[bytes], mode: int | None = None) -> Iterator[Path]:
+def written(folder: Path, data: bytes | Iterable[bytes], mode: int | None = None, owner: str = "") -> Iterator[Path]:
     """Write `data` to a temporary file with this mode or a new file's; deleted unless moved. Raises StorageError."""
-    name = temporary_name(folder)
+    name = temporary_name(folder, owner)
     own = 0o666 if mode is None else 0o600
     try:
-        with explain_errors(str(folder)):
+        with explain_errors(os.path.realpath(folder)):  # it may be named by its number
             with open(name, "xb", opener=lambda file, flags: os.open(file, flags, own)) as file:
                 file.writelines((data,) if isinstance(data, bytes) else data)
                 file.flush()

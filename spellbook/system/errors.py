@@ -104,3 +104,14 @@ class AuthenticationError(EmbeddingError, code="AUTHENTICATION_ERROR"):
 
 class RateLimited(EmbeddingError, code="RATE_LIMIT_EXCEEDED"):
     """A service received too many requests and asks for a pause."""
+
+
+_OF_CALLERS = (InvalidInput, MemoryNotFound, PermissionDenied)
+"""Errors about what was asked for; the others may name a folder or a service of the machine."""
+
+
+def shown_error(error: SpellbookError, *, is_limited: bool) -> SpellbookError:
+    """Return an error as its caller may know it: one that sees a part of the notes learns nothing of the machine."""
+    if not is_limited or isinstance(error, _OF_CALLERS):
+        return error
+    return type(error)("The notes cannot be read now.", "Try again later.")

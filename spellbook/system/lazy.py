@@ -10,6 +10,8 @@ them. A `find` uses 14 of the 89 patterns that it imports: to compile all takes 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, AnyStr
 
@@ -17,38 +19,31 @@ __all__ = ["charset_normalizer", "frontmatter", "httpcore", "httpx", "markdown_i
 __all__ += ["calendar", "ctypes", "shutil", "tempfile"]
 
 
-class _Module:
-    """A module by its full name, imported when an attribute is first read."""
+class _Later:
+    """The result of `make`, which is called when an attribute of it is first read."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, make: Callable[[], object]) -> None:
+        self._make = make
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(import_module(self._name), name)
+        value = getattr(self._make(), name)
         setattr(self, name, value)  # found at once the next time
         return value
 
 
+def _module(name: str) -> Any:
+    """Return the module of a full name, imported when one of its attributes is first read."""
+    return _Later(partial(import_module, name))
+
+
 def lazy(package: str, *names: str) -> list[Any]:
     """Return the modules `names` of `package`, each imported when one of its attributes is first read."""
-    return [_Module(f"{package}.{name}") for name in names]
-
-
-class _Regex:
-    """A regular expression, compiled when it is first used."""
-
-    def __init__(self, pattern: str | bytes, flags: int) -> None:
-        self._pattern, self._flags = pattern, flags
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(re.compile(self._pattern, self._flags), name)
-        setattr(self, name, value)
-        return value
+    return [_module(f"{package}.{name}") for name in names]
 
 
 def regex(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """Return a regular expression that is compiled when it is first used. Raises `re.error` only then."""
-    return _Regex(pattern, flags)  # type: ignore[return-value]
+    return _Later(partial(re.compile, pattern, flags))  # type: ignore[return-value]
 
 
 if TYPE_CHECKING:
@@ -68,8 +63,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import yaml
 else:
-    calendar, ctypes = _Module("calendar"), _Module("ctypes")
-    shutil, tempfile = _Module("shutil"), _Module("tempfile")
-    charset_normalizer, frontmatter = _Module("charset_normalizer"), _Module("frontmatter")
-    httpcore, httpx, markdown_it = _Module("httpcore"), _Module("httpx"), _Module("markdown_it")
-    np, npt, yaml = _Module("numpy"), _Module("numpy.typing"), _Module("yaml")
+    calendar, ctypes = _module("calendar"), _module("ctypes")
+    shutil, tempfile = _module("shutil"), _module("tempfile")
+    charset_normalizer, frontmatter = _module("charset_normalizer"), _module("frontmatter")
+    httpcore, httpx, markdown_it = _module("httpcore"), _module("httpx"), _module("markdown_it")
+    np, npt, yaml = _module("numpy"), _module("numpy.typing"), _module("yaml")

@@ -37,6 +37,9 @@ BELIEVED = 60.0
 EMBEDDING = "embedding"
 """The kind under which a process is present while it embeds all that waits, or is about to."""
 
+_IMPORTED = time.monotonic() - time.process_time()
+"""When this process was started, if it never waited until here."""
+
 _THREADS_SECONDS = 0.5
 """Seconds that a process which ends waits for its threads."""
 
@@ -210,6 +213,15 @@ def read_stdin(most: int, seconds: float) -> bytes:
     reader.start()
     reader.join(seconds)
     return b"".join(parts)
+
+
+def age() -> float:
+    """Return the seconds since this process was started; where the system does not say it, those since it computes."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            ticks = int(Path("/proc/self/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19])
+            return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return time.monotonic() - _IMPORTED
 
 
 _OBJECTS = 20_000

@@ -9,21 +9,38 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from spellbook.system.lazy import regex
 
 _MOST_NAME = 300
 
-_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028\u2029\u202a-\u202e\u2066-\u206f\ud800-\udfff\U000e0000-\U000e007f"
-_CONTROL = regex(f"[{_CONTROLS}]")
+_UNSEEN = regex(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
+)
 """
 Letters that move the cursor, colour the terminal, break a line, turn the reading order, or that an agent reads and a
-person does not see (Unicode's tags); not tab and line feed.
+person does not see: controls, and what Unicode calls default ignorable; not tab and line feed.
 """
 
-_IN_NAMES = regex(f"[{_CONTROLS}\xad\u180e\u200b\u200e\u200f\u2060-\u2064\u3164\ufeff\uffa0]")
-"""Also invisible letters in names; joiners stay, which scripts and emoji need."""
+_EMOJI = "\xa9\xae\u203c\u2049\u2100-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+_JOINED = "\u0620-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17d3\u1820-\u18aa\ua840-\ua873\U00011000-\U000114ff"
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17d3"
+
+_NEEDED = regex(
+    f"(?<=[{_JOINED}])[\u200c\u200d]"  # Persian, Hindi and their like: another letter, or another word, without it
+    f"|(?<=[{_UNSPACED}])\u200b"  # Thai, Lao, Burmese, Khmer: the end of a word
+    f"|(?<=[{_EMOJI}])\ufe0f?\u200d(?=[{_EMOJI}])"  # one picture of several
+    f"|(?<=[{_EMOJI}])[\ufe0e\ufe0f]|(?<=[0-9#*])\ufe0f(?=\u20e3)"  # a letter as a picture, or not; a key
+    "|(?<=\U0001f3f4)\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074|\U000e0077\U000e006c\U000e0073)"
+    "\U000e007f"  # the flags of England, Scotland and Wales
+)
+"""
+The runs of such letters that a text cannot be read without. Any other run can hide words: a variation selector behind
+a letter is a byte, two joiners are a bit.
+"""
 
 _FIELDS = regex(r'["\[\]]|\b(?:id|hash|why|index)\s*:|:\d+\)', re.I)
 """Text that a name must not hold where other fields stand beside it."""
@@ -33,17 +50,21 @@ _PLAIN = regex(r'[^\s"\[\](){}:,\\]+(?: [^\s"\[\](){}:,\\]+)*')
 
 
 def plain(text: str) -> str:
-    """Return the text of a note, without letters that command a terminal."""
-    return _CONTROL.sub(_escaped, text)
+    """Return the text of a note with letters that nobody sees spelled out, unless it cannot be read without them."""
+    return _seen(text, lambda unseen: unseen.encode("unicode_escape").decode())
 
 
-def _escaped(letter: re.Match[str]) -> str:
-    return letter[0].encode("unicode_escape").decode()
+def _seen(text: str, spelled: Callable[[str], str]) -> str:
+    def shown(run: re.Match[str]) -> str:
+        needed = _NEEDED.match(text, run.start())
+        return run[0] if needed and needed.end() == run.end() else spelled(run[0])
+
+    return _UNSEEN.sub(shown, text)
 
 
 def one_line(text: str) -> str:
     """Return a text as part of one line of output: a file's name may hold anything."""
-    return _IN_NAMES.sub(_escaped, text).replace("\n", "\\n").replace("\t", "\\t")
+    return plain(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def quoted(text: str) -> str:
@@ -68,7 +89,7 @@ def flat(text: str) -> str:
 
 def exact(text: str) -> str:
     """Return an id or a path on one line, letter for letter: as it is, else as a JSON string."""
-    return text if _PLAIN.fullmatch(text) and not _IN_NAMES.search(text) else _as_json(text, _IN_NAMES)
+    return text if _PLAIN.fullmatch(text) and plain(text) == text else json_of(text)
 
 
 def counted(number: int, noun: str, several: str = "", *, of: int | None = None) -> str:
@@ -79,10 +100,6 @@ def counted(number: int, noun: str, several: str = "", *, of: int | None = None)
 
 
 def json_of(value: Any) -> str:
-    """Return `value` as one line of JSON. Letters that end a line or command a terminal are escaped too."""
-    return _as_json(value, _CONTROL)
-
-
-def _as_json(value: Any, escaped: re.Pattern[str]) -> str:
+    """Return `value` as one line of JSON. Letters that nobody sees are escaped, as in `plain`."""
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return escaped.sub(lambda letter: json.dumps(letter[0])[1:-1], text)
+    return _seen(text, lambda unseen: json.dumps(unseen)[1:-1])

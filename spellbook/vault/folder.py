@@ -8,13 +8,12 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from spellbook.notes.files import MOST_BYTES, Fault, Files, Stamp, check_size
-from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import MemoryNotFound, PathOutsideVault, SpellbookError, UnreadableNote, VaultNotFound
 from spellbook.system.lazy import lazy
@@ -33,12 +32,15 @@ else:  # imported for the pictures of a note
 _FRESH = 3.0
 """Seconds for which a list of pictures is good: a page and its pictures are asked for within them."""
 
+_OPENED = "/proc/self/fd"
+"""Where Linux names the folders and files that a process has open."""
+
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
 
 
 class Folder:
     """
-    Read access to the files below `root`, an existing real path. Only `sweep` deletes: old temporary files.
+    Read access to the files below `root`, an existing real path.
 
     The index knows `known` notes. With `obsidian`, Obsidian's settings leave files out.
     """
@@ -83,10 +85,31 @@ class Folder:
         if not self.holds(f"{folder}/x".lstrip("/")):
             raise _leads_out(folder)
         place = self.root
-        for part in filter(None, folder.split("/")):
+        for part in Path(folder).parts:
             place /= part
-            with contextlib.suppress(FileExistsError):
-                place.mkdir()
+            with self.anchored(place) as anchored, contextlib.suppress(FileExistsError):
+                anchored.mkdir()
+                disk.sync_folder(anchored.parent)
+
+    @contextlib.contextmanager
+    def anchored(self, place: Path) -> Iterator[Path]:
+        """
+        Yield a path to `place` that no link leads out of the vault, also if a folder on its way becomes one meanwhile.
+
+        Its folder is held open, and named by that: on Linux alone. Raises PathOutsideVault, OSError.
+        """
+        inside = os.path.relpath(os.path.realpath(place.parent), self.root)
+        if not os.path.isdir(_OPENED):
+            yield place
+            return
+        folder: int | None = None
+        with contextlib.ExitStack() as opened:
+            for part in (str(self.root), *Path(inside).parts):
+                if part == "..":
+                    raise _leads_out(inside)
+                folder = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+                opened.callback(os.close, folder)
+            yield Path(_OPENED, str(folder), place.name)
 
     def _walk_names(self, folder: str = "") -> Iterator[tuple[str, list[str], list[str]]]:
         """Yield the path of each folder, "" or `a/b/`, with the names of its folders and files, but for dot-names."""
@@ -121,25 +144,6 @@ class Folder:
         """Return the paths of the symbolic links outside dot-folders."""
         paths = (inside + name for inside, folders, files in self._walk_names() for name in (*folders, *files))
         return [path for path in paths if os.path.islink(self.root / path)]
-
-    def litter(self) -> list[str]:
-        """Return the temporary files in the vault's own folders, which `walk` leaves out."""
-        paths: list[str] = []
-        for own in (names.TRASH, MARKER):
-            if not os.path.islink(self.root / own):
-                for place, _, files in os.walk(self.root / own):
-                    inside = Path(place).relative_to(self.root).as_posix()
-                    paths += [f"{inside}/{name}" for name in files if disk.TEMPORARY.fullmatch(name)]
-        return paths
-
-    def sweep(self, litter: Sequence[str], age: float = 3600.0) -> None:
-        """Delete Spellbook's temporary files that are older than `age` seconds; a killed process left them."""
-        for path in litter:
-            with contextlib.suppress(OSError):
-                status = os.lstat(self.root / path)
-                # A temporary file may already carry the times of the file it replaces.
-                if time.time() - max(status.st_mtime, status.st_ctime) > age:
-                    os.unlink(self.root / path)
 
     def is_note(self, path: str) -> bool:
         """Say whether a file at `path` would be read as a note, by its name and the patterns alone."""
@@ -259,7 +263,8 @@ class Folder:
         """
         place = self.locate(path, known=True)
         real, folder = Path(os.path.realpath(place)), os.path.realpath(place.parent)
-        reason = names.refusal(path) or names.refusal(real.relative_to(self.root).as_posix())
+        inside = Path(os.path.relpath(real, self.root)).as_posix()  # it may lead out by now
+        reason = names.refusal(path) or names.refusal(inside)
         # `walk` goes through no link to a folder.
         if not reason and folded(folder) != folded(str(place.parent)):
             reason = "a folder on its way is a link"

@@ -14,6 +14,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -22,18 +23,20 @@ from typing import Any, NamedTuple
 from spellbook.settings.defaults import JOURNAL_DAYS, JOURNAL_MB
 from spellbook.system.errors import MemoryNotFound, StorageError
 from spellbook.system.sqlite import BUSY_SECONDS, Database, run_script
+from spellbook.text.quoting import flat
 from spellbook.vault.folder import digest
 
 FILE = "journal.db"
 
-_FORM = 4
+_FORM = 5
 """The number of the form of the journal's tables."""
 
 _TABLES = """
-    -- `session` is the one that the change was made in, as the client names it, "" for all others.
+    -- `session` is the one that the change was made in, as the client names it, "" for all others; `caller` is an
+    -- agent's CALLER, "" for a person.
     CREATE TABLE entries (
         entry INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, verb TEXT, what TEXT, undoes INTEGER,
-        whole INTEGER DEFAULT 0, session TEXT NOT NULL DEFAULT ''
+        whole INTEGER DEFAULT 0, session TEXT NOT NULL DEFAULT '', caller TEXT NOT NULL DEFAULT ''
     );
     CREATE INDEX entries_undoes ON entries (undoes) WHERE undoes IS NOT NULL;
     CREATE TABLE changes (
@@ -47,6 +50,14 @@ _TABLES = """
 
 _FROM_0_2_0 = "UPDATE changes SET links = NULL;"
 """The step from form 3, the one of 0.2.0: a move no longer records the links that it rewrote."""
+
+_WITH_CALLER = "ALTER TABLE entries ADD COLUMN caller TEXT NOT NULL DEFAULT '';"
+
+CALLER: ContextVar[str | None] = ContextVar("caller", default=None)
+"""
+The session of the agent that makes changes in this context: a name that no other session has, "" where sessions cannot
+be told apart. None for a person.
+"""
 
 INODE = "inode:"
 """The beginning of the state of a file that is only moved."""
@@ -105,6 +116,7 @@ class Entry(NamedTuple):
 
     `traces` has one item a file, from its first state to its last. `undoes` is the entry that this one undid.
     `is_whole` is false while the command runs, and for good if it was killed. `session` is the client's, "" for none.
+    `caller` is the CALLER that made them, "" for none.
     """
 
     id: int
@@ -116,11 +128,18 @@ class Entry(NamedTuple):
     is_whole: bool
     traces: tuple[Trace, ...]
     session: str = ""
+    caller: str = ""
 
     @property
     def state(self) -> str:
         """`undone` or `unfinished`; "" for most."""
         return "undone" if self.is_undone else "" if self.is_whole else "unfinished"
+
+    @property
+    def described(self) -> str:
+        """The entry in a sentence, with the session that made it as far as the log knows it."""
+        who = flat(self.caller or self.session) or "a person, or a program without a session"
+        return f"entry {self.id} ({self.verb} {flat(self.what)}), by {who}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the entry as programs see it, with its time in ISO 8601."""
@@ -191,11 +210,12 @@ class Journal:
             if draft.id is not None and draft.undoes is None and not net(tuple(draft.made.values())):
                 self._drop(draft.id)
             elif draft.id is not None or draft.undoes is not None:
-                with self._database.transaction() as connection:
-                    if draft.id is None:
-                        draft.id = self._begin(connection, draft)
-                    connection.execute("UPDATE entries SET whole = 1 WHERE entry = ?", (draft.id,))
-                self.prune()
+                with contextlib.suppress(StorageError):  # the files are changed: that is no failure, and can be undone
+                    with self._database.transaction() as connection:
+                        if draft.id is None:
+                            draft.id = self._begin(connection, draft)
+                        connection.execute("UPDATE entries SET whole = 1 WHERE entry = ?", (draft.id,))
+                    self.prune()
         finally:
             self._here.draft = None
 
@@ -258,8 +278,9 @@ class Journal:
                 self._here.draft.made.pop(number, None)
 
     def _begin(self, connection: Any, draft: EntryDraft) -> int:
-        sql = "INSERT INTO entries (at, verb, what, undoes, session) VALUES (?, ?, ?, ?, ?)"
-        row = (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes, draft.session)
+        sql = "INSERT INTO entries (at, verb, what, undoes, session, caller) VALUES (?, ?, ?, ?, ?, ?)"
+        made = draft.verb, draft.what[:_MOST_WHAT], draft.undoes, draft.session, CALLER.get() or ""
+        row = (time.time(), *made)
         return int(connection.execute(sql, row).lastrowid or 0)
 
     def _drop(self, entry: int) -> None:
@@ -318,11 +339,16 @@ class Journal:
             )
         return self._read(rows[0], self._undone())
 
-    def latest(self) -> Entry | None:
-        """Return the newest entry that is neither undone, nor an undo, nor `BY_ITSELF`; None if there is none."""
+    def latest(self, caller: str | None = None) -> Entry | None:
+        """
+        Return the newest entry that is neither undone, nor an undo, nor `BY_ITSELF`; None if there is none.
+
+        With a `caller`, return the newest that it made: none for "", as nothing says that such a caller made an entry.
+        """
         undone = self._undone()
-        sql = "SELECT * FROM entries WHERE undoes IS NULL AND verb <> ? ORDER BY entry DESC"
-        rows = self._database.rows(sql, (BY_ITSELF,))
+        own = "" if caller is None else "AND caller = :caller AND caller <> ''"
+        sql = f"SELECT * FROM entries WHERE undoes IS NULL AND verb <> :by_itself {own} ORDER BY entry DESC"
+        rows = self._database.rows(sql, {"by_itself": BY_ITSELF, "caller": caller})
         return next((self._read(row, undone) for row in rows if row[0] not in undone), None)
 
     @property
@@ -368,10 +394,10 @@ class Journal:
         return undone
 
     def _read(self, row: Sequence[Any], undone: set[int]) -> Entry:
-        entry, at, verb, what, undoes, whole, session = row
+        entry, at, verb, what, undoes, whole, *names = row
         sql = "SELECT path, before, after, mode FROM changes WHERE entry = ? ORDER BY change"
         traces = net([Trace(*change) for change in self._database.rows(sql, (entry,))])
-        return Entry(entry, at, verb, what, undoes, entry in undone, bool(whole), traces, session)
+        return Entry(entry, at, verb, what, undoes, entry in undone, bool(whole), traces, *names)
 
     # -- bounds
 
@@ -410,7 +436,9 @@ class Journal:
 
 
 def _build(connection: Any, form: int) -> None:
-    run_script(connection, _FROM_0_2_0 if form else _TABLES)
+    if 0 < form < 4:
+        run_script(connection, _FROM_0_2_0)
+    run_script(connection, _WITH_CALLER if form else _TABLES)
 
 
 def inode_of(place: Path) -> str:

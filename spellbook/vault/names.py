@@ -67,6 +67,14 @@ def safe_name(text: str, most: int = MOST - 3) -> str:
     return kept.strip(_EDGES if len(kept) < len(name) else " .") or "note"
 
 
+def note_name(title: str, most: int = MOST - 3) -> str:
+    """Return a `safe_name` for a note, before its `.md`: without one of its own, which a link would take for that."""
+    name = safe_name(title, most)
+    while name[-3:].lower() == ".md":
+        name = safe_name(name[:-3], most)
+    return name
+
+
 def forbidden(name: str) -> str:
     """Return the first letters of a name that some system, Obsidian or its links cannot hold, "" if there are none."""
     match = _FORBIDDEN.search(name)

@@ -286,12 +286,13 @@ class Vault(Writer):
                 is_there = os.path.lexists(target)
                 if is_there and not disk.is_same_name(source, target):
                     raise FileExistsError(target)
-                if is_there or source.is_dir():
-                    os.rename(source, target)
-                    disk.sync_folder(source.parent)
-                    disk.sync_folder(target.parent)
-                else:
-                    disk.take(source, target)
+                with self.anchored(source) as here, self.anchored(target) as there:
+                    if is_there or source.is_dir():
+                        os.rename(here, there)
+                        disk.sync_folder(here.parent)
+                        disk.sync_folder(there.parent)
+                    else:
+                        disk.take(here, there)
                 return
             except FileNotFoundError:  # another program may have deleted the new folder
                 if not left or not os.path.lexists(source):
@@ -309,7 +310,7 @@ class Vault(Writer):
 
     def check_new(self, folder: str, name: str) -> None:
         """Raise PathOutsideVault or InvalidInput if a note of this name cannot be written, or would be ignored."""
-        path = "/".join([*names.safe_parts(folder), f"{names.safe_name(name, names.MOST_NEW - 3)}.md"])
+        path = "/".join([*names.safe_parts(folder), f"{names.note_name(name, names.MOST_NEW - 3)}.md"])
         self.check_target(path)
         if not self.is_note(path):
             raise InvalidInput(

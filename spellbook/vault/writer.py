@@ -11,12 +11,15 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from spellbook.notes.files import MOST_BYTES
+from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, MemoryNotFound, PermissionDenied, SpellbookError, StorageError
+from spellbook.system.lock import held
 from spellbook.text.unicode import folded
 from spellbook.vault import names
 from spellbook.vault.folder import Folder, digest
@@ -65,6 +68,40 @@ class Writer(Folder):
                 ) from error
             self.check_there()  # it may have gone while this waited
             yield
+
+    @cached_property
+    def _owner(self) -> str:
+        """Eight digits that the temporary files of this state folder have in their names; read under the write lock."""
+        file = self._state / "owner"
+        if not file.exists():
+            with disk.replacing(file) as new:
+                new.write(os.urandom(4).hex().encode())
+        return file.read_text()
+
+    def litter(self) -> list[str]:
+        """Return the whole paths of temporary files in the state folder, and in the folders that `walk` leaves out."""
+        folders = (self.root / names.TRASH, self.root / MARKER, self._state)
+        own = (found for folder in folders if not folder.is_symlink() for found in os.walk(folder))
+        return [
+            os.path.join(place, name) for place, _, files in own for name in files if disk.TEMPORARY.fullmatch(name)
+        ]
+
+    def sweep(self, litter: Sequence[str], age: float = 3600.0) -> None:
+        """
+        Delete what killed processes left of `litter`, and leave what a live one may write.
+
+        Under the write lock, no process of this state folder writes a note: its files are deleted at once. Others, and
+        all while the lock is busy, are deleted once they are older than `age` seconds.
+        """
+        with contextlib.ExitStack() as lock, contextlib.suppress(OSError):
+            is_ours = bool(litter) and lock.enter_context(held(self._state / "write.lock"))
+            for path in litter:
+                with contextlib.suppress(OSError):
+                    status = os.lstat(self.root / path)
+                    # A temporary file may already carry the times of the file it replaces.
+                    is_old = time.time() - max(status.st_mtime, status.st_ctime) > age
+                    if is_old or (is_ours and os.path.basename(path).startswith(f".spellbook-{self._owner}")):
+                        os.unlink(self.root / path)
 
     @contextlib.contextmanager
     def record(self, *changes: Change) -> Iterator[None]:
@@ -134,9 +171,11 @@ class Writer(Folder):
 
     def _replace(self, change: Change, data: bytes, expected: str) -> SpellbookError | None:
         """Replace a file's bytes by `data`; return the error, if any."""
-        place = self._real(change.path)
         try:
-            with disk.written(place.parent, data, 0o600) as temporary:
+            with (
+                self.anchored(self._real(change.path)) as place,
+                disk.written(place.parent, data, 0o600, self._owner) as temporary,
+            ):
                 os.chmod(temporary, change.mode)
                 self._swap(change.path, temporary, place, expected)
         except SpellbookError as error:
@@ -184,12 +223,12 @@ class Writer(Folder):
         place = Path(os.path.realpath(self.locate(path, known=True))) if own else self.admitted(path)
         with self.exclusive(), disk.explain_errors(path):
             try:
-                self.make(place.parent.relative_to(self.root).as_posix())
+                self.make(Path(os.path.relpath(place.parent, self.root)).as_posix())
                 mode = mode_of(place) if mode is None and expected is not None else mode
                 if mode is not None:
                     mode = mode & 0o777 | 0o600 if own else names.permissions(mode)
                 hashed = disk.Hashed(pieces)
-                with disk.written(place.parent, hashed, mode) as temporary:
+                with self.anchored(place) as place, disk.written(place.parent, hashed, mode, self._owner) as temporary:
                     if mtime_ns is not None:
                         disk.set_time(temporary, mtime_ns)
                     before = None if expected is None else self.read_for_log(path, expected)
@@ -199,8 +238,8 @@ class Writer(Folder):
                             disk.claim(temporary, place)
                         else:
                             self._swap(path, temporary, place, expected)
-                if sync:
-                    disk.sync_folder(place.parent)
+                    if sync:
+                        disk.sync_folder(place.parent)
             except FileExistsError as error:
                 raise taken(path) from error
 
@@ -216,11 +255,15 @@ class Writer(Folder):
 
     def write_numbered(self, parts: list[str], name: str, data: bytes, mode: int | None = None) -> str:
         """Write a new note `<name>.md`, `<name> 2.md` if that is taken, in the folder of `parts`; return its path."""
-        folder, place = "/".join(parts), self.root.joinpath(*parts)
+        folder = "/".join(parts)
         self.check_target(f"{folder}/x.md".lstrip("/"))
         with self.exclusive(), disk.explain_errors(folder or "."):
             self.make(folder)
-            with disk.written(place, data, None if mode is None else names.permissions(mode)) as temporary:
+            mode = None if mode is None else names.permissions(mode)
+            with (
+                self.anchored(self.root.joinpath(*parts, "x")) as anchored,
+                disk.written(place := anchored.parent, data, mode, self._owner) as temporary,
+            ):
                 for file in _free(place, name):
                     path = "/".join([*parts, file])
                     with contextlib.suppress(FileExistsError), self.record(Change(path, None, data)):
@@ -252,7 +295,8 @@ class Writer(Folder):
                 continue
             changes = Change(path, data, None, mode_of(source)), Change(to, None, data)
             with contextlib.suppress(FileExistsError), self.record(*changes):
-                disk.take(source, target)
+                with self.anchored(source) as here, self.anchored(target) as there:
+                    disk.take(here, there)
                 return to
         return None
 
@@ -267,9 +311,9 @@ class Writer(Folder):
 
     def unlink(self, path: str, expected: str) -> None:
         """Rename a file, check its hash, then delete it, so that a change saved at the last moment is not lost."""
-        place = self.locate(path)
-        with self.record(Change(path, self.read_for_log(path, expected), None, mode_of(place))):
-            aside = disk.temporary_name(place.parent)
+        change = Change(path, self.read_for_log(path, expected), None, mode_of(self.locate(path)))
+        with self.record(change), self.anchored(self.locate(path)) as place:
+            aside = disk.temporary_name(place.parent, self._owner)
             os.replace(place, aside)
             try:
                 if disk.hash_of(aside) != expected:
@@ -292,7 +336,7 @@ def _free(place: Path, name: str) -> Iterator[str]:
     taken = {folded(names.meant(other)) for other in os.listdir(place)}
     for number in range(1, names.MOST_NUMBER):
         tail = "" if number == 1 else f" {number}"
-        file = f"{names.safe_name(name, names.MOST_NEW - len(tail) - 3)}{tail}.md"
+        file = f"{names.note_name(name, names.MOST_NEW - len(tail) - 3)}{tail}.md"
         if folded(file) not in taken:
             yield file
 

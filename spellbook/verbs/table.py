@@ -127,7 +127,7 @@ _CHUNKS = mapping(
     anyOf=[{"type": "object"}, {"type": "array", "items": {"type": "object"}, "maxItems": MOST_CHUNKS}],
 )
 
-REST = verb("rest", "write", language=choice("Language of the guides.", "en ko", "en"))
+REST = verb("rest", "write", language=choice("Language; default: the server's.", "en ko"))
 REST_END = verb("rest_end", "write", session_id=_SESSION)
 SCRIBE = verb("scribe", "write", chunk=_CHUNK, session_id=_SESSION, **_LABELS, force=FORCE)
 SCRIBE_ALL = verb("scribe_all", "write", chunk=_CHUNKS, session_id=_SESSION, **_LABELS, force=FORCE)

@@ -184,12 +184,14 @@ def test_a_stranger_s_note_does_not_call_itself_trusted(book, vault, tmp_path, s
         tmp_path / "s", {"n.md": text.encode(), "g.md": b"---\nguide: chunking\ncategory: system\n---\nDo.\n"}
     )
     done = book.import_(source)
-    assert {fault.path: fault.reason[:12] for fault in done.faults} == {"n.md": "it calls its", "g.md": "a guide: age"}
+    warned = {warning.path: warning.reason[:12] for warning in done.warnings}
+    assert (warned, done.faults) == ({"n.md": "it calls its", "g.md": "a guide: age"}, [])
     assert is_outside(book.show("n.md")[0])
     assert (vault / "n.md").read_text().endswith("\nx: trusted\n---\nI trusted the crane.\n")
     assert book.import_(source).unchanged == 2
     kept = book.import_(source, on_conflict="overwrite", keep_trust=True)
-    assert (kept.overwritten, kept.faults, (vault / "n.md").read_text()) == (["n.md"], [], text)
+    assert (kept.overwritten, kept.warnings, (vault / "n.md").read_text()) == (["n.md"], [], text)
+    assert book.import_(source, on_conflict="overwrite").unchanged == 2, "it is there, byte for byte"
     odd = grow(tmp_path / "odd", {"o.md": b'---\n"tr\\u0075st": trusted\n---\nx\n'})
     with pytest.raises(InvalidInput, match="calls itself trusted"):
         book.import_(odd)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spellbook.archive.restore import Blobs
 from spellbook.archive.snapshots import to_keep
 from spellbook.library import book as books
 from spellbook.system.errors import PathOutsideVault, StorageError
@@ -178,6 +179,14 @@ def test_damage_is_found_and_mended(book, vault, tmp_path):
     grow(vault, then)
     book.snapshots.create()
     assert told("verify", code=0) == "2 snapshots, 3 contents: nothing damaged.\n"
+    # What is damaged after that look is noticed while it is read.
+    blobs, letters = Blobs(book.snapshots.folder), bytes(range(256))
+    sha256, _ = blobs.keep(iter([letters]))
+    (blobs.folder / "blobs" / sha256[:2] / sha256).write_bytes(letters[::-1])
+    with pytest.raises(StorageError, match="is damaged"):
+        list(blobs.pieces(sha256, "e.bin"))
+    assert blobs.keep(iter([letters])) == (sha256, 256), "a damaged one is no copy"
+    assert b"".join(blobs.pieces(sha256, "e.bin")) == letters
 
 
 def test_what_cannot_be_kept_or_read_is_named(book, vault, monkeypatch):

@@ -27,7 +27,7 @@ SAID = {
 """Functions and errors whose texts a person reads."""
 
 TO_AGENTS = {"mcp/arguments.py", "mcp/render.py", "memories/briefing.py", "verbs/aliases.py"}
-"""Modules, beside the toolsets, whose texts are for agents and stay English."""
+"""Modules, beside the toolsets, whose texts are for agents and stay English, but for their CONSTANTS."""
 
 OF_PAGES = "http/pages/"
 """Modules whose `say` has a table of its own, which tests/http/pages/test_pages.py compares."""
@@ -45,6 +45,8 @@ OF_SYSTEM = (
 CONSTANTS = {
     "editing/write.py": ("_UNREAD",),
     "index/opened.py": ("BEING_READ",),
+    "mcp/render.py": ("_REFUSED", "_BESIDE", "_WRITTEN", "_PENDING", "_ALIKE", "_JOIN"),
+    "search/candidates.py": ("_INCOMPLETE",),
     "models/hub.py": ("ABOUT",),
     "search/scores.py": ("FOREIGN",),
     "search/weights.py": ("SESSION",),
@@ -65,6 +67,7 @@ PLACED = {
     ("search", "_Adjustment"): 0,
     ("search", "count"): 2,
     ("", "progress"): 0,
+    ("", "telling"): 0,
     ("cli", "McpClient"): 2,
     ("cli", "_make"): 2,
     ("library", "wrong"): 1,
@@ -75,6 +78,7 @@ PLACED = {
 """Which argument of a function of a room is a message."""
 
 SENTENCES = {
+    "system/errors.py": "shown_error",
     "cli/output.py": "summary around chroma _join_words _source",
     "__main__.py": "_sentence",
     "models/e5/prepare.py": "described prepared_folder _make _description",
@@ -95,6 +99,7 @@ SENTENCES = {
     "search/packing.py": "_neighbours",
     "editing/revise.py": "_place_of erase _remark_name",
     "vault/journal.py": "state",
+    "cli/install.py": "_misuse",
     "capture/ledger.py": "problems",
     "library/doctor.py": "unseen _unwatched checks _links _unfinished _embedder _second",
 }
@@ -135,10 +140,19 @@ def every() -> dict[str, str]:
     found.update((text, "two suggestions") for text in WITH_OR)
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
-        if name not in TO_AGENTS and path.parent.name != "toolsets":
+        if name in TO_AGENTS:
+            found.update((text, name) for text in _of_constants(name, ast.parse(path.read_text("utf-8"))))
+        elif path.parent.name != "toolsets":
             found.update((text, f"{name}:{line}") for text, line in _of_module(name, path, errors))
     found.update((kind, "text/credentials.py") for kind in _kinds_of_secrets())
     return found
+
+
+def _of_constants(name: str, tree: ast.Module) -> Iterator[str]:
+    """Yield the sentences of a module that are constants."""
+    constants = {target.id: node.value for node in tree.body for target, node in _assigned(node)}
+    for constant in ("HINT", *CONSTANTS.get(name, ())):
+        yield from _texts(constants.get(constant), {})
 
 
 def _of_module(name: str, path: Path, errors: set[str]) -> Iterator[tuple[str, int]]:
@@ -150,8 +164,7 @@ def _of_module(name: str, path: Path, errors: set[str]) -> Iterator[tuple[str, i
             for argument in () if at is None else node.args[at : at + 1]:
                 yield from ((text, node.lineno) for text in _texts(argument, _names(tree)))
     constants = {target.id: node.value for node in tree.body for target, node in _assigned(node)}
-    for constant in ("HINT", *CONSTANTS.get(name, ())):
-        yield from ((text, 1) for text in _texts(constants.get(constant), {}))
+    yield from ((text, 1) for text in _of_constants(name, tree))
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
         names = {**constants, **_names(function)}
         for node in ast.walk(function):

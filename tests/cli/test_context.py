@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from spellbook.capture.ledger import Ledger
+from spellbook.cli.clients import session_hooks
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.memories import briefing
@@ -26,14 +28,17 @@ from tests.commands import spellbook
 from tests.helpers import PATIENCE, held, note_writer, session_writer
 
 QUIET = {"stdin": subprocess.DEVNULL}
+ROOT = Path(__file__).parents[2]
+LATE = b"context within"
+"""Is said where the second was over before all was told."""
 
 
 def run(vault: Path, *args: str, given: bytes | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
-    """Run `spellbook context` as a client does, again if a busy machine kept it from answering in its second."""
+    """Run `spellbook context` as a client does, again if a busy machine kept it from telling all in its second."""
     command = [sys.executable, "-P", "-m", "spellbook", "--vault", str(vault), "context", *args]
     options = {"input": given or b"", "capture_output": True, "env": {**os.environ, **env}, "timeout": PATIENCE}
     end = time.monotonic() + PATIENCE
-    while b"no context within" in (done := subprocess.run(command, **options)).stderr and time.monotonic() < end:
+    while LATE in (done := subprocess.run(command, **options)).stderr and time.monotonic() < end:
         pass
     return done
 
@@ -186,8 +191,8 @@ def test_stdin_that_never_ends_holds_nothing_up(notes: Spellbook, vault: Path) -
     """A client that neither writes nor closes stdin is answered all the same."""
     command = [sys.executable, "-P", "-m", "spellbook", "--vault", str(vault), "context"]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    said = late = b"no context within"  # of a busy machine
-    while late in said:
+    said = LATE
+    while LATE in said:
         with subprocess.Popen(command, **pipes) as child:
             assert child.wait(PATIENCE) == 0
             out, said = child.stdout.read(), child.stderr.read()
@@ -252,6 +257,54 @@ def test_the_hook_says_which_session_runs(notes: Spellbook, vault: Path) -> None
         assert b"Contents: " in out
 
 
+def test_a_session_that_was_just_left_is_the_last_one(notes: Spellbook, vault: Path) -> None:
+    """
+    While its note is not written, no older session is called the last, and the start waits a moment for it; for a session
+    of another folder, or one that was left long ago, it waits not.
+    """
+    ledger, now = Ledger(str(vault.resolve())), time.time_ns()
+    session_writer(vault)("s0", "Then deploy it.")
+    given = hook("SessionStart", session_id="s1", transcript_path="/p/here/s1.jsonl")
+    for folder, session, at, is_told in (
+        ("here", "left", now + 3_600_000_000_000, False),
+        ("here", "s1", now, True),
+        ("there", "left", now, True),
+        ("here", "left", now - 60_000_000_000, True),
+    ):
+        job = {"hook_event_name": "SessionEnd", "session_id": session, "is_off": False}
+        ledger.put(("job", str(at), {**job, "transcript_path": f"/p/{folder}/{session}.jsonl"}))
+        out = run(vault, "--session-start", "--scope", "shop", given=given).stdout
+        assert (b"Last time here (" in out) is is_told, (folder, session)
+        assert b"Contents: " in out
+        ledger.put(job=str(at))
+
+
+def test_what_is_gathered_within_the_second_is_told(day: Spellbook, vault: Path) -> None:
+    """The second counts from the start of the process. What was gathered by then is told, the worthiest first."""
+    day.close()
+    slow = (
+        "import sys, time\n"
+        "time.sleep(SLEEP)\n"
+        "from spellbook.cli import main\n"
+        "from spellbook.memories import briefing\n"
+        "def due(index): time.sleep(60)\n"
+        "briefing.due_for_review = due\n"
+        "main()"
+    )
+    for sleep, is_told in (("0", True), ("1", False)):
+        code, end = slow.replace("SLEEP", sleep), time.monotonic() + PATIENCE
+        command = [sys.executable, "-c", code, "--vault", str(vault), "context", "--session-start"]
+        while True:  # until a busy machine lets it gather something
+            done = subprocess.run(command, capture_output=True, **QUIET)  # type: ignore[call-overload]
+            if not is_told or b"parser" in done.stdout or time.monotonic() > end:
+                break
+        assert done.returncode == 0
+        assert (b"> Work on the parser." in done.stdout) is is_told
+        assert b"Contents: " not in done.stdout
+        assert b"empty so far" not in done.stdout
+        assert (b"no more context within" in done.stderr, b"no context within" in done.stderr) == (is_told, not is_told)
+
+
 def test_neither_model_nor_vectors_are_loaded(notes: Spellbook, vault: Path) -> None:
     """A cold process stays cold: no numpy, no Chroma, no server; nor is the last session parsed."""
     session_writer(vault)("a", "Then deploy it.")
@@ -262,7 +315,8 @@ def test_neither_model_nor_vectors_are_loaded(notes: Spellbook, vault: Path) -> 
     )
     for args in (["--session-start"], ["--prompt", "rotate the signing keys"]):
         command = [sys.executable, "-c", code, "--vault", str(vault), "context", "--scope", "shop", *args]
-        done = subprocess.run(command, capture_output=True, check=True, **QUIET)  # type: ignore[call-overload]
+        while LATE in (done := subprocess.run(command, capture_output=True, check=True, **QUIET)).stderr:  # type: ignore[call-overload]
+            pass
         assert done.stdout.splitlines()[-1] == b"[]"
         assert len(done.stdout.splitlines()) > 1
         assert (b"> Then deploy it.\n" in done.stdout) is (args == ["--session-start"])
@@ -367,7 +421,47 @@ def test_the_hook_runs_as_the_client_runs_it(
     install("--vault", strange, "--hooks")
     (line,) = commands(home / ".claude" / "settings.json")["SessionStart"]
     monkeypatch.delenv("SPELLBOOK_STATE")  # the line carries it
-    late = b"no context within"  # of a busy machine
-    while late in (done := subprocess.run(line, shell=True, input=b"{}", capture_output=True, cwd="/")).stderr:
+    while LATE in (done := subprocess.run(line, shell=True, input=b"{}", capture_output=True, cwd="/")).stderr:
         pass
     assert b"Pinned here" in done.stdout
+
+
+def written() -> dict[str, str]:
+    """The line of each event, of the plugin and of an install whose program is gone."""
+    hooks = json.loads((ROOT / "plugins/spellbook/hooks/hooks.json").read_text("utf-8"))["hooks"]
+    lines = {f"{event} of the plugin": groups[0]["hooks"][0]["command"] for event, groups in hooks.items()}
+    gone = ["/gone/it's a $folder/spellbook", "--vault", "/v"]
+    made = session_hooks.groups("claude-code", gone, {"A": "b c"}, recall=True, mark=session_hooks.mark("n"))
+    return lines | {event: group["hooks"][0]["command"] for event, group in made}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="runs POSIX shells")
+@pytest.mark.parametrize("name", written())
+def test_a_hook_whose_program_is_gone_stops_nothing(name: str) -> None:
+    """It ends with 0 and says nothing in any shell, but for one hint to the person at the start of a session."""
+    for shell in filter(os.path.exists, ("/bin/sh", "/bin/bash", "/bin/zsh", "/bin/dash")):
+        command = [shell, "-c", written()[name]]
+        done = subprocess.run(command, input=b"{}", capture_output=True, env={"PATH": "/usr/bin:/bin"})
+        assert (done.returncode, done.stderr) == (0, b"")
+        told = json.loads(done.stdout)["systemMessage"] if done.stdout else ""
+        assert ("Spellbook was not found" in told) is name.startswith("SessionStart")
+
+
+@pytest.mark.skipif(os.name != "nt", reason="runs PowerShell")
+@pytest.mark.parametrize("name", written())
+def test_powershell_runs_it_too(name: str) -> None:
+    """Where Git's bash is missing Claude Code takes PowerShell, in which a hook without its program says nothing, too."""
+    command = ["powershell", "-NoProfile", "-NonInteractive", "-Command", written()[name]]
+    done = subprocess.run(
+        command, input=b"{}", capture_output=True, env={**os.environ, "PATH": os.environ["SYSTEMROOT"]}
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.strip() == b"" or name == "SessionStart"
+
+
+def test_a_line_for_powershell_quotes_what_it_holds() -> None:
+    """Quotes of PowerShell, also curly ones, are doubled."""
+    line = session_hooks.power_line(["C:/it's here/spellbook.exe", "--vault", "C:/a\u2019b"], {"X": "1 2"}, "")
+    program = "'C:/it''s here/spellbook.exe'"
+    there = f"if (Get-Command {program} -ErrorAction SilentlyContinue)"
+    assert line == f"{there} {{ $env:X = '1 2'; & {program} '--vault' 'C:/a\u2019\u2019b' }} else {{  }}; exit 0"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from spellbook.cli import output
 from tests.commands import on_a_terminal, process, spellbook
 
 
@@ -39,6 +42,13 @@ def test_init_in_a_git_repository(tmp_path, monkeypatch, before, after):
     spellbook("init", vault, "--gitignore")
     assert (file.read_bytes() if before != after else before) == after
     assert "--gitignore" not in spellbook("init", vault).stderr
+
+
+def test_the_next_step_can_be_pasted(tmp_path: Path) -> None:
+    """Its path is quoted where it has to be."""
+    told = spellbook("init", tmp_path / "My Notes").stdout
+    assert f"Next: spellbook --vault {output.argument(str(tmp_path / 'My Notes'))} reindex\n" in told
+    assert f"{tmp_path / 'My Notes'}" in shlex.split(told.splitlines()[-1], posix=os.name != "nt")[3].strip('"')
 
 
 def test_init_asks_on_a_terminal(tmp_path: Path) -> None:

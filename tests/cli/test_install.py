@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+import tomllib
 from functools import partial
 from pathlib import Path
 
@@ -14,9 +15,10 @@ import click
 import pytest
 
 from spellbook.capture.ledger import CLAUDE_MEMORY, Ledger
-from spellbook.cli import main
+from spellbook.cli import main, output
 from spellbook.cli.clients import clients, jsonc, session_hooks
 from spellbook.cli.clients.changes import FileChange
+from spellbook.settings import environment
 from spellbook.system.errors import Conflict
 from tests.cli.conftest import AT, DESKTOP, servers
 from tests.commands import on_a_terminal, spellbook
@@ -171,6 +173,24 @@ def test_a_command_and_an_address(tmp_path: Path, home: Path, vault: Path, clien
     assert [*home.iterdir()] == []
 
 
+@pytest.mark.parametrize("client", ["cursor", "codex", "opencode"])
+def test_no_secret_of_this_shell_is_written(
+    vault: Path, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, client: str
+) -> None:
+    """Other settings of the shell are copied, so that the server sees them, a key or a token never, nor by a preview."""
+    secret = [name for name in environment.VARIABLES if name.endswith(("_KEY", "_TOKEN"))]
+    assert len(secret) > 4
+    for name in secret:
+        monkeypatch.setenv(name, "canary-0123456789abcdef")
+    monkeypatch.setenv("SPELLBOOK_WATCH", "0")
+    file = tmp_path / ("x.toml" if client == "codex" else "x.json")
+    for options in (("--dry-run",), ()):
+        told = install(client, "--file", file, *options, "--vault", vault)
+        assert "canary" not in told.stdout + told.stderr
+    assert "SPELLBOOK_WATCH" in file.read_text()
+    assert "canary" not in "".join(each.read_text() for each in tmp_path.rglob("*") if each.is_file())
+
+
 def test_every_client_has_its_name() -> None:
     """The names that `install` takes are those of the clients, and each with hooks is asked for them."""
     (argument,) = (param for param in main.commands["install"].params if param.name == "client")
@@ -277,6 +297,78 @@ def test_places(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("client", ["claude-code", "codex"])
+def test_an_update_carries_what_holds_now(
+    home: Path, vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str
+) -> None:
+    """
+    Installed again, the entry and the hooks that are there have one vault and the variables of this shell: an earlier one
+    of ours goes, what its owner added stays.
+    """
+    (home / f".{client.partition('-')[0]}").mkdir()
+    file = clients.places(client, sys.platform, os.environ, home)[0].file
+    settings = session_hooks.settings(client, None, os.environ, home)
+    install(client, "--vault", vault, "--hooks", "--recall")
+    if client == "codex":
+        text = file.read_text("utf-8").replace("[mcp_servers.spellbook]", "[mcp_servers.spellbook]\nrequired = true", 1)
+        file.write_text(text.replace("[mcp_servers.spellbook.env]", '[mcp_servers.spellbook.env]\nMINE = "1"'), "utf-8")
+    else:
+        file.write_text(jsonc.put(file.read_text("utf-8"), (*AT, "env", "MINE"), "1"), "utf-8")
+    before = settings.read_text("utf-8")
+    other = tmp_path / "other"
+    other.mkdir()
+    monkeypatch.delenv("SPELLBOOK_STATE")
+    install(client, "--vault", other)
+    entry = _EDITORS[client](file.read_text("utf-8"))
+    assert "SPELLBOOK_STATE" not in entry["env"]
+    assert {"SPELLBOOK_DATA", "MINE"} <= entry["env"].keys()
+    assert str(other) in entry["args"]
+    assert client != "codex" or entry["required"] is True
+    after = settings.read_text("utf-8")
+    assert ("SPELLBOOK_STATE" in before, "SPELLBOOK_STATE" in after) == (True, False)
+    assert str(vault) not in after
+    assert after.count(str(other)) == before.count(str(vault))
+    assert "UserPromptSubmit" in after
+
+
+_EDITORS = {
+    "claude-code": lambda text: json.loads(text)["mcpServers"]["spellbook"],
+    "codex": lambda text: tomllib.loads(text)["mcp_servers"]["spellbook"],
+}
+
+
+def test_capture_is_told(home: Path, vault: Path) -> None:
+    """Whoever installs hooks reads whether sessions are kept, and how that ends; who takes them out, that it goes on."""
+    (home / ".claude").mkdir()
+    on = f"Capture is on for {vault.resolve()}; `spellbook --vault {vault.resolve()} capture off` switches it off."
+    assert "Capture is off." in install("claude-code", "--vault", vault, "--hooks").stdout
+    assert "Capture is off." in install("claude-code", "--uninstall").stdout
+    assert on in install("claude-code", "--vault", vault, "--hooks", "--capture").stdout
+    assert "Capture" not in install("claude-code", "--uninstall", "--dry-run").stdout
+    assert on in install("claude-code", "--uninstall").stdout
+    assert on in install("claude-code", "--vault", vault, "--hooks").stdout
+    assert "Capture is off." in install("claude-code", "--vault", vault, "--hooks", "--no-capture").stdout
+
+
+@pytest.mark.parametrize(("folder", "name"), [(".gemini", "Gemini CLI"), (".qwen", "Qwen Code"), ("own", "")])
+def test_the_client_that_was_meant_is_named(home: Path, vault: Path, folder: str, name: str) -> None:
+    """Settings in the form of Antigravity's may be another client's: that one is to be started again."""
+    (home / folder).mkdir()
+    file = home / folder / "settings.json"
+    told = install("antigravity", "--vault", vault, "--file", file).stdout
+    assert f"Start {name or f'the client of {file}'} again." in told
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
+@pytest.mark.parametrize(
+    "text", ["~/My Notes", "it's $HOME `x`", "~/notes", "note#a", "#a", "노트/가 나", "a\\b", "~x", "a;b"]
+)
+def test_a_printed_command_can_be_pasted(text: str) -> None:
+    """A path in a command that is printed is one word of the shell; one below the home folder needs no quotes."""
+    done = subprocess.run(["sh", "-c", f"printf %s {output.argument(text)}"], capture_output=True, env={"HOME": "/h"})
+    assert done.stdout.decode() in {text, text.replace("~/", "/h/")}
+
+
 def test_claude_codes_own_memory_is_searched_if_a_person_says_so(home: Path, vault: Path, tmp_path: Path) -> None:
     """
     The option says so for this vault on this machine; without it, and without a terminal, all stays as it was.

@@ -98,13 +98,13 @@ def test_every_shape_of_toml(tmp_path: Path, vault: Path, text: str) -> None:
     install("codex", "--file", file, "--uninstall")
     assert file.read_bytes() == text.encode()
     at = added.rindex("args = ")
-    theirs = f"{added[:at]}enabled = false # for now\n{added[at:]}\n# later\n[later]\na = 1\n"
+    theirs = f"{added[:at]}enabled = false # for now\nrequired = true\n{added[at:]}\n# later\n[later]\na = 1\n"
     file.write_bytes(theirs.encode())
     install("codex", "--file", file, "--vault", vault, "--scope", "x")
     assert file.read_bytes().decode().replace(', "--scope", "x"', "") == theirs
     for variable in ({"SPELLBOOK_EMBEDDER": ""}, {}):  # one less, and again
         install("codex", "--file", file, "--vault", vault, **variable)
-    assert servers(file, "mcp_servers")["spellbook"].keys() == {"command", "args", "env", "enabled"}
+    assert servers(file, "mcp_servers")["spellbook"].keys() == {"command", "args", "env", "enabled", "required"}
     for copy in tmp_path.glob("config.toml.*"):
         copy.unlink()
     install("codex", "--file", file, "--uninstall")

@@ -104,6 +104,18 @@ def test_sync_that_cannot_work(two, tmp_path):
 # -- what stays here, and what is shared
 
 
+def test_what_spellbook_fills_in_a_vault_stays_here(two, monkeypatch):
+    """Neither the trash nor a state folder in the vault is committed; the note beside them is."""
+    ada, _ = two
+    monkeypatch.setenv("SPELLBOOK_STATE", str(ada / "kept"))
+    for path in (".trash/old.md", "new.md"):
+        (ada / path).parent.mkdir(exist_ok=True)
+        (ada / path).write_text("x")
+    sync(ada)
+    assert git(ada, "ls-files").split() == [".gitattributes", "new.md", "ports.md"]
+    assert list((ada / "kept").iterdir())
+
+
 @pytest.mark.parametrize(
     ("here", "there"),
     [

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spellbook.editing import revise
 from spellbook.editing.edits import appended, replaced
 from spellbook.notes.note import parse
 from spellbook.system.errors import Conflict, InvalidInput
 from spellbook.vault.folder import digest
 from tests.editing.conftest import NOTE
+from tests.helpers import held
 
 
 def text(file):
@@ -213,3 +215,23 @@ def test_another_blank_is_named(book, write_note, written, said):
     assert f"with {said}." in str(raised.value)
     assert repr(f"{written} away") in str(raised.value)
     assert file.read_text() == f"It is {written} away.\n"
+
+
+# -- erasing
+
+
+def test_of_a_topic_whose_note_was_edited_nothing_is_erased(book, vault, write_note):
+    """Not even the notes that are as the index knows them; once it knows the edit, all of them go."""
+    for name in "abc":
+        write_note(f"{name}.md", f"# {name}\n\nText of {name}.\n", topic="tides")
+    book.reindex()
+    write_note("b.md", "# b\n\nEdited.\n", topic="tides")
+    before = held(vault)
+    for hard in (False, True):
+        with pytest.raises(Conflict, match="nothing was erased"):
+            revise.erase_topic(book.index, "tides", None, hard=hard)
+        assert held(vault) == before
+        write_note("b.md", f"# b\n\nEdited again {hard}.\n", topic="tides")
+        before = held(vault)
+    book.erase_topic("tides")
+    assert sorted(held(vault)) == [".trash/a.md", ".trash/b.md", ".trash/c.md"]

@@ -21,10 +21,11 @@ from spellbook.system.errors import Conflict, MemoryNotFound, StorageError
 from spellbook.system.sqlite import Database
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Change, Journal
+from spellbook.vault.vault import Vault
 from tests.editing.conftest import NOTE
 from tests.helpers import from_scratch, told
 from tests.kills import killed
-from tests.trees import tree
+from tests.trees import contents, grow, tree
 
 CHUNK = {
     "text": "The lighthouse keeper rotates the keys every Monday.",
@@ -347,3 +348,35 @@ def test_a_journal_that_fails_or_is_lost_during_a_change(tmp_path, monkeypatch):
         journal.note([Change("e.md", None, b"other")])
     entries = [(entry.verb, [trace.path for trace in entry.traces]) for entry in journal.entries()]
     assert entries == [("third", ["e.md"]), ("second", ["d.md"])]
+
+
+def test_a_change_that_fails_is_taken_back_though_the_journal_cannot_be_written(vault, tmp_path, monkeypatch):
+    """
+    A full disk of the state folder keeps nothing of a half-made change in the vault. If it fills up when a change is made,
+    that is no failure: the log calls the change unfinished, and it can be undone.
+    """
+    notes = Vault(grow(vault, {"a.md": b"a", "b.md": b"b"}), tmp_path / "locks")
+
+    @contextlib.contextmanager
+    def full(self):
+        raise StorageError("the disk is full")
+        yield
+
+    def merge():
+        with notes.change("merge"):
+            notes.create("t", "new", b"new")
+            notes.write("a.md", b"changed", digest(b"a"))
+            notes.remove("b.md", digest(b"b"))
+            monkeypatch.setattr(Database, "transaction", full)
+            notes.create("t", "other", b"other")
+
+    with pytest.raises(StorageError):
+        merge()
+    assert contents(vault) == {"a.md": b"a", "b.md": b"b"}
+    monkeypatch.undo()
+    with notes.change("scribe"):
+        notes.create("t", "new", b"new")
+        monkeypatch.setattr(Database, "transaction", full)
+    monkeypatch.undo()
+    assert contents(vault) == {"a.md": b"a", "b.md": b"b", "t/new.md": b"new"}
+    assert [(entry.verb, entry.state) for entry in notes.journal.entries(1)] == [("scribe", "unfinished")]

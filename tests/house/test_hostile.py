@@ -22,6 +22,7 @@ from spellbook.library import book as books
 from spellbook.models.embedders import HashEmbedder
 from spellbook.notes.links import find
 from spellbook.notes.note import parse
+from spellbook.search import related
 from spellbook.settings import config
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, SpellbookError, StorageError
@@ -246,7 +247,6 @@ VERBS: tuple[tuple[str, dict[str, object]], ...] = (
         ("erase_topic", {}),
         ("restore", {}),
         ("require_session", {}),
-        ("rest", {}),
     ),
 )
 GOOD = {"text": "A finished thought about the lighthouse.", "metadata": {"topic": "sea", "keywords": ["lighthouse"]}}
@@ -275,6 +275,8 @@ def test_bad_input_is_an_error_with_a_message(book, vault, write_note):
     for odd in ODD:
         with pytest.raises(SpellbookError, match="match"):
             book.find("x", match=odd)
+        with pytest.raises(SpellbookError, match=r"guides|Unicode"):
+            book.rest(odd or "fr")  # without a language it is the setting's
         for name, given in VERBS:
             with pytest.raises(SpellbookError) as caught:
                 getattr(book, name)(odd, **given)
@@ -301,3 +303,81 @@ def test_a_memory_lands_in_the_vault_whatever_its_topic(book, vault, tmp_path):
         assert [hit.path for hit in book.find("lighthouse").hits] == [written.path]
         assert all(len(part.encode()) <= 120 for part in written.path.split("/"))
         file.unlink()
+
+
+TITLES = (
+    *(
+        "[a] b",
+        "a]] [[b",
+        "a|b",
+        "C# notes",
+        "#tag",
+        "a^b",
+        "^block",
+        "a#h^b",
+        "a/b\\c",
+        "../a",
+        'say "hi"',
+        "it's ''so''",
+    ),
+    *("end...", "... begin", "README.md", "CHANGES.MD", "a.md.Md", ".md", "a .md", "x" * 97 + ".md and more", "a.md?"),
+    *("설계 결정: DB [초안]", "회의록 | 2026-11-28", "e\u0301 가", "2026-11-28", "2026_11_28", "a%20b", "a&amp;b"),
+    *(
+        "%%a%%",
+        "`a`",
+        "$x$ $y$",
+        "<!-- a -->",
+        "a: b",
+        "- a",
+        "~",
+        "null",
+        "true",
+        "http://a.b/c",
+        "a.png",
+        "{{a}}",
+        "a, b",
+    ),
+)
+AS_GIVEN = {"force": True, "labels": "derived", "category": "memory"}
+FILES = (
+    "a[b]c.md",
+    "a#b.md",
+    "a^b.md",
+    "a|b.md",
+    "X.MD.md",
+    "y.MD",
+    "it's.md",
+    'say "x".md',
+    "a]]b.md",
+    "회의 [1].md",
+    "a%%b.md",
+)
+
+
+def test_a_link_to_a_note_leads_to_it_whatever_its_title_and_its_file_are_called(book, vault, write_note):
+    """
+    A wikilink to the file of a note that was just written leads to it, by name, by path and by the relation that supersedes
+    it. So does such a relation to a file of any name that a person gave.
+    """
+    by_hand = ["hand/" + name for name in FILES if os.name != "nt"]
+    for number, path in enumerate(by_hand):
+        write_note(path, f"{number} nets hang here.")
+    book.reindex()
+    named = [
+        {"text": f"{number} boats.", "metadata": {"topic": "t", "title": each}} for number, each in enumerate(TITLES)
+    ]
+    paths = [each.path for each in book.scribe_all(named, **AS_GIVEN).written]
+    links = [f"- [[{path[:-3]}]], [[{path.rpartition('/')[2][:-3]}|x]]\n" for path in paths]
+    write_note("z.md", "".join(links))
+    book.reindex()
+    assert leading(book, "z.md") == [path for path in paths for _ in range(2)]
+    after = [
+        {"text": f"{path} is over.", "metadata": {"topic": "t", "supersedes": [path]}} for path in (*paths, *by_hand)
+    ]
+    successors = book.scribe_all(after, **AS_GIVEN).written
+    assert [leading(book, each.path) for each in successors] == [[path] for path in (*paths, *by_hand)]
+
+
+def leading(book, path):
+    """The paths that the links of a note lead to, None for a link that leads nowhere."""
+    return [link.path for link in related.links(book.index.catalog.links, path)]

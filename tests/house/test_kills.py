@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from spellbook.library import book as books
+from spellbook.system.lock import held
 from tests.kills import killed
 from tests.scratch import assert_equal_to_scratch
 from tests.trees import everything, kept
@@ -75,3 +77,29 @@ def test_what_was_killed_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             for _ in log:
                 book.undo()
         assert kept(vault) == {**TEXTS, **beside}, vault
+
+
+WRITES = "book.index.vault.create('new', 'one', b'made'); book.revise('a#one', content='## One\\n\\nnewest'); book.erase('b', hard=True)"
+
+
+def test_what_a_killed_write_left_goes_at_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A temporary file of a process that was killed, however young, goes when the next one looks at the vault, and is never
+    in an export. One that another machine writes stays, and each one as long as somebody holds the write lock.
+    """
+    seen = 0
+    for vault in killed(tmp_path, monkeypatch, WRITES, TEXTS, step=2):
+        theirs = vault / ".spellbook-0123456789abcdef.tmp"
+        theirs.write_text("of another machine")
+        left = [*vault.rglob(".spellbook-*.tmp")]
+        seen += len(left) - 1
+        with books.open(vault) as book:
+            with held(book.config.state / "write.lock") as is_ours:
+                assert is_ours
+                book.refresh()
+                assert [*vault.rglob(".spellbook-*.tmp")] == left
+            book.export(tmp_path / "export.zip")
+            assert not [name for name in ZipFile(tmp_path / "export.zip").namelist() if ".spellbook-" in name]
+            book.refresh()
+            assert [*vault.rglob(".spellbook-*.tmp")] == [theirs]
+    assert seen > 1

@@ -80,7 +80,7 @@ def test_the_checks_of_a_commit() -> None:
 def test_mutants_that_no_test_notices_are_listed(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     """
     Each mutant has one small change of code that runs, none of a text for people. One that no test notices is listed,
-    and the project itself stays unchanged.
+    and the project itself stays unchanged. So are breaks of a table; if more than two survive, the exit code is 1.
     """
     source = 'def f(n: "int" = 0, on=False):\n    """two"""\n    _log.info(3)\n    if not n and on or n + 1 < 3.0:\n        g("k")\n'
     changes = {(each.line, each.after) for each in mutants.mutants("m.py", source)}
@@ -100,7 +100,37 @@ def test_mutants_that_no_test_notices_are_listed(tmp_path: Path, monkeypatch: An
     assert mutants.main([str(tmp_path / "spellbook/bounds.py")]) == 0
     table = "| Survived | Was | Became |\n| --- | --- | --- |\n| spellbook/bounds.py:5 | `n > most` | `n >= most` |\n"
     assert capsys.readouterr().out == f"1 of 2 mutants were noticed.\n\n{table}"
+    breaks = "".join(
+        f'[[break]]\nname = "{name}"\nfile = "spellbook/bounds.py"\nbefore = "{sign} most"\nafter = "{sign}= most"\n'
+        'tests = ["tests/test_bounds.py"]\n'
+        for name, sign in zip("abcd", "<>>>", strict=True)
+    )
+    (tmp_path / "tests/breaks.toml").write_text(breaks)
+    assert mutants.main(["--breaks"]) == 1
+    missed = [f"No test noticed in spellbook/bounds.py: {name} (tests/test_bounds.py).\n" for name in "bcd"]
+    assert capsys.readouterr().out == "".join(["1 of 4 breaks were noticed.\n", *missed])
+    (tmp_path / "tests/breaks.toml").write_text(breaks.rpartition("[[break]]")[0])
+    assert mutants.main(["--breaks"]) == 0
     assert files.items() <= contents(tmp_path).items()
+
+
+def test_breaks_are_of_the_code_as_it_is() -> None:
+    """
+    Each break of the release check is of a text that stands in its file once, leaves a module that Python reads, and names
+    tests that are there. There are forty at least, and some of each room.
+    """
+    table = mutants.breaks(ROOT)
+    rooms = {each.file.split("/")[1] for each in table}
+    assert rooms == {folder.name for folder in PACKAGE.iterdir() if (folder / "__init__.py").exists()}
+    assert len({each.name for each in table}) == len(table) >= 40
+    for each in table:
+        source = (ROOT / each.file).read_text("utf-8")
+        assert source.count(each.before) == 1, f"{each.file} does not hold this once: {each.before}"
+        broken = ast.parse(source.replace(each.before, each.after))
+        assert ast.dump(broken) != ast.dump(ast.parse(source)), f"{each.name}: nothing is broken"
+        for test in each.tests:
+            file, _, name = test.partition("[")[0].partition("::")
+            assert f"def {name}(" in (ROOT / file).read_text("utf-8") if name else (ROOT / file).is_file(), test
 
 
 def test_guides_name_things_that_are_there() -> None:

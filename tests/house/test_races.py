@@ -74,6 +74,19 @@ def test_what_is_saved_in_the_last_moment_stays(
     assert file.read_bytes() == b"new"
 
 
+@pytest.mark.parametrize("manner", MANNERS)
+def test_what_is_saved_right_before_an_erasing_for_good_stays(
+    notes: Vault, write_note: Write, before: Before, manner: Callable[..., None]
+) -> None:
+    """Text saved between the last look at a note and its deletion stays in its place, and nothing is erased."""
+    file = write_note("a.md", "old")
+    before(os, "replace", lambda *_: manner(file, b"saved just now"), 1)
+    with pytest.raises(Conflict):
+        notes.remove("a.md", digest(b"old"), hard=True)
+    assert contents(notes.root) == {"a.md": b"saved just now"}
+    assert not any(entry.traces for entry in notes.journal.entries())
+
+
 def test_a_folder_in_the_place_of_a_note_stays(notes: Vault, vault: Path, write_note: Write, just_before: Any) -> None:
     """A folder that replaced a note stays with its contents; a deleted note stays deleted."""
     file, other = write_note("a.md", "old"), write_note("c.md", "old")
@@ -115,7 +128,7 @@ def test_a_name_that_is_taken_in_the_last_moment_stays(
     with pytest.raises(Conflict):
         notes.move("a.md", "b.md", digest(b"a"))
     assert contents(vault) == {"a.md": b"a", "b.md": b"theirs"}
-    before(disk, "_rename", lambda _, target, __: target.parent.rmdir(), 1)
+    before(disk, "_rename", lambda _, target, __: Path(os.path.realpath(target.parent)).rmdir(), 1)
     notes.relocate("a.md", "c/a.md")
     with pytest.raises(MemoryNotFound, match="it is gone"):
         notes.relocate("folder", "other/folder")

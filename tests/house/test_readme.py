@@ -40,6 +40,24 @@ LEFT_OUT = (
 """What a line of an example holds that is not run: it would install or download something, or has a test of its own."""
 
 
+def test_every_extra_that_is_named_exists() -> None:
+    """An extra in brackets after the package's name, a dot or a wheel, in pages, messages or the code, is in pyproject.toml."""
+    root = README.parent
+    named = re.compile(r"(?:spellbook[\w.-]*|(?<![\w.\]])\.|\.whl)\\?\[([a-z][\w,-]*)\]['\"`]")
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=True, text=True).stdout
+    kinds = {".md", ".toml", ".py", ".txt", ".json", ".yml", ".yaml", ".html"}
+    kept = [Path(name) for name in files.split("\0") if Path(name).suffix in kinds and "tests" not in Path(name).parts]
+    found = {
+        (extra, str(name))
+        for name in [*kept, Path("Makefile"), Path("Dockerfile")]
+        for extras in named.findall((root / name).read_text("utf-8"))
+        for extra in extras.split(",")
+    }
+    assert {extra for extra, _ in found} >= {"dev"}
+    extras = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert [(extra, name) for extra, name in sorted(found) if extra not in extras] == []
+
+
 def name_of(page: Path) -> str:
     """The name of a page in the tests' ids: `clients`, `ko/clients`."""
     return f"ko/{page.stem}" if page in KOREAN_PAGES[1:] else page.stem

@@ -39,18 +39,21 @@ def read(name: str) -> Any:
 
 def test_the_plugin_is_the_one_that_is_made_in_the_documented_shape() -> None:
     """
-    `make plugin` changes nothing; what it writes and the skills are all that is in the plugin. Marketplace, manifest, server
-    and hooks are as Claude Code reads them, and run the `spellbook` on the PATH.
+    `make plugin` changes nothing; what it writes, the skills and an icon are all that is in the plugin. Marketplace,
+    manifest, server and hooks are as Claude Code reads them, and run the `spellbook` on the PATH; none runs at prompts.
     """
     for name, text in plugin.files().items():
         assert (ROOT / name).read_bytes().decode() == text, f"{name}: run make plugin"
     there = {file.relative_to(ROOT) for file in (ROOT / "plugins").rglob("*") if file.is_file()}
     made = {Path(name) for name in plugin.files().keys() - {".claude-plugin/marketplace.json"}}
-    assert there == made | {file.relative_to(ROOT) for file in SKILLS}
+    assert there == made | {Path("plugins/spellbook/.claude-plugin/icon.png")} | {
+        each.relative_to(ROOT) for each in SKILLS
+    }
     market, about = read(".claude-plugin/marketplace.json"), read("plugins/spellbook/.claude-plugin/plugin.json")
     [listed] = market["plugins"]
     assert KEBAB.fullmatch(market["name"])
     assert market["owner"]["name"]
+    assert market["description"]
     assert listed["name"] == about["name"] == "spellbook"
     assert re.fullmatch(r"\./[\w/]+", listed["source"])
     assert (ROOT / listed["source"]).is_dir()
@@ -58,10 +61,11 @@ def test_the_plugin_is_the_one_that_is_made_in_the_documented_shape() -> None:
     (server,) = read("plugins/spellbook/.mcp.json")["mcpServers"].values()
     assert (server["command"], server["args"]) == ("spellbook", ["mcp"])
     hooks = read("plugins/spellbook/hooks/hooks.json")["hooks"]
-    assert "Stop" not in hooks
+    assert hooks.keys() == {"SessionStart", "PreCompact", "SessionEnd"}
+    assert all(len(groups) == 1 for groups in hooks.values())
     for run in (run for groups in hooks.values() for group in groups for run in group["hooks"]):
         assert (run.keys(), run["type"]) == ({"type", "command", "timeout"}, "command")
-        assert re.fullmatch(r"spellbook (context --\S+|capture hook)", run["command"])
+        assert re.search(r"&& spellbook (context --\S+|capture hook) \|\| (true|echo '.*')$", run["command"])
 
 
 def test_skills(book: Spellbook) -> None:
@@ -171,11 +175,11 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])  # the editable install and the folder of the tests come after it
 import spellbook
-from spellbook.editing import guides
+from spellbook.settings import paths
 from spellbook.models import calibration
 from spellbook.settings.translate import translated
 root = Path(spellbook.__file__).parent
-print(root, guides.starter_vault().relative_to(root).as_posix(), translated("Nothing found."), len(calibration.sample()[0]) > 1)
+print(root, Path(paths.starter()).relative_to(root).as_posix(), translated("Nothing found."), len(calibration.sample()[0]) > 1)
 """
     said = finished(python(code, installed, SPELLBOOK_LANG="ko", PYTHONIOENCODING="utf-8"))
     assert said == [f"{installed / 'spellbook'} starter 찾은 것이 없습니다. True"]

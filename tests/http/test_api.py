@@ -153,8 +153,8 @@ TEXT = "The proxy listens on port 8443, and a second one waits beside it for the
 HTML = f"<html><title>Proxies</title><body><article><p>{TEXT * 9}</p></article></body>"
 
 
-def tool(client: TestClient, name: str, **arguments: Any) -> str:
-    """Call a tool as a stateless client does."""
+def tool(client: TestClient, name: str, session: str = "", **arguments: Any) -> str:
+    """Call a tool as a stateless client does, or as one that claims a `session`."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
@@ -165,10 +165,42 @@ def tool(client: TestClient, name: str, **arguments: Any) -> str:
         "mcp-protocol-version": "2026-07-28",
         "mcp-method": "tools/call",
         "mcp-name": name,
+        **({"mcp-session-id": session} if session else {}),
     }
     params = {"name": name, "arguments": arguments, "_meta": meta}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     return str(client.post("/mcp", json=body, headers=headers).json()["result"]["content"][0]["text"])
+
+
+def test_clients_of_one_token_undo_their_own(book: Spellbook) -> None:
+    """Over HTTP a session undoes its own changes alone. A request of no session names the entry, whatever it claims."""
+    accept = {"accept": "application/json, text/event-stream"}
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+
+    def begun() -> dict[str, str]:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+        session = client.post("/mcp", json=body, headers=accept).headers["mcp-session-id"]
+        own = {**accept, "mcp-session-id": session}
+        client.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=own)
+        return own
+
+    def called(own: dict[str, str], name: str, **arguments: Any) -> str:
+        params = {"name": name, "arguments": arguments}
+        body = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
+        return client.post("/mcp", json=body, headers=own).text
+
+    with asked(Served(book)) as client:
+        one, other = begun(), begun()
+        called(one, "remember", content="The harbor opens at six.")
+        called(other, "remember", content="The quay is swept on Mondays.")
+        refused = tool(client, "undo", one["mcp-session-id"])
+        assert "This session changed nothing" in refused
+        assert "undo(2) takes that one back" in refused
+        assert "Undid entry 1, scribe harbor-opens" in called(one, "undo")
+        assert "This session changed nothing" in called(one, "undo")
+        assert "Undid entry 2, scribe quay-swept" in called(other, "undo")
+        tool(client, "remember", content="The crane lifts at noon.")
+        assert "This session changed nothing" in tool(client, "undo")
 
 
 def test_no_caller_names_a_file_of_the_server(book: Spellbook, tmp_path: Path) -> None:

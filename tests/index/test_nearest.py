@@ -54,7 +54,7 @@ def index(way, monkeypatch):
 
 
 def found(index, filter=None, wanted=30, searcher=None):
-    reasons: list[str] = []
+    reasons = loaded.Reasons()
     with index.catalog.reading():
         query = index.embedder.embed_query("lighthouse")
         near = (searcher or Nearest(index)).chunks(query, conditions(filter), wanted, reasons)
@@ -91,7 +91,7 @@ def test_a_large_vault_is_searched_before_chroma_has_it(index, monkeypatch):
     returning vectors are found on either side of `exact_most`.
     """
     query, write = index.embedder.embed_query("lighthouse"), note_writer(index.config.vault)
-    known, reasons = Nearest(index), []
+    known, reasons = Nearest(index), loaded.Reasons()
     with monkeypatch.context() as patch:
         patch.setattr(loaded, "BEHIND", NOTES - 1)
         assert len(known.chunks(query, (), 30, reasons)) == 30
@@ -115,6 +115,25 @@ def test_a_large_vault_is_searched_before_chroma_has_it(index, monkeypatch):
     assert not index.chroma.seq
 
 
+def test_exact_most_of_zero_asks_chroma_always(vault, write_note, monkeypatch):
+    """With `exact_most = 0` in the settings Chroma answers in a vault of one note, and nothing is held in memory."""
+    write_note(".spellbook/config.toml", "exact_most = 0\n")
+    write_note("a.md", "lighthouse")
+    with opened(vault) as index:
+        sync.run(index)
+        follow.catch_up(index.catalog, index.chroma)
+        assert found(index, wanted=1, searcher=(nearest := Nearest(index))) == ["a.md"]
+        assert len(nearest.matrix) == 0
+        reasons = loaded.Reasons()
+        monkeypatch.setattr(chroma.Chroma, "nearest", failing)
+        assert len(nearest.chunks(index.embedder.embed_query("lighthouse"), (), 1, reasons)) == 1
+        assert reasons == ["searched without Chroma: it is being built anew"]
+
+
+def failing(*_):
+    raise chroma.Unavailable("it is being built anew")
+
+
 @pytest.mark.parametrize("way", ["chroma"], indirect=True)
 def test_chroma_may_answer_with_fewer_than_it_holds_or_fail(index, monkeypatch):
     """
@@ -122,19 +141,19 @@ def test_chroma_may_answer_with_fewer_than_it_holds_or_fail(index, monkeypatch):
     that Chroma lacks is found beside those it has. Where it fails, the catalog answers as near, and says so.
     """
     whole, query = chroma.Chroma.nearest, index.embedder.embed_query("lighthouse")
-    by_chroma, reasons = [cosine for _, cosine in Nearest(index).chunks(query, (), 30, [])], list[str]()
+    by_chroma, reasons = (
+        [cosine for _, cosine in Nearest(index).chunks(query, (), 30, loaded.Reasons())],
+        loaded.Reasons(),
+    )
     monkeypatch.setattr(chroma.Chroma, "nearest", lambda *asked: whole(*asked)[:3])
     assert len(found(index)) == 30
     assert len(found(index, {"category": "rare"})) == NOTES // RARE
-
-    def failing(*_):
-        raise chroma.Unavailable("it is being built anew")
 
     monkeypatch.setattr(chroma.Chroma, "nearest", failing)
     exactly = [cosine for _, cosine in Nearest(index).chunks(query, (), 30, reasons)]
     assert reasons == ["searched without Chroma: it is being built anew"]
     assert all(exact >= near - 0.001 for exact, near in zip(exactly, by_chroma, strict=True))
-    assert len(Nearest(index).chunks(query, conditions({"category": "rare"}), 30, [])) == NOTES // RARE
+    assert len(Nearest(index).chunks(query, conditions({"category": "rare"}), 30, loaded.Reasons())) == NOTES // RARE
     monkeypatch.setattr(chroma.Chroma, "nearest", whole)
     monkeypatch.setattr(sync.embed, "maintain", lambda index: None)
     note_writer(index.config.vault)("new.md", "lighthouse")
@@ -152,7 +171,9 @@ def test_while_most_texts_have_no_vector_no_list_of_the_vault_is_made(vault, wri
         monkeypatch.setattr(Catalog, "keys", lambda *_: pytest.fail("all keys were listed"))
         for count in (0, 7):
             embed.embed_and_store(index, waiting.texts(waiting.in_order()[-count:] * bool(count)))
-            assert len(Nearest(index).chunks(index.embedder.embed_query("lighthouse"), (), 30, [])) == count
+            assert (
+                len(Nearest(index).chunks(index.embedder.embed_query("lighthouse"), (), 30, loaded.Reasons())) == count
+            )
 
 
 @pytest.mark.parametrize("way", ["exact"], indirect=True)

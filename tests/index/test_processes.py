@@ -121,7 +121,9 @@ def test_a_script_without_a_guard_runs_once(index, vault, tmp_path):
 
 
 def test_what_a_killed_write_left_is_swept(vault, write_note, monkeypatch):
-    """Spellbook's temporary files are deleted after an hour; younger ones and others' files stay."""
+    """
+    Spellbook's temporary files, also in the state folder, are deleted after an hour; younger ones and others' files stay.
+    """
     later = time.time() + 7200  # when a file was last changed in any way cannot be set back
     write_note("deep/a.md", "text")
     names = [".spellbook-0123456789abcdef.tmp", ".spellbook-fedcba9876543210.tmp", ".spellbook-mine.tmp", "note.tmp"]
@@ -131,5 +133,7 @@ def test_what_a_killed_write_left_is_swept(vault, write_note, monkeypatch):
     os.utime(vault / "deep" / names[1], (later, later))
     monkeypatch.setattr(time, "time", lambda: later)
     with opened(vault) as index:
+        (index.config.state / names[0]).write_text("x")
         sync.run(index)
+        assert not (index.config.state / names[0]).exists()
     assert sorted(file.name for file in (vault / "deep").iterdir()) == sorted(["a.md", *names[1:]])

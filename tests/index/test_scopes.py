@@ -55,15 +55,16 @@ def test_the_scope_of_a_note(vault: Path, write_note: Write) -> None:
 @pytest.fixture
 def notes(vault: Path, write_note: Write) -> Path:
     """Notes about copper in two scopes and without one, all in one topic."""
-    write_note("acme.md", "# A\n\nThe copper harbour of acme.", scope="acme", topic="copper")
-    write_note("scopes/globex/g.md", "# G\n\nThe copper harbour of globex.", topic="copper")
-    write_note("all.md", "# S\n\nThe copper harbour of all.", topic="copper")
+    write_note("acme.md", "# A\n\nThe copper harbour of acme.", scope="acme", topic="copper", tags="[acme, metal]")
+    write_note("scopes/globex/g.md", "# G\n\nThe copper harbour of globex.", topic="copper", tags="[globex, metal]")
+    write_note("all.md", "# S\n\nThe copper harbour of all.", topic="copper", tags="[all, metal]")
     return vault
 
 
 def test_a_scope_sees_itself_and_what_all_share(notes: Path, write_note: Write) -> None:
     """
-    Searches, topics and the table of contents show the scope and notes without one; without a scope, everything.
+    Searches, topics, the table of contents and the counts of tags and folders show the scope and notes without one;
+    without a scope, everything.
     Summaries of topics and categories come only from notes that the scope sees. A filter applies within the scope, and
     `why` names the scope if it hides a note.
     """
@@ -76,6 +77,8 @@ def test_a_scope_sees_itself_and_what_all_share(notes: Path, write_note: Write) 
             for texts in (*found, [chunk.text for chunk in book.topic("copper")]):
                 assert {text.rpartition(" ")[2].strip(".") for text in texts} == seen
             assert book.topics()[0].chunks == len(seen)
+            assert dict(book.tags()) == {"metal": len(seen), **dict.fromkeys(seen, 1)}
+            assert book.folders()[""] == len(seen - {"globex"})
             assert book.show("scopes/globex/g")[0].text.endswith("globex.")  # who names an id may read it
     write_note("acme/category.md", "What acme works on.", scope="acme", category="port", topic="copper")
     write_note("z.md", "The piers of globex.", scope="globex", category="port", topic="copper")

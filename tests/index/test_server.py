@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from spellbook.index import sync
+from spellbook.index import embed, sync
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable
+from spellbook.library import doctor
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import InvalidInput
 from tests.helpers import Counting, note_writer, opened, until
 
 NOTES = 80
+CHECKED = 2
+"""One in fifty of them, and never less."""
 QUESTION = "the lighthouse keeper of island 7"
 
 
@@ -95,10 +101,10 @@ def names(url):
     return sorted((each.name, each.count()) for each in client(url).list_collections())
 
 
-def test_another_machine_embeds_nothing(tmp_path, url):
+def test_another_machine_embeds_one_text_in_fifty(tmp_path, url):
     """
-    A second machine takes all vectors, titles' too, and answers with the same hits and scores, small or large. Notes
-    that one machine adds later, another finds on the server with its next large change; few are embedded.
+    A second machine takes the vectors, titles' too, embeds one in fifty to compare it, and answers with the same hits
+    and scores, small or large. Notes that one machine adds later, another finds on the server with its next large change.
     """
     with machine(tmp_path / "one", url) as one:
         assert len(one.embedder.texts) == 1 + 2 * NOTES  # "width", to learn its length
@@ -110,15 +116,15 @@ def test_another_machine_embeds_nothing(tmp_path, url):
         with pytest.raises(InvalidInput, match="Chroma is a server here"):
             follow.copy(one, tmp_path / "copy")
         with machine(tmp_path / "two", url) as two:
-            assert (two.embedder.texts, two.catalog.counts().pending) == (["width"], 0)
+            assert (two.embedder.taken(), two.catalog.counts().pending) == (1 + 2 * CHECKED, 0)
             assert ask(two) == ask(one)
             mine, theirs = ({k: v for k, v, _ in each.catalog.vectors.since(0)} for each in (one, two))
             assert mine == theirs
         assert names(url) == before
     with machine(tmp_path / "one", url, exact_most=1) as one, machine(tmp_path / "three", url, exact_most=1) as three:
-        assert three.embedder.texts == ["width"]
+        assert three.embedder.taken() == 1 + 2 * CHECKED
         assert ask(three) == ask(one)
-        for count, embedded in ((40, 0), (1, 2)):
+        for count, embedded in ((40, 2), (1, 2)):
             three.embedder.taken()
             for index in (one, three):
                 for i in range(count):
@@ -185,3 +191,158 @@ def test_wrong_vectors_are_refused(tmp_path, url, wrong, caplog):
             assert len(set(two.embedder.texts)) >= 7
             assert ask(two) == expected
     assert "no unit vectors" in caplog.text
+
+
+@pytest.mark.parametrize("wrong", ["texts", "labels"])
+def test_a_collection_with_another_vector_is_not_believed(tmp_path, url, wrong, caplog):
+    """
+    One vector that differs from our own, where it is compared, is enough: none of that collection is taken or searched,
+    `status` and `doctor` name it, and own vectors are made; the other collection is taken. A new collection under the
+    name is believed again.
+    """
+    with machine(tmp_path / "one", url, exact_most=0) as one:
+        expected = ask(one)
+        [name] = [name for name, _ in names(url) if name.endswith(wrong)]
+        collection = client(url).get_collection(name)
+        keys = collection.get()["ids"]
+        turned = [[0.0] * i + [1.0] + [0.0] * (255 - i) for i in range(len(keys))]
+        collection.update(ids=keys, embeddings=turned)
+    with caplog.at_level(logging.WARNING), machine(tmp_path / "two", url, exact_most=0) as two:
+        embedded, (hits, degraded) = two.embedder.taken(), ask(two)
+        assert embedded == 1 + NOTES + CHECKED
+        assert (hits, degraded) == (expected[0], wrong == "texts")
+        assert doctor.chroma(two)["doubted"] == [name]
+        told = dict(doctor.checks(two, ""))["Chroma server"]
+        assert name in told[0]
+        assert follow.is_due(two) is False, "nothing is added to it, so nothing is to be done"
+    assert "not those of this machine's model" in caplog.text
+    client(url).delete_collection(name)
+    with machine(tmp_path / "two", url, exact_most=0) as two:
+        follow.catch_up(two.catalog, two.chroma)
+        assert (ask(two), doctor.chroma(two).get("doubted")) == (expected, None)
+        assert [count for _, count in names(url)] == [NOTES, NOTES]
+
+
+# -- servers that are none
+
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+
+
+def whole(answer: object, status: bytes = b"200 OK", more: bytes = b"") -> Iterator[bytes]:
+    body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+    yield b"HTTP/1.1 %b\r\n%bcontent-length: %d\r\n\r\n%b" % (status, more, len(body), body)
+
+
+def dripping(begin: bytes = b"") -> Iterator[bytes]:
+    """A byte at a time, for ever."""
+    yield begin
+    while True:
+        time.sleep(0.1)
+        yield b"a"
+
+
+def endless() -> Iterator[bytes]:
+    yield HEAD + b"\r\n"
+    while True:
+        yield b"[" * 100_000
+
+
+def one_answer(query: object, count: object = 9) -> Callable[[bytes], Iterator[bytes]]:
+    """A server that answers as Chroma does until it is asked for what is near."""
+
+    def answer(asked: bytes) -> Iterator[bytes]:
+        if b"/count" in asked:
+            return whole(count)
+        return whole(query if b"/query" in asked else {"id": "1234"})
+
+    return answer
+
+
+SLOW = {
+    "silent": lambda asked: iter(()),
+    "dripping headers": lambda asked: dripping(HEAD + b"x-"),
+    "stalled": lambda asked: iter([HEAD + b"content-length: 10\r\n\r\n"]),
+    "dripping body": lambda asked: dripping(HEAD + b"content-length: 100000\r\n\r\n["),
+}
+WRONG = {
+    "endless": lambda asked: endless(),
+    "redirect": lambda asked: whole(b"", b"307 Go", b"location: /elsewhere\r\n"),
+    "failing": lambda asked: whole({"error": "Ignore all"}, b"500 No"),
+    "no JSON": lambda asked: whole(b"<html>Ignore all"),
+    "nothing": lambda asked: whole([]),
+    "no HTTP": lambda asked: iter([b"Ignore all\r\n\r\n"]),
+    "a count in words": one_answer({}, "Ignore all"),
+    "no keys": one_answer({"ids": None}),
+    "keys that are none": one_answer({"ids": [[{}, [1], None]]}),
+    "deep": one_answer(b"[" * 900_000),
+    "large": one_answer(b'"' + b"a" * 2_000_000 + b'"'),
+}
+
+
+@contextlib.contextmanager
+def pretending(answer: Callable[[bytes], Iterator[bytes]]) -> Iterator[tuple[str, list[bytes]]]:
+    """Run a server that sends what `answer` yields, and yield its address and the requests that came."""
+    asked: list[bytes] = []
+    over = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            while data := connection.recv(100_000):
+                head, _, body = data.partition(b"\r\n\r\n")
+                size = next(
+                    (int(line[15:]) for line in head.lower().split(b"\r\n") if line[:15] == b"content-length:"), 0
+                )
+                while len(body) < size:
+                    body += connection.recv(100_000)
+                asked.append(head)
+                sent = False
+                for part in answer(head):
+                    sent = True
+                    connection.sendall(part)
+                    if over.is_set():
+                        return
+                if not sent:
+                    over.wait(60)
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listening.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}", asked
+        finally:
+            over.set()
+            with contextlib.suppress(OSError):
+                listening.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("name", [*SLOW, *WRONG])
+def test_a_question_goes_on_without_a_server_that_is_none(tmp_path, write_note, vault, name):
+    """
+    Whatever the server does, a question waits two seconds for it in all, answers exactly, and says so, in none of the
+    server's words. Questions after it, in this process or another, do not ask for a while. What stands in a key is no hit.
+    """
+    for i in range(12):
+        write_note(f"{i}.md", f"# Island {i}\n\nThe lighthouse keeper of island {i} has {i * 7} lamps.\n")
+    with pretending((SLOW | WRONG)[name]) as (url, asked), opened(vault, chroma_url=url, exact_most=0) as index:
+        sync.scan(index)
+        embed.embed_texts(index)
+        started = time.monotonic()
+        answer = Searcher(index).ask(Question(QUESTION, "semantic", limit=10, also=("lamps", "an island")))
+        waited = time.monotonic() - started
+        if name == "keys that are none":
+            assert (len(answer.hits), answer.index.degraded) == (10, False)
+            return
+        assert (answer.hits[0].path, len(answer.hits), answer.index.degraded) == ("7.md", 10, True)
+        assert "Ignore" not in answer.index.reason
+        assert waited < 20, "it would be a minute"
+        assert (waited > 1.5) == (name in SLOW)
+        count = len(asked)
+        with opened(vault, chroma_url=url, exact_most=0) as other:
+            for each in (index, other):
+                assert ask(each) == (ask(each)[0], True)
+        assert len(asked) == count

@@ -445,3 +445,24 @@ def test_a_caller_gets_the_book_of_what_it_sees(whole: Spellbook) -> None:
     for file in shown["team"].config.state.glob("catalog.db*"):
         file.unlink()
     assert [hit.path for hit in shown["team"].search("harbour").hits] == before
+
+
+COUNTED = {"generation", "notes", "chunks", "pending", "vectors_in_use", "categories", "faults", "unread"}
+
+
+def test_the_status_of_a_team_token_names_nothing_of_the_machine(whole: Spellbook, team: Reader) -> None:
+    """A limited caller's `status` and `stats` count the notes that it sees: no folder, process, model, size or time."""
+    whole.search("harbour")
+    assert team.status().keys() == COUNTED
+    assert team.stats().keys() == COUNTED - {"faults", "unread"}
+    own, told = whole.status(), json.dumps(team.status())
+    machine = [
+        own["vault"],
+        own["state"],
+        own["embedder"],
+        own["fingerprint"],
+        *(str(each["pid"]) for each in own["processes"]),
+    ]
+    assert len([name for name in machine if name and name in json.dumps(own)]) == len(machine) >= 4
+    assert [name for name in machine if name in told] == []
+    assert team.status()["notes"] == 5

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from mcp import Client
 
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
@@ -79,6 +82,34 @@ def test_a_session_is_named_by_what_it_wrote(book: Spellbook, vault: Path) -> No
         assert (end["scribed_count"], "세션" in end["status"]) == (2, True)
     _, revised, scribed = spellbook("--vault", vault, "log").stdout.splitlines()
     assert (session in revised, scribed.endswith(session)) == (False, True)
+
+
+def test_an_agent_undoes_its_own_changes(book: Spellbook) -> None:
+    """
+    `undo` takes the latest change of its own session, whatever name a client gives to that, and never another's: it says
+    whose the latest change is, and takes that back by its number. A person takes back the latest, whoever made it.
+    """
+
+    async def meeting() -> None:
+        first, second = (build(book, ["core", "decisions"], live=False) for _ in range(2))
+        async with Client(first) as one, Client(second, mode="legacy") as other:
+            a, b = Agent(one, first), Agent(other, second)
+            saved = {"type": "decision", "topic": "pier", "session_id": "s-1"}  # both give it the same name
+            await a.call("mama_save", decision="The pier stays closed", **saved)
+            await b.call("remember", content="Barges leave at noon on Mondays.")
+            await b.call("mama_save", decision="The pier opens", force=True, **saved)
+            told = await a.call("undo")
+            assert "The pier stays closed" in told.split("\n")[0]
+            latest = r"The latest change is entry (\d+) \(scribe The pier opens\), by (agent \w{8})"
+            number, by = re.search(latest, told).groups()  # type: ignore[union-attr]
+            refused = await a.refused("undo")
+            assert re.search(latest, refused).groups() == (number, by)  # type: ignore[union-attr]
+            assert f"undo({number}) takes that one back." in refused
+            assert "The pier opens" in await a.call("undo", entry=int(number))
+            assert "Barges-leave" in await b.call("undo", dry_run=True)
+
+    anyio.run(meeting)
+    assert "Barges-leave" in book.undo().entry.what
 
 
 def test_the_debug_log(book: Spellbook, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +18,9 @@ import spellbook
 from spellbook.library.book import Spellbook
 from spellbook.mcp.toolsets.memento import injection
 from spellbook.text.terms import estimate_tokens
+from spellbook.vault.journal import Entry
 from tests.mcp.agent import talk
+from tests.trees import contents
 
 
 def run(book: Spellbook, script: Callable[..., Any], mode: Any = "auto") -> Any:
@@ -215,3 +217,60 @@ def test_a_verb_writes_what_its_tool_writes(books: tuple[Spellbook, Spellbook]) 
     asked = through(tools, "remember", content="The staging port is 8443.", tags=["deploy"], importance="high")
     assert told(kept, python) == told(asked, tools)
     assert [hit.chunk.note for hit in python.memories.recall("staging port").hits] == [kept["memory_id"]]
+
+
+DECISIONS: tuple[dict[str, Any], ...] = (
+    {"topic": " db ", "decision": "Use SQLite. One file is enough.", "reasoning": "It is small.\r\n\r\nAnd fast."},
+    {
+        **{
+            "topic": "db",
+            "decision": "데이터베이스는 PostgreSQL로 한다.\n\n- 복제\n- 백업  ",
+            "reasoning": "한 곳에\n\n둔다.",
+        },
+        **{"confidence": 0.6, "user_involvement": "approved", "session": "monday"},
+        **{"valid_from": "2026-01-01", "valid_until": "2027-06-30"},
+    },
+    {
+        "topic": "db",
+        "decision": "# 'Keys' #: \"rotate\" [[them]] `daily`",
+        "supersedes": ["Use SQLite"],
+        "confidence": 0.0,
+    },
+    {"topic": "db", "decision": "The password is hunter2-Zebra-99.", "force": True, "confidence": 1.0},
+    {"topic": "db", "decision": "Cafe\u0301 logins end. \u200b", "supersedes": ["topic"]},
+    {"topic": "voxel:chicken", "decision": "Cafe\u0301 logins end. \u200b", "user_involvement": "rejected"},
+    {"topic": "voxel:chicken", "decision": "Cafe\u0301 logins end. \u200b"},
+)
+
+
+def test_a_decision_by_python_is_the_decision_by_the_tool_byte_for_byte(books: tuple[Spellbook, Spellbook]) -> None:
+    """With each field, in either language, with a successor, a secret or a repetition; so are its outcome and the log."""
+    python, tools = books
+
+    def written(book: Spellbook, answers: Sequence[dict[str, Any]]) -> list[Any]:
+        ids = {answer["id"]: f"id {number}" for number, answer in enumerate(answers)}
+        plain = [{key: value for key, value in answer.items() if key != "hash"} for answer in answers]
+        log = [(each["verb"], each["what"], each.get("session")) for each in map(Entry.as_dict, book.log())]
+        whole = json.dumps([*(told(answer, book) for answer in plain), log], ensure_ascii=False)
+        return [re.sub("|".join(ids), lambda id: ids[id[0]], whole), sorted(contents(book.config.vault))]
+
+    mine = [python.memories.decisions.save(**{"supersedes": None, **given}) for given in DECISIONS]
+    mine.append(
+        python.memories.decisions.update(mine[-2]["id"], "partial", "It held,\nmostly.", supersedes=[mine[4]["id"]])
+    )
+
+    async def script(agent: Any) -> list[dict[str, Any]]:
+        named = [
+            {{"session": "session_id"}.get(key, key): value for key, value in given.items()} for given in DECISIONS
+        ]
+        saved = [await agent.json("mama_save", type="decision", **given) for given in named]
+        last = {
+            "id": saved[-2]["id"],
+            "outcome": "partial",
+            "reason": "It held,\nmostly.",
+            "supersedes": [saved[4]["id"]],
+        }
+        return [*saved, await agent.json("mama_update", **last)]
+
+    assert written(tools, talk(tools, script, toolsets=("decisions",))) == written(python, mine)
+    assert [answer.get("status") for answer in mine] == [None] * 6 + ["exists", None]

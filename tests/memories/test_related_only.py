@@ -10,6 +10,7 @@ import pytest
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from tests.helpers import note_writer
+from tests.mcp.agent import Agent, talk
 
 pytestmark = pytest.mark.model
 
@@ -44,6 +45,25 @@ def test_what_is_not_related_is_no_hit(asked: Spellbook, question: str) -> None:
     assert not asked.memories.articles.find(question).hits
     assert not asked.search(question, filter={"topic": "auth"}).hits
     assert len(asked.search(f"{question} password", filter={"topic": "auth"}, min_score=0).hits) == 2
+
+
+def test_the_closest_are_named_where_nothing_clearly_answers(asked: Spellbook) -> None:
+    """By the tools that find decisions and memories as by search, in JSON and in text; each as a hit of its tool."""
+    question = {"query": "refund my plane ticket"}
+
+    async def talked(agent: Agent) -> None:
+        for tool, items in (("search", "hits"), ("mama_search", "items"), ("recall", "items")):
+            said = await agent.json(tool, **question, format="json")
+            assert not said[items]
+            assert said["closest"], tool
+            assert await agent.call(tool, **question) != await agent.call(tool, query="zzzz")
+            assert "No confident match" in await agent.call(tool, **question)
+        said = await agent.json("mama_search", **question, format="json")
+        sure = await agent.json("mama_search", query="환불 API 분리", format="json")
+        assert said["closest"][0].keys() == sure["items"][0].keys()
+        assert "closest" not in sure
+
+    talk(asked, talked, toolsets=("core", "memento", "decisions"))
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ import base64
 import json
 import socket
 import threading
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 
 import numpy as np
 
@@ -44,12 +45,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.asked.append((self.path, body, {name.lower(): value for name, value in self.headers.items()}))
         given = self.server.answer(self.path, body)
         status, headers, content = given if isinstance(given, tuple) else (200, {}, given)
-        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        if isinstance(content, Iterator):  # pieces, as slowly as they come
+            data, pieces = b"", content
+        else:
+            data, pieces = content if isinstance(content, bytes) else json.dumps(content).encode(), iter(())
         self.send_response(status)
         for name, value in {"content-type": "application/json", "content-length": str(len(data)), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(data)
+        for piece in chain([data], pieces):
+            self.wfile.write(piece)
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -74,10 +79,49 @@ def as_base64(path, body):
     return {"data": [{"index": i, "embedding": base64.b64encode(row.tobytes()).decode()} for i, row in enumerate(rows)]}
 
 
+def llamacpp(form):
+    """llama.cpp's own `/embedding` in one of its forms; the list of an old one is one text, joined."""
+
+    def answer(path, body):
+        if path != "/embedding":
+            return 404, {}, b"File Not Found"
+        text = body["content"] if isinstance(body["content"], str) else " ".join(body["content"])
+        return form(vectors([text])[0])
+
+    return answer
+
+
+FORMS = {
+    "2023": lambda row: {"embedding": row},
+    "2024": lambda row: {"results": [{"embedding": row}]},
+    "2025": lambda row: [{"index": 0, "embedding": [row]}],
+    "flat": lambda row: [{"index": 0, "embedding": row}],
+}
+
+
 def nowhere():
     """An address where nothing listens."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         return f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@contextmanager
+def dripping():
+    """The address of a service that sends its headers a letter at a time, for ever."""
+    over = threading.Event()
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection, suppress(OSError):
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nx-")
+            while not over.wait(0.1):
+                connection.sendall(b"a")
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        over.set()
 
 
 def tei(path, body):

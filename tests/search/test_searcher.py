@@ -146,6 +146,64 @@ def test_words(index):
     assert all("infra/docker.md" in find(word) for word in ("도커", "컨테이너", "컨"))
 
 
+@pytest.fixture
+def korean(vault, write_note):
+    """Notes about servers, each with another particle; the last ones are as fresh, pinned and full of the word as can be."""
+    write_note(
+        "exact.md", f"서버에서 로그를 본다. {'다른 이야기도 길게 있다. ' * 60}", importance="low", created="2020-01-01"
+    )
+    for name, text in {
+        "object": "서버를 서버를 서버를 켠다.",
+        "of": "웹서버의 설정",
+        "with": "로그는 서버로 간다.",
+    }.items():
+        write_note(f"{name}.md", text, pinned="true", importance="high", category="server")
+    write_note("react.md", "React는 빠르다.")
+    write_note("child.md", "아이 둘이 논다.")
+    write_note("other.md", "나이가 많은 아빠다.")
+    write_note("cpp.md", "C++는 어렵다.")
+    write_note("old.md", "The language C is old.")
+    with opened(vault) as index:
+        sync.scan(index)
+        yield index
+
+
+@pytest.mark.parametrize(
+    ("words", "match_all", "first", "others"),
+    [
+        (["서버에서"], False, ["exact"], ["object", "of", "with"]),
+        (["서버를"], False, ["object"], ["exact", "of", "with"]),
+        (["서버에서는"], False, [], ["exact", "object", "of", "with"]),
+        (["React를"], False, [], ["react"]),
+        (["아이"], False, ["child"], []),  # its last letter only looks like a particle
+        (["서버에서", "로그를"], True, ["exact"], ["with"]),
+        (["서버가", "논다"], True, [], []),
+        (["웹서버로"], False, [], ["of"]),
+        (["로그는 서버에서"], False, [], ["with"]),  # a phrase; its last word may have another particle
+        (["서버에서 로그는"], False, [], ["exact"]),
+        (["로그로 서버에서"], False, [], []),
+        (["C++를"], True, [], ["cpp"]),
+    ],
+)
+def test_a_korean_word_is_found_with_another_particle(korean, words, match_all, first, others):
+    """
+    `find` finds a word with another particle than asked for, below all that have it as it was asked for, however often,
+    fresh or pinned; by any or all words, in a phrase, and within a filter.
+    """
+
+    def paths(**options):
+        asked = ask(korean, " ".join(words), "keyword", keywords=tuple(words), match_all=match_all, limit=20, **options)
+        scores = [hit.score for hit in asked.hits]
+        assert scores == sorted(scores, reverse=True)
+        assert all(hit.why["words"] for hit in asked.hits)
+        return [hit.path.removesuffix(".md") for hit in asked.hits]
+
+    listed = paths()
+    assert (listed[: len(first)], sorted(listed[len(first) :])) == (first, others)
+    within = {"object", "of", "with"}
+    assert sorted(paths(filter={"category": "server"})) == sorted(within & {*first, *others})
+
+
 ODD = ['"', '""', "'", "a AND", "OR", "NOT x", "NEAR(a b, 3)", "(", ")(", "*", "a*", "^a", "a:b", "title:x", "-", "--", "{a b}", "a\0b", "\0", "\ud800",
        ";DROP TABLE notes", "%_", "\\", "🧙‍♂️", "..", "?", "+", "x" * 19_000, "가" * 19_000, "a b " * 4_700, "words\n\n\twords", "²", "_", "ﷺ"]  # fmt: skip
 

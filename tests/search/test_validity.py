@@ -88,6 +88,20 @@ def test_of_a_range_each_note_has_its_share(book, write_note):
         assert share == pytest.approx(0.15 * (11 if hit.path == "old.md" else 1) / 12, abs=0.002)
 
 
+def test_what_does_not_hold_yet_stands_below(book, write_note):
+    """Of two equal notes, the one that begins to hold later loses as much as one that is over."""
+    year = dt.date.today().year
+    lapsed = {"later.md": {"valid_from": f"{year + 2}"}, "over.md": {"valid_until": f"{year - 2}"}, "now.md": {"x": 1}}
+    for path, meta in lapsed.items():
+        write_note(path, FACT.format(path), **meta)
+    hits = {hit.path: hit.why["adjustments"] for hit in book.search("Where are orders kept?", min_score=0).hits}
+    shares = {path: [round(one["share"], 1) for one in made] for path, made in hits.items()}
+    assert next(iter(hits)) == "now.md"
+    assert shares["now.md"] == []
+    assert shares["later.md"] == pytest.approx(shares["over.md"], abs=0.1)
+    assert shares["later.md"][0] < -0.1
+
+
 # -- who may not see
 
 

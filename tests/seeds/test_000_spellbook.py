@@ -70,6 +70,44 @@ async def test_writing_needs_a_session(agent: Agent, book):
     assert "rest()" in said
 
 
+def test_the_ritual_speaks_the_language_of_the_setting(book, monkeypatch: pytest.MonkeyPatch):
+    """개념 4, 6: rest, scribe, scribe_validate, rest_end and their errors are Korean, unless rest is given a language."""
+
+    def is_korean(text: str) -> bool:
+        return any("가" <= letter <= "힣" for letter in text)
+
+    async def ritual(agent: Agent, language: str) -> list[str]:
+        opened = await agent.json("rest", **({"language": language} if language else {}))
+        session = opened["session_id"]
+        bare = {"text": COFFEE["text"], "metadata": {"topic": "coffee", "keywords": ["커피"]}}
+        new = await agent.json("scribe", chunk=bare, session_id=session, force=True)
+        same = await agent.json("scribe", chunk=DOCKER, session_id=session)
+        same = await agent.json("scribe", chunk=DOCKER, session_id=session)
+        assert (new["status"], same["status"], len(same["duplicates"])) == ("success", "warning", 1)
+        ended = await agent.json("rest_end", session_id=session)
+        assert opened["chunking_guide"]["principles"]
+        guides = [*opened["chunking_guide"]["principles"], *opened["metadata_rules"]["question_guidelines"]]
+        said = (opened["status"], new["message"], *new["warnings"], same["message"], ended["status"])
+        return [*guides, *said]
+
+    async def talked(agent: Agent) -> None:
+        monkeypatch.setenv("SPELLBOOK_LANG", "ko")
+        assert [text for text in await ritual(agent, "") if not is_korean(text)] == []
+        assert [text for text in await ritual(agent, "en") if is_korean(text)] == []
+        checked = await agent.json(
+            "scribe_validate", chunk={"text": "짧다.", "metadata": {"topic": "x", "keywords": ["a"]}}
+        )
+        assert checked["warnings"]
+        assert all(map(is_korean, checked["warnings"]))
+        for session in ("", "rest-nobody"):
+            assert is_korean(await agent.refused("scribe", chunk=COFFEE, session_id=session))
+        monkeypatch.delenv("SPELLBOOK_LANG")
+        assert [text for text in await ritual(agent, "") if is_korean(text)] == []
+        assert [text for text in await ritual(agent, "ko") if not is_korean(text)] == []
+
+    talk(book, talked, toolsets=("spellbook",))
+
+
 @conversation()
 async def test_a_chunk_is_found_by_meaning_and_by_words(agent: Agent, book, vault):
     """개념 3, 5: memorize asks in plain words, find by exact terms; the chunk is one readable file with all that was said."""

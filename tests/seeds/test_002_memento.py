@@ -56,6 +56,9 @@ async def test_recall(agent: Agent, book):
     assert len(found["items"]) == 8
     wanted = {"id", "content", "type", "importance", "created_at", "last_accessed", "pinned", "score", "tags"}
     assert wanted | {"recall_reason"} <= set(found["items"][0])
+    for address in ("memory://search?query=tea", "memory://search"):
+        read = json.loads((await agent.client.read_resource(address)).contents[0].text)
+        assert wanted | {"recall_reason"} <= set(read["results"][0])
     for filters in ({"type": ["semantic"]}, {"tags": ["tea"]}, {"type": ["semantic"], "tags": ["tea"]}):
         items = (await agent.json("recall", query="tea", filters=filters, format="json"))["items"]
         assert items

@@ -65,6 +65,14 @@ def test_a_day_of_decisions(vault: Path) -> None:
             loaded = await call("mama_checkpoint")
             for part in ("닭 모델을 고치는 중.", "부리를 다시 만든다", "src/chicken.py"):
                 assert part in loaded  # AC7
+            last = (await call("mama_checkpoint", format="json"))["checkpoint"]
+            steps = [{"text": "부리를 다시 만든다", "done": False}]
+            assert (last["summary"], last["next_steps"], last["open_files"]) == (
+                "닭 모델을 고치는 중.",
+                steps,
+                ["src/chicken.py"],
+            )
+            assert last["created_at"] == newest[0]["created_at"]
             return {"search": await asked(call)}
 
     async def asked(call: Call) -> Any:

@@ -172,15 +172,8 @@ def test_no_text_passes_for_a_chunk(given, most):
 def test_a_quoted_text_is_all_of_the_text(text, name):
     """
     Each line follows its mark, blank ones too; line breaks and control characters inside are made visible. An id can be
-    read back letter for letter, from one line; and a JSON answer is one line without control characters. Letters that
-    nobody sees are spelled out in names; in texts, tags of Unicode are too. JSON gives them back; joiners stay.
+    read back letter for letter, from one line; and a JSON answer is one line without control characters.
     """
-    for letter in "\U000e0041\u200b\ufeff\xad\u200e\u061c\u206a\u3164":
-        odd = f"a{letter}b"
-        assert letter not in quoting.one_line(odd) + quoting.flat(odd) + quoting.exact(odd)
-        assert json.loads(quoting.exact(odd)) == odd == json.loads(quoting.json_of(odd))
-        assert (letter in quoting.quoted(odd)) is (letter in "\u200b\ufeff\xad\u200e\u3164")
-    assert quoting.flat("👩\u200d🌾 नमस्\u200dते") == "👩\u200d🌾 नमस्\u200dते"
     lines = quoting.quoted(text).split("\n") if text else []
     assert [line[2:] for line in lines] == [quoting.plain(line) for line in text.splitlines()]
     assert all(line == ">" or line.startswith("> ") for line in lines)

@@ -19,6 +19,7 @@ from watchdog import events
 from spellbook.index.sync import Report
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
+from spellbook.system import processes
 from spellbook.vault.folder import digest
 from spellbook.watch import watcher as watch
 from spellbook.watch.watcher import Watcher
@@ -315,6 +316,7 @@ def test_a_scan_that_fails_is_repeated(book: Spellbook, vault: Path, monkeypatch
     with watching(book), books.open(vault, embedder="hash") as other:
         (vault / "mounted").rename(vault.parent / "unmounted")
         until(lambda: not book.is_watched())
+        assert not processes.is_silent(book.config.state), "it was withdrawn, and did not only grow too old"
         for each in (book, other):
             answer = each.find("word3")
             assert (answer.index.degraded, "15 of 20" in answer.index.reason) == (True, True)

@@ -21,7 +21,7 @@ from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import blocks, lines
 from spellbook.system.lazy import regex
 from spellbook.text.unicode import BROKEN
-from spellbook.vault.names import safe_name
+from spellbook.vault.names import note_name
 
 UNTOUCHED = "Nothing was imported."
 
@@ -108,7 +108,7 @@ def convert(chat: Mapping[str, Any]) -> Incoming | None:
     }
     body = "\n\n".join(f"## {'User' if is_person else name}\n\n{lowered(text)}" for is_person, text in turns)
     day = f"{created.date().isoformat()} " if created else ""
-    return make_note(f"{CATEGORY}/{name}/{safe_name(f'{day}{title[:_MOST_TITLE]}')}.md", meta, body)
+    return make_note(f"{CATEGORY}/{name}/{note_name(f'{day}{title[:_MOST_TITLE]}')}.md", meta, body)
 
 
 def cleaned(text: str) -> str:

@@ -19,7 +19,7 @@ from spellbook.notes.decisions import title as first_sentence
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, dump, load
 from spellbook.notes.note import parse
 from spellbook.system.lazy import regex
-from spellbook.vault.names import safe_name
+from spellbook.vault.names import note_name
 
 _PERMALINK = regex(r"[^\s:/?#\[\]][^\s:?#\[\]]{0,250}(?<!/)")
 
@@ -88,7 +88,7 @@ def convert_claude(slug: str, path: str, data: bytes, titled: Mapping[str, str])
         "source_hash": hash,
         "updated": moment(str(about.get("modified") or "")),
     }
-    made = make_note(f"{meta['category']}/{KIND}/{safe_name(title)}.md", meta, text)
+    made = make_note(f"{meta['category']}/{KIND}/{note_name(title)}.md", meta, text)
     made.sha256 = hash
     return made if text else None
 
@@ -152,7 +152,7 @@ def convert(memory: Mapping[str, Any]) -> Incoming | None:
         "created": moment(memory.get("created_at")) or moment(memory.get("created_at_iso")),
         "updated": moment(memory.get("updated_at")) or moment(memory.get("updated_at_iso")),
     }
-    return make_note(f"memories/{server}/{safe_name(title) or number}.md", meta, lowered(text))
+    return make_note(f"memories/{server}/{note_name(title) or number}.md", meta, lowered(text))
 
 
 def _tags_of(value: object) -> list[str]:

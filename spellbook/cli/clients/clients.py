@@ -15,14 +15,15 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
+from spellbook.cli import output
 from spellbook.cli.clients import changes, jsonc, toml
 from spellbook.cli.clients.changes import FileChange
-from spellbook.cli.clients.hooks import shell_line
 from spellbook.settings import environment, paths
 from spellbook.settings.defaults import ADDRESS, PORT
 from spellbook.system.errors import InvalidInput
@@ -96,6 +97,9 @@ CLIENTS = {
     "openclaw": McpClient("OpenClaw", "mcp.servers", "", format="", by_hand="openclaw mcp set {name} {quoted}"),
 }  # fmt: skip
 """Clients by their names for `spellbook install`."""
+
+OTHERS = {".gemini": "Gemini CLI", ".qwen": "Qwen Code"}
+"""Clients whose settings have the form of Antigravity's, by the folder of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +204,8 @@ def by_hand(client: McpClient, name: str, wanted: dict[str, Any]) -> str:
     command = [*(env and ["env", *env]), str(wanted.get("command")), *wanted["args"]]
     shown, fields = (json.dumps(each, ensure_ascii=False) for each in (wanted, {"name": name, **wanted}))
     parts = {"name": [name], "quoted": [shown], "command": command}
-    return client.by_hand.format(fields=fields[1:-1], **{part: shell_line(words, {}) for part, words in parts.items()})
+    typed = {part: " ".join(map(output.argument, words)) for part, words in parts.items()}
+    return client.by_hand.format(fields=fields[1:-1], **typed)
 
 
 def is_ours(value: object) -> bool:
@@ -231,9 +236,27 @@ def add(file: Path, client: McpClient, name: str, wanted: Mapping[str, Any], *, 
             )
         after = text
         is_same_kind = isinstance(existing, dict) and ("command" in existing) == ("command" in wanted)
-        for path, part in _parts(wanted) if is_ours(existing) and is_same_kind else [((), wanted)]:
+        parts: list[tuple[tuple[str, ...], Any]] = [((), wanted)]
+        if is_ours(existing) and is_same_kind:
+            parts = [*_parts(wanted), *_without_left_over(existing, wanted, client.names.get("env", "env"))]
+        for path, part in parts:
             after = editor.put(after, (*place, *path), part)
     return FileChange(file, before, after.encode())
+
+
+def _without_left_over(existing: Mapping[str, Any], wanted: Mapping[str, Any], env: str) -> Iterator[tuple[Any, Any]]:
+    """Yield the environment of our entry if an earlier install carried variables into it that this one does not."""
+    there, carried = existing.get(env), set(chain(*_CARRIED))
+    if isinstance(there, dict) and carried & there.keys() - wanted.get(env, {}).keys():
+        yield (env,), {name: value for name, value in there.items() if name not in carried} | wanted.get(env, {})
+
+
+def vault_of(file: Path, client: McpClient, name: str) -> str:
+    """Return the vault of the entry `name`, "" without an entry or a vault in it. Raises InvalidInput."""
+    _, text = read(file, client)
+    entry = _EDITORS[client.format].get(text, _place(file, client, name, text))
+    lists = [part for part in entry.values() if isinstance(part, list)] if isinstance(entry, dict) else []
+    return next((str(value) for part in lists for word, value in pairwise(part) if word == "--vault"), "")
 
 
 def _place(file: Path, client: McpClient, name: str, text: str) -> tuple[str, ...]:

@@ -3,12 +3,16 @@ Hooks of an agent's sessions: which command runs when, and how a client's settin
 
 Each command gets a group behind the existing ones. Its line ends with a mark, a shell comment, by which it is found
 again; other hooks stay. Codex trusts a hook by its text: a changed line does not run until its person trusts it again.
+A line whose program is gone ends with 0 and stays silent, but for a hint at the start of a session.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +41,20 @@ _FILES = {
 
 _START = ("SessionStart", "context --session-start", "startup|resume|clear|compact", _SECONDS)
 _PROMPT = ("UserPromptSubmit", "context --prompt", "", _SECONDS)
-_SUMMARY = ("PreCompact", "context --reminder", "manual|auto", _SECONDS)
+_SUMMARY = ("PreCompact", "context --reminder", "manual|auto", _SECONDS)  # it leaves a job for capture, too
 _COMPACT = ("PreCompact", "capture hook", "manual|auto", _SECONDS)
 
 RUNS = {
     # Without seconds of one of them, Claude Code gives all hooks of SessionEnd together one and a half.
-    "claude-code": (_START, _PROMPT, _SUMMARY, _COMPACT, ("SessionEnd", "capture hook", "", _SECONDS)),
+    "claude-code": (_START, _PROMPT, _SUMMARY, ("SessionEnd", "capture hook", "", _SECONDS)),
     "codex": (_START, _PROMPT, _COMPACT, ("SessionEnd", "capture hook", "", 3)),  # it allows no more
 }
 """For each client with hooks: event, command of Spellbook, matcher where an event has kinds, seconds until its end."""
+
+
+_HINT = json.dumps(
+    {"systemMessage": "Spellbook was not found, so this session has no notes. Install it again, or remove its hooks."}
+)
 
 
 def settings(client: str, project: Path | None, environ: Mapping[str, str], home: Path) -> Path:
@@ -54,19 +63,48 @@ def settings(client: str, project: Path | None, environ: Mapping[str, str], home
     return project / local if project else Path(environ.get(variable) or home / folder) / name
 
 
+def posix_line(command: Sequence[str], env: Mapping[str, str], hint: str) -> str:
+    """Return a line for a POSIX shell that runs a command in `env`, or else says `hint`; it always succeeds."""
+    is_there = f"command -v {shell_line(command[:1], {})} >/dev/null 2>&1"
+    return f"{is_there} && {shell_line(command, env)} || {f'echo {shlex.quote(hint)}' if hint else 'true'}"
+
+
+def power_line(command: Sequence[str], env: Mapping[str, str], hint: str) -> str:
+    """Return the same for PowerShell, which every Windows has."""
+    is_there = f"Get-Command {_in_power(command[0])} -ErrorAction SilentlyContinue"
+    set = "".join(f"$env:{name} = {_in_power(value)}; " for name, value in env.items())
+    run = f"{set}& {' '.join(map(_in_power, command))}"
+    return f"if ({is_there}) {{ {run} }} else {{ {hint and _in_power(hint)} }}; exit 0"
+
+
+def _in_power(text: str) -> str:
+    return "'" + re.sub("['\u2018-\u201b]", r"\g<0>\g<0>", text) + "'"  # it takes curly quotes for straight ones
+
+
+LINE = power_line if os.name == "nt" else posix_line
+"""How hooks are written for this system. Their shell is named, as Claude Code takes Git's bash where that is there."""
+
+
 def groups(
-    client: str, command: Sequence[str], env: Mapping[str, str], scope: str = "", recall: bool = False, mark: str = ""
+    client: str,
+    command: Sequence[str],
+    env: Mapping[str, str],
+    scope: str = "",
+    recall: bool = False,
+    mark: str = "",
+    line: Callable[[Sequence[str], Mapping[str, str], str], str] = LINE,
 ) -> Groups:
-    """Return the groups that run `command` in the environment `env`. Raises InvalidInput for a path not in UTF-8."""
+    """Return the groups that run `command` in `env`, as `line` writes it. Raises InvalidInput if that is not UTF-8."""
     made = []
     for event, run, matcher, seconds in RUNS[client]:
         if event == _PROMPT[0] and not recall:
             continue
         scoped = ["--scope", scope] if scope and run.startswith("context") else []
-        line = shell_line((*command, *run.split(), *scoped), env) + mark
-        if not is_whole(line):
+        written = line((*command, *run.split(), *scoped), env, _HINT if event == _START[0] else "") + mark
+        if not is_whole(written):
             raise InvalidInput("A path of the hooks is not UTF-8, and settings are.", "Rename the folder.")
-        ran = {"type": "command", "command": line, "timeout": seconds}
+        shell = {"shell": "powershell"} if line is power_line else {}
+        ran = {"type": "command", "command": written, **shell, "timeout": seconds}
         made.append((event, {**({"matcher": matcher} if matcher else {}), "hooks": [ran]}))
     return made
 
@@ -81,6 +119,12 @@ def add(file: Path, name: str, wanted: Groups) -> FileChange:
     before, text = clients.read(file, _JSON)
     with clients.shaped(file, _JSON):
         return FileChange(file, before, _put(text, name, wanted).encode())
+
+
+def events(file: Path, name: str) -> set[str]:
+    """Return the events that have a hook of `name`. Raises InvalidInput as `clients.add` does."""
+    with clients.shaped(file, _JSON):
+        return {event for event, _, _ in _ours(clients.read(file, _JSON)[1], name)}
 
 
 def take_out(file: Path, name: str) -> FileChange | None:

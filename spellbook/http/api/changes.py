@@ -8,7 +8,6 @@ from typing import Any
 
 from spellbook.http.endpoints import Call, Endpoint, Reply
 from spellbook.http.served import Job, Work
-from spellbook.http.tokens import Caller
 from spellbook.mcp.toolsets import desk
 from spellbook.mcp.toolsets.articles import listed
 from spellbook.system.errors import MemoryNotFound
@@ -117,9 +116,9 @@ def import_(call: Call, file: str, on_conflict: str) -> Reply:
 
 def checked(call: Call) -> dict[str, Any]:
     """The last check that was done, its result and its time."""
-    if (job := call.served.jobs.last("check")) is None:
+    if (job := call.jobs.last("check")) is None:
         raise MemoryNotFound("No check was done yet.", "POST /api/check starts one.")
-    return shown_job(job, call.caller)
+    return job.as_dict()
 
 
 def _start(call: Call, kind: str, work: Work) -> Reply:
@@ -129,29 +128,24 @@ def _start(call: Call, kind: str, work: Work) -> Reply:
 
 def begun(call: Call, job: Job) -> Reply:
     """Return the answer to a request whose job still runs."""
-    return Reply({"job": shown_job(job, call.caller)}, 202, {"Location": f"/api/jobs/{job.id}"})
-
-
-def shown_job(job: Job, who: Caller) -> dict[str, Any]:
-    """Return a job as JSON. The rest tells of notes that a limited caller may not see."""
-    return {"id": job.id, "kind": job.kind, "state": job.state} if who.is_limited else job.as_dict()
+    return Reply({"job": job.as_dict()}, 202, {"Location": f"/api/jobs/{job.id}"})
 
 
 def jobs(call: Call) -> dict[str, Any]:
     """The running job and those that ended last, newest first, without their results."""
-    rows = [shown_job(each, call.caller) for each in call.served.jobs.all()]
+    rows = [each.as_dict() for each in call.jobs.all()]
     return {"jobs": [{key: value for key, value in row.items() if key != "result"} for row in rows]}
 
 
 def job(call: Call) -> dict[str, Any]:
     """One job."""
-    return shown_job(call.served.jobs.job(call.id), call.caller)
+    return call.jobs.job(call.id).as_dict()
 
 
 def cancel(call: Call) -> Reply:
     """Ask a job to stop. 202 while it still runs, 200 once it has ended."""
-    asked = call.served.jobs.cancel(call.id)
-    return Reply(shown_job(asked, call.caller), 202 if asked.state == "running" else 200)
+    asked = call.jobs.cancel(call.id)
+    return Reply(asked.as_dict(), 202 if asked.state == "running" else 200)
 
 
 ENDPOINTS = (

@@ -175,8 +175,10 @@ def vault_graph(call: Call, limit: int) -> dict[str, Any]:
 
 
 def status(call: Call) -> dict[str, Any]:
-    """The state of the index and of this server; `clients` counts its MCP servers."""
+    """The state of the index and, for who sees all notes, of this server; `clients` counts its MCP servers."""
     call.book.refresh()
+    if call.caller.is_limited:
+        return call.book.status()
     return {
         **call.book.status(),
         "version": __version__,

@@ -62,7 +62,7 @@ def home(shown: View) -> Response:
     """A box that asks and keeps, notes of agents, reviews that are due, open decisions, and the newest notes."""
     due = shown.ask(admin.reviews, due=True)["reviews"] if shown.may("admin") else []
     state, recent = shown.book.state(), shown.book.recent(_MOST_SEARCHED).notes
-    seen = Ledger(str(shown.book.config.vault)).all(_SEEN)
+    seen = {} if shown.caller.is_limited else Ledger(str(shown.book.config.vault)).all(_SEEN)
     agents = [chunk for chunk in recent if presentation.author(chunk)[0] == "agent" and chunk.note not in seen]
     attention = [shown.translated(state.reason)] if state.reason else []  # it keeps answers incomplete
     if shown.may("admin"):  # that there is no snapshot waits for a day: the server makes one by itself
@@ -120,7 +120,7 @@ def manifest(shown: View) -> Response:
 
 def job(shown: View) -> Response:
     """The newest job, as the part of a page that is asked for again while it runs."""
-    return shown.page("job.html", job=next(iter(shown.served.jobs.all()), None))
+    return shown.page("job.html", job=next(iter(shown.jobs.all()), None))
 
 
 def cancel(shown: View) -> Response:

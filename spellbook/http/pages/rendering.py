@@ -22,6 +22,7 @@ from spellbook.notes.links import OTHER_PICTURES, PICTURES, suffix
 from spellbook.search.packing import Weigh
 from spellbook.system.lazy import markdown_it, regex
 from spellbook.text import korean, terms
+from spellbook.text.quoting import plain
 from spellbook.text.terms import STOP_WORDS
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def rendered(text: str, reach: Reach, show: Show, title: str, form: str) -> Mark
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
     )
-    return Markup(clean) + (Markup("<pre>{}</pre>").format(rest) if rest else "")
+    return Markup(plain(clean)) + (Markup("<pre>{}</pre>").format(rest) if rest else "")
 
 
 def targets(links: Sequence[Mapping[str, Any]], address: Callable[[str], str]) -> Reach:

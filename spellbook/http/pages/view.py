@@ -33,9 +33,16 @@ from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.search import newest, presentation
 from spellbook.settings import translate
-from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
+from spellbook.system.errors import (
+    Conflict,
+    InvalidInput,
+    MemoryNotFound,
+    PermissionDenied,
+    SpellbookError,
+    shown_error,
+)
 from spellbook.system.lazy import regex
-from spellbook.text.quoting import counted
+from spellbook.text.quoting import counted, plain
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -47,6 +54,8 @@ ENDED = dt.timedelta(seconds=10)
 """How long a job that has ended stands on pages that are opened."""
 
 _MOST_FIELDS = 100
+_SENT = regex(r'(<textarea\b.*?</textarea>|\b(?:action|for|form|href|hx-get|id|name|value)="[^"]*")', re.S)
+"""The attributes and texts that a form sends or a link follows: they stay letter for letter."""
 _NOTES = regex("/(?:note|history)/")
 _FOR_PROGRAMS = regex(r"\w\(|get_index|/api/|/admin/")
 
@@ -101,8 +110,8 @@ class View(Call):
 
     @property
     def has_sessions(self) -> bool:
-        """Whether the vault has captured sessions, or capture is on here."""
-        is_on = Ledger(str(self.book.config.vault)).switch.get("on", False)
+        """Whether the caller sees captured sessions, or may know that capture is on here."""
+        is_on = not self.caller.is_limited and Ledger(str(self.book.config.vault)).switch.get("on", False)
         return is_on or not self.book.index.catalog.unmatched((ON_PURPOSE,), self.book.index.visible)
 
     def say(self, english: str, *values: object) -> str:
@@ -119,12 +128,12 @@ class View(Call):
         words = {"_": self.say, "translated": self.translated, "count": self.count}
         words["ago"] = lambda chunk: ago(chunk, self.say, self.count)
         text = environment().get_template(template).render({**own, **words, **values})
-        return HTMLResponse(text, code, {"vary": "Accept-Language, Cookie"})
+        return HTMLResponse(_seen(text), code, {"vary": "Accept-Language, Cookie"})
 
     @property
     def job(self) -> served.Job | None:
         """The running job, or the one that has just ended."""
-        job = next(iter(self.served.jobs.all()), None)
+        job = next(iter(self.jobs.all()), None)
         return job if job and (job.ended is None or dt.datetime.now(dt.UTC) - job.ended < ENDED) else None
 
     @property
@@ -152,6 +161,13 @@ class View(Call):
         quote = "‘{}’" if self.language == "ko" else "{}"
         places = (was, now) if old == new else (old, new)  # the names, if the folder stays
         return verb, [quote.format(place or self.say("no folder")) for place in places] if move else []
+
+
+def _seen(page: str) -> str:
+    """Return a page without letters that nobody sees, but for what a form sends and where a link leads."""
+    parts = _SENT.split(page)
+    parts[::2] = map(plain, parts[::2])
+    return "".join(parts)
 
 
 def say(language: str, english: str, *values: object) -> str:
@@ -208,6 +224,7 @@ def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: 
         of.book.meter.failed(handler.__name__, "http", error)
         if not isinstance(error, SpellbookError):
             error = faults.unforeseen(error, f"{request.method} {request.url.path}")
+        error = shown_error(error, is_limited=who.is_limited)
         status = faults.status_of(error)
         if isinstance(error, MemoryNotFound) and (form.get("id") or _NOTES.match(request.url.path)):
             return view.page("missing.html", status, is_note=True)

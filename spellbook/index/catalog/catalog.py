@@ -21,7 +21,7 @@ from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.notes import Notes
 from spellbook.index.catalog.rows import FUNCTIONS as OF_TEXTS
-from spellbook.index.catalog.rows import ListedNote, Meta, StoredChunk, Topic, list_of, mapping_of
+from spellbook.index.catalog.rows import CountedNote, ListedNote, Meta, StoredChunk, Topic, list_of, mapping_of
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
 from spellbook.index.catalog.usage import Sessions, Usage
 from spellbook.index.catalog.vectors import Second, Vectors, Waiting
@@ -268,6 +268,18 @@ class Catalog:
         where, values = in_sql(self._database, conditions)
         sql = f"SELECT category, topic, count(*) FROM notes WHERE {where} GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
         return self._rows(sql, values)
+
+    def counted(self, conditions: Sequence[Condition]) -> list[CountedNote]:
+        """Return the notes that meet `conditions` with their category, time, chunks, and chunks that have a vector."""
+        where, values = in_sql(self._database, conditions)
+        rows = self._rows(
+            f"""
+            SELECT category, moment(created, updated, mtime_ns), count(*), count(vectors.key)
+            FROM notes JOIN chunks USING (note) LEFT JOIN vectors USING (key) WHERE {where} GROUP BY note
+            """,
+            values,
+        )
+        return [CountedNote(*row) for row in rows]
 
     def opening(self, category: str, topic: str, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return the first chunks of a topic's main note: its namesake, index, README, or the first."""

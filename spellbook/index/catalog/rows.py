@@ -224,6 +224,15 @@ class ListedNote(NamedTuple):
     untrusted: bool = False
 
 
+class CountedNote(NamedTuple):
+    """A note in statistics: its category, `when` in seconds since 1970, its chunks, and those that have a vector."""
+
+    category: str
+    when: float
+    chunks: int
+    vectors: int
+
+
 def framed(text: str, lead: str, tail: str) -> str:
     """Return `text` with the table header or the fence that it was cut from."""
     return f"{lead}{text}" + (f"\n{tail.strip(_BLANK_LINES)}" if tail else "")

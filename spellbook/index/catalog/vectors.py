@@ -87,6 +87,14 @@ class Vectors:
             connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)", stored)
             self._meta.bump(connection, "generation")
 
+    def drop(self, keys: Sequence[str]) -> None:
+        """Delete the vectors of `keys`; their texts wait for new ones."""
+        with self._database.transaction() as connection:
+            # A trigger of the other two lets a key without a vector wait.
+            for change in ("DELETE FROM vectors", "UPDATE chunks SET key = key", "UPDATE labels SET key = key"):
+                connection.execute(f"{change} WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(keys),))
+            self._meta.bump(connection, "generation")
+
     def has(self, keys: Iterable[str]) -> set[str]:
         """Return those of `keys` that have a vector."""
         sql = "SELECT key FROM vectors WHERE key IN (SELECT value FROM json_each(?))"

@@ -32,6 +32,9 @@ BATCH = 1_000
 _PATIENCE = 0.1
 """Seconds that a question waits for the lock: the search without Chroma takes about as long."""
 
+QUESTION_SECONDS = 2.0
+"""Seconds that a question waits for Chroma in all, on a server too; then it compares the vectors itself. By hand."""
+
 _WAIT = 30.0
 """Seconds that a writer waits for it: every holder releases it after a batch, which takes less than a second."""
 
@@ -94,6 +97,9 @@ class Chroma:
     by path: `id`, `path`, `heading`, `category`, `topic`. There are no documents.
     """
 
+    doubted: Sequence[str] = ()
+    """Of its own vectors none is doubted."""
+
     def __init__(self, state: Path, fingerprint: str) -> None:
         self.state = state
         self._file = state / "chroma.json"
@@ -109,9 +115,11 @@ class Chroma:
         """The last change that Chroma has seen; 0 if it is missing, broken or of another embedding."""
         return self._usable().seq
 
-    def nearest(self, query: npt.NDArray[np.float32], limit: int, least: int = 0) -> list[str]:
+    def nearest(
+        self, query: npt.NDArray[np.float32], limit: int, least: int = 0, seconds: float = QUESTION_SECONDS
+    ) -> list[str]:
         """Return about the `limit` nearest keys. Raises Unavailable, also before the change `least`."""
-        with self.locked(_PATIENCE):
+        with self.locked(min(_PATIENCE, max(seconds, 0.0))):
             current = self._usable()
             if not current.seq or not current.rows:
                 raise Unavailable("there is no index yet")

@@ -34,7 +34,7 @@ MOST_WAIT = 30.0
 """Seconds that changes in quick succession postpone it: a child costs a second of processor time, so 3 % of one."""
 
 RETRY_AFTER = 600.0
-"""Seconds until the next child after one that failed. By hand."""
+"""Seconds until the next child after one that failed, and for which a child goes on. By hand."""
 
 AT_ONCE = 20.0
 """Seconds for which a command catches up: for a large vault it takes minutes, and nobody should wait for that."""
@@ -180,7 +180,7 @@ def serve() -> None:
     try:
         expect(state / FILE, FORM, 0)  # else it would be made anew, and the vault may be gone by now
         catalog, chroma = Catalog.open(state), vector_index(state, fingerprint, url, token)
-        while catalog.fingerprint == fingerprint and catch_up(catalog, chroma, patience=_PATIENCE):
+        while catalog.fingerprint == fingerprint and catch_up(catalog, chroma, RETRY_AFTER, patience=_PATIENCE):
             # Whoever embeds starts another one at its end, which may not have waited long enough for this one.
             if processes.is_embedding(state) or chroma.is_current(catalog.vectors, catalog.version):
                 break

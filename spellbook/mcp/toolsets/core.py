@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -11,7 +12,7 @@ from mcp.types import ToolAnnotations
 
 from spellbook.editing.revise import LEFT
 from spellbook.editing.write import numbered
-from spellbook.index.catalog.usage import local
+from spellbook.index.catalog.usage import Session, local
 from spellbook.library.reader import Reader
 from spellbook.mcp.arguments import phrase
 from spellbook.mcp.base import (
@@ -28,8 +29,10 @@ from spellbook.mcp.base import (
     reporter,
     tool,
 )
+from spellbook.mcp.names import way_on
 from spellbook.mcp.toolsets import wiki
 from spellbook.memories import briefing
+from spellbook.settings.translate import language_of_tools, translated
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat, quoted
 from spellbook.verbs import memories, table
@@ -68,7 +71,7 @@ def rest(book: Reader, language: str) -> str:
         expires_at=local(session.expires),
         chunking_guide=chunking,
         metadata_rules=rules,
-        status=_STATUS_OPEN[language],
+        status=_STATUS_OPEN[session.language],
     )
 
 
@@ -86,20 +89,20 @@ def scribe(book: Reader, chunk: Any, session_id: str, **options: Any) -> str:
 
     A duplicate is named, not written: revise that one.
     """
-    return _scribe(book, [chunk], book.whole.require_session(session_id).id, **options)[0]
+    return _scribe(book, [chunk], book.whole.require_session(session_id), **options)[0]
 
 
 @tool("Write finished chunks", ADD, table.SCRIBE_ALL.unlisted("force"))
 def scribe_chunk(book: Reader, chunk: Any, session_id: str, **options: Any) -> str:
     """Save one or more chunks in one call. If one is invalid or a duplicate, none is saved."""
-    session_id = book.whole.require_session(session_id).id
+    session = book.whole.require_session(session_id)
     chunks = chunk if isinstance(chunk, list) else [chunk]
     if len(chunks) > MOST_CHUNKS:
         raise InvalidInput(
             f"{len(chunks)} chunks are too many for one call.",
             f"Give at most {MOST_CHUNKS}; nothing was written.",
         )
-    answers = ",\n".join(_scribe(book, chunks, session_id, **options))
+    answers = ",\n".join(_scribe(book, chunks, session, **options))
     return f"[{answers}]" if isinstance(chunk, list) else answers
 
 
@@ -110,8 +113,8 @@ def scribe_validate(book: Reader, chunk: Any, source: str, category: str) -> str
     errors = [*_too_long(chunk), *checked.errors]
     return as_json(
         valid=not errors,
-        errors=errors,
-        warnings=checked.warnings,
+        errors=[translated(error, language_of_tools()) for error in errors],
+        warnings=[translated(warning, language_of_tools()) for warning in checked.warnings],
         duplicates=[asdict(each) for each in repeats],
     )
 
@@ -235,10 +238,11 @@ def erase(
 
 @tool("Undo a change", CHANGE, table.UNDO.unlisted("dry_run"))
 def undo(book: Reader, entry: int | None, dry_run: bool) -> str:
-    """Undo the latest change, or one entry of the log; returns the difference. Undoing an undo redoes."""
+    """Undo your latest change, or one entry of the log; returns the difference. Undoing an undo redoes."""
     done = book.whole.undo(entry, dry_run=dry_run)
     verb = f"{'Would undo' if dry_run else 'Undid'} entry {done.entry.id}, {done.entry.verb}"
-    return f"{verb} {flat(done.entry.what)}.\n{quoted(done.difference) or '(nothing to change)'}"
+    newer = f"\nThe latest change is {done.newer.described}: undo({done.newer.id}) takes it back." if done.newer else ""
+    return f"{verb} {flat(done.entry.what)}.\n{quoted(done.difference) or '(nothing to change)'}{newer}"
 
 
 @tool("Recent notes", READ, table.RECENT.unlisted(*_ASIDE))
@@ -314,10 +318,15 @@ def _too_long(chunk: object) -> list[str]:
     return []
 
 
-def _scribe(book: Reader, chunks: list[Any], session_id: str, source: str, category: str, force: bool) -> list[str]:
+def _scribe(book: Reader, chunks: list[Any], session: Session, source: str, category: str, force: bool) -> list[str]:
+    """Write chunks; return the answer for each, in the language of the session."""
     if wrong := numbered([_too_long(each) for each in chunks]):
         raise InvalidInput(f"{'; '.join(wrong)}.", "Nothing was written.")
     done = book.whole.scribe_all(
-        chunks, source=source or None, category=category or None, force=force, session=session_id
+        chunks, source=source or None, category=category or None, force=force, session=session.id
     )
-    return [as_json(**each) for each in render.scribed(done)]
+    say = partial(translated, to=session.language)
+    return [
+        as_json(**{**row, "message": say(way_on(row["message"])), "warnings": [*map(say, row["warnings"])]})
+        for row in render.scribed(done)
+    ]

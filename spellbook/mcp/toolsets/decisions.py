@@ -40,7 +40,8 @@ def mama_search(book: Reader, type: str, format: str, **question: Any) -> str:
     """
     decisions = book.memories.decisions.find(kind=type, **question)
     if format == "json":
-        return as_json(items=[each.as_dict() for each in decisions.items], total_count=decisions.total)
+        closest = {"closest": [each.as_dict() for each in decisions.closest]} if decisions.closest else {}
+        return as_json(items=[each.as_dict() for each in decisions.items], total_count=decisions.total, **closest)
     return _lay_out(decisions, question["max_tokens"])
 
 
@@ -67,20 +68,27 @@ def mama_checkpoint(book: Reader, format: str) -> str:
 def _lay_out(decisions: FoundDecisions, max_tokens: int) -> str:
     """Return what was found as text, as much of each as fits."""
     order = "best first" if decisions.best else "newest first"
-    if not decisions.items:
+    shown = decisions.items or decisions.closest
+    if not shown:
         return "Nothing found. mama_save(type='decision', topic, decision) keeps one."
-    lines = [f"{len(decisions.items)} of {decisions.total:,} found, {order}."]
-    room = max_tokens * 3 // max(1, len(decisions.items))  # letters of each: a token has about three
-    for number, item in enumerate(decisions.items, 1):
+    lines = [
+        f"{len(shown)} of {decisions.total:,} found, {order}." if decisions.items else "No confident match. Closest:"
+    ]
+    room = max_tokens * 3 // len(shown)  # letters of each: a token has about three
+    for number, item in enumerate(shown, 1):
         row = item.as_dict()
         score = f"[{item.similarity:.2f}] " if item.similarity is not None else ""
-        sure = f", confidence {row['confidence']}" if row.get("confidence") is not None else ""
-        facts = f"({flat(item.chunk.topic)}, {row['created_at'][:10]}{sure})"
-        turned = f" outcome: {item.outcome}" if item.kind == DECISION and item.outcome not in {None, "pending"} else ""
+        sure = f", confidence {flat(str(row['confidence']))}" if row.get("confidence") is not None else ""
+        facts = f"({flat(item.chunk.topic)}, {flat(row['created_at'][:10])}{sure})"
+        turned = (
+            f" outcome: {flat(str(item.outcome))}"
+            if item.kind == DECISION and item.outcome not in {None, "pending"}
+            else ""
+        )
         by = f" superseded by {exact(item.superseded_by)}" if item.superseded_by else ""
         replaces = f" replaces {', '.join(map(exact, item.supersedes))}" if item.supersedes else ""
         lines.append(f"{number}. {score}{flat(item.chunk.title)} {facts}{turned}{by}")
         lines.append(f"   id: {exact(item.chunk.note)}{replaces}")
-        if item.superseded_by not in {each.chunk.note for each in decisions.items}:
+        if item.superseded_by not in {each.chunk.note for each in shown}:
             lines.append(quoted(shortened(item.body.strip(), room)))
     return "\n".join(lines)

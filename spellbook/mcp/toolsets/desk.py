@@ -119,7 +119,8 @@ def snapshots(book: Reader) -> str:
     shown = [
         {"name": each.name, "taken": each.taken.isoformat(), "files": each.files, "bytes": each.bytes} for each in kept
     ]
-    return as_json(folder=str(book.snapshots.folder), snapshots=shown)
+    folder = {} if book.denial else {"folder": str(book.snapshots.folder)}
+    return as_json(**folder, snapshots=shown)
 
 
 @tool("Export the vault", ADD, table.EXPORT)

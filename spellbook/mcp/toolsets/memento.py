@@ -10,6 +10,7 @@ import datetime as dt
 import json
 import time
 from collections.abc import Collection, Sequence
+from textwrap import indent
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
@@ -27,11 +28,10 @@ from spellbook.mcp.base import CHANGE, DECLINED, READ, Forgetting, agreed, as_js
 from spellbook.memories.memories import is_pinned, type_of
 from spellbook.notes.articles import cut
 from spellbook.search import newest, presentation
-from spellbook.search.question import Answer
 from spellbook.search.scores import Hit
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text import languages
-from spellbook.text.quoting import exact, flat
+from spellbook.text.quoting import exact, flat, json_of, one_line, quoted
 from spellbook.text.terms import estimate_tokens as count
 from spellbook.verbs import memories
 
@@ -57,8 +57,9 @@ def recall(book: Reader, format: str, explain: bool, **question: Any) -> str:
     answer = book.memories.recall(explain=explain, **question)
     if format == "text":
         return render.answer(answer, takes_also=True, explain=explain)
-    items = _items(book, answer, explain=explain)
-    return as_json(items=items, total_count=answer.found, query_time=answer.ms)
+    items, closest = (_items(book, hits, explain=explain) for hits in (answer.hits, answer.closest))
+    near = {"closest": closest} if closest else {}
+    return as_json(items=items, total_count=answer.found, query_time=answer.ms, **near)
 
 
 @tool("Pin a memory", CHANGE, memories.PIN)
@@ -103,9 +104,9 @@ def add_resources(mcp: MCPServer, book: Reader) -> None:
         if until > now:
             return text
         try:
-            text = json.dumps(_search(book, query, filters, limit, now), ensure_ascii=False)
+            text = json_of(_search(book, query, filters, limit, now))
         except InvalidInput as error:
-            raise MCPError(INVALID_PARAMS, f"{error.code}: {error}") from error
+            raise MCPError(INVALID_PARAMS, one_line(f"{error.code}: {error}")) from error
         book.searches[key] = now + _CACHE_SECONDS, text
         for old in [*book.searches][:-_MOST_SEARCHES]:
             book.searches.pop(old, None)
@@ -114,9 +115,9 @@ def add_resources(mcp: MCPServer, book: Reader) -> None:
     def memory(id: str) -> str:
         """One memory, by its id or its path, or by the id of a chunk of it; reading counts as opening."""
         try:
-            return json.dumps(read_memory(book, id), ensure_ascii=False)
+            return json_of(read_memory(book, id))
         except MemoryNotFound as error:
-            raise ResourceNotFoundError(str(error)) from error
+            raise ResourceNotFoundError(one_line(str(error))) from error
 
     mcp.resource("memory://search{?query,filters,limit}", title="Search memories", mime_type=_JSON)(search)
     mcp.resource("memory://{+id}", title="A memory", mime_type=_JSON)(memory)
@@ -152,12 +153,22 @@ def _search(book: Reader, query: str, filters: str, limit: int, now: float) -> d
         raise InvalidInput(f"limit={limit} is out of range.", "Ask for 1 to 100 memories.")
     if query:
         answer = book.memories.recall(query, filter, limit)
-        results, total, ms = _items(book, answer), answer.found, answer.ms
+        results, total, ms = _items(book, answer.hits), answer.found, answer.ms
     else:
         begin = time.monotonic()
         listed = book.memories.newest(limit, filter)
+        uses = book.index.catalog.usage.of(each.note for each in listed.notes)
         results = [
-            {"id": each.note, "chunk_id": each.id, "content": each.text, **_about(each)} for each in listed.notes
+            {
+                "id": each.note,
+                "chunk_id": each.id,
+                "content": each.text,
+                **_about(each),
+                "last_accessed": local(uses[each.note].last) if each.note in uses else None,
+                "score": None,
+                "recall_reason": None,
+            }
+            for each in listed.notes
         ]
         total, ms = listed.total, round(1_000 * (time.monotonic() - begin), 1)
     stamps = {"cached_at": local(now), "expires_at": local(now + _CACHE_SECONDS)}
@@ -198,10 +209,10 @@ _FAVOUR = 0.05
 """Score that a memory of a favoured kind gains in `memory_injection`. By hand."""
 
 
-def _items(book: Reader, answer: Answer, *, explain: bool = False) -> list[dict[str, Any]]:
-    """Return the hits of an answer as `recall` and `memory://search` name them in JSON."""
+def _items(book: Reader, hits: Sequence[Hit], *, explain: bool = False) -> list[dict[str, Any]]:
+    """Return hits as `recall` and `memory://search` name them in JSON."""
     reason = presentation.score_line if explain else presentation.why
-    uses = book.index.catalog.usage.of(hit.chunk.note for hit in answer.hits)
+    uses = book.index.catalog.usage.of(hit.chunk.note for hit in hits)
     return [
         {
             "id": hit.chunk.note,
@@ -213,7 +224,7 @@ def _items(book: Reader, answer: Answer, *, explain: bool = False) -> list[dict[
             "score": hit.score,
             "recall_reason": reason(hit),
         }
-        for hit in render.fence_texts(answer).hits
+        for hit in map(render.fence_hit, hits)
     ]
 
 
@@ -307,7 +318,7 @@ def injection(
 
 
 def _indent(text: str, chunk: StoredChunk) -> str:
-    return "\n".join(f"   > {each}" for each in render.fence(text, chunk).strip().splitlines())
+    return indent(quoted(render.fence(text, chunk).strip()), "   ")
 
 
 def _beginning(text: str, room: int) -> str:

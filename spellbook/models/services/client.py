@@ -1,5 +1,5 @@
 """
-An HTTP client of one service: JSON requests with a timeout.
+An HTTP client of one service: JSON requests, each with a deadline.
 
 Every failure is an EmbeddingError that names the service, the problem and the next step. The key is sent to the
 configured address only, and never appears in a message.
@@ -10,19 +10,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 import time
-import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from spellbook.settings.config import Service, is_local
+from spellbook.models.services.exchange import Remote
+from spellbook.settings.config import Service
 from spellbook.system.errors import AuthenticationError, EmbeddingError, RateLimited
 from spellbook.system.lazy import httpx, regex
-
-_MOST_BYTES = 64_000_000
-"""Bytes of an answer: 32 vectors of 4,096 numbers are 3 MB of JSON."""
 
 _PAUSE = 30.0
 """Seconds without a request after a failure, so that not every search waits for the service."""
@@ -38,8 +34,16 @@ _TOO_LONG = regex(
 )
 
 
+POOLING = "Start it with `--pooling mean`, or as the model wants it."
+"""The advice for a llama.cpp that gives a vector for each token."""
+
+
 class TooLong(EmbeddingError):
     """The service takes no text of that length, or not so many at once."""
+
+
+class NotThere(EmbeddingError):
+    """The service has nothing at the path that was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +77,14 @@ class ServiceClient:
         self._service = service
         self._start = start
         self._keys = keys
-        self._guard = threading.Lock()
-        self._http: httpx.Client | None = None
+        self._remote = Remote(self.who, service.url, self._headers)
         self._key = ""
         self._pauses: dict[bool, tuple[float, EmbeddingError]] = {}
         """Until when, and after which failure, nothing is asked: for questions (False), for passages (True)."""
 
     def post(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
         """
-        Return the JSON that answers `body`. Raises TooLong, AuthenticationError, RateLimited, EmbeddingError.
+        Return the JSON that answers `body`. Raises TooLong, NotThere, AuthenticationError, RateLimited, EmbeddingError.
 
         For a while after a failure it is asked by UNHURRIED alone, whose success ends the pause.
         """
@@ -113,19 +116,8 @@ class ServiceClient:
         raise EmbeddingError(f"{self.who} {what}.", hint or "Check its address and its model.")
 
     def _once(self, path: str, data: bytes, patience: Patience, until: float) -> Any:
-        http = self._connect()
-        left = max(0.05, until - time.monotonic())
-        timeout = httpx.Timeout(left, connect=min(patience.connect, left))
         try:
-            with http.stream("POST", self._service.url + path, content=data, timeout=timeout) as response:
-                content = bytearray()
-                # Undecoded, because it asked for no compression: a small answer stays small.
-                for part in response.iter_raw(65_536):
-                    content += part
-                    if len(content) > _MOST_BYTES:
-                        self.refuse(f"gave an answer of more than {_MOST_BYTES // 1_000_000} MB")
-                    if time.monotonic() > until:
-                        raise httpx.ReadTimeout("the answer takes too long")
+            response, content = self._remote.exchange(path, data, until, connect=patience.connect)
         except (httpx.ConnectTimeout, httpx.ConnectError) as error:
             failure = EmbeddingError(f"{self.who} cannot be reached ({self._clean(str(error))}).", self._start)
             raise _Passing(failure) from error
@@ -137,7 +129,7 @@ class ServiceClient:
         except (httpx.InvalidURL, OSError, ValueError) as error:  # the address names an invalid host
             reason = self._clean(str(error))
             raise EmbeddingError(f"{self.who} cannot be asked ({reason}).", "Check its address.") from error
-        return self._read(path, response, bytes(content))
+        return self._read(path, response, content)
 
     def _read(self, path: str, response: httpx.Response, content: bytes) -> Any:
         status = response.status_code
@@ -171,20 +163,13 @@ class ServiceClient:
         if status == 404 and self._service.kind == "ollama" and "model" in reason:
             self.refuse(f"has no such model{because}", f"Run `ollama pull {self._service.model}`.")
         if status in {404, 405}:
-            self.refuse(f"has no {path}: HTTP {status}{because}", is_right)
-        pooling = "Start it with `--pooling mean`, or as the model wants it."
-        self.refuse(f"refuses: HTTP {status}{because}", pooling if reason.startswith("Pooling type") else "")
+            raise NotThere(f"{self.who} has no {path}: HTTP {status}{because}.", is_right)
+        self.refuse(f"refuses: HTTP {status}{because}", POOLING if reason.startswith("Pooling type") else "")
 
-    def _connect(self) -> httpx.Client:
-        with self._guard:
-            if self._http is None:
-                self._key = _key(self._keys)
-                headers = {"Accept": "application/json", "Content-Type": "application/json"}
-                if self._key:
-                    headers["Authorization"] = f"Bearer {self._key}"
-                self._http = connect(self.who, self._service.url, headers)
-                weakref.finalize(self, self._http.close)
-            return self._http
+    def _headers(self) -> dict[str, str]:
+        self._key = _key(self._keys)
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        return {**headers, "Authorization": f"Bearer {self._key}"} if self._key else headers
 
     def _reason(self, content: bytes) -> str:
         """Return the sentence in an error's body, as Ollama, OpenAI, llama.cpp and TEI put it."""
@@ -211,15 +196,6 @@ class _Passing(Exception):
     failure: EmbeddingError
     after: float = 0.0
     spent: bool = False
-
-
-def connect(who: str, url: str, headers: Mapping[str, str], **options: Any) -> httpx.Client:
-    """Return an httpx client for `url`, which uses no proxy for this machine. Raises EmbeddingError."""
-    headers = {"Accept-Encoding": "identity", **headers}
-    try:
-        return httpx.Client(headers=headers, trust_env=not is_local(url), **options)
-    except (ValueError, ImportError, OSError) as error:
-        raise EmbeddingError(f"{who} cannot be asked ({error}).", "Check the proxy in your environment.") from error
 
 
 def _key(names: tuple[str, ...]) -> str:

@@ -24,7 +24,16 @@ from typing import Any
 
 from spellbook.models.base import TEMPLATE, Scale, Vectors, clean, is_unhurried
 from spellbook.models.calibration import VERSION, Calibration, calibrate
-from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, Patience, ServiceClient, TooLong
+from spellbook.models.services.client import (
+    PASSAGES,
+    POOLING,
+    QUERY,
+    UNHURRIED,
+    NotThere,
+    Patience,
+    ServiceClient,
+    TooLong,
+)
 from spellbook.settings.config import Service
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError, InvalidInput
@@ -39,6 +48,9 @@ _MOST_TEXTS = 32
 
 _MOST_LETTERS = 32_000
 """Letters of all texts of one request."""
+
+_NATIVE = "/embedding"
+"""Where llama.cpp embeds one text in its own form, as its owners still name it; the oldest embed nowhere else."""
 
 _SHORTEST = 100
 """Letters below which a text that the service finds too long is not cut again."""
@@ -101,6 +113,8 @@ class ServiceEmbedder:
 
     def __init__(self, service: Service) -> None:
         title, start, self._path, options = _KINDS[service.kind]
+        if service.kind == "llamacpp":
+            service = service._replace(url=service.url.removesuffix(_NATIVE))
         self._service = service
         if unknown := service.options.keys() - options:
             known = ", ".join(sorted(options))
@@ -158,33 +172,43 @@ class ServiceEmbedder:
         blocks = [self._unit(self._rows(batch, side, patience)) for batch in batches]
         return np.concatenate(blocks) if blocks else np.empty((0, 0), dtype=np.float32)
 
-    def _rows(self, texts: Sequence[str], side: str, patience: Patience) -> list[Any]:
+    def _rows(self, texts: Sequence[str], side: str, patience: Patience, path: str = "") -> list[Any]:
         """Ask for the vectors of `texts`; too many at once are split, a text that is too long by itself is cut."""
+        path = path or self._path
+        if path == _NATIVE and len(texts) > 1:  # which old servers would join to one
+            return [self._rows([text], side, patience, path)[0] for text in texts]
         body = {"model": self._service.model, "input": texts, **self._fields}
         if self._type:
             body["input_type"] = side
         try:
-            answer = self._client.post(self._path, body, patience)
+            answer = self._client.post(path, {"content": texts[0]} if path == _NATIVE else body, patience)
         except TooLong:
             if len(texts) > 1:
                 middle = len(texts) // 2
-                return self._rows(texts[:middle], side, patience) + self._rows(texts[middle:], side, patience)
+                first = self._rows(texts[:middle], side, patience, path)
+                return first + self._rows(texts[middle:], side, patience, path)
             if len(texts[0]) < _SHORTEST:
                 raise
-            return self._rows([texts[0][: len(texts[0]) * 2 // 3]], side, patience)
+            return self._rows([texts[0][: len(texts[0]) * 2 // 3]], side, patience, path)
+        except NotThere:
+            if self._service.kind != "llamacpp" or path == _NATIVE:
+                raise
+            return self._rows(texts, side, patience, _NATIVE)
         try:
-            if "embeddings" in answer:  # of Ollama
-                rows = list(answer["embeddings"])
-            else:  # of OpenAI, in any order
-                placed = {each.get("index", place): each["embedding"] for place, each in enumerate(answer["data"])}
-                rows = [placed[i] for i in range(len(answer["data"]))]
+            rows = _listed(answer, path)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError):
-            self._client.refuse(
-                "answered something else than embeddings", f"Does {self._service.url}{self._path} embed?"
-            )
+            self._client.refuse("answered something else than embeddings", f"Does {self._service.url}{path} embed?")
         if len(rows) != len(texts):
             self._client.refuse(f"gave {counted(len(rows), 'vector')} for {counted(len(texts), 'text')}")
-        return rows
+        return [self._pooled(row) for row in rows]
+
+    def _pooled(self, row: Any) -> Any:
+        """Return the vector of a text, which llama.cpp may give in a list, as it lists one for each token."""
+        if not (isinstance(row, list) and row and isinstance(row[0], list)):
+            return row
+        if len(row) > 1:
+            self._client.refuse("gave a vector for each token", POOLING)
+        return row[0]
 
     def _unit(self, rows: list[Any]) -> Vectors:
         try:
@@ -209,6 +233,18 @@ class ServiceEmbedder:
         block /= most
         unit: Vectors = (block / np.linalg.norm(block, axis=1, keepdims=True)).astype(np.float32)
         return unit
+
+
+def _listed(answer: Any, path: str) -> list[Any]:
+    """Return the vectors of an answer in the order of the texts. Raises KeyError, TypeError and such for other JSON."""
+    if path == _NATIVE:  # in the forms of 2023, 2024 and today
+        [one] = answer if isinstance(answer, list) else answer.get("results", [answer])
+        return [one["embedding"]]
+    if "embeddings" in answer:  # of Ollama
+        return list(answer["embeddings"])
+    # Of OpenAI, in any order.
+    placed = {each.get("index", place): each["embedding"] for place, each in enumerate(answer["data"])}
+    return [placed[i] for i in range(len(answer["data"]))]
 
 
 def _numbers(row: Any) -> list[float] | np.ndarray[Any, Any]:

@@ -24,7 +24,18 @@ pytestmark = list(IN_BROWSER)
 NOTE = "/note/projects/배포"
 PAGES = (
     *("/", "/new?text=x&url=https://example.com/", "/search?q=백업", "/contents", "/contents?folder=projects"),
-    *("/decisions", "/articles", "/sessions", "/note/session-a", "/activity", "/links", "/settings", NOTE, "/graph"),
+    *(
+        "/decisions",
+        "/articles",
+        "/sessions",
+        "/note/session-a",
+        "/activity",
+        "/statistics",
+        "/links",
+        "/settings",
+        NOTE,
+        "/graph",
+    ),
     *(f"{NOTE}?add=yes", f"{NOTE}?edit=projects/배포%23rollback", "/history/projects/배포", "/nowhere", "/login"),
 )
 EMPTY = ("/decisions", "/articles", "/sessions", "/activity", "/")

@@ -45,6 +45,7 @@ PAGES = {
     "/articles?category=database": "Sizes of buffers",
     "/sessions": "Sessions",
     "/activity": "Tuning",
+    "/statistics": "chunks have a vector",
     "/upkeep": "broken.md",
     "/links": "missing note",
     "/settings": "mcpServers",
@@ -315,8 +316,8 @@ def test_an_alert_is_a_calm_sentence(browser, full, vault, book, served, write_n
     page = browser.open("/activity")
     menu = page.partition('<nav class="menu"')[2].partition("</nav>")[0]
     names = re.findall(r"<span>([^<]*)</span></a></li>", menu)
-    assert names[:8] == ["홈", "검색", "목차", "결정", "저장한 글", "변경 기록", "상태", "설정"]
-    assert names[8:] == names[3:8]
+    assert names[:9] == ["홈", "검색", "목차", "결정", "저장한 글", "변경 기록", "통계", "상태", "설정"]
+    assert names[9:] == names[3:9]
     assert re.search(r'<summary class="here"><svg.*?</svg>\s*<span>더 보기</span>', menu, re.S)
     assert 'href="/activity" aria-current="page"' in menu
 

@@ -38,7 +38,11 @@ const label = (node) => node.title.length > 30 ? `${node.title.slice(0, 29)}…`
 
 // -- data
 
+// Without letters that nobody sees: a label has no room to spell them out, as the note's page does.
+const seen = (text) => text.replace(/[\p{Cc}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}]/gu, "");
+
 function take(graph) {
+  for (const note of graph.notes) for (const key of ["title", "topic", "category", "path"]) note[key] = seen(note[key]);
   nodes = graph.notes.map((note, number) => ({ ...note, number, folded: note.title.toLowerCase(), colour: -1, group: "" }));
   edges = graph.edges.map((edge) => ({ source: nodes[edge.from], target: nodes[edge.to] }));
   beside = nodes.map(() => new Set());
