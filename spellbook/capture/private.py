@@ -1,5 +1,5 @@
 """
-What is taken out of a message: secrets, and private parts, which a person marks by `<private>…</private>`.
+Secrets and private parts are taken out of a message. A person marks a private part by `<private>…</private>`.
 
 Other spellings are marks too: blanks, capitals, attributes, square or full-width brackets, brackets as entities,
 invisible letters between. A part that is not closed reaches to the end. Pure.

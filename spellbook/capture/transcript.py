@@ -227,12 +227,14 @@ def _spoken(entry: Mapping[str, Any]) -> tuple[str, str]:
     if role == "user" and (is_sdk or not is_human):  # its answer is not one to the question before
         return "user", ""
     texts = [block.get("text") for block in blocks if block.get("type") in ("text", "input_text", "output_text")]
-    said = [without_private(cleaned(_OF_EDITOR.sub("", text))) for text in texts if isinstance(text, str)]
-    typed = [text for text in said if not text.lstrip().startswith(_ADDED)]
-    if role == "user" and said and not typed and said[0].lstrip().startswith(_INTERRUPTED):
+    stripped = [without_private(cleaned(_OF_EDITOR.sub("", text))) for text in texts if isinstance(text, str)]
+    typed = [text for text in stripped if not text.lstrip().startswith(_ADDED)]
+    if role == "user" and stripped and not typed and stripped[0].lstrip().startswith(_INTERRUPTED):
         return "unfinished", ""
     # A command, which is not kept, may hide something, and nobody looks for secrets in the rest of a long text.
-    is_hiding = any(taken_out(text, 0)[1] for text in said if text not in typed) or sum(map(len, typed)) > _MOST_LETTERS
+    is_hiding = (
+        any(taken_out(text, 0)[1] for text in stripped if text not in typed) or sum(map(len, typed)) > _MOST_LETTERS
+    )
     text = "\n\n".join(typed).strip()[:_MOST_LETTERS]
     return str(role), text + OMITTED if is_hiding and role == "user" else text
 

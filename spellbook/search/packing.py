@@ -15,7 +15,7 @@ from spellbook.index.privacy import is_session
 from spellbook.notes import dialogue
 from spellbook.search import related
 from spellbook.search.candidates import Gathering
-from spellbook.search.presentation import beside, head, labels, named, pointer, properties, said
+from spellbook.search.presentation import beside, head, labels, named, pointer, properties, spoken
 from spellbook.search.scores import Candidate, Hit, hit_of
 from spellbook.search.words import words_in
 from spellbook.system.lazy import lazy
@@ -148,7 +148,7 @@ def pack(hits: Sequence[Hit], max_tokens: int, weigh: Weigh, *, explain: bool = 
         if spent > left:
             form, spent, left = "unnamed", 0, 0
         left -= spent
-        packed.append(replace(hit, text=said(text, hit.chunk), why={**hit.why, "text": form, "tokens": count(uncut)}))
+        packed.append(replace(hit, text=spoken(text, hit.chunk), why={**hit.why, "text": form, "tokens": count(uncut)}))
     return tuple(packed)
 
 
@@ -166,7 +166,7 @@ def passages(hits: Sequence[Hit], max_tokens: int, weigh: Weigh) -> tuple[Hit, .
             break
         best = excerpt(hit.chunk.text, hit.line, min(PASSAGE, room), weigh)
         room -= _marked(best) if best else 0
-        fit.append(replace(hit, text=said(best, hit.chunk)))
+        fit.append(replace(hit, text=spoken(best, hit.chunk)))
     return tuple(fit)
 
 

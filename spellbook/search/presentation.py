@@ -225,7 +225,7 @@ def is_session(by: object) -> bool:
     return privacy.is_session(_meta(by))
 
 
-def said(text: str, chunk: StoredChunk) -> str:
+def spoken(text: str, chunk: StoredChunk) -> str:
     """Return what is shown of a chunk's text: of a session without the marks that only Spellbook needs."""
     return _OF_SESSION.sub(r"\1", text) if is_session(chunk) else text
 
