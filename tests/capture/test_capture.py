@@ -438,3 +438,20 @@ def test_forget(captured: Capture, vault: Path, home: Path, write_note: Callable
     assert captured(*old, *talk(BILLING, LONG, first=5)) == {}
     assert captured(*talk(ROTATE, DEPLOY, BILLING), place=claude(home, OTHER)) == {}, "a fork"
     assert (vault / "mine.md").exists(), "a person's own note of that category"
+
+
+# -- finding
+
+
+def test_a_session_is_found_by_its_own_words(captured: Capture, book: Spellbook) -> None:
+    """
+    The title of a session counts for its first section alone: another one is not found by it. A hit shows neither the
+    key of an exchange, nor marks of quotes, nor the session's id.
+    """
+    captured(*talk(("Why do invoices get numbers twice?", "Two workers count."), DEPLOY, ("Crash now", "It crashed.")))
+    book.refresh()
+    shown = [str(hit.as_dict()) for hit in book.search("Crash now").hits]
+    assert "Crash now" in shown[0]
+    assert not [text for text in shown if "<!--" in text or "> Crash" in text or SESSION in text]
+    own = [hit for hit in book.search("invoices").hits if hit.chunk.ordinal]
+    assert not [hit for hit in own if "invoices" in str(hit.why.get("words"))]
