@@ -23,7 +23,8 @@ def is_excluded(cwd: str, exclude: tuple[str, ...]) -> bool:
     A folder of `exclude` is a name or a glob, which stands for what it finds on the disk, too; one that is not absolute
     is anywhere. All are compared as they are written and where their links lead.
     """
-    anywhere = [name if name.startswith("*") else os.path.join("*", os.path.expanduser(name)) for name in exclude]
+    meant = [os.path.expandvars(os.path.expanduser(name)) for name in exclude]
+    anywhere = [name if name.startswith("*") else os.path.join("*", name) for name in meant]
     folders = {form for each in anywhere for found in (each, *glob.iglob(each)) for form in _spellings(found)}
     places = _spellings(cwd)
     is_inside = any(place.startswith(form) or path_glob(place, form) for place in places for form in folders)

@@ -162,7 +162,7 @@ class _Reading:
             self.is_answered = True
             self.current.answer = text
         elif role == "user" and not (text and self.current and not self.is_answered and text == self.current.prompt):
-            self.current = self._asked(start, entry, text) if text else None
+            self.current = self._asked(start, entry, text)
 
     def _asked(self, start: int, entry: Mapping[str, Any], text: str) -> Exchange | None:
         at = moment(entry.get("timestamp"))
@@ -170,14 +170,15 @@ class _Reading:
         key = uuid or f"{at} {text}"
         parent = str(entry.get("parentUuid", key))
         is_queued = entry.get("promptSource") == "queued" or entry.get("type") == "attachment"
-        if key in self.found and self.found[key].turn != self.begin:  # a copy of an old line has its answer
-            return None
-        if self.is_answered and key not in self.found and not is_queued:
-            self.begin = start
-        self.is_answered = False
         for each in self.found.values():
             if each.turn == self.begin and each.parent == parent and each.uuid != uuid and not each.answer:
                 each.is_kept = False
+        known = self.found.get(key)
+        if not text or (known and known.turn != self.begin):  # a command, or a copy of an old line
+            return None
+        if self.is_answered and not known and not is_queued:
+            self.begin = start
+        self.is_answered = False
         cwd = _name(entry.get("cwd")) or self.cwd
         own = (entry.get("sessionId"), _mapping(entry.get("forkedFrom")).get("sessionId"), *self.sessions)
         is_dated = bool(at and 2000 < at.year < 2100)

@@ -167,6 +167,9 @@ def test_words_that_were_taken_back() -> None:
     again = said("Move it", 2, uuid="b", parentUuid="x")
     assert pairs(talk(ROTATE)[0] + first + again + answer) == [ROTATE, ("Move it", "Done.")]
     assert pairs(first + answer + again + answer) == [("Erase it", "Done."), ("Move it", "Done.")]
+    command = said("<command-name>/clear</command-name>", 2, uuid="b", parentUuid="x")
+    assert pairs(talk(ROTATE)[0] + first + command) == [ROTATE]
+    assert [ask for ask, _ in pairs(said("a") + said("b", 1) + answer)] == ["a", "b"], "no line names a parent"
     assert pairs(first + said("Move it", 2, uuid="b", parentUuid="a") + answer) == [
         ("Erase it", ""),
         ("Move it", "Done."),
