@@ -231,8 +231,10 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
 
     if action == "hook":
         ledger.hook(ctx.ensure_object(dict).get("vault", ""))
-    elif sum(map(bool, (session, project, since))) != (action == "forget"):
-        raise click.UsageError("Name a session, a --project or a --since DATE for forget, and none for the others.")
+    elif sum(map(bool, (session, project, since))) != (action == "forget") or (dry_run and action != "forget"):
+        raise click.UsageError(
+            "Name a session, a --project or a --since DATE for forget; the others take none of them, and no --dry-run."
+        )
     elif action == "forget":
         with opened(ctx) as book:
             book.refresh()

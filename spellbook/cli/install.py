@@ -126,6 +126,15 @@ def _misuse(client: str, options: dict[str, Any]) -> str:
     return next((message for message, is_broken in rules.items() if is_broken), "")
 
 
+def _has_hooks(file: Path, name: str) -> bool:
+    """Whether a client's settings have a hook of `name`; not if they cannot be read."""
+    from spellbook.cli.clients import session_hooks
+
+    with contextlib.suppress(SpellbookError):
+        return bool(session_hooks.events(file, name))
+    return False
+
+
 def _list(name: str, as_json: bool) -> None:
     """Print the clients on this machine, and what each would get."""
     from spellbook.cli.clients import clients, session_hooks
@@ -135,17 +144,20 @@ def _list(name: str, as_json: bool) -> None:
         if not (file := clients.found(clients.places(client, sys.platform, os.environ, Path.home()))):
             continue
         is_there, command = False, f"spellbook install {client}"
-        hooks = session_hooks.settings(client, None, os.environ, Path.home()) if client in _SESSIONS else ""
+        hooks = session_hooks.settings(client, None, os.environ, Path.home()) if client in _SESSIONS else None
         with contextlib.suppress(SpellbookError):
             is_there = bool(about.format and clients.take_out(file, about, name, force=True))
         line = f"{about.title}: `{command}` prints what to add to {file}."
         if about.format:
             line = f"{about.title}: `{command}` adds {name!r} to {file}."
         line = f"{about.title}: {file} has {name!r}." if is_there else line
-        rows.append({"client": client, "file": str(file), "hooks": str(hooks), "has": is_there, "command": command})
+        settings = str(hooks or "")
+        rows.append({"client": client, "file": str(file), "hooks": settings, "has": is_there, "command": command})
         if not as_json:
             output.say(line)
-            output.say(f"  With --hooks it also writes {hooks}.") if hooks else None
+            if hooks:
+                are_there = _has_hooks(hooks, name)
+                output.say(f"  {hooks} has its hooks." if are_there else f"  With --hooks it also writes {hooks}.")
     if as_json:
         output.as_json({"clients": rows})
     elif not rows:

@@ -149,7 +149,8 @@ def serve(
             for other in others:
                 doors.phone = f"{other.url}/login#{doors.tokens.lend()}"
             url = address.url
-            if asks_all and sys.stderr.isatty():  # a log would keep it
+            asks_here = asks_all or not (rules.is_open or doors.tokens.is_empty)
+            if asks_here and sys.stderr.isatty():  # a log would keep it
                 url = f"{url}/login#{doors.tokens.link()}"
             asgi = app.make(doors, rules)
         with present(book.config.state, "serve"):

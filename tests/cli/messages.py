@@ -98,7 +98,7 @@ SENTENCES = {
     "search/when.py": "reason",
     "search/packing.py": "_neighbours",
     "editing/revise.py": "_place_of erase _remark_name",
-    "vault/journal.py": "state",
+    "vault/journal.py": "state described",
     "cli/install.py": "_misuse",
     "capture/ledger.py": "problems",
     "library/doctor.py": "unseen _unwatched checks _links _unfinished _embedder _second",

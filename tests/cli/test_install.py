@@ -338,12 +338,18 @@ _EDITORS = {
 
 
 def test_capture_is_told(home: Path, vault: Path) -> None:
-    """Whoever installs hooks reads whether sessions are kept, and how that ends; who takes them out, that it goes on."""
+    """
+    Whoever installs hooks reads whether sessions are kept, and how that ends; who takes them out, that it goes on.
+
+    The list of clients says whether the hooks are there.
+    """
     (home / ".claude").mkdir()
     on = f"Capture is on for {vault.resolve()}; `spellbook --vault {vault.resolve()} capture off` switches it off."
     assert "Capture is off." in install("claude-code", "--vault", vault, "--hooks").stdout
     assert "Capture is off." in install("claude-code", "--uninstall").stdout
+    assert "With --hooks it also writes" in install().stdout
     assert on in install("claude-code", "--vault", vault, "--hooks", "--capture").stdout
+    assert f"{home / '.claude/settings.json'} has its hooks." in install().stdout
     assert "Capture" not in install("claude-code", "--uninstall", "--dry-run").stdout
     assert on in install("claude-code", "--uninstall").stdout
     assert on in install("claude-code", "--vault", vault, "--hooks").stdout

@@ -258,6 +258,7 @@ def at_terminal(vault, *options, code="", **environment):
     [
         pytest.param((), {}, True, id="at a terminal"),
         pytest.param((), {"SPELLBOOK_ALLOWED_HOSTS": "notes.example.org"}, True, id="asked for a token"),
+        pytest.param((), {"SPELLBOOK_TOKEN": "a token of my own, long enough"}, True, id="with a token"),
         pytest.param(("--phone", "--no-open"), {}, False, id="told not to"),
         pytest.param((), {"SSH_TTY": "/dev/pts/9"}, False, id="over SSH"),
         pytest.param((), {"BROWSER": "w3m %s"}, False, id="in the terminal itself"),
@@ -267,7 +268,7 @@ def test_a_browser_is_opened(vault, tmp_path, options, changed, is_opened):
     """
     Where a person sits before it, and nowhere else; the line says how to go on. A code is as wide as a camera needs.
 
-    A server that asks everybody for a token prints and opens a link that logs in one browser, as the person at this
+    A server that asks for a token, since it is meant for more or has one, prints and opens a link that logs in one browser, as the person at this
     machine, until the server ends: the secret in it is no token, and is used up.
     """
     browser, opened = tmp_path / "browser", tmp_path / "opened"
@@ -282,7 +283,9 @@ def test_a_browser_is_opened(vault, tmp_path, options, changed, is_opened):
             until(opened.exists)
             assert opened.read_text() == f"{url}\n"
         place, _, secret = url.partition("/login#")
-        assert bool(secret) is ("--phone" in options or "SPELLBOOK_ALLOWED_HOSTS" in changed)
+        assert bool(secret) is bool(
+            "--phone" in options or {"SPELLBOOK_ALLOWED_HOSTS", "SPELLBOOK_TOKEN"} & changed.keys()
+        )
         assert httpx.get(f"{place}/admin/links").status_code == (401 if secret else 200)
         if secret:
             bearer = {"authorization": f"Bearer {secret}"}

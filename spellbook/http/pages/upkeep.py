@@ -127,7 +127,7 @@ async def enter(request: Request) -> Response:
     to = view.local(fields.get("to", "/"))
     if cookie is None:
         request.app.state.guard.failures.add(request.client.host if request.client else "")
-        return _login(request, to, 401, "The token is wrong.")
+        return _login(request, to, 401, "The token is wrong, or its link was opened before.")
     return _keep(request, RedirectResponse(to, 303), COOKIE, cookie)
 
 

@@ -270,11 +270,12 @@ class Catalog:
         return self._rows(sql, values)
 
     def counted(self, conditions: Sequence[Condition]) -> list[CountedNote]:
-        """Return the notes that meet `conditions` with their category, time, chunks, and chunks that have a vector."""
+        """Return the notes that meet `conditions` with their category, time, chunks, and chunks that lack no vector."""
         where, values = in_sql(self._database, conditions)
         rows = self._rows(
             f"""
-            SELECT category, moment(created, updated, mtime_ns), count(*), count(vectors.key)
+            SELECT category, moment(created, updated, mtime_ns), count(*),
+                   count(*) - count(chunks.key) + count(vectors.key)  -- a title alone has no key, and needs no vector
             FROM notes JOIN chunks USING (note) LEFT JOIN vectors USING (key) WHERE {where} GROUP BY note
             """,
             values,

@@ -225,7 +225,7 @@ class ListedNote(NamedTuple):
 
 
 class CountedNote(NamedTuple):
-    """A note in statistics: its category, `when` in seconds since 1970, its chunks, and those that have a vector."""
+    """A note in statistics: its category, `when` in seconds since 1970, its chunks, and those that lack no vector."""
 
     category: str
     when: float

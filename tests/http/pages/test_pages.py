@@ -45,7 +45,7 @@ PAGES = {
     "/articles?category=database": "Sizes of buffers",
     "/sessions": "Sessions",
     "/activity": "Tuning",
-    "/statistics": "chunks have a vector",
+    "/statistics": "chunks have the vector that they need",
     "/upkeep": "broken.md",
     "/links": "missing note",
     "/settings": "mcpServers",
@@ -225,7 +225,7 @@ def _said() -> Iterator[str]:
     yield from ("added", "changed", "removed", "undone", "unfinished")
     yield from (*home.VERBS.values(), "import")
     yield from ("reindex", "migrate", "check", "snapshot", "optimize", "running", "done", "cancelled", "failed")
-    yield "The token is wrong."
+    yield "The token is wrong, or its link was opened before."
     for module in pages.MODULES:
         for call in ast.walk(ast.parse(Path(str(module.__file__)).read_text("utf-8"))):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute | ast.Name):

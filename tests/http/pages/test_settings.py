@@ -159,7 +159,10 @@ def test_a_person_logs_in_and_out(guarded, full, served):
     page = guarded.open(f"/note/{NOTE}?part=1")
     form = guarded.form(page, "/login")
     assert form["to"] in {"/note/projects/%EB%B0%B0%ED%8F%AC?part=1", f"/note/{NOTE}?part=1"}
-    assert "The token is wrong." in guarded.send("/login", 401, **{**form, "token": "sb_wrong"}).text
+    assert (
+        "The token is wrong, or its link was opened before."
+        in guarded.send("/login", 401, **{**form, "token": "sb_wrong"}).text
+    )
     answer = guarded.client.post("/login", data={**form, "token": secret}, follow_redirects=False)
     cookie = answer.headers["set-cookie"].lower()
     assert all(each in cookie for each in ("httponly", "samesite=strict", "path=/", f"max-age={COOKIE_SECONDS}"))

@@ -49,9 +49,11 @@ def test_growth(days: Sequence[str], first: object, last: object, periods: int) 
 
 def test_the_page_counts_what_is_there(browser: Browser, full: object, vault: Path, book: Spellbook) -> None:
     """
-    Notes, chunks, categories and vectors are those of the status, also of a note that is not embedded yet; the
-    picture's numbers are in a table too.
+    Notes, chunks, categories and vectors are those of the status, also of a note that is not embedded yet; a title
+    alone needs no vector. The picture's numbers are in a table too.
     """
+    (vault / "bare.md").write_text("# Only a title\n\n## Section\n\nA pier.\n", "utf-8")
+    book.reindex()
     (vault / "new.md").write_text("A lighthouse stands on the northern cape.", "utf-8")
     book.reindex(words_only=True)
     status = browser.client.get("/api/status", headers={"accept": "application/json"}).json()
@@ -60,7 +62,7 @@ def test_the_page_counts_what_is_there(browser: Browser, full: object, vault: Pa
     notes, chunks = status["notes"], status["chunks"]
     assert status["pending"] == 1
     shows(said, f"Notes {notes} ", f"Chunks {chunks} ", "Model: hash")
-    shows(said, f"{chunks - status['pending']} of {chunks} chunks have a vector")
+    shows(said, f"{chunks - status['pending']} of {chunks} chunks have the vector that they need")
     shows(said, "project 2 ", "decision 2 ", "without category")
     assert {name or "without category" for name in status["categories"]} - {"(none)"} <= set(
         re.findall(r"[\w-]+", said)
@@ -85,7 +87,7 @@ def test_a_limited_token_counts_what_it_sees(guarded: Browser, served: Served, f
     guarded.send("/login", token=served.tokens.add("reader", "read", "public"))
     page = guarded.open("/statistics")
     said = words(page)
-    shows(said, "Notes 1 ", "Chunks 2 ", "2 of 2 chunks have a vector", "harbour 1 2")
+    shows(said, "Notes 1 ", "Chunks 2 ", "2 of 2 chunks have the vector that they need", "harbour 1 2")
     lacks(said, "project", "decision", "Model")
 
 
