@@ -48,10 +48,10 @@ _MOST_FILES = 8
 
 _MOST_BYTES = 2_000_000
 _MOST_BRACKETS = 50
-"""Of a request that is answered: the SDK refuses values that are nested too deeply."""
+"""A request with as many is left to the SDK, which refuses values that are nested too deeply."""
 
 _LIST_SECONDS = 1.0
-"""Seconds after the first answer in which a client asks for the tools; loading the SDK would delay them."""
+"""Seconds that loading the SDK waits for a client to list the tools, which it would delay."""
 
 _CHANGED = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
 
@@ -96,7 +96,7 @@ class Wire:
 
     def __init__(self, file: Path | None = None) -> None:
         self.file = file
-        self._is_begun, self._is_listed = threading.Event(), threading.Event()
+        self._is_listed = threading.Event()
         self._answers = read(file) if file else {}
         """{} once the SDK alone answers."""
         self._rows: dict[str, str] | None = None
@@ -122,7 +122,6 @@ class Wire:
                 with self._lock:
                     if not (self._answers and self._answer(line)):
                         self._lines.put(line)
-                self._is_begun.set()
                 if not self._answers or '"tools/list"' in line:
                     self._is_listed.set()
             if self._answers:
@@ -130,7 +129,6 @@ class Wire:
         except OSError as error:
             end = error
         self._lines.put(end)
-        self._is_begun.set()
         self._is_listed.set()
 
     def readline(self) -> str:
@@ -141,13 +139,12 @@ class Wire:
         return line
 
     def close(self) -> None:
-        """Give the process its stdout back, so that it can be seen whether the client reads it."""
+        """Give the process its stdout back: an error at its end tells whether the client still reads."""
         os.dup2(self._out.fileno(), 1)
 
     def wait(self) -> None:
-        """Wait until the SDK is to be loaded: the tools are listed, some seconds after the first answer, or at once."""
+        """Wait a moment for the client to list the tools, unless the SDK is needed first."""
         if self._answers:
-            self._is_begun.wait()
             self._is_listed.wait(_LIST_SECONDS)
 
     def write(self, line: str) -> None:
