@@ -47,7 +47,7 @@ _WORTH_A_REQUEST = 64
 """Texts that wait, from which on a server is asked: fewer are embedded here before it answers. By hand."""
 
 _CHECKED = 50
-"""Of so many vectors that a server gives, one is compared with our own."""
+"""Vectors of a server for each one that is compared with our own."""
 
 _ALIKE = 0.97
 """

@@ -98,7 +98,7 @@ class Chroma:
     """
 
     doubted: Sequence[str] = ()
-    """Of its own vectors none is doubted."""
+    """Only a server's collections are ever doubted."""
 
     def __init__(self, state: Path, fingerprint: str) -> None:
         self.state = state
