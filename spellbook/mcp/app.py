@@ -36,7 +36,6 @@ from mcp.types import (
     InputRequiredResult,
     JSONRPCError,
     JSONRPCRequest,
-    JSONRPCResponse,
     Tool,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
@@ -177,9 +176,8 @@ class SpellbookServer(MCPServer):
             client = {"capabilities": {}, "clientInfo": {"name": "", "version": ""}}
             rows = answers[prefix * is_modern + version] = {}
             for method in first_answer.MODERN if is_modern else first_answer.HANDSHAKE:
-                result = await runner.on_request(nobody, method, {"_meta": meta, "protocolVersion": version, **client})
-                line = JSONRPCResponse(jsonrpc="2.0", id="", result=result).model_dump_json()
-                rows[method] = line.removeprefix('{"jsonrpc":"2.0","id":""')
+                params = {"_meta": meta, "protocolVersion": version, **client}
+                rows[method] = await runner.on_request(nobody, method, params)
         return answers
 
     async def _find(self, refusal: Callable[[str], Exception]) -> None:

@@ -36,11 +36,8 @@ PREFIX = "io.modelcontextprotocol/"
 OTHER = ""
 """The version under which is kept what a client gets that initializes with an unknown one."""
 
-Answers = dict[str, dict[str, str]]
-"""
-By version and method: an answer as the SDK writes it, from behind its id on. The version of a request that names it in
-`_meta` has PREFIX before it.
-"""
+Answers = dict[str, dict[str, Any]]
+"""The results by version and method. The version of a request that names it in `_meta` has PREFIX before it."""
 
 _FILE = "first-answers-{}.json"
 _MOST_FILES = 8
@@ -73,7 +70,7 @@ def read(file: Path) -> Answers:
         found = json.loads(disk.read_small(file, _MOST_BYTES)) if is_ours else {}
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if _fits(found, {"*": {"*": _TEXT}}) else {}
+    return found if _fits(found, {"*": {"*": (dict,)}}) else {}
 
 
 def write(file: Path, answers: Answers) -> None:
@@ -99,7 +96,7 @@ class Wire:
         self._is_listed = threading.Event()
         self._answers = read(file) if file else {}
         """{} once the SDK alone answers."""
-        self._rows: dict[str, str] | None = None
+        self._rows: dict[str, Any] | None = None
         """The answers after `initialize`; {} if the client uses the era without it, None if that is not known."""
         self._began: object = None
         """The id of the request that began the era."""
@@ -111,7 +108,7 @@ class Wire:
                 signal.signal(number, lambda number, _: processes.leave(128 + number))
         own = _moved(0, os.open(os.devnull, os.O_RDONLY)), _moved(1, 2)
         self._in = open(own[0], encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
-        self._out = open(own[1], "w", buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115
+        self._out = open(own[1], "w", 1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
         self.flush = self._out.flush
         threading.Thread(target=self._read, name="spellbook-wire", daemon=True).start()
 
@@ -173,18 +170,19 @@ class Wire:
         if isinstance(asked, dict) and "id" not in asked:
             return asked.get("method") == "notifications/cancelled"  # it comes too late
         before = self._rows
-        rest = self._rest(asked["method"], asked.get("params", {})) if _fits(asked, _REQUEST) else None
-        if rest is None:
+        result = self._result(asked["method"], asked.get("params", {})) if _fits(asked, _REQUEST) else None
+        if result is None:
             self._answers = {}
             return False
-        self._out.write(f'{{"jsonrpc":"2.0","id":{json.dumps(asked["id"], ensure_ascii=False)}{rest}\n')
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": result}
+        self._out.write(json.dumps(answer, ensure_ascii=False, separators=(",", ":")) + "\n")
         if self._rows is before:
             return True
         self._began = asked["id"]
         return False
 
-    def _rest(self, method: str, params: dict[str, Any]) -> str | None:
-        rows: dict[str, str] = {}
+    def _result(self, method: str, params: dict[str, Any]) -> Any:
+        rows: dict[str, Any] = {}
         if not self._rows and _fits(params, _ENVELOPED):
             rows = self._answers.get(PREFIX + params["_meta"][f"{PREFIX}protocolVersion"], {})
             if self._rows is None and method != "server/discover":  # which may be a trial
