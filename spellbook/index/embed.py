@@ -86,9 +86,9 @@ def embed_texts(
     with hurry, _turn(index, stop, waits=most is None) as is_ours:
         if not is_ours:
             return 0
+        embed_second(index, progress=progress, most=most, stop=stop)
         if most is None:
             take_shared(index, stop)
-        embed_second(index, progress=progress, most=most, stop=stop)
         failed = second_pending(index)
         for batch, total in _batches(index, tried, most):
             if second_pending(index) > failed:
