@@ -361,9 +361,8 @@ def keep_first_answers(toolsets: tuple[str, ...], settings: Config) -> None:
     first_answer.write(first_answer.place(toolsets, settings), anyio.run(server.first_answers))
 
 
-def run_stdio(mcp: SpellbookServer, wire: first_answer.Wire | None = None) -> None:
+def run_stdio(mcp: SpellbookServer, wire: first_answer.Wire) -> None:
     """Serve on stdin and stdout until the client closes them, or until SIGINT or SIGTERM; then end within 2 s."""
-    wire = wire or first_answer.Wire()
     try:
         anyio.run(mcp.serve, wire)
     except BaseException as error:

@@ -167,8 +167,8 @@ class Wire:
             asked: Any = json.loads(line) if is_plain else None
         except ValueError:
             asked = None
-        if isinstance(asked, dict) and "id" not in asked:
-            return asked.get("method") == "notifications/cancelled"  # it comes too late
+        if isinstance(asked, dict) and "id" not in asked:  # a notification
+            return False
         before = self._rows
         result = self._result(asked["method"], asked.get("params", {})) if _fits(asked, _REQUEST) else None
         if result is None:

@@ -130,6 +130,8 @@ REFUSED: dict[str, list[str]] = {
     "lists first": [line(1, "tools/list"), line(2, "ping"), hello(id=3), line(4, "tools/list")],
     "modern, then not": [enveloped(1, "tools/list"), line(2, "tools/list"), hello(id=3), enveloped(4, "tools/list")],
     "modern, then initialize": [enveloped(1, "server/discover"), enveloped(2, "tools/list"), hello(id=3)],
+    "cancelled too late": [hello(id=1), GIVEN_UP, READY, line(2, "tools/list"), line(3, "nothing/such"), line(4, "ping")],
+    "modern, cancelled": [enveloped(1, "tools/list"), GIVEN_UP, enveloped(2, "ping"), enveloped(3, "tools/list")],
     "no trial": [enveloped(1, "ping"), hello(id=2)],
     "a legacy trial": [line(1, "server/discover"), hello(id=2), line(3, "tools/list")],
     **{
