@@ -30,13 +30,13 @@ from spellbook.vault.folder import BackupFile, fault_of, tree
 from spellbook.vault.vault import Vault
 
 DAYS = 7
-"""Of so many days the last snapshot is kept; all of the last 24 hours are."""
+"""Days whose last snapshot is kept; all of the last 24 hours are."""
 
 WEEKS = 4
-"""Of so many weeks the last snapshot is kept."""
+"""Weeks whose last snapshot is kept."""
 
 MONTHS = 12
-"""Of so many months the last snapshot is kept."""
+"""Months whose last snapshot is kept."""
 
 LATEST = "latest"
 

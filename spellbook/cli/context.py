@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from spellbook.index.opened import Index
 
 _SECONDS = 1.0
-"""So long after the start of its process the command ends, whatever holds it up. A client waits for its hooks."""
+"""Seconds after the start of its process at which the command ends, whatever holds it up: a client waits for hooks."""
 
 _PATIENCE = 0.6
-"""So long after that start it waits for the note of a session that was just left; the rest takes .2 s. By hand."""
+"""Seconds after that start until which it waits for the note of a session that was just left. By hand."""
 _LATELY = 10
 """Seconds after which the job of a session that was left counts as stuck."""
 

@@ -47,7 +47,7 @@ _WORTH_A_REQUEST = 64
 """Texts that wait, from which on a server is asked: fewer are embedded here before it answers. By hand."""
 
 _CHECKED = 50
-"""Of so many vectors that a server gives, one is compared with our own."""
+"""Vectors of a server for each one that is compared with our own."""
 
 _ALIKE = 0.97
 """
@@ -86,9 +86,9 @@ def embed_texts(
     with hurry, _turn(index, stop, waits=most is None) as is_ours:
         if not is_ours:
             return 0
+        embed_second(index, progress=progress, most=most, stop=stop)
         if most is None:
             take_shared(index, stop)
-        embed_second(index, progress=progress, most=most, stop=stop)
         failed = second_pending(index)
         for batch, total in _batches(index, tried, most):
             if second_pending(index) > failed:

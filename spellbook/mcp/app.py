@@ -36,7 +36,6 @@ from mcp.types import (
     InputRequiredResult,
     JSONRPCError,
     JSONRPCRequest,
-    JSONRPCResponse,
     Tool,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
@@ -177,9 +176,8 @@ class SpellbookServer(MCPServer):
             client = {"capabilities": {}, "clientInfo": {"name": "", "version": ""}}
             rows = answers[prefix * is_modern + version] = {}
             for method in first_answer.MODERN if is_modern else first_answer.HANDSHAKE:
-                result = await runner.on_request(nobody, method, {"_meta": meta, "protocolVersion": version, **client})
-                line = JSONRPCResponse(jsonrpc="2.0", id="", result=result).model_dump_json()
-                rows[method] = line.removeprefix('{"jsonrpc":"2.0","id":""')
+                params = {"_meta": meta, "protocolVersion": version, **client}
+                rows[method] = await runner.on_request(nobody, method, params)
         return answers
 
     async def _find(self, refusal: Callable[[str], Exception]) -> None:
@@ -363,9 +361,8 @@ def keep_first_answers(toolsets: tuple[str, ...], settings: Config) -> None:
     first_answer.write(first_answer.place(toolsets, settings), anyio.run(server.first_answers))
 
 
-def run_stdio(mcp: SpellbookServer, wire: first_answer.Wire | None = None) -> None:
+def run_stdio(mcp: SpellbookServer, wire: first_answer.Wire) -> None:
     """Serve on stdin and stdout until the client closes them, or until SIGINT or SIGTERM; then end within 2 s."""
-    wire = wire or first_answer.Wire()
     try:
         anyio.run(mcp.serve, wire)
     except BaseException as error:

@@ -36,11 +36,8 @@ PREFIX = "io.modelcontextprotocol/"
 OTHER = ""
 """The version under which is kept what a client gets that initializes with an unknown one."""
 
-Answers = dict[str, dict[str, str]]
-"""
-By version and method: an answer as the SDK writes it, from behind its id on. The version of a request that names it in
-`_meta` has PREFIX before it.
-"""
+Answers = dict[str, dict[str, Any]]
+"""The results by version and method. The version of a request that names it in `_meta` has PREFIX before it."""
 
 _FILE = "first-answers-{}.json"
 _MOST_FILES = 8
@@ -48,10 +45,10 @@ _MOST_FILES = 8
 
 _MOST_BYTES = 2_000_000
 _MOST_BRACKETS = 50
-"""Of a request that is answered: the SDK refuses values that are nested too deeply."""
+"""A request with as many is left to the SDK, which refuses values that are nested too deeply."""
 
 _LIST_SECONDS = 1.0
-"""Seconds after the first answer in which a client asks for the tools; loading the SDK would delay them."""
+"""Seconds that loading the SDK waits for a client to list the tools, which it would delay."""
 
 _CHANGED = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
 
@@ -73,7 +70,7 @@ def read(file: Path) -> Answers:
         found = json.loads(disk.read_small(file, _MOST_BYTES)) if is_ours else {}
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if _fits(found, {"*": {"*": _TEXT}}) else {}
+    return found if _fits(found, {"*": {"*": (dict,)}}) else {}
 
 
 def write(file: Path, answers: Answers) -> None:
@@ -96,10 +93,10 @@ class Wire:
 
     def __init__(self, file: Path | None = None) -> None:
         self.file = file
-        self._is_begun, self._is_listed = threading.Event(), threading.Event()
+        self._is_listed = threading.Event()
         self._answers = read(file) if file else {}
         """{} once the SDK alone answers."""
-        self._rows: dict[str, str] | None = None
+        self._rows: dict[str, Any] | None = None
         """The answers after `initialize`; {} if the client uses the era without it, None if that is not known."""
         self._began: object = None
         """The id of the request that began the era."""
@@ -111,7 +108,7 @@ class Wire:
                 signal.signal(number, lambda number, _: processes.leave(128 + number))
         own = _moved(0, os.open(os.devnull, os.O_RDONLY)), _moved(1, 2)
         self._in = open(own[0], encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
-        self._out = open(own[1], "w", buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115
+        self._out = open(own[1], "w", 1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
         self.flush = self._out.flush
         threading.Thread(target=self._read, name="spellbook-wire", daemon=True).start()
 
@@ -122,7 +119,6 @@ class Wire:
                 with self._lock:
                     if not (self._answers and self._answer(line)):
                         self._lines.put(line)
-                self._is_begun.set()
                 if not self._answers or '"tools/list"' in line:
                     self._is_listed.set()
             if self._answers:
@@ -130,7 +126,6 @@ class Wire:
         except OSError as error:
             end = error
         self._lines.put(end)
-        self._is_begun.set()
         self._is_listed.set()
 
     def readline(self) -> str:
@@ -141,13 +136,12 @@ class Wire:
         return line
 
     def close(self) -> None:
-        """Give the process its stdout back, so that it can be seen whether the client reads it."""
+        """Give the process its stdout back: an error at its end tells whether the client still reads."""
         os.dup2(self._out.fileno(), 1)
 
     def wait(self) -> None:
-        """Wait until the SDK is to be loaded: the tools are listed, some seconds after the first answer, or at once."""
+        """Wait a moment for the client to list the tools, unless the SDK is needed first."""
         if self._answers:
-            self._is_begun.wait()
             self._is_listed.wait(_LIST_SECONDS)
 
     def write(self, line: str) -> None:
@@ -173,21 +167,22 @@ class Wire:
             asked: Any = json.loads(line) if is_plain else None
         except ValueError:
             asked = None
-        if isinstance(asked, dict) and "id" not in asked:
-            return asked.get("method") == "notifications/cancelled"  # it comes too late
+        if isinstance(asked, dict) and "id" not in asked:  # a notification
+            return False
         before = self._rows
-        rest = self._rest(asked["method"], asked.get("params", {})) if _fits(asked, _REQUEST) else None
-        if rest is None:
+        result = self._result(asked["method"], asked.get("params", {})) if _fits(asked, _REQUEST) else None
+        if result is None:
             self._answers = {}
             return False
-        self._out.write(f'{{"jsonrpc":"2.0","id":{json.dumps(asked["id"], ensure_ascii=False)}{rest}\n')
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": result}
+        self._out.write(json.dumps(answer, ensure_ascii=False, separators=(",", ":")) + "\n")
         if self._rows is before:
             return True
         self._began = asked["id"]
         return False
 
-    def _rest(self, method: str, params: dict[str, Any]) -> str | None:
-        rows: dict[str, str] = {}
+    def _result(self, method: str, params: dict[str, Any]) -> Any:
+        rows: dict[str, Any] = {}
         if not self._rows and _fits(params, _ENVELOPED):
             rows = self._answers.get(PREFIX + params["_meta"][f"{PREFIX}protocolVersion"], {})
             if self._rows is None and method != "server/discover":  # which may be a trial

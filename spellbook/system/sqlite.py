@@ -184,9 +184,7 @@ class Database:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             with held(self.file.with_suffix(".lock"), self._patience) as is_ours:
                 if not is_ours:
-                    raise StorageError(
-                        f"{self.file}: another process has been opening it for 30 seconds.", "Try again in a moment."
-                    )
+                    raise StorageError(f"{self.file}: another process is opening it.", "Try again in a moment.")
                 self._move_damaged()
                 try:
                     return self._connect(self._prepare)

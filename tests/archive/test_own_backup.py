@@ -32,7 +32,12 @@ def test_one_s_own_backup_is_no_fault(tmp_path, monkeypatch, form):
 
     for vault in ("mine", "fresh", "other"):
         run(vault, "init", str(tmp_path / vault))
-    own = {"a.md": b"one\n", "b.png": b"\x89", "t.md": b"---\ntrust: trusted\n---\nmine\n", "system/ko/examples.md": b"---\nguide: examples\ncategory: system\n---\nMine.\n"}  # fmt: skip
+    own = {
+        "a.md": b"one\n",
+        "b.png": b"\x89",
+        "t.md": b"---\ntrust: trusted\n---\nmine\n",
+        "system/ko/examples.md": b"---\nguide: examples\ncategory: system\n---\nMine.\n",
+    }
     grow(tmp_path / "mine", own, ("empty",))
     (tmp_path / "empty").mkdir()
     place = str(tmp_path / f"backup.{form}")

@@ -113,7 +113,7 @@ def test_a_catalog_that_is_ready_is_opened_without_a_lock(tmp_path, monkeypatch)
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.1)
     with FileLock(file.with_suffix(".lock")):
         assert Database(file, 1, print, {}).rows("SELECT count(*) FROM t") == [(0,)]
-        with pytest.raises(StorageError, match="has been opening it"):
+        with pytest.raises(StorageError, match="is opening it"):
             Database(file, 2, print, {}).rows("SELECT count(*) FROM t")
 
 

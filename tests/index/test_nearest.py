@@ -115,6 +115,14 @@ def test_a_large_vault_is_searched_before_chroma_has_it(index, monkeypatch):
     assert not index.chroma.seq
 
 
+def test_a_vector_that_was_made_anew_takes_the_place_of_the_old_one():
+    """A matrix that holds a key's vector searches by the one that the catalog has had since."""
+    matrix, (old, new) = Matrix(), np.eye(2, dtype="<f4")
+    matrix.add([("a", old.tobytes(), 1), ("b", old.tobytes(), 2)])
+    matrix.add([("a", new.tobytes(), 3)])
+    assert (matrix.nearest(new, 1), len(matrix), matrix.seq) == ([("a", 1.0)], 2, 3)
+
+
 def test_exact_most_of_zero_asks_chroma_always(vault, write_note, monkeypatch):
     """With `exact_most = 0` in the settings Chroma answers in a vault of one note, and nothing is held in memory."""
     write_note(".spellbook/config.toml", "exact_most = 0\n")

@@ -33,6 +33,7 @@ from spellbook.system.errors import InvalidInput
 from spellbook.watch.watcher import Watcher
 from tests.commands import spellbook as run
 from tests.helpers import PATIENCE, Counting, Failing, Small, Write, opened, rows, stored
+from tests.models.speaking import nowhere
 
 
 @contextlib.contextmanager
@@ -42,8 +43,9 @@ def with_second(vault, second, embedder=None, **settings):
         yield dataclasses.replace(index, second=second)
 
 
-def test_everything_is_given_to_the_second_encoder_before_the_embedder(vault, write_note):
-    """Titles and questions come first, as questions, then the texts edited last; only then the embedder."""
+def test_everything_is_given_to_the_second_encoder_before_the_embedder(vault, write_note, monkeypatch):
+    """Titles and questions come first, as questions, then the texts edited last; only then the embedder, and a server."""
+    monkeypatch.setattr(embed, "_WORTH_A_REQUEST", 1)
     for i in range(3):
         write_note(f"{i}.md", f"text {i}", age=100 + i, questions=[f"question {i}"])
     labels, bodies = [*"012", *(f"question {i}" for i in range(3))], [f"text {i}" for i in range(3)]
@@ -55,7 +57,10 @@ def test_everything_is_given_to_the_second_encoder_before_the_embedder(vault, wr
             assert second.log == expected
             return super().embed_passages(texts)
 
-    with with_second(vault, second, Later()) as index:
+        def embed_query(self, text):
+            return self.embed_passages([text])[0]
+
+    with with_second(vault, second, Later(), chroma_url=nowhere()) as index:
         sync.scan(index)
         index.catalog.second.adopt(second.fingerprint)
         waiting = index.catalog.second.waiting

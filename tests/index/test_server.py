@@ -13,16 +13,19 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from spellbook.index import embed, sync
 from spellbook.index.vectors import follow
-from spellbook.index.vectors.chroma import Unavailable
+from spellbook.index.vectors.chroma import Chroma, Unavailable
+from spellbook.index.vectors.server import Server
 from spellbook.library import doctor
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import InvalidInput
 from tests.helpers import Counting, note_writer, opened, until
+from tests.models.speaking import nowhere
 
 NOTES = 80
 CHECKED = 2
@@ -221,6 +224,50 @@ def test_a_collection_with_another_vector_is_not_believed(tmp_path, url, wrong, 
         follow.catch_up(two.catalog, two.chroma)
         assert (ask(two), doctor.chroma(two).get("doubted")) == (expected, None)
         assert [count for _, count in names(url)] == [NOTES, NOTES]
+
+
+def test_what_was_taken_before_a_wrong_vector_is_dropped(tmp_path, url, monkeypatch):
+    """If the second request of a call brings wrong vectors, those of the first are made here too; titles' are kept."""
+    given, whole = list[int](), Server.fetch
+
+    def fetch(server, part, keys, width):
+        found = whole(server, part, keys, width)
+        if part == "labels" or not found:
+            return found
+        given.append(len(found))
+        return found if len(given) == 1 else dict.fromkeys(found, np.eye(1, width, dtype="<f4").tobytes())
+
+    with machine(tmp_path / "one", url, exact_most=0) as one:
+        expected = ask(one)
+    monkeypatch.setattr(embed, "_COPIED", NOTES // 2)
+    monkeypatch.setattr(Server, "fetch", fetch)
+    with machine(tmp_path / "two", url) as two:
+        assert given == [NOTES // 2] * 2
+        assert len(set(two.embedder.texts)) == 1 + NOTES + CHECKED
+        assert ask(two) == expected
+
+
+BROKEN = [
+    "[1]",
+    "null",
+    "[" * 100_000,
+    '{"failed": "x"}',
+    '{"folder": 5, "fingerprint": "f", "seq": "x", "NAME": 5}',
+    '{"folder": ".", "fingerprint": "f", "form": "x", "rows": [], "NAME": ["id", "x", 1e999]}',
+    '{"NAME": ["id"], "failed": 1e999}',
+]
+
+
+@pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
+def test_a_broken_file_beside_the_catalog_says_nothing(tmp_path, text):
+    """What chroma.json and chroma-server.json hold is no error of a question: the vectors are compared without Chroma."""
+    server, chroma = Server(tmp_path, "f", nowhere()), Chroma(tmp_path, "f")
+    for file in ("chroma.json", "chroma-server.json"):
+        (tmp_path / file).write_text(text.replace("NAME", f"{server._name}-texts"), "utf-8")
+    for each in (server, chroma):
+        assert (each.seq >= 0, each.rows >= 0, list(each.doubted)) == (True, True, [])
+        with pytest.raises(Unavailable):
+            each.nearest(np.ones(3, dtype=np.float32), 3)
 
 
 # -- servers that are none

@@ -130,6 +130,15 @@ REFUSED: dict[str, list[str]] = {
     "lists first": [line(1, "tools/list"), line(2, "ping"), hello(id=3), line(4, "tools/list")],
     "modern, then not": [enveloped(1, "tools/list"), line(2, "tools/list"), hello(id=3), enveloped(4, "tools/list")],
     "modern, then initialize": [enveloped(1, "server/discover"), enveloped(2, "tools/list"), hello(id=3)],
+    "cancelled too late": [
+        hello(id=1),
+        GIVEN_UP,
+        READY,
+        line(2, "tools/list"),
+        line(3, "nothing/such"),
+        line(4, "ping"),
+    ],
+    "modern, cancelled": [enveloped(1, "tools/list"), GIVEN_UP, enveloped(2, "ping"), enveloped(3, "tools/list")],
     "no trial": [enveloped(1, "ping"), hello(id=2)],
     "a legacy trial": [line(1, "server/discover"), hello(id=2), line(3, "tools/list")],
     **{
@@ -299,18 +308,17 @@ def test_wrong_answers_are_made_anew(vault: Path) -> None:
     """
     file = kept(vault)
     right = file.read_text("utf-8")
-    stale = right.replace("long-term memory", "old memory").replace(
-        '\\"name\\":\\"remember\\"', '\\"name\\":\\"forgotten\\"'
-    )
-    assert stale != right
-    for text, mode in ((stale, 0o600), (right[:-9], 0o600), ('{"2025-06-18": ["x"]}', 0o600), (stale, 0o622)):
+    stale = right.replace("long-term memory", "old \\ud800 memory").replace('"name": "remember"', '"name": "forgotten"')
+    assert "forgotten" in stale
+    broken = (right[:-9], '{"2025-06-18": ["x"]}', '{"2025-06-18": {"initialize": "}"}}', "[" * 100_000)
+    for text, mode in ((stale, 0o600), *((each, 0o600) for each in broken), (stale, 0o622)):
         file.write_text(text, "utf-8")
         file.chmod(mode)
         is_told = text == stale and (mode == 0o600 or os.name == "nt")
         talk = Talk(command(vault))
         talk.say(hello(), READY, line(1, "tools/list"))
         first, listed = talk.hear(), json.dumps(talk.hear())
-        assert ("old memory" in first["result"]["instructions"], "forgotten" in listed) == (is_told, is_told)
+        assert ("old ? memory" in first["result"]["instructions"], "forgotten" in listed) == (is_told, is_told)
         if is_told:
             assert talk.hear()["method"] == "notifications/tools/list_changed"
         talk.say(line(2, "tools/list"))

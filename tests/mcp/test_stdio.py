@@ -39,6 +39,7 @@ from spellbook.settings import config
 from spellbook.library.book import Spellbook
 from spellbook.models.embedders import HashEmbedder
 from spellbook.mcp.app import build, run_stdio
+from spellbook.mcp.first_answer import Wire
 
 class Loud(HashEmbedder):
     def embed_query(self, text):
@@ -53,7 +54,7 @@ class Slow(HashEmbedder):
         time.sleep(3_600)
 
 with Spellbook(config.load(sys.argv[1]), {"loud": Loud, "slow": Slow}[sys.argv[2]]()) as book:
-    run_stdio(build(book, ["core"]))
+    run_stdio(build(book, ["core"]), Wire())
 """
 
 

@@ -170,7 +170,7 @@ _TIGHT = "\0"
 """Ends a paragraph of a list without blank lines, while it is written."""
 
 _AFTER_TIGHT = regex(f"{_TIGHT}\n\n(?=[-+*>] |1[.)] |```)")
-"""Before a block that needs no blank line to begin."""
+"""Matches before a block that needs no blank line to begin."""
 
 
 def _blocks(tokens: Iterator[Token], label: str, end: str = "", line_end: str = "\n") -> Iterator[str]:

@@ -98,7 +98,7 @@ class Chroma:
     """
 
     doubted: Sequence[str] = ()
-    """Of its own vectors none is doubted."""
+    """Only a server's collections are ever doubted."""
 
     def __init__(self, state: Path, fingerprint: str) -> None:
         self.state = state
@@ -324,11 +324,11 @@ class Chroma:
         return current if is_there and (current.fingerprint, current.form) == (self._fingerprint, _FORM) else _Current()
 
     def current(self) -> _Current:
-        try:
+        with contextlib.suppress(Exception):  # the file may hold anything
             read = json.loads(self._file.read_text("utf-8"))
-            return _Current(**{name: read[name] for name in _Current._fields if name in read})
-        except (OSError, ValueError, TypeError):
-            return _Current()
+            types = {name: type(default) for name, default in _Current._field_defaults.items() if name in read}
+            return _Current(**{name: of(read[name]) for name, of in types.items()})
+        return _Current()
 
     def _save(self, current: _Current) -> None:
         for left in reversed(range(TRIES)):

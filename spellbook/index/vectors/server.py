@@ -105,7 +105,7 @@ class Server:
         self, query: npt.NDArray[np.float32], limit: int, least: int = 0, seconds: float = QUESTION_SECONDS
     ) -> list[str]:
         """Return about the `limit` nearest keys, of other vaults too, within `seconds`. Raises Unavailable."""
-        if 0 <= time.time() - self._marks().get(_FAILED, 0.0) < _REST:
+        if 0 <= time.time() - self._read()[1] < _REST:
             raise Unavailable("the server failed a moment ago")
         with self._asking(seconds, _MOST_FOUND) as ask:
             collection, mark = self._collection("texts", ask), self._mark("texts")
@@ -191,7 +191,7 @@ class Server:
                 self._save()
             # The text of another error may be the server's, and would stand in an answer to an agent.
             is_own = isinstance(error, OSError | EmbeddingError)
-            reason = str(error) if is_own else f"no answer of use ({type(error).__name__})"
+            reason = str(error) if is_own else f"no usable answer ({type(error).__name__})"
             _log.warning("The Chroma server at %s failed: %s", self.place, reason)
             raise Unavailable(reason) from error
 
@@ -217,15 +217,21 @@ class Server:
         return self._collections[part]
 
     def _mark(self, part: str) -> _Extent:
-        return _Extent(*self._marks().get(f"{self._name}-{part}", ()))
+        return self._read()[0].get(f"{self._name}-{part}", _Extent())
 
-    def _marks(self) -> dict[str, Any]:
-        with contextlib.suppress(OSError, ValueError):
-            return dict(json.loads(self._file.read_text("utf-8")))
-        return {}
+    def _read(self) -> tuple[dict[str, _Extent], float]:
+        """Return the extents in the file by collection, and when the server failed; a broken file says neither."""
+        with contextlib.suppress(Exception):  # it may hold anything
+            marks = json.loads(self._file.read_text("utf-8"))
+            failed = float(marks.pop(_FAILED, 0.0))
+            return {
+                name: _Extent(str(id), int(seq), int(rows), any(doubted))
+                for name, (id, seq, rows, *doubted) in marks.items()
+            }, failed
+        return {}, 0.0
 
     def _save(self, **marks: _Extent) -> None:
         """Write the marks of these parts; a process at work thereby ends the pause that another one began."""
         named = {f"{self._name}-{part}": mark for part, mark in marks.items()}
         with disk.replacing(self._file) as file:
-            file.write(json.dumps({**self._marks(), **named, _FAILED: self._failed}).encode())
+            file.write(json.dumps({**self._read()[0], **named, _FAILED: self._failed}).encode())

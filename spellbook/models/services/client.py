@@ -80,7 +80,7 @@ class ServiceClient:
         self._remote = Remote(self.who, service.url, self._headers)
         self._key = ""
         self._pauses: dict[bool, tuple[float, EmbeddingError]] = {}
-        """Until when, and after which failure, nothing is asked: for questions (False), for passages (True)."""
+        """The end of the pause, and the failure it follows: of questions (False), of passages (True)."""
 
     def post(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
         """

@@ -50,7 +50,7 @@ _MOST_LETTERS = 32_000
 """Letters of all texts of one request."""
 
 _NATIVE = "/embedding"
-"""Where llama.cpp embeds one text in its own form, as its owners still name it; the oldest embed nowhere else."""
+"""The path at which llama.cpp embeds one text in its own form; the oldest servers embed nowhere else."""
 
 _SHORTEST = 100
 """Letters below which a text that the service finds too long is not cut again."""
@@ -172,32 +172,34 @@ class ServiceEmbedder:
         blocks = [self._unit(self._rows(batch, side, patience)) for batch in batches]
         return np.concatenate(blocks) if blocks else np.empty((0, 0), dtype=np.float32)
 
-    def _rows(self, texts: Sequence[str], side: str, patience: Patience, path: str = "") -> list[Any]:
+    def _rows(self, texts: Sequence[str], side: str, patience: Patience) -> list[Any]:
         """Ask for the vectors of `texts`; too many at once are split, a text that is too long by itself is cut."""
-        path = path or self._path
-        if path == _NATIVE and len(texts) > 1:  # which old servers would join to one
-            return [self._rows([text], side, patience, path)[0] for text in texts]
-        body = {"model": self._service.model, "input": texts, **self._fields}
+        is_native = self._path == _NATIVE
+        if is_native and len(texts) > 1:  # old servers would join them to one
+            return [self._rows([text], side, patience)[0] for text in texts]
+        body = {"content": texts[0]} if is_native else {"model": self._service.model, "input": texts, **self._fields}
         if self._type:
             body["input_type"] = side
         try:
-            answer = self._client.post(path, {"content": texts[0]} if path == _NATIVE else body, patience)
+            answer = self._client.post(self._path, body, patience)
         except TooLong:
             if len(texts) > 1:
                 middle = len(texts) // 2
-                first = self._rows(texts[:middle], side, patience, path)
-                return first + self._rows(texts[middle:], side, patience, path)
+                return self._rows(texts[:middle], side, patience) + self._rows(texts[middle:], side, patience)
             if len(texts[0]) < _SHORTEST:
                 raise
-            return self._rows([texts[0][: len(texts[0]) * 2 // 3]], side, patience, path)
+            return self._rows([texts[0][: len(texts[0]) * 2 // 3]], side, patience)
         except NotThere:
-            if self._service.kind != "llamacpp" or path == _NATIVE:
+            if self._service.kind != "llamacpp" or is_native:
                 raise
-            return self._rows(texts, side, patience, _NATIVE)
+            self._path = _NATIVE
+            return self._rows(texts, side, patience)
         try:
-            rows = _listed(answer, path)
+            rows = _listed(answer)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError):
-            self._client.refuse("answered something else than embeddings", f"Does {self._service.url}{path} embed?")
+            self._client.refuse(
+                "answered something else than embeddings", f"Does {self._service.url}{self._path} embed?"
+            )
         if len(rows) != len(texts):
             self._client.refuse(f"gave {counted(len(rows), 'vector')} for {counted(len(texts), 'text')}")
         return [self._pooled(row) for row in rows]
@@ -235,16 +237,16 @@ class ServiceEmbedder:
         return unit
 
 
-def _listed(answer: Any, path: str) -> list[Any]:
+def _listed(answer: Any) -> list[Any]:
     """Return the vectors of an answer in the order of the texts. Raises KeyError, TypeError and such for other JSON."""
-    if path == _NATIVE:  # in the forms of 2023, 2024 and today
-        [one] = answer if isinstance(answer, list) else answer.get("results", [answer])
-        return [one["embedding"]]
-    if "embeddings" in answer:  # of Ollama
+    if "embeddings" in answer:  # Ollama's form
         return list(answer["embeddings"])
-    # Of OpenAI, in any order.
-    placed = {each.get("index", place): each["embedding"] for place, each in enumerate(answer["data"])}
-    return [placed[i] for i in range(len(answer["data"]))]
+    if "data" in answer:  # OpenAI's, in any order
+        placed = {each.get("index", place): each["embedding"] for place, each in enumerate(answer["data"])}
+        return [placed[i] for i in range(len(answer["data"]))]
+    # llama.cpp's own forms, of today, of 2024 and of 2023
+    [one] = answer if isinstance(answer, list) else answer.get("results", [answer])
+    return [one["embedding"]]
 
 
 def _numbers(row: Any) -> list[float] | np.ndarray[Any, Any]:
