@@ -422,11 +422,11 @@ class _Sent:
         self.body = body
 
     async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            if self.body and self.body.refused and not self._has_begun:
+        is_start = message["type"] == "http.response.start"
+        if is_start and not self._has_begun:
+            if self.body and self.body.refused:
                 await self.refuse()
                 return
-            self._is_over = self._is_over or self._has_begun  # the SDK answers again at the end of a stream of events
             self._has_begun = True
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
@@ -434,18 +434,18 @@ class _Sent:
                 headers[name] = ", ".join(filter(None, [headers.get(name), value])) if name == _POLICY else value
             kept = "no-cache" if self._scope["path"].startswith("/static/") else "no-store"  # asked whether it changed
             headers["cache-control"] = headers.get("cache-control", kept)
-        elif message.get("more_body") and not self._is_over and not self._is_known():
-            await self._send({"type": "http.response.body"})
-            self._is_over = True
+        elif is_start or (message.get("more_body") and not self._is_known()):
+            # The SDK answers again at the end of a stream of events.
+            message = {"type": "http.response.body"}
         if not self._is_over:
             await self._send(message)
+            self._is_over = message["type"] == "http.response.body" and not message.get("more_body")
 
     async def refuse(self) -> None:
         """Send the answer of a request that was refused while it arrived, unless another has begun."""
         body, self.body = self.body, None
         if body and body.refused and not self._has_begun:
             await body.refused(self._scope, body, self)
-            self._is_over = True
 
 
 def _over(most: int, what: str = "The request") -> str:
