@@ -61,14 +61,18 @@ def of_error(request: Request, error: Exception) -> Response:
     """Return an error by its code, also one that nobody foresaw, or of a request that did not arrive whole."""
     if isinstance(error, ClientDisconnect):  # its client is gone, or the guard answers instead
         return fault(400, "INVALID_INPUT", "The request did not arrive whole.")
-    if not isinstance(error, SpellbookError):
-        error = unforeseen(error, f"{request.method} {request.url.path}")
-    caller = request.scope.get("spellbook.caller")
-    error = shown_error(error, is_limited=caller is not None and caller.is_limited)
+    error = shown(request, error)
     difference = error.difference if isinstance(error, Conflict) else ""
     fields = error.fields if isinstance(error, InvalidFields) else {}
     details = {"hint": error.hint, "difference": difference, "fields": fields}
     return fault(status_of(error), error.code, error.message, details)
+
+
+def shown(request: Request, error: Exception) -> SpellbookError:
+    """Return an error as the caller of a request may know it."""
+    if not isinstance(error, SpellbookError):
+        error = unforeseen(error, f"{request.method} {request.url.path}")
+    return shown_error(error, is_limited=request.scope["spellbook.caller"].is_limited)
 
 
 def status_of(error: SpellbookError) -> int:

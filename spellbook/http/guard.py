@@ -68,28 +68,24 @@ _OPEN = ("/health", "/login")
 _WELL_KNOWN = "/.well-known/"
 _CLOSE = {"connection": "close"}
 _BEARER = {"www-authenticate": 'Bearer realm="spellbook"'}
-_FORWARDED = (
-    *("forwarded", "via", "cdn-loop"),  # RFC 7239; RFC 9110, 7.6.3; RFC 8586
-    # By convention: Apache, HAProxy, nginx, Traefik, Envoy, ASP.NET (X-Original-Host), Kubernetes (X-Scheme), ISA
-    *("x-forward", "x-original-", "x-real-", "x-host", "x-scheme", "x-url-scheme", "x-proxy", "front-end-https"),
-    *("x-envoy-", "x-traefik-", "x-replaced-path", "x-varnish", "x-request-start"),
-    # Tunnels: Cloudflare, Tailscale, ngrok, Pinggy, zrok, dev tunnels and Codespaces
-    *("cf-", "tailscale-", "x-tailscale-", "ngrok-", "x-ngrok-", "x-pinggy-", "zrok-"),
-    *("x-tunnel-", "x-ms-", "x-github-"),
-    # Networks and hosts: Akamai, Fastly, Amazon, Google, Azure, Vercel, Netlify, Fly, Railway, Imperva, Sucuri
-    *("akamai-", "x-akamai-", "fastly-", "cloudfront-", "x-amz-cf-", "x-amzn-", "x-appengine-", "x-goog-", "x-azure-"),
-    *("x-arr-", "x-vercel-", "x-nf-", "fly-", "x-railway-", "incap-", "x-sucuri-"),
-    # Proxies that log people in: oauth2-proxy, Authelia, authentik, Pomerium, Grafana's and Caddy's
-    *("x-auth-request-", "remote-", "x-remote-", "x-authentik-", "x-pomerium-", "x-webauth-"),
+_OF_PROXIES = regex(
+    r"""
+    forwarded|via|cdn-loop  # standards: RFC 7239; RFC 9110, 7.6.3; RFC 8586
+    |x-(?:forward|original-|real-|host|scheme|url-scheme|proxy|request-start)|front-end-https  # conventions
+    |x-(?:envoy-|traefik-|replaced-path|varnish)  # proxies
+    |cf-|zrok-|(?:x-)?(?:tailscale|ngrok)-|x-(?:pinggy|tunnel|ms|github)-  # tunnels
+    |(?:x-)?akamai-|fastly-|cloudfront-|incap-|x-(?:amz-cf|amzn|appengine|goog|azure|arr|sucuri)-  # networks
+    |fly-|x-(?:vercel|nf|railway)-  # hosts
+    |remote-|x-(?:auth-request|remote|authentik|pomerium|webauth)-  # proxies that log people in
+    |(?:.*-)?(?:forward\w*|(?:client|real|remote|socket|src|user)?ip(?:v[46])?|addr(?:ess)?)(?:-|$)  # an address in any
+    """,
+    re.A | re.X,
 )
 """
-How headers begin that a proxy or a tunnel adds, as the documents of each say.
+How headers begin that a proxy or a tunnel adds, as the documents of each say: such a request may come from anywhere.
 
-Such a request may come from anywhere, though the connection is one of this machine.
+The last line also knows proxies that no other names, by their True-Client-IP or the like.
 """
-
-_ADDRESS = regex(r"(?:^|-)(?:forward\w*|(?:client|real|remote|socket|src|user)?ip(?:v[46])?|addr(?:ess)?)(?:-|$)", re.A)
-"""Names of headers that tell an address, of a proxy that is not in the table: True-Client-IP, WL-Proxy-Client-IP."""
 
 _PORT = regex(r":\d{1,5}\Z", re.A)
 _MOST_ACCEPTED = 1_000
@@ -125,7 +121,7 @@ class AccessRules:
 
     @property
     def others(self) -> list[str]:
-        """The names beside loopback. With one, any request may have come through a tunnel that adds no header."""
+        """The names beside loopback. A server that has one may be behind a tunnel that adds no header."""
         return [host for host in self.hosts if not _is_own(host)]
 
 
@@ -357,8 +353,7 @@ def _is_own(host: str) -> bool:
 
 def _proxy_of(headers: Headers) -> str:
     """Return the name of the first header that a proxy added, "" if none did."""
-    names = (name.replace("_", "-") for name in headers)
-    return next((name for name in names if name.startswith(_FORWARDED) or _ADDRESS.search(name)), "")
+    return next((name for name in headers if _OF_PROXIES.match(name.replace("_", "-"))), "")
 
 
 def _address(scope: Scope) -> str:
@@ -427,11 +422,11 @@ class _Sent:
         self.body = body
 
     async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            if self.body and self.body.refused and not self._has_begun:
+        is_start = message["type"] == "http.response.start"
+        if is_start and not self._has_begun:
+            if self.body and self.body.refused:
                 await self.refuse()
                 return
-            self._is_over = self._is_over or self._has_begun  # the SDK answers again at the end of a stream of events
             self._has_begun = True
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
@@ -439,18 +434,18 @@ class _Sent:
                 headers[name] = ", ".join(filter(None, [headers.get(name), value])) if name == _POLICY else value
             kept = "no-cache" if self._scope["path"].startswith("/static/") else "no-store"  # asked whether it changed
             headers["cache-control"] = headers.get("cache-control", kept)
-        elif message.get("more_body") and not self._is_over and not self._is_known():
-            await self._send({"type": "http.response.body"})
-            self._is_over = True
+        elif is_start or (message.get("more_body") and not self._is_known()):
+            # The SDK answers again at the end of a stream of events.
+            message = {"type": "http.response.body"}
         if not self._is_over:
             await self._send(message)
+            self._is_over = message["type"] == "http.response.body" and not message.get("more_body")
 
     async def refuse(self) -> None:
         """Send the answer of a request that was refused while it arrived, unless another has begun."""
         body, self.body = self.body, None
         if body and body.refused and not self._has_begun:
             await body.refused(self._scope, body, self)
-            self._is_over = True
 
 
 def _over(most: int, what: str = "The request") -> str:

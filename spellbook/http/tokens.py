@@ -141,9 +141,10 @@ class Tokens:
                 "Give a random one: python -c 'import secrets; print(secrets.token_urlsafe(32))'.",
             )
         self._own = (_token(VARIABLE, "write", "private", "", token),) if token else ()
-        self._lent: tuple[Token, ...] = ()
+        self._lent: dict[str, Token] = {}
+        """Tokens that are in no file and end with this process, by name."""
         self._links: dict[str, str] = {}
-        """Lent tokens that log a browser in, each by a secret that does so once."""
+        """Secrets that log a browser in once, each with the lent token that its cookie then stands for."""
         self._guard = threading.Lock()
         self._read: tuple[object, tuple[Token, ...], Logins] = (None, (), {})
 
@@ -219,17 +220,17 @@ class Tokens:
             stamp = self._stamp()
             if stamp != self._read[0]:
                 self._read = (stamp, *self._in_file())
-            return (*self._own, *self._lent, *self._read[1])
+            return (*self._own, *self._lent.values(), *self._read[1])
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody has made a token; one that this process lends opens and closes nothing else."""
-        return set(self.all()) <= set(self._lent)
+        """Whether nobody has made a token. Those that this process lends do not count."""
+        return set(self.all()) <= set(self._lent.values())
 
     def lend(self, name: str = PHONE, may: May = "write") -> str:
         """Make a token that is in no file and ends with this process, in place of one of its name, and return it."""
-        others = [each for each in self._lent if each.name != name]
-        self._lent = (*others, _token(name, may, "private", "", secret := _PREFIX + secrets.token_urlsafe(32)))
+        secret = _PREFIX + secrets.token_urlsafe(32)
+        self._lent[name] = _token(name, may, "private", "", secret)
         return secret
 
     def link(self) -> str:
@@ -269,10 +270,8 @@ class Tokens:
 
     def remove(self, name: str) -> Token:
         """Remove a token and return it. It is refused from now on, and so are its cookies. Raises InvalidInput."""
-        for lent in self._lent:
-            if lent.name == name:
-                self._lent = tuple(each for each in self._lent if each is not lent)
-                return lent
+        if lent := self._lent.pop(name, None):
+            return lent
         with self._changing() as (tokens, _):
             removed = next((each for each in tokens if each.name == name), None)
             if removed is None:

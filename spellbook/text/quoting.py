@@ -18,11 +18,12 @@ _MOST_NAME = 300
 
 _UNSEEN = regex(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
+    "\u2800\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
 )
 """
 Letters that move the cursor, colour the terminal, break a line, turn the reading order, or that an agent reads and a
-person does not see: controls, and what Unicode calls default ignorable; not tab and line feed.
+person does not see: controls, blank letters, and what Unicode calls default ignorable; not tab and line feed.
 """
 
 _EMOJI = "\xa9\xae\u203c\u2049\u2100-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
@@ -30,7 +31,8 @@ _JOINED = "\u0620-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17d3\u1820-\u18aa\ua8
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17d3"
 
 _NEEDED = regex(
-    f"(?<=[{_JOINED}])[\u200c\u200d]"  # Persian, Hindi and their like: another letter, or another word, without it
+    "(?<=[\u2801-\u28ff])\u2800|(?<=[\U00013000-\U0001342f])[\U00013430-\U0001343f]"  # braille, hieroglyphs
+    f"|(?<=[{_JOINED}])[\u200c\u200d]"  # Persian, Hindi and their like: another letter, or another word, without it
     f"|(?<=[{_UNSPACED}])\u200b"  # Thai, Lao, Burmese, Khmer: the end of a word
     f"|(?<=[{_EMOJI}])\ufe0f?\u200d(?=[{_EMOJI}])"  # one picture of several
     f"|(?<=[{_EMOJI}])[\ufe0e\ufe0f]|(?<=[0-9#*])\ufe0f(?=\u20e3)"  # a letter as a picture, or not; a key

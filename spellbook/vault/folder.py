@@ -94,14 +94,15 @@ class Folder:
     @contextlib.contextmanager
     def anchored(self, place: Path) -> Iterator[Path]:
         """
-        Yield a path to `place` that no link leads out of the vault, also if a folder on its way becomes one meanwhile.
+        Yield a path to `place` that stays in the vault, also if a folder on its way becomes a link out of it meanwhile.
 
-        Its folder is held open, and named by that: on Linux alone. Raises PathOutsideVault, OSError.
+        The path names the folder by its number as an open file, which Linux alone can. Elsewhere it is `place` itself.
+        Raises PathOutsideVault, OSError.
         """
-        inside = os.path.relpath(os.path.realpath(place.parent), self.root)
         if not os.path.isdir(_OPENED):
             yield place
             return
+        inside = os.path.relpath(os.path.realpath(place.parent), self.root)
         folder: int | None = None
         with contextlib.ExitStack() as opened:
             for part in (str(self.root), *Path(inside).parts):

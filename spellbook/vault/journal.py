@@ -279,8 +279,7 @@ class Journal:
 
     def _begin(self, connection: Any, draft: EntryDraft) -> int:
         sql = "INSERT INTO entries (at, verb, what, undoes, session, caller) VALUES (?, ?, ?, ?, ?, ?)"
-        made = draft.verb, draft.what[:_MOST_WHAT], draft.undoes, draft.session, CALLER.get() or ""
-        row = (time.time(), *made)
+        row = (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes, draft.session, CALLER.get() or "")
         return int(connection.execute(sql, row).lastrowid or 0)
 
     def _drop(self, entry: int) -> None:

@@ -261,14 +261,14 @@ class Writer(Folder):
             self.make(folder)
             mode = None if mode is None else names.permissions(mode)
             with (
-                self.anchored(self.root.joinpath(*parts, "x")) as anchored,
-                disk.written(place := anchored.parent, data, mode, self._owner) as temporary,
+                self.anchored(self.root.joinpath(*parts, "new")) as new,
+                disk.written(new.parent, data, mode, self._owner) as temporary,
             ):
-                for file in _free(place, name):
+                for file in _free(new.parent, name):
                     path = "/".join([*parts, file])
                     with contextlib.suppress(FileExistsError), self.record(Change(path, None, data)):
-                        disk.claim(temporary, place / file)
-                        disk.sync_folder(place)
+                        disk.claim(temporary, new.with_name(file))
+                        disk.sync_folder(new.parent)
                         return path
         raise StorageError(f"{folder}: 10,000 notes are called {name!r}.", "Choose another title.")
 

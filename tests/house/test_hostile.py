@@ -240,14 +240,15 @@ ODD = [
     *("~", "#", "x'; DROP TABLE notes; --", "%", "🧙‍♂️", "null", "a#b~9"),
 ]
 VERBS: tuple[tuple[str, dict[str, object]], ...] = (
-    *(("show", {}), ("topic", {}), ("revise", {"content": "new"}), ("revise", {"metadata": {"topic": "x"}})),
-    *(
-        ("erase", {}),
-        ("erase", {"hard": True}),
-        ("erase_topic", {}),
-        ("restore", {}),
-        ("require_session", {}),
-    ),
+    ("show", {}),
+    ("topic", {}),
+    ("revise", {"content": "new"}),
+    ("revise", {"metadata": {"topic": "x"}}),
+    ("erase", {}),
+    ("erase", {"hard": True}),
+    ("erase_topic", {}),
+    ("restore", {}),
+    ("require_session", {}),
 )
 GOOD = {"text": "A finished thought about the lighthouse.", "metadata": {"topic": "sea", "keywords": ["lighthouse"]}}
 BAD = (
@@ -305,53 +306,61 @@ def test_a_memory_lands_in_the_vault_whatever_its_topic(book, vault, tmp_path):
         file.unlink()
 
 
-TITLES = (
-    *(
-        "[a] b",
-        "a]] [[b",
-        "a|b",
-        "C# notes",
-        "#tag",
-        "a^b",
-        "^block",
-        "a#h^b",
-        "a/b\\c",
-        "../a",
-        'say "hi"',
-        "it's ''so''",
-    ),
-    *("end...", "... begin", "README.md", "CHANGES.MD", "a.md.Md", ".md", "a .md", "x" * 97 + ".md and more", "a.md?"),
-    *("설계 결정: DB [초안]", "회의록 | 2026-11-28", "e\u0301 가", "2026-11-28", "2026_11_28", "a%20b", "a&amp;b"),
-    *(
-        "%%a%%",
-        "`a`",
-        "$x$ $y$",
-        "<!-- a -->",
-        "a: b",
-        "- a",
-        "~",
-        "null",
-        "true",
-        "http://a.b/c",
-        "a.png",
-        "{{a}}",
-        "a, b",
-    ),
-)
+TITLES = [
+    "x" * 97 + ".md and more",
+    *"""[a] b
+a]] [[b
+a|b
+C# notes
+#tag
+a^b
+^block
+a#h^b
+a/b\\c
+../a
+say "hi"
+it's ''so''
+end...
+... begin
+README.md
+CHANGES.MD
+a.md.Md
+.md
+a .md
+a.md?
+설계 결정: DB [초안]
+회의록 | 2026-11-28
+e\u0301 가
+2026-11-28
+2026_11_28
+a%20b
+a&amp;b
+%%a%%
+`a`
+$x$ $y$
+<!-- a -->
+a: b
+- a
+~
+null
+true
+http://a.b/c
+a.png
+{{a}}
+a, b""".splitlines(),
+]
 AS_GIVEN = {"force": True, "labels": "derived", "category": "memory"}
-FILES = (
-    "a[b]c.md",
-    "a#b.md",
-    "a^b.md",
-    "a|b.md",
-    "X.MD.md",
-    "y.MD",
-    "it's.md",
-    'say "x".md',
-    "a]]b.md",
-    "회의 [1].md",
-    "a%%b.md",
-)
+FILES = """a[b]c.md
+a#b.md
+a^b.md
+a|b.md
+X.MD.md
+y.MD
+it's.md
+say "x".md
+a]]b.md
+회의 [1].md
+a%%b.md""".splitlines()
 
 
 def test_a_link_to_a_note_leads_to_it_whatever_its_title_and_its_file_are_called(book, vault, write_note):

@@ -27,7 +27,7 @@ from tests.mcp.agent import Agent, talk
 
 UNSEEN = (
     "\x1b\x85\xad\u034f\u061c\u115f\u1160\u17b4\u180b\u180e\u200b\u200c\u200d\u200e\u200f\u2028\u202e\u2060\u2063\u2066\u206a"
-    "\u3164\ufe00\ufe0e\ufe0f\ufeff\uffa0\ufff9\U0001bca0\U0001d173\U000e0001\U000e0041\U000e007f\U000e0100\U000e01ef"
+    "\u2800\u3164\ufe00\ufe0e\ufe0f\ufeff\uffa0\ufff9\U00013430\U0001bca0\U0001d159\U0001d173\U000e0001\U000e0041\U000e007f\U000e0100\U000e01ef"
 )
 """One or two of each kind: controls, marks of direction, fillers, joiners, variation selectors, tags."""
 
@@ -42,6 +42,7 @@ KEPT = {
     "Persian": "می\u200cخواهم، ه\u200d.",
     "Hindi, Sinhala, Malayalam": "नमस्\u200dते क्\u200cष ක්\u200dෂ അവന്\u200d ",
     "Khmer and Thai words": "ភាសា\u200bខ្មែរ ภาษา\u200bไทย",
+    "braille, hieroglyphs": "\u2813\u2811\u2800\u2813 \U00013000\U00013430\U00013001",
     "Korean, composed or not": "한글 \u1112\u1161\u11ab\u1100\u1173\u11af ㅋㅋ",
     "German, Hebrew, a tab": "Größe שלום\tx",
 }

@@ -403,11 +403,14 @@ def test_clients_that_are_none(serving):
     streams = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) for _ in range(100)]
     for each in streams:
         each.sendall(b"GET /sse" + own + b"\r\n")
+    announced = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+    announced.sendall(b"GET /sse" + own + b"Content-Length: 9\r\n\r\n")
     drips = [(path, socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)) for path in PATHS[:-1]]
     for path, each in drips:
         each.sendall(b"POST " + path.encode() + own + b"Content-Length: 5000\r\n\r\n")
     over = threading.Event()
-    dripping = threading.Thread(target=drip, args=([each for _, each in drips[::2]], over))  # others never send a byte
+    # Others never send a byte. A failure here must not leave the thread waiting.
+    dripping = threading.Thread(target=drip, args=([each for _, each in drips[::2]], over), daemon=True)
     dripping.start()
     slow = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) for _ in range(100)]
     for number, each in enumerate(slow):
@@ -428,6 +431,8 @@ def test_clients_that_are_none(serving):
     for path, each in drips:
         assert int(until_the_end(each).split()[1]) in {404, 405, 408}, path
         each.close()
+    assert until_the_end(announced).endswith(b"\r\n0\r\n\r\n"), "a stream whose body never comes has no end"
+    announced.close()
     over.set()
     dripping.join(PATIENCE)
     for each in streams:

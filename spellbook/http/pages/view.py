@@ -33,14 +33,7 @@ from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.search import newest, presentation
 from spellbook.settings import translate
-from spellbook.system.errors import (
-    Conflict,
-    InvalidInput,
-    MemoryNotFound,
-    PermissionDenied,
-    SpellbookError,
-    shown_error,
-)
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
 from spellbook.system.lazy import regex
 from spellbook.text.quoting import counted, plain
 
@@ -222,9 +215,7 @@ def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: 
         return handler(view)
     except Exception as error:
         of.book.meter.failed(handler.__name__, "http", error)
-        if not isinstance(error, SpellbookError):
-            error = faults.unforeseen(error, f"{request.method} {request.url.path}")
-        error = shown_error(error, is_limited=who.is_limited)
+        error = faults.shown(request, error)
         status = faults.status_of(error)
         if isinstance(error, MemoryNotFound) and (form.get("id") or _NOTES.match(request.url.path)):
             return view.page("missing.html", status, is_note=True)

@@ -22,22 +22,11 @@ from .conftest import EVIL, HOSTILE, IN_BROWSER, Place, fill, remember
 pytestmark = list(IN_BROWSER)
 
 NOTE = "/note/projects/배포"
-PAGES = (
-    *("/", "/new?text=x&url=https://example.com/", "/search?q=백업", "/contents", "/contents?folder=projects"),
-    *(
-        "/decisions",
-        "/articles",
-        "/sessions",
-        "/note/session-a",
-        "/activity",
-        "/statistics",
-        "/links",
-        "/settings",
-        NOTE,
-        "/graph",
-    ),
-    *(f"{NOTE}?add=yes", f"{NOTE}?edit=projects/배포%23rollback", "/history/projects/배포", "/nowhere", "/login"),
-)
+PAGES = f"""
+    / /new?text=x&url=https://example.com/ /search?q=백업 /contents /contents?folder=projects
+    /decisions /articles /sessions /note/session-a /activity /statistics /links /settings {NOTE} /graph
+    {NOTE}?add=yes {NOTE}?edit=projects/배포%23rollback /history/projects/배포 /nowhere /login
+""".split()
 EMPTY = ("/decisions", "/articles", "/sessions", "/activity", "/")
 """Pages that say what will stand there while there is no note."""
 
