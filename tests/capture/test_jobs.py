@@ -275,6 +275,22 @@ def test_off_needs_no_job(vault: Path, ledger: Ledger, home: Path, value: str) -
     assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0]]
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"hook_event_name": "UserPromptSubmit", "session_id": SESSION},
+        {"hook_event_name": None, "session_id": SESSION, "transcript_path": ["x"]},
+        {"hook_event_name": "SessionStart", "session_id": None, "transcript_path": f"/x/{SESSION}.jsonl"},
+    ],
+)
+def test_each_hook_says_off(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, given: dict[str, object]) -> None:
+    """A hook that is off marks each session that it names, also at another event."""
+    monkeypatch.setenv("SPELLBOOK_CAPTURE", "0")
+    ledger.leave_job(given)
+    assert ledger.is_off(SESSION)
+    assert ledger.all("job") == {}
+
+
 @pytest.mark.parametrize("value", ["1", "On", " yes ", ""])
 def test_what_leaves_capture_on(vault: Path, ledger: Ledger, home: Path, value: str) -> None:
     """These values of SPELLBOOK_CAPTURE leave a session to the switch. The mark of its hook is on the disk at once."""
