@@ -160,8 +160,7 @@ def _is_harmless(index: Index, ledger: Ledger, exchange: Exchange) -> bool:
     known = [ledger.get("key", key) for key in (exchange.key, exchange.uuid) if key]
     is_off = _OFF in known or any(map(ledger.is_off, exchange.sessions - {""}))
     is_late = exchange.at.timestamp() >= ledger.switch["since"]
-    is_allowed = (
-        is_late and not is_off and not is_excluded(exchange.cwd, tuple(index.config.capture.get("exclude", ())))
-    )
+    exclude = tuple(index.config.capture.get("exclude", ()))
+    is_allowed = is_late and not is_off and not is_excluded(exchange.cwd, exclude)
     exchange.is_kept &= is_allowed and not any(known) and bool(exchange.prompt)
-    return is_allowed and not exchange.removed
+    return is_allowed and not exchange.removed and not any(is_excluded(each, exclude) for each in exchange.folders)
