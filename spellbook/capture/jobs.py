@@ -113,7 +113,7 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
     """
     Add a transcript's new exchanges to its session's notes; return their number. Raises OSError, SpellbookError.
 
-    Of a session that is off the exchanges are only noted, to know them again in a fork.
+    The exchanges of a session that is off are only noted, to know them again in a fork.
     """
     client, real = located(place)
     session = session_of(real)

@@ -1,8 +1,9 @@
 """
 Transcripts of Claude Code and Codex: where they lie, and which exchanges they hold.
 
-What a person typed counts, and the last text of the answer. Both forms are internal to their clients: a line of another
-shape is skipped, and costs no other line. What tools, other agents, summaries and the client itself say does not count.
+The words that a person typed count, and the last text of the answer. Both forms are internal to their clients: a line
+of another shape is skipped, and costs no other exchange. Tools, other agents, summaries and the client's own words do
+not count.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ class _Reading:
     sessions: tuple[str, ...] = ()
 
     def learn(self, payload: Mapping[str, Any]) -> None:
-        """Keep what a line of Codex says of those that follow it."""
+        """Keep the folder and the session that a line of Codex names for the lines behind it."""
         self.cwd = _name(payload.get("cwd", self.cwd))
         self.sessions += (_name(payload.get("id")), _name(payload.get("forked_from_id")))
 

@@ -230,7 +230,7 @@ def test_a_long_paste_has_its_answer(captured: Capture) -> None:
 
 
 def test_a_command_hides_its_words(captured: Capture) -> None:
-    """What a command holds is not kept, and no answer repeats it."""
+    """Private words in a command are not kept, and no answer repeats them."""
     notes = captured(*talk(ROTATE, DEPLOY), said(COMMAND, 4), said("Go on", 5), answered("tiger-lily"))
     assert "tiger-lily" not in "".join(notes.values())
 
@@ -431,7 +431,7 @@ def test_an_answer_from_an_excluded_folder(captured: Capture, book: Spellbook) -
     ],
 )
 def test_copies_of_a_session_that_is_off(captured: Capture, ledger: Ledger, home: Path, own: dict[str, str]) -> None:
-    """What was said in a session that is off is known in its forks and copies: by its id, its session, its words."""
+    """Words of a session that is off are known in its forks and copies: by their id, their session, themselves."""
     ledger.forbid(OTHER)
     assert captured(said(LONG[0], uuid="same"), answered("No."), place=claude(home, OTHER)) == {}
     fork = captured(said(LONG[0], **own), answered("No."), *talk(ROTATE, DEPLOY, first=1))

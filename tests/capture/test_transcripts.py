@@ -162,7 +162,7 @@ def test_each_answer_stays_with_its_question() -> None:
 
 
 def test_words_that_were_taken_back() -> None:
-    """Of prompts with one parent those without an answer were taken back, and are not kept; others are."""
+    """A prompt without an answer was taken back if a later one has its parent: it is not kept; others are."""
     first, answer = said("Erase it", 1, uuid="a", parentUuid="x"), answered("Done.")
     again = said("Move it", 2, uuid="b", parentUuid="x")
     assert pairs(talk(ROTATE)[0] + first + again + answer) == [ROTATE, ("Move it", "Done.")]
