@@ -20,10 +20,11 @@ def is_excluded(cwd: str, exclude: tuple[str, ...]) -> bool:
     """
     Say whether `cwd`, as a client names it, is one of the folders `exclude`, or lies in one; or is not absolute.
 
-    A folder of `exclude` is a name or a glob, which stands for what it finds on the disk, too; one that is not absolute
-    is anywhere. All are compared as they are written and where their links lead.
+    A folder of `exclude` is a name or a glob, which stands for what it finds on the disk, too; `**` is any folders or
+    none. One that is not absolute is anywhere. All are compared as they are written and where their links lead.
     """
-    meant = [os.path.expandvars(os.path.expanduser(name)) for name in exclude]
+    written = {form for name in exclude for form in (name, name.strip(), name.strip().replace("/**", ""))}
+    meant = [os.path.expandvars(os.path.expanduser(name)) for name in written]
     anywhere = [name if name.startswith("*") else os.path.join("*", name) for name in meant]
     folders = {form for each in anywhere for found in (each, *glob.iglob(each)) for form in _spellings(found)}
     places = _spellings(cwd)

@@ -113,7 +113,7 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
     """
     Add a transcript's new exchanges to its session's notes; return their number. Raises OSError, SpellbookError.
 
-    Of a session that is off the exchanges are only noted, to know them again in a fork.
+    The exchanges of a session that is off are only noted, to know them again in a fork.
     """
     client, real = located(place)
     session = session_of(real)
@@ -160,8 +160,7 @@ def _is_harmless(index: Index, ledger: Ledger, exchange: Exchange) -> bool:
     known = [ledger.get("key", key) for key in (exchange.key, exchange.uuid) if key]
     is_off = _OFF in known or any(map(ledger.is_off, exchange.sessions - {""}))
     is_late = exchange.at.timestamp() >= ledger.switch["since"]
-    is_allowed = (
-        is_late and not is_off and not is_excluded(exchange.cwd, tuple(index.config.capture.get("exclude", ())))
-    )
+    exclude = tuple(index.config.capture.get("exclude", ()))
+    is_allowed = is_late and not is_off and not is_excluded(exchange.cwd, exclude)
     exchange.is_kept &= is_allowed and not any(known) and bool(exchange.prompt)
-    return is_allowed and not exchange.removed
+    return is_allowed and not exchange.removed and not any(is_excluded(each, exclude) for each in exchange.folders)

@@ -134,14 +134,14 @@ class Ledger:
         Raises OSError, StorageError.
         """
         job = {key: hook.get(key) for key in ("hook_event_name", "session_id", "transcript_path")}
-        session, place = job["session_id"], job["transcript_path"]
-        if not isinstance(session, str) or not session or job["hook_event_name"] not in _EVENTS:
-            return
+        session = job["session_id"] if isinstance(job["session_id"], str) else ""
+        place = job["transcript_path"] if isinstance(job["transcript_path"], str) else ""
         job["is_off"] = os.environ.get("SPELLBOOK_CAPTURE", "").strip().casefold() not in _ALLOWING
         if job["is_off"]:  # first, as nothing holds a file up
-            for each in {session, Path(str(place or session)).stem[-LONG_ID:]}:
+            for each in {session, Path(place).stem[-LONG_ID:]} - {""}:
                 self.forbid(each)
-        if len(json.dumps(job)) <= _MOST_JOB and self.switch.get("on"):
+        is_job = session and job["hook_event_name"] in _EVENTS
+        if is_job and len(json.dumps(job)) <= _MOST_JOB and self.switch.get("on"):
             number = time.time_ns()
             marks = [] if job["is_off"] else [("mark", session, number)]
             self.put(*marks, ("job", str(number), job))

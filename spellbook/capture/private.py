@@ -9,25 +9,21 @@ from __future__ import annotations
 
 from spellbook.system.lazy import regex
 from spellbook.text import credentials
-from spellbook.text.unicode import composed
+from spellbook.text.unicode import IGNORABLE, composed
 
 OMITTED = "\0"
 """Stands in a text for each private part."""
 
-_INVISIBLE = (
-    r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
-    r"\ufeff\uffa0\U000e0000-\U000e0fff"
-)
 _LEFT = r"(?:[<＜﹤〈‹⟨]|&(?:amp;)*(?:lt|#0*60|#x0*3c);?)"
 _RIGHT = r"(?:[>＞﹥〉›⟩]|&(?:amp;)*(?:gt|#0*62|#x0*3e);?)"
 _SLASHES = r"/／∕⁄\\"
-_NAME = f"[{_INVISIBLE}]*".join(f"[{letter}{chr(ord(letter) + 0xFEE0)}]" for letter in "private") + r"\b"
+_NAME = f"[{IGNORABLE}]*".join(f"[{letter}{chr(ord(letter) + 0xFEE0)}]" for letter in "private") + r"\b"
 _MARK = regex(
     # Attributes may follow. Without a blank before the name, no bracket need follow.
-    rf"(?i){_LEFT}(?P<angle>[\s{_SLASHES}{_INVISIBLE}]{{0,60}}){_NAME}[^<>＜＞]{{0,200}}?{_RIGHT}"
-    rf"|{_LEFT}(?P<torn>[{_SLASHES}{_INVISIBLE}]{{0,60}}){_NAME}"
+    rf"(?i){_LEFT}(?P<angle>[\s{_SLASHES}{IGNORABLE}]{{0,60}}){_NAME}[^<>＜＞]{{0,200}}?{_RIGHT}"
+    rf"|{_LEFT}(?P<torn>[{_SLASHES}{IGNORABLE}]{{0,60}}){_NAME}"
     # `[private repository]` is the text of a link.
-    rf"|[\[［【〔](?P<square>[\s{_SLASHES}{_INVISIBLE}]{{0,60}}){_NAME}[\s{_INVISIBLE}]{{0,60}}"
+    rf"|[\[［【〔](?P<square>[\s{_SLASHES}{IGNORABLE}]{{0,60}}){_NAME}[\s{IGNORABLE}]{{0,60}}"
     r"(?:[^\[\]=:：]{0,100}[=:：][^\[\]]{0,200})?[\]］】〕]"
 )
 _SLASH = regex(f"[{_SLASHES}]")

@@ -1,8 +1,9 @@
 """
 Transcripts of Claude Code and Codex: where they lie, and which exchanges they hold.
 
-What a person typed counts, and the last text of the answer. Both forms are internal to their clients: a line of another
-shape is skipped, and costs no other line. What tools, other agents, summaries and the client itself say does not count.
+The words that a person typed count, and the last text of the answer. Both forms are internal to their clients: a line
+of another shape is skipped, and costs no other exchange. Tools, other agents, summaries and the client's own words do
+not count.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ _MOST_EXCHANGES = 200  # of one reading
 _MOST_LETTERS = 100_000  # of a text: more than a note keeps, as secrets are masked before it is cut
 _MOST_NAME = 4_096  # letters of a folder or an id
 
+_PROMPT = regex(rb'"(?:type|role)"\s*:\s*"(?:user|queued_command)"')
 _LINE = regex(rb'"type"\s*:\s*"(?:user|assistant|queued_command|response_item|session_meta|turn_context)"')
 _OF_EDITOR = regex(r"(?s)\A\s*(?:<(ide_\w+)>.*?</\1>\s*|# Context from my IDE.*?\n## My request for Codex:)")
 _TYPED = (None, "typed", "queued")
@@ -47,6 +49,7 @@ _ADDED = (  # how a text begins that a client adds in the person's name
 )
 
 
+_UNREADABLE = {"type": "user"}
 _UNKNOWN = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 """The time of words whose line has none."""
 
@@ -58,7 +61,7 @@ class Exchange:
 
     `sessions` are the ids of sessions that its line names as its own, `turn` is the byte at which the first prompt with
     the same answer begins, and `parent` the line before. Words that were taken back or have no time are not kept. The
-    caller adds the key, and how many secrets and private parts were taken out.
+    caller adds the key, and how many secrets and private parts were taken out. `folders` are those of the answer.
     """
 
     prompt: str
@@ -70,6 +73,7 @@ class Exchange:
     parent: str
     is_kept: bool
     answer: str = ""
+    folders: set[str] = field(default_factory=set)
     key: str = ""
     removed: int = 0
 
@@ -111,9 +115,10 @@ def read(stream: BinaryIO, offset: int, *, is_over: bool) -> tuple[list[Exchange
     the answer before it, which share a `turn`; the last turn is read again, as a session may go on after its end.
     """
     stream.seek(0)
-    head: Mapping[str, Any] = next((entry for _, entry in _entries(stream, 0)), {})
+    head: Mapping[str, Any] = next((entry for _, entry in _entries(stream, 0) if entry not in ({}, _UNREADABLE)), {})
     source = _mapping(head.get("payload")).get("source")
-    if source in ("exec", "mcp") or _mapping(source):  # a program, or another agent, speaks in the person's name
+    is_nameless = "payload" in head and head.get("type") != "session_meta"
+    if is_nameless or source in ("exec", "mcp") or _mapping(source):  # a program, or another agent, may speak
         return [], offset, True
     reading = _Reading(offset)
     is_full = False
@@ -149,7 +154,7 @@ class _Reading:
     sessions: tuple[str, ...] = ()
 
     def learn(self, payload: Mapping[str, Any]) -> None:
-        """Keep what a line of Codex says of those that follow it."""
+        """Keep the folder and the session that a line of Codex names for the lines behind it."""
         self.cwd = _name(payload.get("cwd", self.cwd))
         self.sessions += (_name(payload.get("id")), _name(payload.get("forked_from_id")))
 
@@ -158,22 +163,25 @@ class _Reading:
         role, text = _spoken(entry)
         if role == "unfinished":
             self.is_answered = False
+            if self.current:
+                self.current.prompt += text  # at most OMITTED
         elif role == "assistant" and text and self.current:
             self.is_answered = True
             self.current.answer = text
+            self.current.folders |= {_name(entry.get("cwd"))} - {""}
         elif role == "user" and not (text and self.current and not self.is_answered and text == self.current.prompt):
             self.current = self._asked(start, entry, text)
 
     def _asked(self, start: int, entry: Mapping[str, Any], text: str) -> Exchange | None:
         at = moment(entry.get("timestamp"))
         uuid = _name(entry.get("uuid"))
-        key = uuid or f"{at} {text}"
+        key = f"{uuid or at} {text}"
         parent = str(entry.get("parentUuid", key))
         is_queued = entry.get("promptSource") == "queued" or entry.get("type") == "attachment"
-        for each in self.found.values():
-            if each.turn == self.begin and each.parent == parent and each.uuid != uuid and not each.answer:
-                each.is_kept = False
         known = self.found.get(key)
+        for each in () if known else self.found.values():
+            if each.turn == self.begin and each.parent == parent and not each.answer:
+                each.is_kept = False
         if not text or (known and known.turn != self.begin):  # a command, or a copy of an old line
             return None
         if self.is_answered and not known and not is_queued:
@@ -187,10 +195,15 @@ class _Reading:
 
 
 def _entries(stream: BinaryIO, at: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the start of each whole line with its object, an empty one if it is of no use."""
+    """
+    Yield the start of each whole line with its object, an empty one if it is of no use.
+
+    A prompt that is too long or broken is _UNREADABLE: the answer behind it is none to the prompt before.
+    """
     while line := stream.readline(_MOST_OF_LINE):
         start, at, entry = at, at + len(line), {}
-        if line.endswith(b"\n") and _LINE.search(line):
+        if _LINE.search(line):
+            entry = _UNREADABLE if _PROMPT.search(line) and b'"tool_result"' not in line else {}
             with contextlib.suppress(ValueError, RecursionError):
                 entry = _mapping(json.loads(line))
         while not line.endswith(b"\n"):
@@ -204,11 +217,12 @@ def _spoken(entry: Mapping[str, Any]) -> tuple[str, str]:
     """
     Return who speaks in a line, and the text, "" if it does not count.
 
-    It is user, assistant, "" for a line to skip, or "unfinished": the answer before it is not the last.
+    It is user, assistant, "" for a line to skip, or "unfinished": the answer before it is not the last. OMITTED stands
+    for words that are hidden, also where a person answers a tool.
     """
     payload = _mapping(entry.get("payload"))
     if entry.get("type") == "response_item":  # Codex
-        if str(payload.get("type")).endswith("_call_output"):
+        if str(payload.get("type")).endswith(("_call", "_call_output")):
             return "unfinished", ""
         entry = {**entry, "type": payload.get("role"), "message": payload}
     queued = _mapping(entry.get("attachment"))  # typed while the agent works; a line `user` may say it again
@@ -222,21 +236,22 @@ def _spoken(entry: Mapping[str, Any]) -> tuple[str, str]:
         return "", ""
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     blocks = [*map(_mapping, blocks)] if isinstance(blocks, list) else []
-    if entry.get("toolUseResult") or any(block.get("type") == "tool_result" for block in blocks):
+    kinds = {str(block.get("type")) for block in blocks}
+    if entry.get("toolUseResult") or "tool_result" in kinds:
+        told = json.dumps(blocks, ensure_ascii=False)[:_MOST_LETTERS]  # a person may have answered the tool
+        return "unfinished", OMITTED if OMITTED in without_private(told) else ""
+    if role == "assistant" and kinds == {"tool_use"}:
         return "unfinished", ""
-    if role == "user" and (is_sdk or not is_human):  # its answer is not one to the question before
-        return "user", ""
     texts = [block.get("text") for block in blocks if block.get("type") in ("text", "input_text", "output_text")]
-    stripped = [without_private(cleaned(_OF_EDITOR.sub("", text))) for text in texts if isinstance(text, str)]
-    typed = [text for text in stripped if not text.lstrip().startswith(_ADDED)]
-    if role == "user" and stripped and not typed and stripped[0].lstrip().startswith(_INTERRUPTED):
-        return "unfinished", ""
-    # A command, which is not kept, may hide something, and nobody looks for secrets in the rest of a long text.
-    is_hiding = (
-        any(taken_out(text, 0)[1] for text in stripped if text not in typed) or sum(map(len, typed)) > _MOST_LETTERS
-    )
-    text = "\n\n".join(typed).strip()[:_MOST_LETTERS]
-    return str(role), text + OMITTED if is_hiding and role == "user" else text
+    whole = [cleaned(_OF_EDITOR.sub("", text)) for text in texts if isinstance(text, str)]
+    is_ours = role == "assistant" or (is_human and not is_sdk)  # an answer to others is none to the question before
+    typed = [text for text in whole if is_ours and not text.lstrip().startswith(_ADDED)]
+    text = without_private("\n\n".join(typed)).strip()
+    # Words that are not kept may hide something, and nobody looks for secrets in the rest of a long text.
+    rest = (without_private(each) for each in whole if each not in typed)
+    is_hiding = role == "user" and (len(text) > _MOST_LETTERS or any(taken_out(each, 0)[1] for each in rest))
+    is_stopped = role == "user" and whole and not typed and whole[0].lstrip().startswith(_INTERRUPTED)
+    return "unfinished" if is_stopped else str(role), text[:_MOST_LETTERS] + OMITTED * is_hiding
 
 
 def _name(value: object) -> str:

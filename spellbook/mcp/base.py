@@ -69,10 +69,10 @@ def load() -> None:
 def as_text(error: SpellbookError, *, is_limited: bool) -> str:
     """Return an error as one line, to the owner in SPELLBOOK_LANG's language; a difference is quoted as a note."""
     error = shown_error(error, is_limited=is_limited)
-    parts = [text for text in (error.message, way_on(error.hint)) if text]
+    parts = [error.message, error.hint]
     if not is_limited:
         parts = [translated(part, language_of_tools()) for part in parts]
-    line = one_line(f"{error.code}: {' '.join(parts)}")
+    line = one_line(f"{error.code}: {parts[0]} {way_on(parts[1])}".rstrip())
     difference = quoted(error.difference) if isinstance(error, Conflict) else ""
     return "\n".join(filter(None, (line, difference)))
 

@@ -13,17 +13,17 @@ from collections.abc import Callable
 from typing import Any
 
 from spellbook.system.lazy import regex
+from spellbook.text.unicode import IGNORABLE
 
 _MOST_NAME = 300
 
 _UNSEEN = regex(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\u2800\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
-    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u2800\ud800-\udfff\ufff9-\ufffb"
+    rf"\U00013430-\U0001343f\U0001d159{IGNORABLE}]+"
 )
 """
 Letters that move the cursor, colour the terminal, break a line, turn the reading order, or that an agent reads and a
-person does not see: controls, blank letters, and what Unicode calls default ignorable; not tab and line feed.
+person does not see: controls, blank letters, and IGNORABLE; not tab and line feed.
 """
 
 _EMOJI = "\xa9\xae\u203c\u2049\u2100-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"

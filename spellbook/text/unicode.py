@@ -24,6 +24,12 @@ C = TypeVar("C", bound=type)
 BROKEN, _HALF = regex("[\x00\ud800-\udfff]"), regex("[\ud800-\udfff]")
 """NUL and half letters, which no YAML and no UTF-8 holds; and half letters alone."""
 
+IGNORABLE = (
+    r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    r"\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Letters that nobody sees, which Unicode calls default ignorable: a set for regular expressions."""
+
 MOST_MARKS = 32
 """Most combining letters that are followed back to the letter they belong to."""
 

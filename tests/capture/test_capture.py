@@ -142,6 +142,8 @@ BETWEEN = {
     "an interruption": said("[Request interrupted by user]", 1),
     "a command": said("<command-name>/compact</command-name>", 1),
     "a part of the answer": answered("I look.") + line(type="user", toolUseResult="x"),
+    "a tool that never ended": answered("I look.")
+    + line(type="assistant", message={"content": [{"type": "tool_use"}]}),
     "a stopped answer": answered("It says tig") + said("[Request interrupted by user]", 1),
     "a part, and a queued message": answered("I look.") + said("Be brief.", 1, promptSource="queued"),
 }
@@ -161,6 +163,33 @@ def test_no_answer_repeats_a_secret(captured: Capture, secret: str, between: byt
         assert "tiger-lily" not in "".join(notes.values())
     assert asked(captured())[-2:] == ["Go on with it", DEPLOY[0]]
     assert DEPLOY[1] in "".join(captured().values())
+
+
+def result(text: str) -> bytes:
+    return said([{"type": "tool_result", "is_error": True, "content": text}], 1)
+
+
+PRIVATE = "<private>tiger-lily</private> is for Ann"
+HIDDEN = {
+    "in an answer to a tool": said("Do it") + result(f"The user said: {PRIVATE}"),
+    "in a run without a person": said(PRIVATE, entrypoint="sdk-cli") + said("Go on", 1),
+    "in words of another source": said(PRIVATE, promptSource="suggestion") + said("Go on", 1),
+    "under the id of another line": said("Look", uuid="a") + said(PRIVATE, 1, uuid="a"),
+    "across blocks": said([{"type": "text", "text": text} for text in ("a <private>b", "tiger-lily</private> c")]),
+    "behind an interruption": said("Do it") + said(f"[Request interrupted by user] {PRIVATE}", 1),
+    "in a broken line": talk(BILLING)[0] + said(PRIVATE, 1).replace(b'"uuid"', b"uuid"),
+    "in a line that is too long": talk(BILLING)[0] + said(PRIVATE + "x" * 5_000_000, 1),
+}
+
+
+@pytest.mark.parametrize("piece", HIDDEN.values(), ids=HIDDEN)
+def test_where_private_words_may_be(captured: Capture, piece: bytes) -> None:
+    """Wherever a person typed private words, neither they nor their answer are kept; the exchanges around are whole."""
+    notes = "".join(captured(*talk(ROTATE), piece, answered("So tiger-lily it is."), *talk(DEPLOY, first=3)).values())
+    assert "tiger-lily" not in notes
+    assert ROTATE[1] in notes
+    assert DEPLOY[1] in notes
+    assert (BILLING[1] in notes) is (BILLING[0].encode() in piece)
 
 
 def test_copies_answer_nothing(captured: Capture, home: Path) -> None:
@@ -201,7 +230,7 @@ def test_a_long_paste_has_its_answer(captured: Capture) -> None:
 
 
 def test_a_command_hides_its_words(captured: Capture) -> None:
-    """What a command holds is not kept, and no answer repeats it."""
+    """Private words in a command are not kept, and no answer repeats them."""
     notes = captured(*talk(ROTATE, DEPLOY), said(COMMAND, 4), said("Go on", 5), answered("tiger-lily"))
     assert "tiger-lily" not in "".join(notes.values())
 
@@ -380,7 +409,17 @@ def test_a_folder_has_many_names(tmp_path: Path) -> None:
         False,
         False,
     ]
+    for glob in (f"{work}/client-a/**", f"{tmp_path}/**/client-a", f"{work}/**/client-a/**/", f" {work}/client-a "):
+        assert [is_excluded(name, (glob,)) for name in (*names, f"{work}/o")] == [True] * 5 + [False], glob
     assert [is_excluded(name, ()) for name in ("", "work", "../work", "/work")] == [True, True, True, False]
+
+
+def test_an_answer_from_an_excluded_folder(captured: Capture, book: Spellbook) -> None:
+    """An agent that went into an excluded folder tells of it: its answer is left out, the question is kept."""
+    book.config.capture["exclude"] = ["/work/secret"]
+    notes = captured(*talk(ROTATE), said(DEPLOY[0], 1), answered("tiger-lily", cwd="/work/secret/a"))
+    assert asked(notes) == [ROTATE[0], DEPLOY[0]]
+    assert "tiger-lily" not in "".join(notes.values())
 
 
 @pytest.mark.parametrize(
@@ -392,7 +431,7 @@ def test_a_folder_has_many_names(tmp_path: Path) -> None:
     ],
 )
 def test_copies_of_a_session_that_is_off(captured: Capture, ledger: Ledger, home: Path, own: dict[str, str]) -> None:
-    """What was said in a session that is off is known in its forks and copies: by its id, its session, its words."""
+    """Words of a session that is off are known in its forks and copies: by their id, their session, themselves."""
     ledger.forbid(OTHER)
     assert captured(said(LONG[0], uuid="same"), answered("No."), place=claude(home, OTHER)) == {}
     fork = captured(said(LONG[0], **own), answered("No."), *talk(ROTATE, DEPLOY, first=1))

@@ -17,23 +17,8 @@ from pathlib import Path
 import pytest
 
 from spellbook.capture.ledger import Ledger
-from tests.capture.transcripts import (
-    BEGIN,
-    BILLING,
-    DEPLOY,
-    LONG,
-    OTHER,
-    ROTATE,
-    SESSION,
-    answered,
-    asked,
-    claude,
-    codex,
-    line,
-    of_codex,
-    said,
-    talk,
-)
+from tests.capture import transcripts
+from tests.capture.transcripts import BILLING, DEPLOY, LONG, OTHER, ROTATE, SESSION, asked, claude, talk
 from tests.commands import spellbook, spellbook_in
 from tests.helpers import PATIENCE, finished, python, until
 from tests.kills import STEP, is_killed
@@ -82,13 +67,15 @@ def test_a_session_becomes_a_note(vault: Path, ledger: Ledger, home: Path) -> No
     done(ledger)
     assert notes(vault) == {}
     place = claude(home)
-    place.write_bytes(b"".join([*talk(ROTATE, DEPLOY), said("And now?", 4), answered("Looking.")]))
+    place.write_bytes(
+        b"".join([*talk(ROTATE, DEPLOY), transcripts.said("And now?", 4), transcripts.answered("Looking.")])
+    )
     hook(vault, event(place, "PreCompact", trigger="auto"))
     assert done(ledger)["exchanges"] == 2
     assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0]]
     assert "Capture is on." in spellbook_in(vault, "capture", "status").stdout
     with place.open("ab") as more:
-        more.write(answered("So it is."))
+        more.write(transcripts.answered("So it is."))
     hook(vault, event(place))
     until(lambda: "So it is." in "".join(notes(vault).values()))
     assert "Looking." not in "".join(notes(vault).values())
@@ -223,10 +210,12 @@ def test_off_is_off(vault: Path, home: Path, state: str) -> None:
 @pytest.mark.parametrize("client", ["claude", "codex"])
 def test_the_next_start_catches_up(vault: Path, ledger: Ledger, home: Path, client: str) -> None:
     """`context --session-start` brings sessions that were killed; not its own, nor those from before the yes."""
-    place_of: Callable[..., Path] = claude if client == "claude" else codex
+    place_of: Callable[..., Path] = claude if client == "claude" else transcripts.codex
     pieces = {OTHER: (ROTATE, DEPLOY), SESSION: (BILLING, LONG), OTHER[::-1]: (LONG, LONG)}
     for session, pairs in pieces.items():
-        place_of(home, session).write_bytes(b"".join(talk(*pairs)) if client == "claude" else of_codex(*pairs))
+        place_of(home, session).write_bytes(
+            b"".join(talk(*pairs)) if client == "claude" else transcripts.of_codex(*pairs)
+        )
     (place_of(home).parent / "0.jsonl").symlink_to(vault)
     (place_of(home).parent / "1.jsonl").mkdir()
     ages = {OTHER: 30_000, OTHER[::-1]: 99_999}
@@ -273,6 +262,22 @@ def test_off_needs_no_job(vault: Path, ledger: Ledger, home: Path, value: str) -
     hook(vault, event(off, session=OTHER))
     done(ledger)
     assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0]]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"hook_event_name": "UserPromptSubmit", "session_id": SESSION},
+        {"hook_event_name": None, "session_id": SESSION, "transcript_path": ["x"]},
+        {"hook_event_name": "SessionStart", "session_id": None, "transcript_path": f"/x/{SESSION}.jsonl"},
+    ],
+)
+def test_each_hook_says_off(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, given: dict[str, object]) -> None:
+    """A hook that is off marks each session that it names, also at another event."""
+    monkeypatch.setenv("SPELLBOOK_CAPTURE", "0")
+    ledger.leave_job(given)
+    assert ledger.is_off(SESSION)
+    assert ledger.all("job") == {}
 
 
 @pytest.mark.parametrize("value", ["1", "On", " yes ", ""])
@@ -340,7 +345,7 @@ def test_two_machines(vault: Path, ledger: Ledger, home: Path, monkeypatch: pyte
     monkeypatch.setenv("SPELLBOOK_DATA", str(tmp_path / "data"))
     with claude(home).open("ab") as file:
         file.write(b"".join(talk(("And then?", "That."), first=3_005)))
-    ledger.put(("switch", "", {"on": True, "at": 0, "since": (BEGIN + dt.timedelta(days=1)).timestamp()}))
+    ledger.put(("switch", "", {"on": True, "at": 0, "since": (transcripts.BEGIN + dt.timedelta(days=1)).timestamp()}))
     hook(vault, event(claude(home)))
     done(ledger)
     assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0], BILLING[0], LONG[0].strip(), "And then?"]
@@ -365,9 +370,11 @@ def test_a_large_transcript(vault: Path, ledger: Ledger, home: Path) -> None:
     place = claude(home)
     with place.open("wb") as file:
         for number in range(150):
-            piece = talk((f"question {number}", "yes " * 900))[0] + line(type="user", toolUseResult="x" * 180_000)
+            piece = talk((f"question {number}", "yes " * 900))[0] + transcripts.line(
+                type="user", toolUseResult="x" * 180_000
+            )
             file.write(piece + piece)
-        file.write(said("z" * 9_000_000) + b'{"type":"user","message":')
+        file.write(transcripts.said("z" * 9_000_000) + b'{"type":"user","message":')
     assert place.stat().st_size > 60_000_000
     ledger.put(("job", "1", {**event(place), "is_off": False}))
     modules, megabytes = finished(python(CHILD, SPELLBOOK_VAULT=str(vault)))[0].split("\n")

@@ -162,10 +162,11 @@ def test_each_answer_stays_with_its_question() -> None:
 
 
 def test_words_that_were_taken_back() -> None:
-    """Of prompts with one parent those without an answer were taken back, and are not kept; others are."""
+    """A prompt without an answer was taken back if a later one has its parent: it is not kept; others are."""
     first, answer = said("Erase it", 1, uuid="a", parentUuid="x"), answered("Done.")
     again = said("Move it", 2, uuid="b", parentUuid="x")
     assert pairs(talk(ROTATE)[0] + first + again + answer) == [ROTATE, ("Move it", "Done.")]
+    assert pairs(talk(ROTATE)[0] + first + again + first + again + answer) == [ROTATE, ("Move it", "Done.")], "copies"
     assert pairs(first + answer + again + answer) == [("Erase it", "Done."), ("Move it", "Done.")]
     command = said("<command-name>/clear</command-name>", 2, uuid="b", parentUuid="x")
     assert pairs(talk(ROTATE)[0] + first + command) == [ROTATE]
@@ -204,5 +205,8 @@ def test_codex() -> None:
     found = read(data, len(of_codex(ROTATE)) - len(line(timestamp="", type="compacted", payload={})))
     assert {each.cwd for each in read(data) + found} == {"/work/shop"}
     assert pairs(of_codex(ROTATE, source={"subagent": "review"})) == [], "another agent speaks"
+    headless = of_codex(ROTATE, source="exec").partition(b"\n")[2]
+    assert pairs(headless) == pairs(b'{"type": "session_meta", "payload"\n' + headless) == [], "nobody knows who speaks"
+    assert pairs(b"\n" + data) == [ROTATE, DEPLOY]
     for program in ("exec", "mcp"):
         assert pairs(of_codex(ROTATE, source=program)) == [], "a program speaks"

@@ -46,9 +46,9 @@ def said(text: object, minute: int = 0, /, **more: Any) -> bytes:
 
 
 def answered(*texts: str, **more: Any) -> bytes:
-    """The lines of an answer: thinking, each text, and the use of a tool, as one message."""
-    blocks = [{"type": "thinking", "thinking": "hmm"}, *({"type": "text", "text": text} for text in texts)]
-    blocks.append({"type": "tool_use", "name": "Bash", "input": {"command": "ls"}})
+    """The lines of an answer: thinking, the use of a tool, and each text, as one message."""
+    blocks = [{"type": "thinking", "thinking": "hmm"}, {"type": "tool_use", "name": "Bash", "input": {"command": "ls"}}]
+    blocks += [{"type": "text", "text": text} for text in texts]
     message = {"role": "assistant", "id": "m1"}
     return b"".join(
         line(type="assistant", uuid=str(uuid.uuid4()), timestamp=BEGIN.isoformat(), message={**message, "content": [block]}, **more)

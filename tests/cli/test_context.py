@@ -280,7 +280,7 @@ def test_a_session_that_was_just_left_is_the_last_one(notes: Spellbook, vault: P
 
 
 def test_what_is_gathered_within_the_second_is_told(day: Spellbook, vault: Path) -> None:
-    """The second counts from the start of the process. What was gathered by then is told, the worthiest first."""
+    """The second counts from the start of the process. All that was gathered by then is told, the worthiest first."""
     day.close()
     slow = (
         "import sys, time\n"

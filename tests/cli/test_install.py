@@ -296,7 +296,6 @@ def test_places(
 # -- Claude Code's own memory
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("client", ["claude-code", "codex"])
 def test_an_update_carries_what_holds_now(
     home: Path, vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str
@@ -339,7 +338,7 @@ _EDITORS = {
 
 def test_capture_is_told(home: Path, vault: Path) -> None:
     """
-    Whoever installs hooks reads whether sessions are kept, and how that ends; who takes them out, that it goes on.
+    At an install of hooks a person reads whether sessions are kept, and how that ends; at the end, that it goes on.
 
     The list of clients says whether the hooks are there.
     """
@@ -375,6 +374,7 @@ def test_a_printed_command_can_be_pasted(text: str) -> None:
     assert done.stdout.decode() in {text, text.replace("~/", "/h/")}
 
 
+@pytest.mark.slow
 def test_claude_codes_own_memory_is_searched_if_a_person_says_so(home: Path, vault: Path, tmp_path: Path) -> None:
     """
     The option says so for this vault on this machine; without it, and without a terminal, all stays as it was.
