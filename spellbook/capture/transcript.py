@@ -238,8 +238,8 @@ def _spoken(entry: Mapping[str, Any]) -> tuple[str, str]:
     blocks = [*map(_mapping, blocks)] if isinstance(blocks, list) else []
     kinds = {str(block.get("type")) for block in blocks}
     if entry.get("toolUseResult") or "tool_result" in kinds:
-        told = json.dumps(blocks, ensure_ascii=False)[:_MOST_LETTERS]  # a person may have answered the tool
-        return "unfinished", OMITTED if OMITTED in without_private(told) else ""
+        result = json.dumps(blocks, ensure_ascii=False)[:_MOST_LETTERS]  # a person may have answered the tool
+        return "unfinished", OMITTED if OMITTED in without_private(result) else ""
     if role == "assistant" and kinds == {"tool_use"}:
         return "unfinished", ""
     texts = [block.get("text") for block in blocks if block.get("type") in ("text", "input_text", "output_text")]

@@ -40,10 +40,10 @@ _SECOND_AT_ONCE = 256
 _OF_A_LIBRARY = (ValueError, TypeError, ArithmeticError, LookupError, RuntimeError)
 """Errors that a text may cause in a library."""
 
-_COPIED = 600
+COPIED = 600
 """Vectors that are copied at a time from another catalog or a server."""
 
-_WORTH_A_REQUEST = 64
+WORTH_A_REQUEST = 64
 """Texts that wait, from which on a server is asked: fewer are embedded here before it answers. By hand."""
 
 _CHECKED = 50
@@ -211,14 +211,14 @@ def take_shared(index: Index, stop: Callable[[], bool]) -> None:
     taken. If one differs, the collection is doubted from then on, and what this call took of it is dropped.
     """
     server, waiting = index.chroma, index.catalog.waiting.in_order()
-    if not isinstance(server, Server) or len(waiting) < _WORTH_A_REQUEST:
+    if not isinstance(server, Server) or len(waiting) < WORTH_A_REQUEST:
         return
     vectors = index.catalog.vectors
     taken: dict[str, list[str]] = {"texts": [], "labels": []}
     try:
         width = vectors.width() or len(index.embedder.embed_query("width"))
-        for start in range(0, len(waiting), _COPIED):
-            rows = index.catalog.waiting.texts(waiting[start : start + _COPIED])
+        for start in range(0, len(waiting), COPIED):
+            rows = index.catalog.waiting.texts(waiting[start : start + COPIED])
             for part, of_part in taken.items():
                 some = {row[0]: row for row in rows if bool(row[1]) == (part == "labels")}
                 found = {} if stop() else server.fetch(part, [*some], width)
@@ -237,8 +237,8 @@ def take_shared(index: Index, stop: Callable[[], bool]) -> None:
 
 
 def _copy(waiting: Sequence[str], of: Callable[[list[str]], dict[str, bytes]], add: Callable[[Any], None]) -> None:
-    for start in range(0, len(waiting), _COPIED):
-        if vectors := of([*waiting[start : start + _COPIED]]):
+    for start in range(0, len(waiting), COPIED):
+        if vectors := of([*waiting[start : start + COPIED]]):
             add(vectors.items())
 
 

@@ -45,7 +45,7 @@ def with_second(vault, second, embedder=None, **settings):
 
 def test_everything_is_given_to_the_second_encoder_before_the_embedder(vault, write_note, monkeypatch):
     """Titles and questions come first, as questions, then the texts edited last; only then the embedder, and a server."""
-    monkeypatch.setattr(embed, "_WORTH_A_REQUEST", 1)
+    monkeypatch.setattr(embed, "WORTH_A_REQUEST", 1)
     for i in range(3):
         write_note(f"{i}.md", f"text {i}", age=100 + i, questions=[f"question {i}"])
     labels, bodies = [*"012", *(f"question {i}" for i in range(3))], [f"text {i}" for i in range(3)]

@@ -239,7 +239,7 @@ def test_what_was_taken_before_a_wrong_vector_is_dropped(tmp_path, url, monkeypa
 
     with machine(tmp_path / "one", url, exact_most=0) as one:
         expected = ask(one)
-    monkeypatch.setattr(embed, "_COPIED", NOTES // 2)
+    monkeypatch.setattr(embed, "COPIED", NOTES // 2)
     monkeypatch.setattr(Server, "fetch", fetch)
     with machine(tmp_path / "two", url) as two:
         assert given == [NOTES // 2] * 2
@@ -263,7 +263,7 @@ def test_a_broken_file_beside_the_catalog_says_nothing(tmp_path, text):
     """What chroma.json and chroma-server.json hold is no error of a question: the vectors are compared without Chroma."""
     server, chroma = Server(tmp_path, "f", nowhere()), Chroma(tmp_path, "f")
     for file in ("chroma.json", "chroma-server.json"):
-        (tmp_path / file).write_text(text.replace("NAME", f"{server._name}-texts"), "utf-8")
+        (tmp_path / file).write_text(text.replace("NAME", f"{server.name}-texts"), "utf-8")
     for each in (server, chroma):
         assert (each.seq >= 0, each.rows >= 0, list(each.doubted)) == (True, True, [])
         with pytest.raises(Unavailable):

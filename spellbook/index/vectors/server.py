@@ -70,11 +70,12 @@ class Server:
 
     `place` is `https://host:port`, with `?tenant=…&database=…` for Chroma Cloud; `token` is sent along. A file under
     `state` has the extent of the catalog's vectors there, and when the server failed, for questions of all processes.
+    The names of its collections begin with `name`.
     """
 
     def __init__(self, state: Path, fingerprint: str, place: str, token: str = "") -> None:
         self.state, self.place = state, place
-        self._name = f"spellbook-{hashlib.sha256(fingerprint.encode()).hexdigest()[:32]}"
+        self.name = f"spellbook-{hashlib.sha256(fingerprint.encode()).hexdigest()[:32]}"
         self._file = state / "chroma-server.json"
         self._collections: dict[str, str] = {}
         self._failed = 0.0
@@ -99,7 +100,7 @@ class Server:
     @property
     def doubted(self) -> list[str]:
         """The names of the collections that have other vectors than the embedder makes here, and are not used."""
-        return [f"{self._name}-{part}" for part in _PARTS if self._mark(part).doubted]
+        return [f"{self.name}-{part}" for part in _PARTS if self._mark(part).doubted]
 
     def nearest(
         self, query: npt.NDArray[np.float32], limit: int, least: int = 0, seconds: float = QUESTION_SECONDS
@@ -206,7 +207,7 @@ class Server:
         """Return the path of a collection, made if need be; `_mark` is of this one from then on."""
         if part not in self._collections:
             wanted = {"hnsw": {"space": "cosine", "ef_search": EF_SEARCH}, "embedding_function": {"type": "legacy"}}
-            name = f"{self._name}-{part}"
+            name = f"{self.name}-{part}"
             made = ask("", {"name": name, "configuration": wanted, "get_or_create": True})
             path = f"/{quote(made['id'], '')}"
             mark, rows = self._mark(part), int(ask(f"{path}/count"))
@@ -217,7 +218,7 @@ class Server:
         return self._collections[part]
 
     def _mark(self, part: str) -> _Extent:
-        return self._read()[0].get(f"{self._name}-{part}", _Extent())
+        return self._read()[0].get(f"{self.name}-{part}", _Extent())
 
     def _read(self) -> tuple[dict[str, _Extent], float]:
         """Return the extents in the file by collection, and when the server failed; a broken file says neither."""
@@ -232,6 +233,6 @@ class Server:
 
     def _save(self, **marks: _Extent) -> None:
         """Write the marks of these parts; a process at work thereby ends the pause that another one began."""
-        named = {f"{self._name}-{part}": mark for part, mark in marks.items()}
+        named = {f"{self.name}-{part}": mark for part, mark in marks.items()}
         with disk.replacing(self._file) as file:
             file.write(json.dumps({**self._read()[0], **named, _FAILED: self._failed}).encode())
