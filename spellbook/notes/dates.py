@@ -249,8 +249,7 @@ def _format_pattern(format: str) -> re.Pattern[str] | None:
 
 def _pieces(format: str, seen: set[str]) -> Iterator[str]:
     for match in _TOKEN.finditer(plain(format)):
-        literal = re.escape(match["quoted"] or match["literal"] or "")
-        part, letters = _PARTS.get(match["token"] or "", ("", literal))
+        part, letters = _PARTS.get(match["token"], ("", re.escape(match["quoted"] or match["literal"] or "")))
         if part in seen:
             yield rf"(?>{_WORD})\.?" if letters == NAME else f"(?P={part})"
         elif part:

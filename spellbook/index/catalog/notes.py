@@ -79,8 +79,12 @@ class Notes:
 
     def undated(self) -> list[tuple[str, str]]:
         """Return each key of the frontmatter of each note without a date, with one of its values, both folded."""
-        sql = "SELECT key, max(value) FROM fields JOIN notes USING (note) WHERE created IS NULL AND ordinal < 0"
-        return self._rows(f"{sql} GROUP BY key, note ORDER BY key")
+        return self._rows(
+            """
+            SELECT key, max(value) FROM fields JOIN notes USING (note) WHERE created IS NULL AND ordinal < 0
+            GROUP BY key, note ORDER BY key
+            """
+        )
 
     def twins(self) -> tuple[Fault, ...]:
         """Return the notes that declare the id of another note; their paths serve as their ids."""
