@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from spellbook.index.metrics import Meter, brief
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.models.embedders import ALONE
+from spellbook.notes import dates
 from spellbook.system.disk import eventless
 from spellbook.system.errors import EmbeddingError, StorageError
 from spellbook.system.lazy import lazy, np
@@ -31,7 +33,7 @@ _MOST_OPENED = 5
 """Notes that are listed as opened most."""
 
 _MOST_LISTED = 20
-"""Maximum number of single broken links to list."""
+"""Maximum number of single broken links, and of keys, to list."""
 
 
 class Remark(str):
@@ -110,6 +112,8 @@ def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
     yield "watcher", [*filter(None, [unseen(index.config.state)]), *([silent] if is_silent(index.config.state) else [])]
     yield "note files", [str(fault) for fault in index.catalog.notes.faults()]
     yield "note ids", [str(fault) for fault in index.catalog.notes.twins()]
+    if undated := _dates(index):
+        yield "dates of notes", undated
     if index.config.obsidian and (unused := obsidian.read(index.config.vault).problems):
         yield "Obsidian's settings", [Remark(problem) for problem in unused]
     yield "synonyms", [str(fault) for fault in synonyms.faults(index.config.vault)]
@@ -129,6 +133,14 @@ def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
         yield f"embeddings ({counted(pending, 'text')} being embedded now)", []
     else:
         yield "embeddings", [f"{counted(pending, 'text')} not embedded yet: run `spellbook reindex`"] if pending else []
+
+
+def _dates(index: Index) -> list[str]:
+    """Return each key that holds a date and does not date its notes, with the number of the notes without a date."""
+    undated = (key for key, value in index.catalog.notes.undated() if dates.is_alike(key) and dates.iso(value))
+    keys = Counter(undated).most_common(_MOST_LISTED)
+    fix = "is not read as the date of the note: rename the key to `created` or `updated`"
+    return [Remark(f"{counted(count, 'note')}: {key} {fix}") for key, count in keys]
 
 
 def _links(index: Index) -> list[str]:

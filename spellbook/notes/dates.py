@@ -11,68 +11,65 @@ import contextlib
 import datetime as dt
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
-from itertools import count
+from functools import cache, lru_cache
+from itertools import chain, count, product
 from typing import Any
 from urllib.parse import unquote
 
+from spellbook.notes.date_names import LETTER, NAME, meanings, plain, table
 from spellbook.notes.frontmatter import label_of
 from spellbook.system.lazy import regex
-from spellbook.text.unicode import composed
+from spellbook.text.unicode import folded
 
-CREATED = ("created", "datecreated|creat(?:ed|ion)(?:at|on|date|time)|작성일|생성일", "date|날짜")
-_CHANGED = "(?:date|last){0}(?:at|on|date|time)?|{0}(?:at|on|date|time)|{1}"
-UPDATED = ("updated", _CHANGED.format("updated?", "수정일"), _CHANGED.format("(?:mod|modifi[a-z]+|edited)", "modified"))
-"""Patterns of keys without blanks, `-`, `_` and capitals, the most telling first."""
+CREATED = ("created", "creation", "date", "published")
+UPDATED = ("updated", "changed", "modified", "edited")
+"""Tables of keys in date_keys.toml, the most telling first."""
 VALID = ("valid_from", "valid_until")  # the keys that say when a note holds; see `filters.validity`
 
-_MONTHS = (
-    r"jan(uary?|uari|vier|eiro)?|jänner|ene(ro)?|gen(naio)?|янв(ар[ья])?|січ(ень|ня)|sty(czeń|cznia)|led(en|na)|ocak|一月",
-    r"feb(ruary?|ruari|rero|braio)?|fév(r|rier)?|fev(ereiro)?|фев(р|рал[ья])?|лют(ий|ого)|lut(y|ego)|února?|şubat|二月",
-    r"mar(ch|s|ts|zo|et|zec|ca|t)?|märz?|mrz|março|maart|mrt|март?а?|берез(ень|ня)|březen|března|三月",
-    r"apr(il|ile)?|avr(il)?|abr(il)?|апр(ел[ья])?|квіт(ень|ня)|kwie(cień|tnia)|duben|dubna|nisan|四月",
-    r"may(o|ıs)?|maio?|mei|maja?|mag(gio)?|ма[йя]|трав(ень|ня)|květ(en|na)|五月",
-    r"june?|juni|juin|jun[ih]?o|giu(gno)?|июн[ья]?|черв(ень|ня)|czerw(iec|ca)|června?|červen|haziran|六月",
-    r"july?|juli|juil(let)?|jul[ih]o|lug(lio)?|июл[ья]?|лип(ень|ня)|lip(iec|ca)|července|červenec|temmuz|七月",
-    r"aug(ust|usti|ustus)?|août?|ago(sto)?|agustus|авг(уст|уста)?|серп(ень|ня)|sierp(ień|nia)|srpen|srpna|ağustos|八月",
-    r"sept?(ember|embre|iembre)?|set(embro|iembre|tembre)?|сент?(ябр[ья])?|верес(ень|ня)|wrze(sień|śnia)|září|eylül|九月",
-    r"o[ck]t(ober|obre|ubre)?|ott(obre)?|out(ubro)?|окт(ябр[ья])?|жовт(ень|ня)|październik|października|říj(en|na)|ekim|十月",
-    r"nov(ember|embre|iembre|embro)?|ноя(б|бр[ья])?|листопада?|listopad[au]?|kasım|十一月",
-    r"de[cs](ember)?|déc(embre)?|dez(ember|embro)?|dic(embre|iembre)?|дек(абр[ья])?|груд(ень|ня)|grud(zień|nia)|aralık|"
-    "prosin(ec|ce)|十二月",
-)
-_DAY_PARTS = {"Y": r"(?:19|20)\d\d", "M": r"\d\d?", "D": r"\d\d?", "N": r"[^\W\d_]{2,12}", "MM": r"\d\d", "DD": r"\d\d"}
-_DAY_PARTS["NE"] = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}"
-_GAP = r"[\s.,_-]{0,3}"
+_DAY_PARTS = {
+    **{"Y": r"(?:19|20)\d\d", "M": r"\d\d?", "D": r"\d\d?", "MM": r"\d\d", "DD": r"\d\d", "N": rf"(?!\d){NAME}"},
+    **{"NW": rf"{LETTER}{{2,24}}", "NE": "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}"},
+}
+_GAP = r"[\s.,،_-]{0,3}"
+_TH = r"(?:st|nd|rd|th|er|mh|[ºª°])?"
 _SPELLED = (
-    rf"D(?:st|nd|rd|th|er|[ºª°])?{_GAP}(?:de |of |d['’])?N{_GAP}(?:del? )?Y",
-    *(rf"NE{_GAP}D(?:st|nd|rd|th)?{_GAP}Y", rf"Y{_GAP}N{_GAP}D", r"Y[년年] ?M[월月] ?D[일日号]"),
+    r"Y[년年] ?M[월月] ?D[일日号]",
+    rf"D{_TH}{_GAP}(?:de |of |di |na |d['’]|ב)?N{_GAP}(?:del? |di |dal |năm )?Y",
+    rf"(?:NE{_GAP}D{_TH}{_GAP}|NW D, ?)Y",
+    rf"Y{_GAP}(?:(?:m|ж|թ|gada)\.? )?(?:N{_GAP}D|D{_GAP}N)",
 )
-"""Forms for `_pattern` that nothing but a date has."""
+"""Forms for `_pattern` that nothing but a date has, with the words that languages of the CLDR put between its parts."""
 
 
 def _pattern(*forms: str) -> str:
     """Return a regular expression for any of `forms`, in which Y, M, D and N (a name) are the parts of a day."""
     numbers = count()
     group = "(?P<{0[0]}{1}>{2})".format
-    return re.sub("MM|DD|NE|[YMDN]", lambda part: group(part[0], next(numbers), _DAY_PARTS[part[0]]), "|".join(forms))
+    return re.sub(
+        "MM|DD|NE|NW|[YMDN]", lambda part: group(part[0], next(numbers), _DAY_PARTS[part[0]]), "|".join(forms)
+    )
 
 
 def _day_of(match: re.Match[str]) -> str:
     """Return the day that a match of `_pattern` names in ISO 8601, "" if no calendar has it."""
     parts = {name[0]: text for name, text in match.groupdict().items() if text}
     try:
-        return dt.date(int(parts["Y"]), int(parts.get("M") or _month_of(parts["N"])), int(parts["D"])).isoformat()
+        return _date(int(parts["Y"]), parts.get("M") or parts["N"], int(parts["D"]), match.string).isoformat()
     except ValueError:
         return ""
 
 
-def _month_of(name: str) -> int:
-    """Return the number of a month by its name, whole or cut short, in one of a dozen languages; 0 if it is none."""
-    return next((number for number, form in enumerate(_MONTHS, 1) if re.fullmatch(form, name.casefold())), 0)
+def _date(year: int, month: str, day: int, text: str) -> dt.date:
+    """Return a day by the name or number of its month, by the day of the week in `text` if the name has several."""
+    months = [int(month)] if month.isdecimal() else meanings("months", month)
+    if len(months) > 1:
+        named = {meanings("days", word)[0] for word in re.split(r"[\s,.()]+", text) if word not in month}
+        dates = ((each, dt.date(year, each, 1) + dt.timedelta(day - 1)) for each in months if each)
+        months = [each for each, date in dates if date.isoweekday() in named] or months
+    return dt.date(year, months[0], day)
 
 
-_WORD = r"[^\W\d_]{1,20}(?:-feira)?"
+_WORD = rf"{LETTER}{{1,20}}(?:[-.'’]{LETTER}{{1,20}}){{0,3}}"
 """A day of the week in any language; in a date also "at", "um", "г."."""
 
 _VALUE_DAY = _pattern(r"Y\s?[-/.]\s?M\s?[-/.]\s?D", r"D\.\s?M\.\s?Y", *_SPELLED)
@@ -80,8 +77,8 @@ _TIME = (
     r"(?P<before>오전|오후|午前|午後|上午|下午)?\s?(?P<hour>\d\d?)[:시時]\s?(?P<minute>\d\d?)[분分]?(?::(?P<second>\d\d)"
     r"(?:[.,]\d+)?)?\s?(?P<half>[ap]\.?m\.?)?\s?(?P<utc>Z|UTC|GMT)?(?P<zone>[+-]\d\d:?\d\d)?"
 )
-_WORDS = rf"(?:[\s,.(]*{_WORD}[.)]*){{0,3}}?[\s.,]*"
-_VALUE = regex(rf"(?:{_WORD}[.,]*\s+)??(?:{_VALUE_DAY}){_WORDS}(?:{_TIME}(?:\s*\(.*\)|\s*{_WORD})?)?", re.I)
+_WORDS = rf"(?:[\s,،.(]*{_WORD}[.)]*){{0,3}}?[\s.,]*"
+_VALUE = regex(rf"(?:{_WORD}[.,،]*\s+){{0,4}}?(?:{_VALUE_DAY}){_WORDS}(?:{_TIME}(?:\s*\(.*\)|\s*{_WORD})?)?", re.I)
 
 
 def iso(value: object) -> str | None:
@@ -90,7 +87,7 @@ def iso(value: object) -> str | None:
         return value.isoformat()
     if isinstance(value, list) and len(value) == 1:  # `[[2024-01-05]]` without quotes
         return iso(value[0])
-    text = composed(label_of(str(value)).strip()) if isinstance(value, str | int) else ""
+    text = plain(label_of(str(value)).strip()) if isinstance(value, str | int) else ""
     if re.fullmatch(r"1\d{9}(?:\d{3})?", text):
         return dt.datetime.fromtimestamp(int(text) / 1000 ** (len(text) > 10), dt.UTC).isoformat()
     for form in (re.sub(r"\A(\d{8})(\d{4}|\d{6})\Z", r"\1T\2", text), _in_words(text)):
@@ -110,27 +107,43 @@ def _in_words(text: str) -> str:
     return f"{_day_of(match)}T{hour:02}:{match['minute']:0>2}:{match['second'] or '00'}{zone}"
 
 
+@cache
+def _keys() -> Mapping[str, str]:
+    """Return the name of its table in date_keys.toml for each key, in small letters without blanks and marks."""
+    rows = ((name, row) for name in (*CREATED, *UPDATED) for row in chain(*table("date_keys.toml")[name].values()))
+    return {
+        "".join(parts): name for name, row in rows for parts in product(*(word.split("|") for word in row.split(" ")))
+    }
+
+
 @lru_cache(maxsize=1_000)
-def is_of(key: str, keys: Sequence[str]) -> bool:
-    """Return whether a key of the frontmatter is one of `keys` (CREATED or UPDATED)."""
-    return bool(re.fullmatch("|".join(keys), composed(re.sub(r"[\s_-]", "", key)).casefold()))
+def is_of(key: str, tables: Sequence[str]) -> bool:
+    """Return whether a key of the frontmatter is in one of `tables` (CREATED or UPDATED)."""
+    return _keys().get(re.sub(r"[\W_]", "", folded(key))) in tables
 
 
-def find(meta: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, str]:
-    """Return the key of `meta` that dates a note by `keys` (CREATED or UPDATED), and its date in ISO 8601, or ""s."""
-    dated = ((key, iso(meta[key])) for pattern in keys for key in meta if is_of(key, (pattern,)))
+def is_alike(key: str) -> bool:
+    """Return whether a key, in small letters, sounds like the date of a note, and is not read as such."""
+    return bool(re.match(table("date_keys.toml")["alike"]["keys"], key)) and not is_of(key, (*CREATED, *UPDATED))
+
+
+def find(meta: Mapping[str, Any], tables: Sequence[str]) -> tuple[str, str]:
+    """Return the key of `meta` that dates a note by `tables` (CREATED or UPDATED), and its date in ISO 8601, or ""s."""
+    inner = meta.get("date")
+    whole = {**inner, **meta} if isinstance(inner, Mapping) else meta  # Material for MkDocs: `date: {created: …}`
+    dated = ((key, iso(whole[key])) for name in tables for key in whole if is_of(key, (name,)))
     return next(((key, date) for key, date in dated if date), ("", ""))
 
 
 def unread(meta: Mapping[str, Any]) -> list[str]:
     """Return the keys of `meta` that should hold a date and do not."""
-    named = (key for key in meta if is_of(key, (*CREATED, *UPDATED)))
-    return [key for key in named if meta[key] not in (None, "", []) and iso(meta[key]) is None]
+    named = (key for key in meta if is_of(key, (*CREATED[:-1], *UPDATED[:-1])) and meta[key] not in (None, "", []))
+    return [key for key in named if not isinstance(meta[key], bool | Mapping) and iso(meta[key]) is None]
 
 
 # -- the date in the name of a daily note, by Obsidian's formats or as people write dates, and Logseq's names
 
-RULE = 2
+RULE = 3
 """The version of the rule; a new one has every note read again, and none embedded."""
 
 Formats = Sequence[tuple[str, str]]
@@ -145,7 +158,7 @@ _DAY = _pattern(
 )
 # A number goes on behind it (2026.10.15.3), or ends before it (010-2026-10-15): then it is no date.
 _FIRST = regex(rf"(?:{_DAY})(?![0-9A-Za-z])(?!\.\d)", re.I)
-_LAST = regex(rf"(?<![0-9A-Za-z])(?<!\d[-.])(?:{_DAY})\Z", re.I)
+_LAST = regex(rf"(?<![0-9A-Za-z])(?<!\d[-.])(?:{_DAY})(?:\s?[гр]?\.)?\Z", re.I)
 
 _TOKEN = regex(
     r"\[(?P<quoted>[^\]]*)\]|(?P<token>YYYY|YY|Y|MMMM|MMM|MM|M|DDDD|DDD|DD|Do|D|dddd|ddd|dd|d|gggg|gg|GGGG|GG"
@@ -157,43 +170,36 @@ _DAYS = "%b {0}, %Y|%B {0}, %Y|{0} %b %Y|{0} %B %Y|%Y-%m-%d|%Y/%m/%d|%m/%d/%Y|%Y
 _NAMED_DAYS = "%a, %d-%m-%Y|%a, %d.%m.%Y|%a, %m/%d/%Y|%a, %Y/%m/%d|%A, %d-%m-%Y|%A, %d.%m.%Y|%A, %m/%d/%Y|%A, %Y/%m/%d"
 """Logseq's forms of a day in links, but for `dd-MM-yyyy` and `MM-dd-yyyy`, which may be two days."""
 
-_TWO, _ONE = r"\d\d", r"\d\d?"
 _PARTS = {
     **dict.fromkeys(("YYYY", "Y", "gggg", "GGGG"), ("year", r"\d{4}")),
-    **dict.fromkeys(("YY", "gg", "GG"), ("short", _TWO)),
-    **dict.fromkeys(("MMMM", "MMM"), ("named", rf"tháng \d\d?|\d\d?[월月]|{_WORD}")),
-    "MM": ("month", _TWO),
-    "M": ("month", _ONE),
-    "DD": ("day", _TWO),
-    "D": ("day", _ONE),
+    **dict.fromkeys(("YY", "gg", "GG"), ("short", r"\d\d")),
+    **dict.fromkeys(("MMMM", "MMM"), ("month_name", NAME)),
+    "MM": ("month", r"\d\d"),
+    "M": ("month", r"\d\d?"),
+    "DD": ("day", r"\d\d"),
+    "D": ("day", r"\d\d?"),
     "Do": ("day_th", r"\d\d?(?:st|nd|rd|th|er|e|[.ºª일日号])"),
     "DDDD": ("of_year", r"\d{3}"),
     "DDD": ("of_year", r"\d{1,3}"),
-    **dict.fromkeys(("ww", "WW"), ("week", _TWO)),
-    **dict.fromkeys(("w", "W"), ("week", _ONE)),
+    **dict.fromkeys(("ww", "WW"), ("week", r"\d\d")),
+    **dict.fromkeys(("w", "W"), ("week", r"\d\d?")),
     "Q": ("quarter", "[1-4]"),
     "E": ("weekday", "[1-7]"),
     "e": ("after_monday", "[0-6]"),
     "d": ("after_sunday", "[0-6]"),
+    **dict.fromkeys(("dddd", "ddd", "dd"), ("day_name", NAME)),
+    **dict.fromkeys(("HH", "hh", "mm", "ss"), ("", r"\d\d")),
+    **dict.fromkeys(("H", "h", "m", "s"), ("", r"\d\d?")),
+    **dict.fromkeys(("A", "a"), ("", "am|pm|오전|오후")),
 }
-"""For each token the part of a date that it names, and its pattern."""
-
-_OTHERS = {
-    **dict.fromkeys(("dddd", "ddd", "dd"), _WORD),
-    **dict.fromkeys(("HH", "hh", "mm", "ss"), _TWO),
-    **dict.fromkeys(("H", "h", "m", "s"), _ONE),
-    **dict.fromkeys(("A", "a"), "am|pm|오전|오후"),
-}
-"""Patterns of tokens that do not decide the day."""
-
-_SHORT = {"MMM", "ddd", "dd"}  # names that some languages end in a full stop
+"""For each token the part of a date that it names, "" if it does not decide the day, and its pattern."""
 
 
 def day_in(path: str, formats: Formats = ()) -> str | None:
     """Return the day in a note's name, by its folders' formats or at its beginning or end, in ISO 8601, or None."""
-    path = composed(path)[:-3]  # without `.md`
+    path = plain(path)[:-3]  # without `.md`
     name = path.rpartition("/")[2]
-    for folder, format in formats:
+    for folder, format in ((plain(folder), format) for folder, format in formats):
         if folder and not path.startswith(f"{folder}/"):
             continue
         pattern = _format_pattern(format)
@@ -208,7 +214,7 @@ def day_in(path: str, formats: Formats = ()) -> str | None:
 
 def is_day(target: str, formats: Formats = ()) -> bool:
     """Say whether the target of a link is the name of a daily note and nothing more, written or not."""
-    target, anywhere = composed(target).removesuffix(".md"), [("", format) for _, format in formats]
+    target, anywhere = plain(target).removesuffix(".md"), [("", format) for _, format in formats]
     patterns = [_FIRST, *filter(None, (_format_pattern(format) for _, format in formats))]
     names = (target, target.rpartition("/")[2])
     whole = (name for name in names if any(pattern.fullmatch(name) for pattern in patterns))
@@ -236,22 +242,21 @@ def logseq_names(path: str) -> tuple[str, ...]:
 def _format_pattern(format: str) -> re.Pattern[str] | None:
     """Return a pattern of the names of a format; None for a format without a year."""
     seen: set[str] = set()
-    # No token is tried in two lengths: a row of them would take exponential time.
+    # Only the first name is tried in several lengths: a row of such tokens would take exponential time.
     pattern = re.compile("".join(_pieces(format, seen)), re.I)
     return pattern if seen & {"year", "short"} else None
 
 
 def _pieces(format: str, seen: set[str]) -> Iterator[str]:
-    for match in _TOKEN.finditer(composed(format)):
-        token = match["token"] or ""
-        if token in _PARTS:
-            part, digits = _PARTS[token]
-            yield f"(?P={part})" if part in seen else f"(?P<{part}>(?>{digits}))"
+    for match in _TOKEN.finditer(plain(format)):
+        part, letters = _PARTS.get(match["token"], ("", re.escape(match["quoted"] or match["literal"] or "")))
+        if part in seen:
+            yield rf"(?>{_WORD})\.?" if letters == NAME else f"(?P={part})"
+        elif part:
+            yield f"(?P<{part}>{letters})" if letters == NAME else f"(?P<{part}>(?>{letters}))"
             seen.add(part)
         else:
-            yield f"(?>{_OTHERS[token]})" if token else re.escape(match["quoted"] or match["literal"] or "")
-        if token in _SHORT:
-            yield r"\.?"
+            yield f"(?>{letters})"
 
 
 def _day(match: re.Match[str]) -> str | None:
@@ -259,16 +264,16 @@ def _day(match: re.Match[str]) -> str | None:
     parts = {key: value for key, value in match.groupdict().items() if value}
     numbers = {key: int(digits) for key, value in parts.items() if (digits := re.sub(r"\D", "", value))}
     year = numbers["year"] if "year" in numbers else 2000 + numbers["short"]
-    month = 3 * numbers.get("quarter", 1) - 2
-    if named := parts.get("named"):
-        month = numbers.get("named") or _month_of(named)
+    month = parts.get("month") or parts.get("month_name") or str(3 * numbers.get("quarter", 1) - 2)
     weekday = numbers.get("weekday", numbers.get("after_monday", 0) + 1)
     try:
         if "week" in parts:
+            if "day_name" in parts:
+                weekday = meanings("days", parts["day_name"])[0] or weekday
             return dt.date.fromisocalendar(year, numbers["week"], numbers.get("after_sunday", weekday) or 7).isoformat()
         if "of_year" in parts:
             day = dt.date(year, 1, 1) + dt.timedelta(days=numbers["of_year"] - 1)
             return day.isoformat() if day.year == year else None
-        return dt.date(year, numbers.get("month", month), numbers.get("day") or numbers.get("day_th", 1)).isoformat()
+        return _date(year, month, numbers.get("day") or numbers.get("day_th", 1), match.string).isoformat()
     except (ValueError, OverflowError):
         return None

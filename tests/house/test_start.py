@@ -62,7 +62,7 @@ def test_help_imports_no_book(vault, write_note, book):
     book.close()
     assert not imported("--vault", vault, "reindex", "--quiet") & (heavy | {"filelock", "ulid", "secrets"})
     unasked = {"spellbook.index.embed", "spellbook.index.vectors.follow", "spellbook.index.vectors.server"}
-    assert not imported("--vault", vault, "find", "text") & (MODELS | unasked | {"spellbook.library.doctor"})
+    assert not imported("--vault", vault, "find", "text") & (MODELS | unasked | {"spellbook.library.doctor", "tomllib"})
     write_note("b.md", "something to do")
     assert {"numpy", "markdown_it"} <= imported("--vault", vault, "reindex", "--quiet")
     late = {f"spellbook.editing.{name}" for name in ("merge", "moves", "repair_links", "undo")}

@@ -77,6 +77,15 @@ class Notes:
         sql = "SELECT DISTINCT path FROM faults WHERE walk < ? AND path NOT IN (SELECT path FROM notes) ORDER BY path"
         return tuple(path for (path,) in self._rows(sql, (3 if left_out else 2,)))
 
+    def undated(self) -> list[tuple[str, str]]:
+        """Return each key of the frontmatter of each note without a date, with one of its values, both folded."""
+        return self._rows(
+            """
+            SELECT key, max(value) FROM fields JOIN notes USING (note) WHERE created IS NULL AND ordinal < 0
+            GROUP BY key, note ORDER BY key
+            """
+        )
+
     def twins(self) -> tuple[Fault, ...]:
         """Return the notes that declare the id of another note; their paths serve as their ids."""
         rows = self._rows(
