@@ -46,7 +46,7 @@ NOBODY += ("550e8400-e29b-41d4-a716-446655440000", "4242 4242 4242 4242, 1234 56
         ("AIza" + random(35), "a Google API key"),
         ("hf_" + random(34), "a Hugging Face token"),
         ("sk_live_" + random(24), "a Stripe key"),
-        ("AGE-SECRET-KEY-1" + random(58, UPPER), "an API key"),
+        ("AGE-SECRET-KEY-1" + random(58, UPPER), "a key of age"),
         ("eyJ" + random(20) + ".eyJ" + random(40) + "." + random(43), "a JSON Web Token"),
         (PEM, "a private key"),
         (f"postgres://app:{PASSWORD}@db.internal/lantern", "a password in an address"),
