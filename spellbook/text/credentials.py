@@ -56,6 +56,9 @@ _CARD_LABEL = regex(
 _ENCODED = regex(r"[A-Za-z0-9+/=]{40,}")
 _IN_ADDRESS = regex(r"://(?P<user>[^\s/:@]{0,64}):(?P<value>[^\s/@]{2,100})@[\w\[]")
 
+_RUN = regex(r"(?a)[\w./+=~$|:%-]{20,}")
+"""Letters of a key: the shortest has twenty."""
+
 _BLOCK = regex(r"(?s)-----BEGIN [A-Z ]{0,30}PRIVATE KEY[A-Z ]{0,10}-----.*?(?:-----END[^\n]*|\Z)")
 
 _WIDE = "\u3000\ufe50-\ufe6b\uff01-\uff60\uff65-\uff9d\uffe0-\uffe6\U0001d400-\U0001d7ff"
@@ -70,7 +73,7 @@ _UNSEEN = (
 _ODD = regex(f"[{_UNSEEN}]+|[\uff66-\uff9d][\uff9e\uff9f]")
 _HIDDEN = regex(f"[{_UNSEEN}]")
 _ONE = regex(f"[{_WIDE}\xa0\u1680\u2000-\u200a\u202f\u205f]")
-_QUOTES = {**dict.fromkeys(map(ord, "“”„‟«»「」『』《》【】〝〞"), '"'), **dict.fromkeys(map(ord, "‘’‚‛‹›"), "'"), ord("⇒"): "→"}
+_QUOTES = {**dict.fromkeys("“”„‟«»「」『』《》【】〝〞", '"'), **dict.fromkeys("‘’‚‛‹›", "'"), "⇒": "→"}
 
 
 def find(text: str) -> list[Secret]:
@@ -108,18 +111,22 @@ def _plain(text: str) -> tuple[str, Sequence[int]]:
     if text.isascii():
         return text, range(len(text) + 1)
     places: Sequence[int] = range(len(text) + 1)
-    if _ODD.search(text):
+    letters = set(text)
+    if _ODD.search("".join(letters)) or "\uff9e" in letters or "\uff9f" in letters:
         kept: list[str] = []
         at, places = 0, array("q")
         for odd in _ODD.finditer(text):
-            letters = "" if _HIDDEN.match(odd[0]) else unicodedata.normalize("NFKC", odd[0])
-            kept += [text[at : odd.start()], letters]
-            places.extend([*range(at, odd.start()), *[odd.start()] * len(letters)])
+            plain = "" if _HIDDEN.match(odd[0]) else unicodedata.normalize("NFKC", odd[0])
+            kept += [text[at : odd.start()], plain]
+            places.extend([*range(at, odd.start()), *[odd.start()] * len(plain)])
             at = odd.end()
         places.extend(range(at, len(text) + 1))
         text = "".join([*kept, text[at:]])
-    letters = {ord(letter): plain for letter in set(_ONE.findall(text)) if len(plain := unicodedata.normalize("NFKC", letter)) == 1}
-    return text.translate({**letters, **_QUOTES}), places
+    for letter in letters:
+        plain = unicodedata.normalize("NFKC", letter) if _ONE.match(letter) else _QUOTES.get(letter, "")
+        if len(plain) == 1:
+            text = text.replace(letter, plain)
+    return text, places
 
 
 _MOST_TAG = 300  # letters
@@ -182,13 +189,13 @@ def _candidates(text: str, *, likely: bool = False) -> Iterator[tuple[int, int, 
 
 def _keys(text: str) -> Iterator[tuple[int, int, str, str]]:
     """Yield the keys of issuers, as `_candidates` does."""
-    data = text.encode("utf-8", "surrogatepass")
+    runs = " ".join(_RUN.findall(text))  # most texts have few
     for row in passwords.table()["keys"]:
         for begin in row.get("begins", row.get("has")):
-            if begin.encode() not in data:  # a cheap check, above all in bytes
-                continue
             # Not inside a longer word: else `eyJeyJeyJ…` would be read anew from each of its letters.
             form = row.get("form") or rf"(?<![\w-]){re.escape(begin)}{row['rest']}"
+            if begin not in runs or not re.search(form, runs, re.A):
+                continue
             for match in re.finditer(form, text, re.A):
                 group = "value" if match.groupdict() else 0
                 key = match[group].removeprefix(begin)

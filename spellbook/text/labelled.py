@@ -8,7 +8,7 @@ that the time is in proportion to the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -34,19 +34,22 @@ _VALUE = (
     rf"""|["'`]{{0,2}}(?P<value>{_WORD}{{3,200}}|{_HAN}\w{{1,20}}\d{{2,8}}[!@#$%^&*?]{{0,4}}))"""
 )
 _EACH = r"""[\s,"'`*_]{1,3}(?:\d{1,2}[.)] ?)?[^\W\d_]{1,12}"""
-_CODE = r"(?:(?=[a-z-]*\d|[a-z]{4,10}-[a-z]{4})[a-z0-9]{4,10}(?:-[a-z0-9]{4,10}){0,5}(?![\w.]))"
+_CODE = r"(?:(?=[a-z-]*\d|[a-z]{4,10}-[a-z]{4})[a-z0-9]{4,10}(?:-[a-z0-9]{4,10}){0,5}(?![a-z0-9.]))"
 _PASSPORT = (
     r"[A-Z]{1,2}\d{7,8}|[A-Z]\d{3}[A-Z]\d{4}|\d{9}|[A-Z]{3}\d{6}|\d{2}[A-Z]{2}\d{5}|\d{2} ?\d{2} (?:№ ?)?\d{6}"
     r"|[CFGHJK](?=[A-Z]{0,7}\d)[A-Z0-9]{8}"
 )
 
-_NUMBER = regex(r"\d{4,12}[#*]?")
+_NUMBER = regex(r"[AB]?\d{4,12}[#*]?|\d{4,6}[AB]")
 _ENDING = regex(r"[^가-힣]|$|이(?!상|하|후|전|내)|예요|입니|야|임|인데|다|로|으로|라고|래|였|를|을|니까|고|네|에서|요")
 """Text that may directly follow a value: of Korean only particles and the verb to be."""
 _WHOLE = regex("[!#-;=?-_a-z{}~\u00c0-\u024f\u0400-\u04ff]{1,200}", re.I)
 _HASHED = regex("(?i)hash|digest|checksum|md5|sha\\d|해시|ハッシュ|哈希|散列|хеш|хэш|sum")
 _HASH = regex(r"[0-9a-fA-F]{32,128}|\$\w{1,12}\$.+|[A-Za-z0-9+/]{43}=")
 _UNDER = regex(r"[^\n]{0,400}\n[ \t>]*\|?[ \t]*:?-{2,}[ |:\t-]*(?P<rows>(?:\n[^\n|]{0,500}\|[^\n]{0,500}){1,200})")
+_HELD = ("codes", "totp", "phrase", "cvc", "password", "pin")
+"""Kinds of labels after which a sign leads to a secret, if all that is likely one is asked for."""
+
 _NEAR, _SHORT = 100, 16
 """Letters before a label that are read for a secret, and for a word that says that it is a hash."""
 
@@ -55,13 +58,11 @@ _NEAR, _SHORT = 100, 16
 class _Grammar:
     """The patterns of labelled secrets."""
 
-    label: re.Pattern[str]
     after: re.Pattern[str]
     beside: re.Pattern[str]
     before: re.Pattern[str]
     closed: re.Pattern[str]
     unit: re.Pattern[str]
-    command: re.Pattern[str]
     likely: re.Pattern[str]
     forms: dict[str, re.Pattern[str]]
 
@@ -69,7 +70,6 @@ class _Grammar:
 @cache
 def _grammar() -> _Grammar:
     """Build the patterns from the words of all languages."""
-    labels = {kind: "|".join(each.values()) for kind, each in table()["labels"].items()}
     of, before, joined = table()["of"], table()["before"], words("joined")
     prepositions = "|".join(each for name, each in of.items() if name != "names")
     opened = (
@@ -89,35 +89,33 @@ def _grammar() -> _Grammar:
         rf"|[ \t]{before['ru']}[ \t](?:[\w-]{{1,20}}[ \t]){{0,3}}|[ \t]?{before['ko']}[ \t]?(?:[가-힣]{{1,8}}[ \t]){{0,3}}"
         rf"|[ \t]?{before['ja']}[^\s\x00-\x7f]{{0,12}}|[ \t]?{before['zh']}[^\s\x00-\x7f]{{0,12}})"
     )
-    sign = "|".join(labels[kind] for kind in ("codes", "totp", "phrase", "cvc", "password", "pin"))
+    sign = "|".join(row[-1] for kind in _HELD for row in table()["labels"][kind].values())
     held = r"""(?![$<{%])(?:(?P<quote>["'`])(?P<quoted>(?:\\.|(?!(?P=quote))[^\n\\]){4,2000})|(?P<value>[^\s"'`]{4,}))"""
     return _Grammar(
-        label=re.compile("|".join(f"(?P<{kind}>{label})" for kind, label in labels.items())),
-        after=re.compile(rf"(?i){follows}{_VALUE}"),
-        beside=re.compile(rf"(?i){_CLOSING}(?:{joined})?{apart}{between}{_VALUE}"),
-        before=re.compile(rf"(?i)(?<![^\s\"'(*`])(?:{_QUOTED}|(?P<value>{_WORD}{{4,60}}+))\*{{0,2}}{led}$"),
-        closed=re.compile(
+        after=regex(rf"(?i){follows}{_VALUE}"),
+        beside=regex(rf"(?i){_CLOSING}(?:{joined})?{apart}{between}{_VALUE}"),
+        before=regex(rf"(?i)(?<![^\s\"'(*`])(?:{_QUOTED}|(?P<value>{_WORD}{{4,60}}+))\*{{0,2}}{led}$"),
+        closed=regex(
             rf"(?i)s?[\"'`*)]{{0,3}}[ \t]{{0,3}}(?:[^\w\s]|$|\n|(?:{prepositions}|{words('adverbs')}|and|but|und|et|y|и)[ \t.]"
             r"|야|이|입|예|로|를|으로|인|에|です|だ|に|と|。|了|吧|哦|啦|呢|的?$)"
         ),
-        unit=re.compile(rf"(?i)[ \t-]?(?:{words('units')})"),
-        command=re.compile(rf"(?i:{'|'.join(table()['commands'])})(?:{_QUOTED}|[\"']?(?P<value>[^\s\"'`|<>]{{4,200}}))"),
-        likely=re.compile(
+        unit=regex(rf"(?i)[ \t-]?(?:{words('units')})"),
+        likely=regex(
             rf"(?i)(?:\bauthorization[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?(?:bearer|basic|token)\s{{1,3}}|\bcookie:\s{{0,3}}"
             rf"|(?:pass(?:word|wd|phrase)?|pwd|secret|token|_key|{sign})[\"'*_]{{0,3}}[ \t]?[=:][ \t*_]{{0,3}}){held}"
         ),
         forms={
-            "aws": re.compile(r"[^\n]{0,60}?(?<![\w/+])(?P<value>[A-Za-z0-9/+]{40})(?![\w/+=])"),
-            "codes": re.compile(
-                rf"(?i){follows}[\s*_\"'`-]{{0,8}}(?:\d{{1,2}}[.)] )?(?P<value>{_CODE}(?:[\s,;|*\"'`-]{{1,8}}(?:\d{{1,2}}[.)] )?{_CODE}){{0,19}})"
+            "aws": regex(r"[^\n]{0,60}?(?<![A-Za-z0-9/+])(?P<value>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"),
+            "codes": regex(
+                rf"(?i){follows}[\s*_\"'`-]{{0,8}}(?:\d{{1,2}}[.)] )?(?P<value>{_CODE}(?:[\s,、;|*\"'`-]{{1,8}}(?:\d{{1,2}}[.)] )?{_CODE}){{0,19}})"
             ),
-            "cvc": re.compile(
-                rf"(?i){_CLOSING}(?:[ \t]{{0,8}}(?:{says})|[ \t]|(?<=[^\x00-\x7f]))[ \t\"'`*|]{{0,4}}(?P<value>\d{{3,4}})(?![\w,%-]|\.\d)"
+            "cvc": regex(
+                rf"(?i){_CLOSING}(?:[ \t]{{0,8}}(?:{says})|[ \t]|(?<=[^\x00-\x7f]))[ \t\"'`*|]{{0,4}}(?P<value>\d{{3,4}})(?![a-z0-9,%-]|\.\d)"
             ),
-            "login": re.compile(rf"(?i)[^\n/]{{0,30}}?[/:][ \t]{{0,2}}(?P<value>(?:(?!/){_WORD}){{6,100}})(?!/)"),
-            "passport": re.compile(rf"[^\n!?]{{0,40}}?(?<!\w)(?P<value>{_PASSPORT})(?![\w-])"),
-            "phrase": re.compile(rf"(?i)[^\n]{{0,40}}?(?:[:=→—]|{joined}|[ \t](?:{words('verbs')}))(?P<value>(?:{_EACH}){{12,25}})(?!\w)"),
-            "totp": re.compile(r"[^\n]{0,40}?(?<!\w)(?P<value>[A-Z2-7]{4}(?:[ -]?[A-Z2-7]{4}){3,15})(?!\w)"),
+            "login": regex(rf"(?i)[^\n/]{{0,30}}?[/:][ \t]{{0,2}}(?P<value>(?:(?!/){_WORD}){{6,100}})(?!/)"),
+            "passport": regex(rf"[^\n!?]{{0,40}}?(?<![A-Za-z0-9])(?P<value>{_PASSPORT})(?![A-Za-z0-9-])"),
+            "phrase": regex(rf"(?i)[^\n]{{0,40}}?(?:[:=→—]|{joined}|[ \t](?:{words('verbs')}))(?P<value>(?:{_EACH}){{12,25}})(?!\w)"),
+            "totp": regex(r"[^\n]{0,40}?(?<![A-Za-z0-9])(?P<value>[A-Z2-7]{4}(?:[ -]?[A-Z2-7]{4}){3,15})(?![A-Za-z0-9])"),
         },
     )
 
@@ -127,20 +125,36 @@ def found(text: str, *, likely: bool = False) -> Iterator[tuple[int, int, str, s
     Yield each secret of a text that a word or an option names: its start and end, its kind and its value. With `likely`,
     also whatever stands in the place of one.
     """
-    grammar = _grammar()
     lowered = text.lower()  # twice as fast as a search that ignores case
     end = 0
-    for label in grammar.label.finditer(lowered if len(lowered) == len(text) else text):  # `İ` becomes two letters
+    for label in _labels(lowered if len(lowered) == len(text) else text):  # `İ` becomes two letters
         if label.start() < end:
             continue
-        for start, end, value in _of_label(text, label):  # noqa: B020 - a label within a secret is none
-            yield start, end, f"a secret after {label[0].casefold()!r}", value
-    for option in grammar.command.finditer(text):
-        start, end, value = _place(option)
-        if likely or passwords.is_password(value):
-            yield start, end, "a password of a command", value
-    for held in grammar.likely.finditer(text) if likely else ():
+        end = label.end()
+        for start, stop, value in _of_label(text, label):
+            yield start, stop, f"a secret after {label[0].casefold()!r}", value
+            end = max(end, stop)
+    for command in _there(table()["commands"], text):
+        for option in re.finditer(rf"(?i:{command})(?:{_QUOTED}|[\"']?(?P<value>[^\s\"'`|<>]{{4,200}}))", text):
+            start, end, value = _place(option)
+            if likely or passwords.is_password(value):
+                yield start, end, "a password of a command", value
+    for held in _grammar().likely.finditer(text) if likely else ():
         yield *held.span("quoted" if held["quoted"] else "value"), "", ""
+
+
+def _there(rows: Iterable[Sequence[str]], text: str) -> list[str]:
+    """Return the patterns of the rows of which a text is there: the others, most of them, need not be tried."""
+    return [form for *texts, form in rows if any(each in text for each in texts)]
+
+
+def _labels(text: str) -> list[re.Match[str]]:
+    """Return the labels in a text in lower case, in order; the last group of each is its kind."""
+    labels: list[re.Match[str]] = []
+    for kind, rows in table()["labels"].items():
+        if there := _there(rows.values(), text):
+            labels += re.finditer(rf"(?P<{kind}>{'|'.join(there)})", text)
+    return sorted(labels, key=lambda label: label.start())
 
 
 def _of_label(text: str, label: re.Match[str]) -> Iterator[tuple[int, int, str]]:

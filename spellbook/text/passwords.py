@@ -41,7 +41,7 @@ _NO_VALUE = regex(
 _NAME = regex(r"[A-Za-z_$-]+\d{0,2}")
 # Names of code again, of tickets and measures.
 _NO_PASSWORD = regex(
-    r"[a-z]+(?:[A-Z][a-z]+)+\d{0,2}|[a-z]+(?:_[a-z]+)+\d?|[A-Z]{2,}-\d+|[\w.+-]+@[\w-]+\.[\w.]+"
+    r"[a-z]+(?:[A-Z][a-z]+)+\d?|[a-z]+(?:_[a-z]+)+\d?|[A-Z]{2,}-\d+|[\w.+-]+@[\w-]+\.[\w.]+"
     r"|\d+(?:[-~]\d+)?[-~]?[a-z]{1,3}|\d{1,3}[-~]?[a-z]+"
 )
 _STRONG = regex(r"\d|[!@#$%^&*+=~]")
@@ -104,7 +104,7 @@ def is_seed(value: str) -> bool:
 
 def is_key(value: str) -> bool:
     """Say whether a value is random enough to be a key, and no placeholder."""
-    if not is_password(value) or _NAME.fullmatch(value) or is_sequence(value) or len(set(value)) < LEAST_DIFFERENT:
+    if not re.fullmatch(r"[!-~]+", value) or not is_password(value) or _NAME.fullmatch(value) or is_sequence(value) or len(set(value)) < LEAST_DIFFERENT:
         return False
     kinds = sum(bool(re.search(kind, value)) for kind in ("[a-z]", "[A-Z]", r"\d", r"[\W_]"))
     return (len(value) >= _LEAST_OF_KEY and kinds > 2) or (len(value) >= _LONG and len(re.findall(r"\d", value)) > 1)
