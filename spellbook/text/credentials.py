@@ -1,10 +1,10 @@
 """
 Credentials: find keys, passwords and resident's numbers in a text, which a note should not hold. Pure.
 
-The forms are rows of `credentials.toml`, each with its source: gitleaks, detect-secrets, or the issuer. Neither of the two
-knows labels in other languages than English. Placeholders of documentation are no secrets. A text is searched as it is
-read: without letters that are not seen, and with plain letters for wide ones. Every pattern takes time in proportion to
-the text.
+The forms are rows of `credentials.toml`, each with its source: gitleaks, detect-secrets, or the issuer. Neither of the
+two knows labels in other languages than English. Placeholders of documentation are no secrets. A text is searched as it
+is read: without letters that are not seen, and with plain letters for wide ones. Every pattern takes time in proportion
+to the text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import datetime as dt
 import re
 import unicodedata
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,8 +49,8 @@ _CARD = regex(
     r"(?a)(?<![\w-])(?:(?P<grouped>[2-6]\d{3}(?:(?:[ -]\d{4}){3}|[ -]\d{6}[ -]\d{5}))|\d(?:[ -]?\d){12,18})(?![\w-])"
 )
 _CARD_LABEL = regex(
-    r"(?i)카드|カード|卡|\bcard ?(?:number|no\b|is|[:=#])|visa|master ?card|\bamex|kreditkarte|kartennummer|\bcarte|tarjeta|cartão|\bcarta"
-    r"|карт[аыу]"
+    r"(?i)카드|カード|卡|\bcard ?(?:number|no\b|is|[:=#])|visa|master ?card|\bamex"
+    r"|karte |kartennummer|\bcarte|tarjeta|cartão|\bcarta|карт[аыу]"
 )
 _ENCODED = regex(r"[A-Za-z0-9+/=]{40,}")
 _IN_ADDRESS = regex(r"://(?P<user>[^\s/:@]{0,64}):(?P<value>[^\s/@]{2,100})@[\w\[]")
@@ -61,18 +60,18 @@ _RUN = regex(r"(?a)[\w./+=~$|:%-]{20,}")
 
 _BLOCK = regex(r"(?s)-----BEGIN [A-Z ]{0,30}PRIVATE KEY[A-Z ]{0,10}-----.*?(?:-----END[^\n]*|\Z)")
 
-_WIDE = "\u3000\ufe50-\ufe6b\uff01-\uff60\uff65-\uff9d\uffe0-\uffe6\U0001d400-\U0001d7ff"
-"""Letters of another width or face, which NFKC makes one plain letter."""
+_WIDE = regex("[\u3000\ufe50-\ufe6b\uff01-\uff9d\uffe0-\uffe6\xa0\u1680\u2000-\u200a\u202f\u205f\U0001d400-\U0001d7ff]")
+"""Letters of another width or face, and blanks, which NFKC makes one plain letter."""
 
-_UNSEEN = (
-    "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
-    "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+_HIDDEN = regex(
+    "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uff9e-\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Letters that are not seen: Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt)."""
+"""
+Letters that are not seen: Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt). And the two marks of
+half-width kana.
+"""
 
-_ODD = regex(f"[{_UNSEEN}]+|[\uff66-\uff9d][\uff9e\uff9f]")
-_HIDDEN = regex(f"[{_UNSEEN}]")
-_ONE = regex(f"[{_WIDE}\xa0\u1680\u2000-\u200a\u202f\u205f]")
 _QUOTES = {**dict.fromkeys("“”„‟«»「」『』《》【】〝〞", '"'), **dict.fromkeys("‘’‚‛‹›", "'"), "⇒": "→"}
 
 
@@ -108,25 +107,18 @@ def masked(text: str, *, likely: bool = False) -> str:
 
 def _plain(text: str) -> tuple[str, Sequence[int]]:
     """Return a text as it is read, and for each of its letters, and its end, the place in `text`."""
-    if text.isascii():
-        return text, range(len(text) + 1)
-    places: Sequence[int] = range(len(text) + 1)
-    letters = set(text)
-    if _ODD.search("".join(letters)) or "\uff9e" in letters or "\uff9f" in letters:
-        kept: list[str] = []
-        at, places = 0, array("q")
-        for odd in _ODD.finditer(text):
-            plain = "" if _HIDDEN.match(odd[0]) else unicodedata.normalize("NFKC", odd[0])
-            kept += [text[at : odd.start()], plain]
-            places.extend([*range(at, odd.start()), *[odd.start()] * len(plain)])
-            at = odd.end()
-        places.extend(range(at, len(text) + 1))
-        text = "".join([*kept, text[at:]])
-    for letter in letters:
-        plain = unicodedata.normalize("NFKC", letter) if _ONE.match(letter) else _QUOTES.get(letter, "")
-        if len(plain) == 1:
-            text = text.replace(letter, plain)
-    return text, places
+    read = {letter: _as_read(letter) for letter in set(text) if not letter.isascii()}
+    if all(len(plain) == 1 for plain in read.values()):
+        return text.translate(str.maketrans(read)), range(len(text) + 1)
+    plain = [read.get(letter, letter) for letter in text]
+    return "".join(plain), [place for place, letters in enumerate([*plain, "."]) for _ in letters]
+
+
+def _as_read(letter: str) -> str:
+    """Return a letter as it is read: "" if it is not seen, a plain one for a wide one, a straight quote for a curved."""
+    if _HIDDEN.match(letter):
+        return ""
+    return unicodedata.normalize("NFKC", letter) if _WIDE.match(letter) else _QUOTES.get(letter, letter)
 
 
 _MOST_TAG = 300  # letters
@@ -167,11 +159,11 @@ def _candidates(text: str, *, likely: bool = False) -> Iterator[tuple[int, int, 
     for match in _PRIVATE.finditer(text) if "PRIVATE KEY" in text else ():
         block = text[match.end() : match.end() + _KEY_LETTERS].partition("-----END")[0]
         body = _ENCODED.search(block)
-        if body and not passwords.is_placeholder(body[0]):
+        if body and not passwords.is_example(body[0]):
             yield match.start(), match.end() + len(block), "a private key", body[0]
     for match in _IN_ADDRESS.finditer(text) if "://" in text else ():
         value = match["value"]
-        if value != match["user"] and not passwords.is_placeholder(value):
+        if value != match["user"] and not passwords.is_example(value):
             yield *match.span("value"), "a password in an address", value
     for match in _RESIDENT.finditer(text):
         label = match["mark"] or _RESIDENT_LABEL.search(text, max(0, match.start() - _BEFORE), match.start())
@@ -199,7 +191,7 @@ def _keys(text: str) -> Iterator[tuple[int, int, str, str]]:
             for match in re.finditer(form, text, re.A):
                 group = "value" if match.groupdict() else 0
                 key = match[group].removeprefix(begin)
-                if not (passwords.is_placeholder(key) or passwords.is_sequence(key)):
+                if not (passwords.is_example(key) or passwords.is_sequence(key)):
                     yield *match.span(group), row.get("kind") or f"a key of {row['of']}", match[group]
 
 

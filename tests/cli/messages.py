@@ -17,6 +17,7 @@ import click
 
 import spellbook
 from spellbook.cli import main
+from spellbook.text.passwords import table
 
 ROOT = Path(spellbook.__file__).parent
 
@@ -190,7 +191,9 @@ def _said(node: ast.AST, names: dict[str, object], module: str, errors: set[str]
 
 def _kinds_of_secrets() -> Iterator[str]:
     """What a warning says that a text holds: an AWS access key."""
-    for node in ast.walk(ast.parse((ROOT / "text" / "credentials.py").read_text("utf-8"))):
+    yield from {row["kind"] for row in table()["keys"] if "kind" in row}
+    modules = ((ROOT / "text" / f"{name}.py").read_text("utf-8") for name in ("credentials", "labelled"))
+    for node in (node for module in modules for node in ast.walk(ast.parse(module))):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.match(r"an? [^.]+$", node.value):
             yield f"{node.value}{{0}}" if node.value.endswith(" ") else node.value
 
