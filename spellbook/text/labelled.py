@@ -10,8 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from spellbook.text import passwords
+from spellbook.text import languages, passwords
 from spellbook.text.passwords import pattern, table
+
+_SENTENCE = 3.0
+"""Weight of common words from which on a dozen words are a sentence, and no recovery phrase. By hand."""
 
 _NEAR, _SHORT = 100, 16
 """Letters before a label that are read for a secret, and for a word that says that it is a hash."""
@@ -41,8 +44,7 @@ def _there(rows: Iterable[Sequence[str]], text: str) -> list[str]:
 def _labels(text: str) -> list[re.Match[str]]:
     """Return the labels in a text, in order; the last group of each is its kind."""
     lowered = text.lower()  # twice as fast as a search that ignores case
-    if len(lowered) != len(text):  # `İ` becomes two letters
-        lowered = text
+    lowered = lowered if len(lowered) == len(text) else text  # `İ` becomes two letters
     labels: list[re.Match[str]] = []
     for kind, rows in table()["labels"].items():
         if there := _there(rows.values(), lowered):
@@ -81,9 +83,8 @@ def _in_sentences(text: str) -> Iterator[tuple[re.Match[str], int, int, str]]:
             matches.append(("before", pattern("before").search(text, near, label.start())))
         for way, match in matches:
             if match and _is_secret(label, match, way):
-                start, stop, value = _place(match)
-                yield label, start, stop, value
-                end = max(end, stop)
+                yield label, *_place(match)
+                end = max(end, match.end())
                 break
 
 
@@ -105,7 +106,7 @@ def _fits(kind: str, value: str) -> bool:
     if kind == "login":
         return passwords.has_sign(value) and passwords.is_password(value)
     if kind == "phrase":
-        return passwords.is_seed(value)
+        return languages.language(value, _SENTENCE) in {"", "ja", "zh"}
     if kind in {"password", "pin"}:
         return bool(pattern("number").fullmatch(value)) or (kind == "password" and passwords.is_password(value))
     return any(map(str.isdigit, value))

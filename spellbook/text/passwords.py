@@ -19,11 +19,8 @@ from spellbook.text import languages
 LEAST_DIFFERENT = 5
 """Different letters of a key, and digits of a card's number."""
 
-_LEAST_OF_PASSWORD, _LEAST_OF_KEY, _LONG, _WORDS, _WORDS_OF_A_SENTENCE = 6, 8, 12, 3, 3.0
-"""
-Letters of a password, of a key with three kinds of them or two digits; words of a passphrase; and the weight of common
-words from which on a dozen words are a sentence.
-"""
+_LEAST_OF_PASSWORD, _LEAST_OF_KEY, _LONG, _WORDS = 6, 8, 12, 3
+"""Letters of a password, of a key with three kinds of them or two digits; and words of a passphrase."""
 
 _PART = regex(r"\{([a-z_]+)\}")
 
@@ -58,11 +55,6 @@ def is_example(value: str) -> bool:
     return bool(pattern("placeholder", "values").search(value))
 
 
-def is_sequence(value: str) -> bool:
-    """Say whether a value holds letters in the order of the alphabet or of a keyboard."""
-    return bool(pattern("sequence", "values").search(value))
-
-
 def has_sign(value: str) -> bool:
     """Say whether a value has a sign between letters, as few texts but passwords have it."""
     return bool(pattern("sign", "values").search(value))
@@ -76,23 +68,18 @@ def is_password(value: str) -> bool:
     if (is_phrase or not value.isascii()) and pattern("talk", "values").search(value):
         return False
     if is_phrase:  # some words that are no sentence, or words with digits or signs
-        is_strong = pattern("strong", "values").search(value)
-        return bool(is_strong) or (len(value.split()) >= _WORDS and not languages.language(value))
+        is_like_a_sentence = len(value.split()) < _WORDS or languages.language(value)
+        return bool(pattern("strong", "values").search(value)) or not is_like_a_sentence
     if len(value) < _LEAST_OF_PASSWORD or pattern("no_password", "values").fullmatch(value):
         return False
     return (any(map(str.isdigit, value)) and any(map(str.isalpha, value))) or has_sign(value)
-
-
-def is_seed(value: str) -> bool:
-    """Say whether a dozen words or more are no sentence."""
-    return languages.language(value, _WORDS_OF_A_SENTENCE) in {"", "ja", "zh"}
 
 
 def is_key(value: str) -> bool:
     """Say whether a value is random enough to be a key, and no placeholder."""
     if not re.fullmatch(r"[!-~]+", value) or not is_password(value) or len(set(value)) < LEAST_DIFFERENT:
         return False
-    if is_sequence(value) or pattern("name", "values").fullmatch(value):
+    if pattern("sequence", "values").search(value) or pattern("name", "values").fullmatch(value):
         return False
     kinds = sum(bool(re.search(kind, value)) for kind in ("[a-z]", "[A-Z]", r"\d", r"[\W_]"))
     return (len(value) >= _LEAST_OF_KEY and kinds > 2) or (len(value) >= _LONG and len(re.findall(r"\d", value)) > 1)
