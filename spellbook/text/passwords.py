@@ -19,16 +19,20 @@ from spellbook.text import languages
 LEAST_DIFFERENT = 5
 """Different letters of a key, and digits of a card's number."""
 
-_LEAST_OF_PASSWORD, _LEAST_OF_KEY, _LONG, _WORDS = 6, 8, 12, 3
-"""Letters of a password, of a key with three kinds of them or two digits; and words of a passphrase."""
+_LEAST_OF_PASSWORD, _LEAST_OF_KEY, _LONG = 6, 8, 12
+"""Letters of a password, and of a key with three kinds of them or two digits."""
 
 _PART = regex(r"\{([a-z_]+)\}")
+
+
+FORMS = Path(__file__).with_name("credentials.toml")
+"""The forms of keys, passwords and other secrets, and the words that name them in each language."""
 
 
 @cache
 def table() -> Mapping[str, Any]:
     """Return the tables of `credentials.toml`."""
-    return tomllib.loads(Path(__file__).with_name("credentials.toml").read_text("utf-8"))
+    return tomllib.loads(FORMS.read_text("utf-8"))
 
 
 @cache
@@ -55,11 +59,6 @@ def is_example(value: str) -> bool:
     return bool(pattern("placeholder", "values").search(value))
 
 
-def has_sign(value: str) -> bool:
-    """Say whether a value has a sign between letters, as few texts but passwords have it."""
-    return bool(pattern("sign", "values").search(value))
-
-
 def is_password(value: str) -> bool:
     """Say whether a value reads like a password: letters with digits or with signs among them, and no name of code."""
     if is_example(value):
@@ -68,18 +67,16 @@ def is_password(value: str) -> bool:
     if (is_phrase or not value.isascii()) and pattern("talk", "values").search(value):
         return False
     if is_phrase:  # some words that are no sentence, or words with digits or signs
-        is_like_a_sentence = len(value.split()) < _WORDS or languages.language(value)
-        return bool(pattern("strong", "values").search(value)) or not is_like_a_sentence
+        is_sentence = not pattern("several", "values").search(value) or languages.language(value)
+        return bool(pattern("strong", "values").search(value)) or not is_sentence
     if len(value) < _LEAST_OF_PASSWORD or pattern("no_password", "values").fullmatch(value):
         return False
-    return (any(map(str.isdigit, value)) and any(map(str.isalpha, value))) or has_sign(value)
+    return bool(pattern("mixed", "values").search(value))
 
 
 def is_key(value: str) -> bool:
     """Say whether a value is random enough to be a key, and no placeholder."""
-    if not re.fullmatch(r"[!-~]+", value) or not is_password(value) or len(set(value)) < LEAST_DIFFERENT:
-        return False
-    if pattern("sequence", "values").search(value) or pattern("name", "values").fullmatch(value):
+    if pattern("no_key", "values").fullmatch(value) or len(set(value)) < LEAST_DIFFERENT or not is_password(value):
         return False
     kinds = sum(bool(re.search(kind, value)) for kind in ("[a-z]", "[A-Z]", r"\d", r"[\W_]"))
     return (len(value) >= _LEAST_OF_KEY and kinds > 2) or (len(value) >= _LONG and len(re.findall(r"\d", value)) > 1)
