@@ -264,19 +264,19 @@ def _fits(kind: str, value: str) -> bool:
 
 def _is_secret(label: re.Match[str], match: re.Match[str], way: str) -> bool:
     """Say whether the text `match` after a label, beside it without a verb or a sign, or before it, is its secret."""
-    kind, parts = str(label.lastgroup), match.groupdict()
+    kind = str(label.lastgroup)
     start, _, value = _place(match)
     text, end = match.string, start + len(value)
     if way == "form" or not _fits(kind, value):
         return way == "form" and _fits(kind, value)
-    if not parts["quoted"] and way != "before" and not pattern("ending").match(text, end):
+    if not match["quoted"] and way != "before" and not pattern("ending").match(text, end):
         return False
     if pattern("hash").fullmatch(value) and pattern("hashed").search(text, max(0, label.start() - _SHORT), start):
         return False
-    is_plain = label[0].isascii() and not parts["quoted"]
+    is_plain = label[0].isascii() and not match["quoted"]
     if kind in {"key", "bearer"}:
         return way == "before" or (way == "beside") is (kind == "bearer")
     if pattern("number").fullmatch(value):
-        is_far = way != "after" and (parts.get("between") or (kind != "pin" and is_plain))
+        is_far = way != "after" and (match.groupdict().get("between") or (kind != "pin" and is_plain))
         return not (is_far or pattern("unit").match(text, end))
     return way == "after" or not is_plain or bool(pattern("sure", "values").search(value))
