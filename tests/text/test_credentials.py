@@ -209,6 +209,28 @@ def test_the_forms_of_files_and_commands(text: str) -> None:
         assert not re.search(r"!!|;sea", kept)
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("password: correct horse battery staple", "password: …"),
+        ("passphrase = wind, sea and 3 more words", "passphrase = …"),
+        ("비밀번호: 고양이", "비밀번호: …"),
+        ("パスワード：さくら", "パスワード：…"),
+        ("密码：月亮", "密码：…"),
+        ("Passwort: Katze", "Passwort: …"),
+        ("пароль: кот", "пароль: …"),
+        ("TOKEN='it\"s;me,too'", "TOKEN='…'"),
+        ("password=wind,sea;sun", "password=…"),
+        ("curl -u bob:simple https://x.internal", "curl -u bob:… https://x.internal"),
+        ("-----BEGIN OPENSSH PRIVATE KEY-----\nabc", "…"),
+        ("The password is required.", "The password is required."),
+    ],
+)
+def test_all_that_is_likely_is_masked(text: str, kept: str) -> None:
+    """A mask of all that is likely takes the whole value after a sign, in each language, also one that could be a word."""
+    assert credentials.masked(text, likely=True) == kept
+
+
 ALNUM, HEX, LOWER = string.ascii_letters + string.digits, "0123456789abcdef", string.ascii_lowercase + string.digits
 ISSUED = {
     **{
