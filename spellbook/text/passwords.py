@@ -1,0 +1,82 @@
+"""
+Say whether a value reads like a password, a key or a passphrase, and not like code, a date or a placeholder. Pure.
+
+The patterns and words are those of `credentials.toml`. The numbers were chosen by hand, on the sentences of the tests.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from spellbook.system.lazy import regex
+from spellbook.text import languages
+
+LEAST_DIFFERENT = 5
+"""Different letters of a key, and digits of a card's number."""
+
+_LEAST_OF_PASSWORD, _LEAST_OF_KEY, _LONG = 6, 8, 12
+"""Letters of a password, and of a key with three kinds of them or two digits."""
+
+_PART = regex(r"\{([a-z_]+)\}")
+
+
+FORMS = Path(__file__).with_name("credentials.toml")
+"""The forms of keys, passwords and other secrets, and the words that name them in each language."""
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """Return the tables of `credentials.toml`."""
+    return tomllib.loads(FORMS.read_text("utf-8"))
+
+
+@cache
+def pattern(name: str, group: str = "patterns") -> re.Pattern[str]:
+    """Return a pattern of `credentials.toml` from a group of them, compiled at its first use."""
+    return re.compile(_filled(table()[group][name]))
+
+
+def _filled(form: str) -> str:
+    """Return a pattern with the text of each `{name}` in it: another pattern, or the words of all languages."""
+    return _PART.sub(lambda part: _filled(_named(part[1])), form)
+
+
+def _named(name: str) -> str:
+    if name.startswith("label_"):
+        return "|".join(row[-1] for row in table()["labels"][name.removeprefix("label_")].values())
+    if name in table():
+        return "|".join(table()[name].values())
+    return str((table()["patterns"] | table()["forms"])[name])
+
+
+def is_example(value: str) -> bool:
+    """Say whether a value stands for another one, as documents and examples write it."""
+    return bool(pattern("placeholder", "values").search(value))
+
+
+def is_password(value: str) -> bool:
+    """Say whether a value reads like a password: letters with digits or with signs among them, and no name of code."""
+    if is_example(value):
+        return False
+    is_phrase = bool(re.search(r"\s", value))
+    if (is_phrase or not value.isascii()) and pattern("talk", "values").search(value):
+        return False
+    if is_phrase:  # some words that are no sentence, or words with digits or signs
+        is_sentence = not pattern("several", "values").search(value) or languages.language(value)
+        return bool(pattern("strong", "values").search(value)) or not is_sentence
+    if len(value) < _LEAST_OF_PASSWORD or pattern("no_password", "values").fullmatch(value):
+        return False
+    return bool(pattern("mixed", "values").search(value))
+
+
+def is_key(value: str) -> bool:
+    """Say whether a value is random enough to be a key, and no placeholder."""
+    if pattern("no_key", "values").fullmatch(value) or len(set(value)) < LEAST_DIFFERENT or not is_password(value):
+        return False
+    kinds = sum(bool(re.search(kind, value)) for kind in ("[a-z]", "[A-Z]", r"\d", r"[\W_]"))
+    return (len(value) >= _LEAST_OF_KEY and kinds > 2) or (len(value) >= _LONG and len(re.findall(r"\d", value)) > 1)
