@@ -138,9 +138,11 @@ def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
 def _dates(index: Index) -> list[str]:
     """Return each key that holds a date and does not date its notes, with the number of the notes without a date."""
     undated = (key for key, value in index.catalog.notes.undated() if dates.is_alike(key) and dates.iso(value))
-    keys = Counter(undated).most_common(_MOST_LISTED)
-    fix = "is not read as the date of the note: rename the key to `created` or `updated`"
-    return [Remark(f"{counted(count, 'note')}: {key} {fix}") for key, count in keys]
+    lines = []
+    for key, count in Counter(undated).most_common(_MOST_LISTED):
+        notes = counted(count, "note")
+        lines.append(Remark(f"{notes}: {key} is not read as a date of the note: rename it to `created` or `updated`"))
+    return lines
 
 
 def _links(index: Index) -> list[str]:
