@@ -61,7 +61,8 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     if not hooks.is_merged(vault) and not (mark := book.config.state / "git-merge.told").exists():
         mark.touch()
         output.say(
-            "Notes that both sides change are merged line by line; spellbook install git-merge does better.", err=True
+            "Sync stops at a paragraph that both sides changed; after spellbook install git-merge it keeps both.",
+            err=True,
         )
     nested = git.nested()
     for path in nested[:_MOST_SHOWN]:
