@@ -14,7 +14,7 @@ FILE = Path(__file__).with_name("guides.npz")
 """
 `keys` by text and embedding, with `vectors` as a catalog stores them, and `second_vectors` of the encoder `second`.
 
-`scripts/guide_vectors.py` writes it. A guide that changed, and another model, have other keys: these texts are embedded.
+`scripts/guide_vectors.py` writes it. Guides that changed and other models have other keys, so they are embedded.
 """
 
 
@@ -46,4 +46,6 @@ def packaged() -> Packaged:
         vectors = restored([row.tobytes() for row in stored["vectors"]])
         second = [row.tobytes() for row in stored["second_vectors"]]
         fingerprint = str(stored["second"])
-    return Packaged(Kept(dict(zip(keys, vectors, strict=True))), Kept(dict(zip(keys, second, strict=True)), fingerprint))
+    return Packaged(
+        Kept(dict(zip(keys, vectors, strict=True))), Kept(dict(zip(keys, second, strict=True)), fingerprint)
+    )
