@@ -96,6 +96,7 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, gitignore: b
         _offer_categories(book.config, folder, categories)
         with output.progress_bar(hidden=False) as progress:
             report = _reindex(book, full=False, words_only=False, progress=progress)
+        book.warm_up()  # so that the first question does not wait for the model
         output.say(output.summary(report))
         if report.failed:
             output.say("`spellbook doctor` lists what to fix.", err=True)
