@@ -243,9 +243,10 @@ def at_terminal(vault, *options, code="", **environment):
         os.close(theirs)
         with open(ours, encoding="utf-8") as terminal:
             said = []
-            while not said or "Open " not in said[-1]:
+            while not said or "This address opens" not in said[-1]:
                 said.append(terminal.readline().strip("\r\n"))
-            url = re.fullmatch(r"Open (http://127\.0\.0\.1:\d+\S*) in a browser\. Stop with Ctrl-C\.", said[-1])[1]
+            url = re.fullmatch(r"http://127\.0\.0\.1:\d+\S*", said[-2])[0]
+            assert said[-1] == f"This address opens {vault} in a browser. Ctrl-C ends the server."
             assert httpx.get(f"{url.partition('/login')[0]}/health").status_code == 200
             yield said, url
             process.send_signal(signal.SIGINT)
