@@ -15,7 +15,7 @@ from starlette.responses import Response
 from spellbook.editing import moves
 from spellbook.http import admin, faults
 from spellbook.http.api import changes, notes
-from spellbook.http.pages import rendering, view
+from spellbook.http.pages import obsidian, view
 from spellbook.http.pages.home import VERBS
 from spellbook.http.pages.view import View
 from spellbook.notes import frontmatter, markdown
@@ -105,12 +105,14 @@ def note(shown: View) -> Response:
     part = max(1, min(shown.number("part", 1), len(pages)))
     linked = (*reply["links"], *reply["backlinks"])
     known = {each["id"] for each in linked}
-    reach = rendering.targets(reply["links"], view.note_address)
+    reach = obsidian.targets(reply["links"], view.note_address)
     embedded = shown.book.pictures(shown.id) if "![" in reply["text"] else {}
     images = view.note_address(reply["note"], page="image")
-    show = rendering.pictures(embedded, lambda path: f"{images}?{urlencode({'path': path})}", shown.say)
+    show = obsidian.pictures(embedded, lambda path: f"{images}?{urlencode({'path': path})}", shown.say)
     stored = shown.book.resolve(shown.id)
     title, form = stored.title, "tick-{}" if shown.may("write") else ""
+    embed = _embedder(shown, {obsidian.name(each["target"]): each["id"] for each in reply["links"] if each["id"]})
+    drawn = obsidian.Page(reach, show, embed, shown.say, title, obsidian.footnotes(reply["text"]))
     return shown.page(
         "note.html",
         reply=reply,
@@ -124,7 +126,7 @@ def note(shown: View) -> Response:
         part_number=part,
         parts=len(pages),
         editing=editing,
-        rendered=lambda each: rendering.rendered(each.text, reach, show, title, form.format(each.anchor)),
+        rendered=lambda each: drawn.rendered(each.text, form.format(each.anchor), each.anchor),
         folders=view.folders_above(reply["path"]),
         adjacent=shown.book.adjacent(shown.id),
         names=NAMES,
@@ -136,6 +138,29 @@ def note(shown: View) -> Response:
         related=[each for each in reply["related"] if each["id"] not in known],
         titles={each["id"]: each["title"] for each in linked if each["id"]},
     )
+
+
+def _embedder(shown: View, ids: Mapping[str, str]) -> obsidian.Embed:
+    """Return how embedded notes are read, by the ids of a note's links that its reader may see."""
+
+    def embed(target: str) -> tuple[str, str] | None:
+        id, (_, _, part) = ids.get(obsidian.name(target)), target.partition("#")
+        if not id:
+            return None
+        try:
+            reply = shown.ask(notes.note, id.partition("#")[0])
+        except SpellbookError:  # it is gone, or nothing for this reader
+            return None
+        chunks, wanted = [*_sections(reply)], part.rpartition("#")[2].strip().casefold()
+        if wanted.startswith("^"):
+            blocks = (block for each in chunks for block in each.text.split("\n\n"))
+            text = next((block for block in blocks if block.rstrip().casefold().endswith(wanted)), "")
+        else:
+            named = (each for each in chunks if not wanted or wanted in each.heading.casefold().split(" > "))
+            text = "\n\n".join(each.text for each in named)
+        return (shown.book.resolve(id).title, text) if text else None
+
+    return embed
 
 
 def listed_properties(meta: Mapping[str, Any], tags: Sequence[str], phrase: Callable[..., str]) -> list[Property]:

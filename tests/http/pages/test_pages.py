@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from jinja2 import nodes
 
 from spellbook.http import pages
-from spellbook.http.pages import contents, home, notes, rendering, view
+from spellbook.http.pages import contents, home, notes, obsidian, view
 from spellbook.http.tokens import RIGHTS, SCOPES
 from spellbook.notes import decisions as forms
 from spellbook.settings import translate
@@ -219,7 +219,7 @@ def _said() -> Iterator[str]:
                     yield f"{{0}} {found}s" if call.node.name == "count" else found
     yield from (*contents.MODES.values(), *contents.DAYS.values(), *forms.RESULTS, "pending", *RIGHTS, *SCOPES)
     yield from (*notes.NAMES, view.DATE, "yes", "no")
-    for source in map(inspect.getsource, (rendering.pictures, view.ago)):
+    for source in map(inspect.getsource, (obsidian.pictures, view.ago)):
         yield from re.findall(r'phrase\("([^"]+)"', source)
         yield from (f"{{0}} {noun}s" for noun in re.findall(r'count\([^"]+"(\w+)"\)', source))
     yield from ("added", "changed", "removed", "undone", "unfinished")
