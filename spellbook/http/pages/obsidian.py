@@ -121,6 +121,11 @@ class Page:
     formulas: int = 0
     regions: int = 0
 
+    def next_region(self) -> int:
+        """Return the number of the next part that scrolls by itself: each has a name of its own."""
+        self.regions += 1
+        return self.regions
+
     def rendered(self, text: str, form: str, anchor: str = "") -> Markup:
         """
         Return a section's Markdown as HTML; `anchor` is its name on the page.
@@ -201,7 +206,7 @@ def _parser() -> markdown_it.MarkdownIt:
     made.enable(["table", "strikethrough", "linkify"])
     assert made.linkify is not None
     made.linkify.set({"fuzzy_link": False, "fuzzy_email": False})  # a bare name is no link in Obsidian
-    made.use(dollarmath_plugin, allow_labels=False, allow_space=False, allow_digits=False, double_inline=True)
+    made.use(dollarmath_plugin, allow_labels=False, allow_space=False, double_inline=True)
     made.use(footnote_plugin)
     made.block.ruler.before("fence", "comment", _comment, {"alt": ["paragraph", "blockquote", "list"]})
     made.inline.ruler.before("link", "wikilink", _wikilink)
@@ -217,7 +222,7 @@ def _parser() -> markdown_it.MarkdownIt:
         "box": _box,
         "callout_break": lambda *_: "</p>\n<p>",
         "hashtag": lambda _, tokens, at, *__: _hashtag(tokens[at].content),
-        "table_open": lambda _, __, ___, ____, env: f"<div{_region(env['page'], 'Table {0}', ' class=wide')}><table>\n",
+        "table_open": _table,
         "table_close": lambda *_: "</table></div>\n",
         "fence": _code,
         "code_block": _code,
@@ -341,20 +346,25 @@ def _embed(_: RendererHTML, tokens: Sequence[Token], at: int, *__: Any) -> str:
     return tokens[at].content
 
 
+def _table(_: RendererHTML, __: Sequence[Token], ___: int, ____: Any, env: Any) -> str:
+    page: Page = env["page"]
+    return f'<div class="wide" {_region(page.say("Table {0}", page.next_region()))}><table>\n'
+
+
 def _hashtag(tag: str) -> str:
     return f'<a class="hashtag" href="/contents?tag={quote(tag, safe="")}">#{escape(tag)}</a>'
 
 
-def _region(page: Page, name: str, more: str = "") -> str:
-    """Return the attributes of a part that scrolls by itself, so that keys reach it; each has a name of its own."""
-    page.regions += 1
-    return f'{more} role="region" tabindex="0" aria-label="{escape(page.say(name, page.regions))}"'
+def _region(name: str) -> str:
+    """Return the attributes of a part that scrolls by itself, so that keys reach it."""
+    return f'role="region" tabindex="0" aria-label="{escape(name)}"'
 
 
 def _code(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
     page, language = env["page"], tokens[at].info.strip().lower()
     caption = f'<p class="small">{escape(page.say("Diagram (Mermaid), as text"))}</p>' if language == "mermaid" else ""
-    return f"{caption}<pre{_region(page, 'Code {0}')}><code>{escape(tokens[at].content)}</code></pre>\n"
+    region = _region(page.say("Code {0}", page.next_region()))
+    return f"{caption}<pre {region}><code>{escape(tokens[at].content)}</code></pre>\n"
 
 
 def _formula(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
@@ -362,17 +372,16 @@ def _formula(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: An
     page: Page = env["page"]
     token = tokens[at]
     is_block = token.type != "math_inline"
+    if not is_block and tokens[at + 1 :] and tokens[at + 1].content[:1].isdigit():  # two sums of money: `$5/$6`
+        return f"${escape(token.content)}$"
     page.formulas += len(token.content)
     if len(token.content) <= _MOST_FORMULA and page.formulas <= _MOST_FORMULAS:
         from latex2mathml.converter import convert
 
         try:
             made = convert(token.content, display="block" if is_block else "inline")
-            return (
-                f"<div{_region(page, 'Formula {0}', ' class=wide')}>{made}</div>"
-                if token.type == "math_block"
-                else made
-            )
+            region = _region(page.say("Formula {0}", page.next_region())) if token.type == "math_block" else ""
+            return f'<div class="wide" {region}>{made}</div>' if region else made
         except Exception:  # it raises errors of many kinds, also IndexError and RecursionError
             pass
     return f"<code>{escape(token.content)}</code>"

@@ -226,7 +226,7 @@ def _said() -> Iterator[str]:
     yield from (*home.VERBS.values(), "import")
     yield from ("reindex", "migrate", "check", "snapshot", "optimize", "running", "done", "cancelled", "failed")
     yield "The token is wrong, or its link was opened before."
-    for module in pages.MODULES:
+    for module in (*pages.MODULES, obsidian):
         for call in ast.walk(ast.parse(Path(str(module.__file__)).read_text("utf-8"))):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute | ast.Name):
                 name = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id
