@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from spellbook.text import languages, passwords
@@ -44,6 +45,15 @@ _SENTENCE = 3.0
 
 _NEAR, _SHORT = 100, 16
 """Letters before a label that are read for a secret, and for a word that says that it is a hash."""
+
+_LINE, _LEAD = 120, 40
+"""Letters around a label in which its secret may be, and before a secret in which its verb is."""
+
+_BETWEEN = 4
+"""Labels between a label and its secret, plus one: a bound of the time that a text of labels takes."""
+
+_OF_DIGITS = {"pin", "cvc", "passport", "phrase", "login"}
+"""Kinds of labels whose secrets are no random letters."""
 
 
 def find(text: str) -> list[Secret]:
@@ -221,7 +231,8 @@ def _in_tables(text: str) -> Iterator[tuple[re.Match[str], int, int, str]]:
 def _in_sentences(text: str) -> Iterator[tuple[re.Match[str], int, int, str]]:
     """Yield the first secret after, beside or before each label, with the label and its place."""
     end = 0
-    for label in _labels(text):
+    labels = _labels(text)
+    for at, label in enumerate(labels):
         if label.start() < end:  # within another label, or within a secret
             continue
         end = label.end()
@@ -231,11 +242,23 @@ def _in_sentences(text: str) -> Iterator[tuple[re.Match[str], int, int, str]]:
             matches = [(way, pattern(way).match(text, end)) for way in ("after", "beside")]
         if pattern("closed").match(text, end):
             matches.append(("before", pattern("before").search(text, max(0, label.start() - _NEAR), label.start())))
-        for way, match in matches:
-            if match and _is_secret(label, match, way):
+        low = labels[at - _BETWEEN].end() if at >= _BETWEEN else 0
+        high = labels[at + _BETWEEN].start() if at + _BETWEEN < len(labels) else len(text)
+        for way, match in chain(matches, _in_line(label, text, low, high)):
+            if match and (_is_meant(label, match) if way == "line" else _is_secret(label, match, way)):
                 yield label, *_place(match)
                 end = max(end, match.end())
                 break
+
+
+def _in_line(label: re.Match[str], text: str, low: int, high: int) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield what may be a secret in the line of a label, from `low` to `high`: first after the label."""
+    start, end = label.span()
+    stop = min(high, end + _LINE)
+    line_end = text.find("\n", end, stop)
+    begin = max(low, start - _LINE, text.rfind("\n", low, start) + 1)
+    for from_, to in ((end, stop if line_end < 0 else line_end), (begin, start)):
+        yield from (("line", match) for match in pattern("spot").finditer(text, from_, to))
 
 
 def _place(match: re.Match[str]) -> tuple[int, int, str]:
@@ -257,8 +280,8 @@ def _fits(kind: str, value: str) -> bool:
         return bool(pattern("sign", "values").search(value)) and passwords.is_password(value)
     if kind == "phrase":
         return languages.language(value, _SENTENCE) in {"", "ja", "zh"}
-    if kind in {"password", "pin"}:
-        return bool(pattern("number").fullmatch(value)) or (kind == "password" and passwords.is_password(value))
+    if kind in {"password", "passphrase", "pin"}:
+        return bool(pattern("number").fullmatch(value)) or (kind != "pin" and passwords.is_password(value))
     return any(map(str.isdigit, value))
 
 
@@ -280,3 +303,29 @@ def _is_secret(label: re.Match[str], match: re.Match[str], way: str) -> bool:
         is_far = way != "after" and (match.groupdict().get("between") or (kind != "pin" and is_plain))
         return not (is_far or pattern("unit").match(text, end))
     return way == "after" or not is_plain or bool(pattern("sure", "values").search(value))
+
+
+def _is_meant(label: re.Match[str], match: re.Match[str]) -> bool:
+    """
+    Say whether a text in the line of a label is its secret.
+
+    The more random a value, the freer the words between. A number needs a verb or a particle beside it, and is no year.
+    """
+    kind = str(label.lastgroup)
+    start, _, value = _place(match)
+    text, end = match.string, start + len(value)
+    if passwords.is_random(value):
+        is_secret = kind not in _OF_DIGITS
+    elif start < label.end() or kind in table()["forms"] or not _fits(kind, value):
+        return False
+    else:
+        led = pattern("lead").search(text, max(label.end(), start - _LEAD), start)
+        trailed = pattern("trail").match(text, end)
+        if pattern("number").fullmatch(value):
+            is_counted = pattern("unit").match(text, end) or pattern("not_random", "values").fullmatch(value)
+            is_secret = not is_counted and bool(trailed or (led and pattern("ended").match(text, end)))
+        else:
+            is_sure = match["quoted"] or pattern("sure", "values").search(value)
+            is_secret = bool(is_sure and (led or trailed or kind == "passphrase"))
+        is_secret = is_secret and not pattern("stop").search(text, label.end(), start)
+    return is_secret and not pattern("other").search(text, max(0, min(label.start(), start) - _SHORT), start)

@@ -67,7 +67,12 @@ def is_password(value: str) -> bool:
     if (is_phrase or not value.isascii()) and pattern("talk", "values").search(value):
         return False
     if is_phrase:  # some words that are no sentence, or words with digits or signs
-        is_sentence = not pattern("several", "values").search(value) or languages.language(value)
+        # Japanese and Chinese sentences have no blanks between words.
+        is_sentence = not pattern("several", "values").search(value) or languages.language(value) not in {
+            "",
+            "ja",
+            "zh",
+        }
         return bool(pattern("strong", "values").search(value)) or not is_sentence
     if len(value) < _LEAST_OF_PASSWORD or pattern("no_password", "values").fullmatch(value):
         return False
@@ -80,3 +85,9 @@ def is_key(value: str) -> bool:
         return False
     kinds = sum(bool(re.search(kind, value)) for kind in ("[a-z]", "[A-Z]", r"\d", r"[\W_]"))
     return (len(value) >= _LEAST_OF_KEY and kinds > 2) or (len(value) >= _LONG and len(re.findall(r"\d", value)) > 1)
+
+
+def is_random(value: str) -> bool:
+    """Say whether a value can only be generated: a long one or one in groups, with letters and digits in turns."""
+    is_generated = pattern("random", "values").fullmatch(value) and len(set(value)) > LEAST_DIFFERENT
+    return bool(is_generated) and not (is_example(value) or pattern("not_random", "values").fullmatch(value))
