@@ -52,7 +52,7 @@ _LINE, _LEAD = 120, 40
 _BETWEEN = 4
 """Labels between a label and its secret, plus one: a bound of the time that a text of labels takes."""
 
-_OF_DIGITS = {"pin", "cvc", "passport", "phrase", "login"}
+_OF_DIGITS = {"pin", "door", "cvc", "passport", "phrase", "login"}
 """Kinds of labels whose secrets are no random letters."""
 
 
@@ -61,7 +61,8 @@ def find(text: str) -> list[Secret]:
     secrets: list[Secret] = []
     end = 0
     line = 1
-    text, _ = _plain(composed(text))
+    text = composed(text)
+    text = _plain(text, _odd_letters(text))
     for start, stop, kind, value in sorted(_candidates(text), key=lambda candidate: (candidate[0], -candidate[1])):
         if start >= end:
             line += text.count("\n", end, start)
@@ -74,7 +75,11 @@ def masked(text: str, *, likely: bool = False) -> str:
     """Return `text` with `…` for each likely secret; with `likely`, for everything in the place of one."""
     kept: list[str] = []
     text = composed(text)
-    plain, places = _plain(text)
+    odd = _odd_letters(text)
+    plain = _plain(text, odd)
+    places = (
+        [at for at, letter in enumerate([*text, "."]) for _ in odd.get(letter, letter)] if odd else range(len(text) + 1)
+    )
     at = 0
     for start, stop in sorted((start, stop) for start, stop, *_ in _candidates(plain, likely=likely)):
         if places[start] >= at:
@@ -83,13 +88,15 @@ def masked(text: str, *, likely: bool = False) -> str:
     return "".join([*kept, text[at:]])
 
 
-def _plain(text: str) -> tuple[str, Sequence[int]]:
-    """Return a text as it is read, and for each of its letters, and its end, the place in `text`."""
+def _odd_letters(text: str) -> dict[str, str]:
+    """Return the letters of a text that are read as others, each with the letters that it is read as."""
     read = {letter: _as_read(letter) for letter in set(text) if not letter.isascii()}
-    if all(len(plain) == 1 for plain in read.values()):
-        return text.translate({ord(letter): plain for letter, plain in read.items()}), range(len(text) + 1)
-    plain = [read.get(letter, letter) for letter in text]
-    return "".join(plain), [place for place, letters in enumerate([*plain, "."]) for _ in letters]
+    return {letter: plain for letter, plain in read.items() if plain != letter}
+
+
+def _plain(text: str, odd: Mapping[str, str]) -> str:
+    """Return a text as it is read."""
+    return re.sub(f"[{''.join(odd)}]", lambda letter: odd[letter[0]], text) if odd else text
 
 
 def _as_read(letter: str) -> str:
@@ -188,7 +195,7 @@ def _labelled(text: str, *, likely: bool = False) -> Iterator[tuple[int, int, st
     """
     for label, start, stop, value in (*_in_tables(text), *_in_sentences(text)):
         yield start, stop, f"a secret after {label[0].casefold()!r}", value
-    for command in _there(table()["commands"], text):
+    for command in _there(table()["commands"], text, set(text)):
         for option in re.finditer(rf"(?i:{command}){pattern('option').pattern}", text):
             start, stop, value = _place(option)
             if likely or passwords.is_password(value):
@@ -197,18 +204,19 @@ def _labelled(text: str, *, likely: bool = False) -> Iterator[tuple[int, int, st
         yield *held.span(str(held.lastgroup)), "", ""
 
 
-def _there(rows: Iterable[Sequence[str]], text: str) -> list[str]:
+def _there(rows: Iterable[Sequence[str]], text: str, letters: set[str]) -> list[str]:
     """Return the patterns of the rows of which a text is there: the others, most of them, need not be tried."""
-    return [form for *texts, form in rows if any(each in text for each in texts)]
+    return [form for *texts, form in rows if any(letters.issuperset(each) and each in text for each in texts)]
 
 
 def _labels(text: str) -> list[re.Match[str]]:
     """Return the labels in a text, in order; the last group of each is its kind."""
     # In lower case it is twice as fast as a search that ignores case; but `İ` becomes two letters.
     lowered = text.lower() if len(text.lower()) == len(text) else text
+    letters = set(lowered)
     labels: list[re.Match[str]] = []
     for kind, rows in table()["labels"].items():
-        if there := _there(rows.values(), lowered):
+        if there := _there(rows.values(), lowered, letters):
             labels += re.finditer(rf"(?P<{kind}>{'|'.join(there)})", lowered)
     return sorted(labels, key=lambda label: label.start())
 
@@ -236,7 +244,9 @@ def _in_sentences(text: str) -> Iterator[tuple[re.Match[str], int, int, str]]:
         if label.start() < end:  # within another label, or within a secret
             continue
         end = label.end()
-        if (kind := str(label.lastgroup)) in table()["forms"]:
+        if (kind := str(label.lastgroup)) == "door":
+            matches = []
+        elif kind in table()["forms"]:
             matches = [("form", pattern(kind, "forms").match(text, end))]
         else:
             matches = [(way, pattern(way).match(text, end)) for way in ("after", "beside")]
@@ -280,8 +290,8 @@ def _fits(kind: str, value: str) -> bool:
         return bool(pattern("sign", "values").search(value)) and passwords.is_password(value)
     if kind == "phrase":
         return languages.language(value, _SENTENCE) in {"", "ja", "zh"}
-    if kind in {"password", "passphrase", "pin"}:
-        return bool(pattern("number").fullmatch(value)) or (kind != "pin" and passwords.is_password(value))
+    if kind in {"password", "passphrase", "pin", "door"}:
+        return bool(pattern("number").fullmatch(value)) or (kind not in _OF_DIGITS and passwords.is_password(value))
     return any(map(str.isdigit, value))
 
 
@@ -317,9 +327,11 @@ def _is_meant(label: re.Match[str], match: re.Match[str]) -> bool:
     if passwords.is_random(value):
         is_secret = kind not in _OF_DIGITS
     elif start < label.end() or kind in table()["forms"] or not _fits(kind, value):
-        return False
+        is_secret = False
     else:
-        led = pattern("lead").search(text, max(label.end(), start - _LEAD), start)
+        led = pattern("near").fullmatch(text, label.end(), start) or pattern("lead").search(
+            text, max(label.end(), start - _LEAD), start
+        )
         trailed = pattern("trail").match(text, end)
         if pattern("number").fullmatch(value):
             is_counted = pattern("unit").match(text, end) or pattern("not_random", "values").fullmatch(value)
@@ -327,5 +339,8 @@ def _is_meant(label: re.Match[str], match: re.Match[str]) -> bool:
         else:
             is_sure = match["quoted"] or pattern("sure", "values").search(value)
             is_secret = bool(is_sure and (led or trailed or kind == "passphrase"))
+        if kind == "door":
+            near = max(0, label.start() - _LEAD), label.end() + _LEAD
+            is_secret = is_secret and bool(pattern("place").search(text, *near))
         is_secret = is_secret and not pattern("stop").search(text, label.end(), start)
     return is_secret and not pattern("other").search(text, max(0, min(label.start(), start) - _SHORT), start)
