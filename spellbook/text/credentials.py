@@ -250,7 +250,7 @@ def _in_sentences(text: str) -> Iterator[tuple[re.Match[str], int, int, str]]:
             matches = [("form", pattern(kind, "forms").match(text, end))]
         else:
             matches = [(way, pattern(way).match(text, end)) for way in ("after", "beside")]
-        if pattern("closed").match(text, end):
+        if kind != "door" and pattern("closed").match(text, end):
             matches.append(("before", pattern("before").search(text, max(0, label.start() - _NEAR), label.start())))
         low = labels[at - _BETWEEN].end() if at >= _BETWEEN else 0
         high = labels[at + _BETWEEN].start() if at + _BETWEEN < len(labels) else len(text)
@@ -268,7 +268,8 @@ def _in_line(label: re.Match[str], text: str, low: int, high: int) -> Iterator[t
     line_end = text.find("\n", end, stop)
     begin = max(low, start - _LINE, text.rfind("\n", low, start) + 1)
     for from_, to in ((end, stop if line_end < 0 else line_end), (begin, start)):
-        yield from (("line", match) for match in pattern("spot").finditer(text, from_, to))
+        if pattern("hint").search(text, from_, to):
+            yield from (("line", match) for match in pattern("spot").finditer(text, from_, to))
 
 
 def _place(match: re.Match[str]) -> tuple[int, int, str]:
@@ -337,7 +338,8 @@ def _is_meant(label: re.Match[str], match: re.Match[str]) -> bool:
             is_counted = pattern("unit").match(text, end) or pattern("not_random", "values").fullmatch(value)
             is_secret = not is_counted and bool(trailed or (led and pattern("ended").match(text, end)))
         else:
-            is_sure = match["quoted"] or pattern("sure", "values").search(value)
+            form = "turns" if kind in {"key", "bearer"} else "sure"
+            is_sure = pattern(form, "values").search(value) or (form == "sure" and match["quoted"])
             is_secret = bool(is_sure and (led or trailed or kind == "passphrase"))
         if kind == "door":
             near = max(0, label.start() - _LEAD), label.end() + _LEAD

@@ -22,6 +22,9 @@ LEAST_DIFFERENT = 5
 _LEAST_OF_PASSWORD, _LEAST_OF_KEY, _LONG = 6, 8, 12
 """Letters of a password, and of a key with three kinds of them or two digits."""
 
+_RANDOM, _PIECE = 16, 3
+"""Letters of a random value without groups, and of the mean piece of a name: a word, capitals or a number."""
+
 _PART = regex(r"\{([a-z_]+)\}")
 
 
@@ -51,7 +54,7 @@ def _named(name: str) -> str:
         return "|".join(row[-1] for row in table()["labels"][name.removeprefix("label_")].values())
     if name in table():
         return "|".join(table()[name].values())
-    return str((table()["patterns"] | table()["forms"])[name])
+    return str((table()["patterns"] | table()["forms"] | table()["values"])[name])
 
 
 def is_example(value: str) -> bool:
@@ -88,6 +91,10 @@ def is_key(value: str) -> bool:
 
 
 def is_random(value: str) -> bool:
-    """Say whether a value can only be generated: a long one or one in groups, with letters and digits in turns."""
-    is_generated = pattern("random", "values").fullmatch(value) and len(set(value)) > LEAST_DIFFERENT
-    return bool(is_generated) and not (is_example(value) or pattern("not_random", "values").fullmatch(value))
+    """Say whether a value can only be generated: one in groups or a long one, of more and shorter pieces than names."""
+    if is_example(value) or pattern("not_random", "values").fullmatch(value) or len(set(value)) <= LEAST_DIFFERENT:
+        return False
+    if pattern("random", "values").fullmatch(value):
+        return True
+    runs = pattern("run", "values").findall(value) if len(value) >= _RANDOM and re.search(r"\d", value) else []
+    return any(len(run) < _PIECE * len(pattern("piece", "values").findall(run)) for run in runs)
