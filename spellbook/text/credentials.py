@@ -46,14 +46,14 @@ _SENTENCE = 3.0
 _NEAR, _SHORT = 100, 16
 """Letters before a label that are read for a secret, and for a word that says that it is a hash."""
 
-_LINE, _LEAD = 120, 40
-"""Letters around a label in which its secret may be, and before a secret in which its verb is."""
+_LINE, _PLACE = 120, 40
+"""Letters around a label in which its secret may be, and around a code in which the thing is that it opens."""
 
 _BETWEEN = 4
 """Labels between a label and its secret, plus one: a bound of the time that a text of labels takes."""
 
-_OF_DIGITS = {"pin", "door", "cvc", "passport", "phrase", "login"}
-"""Kinds of labels whose secrets are no random letters."""
+_CHOSEN, _RANDOM = {"password", "passphrase", "pin", "door"}, {"password", "key", "bearer", "aws", "codes", "totp"}
+"""Kinds of labels whose secrets people choose, and whose secrets are random letters."""
 
 
 def find(text: str) -> list[Secret]:
@@ -218,7 +218,16 @@ def _labels(text: str) -> list[re.Match[str]]:
     for kind, rows in table()["labels"].items():
         if there := _there(rows.values(), lowered, letters):
             labels += re.finditer(rf"(?P<{kind}>{'|'.join(there)})", lowered)
-    return sorted(labels, key=lambda label: label.start())
+    return sorted(filter(_is_label, labels), key=lambda label: label.start())
+
+
+def _is_label(label: re.Match[str]) -> bool:
+    """Say whether a word names a secret: the word "code" alone does where a thing that is locked is near."""
+    start, text = label.start(), label.string
+    return label.lastgroup != "door" or bool(
+        pattern("place").search(text, max(0, start - _PLACE), label.end() + _PLACE)
+        and not pattern("other").search(text, max(0, start - _SHORT), start)
+    )
 
 
 def _in_tables(text: str) -> Iterator[tuple[re.Match[str], int, int, str]]:
@@ -244,32 +253,30 @@ def _in_sentences(text: str) -> Iterator[tuple[re.Match[str], int, int, str]]:
         if label.start() < end:  # within another label, or within a secret
             continue
         end = label.end()
-        if (kind := str(label.lastgroup)) == "door":
-            matches = []
-        elif kind in table()["forms"]:
+        if (kind := str(label.lastgroup)) in table()["forms"]:
             matches = [("form", pattern(kind, "forms").match(text, end))]
         else:
             matches = [(way, pattern(way).match(text, end)) for way in ("after", "beside")]
-        if kind != "door" and pattern("closed").match(text, end):
+        if pattern("closed").match(text, end):
             matches.append(("before", pattern("before").search(text, max(0, label.start() - _NEAR), label.start())))
         low = labels[at - _BETWEEN].end() if at >= _BETWEEN else 0
         high = labels[at + _BETWEEN].start() if at + _BETWEEN < len(labels) else len(text)
-        for way, match in chain(matches, _in_line(label, text, low, high)):
-            if match and (_is_meant(label, match) if way == "line" else _is_secret(label, match, way)):
-                yield label, *_place(match)
-                end = max(end, match.end())
-                break
+        close = (match for way, match in matches if match and _is_secret(label, match, way))
+        apart = (match for match in _in_line(label, text, low, high) if _is_meant(label, match))
+        if found := next(chain(close, apart), None):
+            yield label, *_place(found)
+            end = max(end, found.end())
 
 
-def _in_line(label: re.Match[str], text: str, low: int, high: int) -> Iterator[tuple[str, re.Match[str]]]:
+def _in_line(label: re.Match[str], text: str, low: int, high: int) -> Iterator[re.Match[str]]:
     """Yield what may be a secret in the line of a label, from `low` to `high`: first after the label."""
     start, end = label.span()
     stop = min(high, end + _LINE)
     line_end = text.find("\n", end, stop)
     begin = max(low, start - _LINE, text.rfind("\n", low, start) + 1)
-    for from_, to in ((end, stop if line_end < 0 else line_end), (begin, start)):
-        if pattern("hint").search(text, from_, to):
-            yield from (("line", match) for match in pattern("spot").finditer(text, from_, to))
+    for first, last in ((end, stop if line_end < 0 else line_end), (begin, start)):
+        if pattern("hint").search(text, first, last):
+            yield from pattern("spot").finditer(text, first, last)
 
 
 def _place(match: re.Match[str]) -> tuple[int, int, str]:
@@ -291,8 +298,8 @@ def _fits(kind: str, value: str) -> bool:
         return bool(pattern("sign", "values").search(value)) and passwords.is_password(value)
     if kind == "phrase":
         return languages.language(value, _SENTENCE) in {"", "ja", "zh"}
-    if kind in {"password", "passphrase", "pin", "door"}:
-        return bool(pattern("number").fullmatch(value)) or (kind not in _OF_DIGITS and passwords.is_password(value))
+    if kind in _CHOSEN:
+        return bool(pattern("number").fullmatch(value)) or (kind.startswith("pass") and passwords.is_password(value))
     return any(map(str.isdigit, value))
 
 
@@ -325,24 +332,21 @@ def _is_meant(label: re.Match[str], match: re.Match[str]) -> bool:
     kind = str(label.lastgroup)
     start, _, value = _place(match)
     text, end = match.string, start + len(value)
+    if pattern("other").search(text, max(0, min(label.start(), start) - _SHORT), start):
+        return False
     if passwords.is_random(value):
-        is_secret = kind not in _OF_DIGITS
-    elif start < label.end() or kind in table()["forms"] or not _fits(kind, value):
-        is_secret = False
-    else:
-        led = pattern("near").fullmatch(text, label.end(), start) or pattern("lead").search(
-            text, max(label.end(), start - _LEAD), start
-        )
-        trailed = pattern("trail").match(text, end)
-        if pattern("number").fullmatch(value):
-            is_counted = pattern("unit").match(text, end) or pattern("not_random", "values").fullmatch(value)
-            is_secret = not is_counted and bool(trailed or (led and pattern("ended").match(text, end)))
-        else:
-            form = "turns" if kind in {"key", "bearer"} else "sure"
-            is_sure = pattern(form, "values").search(value) or (form == "sure" and match["quoted"])
-            is_secret = bool(is_sure and (led or trailed or kind == "passphrase"))
-        if kind == "door":
-            near = max(0, label.start() - _LEAD), label.end() + _LEAD
-            is_secret = is_secret and bool(pattern("place").search(text, *near))
-        is_secret = is_secret and not pattern("stop").search(text, label.end(), start)
-    return is_secret and not pattern("other").search(text, max(0, min(label.start(), start) - _SHORT), start)
+        return kind in _RANDOM
+    if (
+        kind not in _CHOSEN
+        or start < label.end()
+        or not _fits(kind, value)
+        or pattern("stop").search(text, label.end(), start)
+    ):
+        return False
+    led = pattern("lead").fullmatch(text, label.end(), start)
+    trailed = pattern("trail").match(text, end)
+    if pattern("number").fullmatch(value):
+        is_counted = pattern("unit").match(text, end) or pattern("not_random", "values").fullmatch(value)
+        return not is_counted and bool(trailed or (led and pattern("ended").match(text, end)))
+    is_sure = match["quoted"] or pattern("sure", "values").search(value)
+    return bool(is_sure and (led or trailed or kind == "passphrase"))
