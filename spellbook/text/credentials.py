@@ -332,21 +332,16 @@ def _is_meant(label: re.Match[str], match: re.Match[str]) -> bool:
     kind = str(label.lastgroup)
     start, _, value = _place(match)
     text, end = match.string, start + len(value)
-    if pattern("other").search(text, max(0, min(label.start(), start) - _SHORT), start):
-        return False
     if passwords.is_random(value):
-        return kind in _RANDOM
-    if (
-        kind not in _CHOSEN
-        or start < label.end()
-        or not _fits(kind, value)
-        or pattern("stop").search(text, label.end(), start)
-    ):
+        is_secret = kind in _RANDOM
+    elif kind not in _CHOSEN or start < label.end() or not _fits(kind, value):
         return False
-    led = pattern("lead").fullmatch(text, label.end(), start)
-    trailed = pattern("trail").match(text, end)
-    if pattern("number").fullmatch(value):
-        is_counted = pattern("unit").match(text, end) or pattern("not_random", "values").fullmatch(value)
-        return not is_counted and bool(trailed or (led and pattern("ended").match(text, end)))
-    is_sure = match["quoted"] or pattern("sure", "values").search(value)
-    return bool(is_sure and (led or trailed or kind == "passphrase"))
+    else:
+        led = pattern("lead").fullmatch(text, label.end(), start)
+        shown = pattern("trail").match(text, end) or (led and pattern("ended").match(text, end))
+        is_number = pattern("number").fullmatch(value)
+        is_sure = is_number or match["quoted"] or pattern("sure", "values").search(value)
+        is_secret = bool(shown if is_number else is_sure and (led or shown or kind == "passphrase"))
+        is_counted = is_number and pattern("counted").match(text, start)
+        is_secret = is_secret and not (is_counted or pattern("stop").search(text, label.end(), start))
+    return is_secret and not pattern("other").search(text, max(0, min(label.start(), start) - _SHORT), start)

@@ -54,7 +54,7 @@ def _named(name: str) -> str:
         return "|".join(row[-1] for row in table()["labels"][name.removeprefix("label_")].values())
     if name in table():
         return "|".join(table()[name].values())
-    return str((table()["patterns"] | table()["forms"] | table()["values"])[name])
+    return str((table()["values"] | table()["patterns"] | table()["forms"])[name])
 
 
 def is_example(value: str) -> bool:
