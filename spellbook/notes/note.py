@@ -18,6 +18,7 @@ from typing import Any, Literal
 from spellbook.notes import dates
 from spellbook.notes.files import Fault, check_size
 from spellbook.notes.frontmatter import FRONTMATTER, MERGED, BadHeader, importance_of, label_of, line_at, load
+from spellbook.notes.labels import COMMA
 from spellbook.notes.markdown import CODE, REST, marks, runs
 from spellbook.notes.markdown import Block as Block
 from spellbook.notes.markdown import blocks as blocks
@@ -142,7 +143,7 @@ class Note:
     @property
     def merged(self) -> tuple[str, ...]:
         """The ids, and the paths without `.md`, of the notes that were merged into this one."""
-        return _many(self.meta.get(MERGED))
+        return _many(self.meta.get(MERGED), ",")
 
     @property
     def entities(self) -> tuple[str, ...]:
@@ -154,7 +155,7 @@ class Note:
     @property
     def tags(self) -> tuple[str, ...]:
         """Frontmatter `tags` and the body's `#tags`, without `#`, as Obsidian reads them."""
-        declared = [tag.lstrip("#") for tag in _many(self.meta.get("tags", self.meta.get("tag")), split=r",\s")]
+        declared = [tag.lstrip("#") for tag in _many(self.meta.get("tags", self.meta.get("tag")), split=rf"{COMMA}\s")]
         return tuple(dict.fromkeys([*filter(None, declared), *self._inline_tags()]))
 
     @property
@@ -336,8 +337,8 @@ def _one(value: object) -> str:
     return composed(label_of(str(value)).strip())
 
 
-def _many(value: object, split: str = ",") -> tuple[str, ...]:
+def _many(value: object, split: str = COMMA) -> tuple[str, ...]:
     if isinstance(value, str):
-        value = re.findall(rf"(?:\[\[[^\[\]]*\]\]|[^{split}])+", value)
+        value = re.findall(rf"(?:\[\[[^\[\]]*\]\]|\[[^\[\]]*\]\([^()]*\)|[^{split}])+", value)
     listed = value if isinstance(value, list) else [value]
     return tuple(dict.fromkeys(filter(None, map(_one, listed))))

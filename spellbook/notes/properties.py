@@ -38,7 +38,11 @@ _LETTER = regex(r"[^\r\n]")
 _HIDDEN = regex(r"(?s:%%.*?%%|<!--(?:(?!<!--|-->).)*+-->|\$\$.*?\$\$)|\$(?![\s$])[^$\r\n]*(?<![\s\\])\$(?!\d)")
 _START = regex(r"[ \t>]*(?:(?P<item>[-+*]|\d{1,9}[.)])[ \t]+(?:\[(?P<box>[^\]\r\n])\](?=\s))?)?[ \t]*")
 _DATE = regex(rf"([{''.join(_DATED)}])\ufe0f?[ \t]*(\d{{4}}-\d\d-\d\d)(?!\d)")
-_KEY = r"[*_~]{0,3}(?P<key>[^\x00-\x08\n-\x1f!-,.:-@\[-^`{-\x7f]{1,100}?)[ \t]*[*_~]{0,3}::(?!:)(?P<gap>[ \t]*)"
+_EMOJI = r"(?:(?:[^\w\x00-\x7f]++[ \t]*+)++(?=[^\W_]|[*_~]))?"  # Dataview skips all before the first letter of a key
+_KEY = (
+    rf"{_EMOJI}[*_~]{{0,3}}(?P<key>[^\x00-\x08\n-\x1f!-,.:-@\[-^`{{-\x7f]{{1,100}}?)[ \t]*[*_~]{{0,3}}"
+    r"::(?!:)(?P<gap>[ \t]*)"
+)
 _WHOLE = regex(rf"{_KEY}(?P<value>[^\r\n]*)")
 _SQUARE = regex(rf"(?<!\[)\[{_KEY}(?P<value>(?:[^\[\]\r\n]|\[\[[^\[\]\r\n]*\]\]|\[[^\[\]\r\n]*\])*+)\](?!\()")
 _ROUND = regex(rf"\({_KEY}(?P<value>(?:[^()\r\n]|\([^()\r\n]*\))*+)\)")
