@@ -29,7 +29,7 @@ SESSION = "session"
 ENTITY_TYPES = ("person", "project", "technology", "organization", "concept")
 
 
-def listed(value: object, apart: str = ",") -> Any:
+def listed(value: Any, apart: str = ",") -> Any:
     """
     Return a text as a list: JSON decoded, else divided at the pattern `apart`, if any.
 
