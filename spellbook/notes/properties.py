@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,12 @@ _MOST_OWN, _MOST_LISTED, _MOST_LETTERS = 1_000, 10, 200
 
 _DATED = {"📅": "due", "📆": "due", "🗓": "due", "⏳": "scheduled", "⌛": "scheduled", "🛫": "start"}
 _DATED |= {"✅": "done", "➕": "created", "❌": "cancelled"}
+# Logseq's `frontend.util.marker`, its priorities and timestamps: `- TODO [#A] Pay`, `DEADLINE: <2026-12-20 Sun>`.
+_MARKERS = dict.fromkeys(("NOW", "LATER", "TODO", "DOING", "WAITING", "WAIT", "IN-PROGRESS"), "open")
+_MARKERS |= {"DONE": "done", "CANCELED": "cancelled", "CANCELLED": "cancelled"}
+_TASK = regex(rf"(?:#{{1,6}}[ \t]+)?(?P<task>{'|'.join(_MARKERS)})[ \t]+(?:\[#(?P<priority>[ABC])\](?=\s))?")
+_PLANNED = regex(r"(?P<key>SCHEDULED|DEADLINE): <(?P<date>\d{4}-\d\d-\d\d)(?!\d)[^<>]*>")
+_MAY_BE_TASK = regex(rf"(?:{'|'.join(_MARKERS)})[ \t]|(?:SCHEDULED|DEADLINE): <")
 _MAY_BE = regex(rf"::|[-+*.)][ \t]+\[[^\]]\]|[{''.join(_DATED)}]")
 _LETTER = regex(r"[^\r\n]")
 _HIDDEN = regex(r"(?s:%%.*?%%|<!--(?:(?!<!--|-->).)*+-->|\$\$.*?\$\$)|\$(?![\s$])[^$\r\n]*(?<![\s\\])\$(?!\d)")
@@ -62,7 +69,8 @@ def own(meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def fields(note: Note) -> Iterator[tuple[int, str, object]]:
     """Yield the fields in a note's text: the character of `Note.text`, the key, and the value."""
-    if not _MAY_BE.search(note.text, note.body_at):
+    of_graph = notes.is_of_graph(note.path) and _MAY_BE_TASK.search(note.text, note.body_at)
+    if not (of_graph or _MAY_BE.search(note.text, note.body_at)):
         return
     offsets = [*accumulate(map(len, note.body_lines), initial=note.body_at)]
     spans = sorted({span for block in note.blocks for span in (*block.prose, *block.tables)})
@@ -74,6 +82,7 @@ def fields(note: Note) -> Iterator[tuple[int, str, object]]:
         at, start = offsets[number], next(_START.finditer(line))
         if start["box"]:
             yield at + start.start("box"), "task", {"x": "done", "-": "cancelled"}.get(start["box"].lower(), "open")
+        yield from ((at + place, key, value) for place, key, value in (_of_logseq(line, start) if of_graph else ()))
         yield from ((at + dated.start(), _DATED[dated[1]], dated[2]) for dated in _DATE.finditer(line) if start["item"])
         written = [*_SQUARE.finditer(line), *_ROUND.finditer(line)] if "::" in line else [None]
         for match in filter(None, written or [_WHOLE.match(line, start.end())]):
@@ -81,3 +90,13 @@ def fields(note: Note) -> Iterator[tuple[int, str, object]]:
             is_name = match["gap"] or " " not in key  # `I like std::vector` is none
             if key and value and is_name and folded(key) not in _OTHERS:
                 yield at + match.start(), key, load_value(value) if _YAML.fullmatch(value) else value
+
+
+def _of_logseq(line: str, start: re.Match[str]) -> Iterator[tuple[int, str, str]]:
+    """Yield the task of Logseq in a line, its priority and the days for which it is planned, with their characters."""
+    if start["item"] and (task := _TASK.match(line, start.end())):
+        yield task.start("task"), "task", _MARKERS[task["task"]]
+        if task["priority"]:
+            yield task.start("priority"), "priority", task["priority"]
+    for planned in _PLANNED.finditer(line):
+        yield planned.start(), "due" if planned["key"] == "DEADLINE" else "scheduled", planned["date"]

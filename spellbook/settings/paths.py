@@ -16,6 +16,9 @@ OBSIDIAN = tuple(
 )
 """Files of Obsidian's settings in a vault that are read; see `vault/obsidian.py`."""
 
+LOGSEQ = "logseq/config.edn"
+"""The file of a Logseq graph's settings; see `vault/logseq.py`."""
+
 _PLAIN = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-")
 
 
