@@ -69,8 +69,8 @@ def own(meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def fields(note: Note) -> Iterator[tuple[int, str, object]]:
     """Yield the fields in a note's text: the character of `Note.text`, the key, and the value."""
-    of_graph = notes.is_of_graph(note.path) and _MAY_BE_TASK.search(note.text, note.body_at)
-    if not (of_graph or _MAY_BE.search(note.text, note.body_at)):
+    of_graph = _may_be_of_logseq(note)
+    if not of_graph and not _MAY_BE.search(note.text, note.body_at):
         return
     offsets = [*accumulate(map(len, note.body_lines), initial=note.body_at)]
     spans = sorted({span for block in note.blocks for span in (*block.prose, *block.tables)})
@@ -82,7 +82,8 @@ def fields(note: Note) -> Iterator[tuple[int, str, object]]:
         at, start = offsets[number], next(_START.finditer(line))
         if start["box"]:
             yield at + start.start("box"), "task", {"x": "done", "-": "cancelled"}.get(start["box"].lower(), "open")
-        yield from ((at + place, key, value) for place, key, value in (_of_logseq(line, start) if of_graph else ()))
+        if of_graph:
+            yield from _of_logseq(at, line, start)
         yield from ((at + dated.start(), _DATED[dated[1]], dated[2]) for dated in _DATE.finditer(line) if start["item"])
         written = [*_SQUARE.finditer(line), *_ROUND.finditer(line)] if "::" in line else [None]
         for match in filter(None, written or [_WHOLE.match(line, start.end())]):
@@ -92,11 +93,15 @@ def fields(note: Note) -> Iterator[tuple[int, str, object]]:
                 yield at + match.start(), key, load_value(value) if _YAML.fullmatch(value) else value
 
 
-def _of_logseq(line: str, start: re.Match[str]) -> Iterator[tuple[int, str, str]]:
-    """Yield the task of Logseq in a line, its priority and the days for which it is planned, with their characters."""
+def _may_be_of_logseq(note: Note) -> bool:
+    return notes.is_of_graph(note.path) and _MAY_BE_TASK.search(note.text, note.body_at) is not None
+
+
+def _of_logseq(at: int, line: str, start: re.Match[str]) -> Iterator[tuple[int, str, str]]:
+    """Yield the task of Logseq in a line at a character, its priority and the days for which it is planned."""
     if start["item"] and (task := _TASK.match(line, start.end())):
-        yield task.start("task"), "task", _MARKERS[task["task"]]
+        yield at + task.start("task"), "task", _MARKERS[task["task"]]
         if task["priority"]:
-            yield task.start("priority"), "priority", task["priority"]
+            yield at + task.start("priority"), "priority", task["priority"]
     for planned in _PLANNED.finditer(line):
-        yield planned.start(), "due" if planned["key"] == "DEADLINE" else "scheduled", planned["date"]
+        yield at + planned.start(), "due" if planned["key"] == "DEADLINE" else "scheduled", planned["date"]

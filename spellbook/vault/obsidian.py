@@ -122,11 +122,11 @@ def _load(root: Path, name: str, reasons: list[str]) -> Mapping[str, Any]:
 
 def _graph(root: Path, reasons: list[str]) -> Mapping[str, list[str]]:
     try:
-        return logseq.settings(disk.read_small(root / LOGSEQ).decode("utf-8-sig"))
+        return logseq.settings(disk.read_small(root / LOGSEQ).decode("utf-8-sig", "replace"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, ValueError) as error:
-        reasons.append(f"{LOGSEQ}: cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'})")
+    except OSError as error:
+        reasons.append(f"{LOGSEQ}: cannot be read ({error.strerror})")
         return {}
 
 
