@@ -167,13 +167,19 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         "meta": _json(meta),
         "labels": _json([first] if first == later else [first, later]),
     }
+    titles = [title] if note.page.get("title") else []  # a page of Logseq is linked by it
     named: dict[str, Sequence[object]] = {
         "id": [note.declared_id] if note.declared_id else [],
         **{name: [columns[name]] for name in ("title", "topic", "kind")},
         "category": note.categories or [category],
         "keywords": keywords,
         # Links to a note that was merged into this one lead here.
-        "aliases": (*aliases, *(name.rpartition("/")[2] for name in note.merged), *dates.logseq_names(note.path)),
+        "aliases": (
+            *aliases,
+            *(name.rpartition("/")[2] for name in note.merged),
+            *dates.logseq_names(note.path),
+            *titles,
+        ),
         "entities": entities,
         "scope": scopes_of(note, rules.scopes),
         **({privacy.TRUST: [privacy.UNTRUSTED]} if privacy.is_untrusted(note.meta) else {}),
@@ -197,7 +203,8 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     # `ko-KR` is found by `ko` too, and `lang` by `language`. Where no key declares it: by its text, if that is clear.
     declared = note.meta.get("language") or note.meta.get("lang")
     language = languages.code(declared) if declared else languages.of_note(note.body)
-    others = {key: value for key, value in note.meta.items() if key not in named}
+    of_page = {key: note.page[key] for key in note.page.keys() & {"type"}}
+    others = {key: value for key, value in {**of_page, **note.meta}.items() if key not in named}
     of_note = [(key, fold(value), -1) for key, values in named.items() for value in values]
     of_note += [(*pair, -1) for key, value in others.items() for pair in flat(fold(key), value)]
     of_note += [("language", language, -1)] if language else []

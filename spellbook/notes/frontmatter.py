@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
+from urllib.parse import unquote
 
 from spellbook.system.lazy import frontmatter, regex, yaml
 
@@ -72,6 +73,10 @@ LEVELS = {"low": 0.2, "medium": 0.5, "high": 0.8}
 """Values in 0..1 of the words of `importance`."""
 
 _WIKILINK = regex(r"!?\[\[([^\[\]#|]++)[^\[\]]*+\]\]")
+_MARKDOWN_LINK = regex(
+    r"!?\[(?:[^\[\]\\]|\\.)*+\]\(\s*+(?!<?(?:[A-Za-z][A-Za-z0-9+.-]*:|//))"
+    r"(?:<([^<>]*+)>|((?:\\.|[^\s()<>\\]|\([^\s()<>]*+\))++))(?:\s++(?:\"[^\"]*+\"|'[^']*+'|\([^()]*+\)))?\s*+\)"
+)
 
 _Lines = list[tuple[str, int]]  # a message or a finding, and its 0-based line in the header
 
@@ -298,9 +303,14 @@ def _dumper(style: str | None) -> type[yaml.SafeDumper]:
 
 
 def label_of(text: str) -> str:
-    """Return the name of the note that a text leads to if it is one wikilink and nothing else, or the text."""
-    match = _WIKILINK.fullmatch(text.strip()) if "[[" in text else None
-    return (match[1].strip().rstrip("\\/").rpartition("/")[2].removesuffix(".md") if match else "") or text
+    """Return the name of the note that a text leads to if it is one link of a vault and nothing else, or the text."""
+    if "[[" in text and (match := _WIKILINK.fullmatch(text.strip())):
+        target = match[1]
+    elif "](" in text and (match := _MARKDOWN_LINK.fullmatch(text.strip())):
+        target = unquote(re.sub(r"[#?].*|\\(?=[!-/:-@\[-`{-~])", "", match[1] or match[2] or ""))
+    else:
+        return text
+    return target.strip().rstrip("\\/").rpartition("/")[2].removesuffix(".md") or text
 
 
 def line_at(text: str, at: int) -> int:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from spellbook.notes import dates
 from spellbook.notes.files import Fault, check_size
 from spellbook.notes.frontmatter import FRONTMATTER, MERGED, BadHeader, importance_of, label_of, line_at, load
+from spellbook.notes.labels import COMMA
 from spellbook.notes.markdown import CODE, REST, marks, runs
 from spellbook.notes.markdown import Block as Block
 from spellbook.notes.markdown import blocks as blocks
@@ -56,6 +57,16 @@ _DATA = regex(
     rf"|{_LETTER}{{{_SHORT_LINE},}}+(?:=*\s++{_LETTER}{{{_SHORT_LINE},}}+)*+(?:\s*?\n{_LETTER}++(?==*\s*?\n))?=*"
 )
 
+_GRAPH = regex(r"(?:^|/)(?:pages|journals)/")
+_NAME = r"[^\s:\"|^(){}#\[\]]{1,100}"
+_PAGE_PROPERTIES = regex(
+    rf"\s*+(?:[-*][ \t]+)?((?:[ \t]*+{_NAME}::(?:[ \t][^\r\n]*+)?(?:\r?\n|\Z))++)"
+    rf"|\s*+:PROPERTIES:[ \t]*\r?\n((?:[ \t]*+(?!:END:):{_NAME}:[^\r\n]*+\r?\n)*+)[ \t]*:END:"
+)
+_PROPERTY = regex(rf"^[ \t]*+:?({_NAME}?)::?(?:[ \t]+([^\r\n]*+))?\r?$", re.M)
+_REFERENCE = regex(r"\"([^\"]*+)\"|\[\[((?:[^\[\]]|\[\[[^\[\]]*\]\])++)\]\]|#([^\s#,，\[\]]+)|([^,，#\[\]\"]+)")
+"""A page, a tag or a text in a property of Logseq, as its `split-page-refs-without-brackets` divides them."""
+
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
 
 
@@ -66,7 +77,8 @@ class Note:
 
     `text` is the whole file, BOM included, so that `encode` gives the file's bytes back; `body` begins at the character
     `body_at` and the 1-based line `body_line`, and has the lines `body_lines`. `meta` holds the frontmatter as plain
-    values, empty where it has a fault. `data` are the first characters and the ends of text that is not words.
+    values, empty where it has a fault. `data` are the first characters and the ends of text that is not words. `page`
+    has the properties that a page of Logseq begins with (`alias:: A, [[B]]`), their keys in small letters.
     """
 
     path: str
@@ -80,6 +92,7 @@ class Note:
     editable: bool = True
     body_lines: tuple[str, ...] = field(default=(), repr=False, compare=False)
     data: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    page: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def body(self) -> str:
@@ -96,7 +109,7 @@ class Note:
     @property
     def own_title(self) -> str:
         """The title that the text itself gives, "" if only the file name is left."""
-        declared = " ".join(_one(self.meta.get("title")).split())[:_MOST_NAME]
+        declared = " ".join((_one(self.meta.get("title")) or self.page.get("title", "")).split())[:_MOST_NAME]
         blocks = () if is_drawing(self.path, self.meta) else self.blocks
         return declared or next((block.text for block in blocks if block.kind == "heading" and block.level == 1), "")
 
@@ -139,13 +152,14 @@ class Note:
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Obsidian's `aliases`."""
-        return _many(self.meta.get("aliases", self.meta.get("alias")))
+        """Obsidian's `aliases`, and Logseq's `alias::`."""
+        declared = _many(self.meta.get("aliases", self.meta.get("alias")))
+        return tuple(dict.fromkeys((*declared, *self._references("alias", "aliases"))))
 
     @property
     def merged(self) -> tuple[str, ...]:
         """The ids, and the paths without `.md`, of the notes that were merged into this one."""
-        return _many(self.meta.get(MERGED))
+        return _many(self.meta.get(MERGED), ",")
 
     @property
     def entities(self) -> tuple[str, ...]:
@@ -157,8 +171,9 @@ class Note:
     @property
     def tags(self) -> tuple[str, ...]:
         """Frontmatter `tags` and the body's `#tags`, without `#`, as Obsidian reads them."""
-        declared = [tag.lstrip("#") for tag in _many(self.meta.get("tags", self.meta.get("tag")), split=r",\s")]
-        return tuple(dict.fromkeys([*filter(None, declared), *self._inline_tags()]))
+        declared = [tag.lstrip("#") for tag in _many(self.meta.get("tags", self.meta.get("tag")), split=rf"{COMMA}\s")]
+        of_page = self._references("tags", "tag", "filetags")
+        return tuple(dict.fromkeys([*filter(None, declared), *of_page, *self._inline_tags()]))
 
     @property
     def importance(self) -> float:
@@ -169,16 +184,21 @@ class Note:
     @property
     def created(self) -> str | None:
         """The date of its frontmatter by `dates.CREATED`, in ISO 8601."""
-        return dates.find(self.meta, dates.CREATED)[1] or None
+        return dates.find({**self.page, **self.meta}, dates.CREATED)[1] or None
 
     @property
     def updated(self) -> str | None:
         """The date of its frontmatter by `dates.UPDATED`, in ISO 8601."""
-        return dates.find(self.meta, dates.UPDATED)[1] or None
+        return dates.find({**self.page, **self.meta}, dates.UPDATED)[1] or None
 
     def encode(self, text: str | None = None) -> bytes:
         """Return `text` (the note's own by default) as the bytes of a file like this one."""
         return (self.text if text is None else text).encode(self.encoding)
+
+    def _references(self, *keys: str) -> list[str]:
+        """Return the pages, tags and texts of properties of a page of Logseq."""
+        found = (match for key in keys for match in _REFERENCE.finditer(self.page.get(key, "")))
+        return list(filter(None, (composed(match[match.lastindex or 0].strip()) for match in found)))
 
     def _inline_tags(self) -> Iterator[str]:
         text = self.text.replace("\0", " ")
@@ -239,7 +259,20 @@ def parse(path: str, data: bytes) -> Note:
         not problems,
         body_lines,
         tuple(unread),
+        page_properties(body) if is_of_graph(path) else {},
     )
+
+
+def is_of_graph(path: str) -> bool:
+    """Say whether a note lies where a Logseq graph has its pages and journals."""
+    return bool(_GRAPH.search(path))
+
+
+def page_properties(body: str) -> dict[str, str]:
+    """Return the properties that a page of Logseq begins with, by their keys in small letters, `-` for `_`."""
+    match = _PAGE_PROPERTIES.match(body)
+    rows = _PROPERTY.finditer((match[1] or match[2] or "") if match else "")
+    return {row[1].casefold().replace("_", "-"): value for row in rows if (value := (row[2] or "").strip())}
 
 
 def _conflict_marks(source: Sequence[str], parsed: Iterable[Block]) -> set[int]:
@@ -344,8 +377,8 @@ def _one(value: object) -> str:
     return composed(label_of(str(value)).strip())
 
 
-def _many(value: object, split: str = ",") -> tuple[str, ...]:
+def _many(value: object, split: str = COMMA) -> tuple[str, ...]:
     if isinstance(value, str):
-        value = re.findall(rf"(?:\[\[[^\[\]]*\]\]|[^{split}])+", value)
+        value = re.findall(rf"(?:\[\[[^\[\]]*\]\]|\[[^\[\]]*\]\([^()]*\)|[^{split}])+", value)
     listed = value if isinstance(value, list) else [value]
     return tuple(dict.fromkeys(filter(None, map(_one, listed))))

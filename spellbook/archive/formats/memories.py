@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from spellbook.archive.formats.conversations import Incoming, cleaned, lowered, make_note, moment, on_one_line
+from spellbook.notes import labels
 from spellbook.notes.decisions import title as first_sentence
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, dump, load
 from spellbook.notes.note import parse
@@ -157,6 +158,7 @@ def convert(memory: Mapping[str, Any]) -> Incoming | None:
 
 def _tags_of(value: object) -> list[str]:
     """Return tags of an export, a list or a text with commas, each on one line and without `#`."""
-    listed = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else []
+    given = labels.tags(value)
+    listed = given if isinstance(given, list) else []
     tags = (on_one_line(str(tag)).lstrip("#")[:60] for tag in listed)
     return list(dict.fromkeys(filter(None, tags)))[:50]
