@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import Any
 
 from spellbook.system.lazy import frontmatter, regex, yaml
+from spellbook.text.unicode import without_ending
 
 FRONTMATTER = regex(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
 """Matches the block, a BOM before it included; group 1 is the YAML between the rules."""
@@ -300,7 +301,7 @@ def _dumper(style: str | None) -> type[yaml.SafeDumper]:
 def label_of(text: str) -> str:
     """Return the name of the note that a text leads to if it is one wikilink and nothing else, or the text."""
     match = _WIKILINK.fullmatch(text.strip()) if "[[" in text else None
-    return (match[1].strip().rstrip("\\/").rpartition("/")[2].removesuffix(".md") if match else "") or text
+    return (without_ending(match[1].strip().rstrip("\\/").rpartition("/")[2]) if match else "") or text
 
 
 def line_at(text: str, at: int) -> int:

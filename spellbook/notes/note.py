@@ -26,7 +26,7 @@ from spellbook.notes.markdown import height as height
 from spellbook.notes.markdown import lines as lines
 from spellbook.system.errors import UnreadableNote
 from spellbook.system.lazy import charset_normalizer, regex
-from spellbook.text.unicode import composed
+from spellbook.text.unicode import composed, without_ending
 
 _MOST_NAME = 1_000
 """Most letters of a title, a topic or a category: they are shown with each chunk."""
@@ -100,7 +100,7 @@ class Note:
     @property
     def title(self) -> str:
         """Frontmatter `title`, else the first `#` heading, else the file name, or the page of Logseq that it names."""
-        return self.own_title or dates.page(self.path) or self.path.rpartition("/")[2].removesuffix(".md")
+        return self.own_title or dates.page(self.path) or without_ending(self.path.rpartition("/")[2])
 
     @property
     def topic(self) -> str:
@@ -272,7 +272,7 @@ def _data_in(text: str, at: int) -> Iterator[tuple[int, int]]:
 
 def is_drawing(path: str, meta: Mapping[str, Any]) -> bool:
     """Say whether a note is a drawing of Obsidian's plugin Excalidraw."""
-    return path.endswith(".excalidraw.md") or "excalidraw-plugin" in meta
+    return without_ending(path).endswith(".excalidraw") or "excalidraw-plugin" in meta
 
 
 def decode(path: str, data: bytes) -> tuple[str, Encoding]:

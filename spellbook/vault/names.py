@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from spellbook.settings.paths import MARKER
 from spellbook.system.lazy import regex
-from spellbook.text.unicode import composed, folded, is_whole, joined_at
+from spellbook.text.unicode import composed, folded, is_markdown, is_whole, joined_at, without_ending
 
 MOST = 120
 """Bytes that the name of an imported file has at most, its ending included."""
@@ -70,8 +70,8 @@ def safe_name(text: str, most: int = MOST - 3) -> str:
 def note_name(title: str, most: int = MOST - 3) -> str:
     """Return a `safe_name` for a note, before its `.md`: without one of its own, which a link would take for that."""
     name = safe_name(title, most)
-    while name[-3:].lower() == ".md":
-        name = safe_name(name[:-3], most)
+    while is_markdown(name):
+        name = safe_name(without_ending(name), most)
     return name
 
 
@@ -109,9 +109,9 @@ def after_move(path: str, old: str, new: str) -> str:
 
 def is_note(path: str) -> bool:
     """Say whether `path` names a note: Markdown, in no dot-folder or `BIN`, no conflict copy, no lock of Office."""
-    if path[-3:].lower() != ".md" or path[0] == "." or "/." in path or ("/" in path and BIN.search(path)):
+    if not is_markdown(path) or path[0] == "." or "/." in path or ("/" in path and BIN.search(path)):
         return False
-    stem = path[path.rfind("/") + 1 : -3]
+    stem = path[path.rfind("/") + 1 : path.rfind(".")]
     return not (_MARK.search(stem) and COPY.search(composed(stem)))
 
 
