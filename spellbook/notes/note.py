@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from spellbook.notes import dates
 from spellbook.notes.files import Fault, check_size
-from spellbook.notes.frontmatter import FRONTMATTER, MERGED, BadHeader, importance_of, label_of, line_at, load
+from spellbook.notes.frontmatter import MERGED, BadHeader, header_in, importance_of, label_of, line_at, load
 from spellbook.notes.markdown import CODE, REST, marks, runs
 from spellbook.notes.markdown import Block as Block
 from spellbook.notes.markdown import blocks as blocks
@@ -194,7 +194,7 @@ def parse(path: str, data: bytes) -> Note:
     if "\0" in text:
         reason = "NUL bytes in the text, as a disk or a sync leaves them; read as spaces"
         faults.append(Fault(path, line_at(text, text.index("\0")), reason))
-    match = FRONTMATTER.match(text)
+    match = header_in(text)
     meta: dict[str, Any] = {}
     problems: list[Fault] = []
     if match:
