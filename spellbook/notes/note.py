@@ -52,6 +52,29 @@ _DATA = regex(
     rf"data:[\w.+-]{{1,50}}/[^\s,]{{0,100}},[^\s)>\"']{{{_SHORT_LINE},}}+"
     rf"|{_LETTER}{{{_SHORT_LINE},}}+(?:=*\s++{_LETTER}{{{_SHORT_LINE},}}+)*+(?:\s*?\n{_LETTER}++(?==*\s*?\n))?=*"
 )
+_LEAST_FIGURES = 2_000
+"""Letters of numbers in a row that nobody reads as text. By hand: a page of a table is shorter."""
+
+_LONG_LINE = 200
+"""Letters of a line of numbers that is no row of a table. By hand."""
+
+# A quick test first: 24 digits with little between them.
+_DENSE = regex(r"(?:\d[^\d\s]{0,4}+\s*+(?:[^\d\s]{1,6}+\s*+)?+){24}")
+_LINE = regex(r"[^\n]+\n?")
+_LISTED = regex(r"\s*(?:[-*+]\s|[|#>]|\d+[.)]\s)|[^\n]*\[\[[^\[\],\n]+\]\]")
+_WHOLE_WORD = regex(r"(?<!\w)[^\W\d_]{3,}(?!\w)")
+# A line of hexdump, xxd or od, its text column included; a number with four places or more, or alone before a comma.
+_DUMP = regex(
+    r"\s*(?=[\da-fA-F]{6,16}:?\s|[^\n]*(?:\d[a-fA-F]|[a-fA-F]\d))(?:[\da-fA-F]{4,16}:?[ \t]+)?"
+    r"(?:(?:0x)?[\da-fA-F]{2,4}[ \t,:-]+){7}"
+)
+_EXACT = regex(r"[^\n]*\d\.\d{4}|\s*-?[\d.]+(?:[eE][-+]?\d+)?,?\s*$|[\s\[\](){},;]+$")
+# A drawing of SVG or draw.io; its tags are data, and the words between them are text. And what tldraw writes.
+_DRAWN = regex(
+    r"<(svg|mxfile|mxGraphModel)\b(?s:(?!<\1\b).)*?</\1\s*>"
+    r"|!!!_START_OF_TLDRAW_DATA(?s:(?!!!!_START).)*?!!!_END_OF_TLDRAW_DATA\w*!*"
+)
+_TAGS = regex(r"(?:(?:<style\b[^<]*</style>|<[^<>]*>)\s*+)+|!!!(?s:.*)")
 
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
 
@@ -249,10 +272,48 @@ def _conflict_marks(source: Sequence[str], parsed: Iterable[Block]) -> set[int]:
 
 
 def _unread(text: str, body_at: int, is_drawn: bool) -> list[tuple[int, int]]:
-    """Return where data is in a text (base64, encoded runs, `data:` addresses); that of a drawing ends with it."""
+    """Return where data is in a text (base64, numbers, drawings, `data:` addresses); that of a drawing ends with it."""
     drawn = [match.span() for match in _DRAWING.finditer(text, body_at)] if is_drawn else []
     end = drawn[-1][0] if drawn else len(text)
-    return sorted([*drawn, *(span for span in _data_in(text, body_at) if span[0] < end)])
+    found = [*_data_in(text, body_at), *_figures_in(text, body_at), *_drawings_in(text, body_at)]
+    whole: list[tuple[int, int]] = []
+    for span in sorted([*drawn, *(span for span in found if span[0] < end)]):
+        if whole and span[0] < whole[-1][1]:
+            span = whole[-1][0], max(span[1], whole.pop()[1])
+        whole.append(span)
+    return whole
+
+
+def _figures_in(text: str, at: int) -> Iterator[tuple[int, int]]:
+    """Yield the first character and the end of lines of numbers, coordinates and dumps, _LEAST_FIGURES letters long."""
+    while dense := _DENSE.search(text, at):
+        start = end = max(at, text.rfind("\n", at, dense.start()) + 1)
+        for line in _LINE.finditer(text, start):
+            at = line.end()
+            if line.start() != end or not _is_figures(line[0]):
+                break
+            end = at
+        if end - start >= _LEAST_FIGURES:
+            yield start, end
+
+
+def _is_figures(line: str) -> bool:
+    """Say whether a line is of numbers that nobody reads as text: no row of a table, no item, no words."""
+    if _LISTED.match(line):
+        return False
+    if _DUMP.match(line):
+        return True
+    size = sum(map(len, line.split()))
+    words = sum(map(len, _WHOLE_WORD.findall(line)))
+    is_number = sum(map(str.isdigit, line)) * 10 >= size * 3 or size <= 4
+    return words * 10 <= size and is_number and (size >= _LONG_LINE or bool(_EXACT.match(line)))
+
+
+def _drawings_in(text: str, at: int) -> Iterator[tuple[int, int]]:
+    """Yield where the tags of a drawing of SVG or draw.io are, and all that tldraw keeps."""
+    for drawing in _DRAWN.finditer(text, at):
+        if len(drawing[0]) >= _LEAST_FIGURES:
+            yield from (tags.span() for tags in _TAGS.finditer(text, *drawing.span()))
 
 
 def _data_in(text: str, at: int) -> Iterator[tuple[int, int]]:
