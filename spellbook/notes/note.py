@@ -34,7 +34,10 @@ _MOST_NAME = 1_000
 _MOST_LABEL = 200
 """Most letters of a tag in the text; a longer word is not a tag."""
 
-_MARKER = regex(r"(?:<{7}|\|{7}|>{7})(?=[ \r\n]|\Z)|={7}[ ]*(?=[\r\n]|\Z)")
+# The lines of a conflict as git (with diff3 and zdiff3), hg and jj write it: all of one length, the others between the
+# first and the last. A rule of dashes needs a label: in Markdown it is one of a heading.
+_MARKER = regex(r"(?:([<|>=%+\\])\1{6,}|-{7,}(?=[ ]\S))(?=[ \r\n]|\Z)")
+_CONFLICT = regex(r"<[|=%+\\-]*[=%+][|=%+\\-]*>")
 # What Excalidraw writes besides the words of a drawing: a warning, a heading, and the drawing itself.
 _DRAWING = regex(r"^==⚠.*EXCALIDRAW VIEW.*|^# Excalidraw Data[ \t]*$|^(?:%%\s+)?#{1,2} Drawing\s+```(?s:.*)", re.M)
 # A quick test, that begins with a letter to look for. `](#part)` is a link into the page.
@@ -235,7 +238,7 @@ def parse(path: str, data: bytes) -> Note:
     parsed = tuple(blocks(body.replace("\0", " ")))
     body_lines = tuple(lines(body))
     if marked := _conflict_marks(body_lines, parsed) if "<<<<<<<" in body else set():
-        reason = "conflict markers of git: keep one text, delete the markers"
+        reason = "conflict markers: keep one text, delete the markers"
         faults.append(Fault(path, body_line + min(marked), reason))
         kept = ("\n" if at in marked else line for at, line in enumerate(body_lines))
         parsed = tuple(blocks("".join(kept).replace("\0", " ")))
@@ -263,12 +266,15 @@ def parse(path: str, data: bytes) -> Note:
 
 
 def _conflict_marks(source: Sequence[str], parsed: Iterable[Block]) -> set[int]:
-    """Return the lines that mark git's conflicts, each of them whole and not in code."""
+    """Return the lines that mark conflicts of git, hg and jj, each of them whole and not in code."""
     spans = (span for block in parsed for span in ([block[1:3]] if block.kind in CODE else block.code))
     code = {line for span in spans for line in range(*span)}
-    found = [at for at, line in enumerate(source) if _MARKER.match(line) and at not in code]
-    whole = re.finditer(r"<\|*=+>", "".join(source[at][0] for at in found))
-    return {at for match in whole for at in found[slice(*match.span())]}
+    found: dict[int, list[int]] = {}
+    for at, line in enumerate(source):
+        if (mark := _MARKER.match(line)) and at not in code:
+            found.setdefault(len(mark[0]), []).append(at)
+    drawn = ((each, _CONFLICT.finditer("".join(source[at][0] for at in each))) for each in found.values())
+    return {at for each, whole in drawn for match in whole for at in each[slice(*match.span())]}
 
 
 def _unread(text: str, body_at: int, is_drawn: bool) -> list[tuple[int, int]]:
