@@ -27,6 +27,7 @@ from spellbook.system.errors import InvalidInput, PathOutsideVault
 from spellbook.system.lazy import regex
 from spellbook.system.sqlite import MAGIC, foreign_table
 from spellbook.text import credentials
+from spellbook.text.unicode import is_markdown
 from spellbook.vault.folder import Folder, tree
 from spellbook.vault.names import belongs
 
@@ -53,7 +54,7 @@ def _files(place: Path, source: ImportSource, stack: ExitStack) -> Iterator[Inco
     """Return the files at `place`; `stack` closes what is opened, and folders and faults are added to `source`."""
     if place.is_dir():
         chats = sorted(file for file in place.iterdir() if _CHATS.fullmatch(file.name))
-        if chats and not any(file.suffix == ".md" for file in place.iterdir()):
+        if chats and not any(is_markdown(file.name) for file in place.iterdir()):
             return _chats([(stack.enter_context(regular(file)), file.name) for file in chats], source)
         folder = Folder(place.resolve())
         content = tree(folder)
@@ -63,7 +64,7 @@ def _files(place: Path, source: ImportSource, stack: ExitStack) -> Iterator[Inco
             Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in content.files
         )
     file = stack.enter_context(regular(place))
-    if place.suffix.lower() == ".md":
+    if is_markdown(place.name):
         status = os.fstat(file.fileno())
         return iter([Incoming(place.name, pieces_of(file), stat.S_IMODE(status.st_mode), status.st_mtime_ns)])
     start = file.read(len(MAGIC))
@@ -99,7 +100,7 @@ def _with_ids(files: Iterator[Incoming]) -> Iterator[Incoming]:
     """Yield the files of a folder or a zip; notes of basic-memory get ids."""
     seen: set[str] = set()
     for file in files:
-        head = next(file.pieces, b"") if file.path.lower().endswith(".md") else b""
+        head = next(file.pieces, b"") if is_markdown(file.path) else b""
         id, text = memories.with_id(file.path, head)
         if id in seen:  # a copy that somebody made by hand
             id, text = "", head
@@ -120,7 +121,7 @@ def _zip(archive: zipfile.ZipFile, name: str, source: ImportSource) -> Iterator[
             f"{name}: {size / 1e9:.1f} GB in a zip of {packed / 1e6:.1f} MB: that is not a vault.", UNTOUCHED
         )
     chats = sorted(path for path in names if _CHATS.fullmatch(path.rpartition("/")[2]))
-    if chats and not any(path.lower().endswith(".md") for path in names):
+    if chats and not any(is_markdown(path) for path in names):
         return _chats([(archive.open(path), path) for path in chats], source)
     return _with_ids(_entries(archive, entries, _root(names), source))
 

@@ -28,7 +28,7 @@ from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.system.lazy import regex
 from spellbook.text.diff import unified
-from spellbook.text.unicode import folded, is_whole
+from spellbook.text.unicode import folded, is_whole, without_ending
 from spellbook.vault import names
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Entry, Journal
@@ -229,11 +229,11 @@ def _plan_move(index: Index, old: str, new: str) -> tuple[str, str, Shift, Relin
     for source in sorted((concerned & set(files) | others) - set(index.vault.symlinks())):
         _plan_note(planned, shift, source, source)
     renamed = {link_key(path) for path, target in moved.items() if link_key(path) != link_key(target)}
-    wanted = renamed | {folded(path).removesuffix(".md") for path in (old, *moved)}
+    wanted = renamed | {without_ending(folded(path)) for path in (old, *moved)}
     for path in (*(path for path in files if path.lower().endswith(".base")), _BOOKMARKS):
         with contextlib.suppress(SpellbookError):  # a moved file that these name is reported: neither is rewritten
             mentioned = _NAMED.findall(decode(path, index.vault.read(path)[0])[0])
-            if any(folded(name).strip().strip("/").removesuffix(".md") in wanted for name in mentioned):
+            if any(without_ending(folded(name).strip().strip("/")) in wanted for name in mentioned):
                 planned.leave(shift.now(path), f"it names {old}, and is as it was")
     return old, new, shift, planned
 
@@ -261,7 +261,7 @@ def _resolve_places(index: Index, old: str, new: str) -> tuple[str, str]:
     elif new.endswith("/") or (vault.locate(target).is_dir() and target.casefold() != source.casefold()):
         target = f"{target}/{source.rpartition('/')[2]}"
     elif is_note and not names.is_note(target.rpartition("/")[2]):
-        target += ".md"
+        target += source[len(without_ending(source)) :]
     place = vault.locate(target)
     if target == source or target.startswith(f"{source}/"):
         raise InvalidInput(f"{source} cannot be moved to {target}.", "Choose a path elsewhere; nothing was moved.")

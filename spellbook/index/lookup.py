@@ -24,7 +24,7 @@ from spellbook.notes.frontmatter import MERGED
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.system.lazy import lazy, regex
 from spellbook.text.quoting import counted, exact
-from spellbook.text.unicode import composed, folded, slug
+from spellbook.text.unicode import composed, folded, is_markdown, slug, without_ending
 from spellbook.vault.names import safe_parts
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def named(index: Index, id: str) -> tuple[list[StoredChunk], bool]:
                 return section, False
             there = there or ", ".join(exact(chunk.id) for chunk in chunks[:_MOST_NAMED])
     for fault in index.catalog.notes.faults():
-        is_meant = fault.path.removesuffix(".md") in {written.removesuffix(".md"), written.rpartition("#")[0]}
+        is_meant = without_ending(fault.path) in {without_ending(written), written.rpartition("#")[0]}
         if (is_meant or id.startswith(f"{fault.path}/")) and index.catalog.where_is(fault.path) is None:
             raise MemoryNotFound(f"{fault}.", "The file cannot be read as a note until that is mended.")
     message = f"There is no memory {id[:200]!r}."
@@ -93,7 +93,8 @@ def _exact(index: Index, name: str) -> list[StoredChunk]:
 
 def _called(index: Index, name: str, is_link: bool) -> list[StoredChunk]:
     """Return all chunks of the one note of this name, none if there is none. Raises InvalidInput for several."""
-    if name and index.vault.spelled(f"{name.removesuffix('.md')}.md"):  # saved just now: the next scan finds it
+    path = name if is_markdown(name) else f"{name}.md"
+    if name and index.vault.spelled(path):  # saved just now: the next scan finds it
         return []
     for paths in _ways(index, name.strip(), is_link):
         seen = sorted(index.catalog.among(paths, index.visible))
@@ -106,7 +107,7 @@ def _called(index: Index, name: str, is_link: bool) -> list[StoredChunk]:
 def _ways(index: Index, name: str, is_link: bool) -> Iterator[Sequence[str]]:
     """Yield the paths of the notes of this name: by path or id, title, file name (first for a link), and alias."""
     stored, wanted = index.catalog.links, folded(name)
-    title, whole = " ".join(wanted.split()), wanted.removesuffix(".md")
+    title, whole = " ".join(wanted.split()), without_ending(wanted)
     had = stored.having(("id", "title", "aliases"), (title, wanted, link_key(name)))
 
     def by(key: str, value: str) -> list[str]:

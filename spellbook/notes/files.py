@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from spellbook.notes import dates
 from spellbook.system.errors import UnreadableNote
-from spellbook.text.unicode import composed, folded
+from spellbook.text import ENDINGS
+from spellbook.text.unicode import composed, folded, is_markdown, without_ending
 
 MOST_BYTES = 10_000_000
 """Larger files are reported, not read."""
@@ -73,9 +74,16 @@ class Reached(NamedTuple):
 
 
 def key(path: str) -> str:
-    """Return the name by which links find a file: that of the file, NFC, without case and without `.md`."""
+    """Return the name by which links find a file: its own, NFC, without case and without the endings of notes."""
     name = folded(path.rpartition("/")[2])
-    return name[:-3] if name.endswith(".md") and len(name) > 3 else name
+    while (bare := without_ending(name)) not in {name, ""}:  # `a.md.md` may be meant by `[[a.md]]`
+        name = bare
+    return name
+
+
+def path_id(path: str) -> str:
+    """Return the id that a note has by its path: without `.md`, whole with another ending; no two are the same."""
+    return path[:-3] if path.endswith(".md") and not is_markdown(path[:-3]) else path
 
 
 class Files:
@@ -144,16 +152,16 @@ class Files:
     def ending(self, target: str) -> list[str]:
         """Return the files whose path is `target` or ends with it, shortest first."""
         wanted = folded(target)
-        ends = (f"/{wanted}", f"/{wanted}.md")
+        ends = (f"/{wanted}", *(f"/{wanted}{ending}" for ending in ENDINGS))
         named = self._by_name.get(key(target), ())
         return [path for name, path in named if f"/{name}".endswith(ends)]
 
     def _exact(self, target: str, by: By) -> Reached | None:
         wanted = folded(target)
         named = self._by_name.get(key(target), ())
-        same = [path for name, path in named if name in {wanted, f"{wanted}.md"}]
+        same = [path for name, path in named if wanted in {name, without_ending(name)}]
         # Where case matters, the one that is spelled so.
         spelled = composed(target)
-        exact = (path for path in same if composed(path) in {spelled, f"{spelled}.md"})
+        exact = (path for path in same if spelled in {composed(path), without_ending(composed(path))})
         path = next(exact, same[0] if same else None)
         return Reached(path, by) if path else None

@@ -1,25 +1,39 @@
-"""Frontmatter: parse and write a note's YAML within bounds; valid values and faults with their lines. Pure."""
+"""Frontmatter: parse a note's YAML or TOML within bounds, and write YAML; values and faults with their lines. Pure."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
+from itertools import repeat
 from typing import Any
 from urllib.parse import unquote
 
 from spellbook.system.lazy import frontmatter, regex, yaml
+from spellbook.text.unicode import without_ending
 
 FRONTMATTER = regex(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
 """Matches the block, a BOM before it included; group 1 is the YAML between the rules."""
+
+_TOML_KEY = r"""(?:[\w.-]|"[^"\n]*"|'[^'\n]*')++[ \t]*="""
+_TOML_TABLE = r"\[[^\n]*\][ \t]*(?:#[^\n]*)?\r?\n"
+TOML = regex(
+    rf"\ufeff?\+{{3}}[ \t]*\r?\n(?=(?:\s|#[^\n]*\n)*+(?:{_TOML_KEY}|{_TOML_TABLE}|\+{{3}}\s))"
+    r"(.*?)(?<=\n)\+{3}[ \t]*(?:\r?\n|\Z)",
+    re.S,
+)
+"""Matches the block of Hugo and Zola, as FRONTMATTER does. It begins with a key or a table: other text is text."""
 
 _PLAIN_LINK = regex(r"\[\[[^\[\]\"\\\x00-\x1f\x7f-\x9f\ufeff\U00010000-\U0010ffff]+\]\]")
 """A wikilink that YAML spells within double quotes as it is, without escapes."""
 
 _MOST_HEADER = 256_000
 """The most letters of frontmatter."""
+
+_MOST_DOTS = 200
+"""The most dots of a line of TOML: to read a key takes memory by the square of its parts."""
 
 _MOST_NODES = 20_000
 """The most values and keys, with aliases counted each time they are used."""
@@ -90,10 +104,18 @@ class BadHeader(ValueError):
         self.is_text = is_text
 
 
+def header_in(text: str) -> re.Match[str] | None:
+    """Return the match of a text's frontmatter, by FRONTMATTER or TOML; None if it has none."""
+    return FRONTMATTER.match(text) or TOML.match(text)
+
+
 def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
     """Return the values of a block, repeated keys, and invalid dates and numbers kept as texts. Raises BadHeader."""
     repeated, odd, named = _Lines(), _Lines(), dict[str, Any]()
-    values, _ = frontmatter.parse(block, handler=_handler()(repeated, odd))
+    if toml := TOML.match(block):
+        values = _read_toml(toml[1])
+    else:
+        values, _ = frontmatter.parse(block, handler=_handler()(repeated, odd))
     for key, value in _each(values, _plain).items():
         name = known_key(key)
         named[key if name in values or name in named else name] = value
@@ -161,6 +183,34 @@ def _read(header: str, repeated: _Lines, odd: _Lines) -> dict[str, Any]:
         kind = "a list" if isinstance(value, list) else "plain text"
         raise BadHeader(f"the frontmatter is {kind}, not `key: value` lines", 0, is_text=True)
     return value or {}
+
+
+def _read_toml(header: str) -> dict[str, Any]:
+    """Return the values of a header in TOML within the bounds of YAML's; Zola's taxonomies stand among the others."""
+    import tomllib
+
+    if len(header) > _MOST_HEADER:
+        raise BadHeader(f"the frontmatter is over {_MOST_HEADER // 1000} kB", 0)
+    if max(map(str.count, header.split("\n"), repeat("."))) > _MOST_DOTS:
+        raise BadHeader("the frontmatter holds too many or too deep values", 0)
+    try:
+        values = tomllib.loads(header.replace("\0", " "))
+    except (ValueError, RecursionError) as error:
+        place = re.search(r"at line (\d+)", str(error))
+        line = int(place[1]) - 1 if place else header.count("\n") - 1
+        raise BadHeader(f"the frontmatter is not TOML ({error})", max(0, line)) from error
+    inside: list[Any] = [values]
+    for _ in range(_MOST_DEPTH):
+        inside = [each for held in inside if isinstance(held, dict | list) for each in _inside(held)]
+    if inside:
+        raise BadHeader("the frontmatter holds too many or too deep values", 0)
+    if isinstance(values.get("taxonomies"), dict):
+        values = values.pop("taxonomies") | values
+    return {key: as_label(_each(value, _plain)) if key.casefold() in LABELS else value for key, value in values.items()}
+
+
+def _inside(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def fast_loader() -> Any:
@@ -310,7 +360,7 @@ def label_of(text: str) -> str:
         target = unquote(re.sub(r"[#?].*|\\(?=[!-/:-@\[-`{-~])", "", match[1] or match[2] or ""))
     else:
         return text
-    return target.strip().rstrip("\\/").rpartition("/")[2].removesuffix(".md") or text
+    return without_ending(target.strip().rstrip("\\/").rpartition("/")[2]) or text
 
 
 def line_at(text: str, at: int) -> int:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from spellbook.notes import dates
 from spellbook.notes.files import Fault, check_size
-from spellbook.notes.frontmatter import FRONTMATTER, MERGED, BadHeader, importance_of, label_of, line_at, load
+from spellbook.notes.frontmatter import MERGED, BadHeader, header_in, importance_of, label_of, line_at, load
 from spellbook.notes.labels import COMMA
 from spellbook.notes.markdown import CODE, REST, marks, runs
 from spellbook.notes.markdown import Block as Block
@@ -27,7 +27,7 @@ from spellbook.notes.markdown import height as height
 from spellbook.notes.markdown import lines as lines
 from spellbook.system.errors import UnreadableNote
 from spellbook.system.lazy import charset_normalizer, regex
-from spellbook.text.unicode import composed
+from spellbook.text.unicode import composed, without_ending
 
 _MOST_NAME = 1_000
 """Most letters of a title, a topic or a category: they are shown with each chunk."""
@@ -35,7 +35,10 @@ _MOST_NAME = 1_000
 _MOST_LABEL = 200
 """Most letters of a tag in the text; a longer word is not a tag."""
 
-_MARKER = regex(r"(?:<{7}|\|{7}|>{7})(?=[ \r\n]|\Z)|={7}[ ]*(?=[\r\n]|\Z)")
+# The lines of a conflict as git (with diff3 and zdiff3), hg and jj write it: all of one length, the others between the
+# first and the last. A rule of dashes needs a label: in Markdown it is one of a heading.
+_MARKER = regex(r"(?:([<|>=%+\\])\1{6,}|-{7,}(?=[ ]\S))(?=[ \r\n]|\Z)")
+_CONFLICT = regex(r"<[|=%+\\-]*[=%+][|=%+\\-]*>")
 OURS = "this copy"
 """The label of our side in conflicts of the merge driver."""
 
@@ -56,6 +59,30 @@ _DATA = regex(
     rf"data:[\w.+-]{{1,50}}/[^\s,]{{0,100}},[^\s)>\"']{{{_SHORT_LINE},}}+"
     rf"|{_LETTER}{{{_SHORT_LINE},}}+(?:=*\s++{_LETTER}{{{_SHORT_LINE},}}+)*+(?:\s*?\n{_LETTER}++(?==*\s*?\n))?=*"
 )
+_LEAST_FIGURES = 2_000
+"""Letters of numbers in a row that nobody reads as text. By hand: a page of a table is shorter."""
+
+_LONG_LINE = 200
+"""Letters of a line of numbers that is no row of a table. By hand."""
+
+_BLOCK = _LEAST_FIGURES // 2
+"""Letters that are looked at first: one such block lies within all figures, and a twelfth of it is 0, 1, 2 or 5."""
+
+_LINE = regex(r"[^\n]+\n?")
+_LISTED = regex(r"\s*(?:[-*+]\s|[|#>]|\d+[.)]\s)|[^\n]*\[\[[^\[\],\n]+\]\]")
+_WHOLE_WORD = regex(r"(?<!\w)[^\W\d_]{3,}(?!\w)")
+# A line of hexdump, xxd or od, its text column included; a number with four places or more, or alone before a comma.
+_DUMP = regex(
+    r"\s*(?=[\da-fA-F]{6,16}:?\s|[^\n]*(?:\d[a-fA-F]|[a-fA-F]\d))(?:[\da-fA-F]{4,16}:?[ \t]+)?"
+    r"(?:(?:0x)?[\da-fA-F]{2,4}[ \t,:-]+){7}"
+)
+_EXACT = regex(r"[^\n]*\d\.\d{4}|\s*-?[\d.]+(?:[eE][-+]?\d+)?,?\s*$|[\s\[\](){},;]+$")
+# A drawing of SVG or draw.io; its tags are data, and the words between them are text. And what tldraw writes.
+_DRAWN = regex(
+    r"<(svg|mxfile|mxGraphModel)\b(?s:(?!<\1\b).)*?</\1\s*>"
+    r"|!!!_START_OF_TLDRAW_DATA(?s:(?!!!!_START).)*?!!!_END_OF_TLDRAW_DATA\w*!*"
+)
+_TAGS = regex(r"(?:(?:<style\b[^<]*</style>|<[^<>]*>)\s*+)+|!!!(?s:.*)")
 
 _GRAPH = regex(r"(?:^|/)(?:pages|journals)/")
 _NAME = r"[^\s:\"|^(){}#\[\]]{1,100}"
@@ -116,7 +143,7 @@ class Note:
     @property
     def title(self) -> str:
         """Frontmatter `title`, else the first `#` heading, else the file name, or the page of Logseq that it names."""
-        return self.own_title or dates.page(self.path) or self.path.rpartition("/")[2].removesuffix(".md")
+        return self.own_title or dates.page(self.path) or without_ending(self.path.rpartition("/")[2])
 
     @property
     def topic(self) -> str:
@@ -217,7 +244,7 @@ def parse(path: str, data: bytes) -> Note:
     if "\0" in text:
         reason = "NUL bytes in the text, as a disk or a sync leaves them; read as spaces"
         faults.append(Fault(path, line_at(text, text.index("\0")), reason))
-    match = FRONTMATTER.match(text)
+    match = header_in(text)
     meta: dict[str, Any] = {}
     problems: list[Fault] = []
     if match:
@@ -235,7 +262,7 @@ def parse(path: str, data: bytes) -> Note:
     parsed = tuple(blocks(body.replace("\0", " ")))
     body_lines = tuple(lines(body))
     if marked := _conflict_marks(body_lines, parsed) if "<<<<<<<" in body else set():
-        reason = "conflict markers of git: keep one text, delete the markers"
+        reason = "conflict markers: keep one text, delete the markers"
         faults.append(Fault(path, body_line + min(marked), reason))
         kept = ("\n" if at in marked else line for at, line in enumerate(body_lines))
         parsed = tuple(blocks("".join(kept).replace("\0", " ")))
@@ -277,23 +304,73 @@ def page_properties(body: str) -> dict[str, str]:
 
 def _conflict_marks(source: Sequence[str], parsed: Iterable[Block]) -> set[int]:
     """
-    Return the lines that mark git's conflicts, each of them whole, and not in code.
+    Return the lines that mark conflicts of git, hg and jj, each of them whole and not in code.
 
     The merge driver's conflicts are found in code, too: their parts may open a block of code and not close it.
     """
     spans = (span for block in parsed for span in ([block[1:3]] if block.kind in CODE else block.code))
     is_ours = any(line.rstrip() == f"<<<<<<< {OURS}" for line in source)
     code = set() if is_ours else {line for span in spans for line in range(*span)}
-    found = [at for at, line in enumerate(source) if _MARKER.match(line) and at not in code]
-    whole = re.finditer(r"<\|*=+>", "".join(source[at][0] for at in found))
-    return {at for match in whole for at in found[slice(*match.span())]}
+    found: dict[int, list[int]] = {}
+    for at, line in enumerate(source):
+        if (mark := _MARKER.match(line)) and at not in code:
+            found.setdefault(len(mark[0]), []).append(at)
+    drawn = ((each, _CONFLICT.finditer("".join(source[at][0] for at in each))) for each in found.values())
+    return {at for each, whole in drawn for match in whole for at in each[slice(*match.span())]}
 
 
 def _unread(text: str, body_at: int, is_drawn: bool) -> list[tuple[int, int]]:
-    """Return where data is in a text (base64, encoded runs, `data:` addresses); that of a drawing ends with it."""
+    """Return where data is in a text (base64, numbers, drawings, `data:` addresses); that of a drawing ends with it."""
     drawn = [match.span() for match in _DRAWING.finditer(text, body_at)] if is_drawn else []
     end = drawn[-1][0] if drawn else len(text)
-    return sorted([*drawn, *(span for span in _data_in(text, body_at) if span[0] < end)])
+    found = [*_data_in(text, body_at), *_figures_in(text, body_at), *_drawings_in(text, body_at)]
+    whole: list[tuple[int, int]] = []
+    for span in sorted([*drawn, *(span for span in found if span[0] < end)]):
+        if whole and span[0] < whole[-1][1]:
+            span = whole[-1][0], max(span[1], whole.pop()[1])
+        whole.append(span)
+    return whole
+
+
+def _figures_in(text: str, at: int) -> Iterator[tuple[int, int]]:
+    """Yield the first character and the end of lines of numbers, coordinates and dumps, _LEAST_FIGURES letters long."""
+    for block in range(at, len(text), _BLOCK):
+        limit = block + _BLOCK
+        if limit <= at or sum(text.count(digit, block, limit) for digit in "0125") * 12 < _BLOCK:
+            continue
+        at = start = max(at, text.rfind("\n", at, max(at, block - _BLOCK)) + 1)
+        for line in _LINE.finditer(text, at):
+            is_one = _is_figures(line[0])
+            if line.start() != at or not is_one:
+                if at - start >= _LEAST_FIGURES:
+                    yield start, at
+                start = line.start() if is_one else line.end()
+            at = line.end()
+            if at >= limit and not is_one:
+                break
+        if at - start >= _LEAST_FIGURES:
+            yield start, at
+
+
+def _is_figures(line: str) -> bool:
+    """Say whether a line is of numbers that nobody reads as text: no row of a table, no item, no words."""
+    if _LISTED.match(line):
+        return False
+    if _DUMP.match(line):
+        return True
+    size = sum(map(len, line.split()))
+    words = sum(map(len, _WHOLE_WORD.findall(line)))
+    is_number = sum(map(str.isdigit, line)) * 10 >= size * 3 or size <= 4
+    return words * 10 <= size and is_number and (size >= _LONG_LINE or bool(_EXACT.match(line)))
+
+
+def _drawings_in(text: str, at: int) -> Iterator[tuple[int, int]]:
+    """Yield where the tags of a drawing of SVG or draw.io are, and all that tldraw keeps."""
+    if not any(end in text for end in ("</svg", "</mx", "!!!_END")):
+        return
+    for drawing in _DRAWN.finditer(text, at):
+        if len(drawing[0]) >= _LEAST_FIGURES:
+            yield from (tags.span() for tags in _TAGS.finditer(text, *drawing.span()))
 
 
 def _data_in(text: str, at: int) -> Iterator[tuple[int, int]]:
@@ -313,7 +390,7 @@ def _data_in(text: str, at: int) -> Iterator[tuple[int, int]]:
 
 def is_drawing(path: str, meta: Mapping[str, Any]) -> bool:
     """Say whether a note is a drawing of Obsidian's plugin Excalidraw."""
-    return path.endswith(".excalidraw.md") or "excalidraw-plugin" in meta
+    return without_ending(path).endswith(".excalidraw") or "excalidraw-plugin" in meta
 
 
 def decode(path: str, data: bytes) -> tuple[str, Encoding]:

@@ -24,6 +24,7 @@ from spellbook.system.lazy import markdown_it, regex
 from spellbook.text import korean, terms
 from spellbook.text.quoting import plain
 from spellbook.text.terms import STOP_WORDS
+from spellbook.text.unicode import without_ending
 
 if TYPE_CHECKING:
     from markdown_it.renderer import RendererHTML
@@ -144,7 +145,7 @@ def pictures(known: Mapping[str, str], address: Callable[[str], str], phrase: Ca
 
 
 def _plain(target: str) -> str:
-    return unquote(target).strip().partition("#")[0].removesuffix(".md").removeprefix("./").casefold()
+    return without_ending(unquote(target).strip().partition("#")[0]).removeprefix("./").casefold()
 
 
 @cache

@@ -36,6 +36,7 @@ from spellbook.settings import translate
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
 from spellbook.system.lazy import regex
 from spellbook.text.quoting import counted, plain
+from spellbook.text.unicode import without_ending
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -150,7 +151,7 @@ class View(Call):
         """Return the verb of one of the latest entries of the log, and between which places it moved a note, if so."""
         verb, what = next(((each.verb, each.what) for each in self.book.log() if str(each.id) == entry), ("", ""))
         move = what.partition(f": {moves.VERB} ")[2] if verb == "undo" else what if verb == moves.VERB else ""
-        (old, _, was), (new, _, now) = (each.removesuffix(".md").rpartition("/") for each in move.partition(" → ")[::2])
+        (old, _, was), (new, _, now) = (without_ending(each).rpartition("/") for each in move.partition(" → ")[::2])
         quote = "‘{}’" if self.language == "ko" else "{}"
         places = (was, now) if old == new else (old, new)  # the names, if the folder stays
         return verb, [quote.format(place or self.say("no folder")) for place in places] if move else []

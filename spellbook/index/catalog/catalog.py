@@ -31,6 +31,7 @@ from spellbook.notes.files import key
 from spellbook.system.errors import StorageError
 from spellbook.system.lazy import shutil
 from spellbook.system.sqlite import BUSY_SECONDS, Database
+from spellbook.text.unicode import is_markdown
 
 FILE = "catalog.db"
 
@@ -337,7 +338,9 @@ class Catalog:
         """Leave nothing of notes that are there no more in the file, free pages included. Raises StorageError."""
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM uses WHERE note NOT IN (SELECT id FROM notes)")
-            connection.execute("DELETE FROM moves WHERE new LIKE '%.md' AND new NOT IN (SELECT path FROM notes)")
+            left = connection.execute("SELECT new FROM moves WHERE new NOT IN (SELECT path FROM notes)").fetchall()
+            gone = [row for row in left if is_markdown(row[0])]
+            connection.executemany("DELETE FROM moves WHERE new = ?", gone)
         self.vectors.evict(0)
         self.second.evict()
         self.optimize("index")  # deleted words stay in a segment until then
