@@ -98,7 +98,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         if place := places.get(number):
             return f"hit {place}"
         if one.chunk.key == NO_TEXT:
-            return weights.NO_TEXT
+            return "it has no text but a title"
         if one.chunk.path in full and number in numbers:
             return f"beyond {counted(question.per_note, 'chunk')} of one note"
         if number in numbers:

@@ -108,7 +108,7 @@ def lower_titles(candidates: Sequence[Candidate], alike: float) -> None:
                 if one.chunk.key != NO_TEXT and one.keyword and one.keyword.score >= least
             ]
             most = min([(1 - weights.NO_TEXT_LOSS) * stub.score, *(score - 0.0001 for score in above)])
-            stub.add(weights.NO_TEXT, most - stub.score)
+            stub.add("it has no text but a title", most - stub.score)
 
 
 # -- what supersedes a note

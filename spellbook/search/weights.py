@@ -139,9 +139,9 @@ HALF_LIVES_OF_TYPES: Mapping[str, float] = MappingProxyType(
 )
 """The same by a note's `type`, which goes before its category. By hand; settings change it."""
 
-NO_TEXT, NO_TEXT_LOSS = "it has no text but a title", 0.4
+NO_TEXT_LOSS = 0.4
 """
-The reason why a note without text ranks below notes that say something, and the share of its score that it loses: its
+Share of its score that a note without text loses, so that it ranks below notes that say something: its
 title is all there is, so it would count fully. By hand.
 """
 
