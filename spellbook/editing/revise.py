@@ -98,7 +98,7 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
     with contextlib.suppress(MemoryNotFound, InvalidInput):  # what names no note, or one that is gone, stays as it is
         changes |= replacing(meant(index, changes.get(SUPERSEDES)))
     for _ in range(_TRIES):
-        [chunk, *_], is_note = named(index, id)
+        [chunk, *_], is_note = named(index, id, to_change=True)
         data = index.vault.read(chunk.path)[0]
         note = parse(chunk.path, data)
         text = _revise_text(index, chunk, (note, digest(data)), revision, is_note=is_note)
@@ -221,7 +221,7 @@ def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> 
     with contextlib.ExitStack() as after:
         if hard:
             after.callback(index.forget)
-        [chunk, *_], is_note = named(index, id)
+        [chunk, *_], is_note = named(index, id, to_change=True)
         siblings, called = index.catalog.at(chunk.path), id if is_note else chunk.note
         what = str(chunk.meta.get("id") or _NAMELESS) if hard else ""
         if is_note or whole or len(siblings) == 1:

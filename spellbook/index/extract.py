@@ -142,7 +142,13 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     meta, says_nothing = as_json(note.meta), _says_nothing(note, pieces)
     own = terms.findable(" ".join(map(" ".join, properties.own(meta))))
     whole = tuple(terms.findable(" ".join(each)) for each in found_by)
-    first = ("", "", own) if says_nothing else (*whole[:2], f"{whole[2]} {own}".strip())
+    first = *whole[:2], f"{whole[2]} {own}".strip()
+    if says_nothing and len(pieces) > 1:
+        first = "", "", own  # the other chunks are found by the rest
+    elif says_nothing:
+        heads = (block.text for block in note.blocks if block.kind == "heading")
+        names = dict.fromkeys((title, *aliases, composed(note.path.rpartition("/")[2].removesuffix(".md")), *heads))
+        first = terms.findable(" ".join(names)), *first[1:]
     room = (_REPEATED + len(note.text)) // len(pieces)
     later = tuple(terms.findable(" ".join(each)[:room]) for each in found_by)
     if category == SESSION:
@@ -150,7 +156,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     headings = {heading: terms.findable(heading) for heading in {" > ".join(piece.heading) for piece in pieces}}
     rows = tuple(_row(note, piece, headings, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
     if says_nothing:
-        words = ("", "", "", own, "", "")
+        words = (first[0], "", first[1], first[2], "", "")
         rows = (rows[0]._replace(key=NO_TEXT, checksum=checksum(*words), words=words), *rows[1:])
     columns = {
         "name": link_key(note.path),

@@ -130,7 +130,7 @@ class Catalog:
         rows = self._matches(
             f"""
             SELECT words.rowid, -{_BM25} AS score FROM words {join} WHERE words MATCH :expression AND {where}
-            ORDER BY {first} score DESC, words.rowid LIMIT :limit
+            ORDER BY {first} score * (1 - 0.8 * (words.rowid IN {_OF_STUBS})) DESC, words.rowid LIMIT :limit
             """,
             {**values, "expression": expression, "limit": limit + len(also), "also": json.dumps(also)},
         )
@@ -380,6 +380,11 @@ class Catalog:
         ]
 
 
+_OF_STUBS = "(SELECT chunk FROM chunks WHERE key IS NULL)"
+"""
+Chunks without text. A title alone has up to 2.2 times the idf of a word, and thousands of them make the usual length
+small. With a fifth of it they leave room for texts that have the word once. By hand.
+"""
 _BM25 = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
 
 
