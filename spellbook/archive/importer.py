@@ -274,7 +274,7 @@ def _destination(index: Index, incoming: Incoming, options: ImportOptions) -> tu
     if incoming.id and (known := index.catalog.note(incoming.id)):
         return known[0].path, known[0].path, options.on_conflict
     name = _into(options, incoming.path)
-    if incoming.category in {"memory", "preference"} and not options.into:
+    if incoming.sha256 and not options.into:
         category, topic, file = name.split("/")
         name = f"{folder_of(index, category, topic)}/{file}"
     if incoming.id:  # two conversations of one title are no conflict, and any name will do
