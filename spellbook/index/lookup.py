@@ -130,16 +130,17 @@ def _ways(index: Index, name: str, is_link: bool) -> Iterator[Sequence[str]]:
     yield by("aliases", wanted)
 
 
-def folder_of(index: Index, category: str, topic: str, own: str = "") -> str:
-    """Return the folder of an agent's note: by settings, by its category, or `own`. Raises InvalidInput."""
-    own, config = own or category, index.config
+def folder_of(index: Index, category: str, topic: str) -> str:
+    """Return the folder of an agent's note: by settings, or by its category. Raises InvalidInput."""
+    config = index.config
     chosen = composed(config.folders.get("memories", "")).removesuffix("/")
     home = "/".join(safe_parts(chosen))
     if chosen and not (chosen == home and index.vault.is_note(f"{home}/x.md")):
         wrong = f"folders.memories = {chosen!r:.80} is no folder for notes inside the vault."
         raise InvalidInput(wrong, "Write one that is neither hidden nor excluded into .spellbook/config.toml.")
     rules = (rule[:-1] for rule, of in config.categories.items() if rule[-1:] == "/" and fold(of) == fold(category))
-    home = f"{home}/{own}" if home else next((rule for rule in rules if "/".join(safe_parts(rule)) == rule), own)
+    own = next((rule for rule in rules if "/".join(safe_parts(rule)) == rule), category)
+    home = f"{home}/{category}" if home else own
     return f"{home}/{topic.removeprefix(f'{home}/')}"
 
 
