@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import pickle
-import re
 import struct
 import subprocess
 import sys
@@ -114,7 +113,7 @@ def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None)
         return None
     except UnreadableNote as error:
         # Its stamp is not trusted: permissions may change without showing in it.
-        return FileEntry(path, vault.stamp(path) or Stamp(0, 0, 0), 0, "", (_fault(path, error),))
+        return FileEntry(path, vault.stamp(path) or Stamp(0, 0, 0), 0, "", (Fault.of(path, error),))
     sha256 = digest(data)
     if known is not None and known.sha256 == sha256:
         return FileEntry(path, stamp, read_ns, sha256)
@@ -123,7 +122,7 @@ def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None)
     try:
         return entry(parse(path, data), rules, stamp, read_ns, sha256)
     except UnreadableNote as error:
-        fault = _fault(path, error)
+        fault = Fault.of(path, error)
     except Exception as error:  # whatever one note does, the others are indexed
         _log.exception("%s cannot be read", path)
         fault = Fault(path, 0, f"Spellbook cannot read it ({type(error).__name__}: {error})")
@@ -262,11 +261,6 @@ def _row(
         checksum(*words),
         words,
     )
-
-
-def _fault(path: str, error: UnreadableNote) -> Fault:
-    reason = re.sub(rf"^{re.escape(path)}(, line \d+)?: ", "", error.message).rstrip(".")
-    return Fault(path, error.line or 0, reason)
 
 
 def entries(vault: Folder, rules: Rules, piece: Piece) -> list[FileEntry]:
