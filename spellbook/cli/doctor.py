@@ -14,6 +14,7 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import command, main, named
+from spellbook.notes.broken_headers import grouped
 from spellbook.notes.files import Fault
 from spellbook.search.presentation import place, titles
 from spellbook.settings import paths
@@ -40,7 +41,9 @@ def status(ctx: click.Context, book: Spellbook, verbose: bool, as_json: bool) ->
 
 
 @command(
-    click.option("--fix", type=click.Choice(["links"]), help="Show how broken links can be repaired."),
+    click.option(
+        "--fix", type=click.Choice(["links", "properties"]), help="Show how links or properties can be repaired."
+    ),
     click.option("--yes", is_flag=True, help="With --fix: write the repairs."),
     json=False,
 )
@@ -55,13 +58,23 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
     It shows the differences; with --yes it writes them, and `spellbook undo`
     takes them back.
 
+    --fix properties puts values of broken frontmatter into quotes, in the same
+    way, where only one reading is possible.
+
     \b
     spellbook doctor --fix links
+    spellbook doctor --fix properties
     """
     if fix:
-        offer = book.mend_links(dry_run=not yes)
-        output.offer(offer, is_done=yes)
-        if offer.left or (offer.changed and not yes):
+        if fix == "links":
+            links = book.mend_links(dry_run=not yes)
+            output.offer(links, is_done=yes)
+            changed, left = links.changed, links.left
+        else:
+            properties = book.mend_properties(dry_run=not yes)
+            output.properties(properties, is_done=yes)
+            changed, left = properties.changed, properties.left
+        if left or (changed and not yes):
             sys.exit(1)
         return
     from spellbook.library.doctor import Remark
@@ -192,10 +205,10 @@ def _found(state: Mapping[str, Any]) -> str:
 def _faults(state: Mapping[str, Any]) -> str:
     """Say what a person should fix: the vault as a whole, or the first of the notes and how many more there are."""
     faults = state["faults"]
-    first = _fault(faults[0]) if faults else ""
-    more = translated(f"and {len(faults) - 1:,} more: `spellbook doctor`") if len(faults) > 1 else ""
+    lines = [*_lines(faults)]
+    more = translated(f"and {len(lines) - 1:,} more: `spellbook doctor`") if len(lines) > 1 else ""
     warning = translated(one_line(state.get("warning", "")))
-    return "; ".join(filter(None, (warning, first, more))) or translated("nothing")
+    return "; ".join(filter(None, (warning, *lines[:1], more))) or translated("nothing")
 
 
 def _users(state: Mapping[str, Any]) -> str:
@@ -228,8 +241,8 @@ def _details(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "texts", translated(reused) if state["embedded"] else ""
     yield "answers", _timings(state["timings"])
     yield "errors", translated(f"{errors} in 24 hours") if errors else ""
-    for fault in state["faults"]:
-        yield "to fix", _fault(fault)
+    for line in _lines(state["faults"]):
+        yield "to fix", line
 
 
 def _processes(listed: Sequence[Mapping[str, Any]]) -> str:
@@ -261,8 +274,9 @@ def _minute(at: str) -> str:
     return f"{dt.datetime.fromisoformat(at):%Y-%m-%d %H:%M}"
 
 
-def _fault(fault: Mapping[str, Any]) -> str:
-    return translated(one_line(str(Fault(**fault))))
+def _lines(faults: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a line for each fault, or for all faults of one cause."""
+    yield from (translated(one_line(line)) for line in grouped(Fault(**fault) for fault in faults))
 
 
 def _second(state: Mapping[str, Any]) -> str:

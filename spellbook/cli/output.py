@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from spellbook.editing.merge import Merged
     from spellbook.editing.moves import Moved, RelinkedNote
     from spellbook.editing.repair_links import Offer
+    from spellbook.editing.repair_properties import MendedProperties
     from spellbook.index.catalog.rows import StoredChunk, Topic
     from spellbook.index.opened import Progress
     from spellbook.index.sync import Report
@@ -378,6 +379,20 @@ def offer(made: Offer, *, is_done: bool) -> None:
         say(f"{links} in {notes} can be repaired: repeat with --yes.{rest}", err=True)
     elif rest:
         say(rest.strip(), err=True)
+
+
+def properties(made: MendedProperties, *, is_done: bool) -> None:
+    """Print the differences that make frontmatter readable, and the notes that were left."""
+    for note in made.changed:
+        click.echo(plain(note.difference))
+    faults(made.left)
+    values, notes = counted(sum(note.links for note in made.changed), "value"), counted(len(made.changed), "note")
+    if is_done and made.changed:
+        say(f"Put {values} in {notes} into quotes.", err=True)
+    elif made.changed:
+        say(f"{values} in {notes} can be put into quotes: repeat with --yes.", err=True)
+    else:
+        say("There is no value that quotes alone would make readable.", err=True)
 
 
 def faults(faults: Sequence[Fault], *, end: bool = False) -> None:

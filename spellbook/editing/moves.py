@@ -22,6 +22,7 @@ from spellbook.index.opened import Index
 from spellbook.notes import dates
 from spellbook.notes.files import By, Fault, Files, Reached
 from spellbook.notes.files import key as link_key
+from spellbook.notes.frontmatter import FRONTMATTER
 from spellbook.notes.links import Link, destination, find, replaced, retargeted, spelled
 from spellbook.notes.note import Note, decode, parse
 from spellbook.system import disk
@@ -127,7 +128,7 @@ class Relinking:
                 note = parse(path, note.encode(note.text[len(head) :]))
             done = mend_cards(path, note.text, mend) if path.endswith(names.CANVAS) else mend(note)
         except (MemoryNotFound, UnreadableNote) as error:
-            return self.leave(path, error.message)
+            return self.fail(path, error, at)
         if done.left:
             lines = ", ".join(str(link.line) for link in done.left)
             why = "no spelling leads there" if note.editable else note.faults[-1].reason
@@ -136,6 +137,11 @@ class Relinking:
             self.leave(path, "it is read-only; its links are as they were")
         elif done.count:
             self.texts[path] = data, note.encode(head + done.text), done.count
+
+    def fail(self, path: str, error: SpellbookError, at: str = "") -> None:
+        """Plan nothing for the file at `path`, that was at `at`, because of an error."""
+        self.texts.pop(path, None)
+        self.left.append(Fault.of(path, error, at))
 
     def leave(self, path: str, why: str) -> None:
         """Plan nothing for the file at `path`, and say why."""
@@ -295,7 +301,7 @@ def _mend(shift: Shift, planned: Relinking) -> None:
             if not isinstance(error, StorageError):
                 _plan_note(planned, shift, homes.get(path, path), path)
             elif path in planned.others:
-                planned.leave(path, error.message)
+                planned.fail(path, error)
             else:
                 raise error
         wanted = [path for path in failed if path in planned.texts]
@@ -321,8 +327,11 @@ def mend(note: Note, source: str, shift: Shift) -> Mended:
 
 
 def rewrite_links(note: Note, forms: Mapping[Link, str | None]) -> Mended:
-    """Give links other targets; those with None are left."""
-    chosen = {link: form for link, form in sorted(forms.items(), key=lambda pair: pair[0].start) if form is not None}
+    """Give links other targets; those with None are left, and those in frontmatter that cannot be read."""
+    header = None if note.editable else FRONTMATTER.match(note.text)
+    first = header.end() if header else 0
+    ordered = sorted(forms.items(), key=lambda pair: pair[0].start)
+    chosen = {link: form for link, form in ordered if form is not None and link.start >= first}
     left = tuple(link for link in forms if link not in chosen)
     changes: list[tuple[int, int, str]] = []
     for link, form in chosen.items():
@@ -333,7 +342,7 @@ def rewrite_links(note: Note, forms: Mapping[Link, str | None]) -> Mended:
         return Mended(note.text, 0, left)
     text = replaced(note.text, changes)
     expected = [chosen.get(link, link.target) for link in find(note)]
-    if not note.editable or [link.target for link in find(parse(note.path, note.encode(text)))] != expected:
+    if [link.target for link in find(parse(note.path, note.encode(text)))] != expected:
         return Mended(note.text, 0, tuple(forms))
     return Mended(text, len(changes), left)
 

@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import pickle
-import re
 import struct
 import subprocess
 import sys
@@ -45,6 +44,7 @@ from spellbook.index.filters import bound, flat, fold
 from spellbook.index.privacy import category_of, scopes_of
 from spellbook.models.base import label_key, short_hash, vector_key
 from spellbook.notes import chunks, dates, links, properties
+from spellbook.notes.broken_headers import IS_PLACEHOLDER, PLACEHOLDER
 from spellbook.notes.files import Fault, Stamp
 from spellbook.notes.files import key as link_key
 from spellbook.notes.frontmatter import as_json
@@ -114,7 +114,7 @@ def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None)
         return None
     except UnreadableNote as error:
         # Its stamp is not trusted: permissions may change without showing in it.
-        return FileEntry(path, vault.stamp(path) or Stamp(0, 0, 0), 0, "", (_fault(path, error),))
+        return FileEntry(path, vault.stamp(path) or Stamp(0, 0, 0), 0, "", (Fault.of(path, error),))
     sha256 = digest(data)
     if known is not None and known.sha256 == sha256:
         return FileEntry(path, stamp, read_ns, sha256)
@@ -123,7 +123,7 @@ def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None)
     try:
         return entry(parse(path, data), rules, stamp, read_ns, sha256)
     except UnreadableNote as error:
-        fault = _fault(path, error)
+        fault = Fault.of(path, error)
     except Exception as error:  # whatever one note does, the others are indexed
         _log.exception("%s cannot be read", path)
         fault = Fault(path, 0, f"Spellbook cannot read it ({type(error).__name__}: {error})")
@@ -134,7 +134,8 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     """Return the entry of a note in the catalog. Pure."""
     labels = {name: getattr(note, name) for name in ("keywords", "tags", "aliases", "entities", "questions")}
     linking = links.find(note)
-    faults = [*note.faults, *_left_out(note, {**labels, "links": linking})]
+    problems = [fault for fault in note.faults if fault.reason != PLACEHOLDER]
+    faults = [*problems, *_left_out(note, {**labels, "links": linking})]
     keywords, tags, aliases, entities, questions = (values[:_MOST_LABELS] for values in labels.values())
     title, category = note.title, composed(category_of(note, rules.categories))
     found_by = ((title, *aliases), (*keywords, *entities, *tags), questions)
@@ -236,7 +237,8 @@ def folded(text: str) -> str:
 def _left_out(note: Note, labels: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
     """Yield a fault for each date that cannot be read, each part too large to be indexed, and callouts of a merge."""
     valid = (key for key in dates.VALID if note.meta.get(key) and bound(str(note.meta[key])) is None)
-    for key in (*dates.unread(note.meta), *valid):
+    unread = (key for key in (*dates.unread(note.meta), *valid) if not IS_PLACEHOLDER.search(str(note.meta[key])))
+    for key in unread:
         yield Fault(note.path, 0, f"the date {key} is not understood: {str(note.meta[key])!r:.40}")
     for name, values in labels.items():
         if len(values) > (most := _MOST_LINKS if name == "links" else _MOST_LABELS):
@@ -275,11 +277,6 @@ def _row(
         checksum(*words),
         words,
     )
-
-
-def _fault(path: str, error: UnreadableNote) -> Fault:
-    reason = re.sub(rf"^{re.escape(path)}(, line \d+)?: ", "", error.message).rstrip(".")
-    return Fault(path, error.line or 0, reason)
 
 
 def entries(vault: Folder, rules: Rules, piece: Piece) -> list[FileEntry]:

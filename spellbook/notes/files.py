@@ -7,13 +7,14 @@ Links lead by Obsidian's rules. Nothing is parsed here, so a search that finds a
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 from spellbook.notes import dates
-from spellbook.system.errors import UnreadableNote
+from spellbook.system.errors import SpellbookError, UnreadableNote
 from spellbook.text import ENDINGS
 from spellbook.text.unicode import composed, folded, is_markdown, without_ending
 
@@ -28,6 +29,12 @@ class Fault:
     path: str
     line: int
     reason: str
+
+    @classmethod
+    def of(cls, path: str, error: SpellbookError, at: str = "") -> Fault:
+        """Return an error about the file at `path`; its message may begin with the path, or with `at`, and a line."""
+        reason = re.sub(rf"^({re.escape(path)}|{re.escape(at or path)})(, line \d+)?: ", "", error.message)
+        return cls(path, getattr(error, "line", None) or 0, reason.rstrip("."))
 
     def __str__(self) -> str:
         return f"{self.path}, line {self.line}: {self.reason}" if self.line else f"{self.path}: {self.reason}"

@@ -8,11 +8,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from spellbook.system.lazy import frontmatter, regex, yaml
+from spellbook.system.lazy import frontmatter, lazy, regex, yaml
 from spellbook.text.unicode import without_ending
+
+if TYPE_CHECKING:
+    from spellbook.notes import broken_headers
+else:  # imported for a header that is no YAML
+    (broken_headers,) = lazy("spellbook.notes", "broken_headers")
 
 FRONTMATTER = regex(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
 """Matches the block, a BOM before it included; group 1 is the YAML between the rules."""
@@ -170,8 +175,8 @@ def _read(header: str, repeated: _Lines, odd: _Lines) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line if mark else 0
-        if "{{" in "".join(header.splitlines()[line : line + 1]):
-            raise BadHeader("the frontmatter cannot be read: put the {{…}} of a template into quotes", line) from error
+        if found := broken_headers.cause(header, line):
+            raise BadHeader(*found) from error
         raise BadHeader(f"the frontmatter is not YAML ({error.problem or error.context})", line) from error
     except yaml.reader.ReaderError as error:
         letter = chr(error.character) if isinstance(error.character, int) else str(error.character)
