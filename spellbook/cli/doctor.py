@@ -14,8 +14,8 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import command, main, named
-from spellbook.notes.broken_headers import grouped
 from spellbook.notes.files import Fault
+from spellbook.notes.same_cause import grouped
 from spellbook.search.presentation import place, titles
 from spellbook.settings import paths
 from spellbook.settings.translate import translated

@@ -32,7 +32,7 @@ from spellbook.cli.app import (
 )
 from spellbook.index import seal
 from spellbook.mcp.names import toolsets_of
-from spellbook.notes.broken_headers import grouped
+from spellbook.notes.same_cause import grouped
 from spellbook.settings import paths
 from spellbook.settings.translate import translated
 from spellbook.system import disk

@@ -14,6 +14,7 @@ from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.models.embedders import ALONE
 from spellbook.notes import broken_headers, dates
+from spellbook.notes.same_cause import grouped
 from spellbook.system.disk import eventless
 from spellbook.system.errors import EmbeddingError, StorageError
 from spellbook.system.lazy import lazy, np
@@ -139,7 +140,7 @@ def _faults(index: Index) -> list[str]:
     faults = index.catalog.notes.faults()
     fix = "`spellbook doctor --fix properties` shows which of these it can put into quotes"
     is_broken = any(fault.reason in broken_headers.CAUSES for fault in faults)
-    return [*broken_headers.grouped(faults), *([Remark(fix)] if is_broken else [])]
+    return [*grouped(faults), *([Remark(fix)] if is_broken else [])]
 
 
 def _dates(index: Index) -> list[str]:

@@ -8,12 +8,10 @@ Which characters cannot begin a plain value, and which end one, say sections 7.3
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from spellbook.notes.files import Fault
 from spellbook.system.lazy import regex
-from spellbook.text.quoting import counted
 
 COLON = "a colon inside the text: put it in quotes"
 QUOTE = "a quote inside the text: put all of the text in quotes"
@@ -31,9 +29,6 @@ IS_PLACEHOLDER = regex(r"\{\{.*\}\}|<%.*%>|\bYYYY\b|\bgggg\b")
 
 CAUSES = (COLON, QUOTE, OPEN, TAB, SIGN, BRACKET, BLANK)
 """The causes that are told for many notes at once."""
-
-_MOST_NAMED = 5
-"""Notes that are named of those with one cause."""
 
 _LINE = regex(
     r"(?P<head>(?P<key>[^\s\-?:,\[\]{}#&*!|>'\"%@`][^:#\"'\r\n]*):[ ]+|[ ]*-[ ]+)(?P<value>[^\s#].*?)(?P<rest>[ \t]*)"
@@ -136,21 +131,3 @@ def _is_certain(value: str, key: str, header: str) -> bool:
     if value[0] == "!":  # a tag of another program
         return not re.match(r"![\w!]*\w", value)
     return value[0] in "@`%&" or (value[0] not in "{|>-?" and re.search(r":(?:\s|$)", value) is not None)
-
-
-def grouped(faults: Iterable[Fault]) -> list[str]:
-    """Return a line for each fault, and one for all notes whose frontmatter has the same of CAUSES."""
-    alike: dict[str, list[Fault]] = {}
-    for fault in faults:
-        alike.setdefault(fault.reason if fault.reason in CAUSES else str(fault), []).append(fault)
-    return [_line_of(reason, each) for reason, each in alike.items()]
-
-
-def _line_of(reason: str, faults: list[Fault]) -> str:
-    notes = counted(len(faults), "note")
-    places = ", ".join(f"{fault.path}:{fault.line}" for fault in faults[:_MOST_NAMED])
-    if len(faults) == 1:
-        return str(faults[0])
-    if len(faults) <= _MOST_NAMED:
-        return f"{notes}: {reason} ({places})"
-    return f"{notes}: {reason}; the first {_MOST_NAMED}: {places}, and {len(faults) - _MOST_NAMED:,} more"
