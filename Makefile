@@ -15,7 +15,8 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Spellbook needs Python 3.11 or newer; name one with make PYTHON=…")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@echo "Installing libraries into $(VENV): 750 MB, two to ten minutes, once."
+	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
 
 demo: $(READY) ## Set up .venv, index a vault, write, search and watch it, say what happened
@@ -80,7 +81,7 @@ try-release: $(READY) ## Install what make release built into empty environments
 constraints: ## Renew constraints.txt: the newest versions of all libraries
 	$(PYTHON) scripts/constraints.py
 
-readme: $(READY) ## Rewrite the generated tables of docs/reference.md
+readme: $(READY) ## Rewrite the tables of docs/reference.md and the address in the READMEs
 	$(BIN)/python -m tests.readme_tables
 
 clean: ## Delete .venv and everything that is made

@@ -1,7 +1,8 @@
 """
 The tables of docs/reference.md that are drawn from the code: MCP tools, commands, verbs in Python, error codes, the API.
+The READMEs' address of the repository is that of pyproject.toml.
 
-    python -m tests.readme_tables      rewrites docs/reference.md between its markers
+    python -m tests.readme_tables      rewrites them between their markers
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import tempfile
+import tomllib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -61,6 +63,20 @@ def tables() -> dict[str, str]:
             ),
         ),
     }
+
+
+ADDRESS = re.compile(r"(?<=git\+)https://\S+|(?<=marketplace add )https://\S+")
+"""The address of the repository in the first lines of a README."""
+
+
+def installed(text: str) -> str:
+    """Return a README whose first lines install from the address in the settings of the project, if it has one."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    address = project.get("urls", {}).get("Repository", "https://ADDRESS.example")
+    head, mark, rest = text.partition("<!-- /install -->")
+    if not mark or not ADDRESS.search(head):
+        raise ValueError("A README has no lines that install it before <!-- /install -->.")
+    return ADDRESS.sub(address, head) + mark + rest
 
 
 def filled(text: str) -> str:
@@ -156,4 +172,6 @@ def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 if __name__ == "__main__":
+    for page in (README, KOREAN):
+        page.write_text(installed(page.read_text("utf-8")), "utf-8")
     REFERENCE.write_text(filled(REFERENCE.read_text("utf-8")), "utf-8")

@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,7 +20,7 @@ import click
 
 import spellbook
 from spellbook import __version__
-from spellbook.cli import output
+from spellbook.cli import first_help, output
 from spellbook.index.filters import conditions, from_pairs
 from spellbook.mcp.names import DEFAULT
 from spellbook.notes.files import MOST_BYTES
@@ -45,6 +46,9 @@ _WRONG_USAGE = {"INVALID_INPUT", "PATH_OUTSIDE_VAULT", "PERMISSION_DENIED"}
 
 _FILLER = "\ue000"
 """Behind each letter that takes two columns while help is laid out, since click counts letters; it is never printed."""
+
+_LEAST_COLUMNS, _MOST_COLUMNS = 30, 80
+"""Columns of help; click itself writes at least 50, which a narrow terminal breaks."""
 
 _TAIL = regex(r"(\S {2,})(\S.*)")
 
@@ -72,7 +76,8 @@ class _Formatter(click.HelpFormatter):
 class _Context(click.Context):
     def make_formatter(self) -> click.HelpFormatter:
         formatter = click.HelpFormatter if language() == "en" else _Formatter
-        return formatter(width=self.terminal_width, max_width=self.max_content_width)
+        columns = min(shutil.get_terminal_size().columns, self.max_content_width or _MOST_COLUMNS)
+        return formatter(width=self.terminal_width or max(columns - 2, _LEAST_COLUMNS))
 
 
 class _TranslatedCommand(click.Command):
@@ -138,6 +143,8 @@ class Group(_TranslatedCommand, click.Group):
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(_TranslatedWarnings("spellbook: %(message)s"))
         logging.basicConfig(level=logging.WARNING, handlers=[handler])
+        if os.environ.get("NO_COLOR"):
+            kwargs["color"] = False
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except click.ClickException as error:
@@ -208,7 +215,8 @@ def _remembered(name: str, metavar: str, help: str, **settings: Any) -> Callable
 vault_option = _remembered(
     "--vault",
     "DIR",
-    "The vault. Default: SPELLBOOK_VAULT, the nearest parent folder with .spellbook/, or ~/spellbook.",
+    "The vault. Default: SPELLBOOK_VAULT, the nearest parent folder with .spellbook/, the one of `spellbook use`, or "
+    "~/spellbook.",
     type=click.Path(),
 )
 
@@ -337,8 +345,8 @@ def command(
         @click.pass_context
         def run(ctx: click.Context, /, *args: Any, **kwargs: Any) -> None:
             is_for_people = not (kwargs.get("as_json") or kwargs.get("quiet") or ctx.info_name in _STAYING)
-            waits = listening(lambda reason: output.say(f"spellbook: {reason} …", err=True))
-            with waits if is_for_people else nullcontext(), opened(ctx) as book:
+            waits = listening(output.say_wait) if is_for_people else nullcontext()
+            with waits, opened(ctx) as book:
                 ctx.invoke(function, book, *args, **kwargs)
 
         decorated: Any = update_wrapper(run, function)
@@ -377,7 +385,7 @@ def opened(ctx: click.Context) -> Iterator[Reader]:
 
 
 _COMMANDS = {
-    "init reindex watch mcp": "index",
+    "init use reindex watch mcp": "index",
     "serve": "serve",
     "search memorize find why recent show history topics": "search",
     "context": "context",
@@ -387,7 +395,8 @@ _COMMANDS = {
     "status doctor chroma demo": "doctor",
     "install": "install",
     "capture": "context",
-    "merge-driver sync": "sync",
+    "merge-driver": "merge_driver",
+    "sync": "sync",
     "migrate model": "models",
     "token": "serve",
     "completion": "install",
@@ -410,6 +419,9 @@ class _Main(Group):
         self.commands = {name: self.commands[name] for names in _COMMANDS for name in names.split()}
         return super().list_commands(ctx)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        first_help.write(formatter, [name for name in self.list_commands(ctx) if not self.commands[name].hidden])
+
 
 _FOLDER = str(Path(__file__).parents[1]).replace("%", "%%")
 _ORIGIN = f"%(prog)s %(version)s from {_FOLDER} (Python {sys.version.partition(' ')[0]})"
@@ -423,8 +435,8 @@ def main() -> None:
     Spellbook: a memory for you and your AI agents, in Markdown files you own.
 
     \b
-    spellbook init ~/notes                  make a vault, or use the notes you have
-    spellbook --vault ~/notes reindex       index it
+    spellbook init ~/notes
+    spellbook add "Keys are rotated every 90 days."
     spellbook search "how do we rotate keys"
 
     Notes change only when you ask, and nothing leaves this machine.

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import command, main
+from spellbook.cli.app import command, main, named
 from spellbook.notes.files import Fault
 from spellbook.search.presentation import place, titles
+from spellbook.settings import paths
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, flat, one_line
 from spellbook.verbs.admin import ENOUGH
@@ -30,10 +31,12 @@ _MOST_PARTS = 3  # pairs of words of a contradiction
 
 
 @command(click.option("--verbose", is_flag=True, help="Also places, sizes, engines, times and every fault."))
-def status(book: Spellbook, verbose: bool, as_json: bool) -> None:
+@click.pass_context
+def status(ctx: click.Context, book: Spellbook, verbose: bool, as_json: bool) -> None:
     """Print how the vault is: what search finds, what to fix, who has it open."""
     book.refresh()
-    output.result(book.status(), as_json, partial(_show, verbose=verbose))
+    _, reason = paths.chosen(named(ctx)["vault"] or "")
+    output.result(book.status(), as_json, partial(_show, reason=reason, verbose=verbose))
 
 
 @command(
@@ -153,13 +156,17 @@ _COLUMNS = 11
 """Columns for the names in front of the lines."""
 
 
-def _show(state: Mapping[str, Any], *, verbose: bool) -> None:
-    """Print the five lines; `verbose` adds places, engines, sizes, times and every fault."""
+def _show(state: Mapping[str, Any], *, reason: str, verbose: bool) -> None:
+    """
+    Print the five lines; `verbose` adds places, engines, sizes, times and every fault.
+
+    `reason` says why this vault was taken, "" if it was named.
+    """
     rows = [
         ("notes", f"{state['notes']:,}" if state["notes"] else translated(_FIRST)),
         ("search", _found(state)),
         ("to fix", _faults(state)),
-        ("vault", state["vault"]),
+        ("vault", f"{state['vault']} ({translated(reason)})" if reason else state["vault"]),
         ("in use", _users(state)),
         *(_details(state) if verbose else ()),
     ]

@@ -32,8 +32,11 @@ from spellbook.cli.app import (
 )
 from spellbook.index import seal
 from spellbook.mcp.names import toolsets_of
+from spellbook.settings import paths
 from spellbook.settings.translate import translated
+from spellbook.system import disk
 from spellbook.system.errors import SpellbookError
+from spellbook.system.lock import listening
 from spellbook.system.processes import growing, is_elected, present, turn
 from spellbook.text.quoting import counted, json_of, one_line
 from spellbook.verbs import table
@@ -66,11 +69,12 @@ _MOST_LOGGED = 20
 @click.pass_context
 def init(ctx: click.Context, folder: str | None, with_guides: bool, gitignore: bool, categories: bool) -> None:
     """
-    Make DIR a vault without changing existing files; an empty one gets the guides and a welcome note.
+    Make DIR a vault, index it, and use it from now on wherever no other is named.
 
-    Without DIR: --vault, SPELLBOOK_VAULT or ~/spellbook. A folder that already
-    holds notes only gets its settings in .spellbook/; agents then use the
-    guides that come with Spellbook.
+    An empty folder gets the guides and a welcome note. One that holds notes
+    gets only its settings in .spellbook/; no file in it changes, and agents
+    use the guides that come with Spellbook. Without DIR: --vault,
+    SPELLBOOK_VAULT or ~/spellbook.
 
     \b
     spellbook init ~/notes
@@ -80,7 +84,7 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, gitignore: b
     folder = folder or ctx.ensure_object(dict).get("vault") or os.environ.get("SPELLBOOK_VAULT") or "~/spellbook"
     root = Path(folder).expanduser()
     added, is_new = guides.make(root, with_guides=with_guides)
-    with spellbook.open(root) as book:
+    with listening(output.say_wait), spellbook.open(root) as book:
         notes = sum(place.suffix == ".md" for place in added)
         parts = [counted(notes, "note")] if notes else []
         parts += ["the settings"] if len(added) > notes else []
@@ -90,14 +94,54 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, gitignore: b
             output.say("It holds notes, so the guides for agents were not put beside them; --guides does that.")
         _keep_out_the_trash(book.config.vault, folder, gitignore)
         _offer_categories(book.config, folder, categories)
-    output.say(f"Next: spellbook --vault {output.argument(folder)} reindex")
+        with output.progress_bar(hidden=False) as progress:
+            report = _reindex(book, full=False, words_only=False, progress=progress)
+        book.warm_up()  # so that the first question does not wait for the model
+        output.say(output.summary(report))
+        if report.failed:
+            output.say("`spellbook doctor` lists what to fix.", err=True)
+        _choose(book.config.vault)
+    output.say(
+        "Next: `spellbook add TEXT` keeps a note, `spellbook serve` shows all in your browser, "
+        "`spellbook install` connects Claude and others."
+    )
+
+
+@main.command()
+@click.argument("folder", type=click.Path(), metavar="DIR")
+def use(folder: str) -> None:
+    """
+    Use the vault DIR from now on wherever no other is named.
+
+    --vault, SPELLBOOK_VAULT and the vault around the working directory go
+    before it.
+
+    \b
+    spellbook use ~/notes
+    """
+    from spellbook.settings.config import find_vault
+
+    _choose(find_vault(folder))
+
+
+def _choose(vault: Path) -> None:
+    """Make `vault` the vault of this machine, and say so; also if another one goes before it here."""
+    file = Path(paths.default_file())
+    with disk.explain_errors(str(file)):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with disk.replacing(file) as stream:
+            stream.write(os.fsencode(vault) + b"\n")
+    output.say(f"Commands use {vault} from now on, wherever no other vault is named; `spellbook use DIR` changes that.")
+    here, reason = paths.chosen()
+    if os.path.realpath(here) != os.path.realpath(vault):
+        output.say(f"Here they use {here}, since {reason}.", err=True)
 
 
 def _offer_categories(config: Config, named: str, is_wanted: bool) -> None:
     """Let tags and folders stand for categories if that is wanted; on a terminal ask, else say how."""
     from spellbook.cli.clients import changes
     from spellbook.editing import guides
-    from spellbook.settings import edit, paths
+    from spellbook.settings import edit
 
     offered = {} if config.category_rules else guides.categories_of(config.vault)
     if not offered:
@@ -184,6 +228,8 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
         output.as_json(report.as_dict())
     elif not quiet:
         output.say(output.summary(report))
+        if not report.scanned:
+            output.say_empty(book.config.vault)
     for fault in faults.values() if not as_json else ():
         output.say(f"spellbook: {fault}", err=True)
     if report.unread:
@@ -216,7 +262,7 @@ def _reindex(book: Spellbook, progress: Progress | None, *, full: bool, words_on
     report = book.reindex(progress=_following(book, progress), full=full, words_only=words_only)
     if not replace(report, pending=0 if words_only else report.pending).is_nothing:
         follow.start(book.index)
-    elif not follow.is_at_work(book.index):  # else the seal would break when Chroma has caught up
+    elif report.scanned and not follow.is_at_work(book.index):  # else the seal would break when Chroma has caught up
         again = replace(report, seconds=0.0)
         file = seal.WORDS if words_only else seal.FILE
         seal.put(*places, seen, output.summary(again), json_of(again.as_dict()), file)

@@ -80,7 +80,7 @@ def install(ctx: click.Context, /, client: str | None, uninstall: bool, dry_run:
     goose and openclaw it prints what to add. obsidian puts a plugin into the
     vault, which asks a running spellbook serve. git-hooks update the index in
     the background when git has changed the vault's files. git-merge lets git
-    merge notes by their sections: where both sides differ, both stay. --hooks
+    merge frontmatter by its keys: where both sides differ, both stay. --hooks
     are of claude-code and codex.
 
     \b

@@ -29,6 +29,8 @@ from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, flat, json_of, one_line, plain, quoted, shortened
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from spellbook.editing.merge import Merged
     from spellbook.editing.moves import Moved, RelinkedNote
     from spellbook.editing.repair_links import Offer
@@ -94,9 +96,9 @@ def result(done: T, is_json: bool, show: Callable[[T], object]) -> None:
 # -- what was found
 
 
-def answer(reply: Answer, *, by_words: bool = False, explain: bool = False) -> None:
+def answer(reply: Answer, vault: Path, *, by_words: bool = False, explain: bool = False) -> None:
     """
-    Print a search's hits, with the arithmetic of their scores if asked to `explain`.
+    Print a search's hits in `vault`, with the arithmetic of their scores if asked to `explain`.
 
     The closest notes where nothing is sure, and what the index could not do, go to stderr.
     """
@@ -105,7 +107,9 @@ def answer(reply: Answer, *, by_words: bool = False, explain: bool = False) -> N
             click.echo(f"      {translated('overturned')}: {titles(hit)}  {place(hit)}  {name(hit.id)}")
         else:
             _hit(hit, explain)
-    if not reply.hits:
+    if not reply.index.notes:
+        say_empty(vault)
+    elif not reply.hits:
         say("Nothing found." if not reply.closest else "No confident match. Closest notes:", err=True)
     for hit in reply.closest:
         click.echo(f"{hit.score:.2f}  {titles(hit)}  {place(hit)}", err=True)
@@ -123,6 +127,15 @@ def answer(reply: Answer, *, by_words: bool = False, explain: bool = False) -> N
             say(f"{counted(reply.index.pending, 'text')} not embedded yet: {advice}.", err=True)
     if reply.index.degraded:
         say(f"Degraded: {one_line(reply.index.reason)}", err=True)
+
+
+def say_empty(vault: Path) -> None:
+    """Say on stderr that a vault has no notes, and how it gets some."""
+    say(
+        f"There is no Markdown note in {vault}: `spellbook add TEXT` keeps the first, `spellbook import SOURCE` brings "
+        "those you have, `spellbook use DIR` chooses another folder.",
+        err=True,
+    )
 
 
 def unmatched(values: Sequence[Unmatched]) -> None:
@@ -428,13 +441,18 @@ def width_of(text: str) -> int:
 
 # -- how far something is that takes long
 
-EVERY = 60.0
+EVERY = 10.0
 """Seconds between lines where stderr is not a terminal."""
+
+
+def say_wait(reason: str) -> None:
+    """Say on stderr why a command waits."""
+    say(f"spellbook: {reason} …", err=True)
 
 
 @contextmanager
 def progress_bar(hidden: bool) -> Iterator[Progress | None]:
-    """Show a bar for each stage on a terminal, and a line a minute where there is none."""
+    """Show a bar for each stage on a terminal, and a line every ten seconds where there is none."""
     if hidden:
         yield None
         return
@@ -453,6 +471,6 @@ def progress_bar(hidden: bool) -> Iterator[Progress | None]:
                 bars[stage].update(done - bars[stage].pos)
             elif time.monotonic() - last >= EVERY:
                 last = time.monotonic()
-                say(f"spellbook: {stage}: {done:,} of {total:,} so far", err=True)
+                say(f"spellbook: {stage}: {100 * done // max(total, 1)} % so far", err=True)
 
         yield advance

@@ -35,7 +35,7 @@ def memorize(book: Reader, query: str, as_json: bool, **options: Any) -> None:
     \b
     spellbook memorize "왜 PostgreSQL로 옮겼나?"
     """
-    show = partial(output.answer, explain=options["explain"])
+    show = partial(output.answer, vault=book.config.vault, explain=options["explain"])
     output.result(book.memorize(query, near=weights.FAR, **options), as_json, show)
 
 
@@ -54,7 +54,7 @@ def find(book: Reader, words: tuple[str, ...], match_all: bool, as_json: bool, *
     spellbook find useState "error boundary" --all
     """
     reply = book.find(words, "all" if match_all else "any", **options)
-    show = partial(output.answer, by_words=True, explain=options["explain"])
+    show = partial(output.answer, vault=book.config.vault, by_words=True, explain=options["explain"])
     output.result(reply, as_json, show)
 
 
@@ -71,7 +71,7 @@ def search(book: Reader, query: str | None, as_json: bool, **options: Any) -> No
     spellbook search --filter category=decision
     """
     if query is not None:
-        show = partial(output.answer, explain=options["explain"])
+        show = partial(output.answer, vault=book.config.vault, explain=options["explain"])
         output.result(book.search(query, near=weights.FAR, **options), as_json, show)
     elif options["filter"] is None:
         raise click.UsageError("Give a QUERY to search for or --filter K=V to list notes.")

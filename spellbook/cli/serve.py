@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import webbrowser
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -32,6 +33,8 @@ from spellbook.system.processes import growing, leave_threads, present
 from spellbook.text.quoting import json_of, one_line
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from spellbook.http.guard import AccessRules
     from spellbook.http.tokens import Tokens
 
@@ -155,13 +158,14 @@ def serve(
             asgi = app.make(doors, rules)
         with present(book.config.state, "serve"):
             tls = (certfile, keyfile) if certfile and keyfile else None
-            run.serve(asgi, address, lambda: _announce(url, doors.phone, opens), proxies, tls, others)
+            announce = partial(_announce, url, doors.phone, book.config.vault, opens)
+            run.serve(asgi, address, announce, proxies, tls, others)
             book.meter.flush()
             leave_threads()
 
 
-def _announce(url: str, login: str, opens: bool) -> None:
-    """Print where the server is, and open it in the browser of the person at this terminal."""
+def _announce(url: str, login: str, vault: Path, opens: bool) -> None:
+    """Print where the server of `vault` is, and open it in the browser of the person at this terminal."""
     if login:
         import segno
 
@@ -172,11 +176,9 @@ def _announce(url: str, login: str, opens: bool) -> None:
         output.say(f"Scan the code, here or in Settings, with a phone. It opens {place}; Ctrl-C ends it.", err=True)
         how = place.partition(":")[0]
         output.say(f"Everybody in it who has the code can read and write your notes, over {how}.", err=True)
-    if not sys.stderr.isatty():
-        click.echo(url, err=True)  # programs read it
-        return
-    output.say(f"Open {url} in a browser. Stop with Ctrl-C.", err=True)
-    if opens and (browser := _browser()):
+    click.echo(url, err=True)  # alone in its line, since programs read it
+    output.say(f"This address opens {vault} in a browser. Ctrl-C ends the server.", err=True)
+    if opens and sys.stderr.isatty() and (browser := _browser()):
         threading.Thread(target=browser.open, args=(url,), daemon=True).start()
 
 

@@ -1,25 +1,23 @@
-"""Commands for a vault that several people or machines share by git: sync, and the merge driver that git starts."""
+"""The command sync, for a vault that several people or machines share by git."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import command, main
+from spellbook.cli.app import command
 from spellbook.cli.clients import hooks
-from spellbook.notes.files import MOST_BYTES
 from spellbook.settings import paths
-from spellbook.system import disk
-from spellbook.system.errors import Conflict, StorageError, UnreadableNote
+from spellbook.system.errors import Conflict, StorageError
 from spellbook.text.quoting import counted, one_line
+from spellbook.text.unicode import folded
 from spellbook.vault.names import TRASH
 
 if TYPE_CHECKING:
@@ -35,43 +33,6 @@ _TEMPORARY = ".spellbook-" + "[0-9a-f]" * 16 + ".tmp"
 
 _REPOSITORY = "160000"
 """The mode of a repository in a repository."""
-
-
-@main.command("merge-driver", hidden=True)
-@click.argument("base", type=click.Path())
-@click.argument("ours", type=click.Path())
-@click.argument("theirs", type=click.Path())
-@click.option("--path", default="note.md", help="The note's path, for messages.")
-@click.option("--ours", "our_name", help="What our side is called.", expose_value=False)
-@click.option("--theirs", "branch", default="", help="What the other side is called.")
-def merge_driver(base: str, ours: str, theirs: str, path: str, branch: str) -> None:
-    """
-    Merge three versions of a note into the file OURS. Git starts this; `spellbook install git-merge` sets it up.
-
-    Exit code 0 means that the note is merged, 1 that nothing was written and that git reports a conflict.
-    """
-    from spellbook.editing.threeway import merge
-
-    try:
-        old, mine, other = (disk.read_small(Path(file), MOST_BYTES) for file in (base, ours, theirs))
-        merged = merge(path, old, mine, other, ("this copy", _other_copy(branch, path)))
-        if merged.data != mine:
-            Path(ours).write_bytes(merged.data)
-    except (UnreadableNote, OSError, ValueError) as error:
-        output.say(f"spellbook: {one_line(path)} was not merged: {one_line(str(error))}", err=True)
-        sys.exit(1)
-    if merged.both:
-        places = ", ".join(one_line(place) for place in merged.both[:_MOST_SHOWN])
-        output.say(f"spellbook: {one_line(path)}: both sides are kept at {places}.", err=True)
-
-
-def _other_copy(branch: str, path: str) -> str:
-    """Name the other side of a merge, with the day and the author of its last change of the note if git knows them."""
-    # Git before 2.44 does not name the branch; the variables of `git merge` do.
-    head = next((name[8:] for name in os.environ if name.startswith("GITHEAD_")), branch.partition(" ")[0])
-    about = ("--format=%ad, %an", "--date=format:%e %b", "--end-of-options", head, "--", path)
-    done = subprocess.run(["git", "--literal-pathspecs", "log", "-1", *about], capture_output=True, check=False)
-    return ", ".join(filter(None, ("other copy", re.sub(r"[^\w ,.'-]", "", os.fsdecode(done.stdout)).strip())))
 
 
 @command(
@@ -100,7 +61,8 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     if not hooks.is_merged(vault) and not (mark := book.config.state / "git-merge.told").exists():
         mark.touch()
         output.say(
-            "Notes that both sides change are merged line by line; spellbook install git-merge does better.", err=True
+            "Sync stops at a paragraph that both sides changed; after spellbook install git-merge it keeps both.",
+            err=True,
         )
     nested = git.nested()
     for path in nested[:_MOST_SHOWN]:
@@ -172,31 +134,24 @@ class _Git:
 
     def _in_the_way(self, upstream: str) -> list[str]:
         """Return the untracked or ignored files here that a merge would replace, by their paths in the repository."""
-        changes = self._list(
-            "diff", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=d", "-z", f"HEAD...{upstream}"
-        )
-        tracked = {*self._list("-C", str(self._top), "ls-files", "-z")}
-        replaced: dict[str, None] = {}
-        for change, path in zip(changes[::2], changes[1::2], strict=True):
-            if path not in tracked:
-                _, mode, _, blob, _ = change.split()
-                replaced |= dict.fromkeys(self._find_replaced(path, mode, blob, tracked))
-        return [*replaced]
+        case = folded if self.ask("config", "core.ignorecase") == "true" else str
+        top = ("-C", str(self._top))
+        changed = ("diff", "--name-only", "--no-renames", "--ignore-submodules", "--diff-filter=d", "-z")
+        brought = {case(path) for path in self._list(*top, *changed, f"HEAD...{upstream}")}
+        folders = {str(folder) for path in brought for folder in PurePosixPath(path).parents}
 
-    def _find_replaced(self, path: str, mode: str, blob: str, tracked: Collection[str]) -> list[str]:
-        """Return the files here that git would replace with `blob` at `path`, which by its mode may be a repository."""
-        for folder in reversed(PurePosixPath(path).parents[:-1]):
-            place = self._top / folder
-            if os.path.lexists(place) and (place.is_symlink() or not place.is_dir()):
-                return [] if str(folder) in tracked else [str(folder)]
-        place = self._top / path
-        if place.is_dir() and not place.is_symlink():
-            inside = ("-C", str(self._top), "--literal-pathspecs", "ls-files", "--others", "-z", "--", path)
-            return [] if mode == _REPOSITORY else self._list(*inside)
-        if not os.path.lexists(place):
-            return []
-        is_same = not place.is_symlink() and self.ask("-C", str(self._top), "hash-object", "--", path) == blob
-        return [] if is_same else [path]
+        def is_replaced(path: str) -> bool:
+            place = PurePosixPath(case(path))
+            return str(place) in folders or not brought.isdisjoint(map(str, (place, *place.parents)))
+
+        others = self._list(*top, "ls-files", "--others", "-z") if brought else []
+        return [path for path in others if is_replaced(path) and not self._is_same(path, upstream)]
+
+    def _is_same(self, path: str, upstream: str) -> bool:
+        """Say whether `upstream` has the file that is here at `path`."""
+        theirs = self.ask("rev-parse", "--quiet", "--verify", f"{upstream}:{path}")
+        is_link = (self._top / path).is_symlink()
+        return bool(theirs) and not is_link and self.ask("-C", str(self._top), "hash-object", "--", path) == theirs
 
     def merge(self, upstream: str) -> list[str]:
         """Merge what was fetched; return the driver's remarks. Raises Conflict, all as it was, if files conflict."""

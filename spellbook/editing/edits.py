@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from spellbook.notes import links
 from spellbook.notes.chunks import Chunk
@@ -19,7 +19,7 @@ from spellbook.notes.markdown import REST
 from spellbook.notes.note import Block, Note, blocks, lines, newline, parse
 from spellbook.system.errors import Conflict, InvalidInput
 from spellbook.system.lazy import regex, yaml
-from spellbook.text.diff import woven
+from spellbook.text.diff import changed_spans
 from spellbook.text.unicode import folded
 
 _MOST_COMPARED = 200  # letters of a phrase that are looked for with other blanks
@@ -153,10 +153,16 @@ def without(note: Note, chunk: Chunk) -> str:
 
 
 def merged(base: str, ours: str, theirs: str) -> str | None:
-    """Return the three-way merge of `base` and two changed texts; None if both changed the same place."""
-    # What only touches is one place too: nobody knows which of two insertions comes first.
-    was, here, there = map(lines, (base, ours, theirs))
-    return woven(was, here, there, lambda *_: None, touching=True)
+    """Return the three-way merge of `base` and two changed texts by lines; None if both changed the same place."""
+    was = lines(base)
+    sides = [lines(text) for text in (ours, theirs)]
+    changes = sorted({(i, j, tuple(side[k:m])) for side in sides for i, j, k, m in changed_spans(was, side)})
+    # Changes that only touch are one place too: nobody knows which of two insertions comes first.
+    if any(after[0] <= before[1] for before, after in pairwise(changes)):
+        return None
+    for start, end, new in reversed(changes):
+        was[start:end] = new
+    return "".join(was)
 
 
 def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:

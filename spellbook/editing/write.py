@@ -254,7 +254,7 @@ def _write(
     for draft in drafts:
         index.catalog.vectors.add(draft.vectors.items())
     what = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
-    with index.vault.change("scribe", what, session=session):  # the disk may fill up half-way
+    with index.vault.change("add", what, session=session):  # the disk may fill up half-way
         paths = [
             index.vault.create(checked.folder_in(index), checked.name, draft.text.encode())
             for checked, draft in zip(memories, drafts, strict=True)

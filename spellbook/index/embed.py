@@ -14,6 +14,7 @@ from typing import Any
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.vectors import Row
 from spellbook.index.opened import Index, Progress
+from spellbook.index.packaged import Packaged, packaged
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable
 from spellbook.index.vectors.server import Server
@@ -86,6 +87,7 @@ def embed_texts(
     with hurry, _turn(index, stop, waits=most is None) as is_ours:
         if not is_ours:
             return 0
+        copy_vectors(index, packaged())
         embed_second(index, progress=progress, most=most, stop=stop)
         if most is None:
             take_shared(index, stop)
@@ -242,8 +244,8 @@ def _copy(waiting: Sequence[str], of: Callable[[list[str]], dict[str, bytes]], a
             add(vectors.items())
 
 
-def copy_vectors(index: Index, source: Catalog) -> None:
-    """Copy waiting texts' vectors from the catalog `source`, as far as it has them; embeds nothing."""
+def copy_vectors(index: Index, source: Catalog | Packaged) -> None:
+    """Copy waiting texts' vectors from `source`, as far as it has them; embeds nothing."""
     _copy(index.catalog.waiting.in_order(), source.vectors.of, index.catalog.vectors.add)
     own, second = index.catalog.second, source.second
     if index.second is not None and second.fingerprint == index.second.fingerprint:

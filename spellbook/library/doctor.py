@@ -138,7 +138,7 @@ def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
 def _dates(index: Index) -> list[str]:
     """Return each key that holds a date and does not date its notes, with the number of the notes without a date."""
     undated = (key for key, value in index.catalog.notes.undated() if dates.is_alike(key) and dates.iso(value))
-    lines = []
+    lines: list[str] = []
     for key, count in Counter(undated).most_common(_MOST_LISTED):
         notes = counted(count, "note")
         lines.append(Remark(f"{notes}: {key} is not read as a date of the note: rename it to `created` or `updated`"))

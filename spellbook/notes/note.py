@@ -35,6 +35,9 @@ _MOST_LABEL = 200
 """Most letters of a tag in the text; a longer word is not a tag."""
 
 _MARKER = regex(r"(?:<{7}|\|{7}|>{7})(?=[ \r\n]|\Z)|={7}[ ]*(?=[\r\n]|\Z)")
+OURS = "this copy"
+"""The label of our side in conflicts of the merge driver."""
+
 # What Excalidraw writes besides the words of a drawing: a warning, a heading, and the drawing itself.
 _DRAWING = regex(r"^==⚠.*EXCALIDRAW VIEW.*|^# Excalidraw Data[ \t]*$|^(?:%%\s+)?#{1,2} Drawing\s+```(?s:.*)", re.M)
 # A quick test, that begins with a letter to look for. `](#part)` is a link into the page.
@@ -240,9 +243,14 @@ def parse(path: str, data: bytes) -> Note:
 
 
 def _conflict_marks(source: Sequence[str], parsed: Iterable[Block]) -> set[int]:
-    """Return the lines that mark git's conflicts, each of them whole and not in code."""
+    """
+    Return the lines that mark git's conflicts, each of them whole, and not in code.
+
+    The merge driver's conflicts are found in code, too: their parts may open a block of code and not close it.
+    """
     spans = (span for block in parsed for span in ([block[1:3]] if block.kind in CODE else block.code))
-    code = {line for span in spans for line in range(*span)}
+    is_ours = any(line.rstrip() == f"<<<<<<< {OURS}" for line in source)
+    code = set() if is_ours else {line for span in spans for line in range(*span)}
     found = [at for at, line in enumerate(source) if _MARKER.match(line) and at not in code]
     whole = re.finditer(r"<\|*=+>", "".join(source[at][0] for at in found))
     return {at for match in whole for at in found[slice(*match.span())]}

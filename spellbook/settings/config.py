@@ -276,12 +276,13 @@ def _show(name: str) -> str:
 
 
 def find_vault(vault: str | Path | None = None) -> Path:
-    """Return the vault: argument, SPELLBOOK_VAULT, a parent with `.spellbook/`, `~/spellbook`. Raises VaultNotFound."""
-    root = Path(paths.vault(str(vault or "")))
+    """Return the vault that `paths.chosen` chooses for `vault`. Raises VaultNotFound."""
+    folder, reason = paths.chosen(str(vault or ""))
+    root = Path(folder)
     if not root.is_dir():
         wrong = "the vault folder is a file" if root.exists() else "the vault folder does not exist"
         raise VaultNotFound(
-            f"{root}: {wrong}.",
+            f"{root}: {wrong} ({reason})." if reason else f"{root}: {wrong}.",
             "Give the folder of your notes with --vault DIR or SPELLBOOK_VAULT, or make one with `spellbook init DIR`.",
         )
     return root.resolve()

@@ -16,14 +16,51 @@ OBSIDIAN = tuple(
 )
 """Files of Obsidian's settings in a vault that are read; see `vault/obsidian.py`."""
 
+_MOST_LETTERS = 4_096
+"""Letters of the path of a vault: the longest path of Linux."""
+
 _PLAIN = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-")
 
 
+_REASONS = (
+    "SPELLBOOK_VAULT names it",
+    "it is the folder of this place",
+    "it is the vault of this machine: `spellbook use DIR` chooses another",
+    "no other vault is chosen: `spellbook use DIR` chooses one",
+)
+"""Reasons for the vault that is used where none is named, in the order of `chosen`."""
+
+
 def vault(named: str = "") -> str:
-    """Return the vault: `named`, SPELLBOOK_VAULT, the nearest parent folder with `.spellbook/`, or `~/spellbook`."""
-    return os.path.expanduser(
-        named or os.environ.get("SPELLBOOK_VAULT") or upwards(MARKER, os.path.isdir) or "~/spellbook"
-    )
+    """Return the vault that `chosen` chooses."""
+    return chosen(named)[0]
+
+
+def chosen(named: str = "") -> tuple[str, str]:
+    """
+    Return the vault, and why it is this one.
+
+    It is `named`, SPELLBOOK_VAULT, the nearest folder upwards with `.spellbook/`, this machine's, or `~/spellbook`.
+    """
+    if named:
+        return os.path.expanduser(named), ""
+    folders = (os.environ.get("SPELLBOOK_VAULT"), upwards(MARKER, os.path.isdir), of_this_machine(), "~/spellbook")
+    folder, reason = next((each, why) for each, why in zip(folders, _REASONS, strict=True) if each)
+    return os.path.expanduser(folder), reason
+
+
+def default_file() -> str:
+    """Return the file that names the vault of this machine, in one line."""
+    return common("default-vault")
+
+
+def of_this_machine() -> str:
+    """Return the vault that `spellbook init` or `use` chose for this machine, "" if there is none."""
+    try:
+        with open(default_file(), encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(_MOST_LETTERS).strip("\r\n")
+    except OSError:
+        return ""
 
 
 def starter() -> str:

@@ -1,5 +1,5 @@
 """
-Read the versions of a file from a git repository, with nothing but git.
+Read the versions of a file from a git repository, and merge three texts, with nothing but git.
 
 The repository may be a stranger's: nothing of it runs (no hook, filter, pager or signature check), nothing is fetched,
 written or checked out, and each call is bounded in time and bytes. Variables and settings of git that would change the
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,9 @@ SECONDS = 60.0
 
 MOST_LISTED = 200_000_000
 """Bytes of a listing of commits or of changes that is read."""
+
+_MOST_CONFLICTS = 127
+"""The largest number of conflicts that `git merge-file` reports as its exit code; larger codes are errors."""
 
 _FILES = {b"100644", b"100755", b"120000"}  # not a submodule, and 000000 is a deleted one
 _NO_WINDOW = 0x0800_0000  # `subprocess` has its name on Windows alone
@@ -162,6 +166,25 @@ class Repository:
         if len(out) > most:
             raise InvalidInput(f"{self.folder}: git {arguments[0]} said over {most / 1e6:,.0f} MB.")
         return child.returncode, out
+
+
+def merge_file(ours: bytes, base: bytes, theirs: bytes, *, labels: tuple[str, str]) -> tuple[bytes, int]:
+    """
+    Return the three-way merge of texts by `git merge-file`, and how many conflicts stand in it between git's markers.
+
+    `labels` name our side and theirs at the markers. Raises OSError without git, StorageError if git cannot merge them.
+    """
+    with tempfile.TemporaryDirectory(prefix="spellbook-") as folder:
+        for name, text in (("ours", ours), ("base", base), ("theirs", theirs)):
+            Path(folder, name).write_bytes(text)
+        names = ("-L", labels[0], "-L", "base", "-L", labels[1], "ours", "base", "theirs")
+        command = ["git", "-c", "merge.conflictStyle=merge", "merge-file", "--stdout", *names]
+        done = subprocess.run(
+            command, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+    if not 0 <= done.returncode <= _MOST_CONFLICTS:
+        raise StorageError(f"git merge-file failed: {os.fsdecode(done.stderr).strip()[:200]}")
+    return done.stdout, done.returncode
 
 
 def environment() -> dict[str, str]:

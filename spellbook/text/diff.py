@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from spellbook.system.lazy import regex
@@ -66,59 +66,6 @@ def changed_spans(old: Sequence[str], new: Sequence[str]) -> list[Span]:
         return [(head, len(old) - tail, head, len(new) - tail)]
     matcher = difflib.SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail])
     return [(head + i, head + j, head + k, head + m) for tag, i, j, k, m in matcher.get_opcodes() if tag != "equal"]
-
-
-def weave(
-    base: Sequence[str], ours: Sequence[str], theirs: Sequence[str], *, touching: bool = False
-) -> Iterator[tuple[slice, slice, slice]]:
-    """
-    Yield the parts of three sequences that belong together, in order; together they are the whole sequences.
-
-    Changes of both sides are one part if they overlap, or insert at one place; with `touching` also if they are
-    adjacent.
-    """
-    spans = sorted(
-        (*span, side) for side, changed in enumerate((ours, theirs)) for span in changed_spans(base, changed)
-    )
-    regions: list[list[tuple[int, int, int, int, int]]] = []
-    for span in spans:
-        last = regions[-1] if regions else []
-        reach = max((other[1] for other in last), default=-1)
-        inserts = any(other[0] == other[1] == span[0] == span[1] for other in last)
-        if last and (span[0] < reach + touching or inserts):
-            last.append(span)
-        else:
-            regions.append([span])
-    at = [0, 0, 0]
-    for region in regions:
-        start, end = min(span[0] for span in region), max(span[1] for span in region)
-        same = start - at[0]
-        yield slice(at[0], start), slice(at[1], at[1] + same), slice(at[2], at[2] + same)
-        at = [start, at[1] + same, at[2] + same]
-        longer = [sum((m - k) - (j - i) for i, j, k, m, side in region if side == number) for number in (0, 1)]
-        to = [end, at[1] + end - start + longer[0], at[2] + end - start + longer[1]]
-        yield slice(at[0], to[0]), slice(at[1], to[1]), slice(at[2], to[2])
-        at = to
-    yield slice(at[0], len(base)), slice(at[1], len(ours)), slice(at[2], len(theirs))
-
-
-def woven(
-    base: Sequence[str],
-    ours: Sequence[str],
-    theirs: Sequence[str],
-    both: Callable[[Sequence[str], Sequence[str], Sequence[str]], Sequence[str] | None],
-    *,
-    touching: bool = False,
-) -> str | None:
-    """Return three texts merged in parts; `both` merges places that both sides changed; None if `both` gives None."""
-    merged: list[str] = []
-    for a, b, c in weave(base, ours, theirs, touching=touching):
-        old, left, right = base[a], ours[b], theirs[c]
-        part = left if right in (old, left) else right if left == old else both(old, left, right)
-        if part is None:
-            return None
-        merged += part
-    return "".join(merged)
 
 
 class _WordToken(NamedTuple):

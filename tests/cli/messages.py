@@ -17,6 +17,7 @@ import click
 
 import spellbook
 from spellbook.cli import main
+from spellbook.cli.first_help import GROUPS
 from spellbook.text.passwords import table
 
 ROOT = Path(spellbook.__file__).parent
@@ -44,6 +45,8 @@ OF_SYSTEM = (
 """What the system says of a file or a connection, the most frequent of `os.strerror`."""
 
 CONSTANTS = {
+    "cli/first_help.py": ("GROUPS",),
+    "settings/paths.py": ("_REASONS",),
     "editing/write.py": ("_UNREAD",),
     "index/opened.py": ("BEING_READ",),
     "mcp/render.py": ("_REFUSED", "_BESIDE", "_WRITTEN", "_PENDING", "_ALIKE", "_JOIN"),
@@ -137,6 +140,7 @@ def every() -> dict[str, str]:
     errors = _errors()
     found = dict(_help(main, "spellbook"))
     found.update((text, "click") for text in CLICK)
+    found.update((group, "first help") for group in GROUPS)
     found.update((text, "the system") for text in OF_SYSTEM)
     found.update((text, "two suggestions") for text in WITH_OR)
     for path in sorted(ROOT.rglob("*.py")):

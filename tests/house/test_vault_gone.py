@@ -93,7 +93,7 @@ COMMANDS = (
 )
 OTHER_COMMANDS = (
     "chroma completion context find history log mcp memorize model open recent search serve show status token topics "
-    "watch why demo init install merge-driver sync"
+    "watch why demo init use install merge-driver sync"
 )
 """Commands that only read, or write elsewhere; `sync` finds no repository."""
 

@@ -76,7 +76,7 @@ def test_real_clients(serving, write_note):
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(PATIENCE) == 0
     server.end()
-    assert len(server.said) == 1, server.said
+    assert len(server.said) == 2, server.said
     with socket.socket() as free:
         free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         free.bind(("127.0.0.1", int(server.url.rpartition(":")[2])))
@@ -243,9 +243,10 @@ def at_terminal(vault, *options, code="", **environment):
         os.close(theirs)
         with open(ours, encoding="utf-8") as terminal:
             said = []
-            while not said or "Open " not in said[-1]:
+            while not said or "This address opens" not in said[-1]:
                 said.append(terminal.readline().strip("\r\n"))
-            url = re.fullmatch(r"Open (http://127\.0\.0\.1:\d+\S*) in a browser\. Stop with Ctrl-C\.", said[-1])[1]
+            url = re.fullmatch(r"http://127\.0\.0\.1:\d+\S*", said[-2])[0]
+            assert said[-1] == f"This address opens {vault} in a browser. Ctrl-C ends the server."
             assert httpx.get(f"{url.partition('/login')[0]}/health").status_code == 200
             yield said, url
             process.send_signal(signal.SIGINT)
@@ -443,7 +444,7 @@ def test_clients_that_are_none(serving):
     server.end()
     said = "\n".join(server.said)
     assert "Traceback" not in said
-    assert len(said.splitlines()) - said.count("without session_id") == 1  # which the SDK says of POST /messages/
+    assert len(said.splitlines()) - said.count("without session_id") == 2  # which the SDK says of POST /messages/
 
 
 def test_a_server_and_a_stdio_process(serving, vault):

@@ -172,6 +172,7 @@ MERGED = {
     "diff3": (CONFLICT.replace("=======", "||||||| base\nold\n======="), 1),
     "after a code block": (f"```\n{CONFLICT}```\n\nText.\n{CONFLICT}", 10),
     "after a list": (f"- one\n{CONFLICT}", 2),
+    "the driver's, in code": (f"```\n{CONFLICT}```\n".replace("HEAD", "this copy"), 2),
     "both sides kept": ("Text.\n\n> [!merge] other copy, 26 Nov, Ann\n> theirs\n", 3),
     "in code": (f"```\n{CONFLICT}```\n", 0),
     "indented": ("".join(f"    {line}\n" for line in CONFLICT.split("\n")), 0),

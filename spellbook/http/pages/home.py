@@ -44,7 +44,8 @@ _MOST_ENTRIES = 1_000
 _MOST_TRASH = 50
 
 VERBS = {
-    "scribe": "Written",
+    "add": "Added",
+    "scribe": "Added",  # in journals of 0.3.0
     "revise": "Edited",
     "erase": "Erased",
     "restore": "Restored",

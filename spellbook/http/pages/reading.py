@@ -160,7 +160,7 @@ def write(shown: View) -> Response:
     if done["status"] != "success":
         return _form(shown, typed, near=done["duplicates"])
     to = "/" if "q" in shown.form else view.note_address(done["chunk_id"])
-    return shown.back("scribe", done["path"], to)
+    return shown.back("add", done["path"], to)
 
 
 def _digest(typed: Mapping[str, str]) -> str:

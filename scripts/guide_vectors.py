@@ -1,0 +1,44 @@
+"""
+Write spellbook/index/guides.npz: the vectors of the guides that a new vault begins with, by both default models.
+
+    python scripts/guide_vectors.py
+
+Run it after a guide, the cutting of notes or a default model changed; a test says so. Texts that have their vectors
+already are not embedded again.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import spellbook
+from spellbook.editing import guides
+from spellbook.index.catalog.vectors import compact
+from spellbook.index.packaged import FILE
+
+
+def write(file: Path) -> int:
+    """Index a new vault, write the vectors of its guides to `file`, and return how many these are."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        guides.make(Path(folder, "vault"))
+        with spellbook.open(Path(folder, "vault"), state=Path(folder, "state")) as book:
+            book.reindex()
+            catalog = book.index.catalog
+            keys = sorted(catalog.vectors.has(catalog.vectors.touched(0, 0.0)))
+            vectors, second = catalog.vectors.of(keys), catalog.second.of(keys)
+            rows = {
+                "keys": np.array(keys),
+                "vectors": np.array([np.frombuffer(compact(vectors[key]), np.uint8) for key in keys]),
+                "second": np.array(catalog.second.fingerprint),
+                "second_vectors": np.array([np.frombuffer(second[key], np.int8) for key in keys]),
+            }
+    np.savez_compressed(file, allow_pickle=False, **rows)
+    return len(keys)
+
+
+if __name__ == "__main__":
+    print(f"{write(Path(sys.argv[1]) if sys.argv[1:] else FILE)} vectors.")
