@@ -44,7 +44,7 @@ _KEPT = ("id", "agent", "created", "updated", "modified")
 
 NAMES = (
     *("aliases", "author", "category", "created", "date", "importance", "keywords", "kind", "language", "published"),
-    *("review", "source", "tags", "topic", "type", "updated"),
+    *("outcome", "questions", "review", "scope", "source", "summary", "tags", "topic", "trust", "type", "updated"),
 )
 """Keys that the page calls by a name of its own."""
 

@@ -31,7 +31,8 @@ from spellbook.http.pages import rendering
 from spellbook.http.tokens import May, Tokens
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.privacy import ON_PURPOSE
-from spellbook.search import newest, presentation
+from spellbook.memories.memories import INBOX, TYPES
+from spellbook.search import newest, presentation, toc
 from spellbook.settings import translate
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
 from spellbook.system.lazy import regex
@@ -43,6 +44,16 @@ if TYPE_CHECKING:
 
 DATE = "DAY MONTH YEAR"
 """A date as it is said; the Korean has NUMBER for the month."""
+
+VALUES = {
+    "category": (*toc.OURS, "people", "session"),
+    "importance": ("high", "medium", "low"),
+    "outcome": ("pending", "success", "partial", "failed"),
+    "topic": (INBOX,),
+    "trust": ("trusted", "agent", "untrusted"),
+    "type": TYPES,
+}
+"""Values that Spellbook itself gives to properties: pages call them by a name, files and addresses keep them."""
 
 ENDED = dt.timedelta(seconds=10)
 """How long a job that has ended stands on pages that are opened."""
@@ -112,6 +123,10 @@ class View(Call):
         """Return a message in the browser's language; `{0}` is the first value."""
         return say(self.language, english, *values)
 
+    def named(self, key: str, value: str) -> str:
+        """Return the value of a property in the browser's language if Spellbook itself writes it, else as it is."""
+        return self.say(value) if value in VALUES.get(key, ()) else value
+
     def count(self, number: int, noun: str) -> str:
         """Return a number of things, as `3 notes`."""
         return self.say(f"{{0}} {noun}s", f"{number:,}") if self.language == "ko" else counted(number, noun)
@@ -119,7 +134,7 @@ class View(Call):
     def page(self, template: str, code: int = 200, **values: Any) -> HTMLResponse:
         """Return a page, or a part of one, by its template."""
         own = {"view": self, "job": self.job, "csrf": self.csrf, "theme": self.request.cookies.get("spellbook-theme")}
-        words = {"_": self.say, "translated": self.translated, "count": self.count}
+        words = {"_": self.say, "translated": self.translated, "count": self.count, "named": self.named}
         words["ago"] = lambda chunk: ago(chunk, self.say, self.count)
         text = environment().get_template(template).render({**own, **words, **values})
         return HTMLResponse(_seen(text), code, {"vary": "Accept-Language, Cookie"})
