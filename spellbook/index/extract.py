@@ -138,18 +138,18 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     faults = [*problems, *_left_out(note, {**labels, "links": linking})]
     keywords, tags, aliases, entities, questions = (values[:_MOST_LABELS] for values in labels.values())
     title, category = note.title, composed(category_of(note, rules.categories))
-    found_by = ((title, *aliases), (*keywords, *entities, *tags), questions)
     pieces = chunks.cut(note, rules.chunk_tokens)
     meta, says_nothing = as_json(note.meta), _says_nothing(note, pieces)
     own = terms.findable(" ".join(map(" ".join, properties.own(meta))))
+    names = [title, *aliases]
+    if says_nothing and len(pieces) == 1:  # it is found by its file name and headings, too
+        heads = (block.text for block in note.blocks if block.kind == "heading")
+        names = [*dict.fromkeys((*names, composed(note.path.rpartition("/")[2].removesuffix(".md")), *heads))]
+    found_by = (names, (*keywords, *entities, *tags), questions)
     whole = tuple(terms.findable(" ".join(each)) for each in found_by)
     first = *whole[:2], f"{whole[2]} {own}".strip()
     if says_nothing and len(pieces) > 1:
         first = "", "", own  # the other chunks are found by the rest
-    elif says_nothing:
-        heads = (block.text for block in note.blocks if block.kind == "heading")
-        names = dict.fromkeys((title, *aliases, composed(note.path.rpartition("/")[2].removesuffix(".md")), *heads))
-        first = terms.findable(" ".join(names)), *first[1:]
     room = (_REPEATED + len(note.text)) // len(pieces)
     later = tuple(terms.findable(" ".join(each)[:room]) for each in found_by)
     if category == SESSION:

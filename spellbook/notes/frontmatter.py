@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
@@ -204,18 +204,9 @@ def _read_toml(header: str) -> dict[str, Any]:
         place = re.search(r"at line (\d+)", str(error))
         line = int(place[1]) - 1 if place else header.count("\n") - 1
         raise BadHeader(f"the frontmatter is not TOML ({error})", max(0, line)) from error
-    inside: list[Any] = [values]
-    for _ in range(_MOST_DEPTH):
-        inside = [each for held in inside if isinstance(held, dict | list) for each in _inside(held)]
-    if inside:
-        raise BadHeader("the frontmatter holds too many or too deep values", 0)
     if isinstance(values.get("taxonomies"), dict):
         values = values.pop("taxonomies") | values
     return {key: as_label(_each(value, _plain)) if key.casefold() in LABELS else value for key, value in values.items()}
-
-
-def _inside(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value
 
 
 def fast_loader() -> Any:
@@ -286,13 +277,19 @@ def _survey(root: yaml.Node) -> _Lines:
     return sorted(repeated, key=lambda pair: pair[1])
 
 
-def _each(value: object, leaf: Callable[[Any], Any]) -> Any:
-    """Return a value with `leaf` of each value in its lists and mappings, whose keys become text."""
+def _each(value: object, leaf: Callable[[Any], Any], left: int = _MOST_DEPTH) -> Any:
+    """
+    Return a value with `leaf` of each value in its lists and mappings, whose keys become text.
+
+    Raises BadHeader for values in each other more than `left` times, as only TOML has them here.
+    """
     if isinstance(value, str):  # most are
         return leaf(value)
+    if left < 0:
+        raise BadHeader("the frontmatter holds too many or too deep values", 0)
     if isinstance(value, Mapping):
-        return {str(key): _each(item, leaf) for key, item in value.items()}
-    return [_each(item, leaf) for item in value] if isinstance(value, list | tuple) else leaf(value)
+        return {str(key): _each(item, leaf, left - 1) for key, item in value.items()}
+    return [_each(item, leaf, left - 1) for item in value] if isinstance(value, list | tuple) else leaf(value)
 
 
 def _plain(value: object) -> Any:

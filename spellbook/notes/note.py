@@ -12,10 +12,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, Literal
 
 from spellbook.notes import dates
+from spellbook.notes.data import LEAST_DATA, places
 from spellbook.notes.files import Fault, check_size
 from spellbook.notes.frontmatter import MERGED, BadHeader, header_in, importance_of, label_of, line_at, load
 from spellbook.notes.labels import COMMA
@@ -42,48 +43,8 @@ _CONFLICT = regex(r"<[|=%+\\-]*[=%+][|=%+\\-]*>")
 OURS = "this copy"
 """The label of our side in conflicts of the merge driver."""
 
-# What Excalidraw writes besides the words of a drawing: a warning, a heading, and the drawing itself.
-_DRAWING = regex(r"^==⚠.*EXCALIDRAW VIEW.*|^# Excalidraw Data[ \t]*$|^(?:%%\s+)?#{1,2} Drawing\s+```(?s:.*)", re.M)
 # A quick test, that begins with a letter to look for. `](#part)` is a link into the page.
 _MAY_BE_TAG = regex(r"#(?=[^\s#])(?<![^\W_]#)(?<!\]\(#)")
-_SHORT_LINE = 60
-"""Letters of a line of data, but for its last: base64 in mails has 76, that of keys 64."""
-
-_LEAST_DATA = 200
-"""Letters that are data if they are encoded. By hand: hashes and names are shorter."""
-
-_LETTER = r"[A-Za-z0-9+/_-]"
-_LONG_WORD = regex(rf"(?<!\S)\S{{{_SHORT_LINE},}}+")
-_DATA_BEGINS = regex(rf"data:|(?<![A-Za-z0-9+/=_-]){_LETTER}{{{_SHORT_LINE}}}")
-_DATA = regex(
-    rf"data:[\w.+-]{{1,50}}/[^\s,]{{0,100}},[^\s)>\"']{{{_SHORT_LINE},}}+"
-    rf"|{_LETTER}{{{_SHORT_LINE},}}+(?:=*\s++{_LETTER}{{{_SHORT_LINE},}}+)*+(?:\s*?\n{_LETTER}++(?==*\s*?\n))?=*"
-)
-_LEAST_FIGURES = 2_000
-"""Letters of numbers in a row that nobody reads as text. By hand: a page of a table is shorter."""
-
-_LONG_LINE = 200
-"""Letters of a line of numbers that is no row of a table. By hand."""
-
-_BLOCK = _LEAST_FIGURES // 2
-"""Letters that are looked at first: one such block lies within all figures, and a twelfth of it is 0, 1, 2 or 5."""
-
-_LINE = regex(r"[^\n]+\n?")
-_LISTED = regex(r"\s*(?:[-*+]\s|[|#>]|\d+[.)]\s)|[^\n]*\[\[[^\[\],\n]+\]\]")
-_WHOLE_WORD = regex(r"(?<!\w)[^\W\d_]{3,}(?!\w)")
-# A line of hexdump, xxd or od, its text column included; a number with four places or more, or alone before a comma.
-_DUMP = regex(
-    r"\s*(?=[\da-fA-F]{6,16}:?\s|[^\n]*(?:\d[a-fA-F]|[a-fA-F]\d))(?:[\da-fA-F]{4,16}:?[ \t]+)?"
-    r"(?:(?:0x)?[\da-fA-F]{2,4}[ \t,:-]+){7}"
-)
-_EXACT = regex(r"[^\n]*\d\.\d{4}|\s*-?[\d.]+(?:[eE][-+]?\d+)?,?\s*$|[\s\[\](){},;]+$")
-# A drawing of SVG or draw.io; its tags are data, and the words between them are text. And what tldraw writes.
-_DRAWN = regex(
-    r"<(svg|mxfile|mxGraphModel)\b(?s:(?!<\1\b).)*?</\1\s*>"
-    r"|!!!_START_OF_TLDRAW_DATA(?s:(?!!!!_START).)*?!!!_END_OF_TLDRAW_DATA\w*!*"
-)
-_TAGS = regex(r"(?:(?:<style\b[^<]*</style>|<[^<>]*>)\s*+)+|!!!(?s:.*)")
-
 _GRAPH = regex(r"(?:^|/)(?:pages|journals)/")
 _NAME = r"[^\s:\"|^(){}#\[\]]{1,100}"
 _PAGE_PROPERTIES = regex(
@@ -266,11 +227,12 @@ def parse(path: str, data: bytes) -> Note:
         faults.append(Fault(path, body_line + min(marked), reason))
         kept = ("\n" if at in marked else line for at, line in enumerate(body_lines))
         parsed = tuple(blocks("".join(kept).replace("\0", " ")))
-    if unread := _unread(text, body_at, is_drawing(path, meta)):
+    is_drawn = is_drawing(path, meta)
+    unread = places(text, body_at, is_drawn) if is_drawn or len(body) >= LEAST_DATA else []
+    if unread:
         offsets = [*accumulate(map(len, body_lines), initial=body_at)]
-        within = [bisect_right(unread, (offsets[block.start], len(text))) - 1 for block in parsed]
-        pairs = zip(parsed, within, strict=True)
-        parsed = tuple(block for block, at in pairs if at < 0 or unread[at][1] <= offsets[block.start])
+        bounds = [*chain(*unread)]
+        parsed = tuple(block for block in parsed if bisect_right(bounds, offsets[block.start]) % 2 == 0)
     if parsed and parsed[-1].kind == REST:
         reason = "its text is over 1 MB; it is found as plain text, not by its sections"
         faults.append(Fault(path, body_line + parsed[-1].start, reason))
@@ -317,75 +279,6 @@ def _conflict_marks(source: Sequence[str], parsed: Iterable[Block]) -> set[int]:
             found.setdefault(len(mark[0]), []).append(at)
     drawn = ((each, _CONFLICT.finditer("".join(source[at][0] for at in each))) for each in found.values())
     return {at for each, whole in drawn for match in whole for at in each[slice(*match.span())]}
-
-
-def _unread(text: str, body_at: int, is_drawn: bool) -> list[tuple[int, int]]:
-    """Return where data is in a text (base64, numbers, drawings, `data:` addresses); that of a drawing ends with it."""
-    drawn = [match.span() for match in _DRAWING.finditer(text, body_at)] if is_drawn else []
-    end = drawn[-1][0] if drawn else len(text)
-    found = [*_data_in(text, body_at), *_figures_in(text, body_at), *_drawings_in(text, body_at)]
-    whole: list[tuple[int, int]] = []
-    for span in sorted([*drawn, *(span for span in found if span[0] < end)]):
-        if whole and span[0] < whole[-1][1]:
-            span = whole[-1][0], max(span[1], whole.pop()[1])
-        whole.append(span)
-    return whole
-
-
-def _figures_in(text: str, at: int) -> Iterator[tuple[int, int]]:
-    """Yield the first character and the end of lines of numbers, coordinates and dumps, _LEAST_FIGURES letters long."""
-    for block in range(at, len(text), _BLOCK):
-        limit = block + _BLOCK
-        if limit <= at or sum(text.count(digit, block, limit) for digit in "0125") * 12 < _BLOCK:
-            continue
-        at = start = max(at, text.rfind("\n", at, max(at, block - _BLOCK)) + 1)
-        for line in _LINE.finditer(text, at):
-            is_one = _is_figures(line[0])
-            if line.start() != at or not is_one:
-                if at - start >= _LEAST_FIGURES:
-                    yield start, at
-                start = line.start() if is_one else line.end()
-            at = line.end()
-            if at >= limit and not is_one:
-                break
-        if at - start >= _LEAST_FIGURES:
-            yield start, at
-
-
-def _is_figures(line: str) -> bool:
-    """Say whether a line is of numbers that nobody reads as text: no row of a table, no item, no words."""
-    if _LISTED.match(line):
-        return False
-    if _DUMP.match(line):
-        return True
-    size = sum(map(len, line.split()))
-    words = sum(map(len, _WHOLE_WORD.findall(line)))
-    is_number = sum(map(str.isdigit, line)) * 10 >= size * 3 or size <= 4
-    return words * 10 <= size and is_number and (size >= _LONG_LINE or bool(_EXACT.match(line)))
-
-
-def _drawings_in(text: str, at: int) -> Iterator[tuple[int, int]]:
-    """Yield where the tags of a drawing of SVG or draw.io are, and all that tldraw keeps."""
-    if not any(end in text for end in ("</svg", "</mx", "!!!_END")):
-        return
-    for drawing in _DRAWN.finditer(text, at):
-        if len(drawing[0]) >= _LEAST_FIGURES:
-            yield from (tags.span() for tags in _TAGS.finditer(text, *drawing.span()))
-
-
-def _data_in(text: str, at: int) -> Iterator[tuple[int, int]]:
-    """Yield the first character and the end of all data in a text from the character `at` on, in order."""
-    for word in _LONG_WORD.finditer(text, at):
-        if word.start() < at:  # data of several lines ended in this word or later
-            continue
-        at = word.start()
-        while begin := _DATA_BEGINS.search(text, at, word.end()):
-            match = _DATA.match(text, begin.start())
-            at = match.end() if match else begin.end()
-            # Rules of dashes, repeated letters and numbers are text.
-            is_long = match is not None and len(match[0]) >= _LEAST_DATA
-            if match and is_long and re.search("[0-9]", match[0]) and re.search("[A-Za-z]", match[0]):
-                yield match.span()
 
 
 def is_drawing(path: str, meta: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from operator import add
@@ -49,18 +49,16 @@ COMPLEX = (
 )
 
 _EMOJI = "\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff"
-# A search for one set of letters is several times as fast as a search for alternatives. So the alternatives are tried
-# only where the set was found.
+# A search that begins with one set of letters (and not with `[…]+`) is several times as fast as one for alternatives.
+# So the alternatives are tried only in the runs of letters of the set.
 _RUN = regex(f"([{HANGUL}{HAN_KANA}]+)")
 _JOINT = regex(r"(?<=\w)(\w) \1(?=\w\b)")
-_OTHER_RUN, _ANY_OTHER = regex(f"[{THAI}]+|[{COMPLEX}]+|[{_EMOJI}]"), regex(f"[{THAI}{COMPLEX}{_EMOJI}]")
+_OTHER_RUN, _OTHERS = regex(f"[{THAI}]+|[{COMPLEX}]+|[{_EMOJI}]"), regex("[{0}][{0}]*".format(THAI + COMPLEX + _EMOJI))
 _COMPLEX = regex(f"[{COMPLEX}]")
 _IS_EMOJI = regex(f"[{_EMOJI}]")
 _CLUSTER = regex("[\u0e40-\u0e44]?[\u0e01-\u0e2e][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*|.")
 DENSE = regex(f"[{HANGUL}{HAN_KANA}{THAI}{COMPLEX}]+")
 """Letters that are written without spaces or with endings glued on."""
-
-_LONE = regex(f"[\u0e40-\u0e44]?[{THAI}][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*")
 
 # Signs that one writer sets and another leaves out: combining accents that NFC has no letter for, Hebrew and Arabic
 # vowels, tatweel, joiners, the selector that colours an emoji.
@@ -87,9 +85,8 @@ _VARIANTS = {
 }
 # `al-`, alone or after "and", "so", "with", "as"; "for the". A word keeps it if fewer than three letters would be left.
 _ARTICLE = regex("(?<![\u0620-\u064a])(?:[وفبك]?ال|لل)(?=[\u0620-\u064a]{3})")
-_ODD = regex(f"[{_OPTIONAL}]+|[{''.join(_VARIANTS)}]|[\uff01-\uffdc]+|[{_COMPATIBLE}{_GREEK}]")
-_MARK = regex(f"[{_OPTIONAL}]")
-_ANY_ODD = regex(f"[{_OPTIONAL}{''.join(_VARIANTS)}{_COMPATIBLE}{_GREEK}]")
+_ODD = regex(f"(?P<unseen>[{_OPTIONAL}]+)|[{''.join(_VARIANTS)}]|[\uff01-\uffdc]+|[{_COMPATIBLE}{_GREEK}]")
+_ODD_LETTERS = regex("[{0}][{0}]*".format(_OPTIONAL + "".join(_VARIANTS) + _COMPATIBLE + _GREEK))
 
 # This must split words no finer than the index's tokeniser, which splits each word again. A sign that is part of a
 # word to the tokeniser must not divide words here.
@@ -215,14 +212,7 @@ def marked_name(text: str) -> str:
 def in_a_row(*listed: str) -> Phrase:
     """Return the phrase of these words in a row. A single last letter of CJK finds all pairs that begin with it."""
     last = listed[-1] if listed else ""
-    return Phrase(
-        listed,
-        bool(
-            _LONE.fullmatch(last)
-            or (_COMPLEX.match(last) and len(_clusters(last)) == 1)
-            or (len(last) == 1 and _RUN.match(last))
-        ),
-    )
+    return Phrase(listed, bool(DENSE.match(last)) and len(_clusters(last)) == 1)
 
 
 def readable(expression: str) -> str:
@@ -290,22 +280,19 @@ def token_weight(text: str) -> float:
 def _change_runs(text: str, change: Callable[[str], str]) -> str:
     """Return `text` in one spelling, with `change` applied to each of its runs and each emoji."""
     usual = text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
-    usual = _ODD.sub(_usual_spelling, usual) if _ANY_ODD.search(usual) else usual
+    usual = _ODD_LETTERS.sub(lambda letters: _ODD.sub(_usual_spelling, letters[0]), usual)
     pieces = _RUN.split(_ARTICLE.sub("", usual) if "\u0644" in usual else usual)
     pieces[1::2] = map(change, pieces[1::2])
-    changed = "".join(pieces)
-    return _OTHER_RUN.sub(lambda run: change(run[0]), changed) if _ANY_OTHER.search(changed) else changed
+    return _OTHERS.sub(lambda others: _OTHER_RUN.sub(lambda run: change(run[0]), others[0]), "".join(pieces))
 
 
 def _usual_spelling(odd: re.Match[str]) -> str:
     first = odd[0][0]
-    if first in _VARIANTS:
-        return _VARIANTS[first]
-    if "\u1f00" <= first <= "\u1fff":
-        return "".join(letter for letter in unicodedata.normalize("NFKD", first) if not unicodedata.combining(letter))
-    usual = unicodedata.normalize("NFKC", odd[0])
+    if odd["unseen"] or first in _VARIANTS:
+        return _VARIANTS.get(first, "")
+    usual = unicodedata.normalize("NFKD" if "\u1f00" <= first <= "\u1fff" else "NFKC", odd[0])
     if usual == odd[0]:
-        return "" if _MARK.match(first) else usual
+        return usual
     usual = _ODD.sub(_usual_spelling, usual)
     return f" {usual} " if _APART.match(first) else usual
 
@@ -328,22 +315,18 @@ def paired(run: str) -> str:
     """Return a run of CJK, Thai or an emoji as the index has it: in overlapping pairs, apart from its neighbours."""
     if len(run) == 1:
         return _set_apart(run)
+    clusters = _clusters(run)
+    return f" {' '.join(map(add, clusters, clusters[1:])) or run} "
+
+
+def _clusters(run: str) -> Sequence[str]:
+    """Return the letters of a run; those of Thai and complex scripts each with its vowels and tones."""
     if "\u0e00" <= run[0] <= "\u0e7f":
-        return f" {' '.join(map(''.join, pairwise(_CLUSTER.findall(run)))) or run} "
-    if _COMPLEX.match(run):
-        return f" {' '.join(map(''.join, pairwise(_clusters(run)))) or run} "
-    return f" {' '.join(map(add, run, run[1:]))} "
-
-
-def _clusters(run: str) -> list[str]:
-    """Return the letters of a run with the marks that follow each."""
-    clusters: list[str] = []
-    for letter in run:
-        if clusters and unicodedata.category(letter)[0] == "M":
-            clusters[-1] += letter
-        else:
-            clusters.append(letter)
-    return clusters
+        return _CLUSTER.findall(run)
+    if not _COMPLEX.match(run):
+        return run
+    starts = [at for at, letter in enumerate(run) if at == 0 or unicodedata.category(letter)[0] != "M"]
+    return [run[start:end] for start, end in pairwise([*starts, len(run)])]
 
 
 def part(identifier: re.Match[str]) -> str:
