@@ -66,15 +66,10 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
     spellbook doctor --fix properties
     """
     if fix:
-        if fix == "links":
-            links = book.mend_links(dry_run=not yes)
-            output.offer(links, is_done=yes)
-            changed, left = links.changed, links.left
-        else:
-            properties = book.mend_properties(dry_run=not yes)
-            output.properties(properties, is_done=yes)
-            changed, left = properties.changed, properties.left
-        if left or (changed and not yes):
+        mend, show = (book.mend_links, output.offer) if fix == "links" else (book.mend_properties, output.properties)
+        made = mend(dry_run=not yes)
+        show(made, is_done=yes)
+        if made.left or (made.changed and not yes):
             sys.exit(1)
         return
     from spellbook.library.doctor import Remark

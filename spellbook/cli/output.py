@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from spellbook.editing.merge import Merged
     from spellbook.editing.moves import Moved, RelinkedNote
     from spellbook.editing.repair_links import Offer
-    from spellbook.editing.repair_properties import MendedProperties
     from spellbook.index.catalog.rows import StoredChunk, Topic
     from spellbook.index.opened import Progress
     from spellbook.index.sync import Report
@@ -381,7 +380,7 @@ def offer(made: Offer, *, is_done: bool) -> None:
         say(rest.strip(), err=True)
 
 
-def properties(made: MendedProperties, *, is_done: bool) -> None:
+def properties(made: Offer, *, is_done: bool) -> None:
     """Print the differences that make frontmatter readable, and the notes that were left."""
     for note in made.changed:
         click.echo(plain(note.difference))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from spellbook.editing.moves import RelinkedNote
+from spellbook.editing.repair_links import Offer
 from spellbook.index import sync
 from spellbook.index.opened import Index
 from spellbook.notes.broken_headers import CAUSES, quoted
@@ -16,17 +15,12 @@ from spellbook.text.diff import unified
 from spellbook.vault.folder import digest
 
 
-@dataclass(frozen=True, slots=True)
-class MendedProperties:
-    """Notes whose frontmatter got quotes (or would get them; `links` is their number), and faults that were left."""
+def mend(index: Index, *, dry_run: bool) -> Offer:
+    """
+    Put the quotes that are certain into notes, as one entry of the journal; `dry_run` only says where.
 
-    changed: tuple[RelinkedNote, ...]
-    left: tuple[Fault, ...]
-    generation: int
-
-
-def mend(index: Index, *, dry_run: bool) -> MendedProperties:
-    """Put the quotes that are certain into notes, as one entry of the journal; `dry_run` only says where."""
+    The offer names no broken links; the `links` of a changed note are its values in quotes.
+    """
     sync.scan(index)
     changed: list[RelinkedNote] = []
     texts: dict[str, tuple[bytes, str]] = {}
@@ -50,7 +44,7 @@ def mend(index: Index, *, dry_run: bool) -> MendedProperties:
         left += [Fault.of(path, error) for path, error in failed.items()]
         changed = [each for each in changed if each.path not in failed]
         sync.scan_paths(index, [*texts])
-    return MendedProperties(tuple(changed), tuple(left), index.catalog.generation)
+    return Offer((), tuple(changed), tuple(left), index.catalog.generation)
 
 
 def with_quotes(note: Note) -> tuple[str, int]:

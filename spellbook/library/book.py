@@ -395,7 +395,7 @@ class Spellbook(Reader):
         self.index.vault.check_there()
         return repair_links.mend(self.index, dry_run=dry_run)
 
-    def mend_properties(self, *, dry_run: bool = False) -> repair_properties.MendedProperties:
+    def mend_properties(self, *, dry_run: bool = False) -> repair_links.Offer:
         """Put quotes around values of broken frontmatter; see `editing.repair_properties.mend`."""
         self.index.vault.check_there()
         return repair_properties.mend(self.index, dry_run=dry_run)
