@@ -180,9 +180,8 @@ def _lines_of(index: Index, path: str, wanted: str) -> list[int]:
             paths.append((note.body_line + block.start, [key for _, key in above]))
     # A heading may hold a `#` itself. Obsidian's links leave it out, as the keys do.
     for keys in ([key_of(wanted)], [*map(key_of, wanted.split("#"))]):
-        is_there = [line for line, path in paths if keys[-1] and path[-1] == keys[-1] and _in_order(keys, path)]
-        if is_there:
-            return is_there
+        if there := [line for line, path in paths if keys[-1] and path[-1] == keys[-1] and _in_order(keys, path)]:
+            return there
     repeated = _REPEATED.fullmatch(key_of(wanted))  # GitHub's anchor of the second heading of a name ends with `-1`
     same = [line for line, path in paths if repeated and path[-1] == repeated[1]]
     return same[int(repeated[2]) :][:1] if repeated else []
