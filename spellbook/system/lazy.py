@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, AnyStr
 
@@ -50,6 +50,14 @@ def regex(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
 def regex_in(module: str, name: str) -> re.Pattern[str]:
     """Return the regular expression, with comments, in the file `name` beside a module, read when it is first used."""
     return _Later(lambda: re.compile(_read(module, name), re.X))  # type: ignore[return-value]
+
+
+@cache
+def toml_in(module: str, name: str) -> Mapping[str, Any]:
+    """Return the content of the TOML file `name` beside a module."""
+    import tomllib
+
+    return tomllib.loads(_read(module, name))
 
 
 def _read(module: str, name: str) -> str:

@@ -7,13 +7,9 @@ The patterns and words are those of `credentials.toml`. The numbers were chosen 
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
-from typing import Any
+from functools import cache, partial
 
-from spellbook.system.lazy import regex
+from spellbook.system.lazy import regex, toml_in
 from spellbook.text import languages
 
 LEAST_DIFFERENT = 5
@@ -27,15 +23,8 @@ _RANDOM, _PIECE = 16, 3
 
 _PART = regex(r"\{([a-z_]+)\}")
 
-
-FORMS = Path(__file__).with_name("credentials.toml")
-"""The forms of keys, passwords and other secrets, and the words that name them in each language."""
-
-
-@cache
-def table() -> Mapping[str, Any]:
-    """Return the tables of `credentials.toml`."""
-    return tomllib.loads(FORMS.read_text("utf-8"))
+table = partial(toml_in, __file__, "credentials.toml")
+"""Returns the forms of keys, passwords and other secrets, and the words that name them in each language."""
 
 
 @cache
