@@ -172,16 +172,20 @@ def _lines_of(index: Index, path: str, wanted: str) -> list[int]:
     if wanted.rpartition("#")[2].startswith("^"):
         mark = regex(rf"(?:^|\s)\^{re.escape(wanted.rpartition('^')[2].strip())}\s*$")
         return [note.body_line + at for at, line in enumerate(note.body_lines) if mark.search(line)]
+    written: dict[int, str] = {}
     above: list[tuple[int, str]] = []
     paths: list[tuple[int, list[str]]] = []
     for block in note.blocks:
         if block.kind == "heading":
             above = [*(each for each in above if each[0] < block.level), (block.level, key_of(block.text))]
-            paths.append((note.body_line + block.start, [key for _, key in above]))
+            line = note.body_line + block.start
+            written[line] = folded(block.text.strip())
+            paths.append((line, [key for _, key in above]))
     # A heading may hold a `#` itself. Obsidian's links leave it out, as the keys do.
     for keys in ([key_of(wanted)], [*map(key_of, wanted.split("#"))]):
-        if there := [line for line, path in paths if keys[-1] and path[-1] == keys[-1] and _in_order(keys, path)]:
-            return there
+        is_there = [line for line, path in paths if keys[-1] and path[-1] == keys[-1] and _in_order(keys, path)]
+        if is_there:
+            return [line for line in is_there if written[line] == folded(wanted.strip())] or is_there
     repeated = _REPEATED.fullmatch(key_of(wanted))  # GitHub's anchor of the second heading of a name ends with `-1`
     same = [line for line, path in paths if repeated and path[-1] == repeated[1]]
     return same[int(repeated[2]) :][:1] if repeated else []
