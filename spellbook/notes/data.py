@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import groupby
 
 from spellbook.system.lazy import regex
 
@@ -36,8 +35,8 @@ _LONG_LINE = 200
 _BLOCK = _LEAST_FIGURES // 2
 """Letters that are looked at first: one such block lies within all figures, and a twelfth of it is 0, 1, 2 or 5."""
 
-_LINE = regex(r"[^\n]*\n|[^\n]+")
-_LISTED = regex(r"\n|\s*(?:[-*+]\s|[|#>]|\d+[.)]\s)|[^\n]*\[\[[^\[\],\n]+\]\]")
+_LINE = regex(r"[^\n]+\n?")
+_LISTED = regex(r"\s*(?:[-*+]\s|[|#>]|\d+[.)]\s)|[^\n]*\[\[[^\[\],\n]+\]\]")
 _WHOLE_WORD = regex(r"(?<!\w)[^\W\d_]{3,}(?!\w)")
 # A line of hexdump, xxd or od, its text column included; a number with four places or more, or alone before a comma.
 _DUMP = regex(
@@ -68,18 +67,26 @@ def places(text: str, body_at: int, is_drawn: bool) -> list[tuple[int, int]]:
 
 def _figures_in(text: str, at: int) -> Iterator[tuple[int, int]]:
     """Yield the first character and the end of lines of numbers, coordinates and dumps, _LEAST_FIGURES letters long."""
-    blocks = range(at, len(text), _BLOCK)
-    if all(sum(text.count(digit, block, block + _BLOCK) for digit in "0125") * 12 < _BLOCK for block in blocks):
-        return
-    for is_one, found in groupby(_LINE.finditer(text, at), lambda line: _is_figures(line[0])):
-        lines = list(found)
-        start, end = lines[0].start(), lines[-1].end()
-        if is_one and end - start >= _LEAST_FIGURES:
-            yield start, end
+    for block in range(at, len(text), _BLOCK):
+        limit = block + _BLOCK
+        if limit <= at or sum(text.count(digit, block, limit) for digit in "0125") * 12 < _BLOCK:
+            continue
+        at = start = max(at, text.rfind("\n", at, max(at, block - _BLOCK)) + 1)
+        for line in _LINE.finditer(text, at):
+            is_one = _is_figures(line[0])
+            if line.start() != at or not is_one:
+                if at - start >= _LEAST_FIGURES:
+                    yield start, at
+                start = line.start() if is_one else line.end()
+            at = line.end()
+            if at >= limit and not is_one:
+                break
+        if at - start >= _LEAST_FIGURES:
+            yield start, at
 
 
 def _is_figures(line: str) -> bool:
-    """Say whether a line is of numbers that nobody reads as text: no row of a table, no item, no words, not empty."""
+    """Say whether a line is of numbers that nobody reads as text: no row of a table, no item, no words."""
     if _LISTED.match(line):
         return False
     if _DUMP.match(line):
