@@ -120,3 +120,19 @@ def test_a_number_of_another_thing_is_no_key(word: str) -> None:
     for value in ("3f9c1e7ab24d508861c0f2e9d7b6a5c4e3f20190", "1Z999AA10123456784", "C02XK1ZJGH5R7Q8T"):
         assert credentials.find(f"The API key was removed, {word} {value}") == []
         assert credentials.find(f"{word} {value} removes the API key") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (
+            "The recovery code is say0 j7qw 6xom dao0 fmlj hqog 5s7a 35yl for the vault.",
+            "The recovery code is … for the vault.",
+        ),
+        ("recovery codes: 1k4x-ab2d 9zzk-qq31 kk2s-mm4t", "recovery codes: …"),
+        ("복구 코드는 a1b2 cdef ghij klmn 5opq 이다", "복구 코드는 … 이다"),
+    ],
+)
+def test_groups_of_letters_alone_belong_to_a_code(text: str, left: str) -> None:
+    """A mask takes all groups of a code, also those without a digit, and all codes of a list."""
+    assert credentials.masked(text) == left
