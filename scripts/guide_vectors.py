@@ -1,5 +1,5 @@
 """
-Write spellbook/index/guides.npz: the vectors of the guides that a new vault begins with, by both default models.
+Write spellbook/index/guides.json: the vectors of the guides that a new vault begins with, by both default models.
 
     python scripts/guide_vectors.py
 
@@ -9,11 +9,11 @@ already are not embedded again.
 
 from __future__ import annotations
 
+import base64
+import json
 import sys
 import tempfile
 from pathlib import Path
-
-import numpy as np
 
 import spellbook
 from spellbook.editing import guides
@@ -30,13 +30,12 @@ def write(file: Path) -> int:
             catalog = book.index.catalog
             keys = sorted(catalog.vectors.has(catalog.vectors.touched(0, 0.0)))
             vectors, second = catalog.vectors.of(keys), catalog.second.of(keys)
-            rows = {
-                "keys": np.array(keys),
-                "vectors": np.array([np.frombuffer(compact(vectors[key]), np.uint8) for key in keys]),
-                "second": np.array(catalog.second.fingerprint),
-                "second_vectors": np.array([np.frombuffer(second[key], np.int8) for key in keys]),
+            stored = {
+                "encoder": catalog.second.fingerprint,
+                "vectors": {key: base64.b64encode(compact(vectors[key])).decode() for key in keys},
+                "second": {key: base64.b64encode(second[key]).decode() for key in keys},
             }
-    np.savez_compressed(file, allow_pickle=False, **rows)
+    file.write_text(json.dumps(stored, indent=0) + "\n", "utf-8")
     return len(keys)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from spellbook import __version__
-from spellbook.notes.files import Fault
+from spellbook.notes.files import Fault, path_id
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import parse
 from spellbook.system.disk import explain_errors, replacing
@@ -169,7 +169,7 @@ def _metadata(path: str, data: bytes) -> Mapping[str, Any]:
     except UnreadableNote:
         return {}
     fields = {name: getattr(note, name) for name in _FIELDS}
-    about = {"id": note.declared_id or path[:-3], **fields, "meta": as_json(note.meta)}
+    about = {"id": note.declared_id or path_id(path), **fields, "meta": as_json(note.meta)}
     return {"note": {key: value for key, value in about.items() if value not in (None, "", (), {})}}
 
 

@@ -43,6 +43,13 @@ _KEEP_OUT = "keep out"
 """The rule of settings for a vault that has notes: they are not imported."""
 
 _NOT_ON_WINDOWS = regex(r'[<>:"|?*]|[ .](?=/|$)')
+_BASIC_MEMORY = regex(rb"(?m)---\s*\n(?![\s\S]*^(?:id|layout):)(?=[\s\S]*^type:)[\s\S]*^permalink:")
+"""The frontmatter of a note that basic-memory wrote; a page of a web site also has a layout."""
+
+_HEAD = 2_000
+"""Bytes of a note in which basic-memory is recognised."""
+
+_HINT = "a note of basic-memory, without an id; scripts/import_memories.py gives such notes ids (docs/moving-in.md)"
 LARGE = 100_000_000
 """Bytes; a larger import leaves `RESERVE` free on the disk."""
 
@@ -177,6 +184,7 @@ def _take_all(
     seen: dict[str, str] = {}
     taken = names.Paths(disk.ignores_case(index.vault.root))
     size = 0
+    is_hinted = False
     with sources.opened(place, options.kind) as source:
         for number, incoming in enumerate(source.files, 1):
             with _held(index, incoming, options, size) as (file, hashes, warnings):
@@ -201,6 +209,10 @@ def _take_all(
                         taken.add(verdict.path)
                         size += file.tell()
                         report.warnings += warnings
+                        file.seek(0)
+                        if not is_hinted and is_note(path) and _BASIC_MEMORY.match(file.read(_HEAD)):
+                            is_hinted = True  # one line is enough
+                            report.warnings.append(Fault(incoming.path, 0, _HINT))
                         if is_setting(path):
                             file.seek(0)
                             _check_settings(path, file.read())
@@ -262,9 +274,9 @@ def _destination(index: Index, incoming: Incoming, options: ImportOptions) -> tu
     if incoming.id and (known := index.catalog.note(incoming.id)):
         return known[0].path, known[0].path, options.on_conflict
     name = _into(options, incoming.path)
-    if incoming.category in {"memory", "preference"} and not options.into:
-        own, topic, file = name.split("/")
-        name = f"{folder_of(index, incoming.category, topic, own)}/{file}"
+    if incoming.sha256 and not options.into:
+        category, topic, file = name.split("/")
+        name = f"{folder_of(index, category, topic)}/{file}"
     if incoming.id:  # two conversations of one title are no conflict, and any name will do
         return "", _fitting(index.vault, name), "rename"
     return name, _fitting(index.vault, name), options.on_conflict

@@ -12,25 +12,24 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 from spellbook.archive.export import FORMAT, VERSION, time_of
-from spellbook.archive.formats import memories
+from spellbook.archive.formats import claude_memory
 from spellbook.archive.formats.conversations import UNTOUCHED, ImportSource, Incoming, convert, is_conversation
 from spellbook.notes.files import Fault
 from spellbook.settings.limits import MOST_GROWTH, MOST_VALUE
 from spellbook.system.disk import pieces_of, regular
 from spellbook.system.errors import InvalidInput, PathOutsideVault
 from spellbook.system.lazy import regex
-from spellbook.system.sqlite import MAGIC, foreign_table
 from spellbook.text import credentials
+from spellbook.text.unicode import is_markdown
 from spellbook.vault.folder import Folder, tree
 from spellbook.vault.names import belongs
 
 _CHATS = regex(r"conversations(?:-\d+)?\.json")
+_DATABASE = b"SQLite format 3\0"
 _SMALL = 10_000_000
 """Bytes that a zip may have unpacked however small it is."""
 
@@ -53,25 +52,20 @@ def _files(place: Path, source: ImportSource, stack: ExitStack) -> Iterator[Inco
     """Return the files at `place`; `stack` closes what is opened, and folders and faults are added to `source`."""
     if place.is_dir():
         chats = sorted(file for file in place.iterdir() if _CHATS.fullmatch(file.name))
-        if chats and not any(file.suffix == ".md" for file in place.iterdir()):
+        if chats and not any(is_markdown(file.name) for file in place.iterdir()):
             return _chats([(stack.enter_context(regular(file)), file.name) for file in chats], source)
         folder = Folder(place.resolve())
         content = tree(folder)
         source.faults += content.faults
         source.folders += content.folders
-        return _with_ids(
-            Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in content.files
-        )
+        return (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in content.files)
     file = stack.enter_context(regular(place))
-    if place.suffix.lower() == ".md":
+    if is_markdown(place.name):
         status = os.fstat(file.fileno())
         return iter([Incoming(place.name, pieces_of(file), stat.S_IMODE(status.st_mode), status.st_mtime_ns)])
-    start = file.read(len(MAGIC))
-    if start == MAGIC:
-        rows = stack.enter_context(foreign_table(place, memories.TABLE, memories.COLUMNS))
-        if rows is None:
-            raise InvalidInput(f"{place.name}: there are no memories of mcp-memory-service in it.", UNTOUCHED)
-        return memories.of_rows(rows)
+    start = file.read(len(_DATABASE))
+    if start == _DATABASE:
+        raise _unknown(place.name)
     if start[:2] == b"PK":
         return _zip(zipfile.ZipFile(file), place.name, source)
     file.seek(0)
@@ -85,26 +79,14 @@ def _claude_memory(place: Path, source: ImportSource) -> Iterator[Incoming]:
     content = tree(folder)
     source.faults += content.faults
     sizes = {item.path: item.stamp.size for item in content.files if item.path.endswith(".md")}
-    titles = memories.titles(folder.read(memories.INDEX)[0]) if memories.INDEX in sizes else {}
-    for path in sorted(sizes.keys() - {memories.INDEX}):
-        data = folder.read(path)[0] if sizes[path] <= memories.MOST_BYTES else b""
+    titles = claude_memory.titles(folder.read(claude_memory.INDEX)[0]) if claude_memory.INDEX in sizes else {}
+    for path in sorted(sizes.keys() - {claude_memory.INDEX}):
+        data = folder.read(path)[0] if sizes[path] <= claude_memory.MOST_BYTES else b""
         secrets = credentials.find(data.decode("utf-8", "ignore"))
         source.faults += [Fault(path, secret.line, f"it looks like it holds {secret.kind}") for secret in secrets]
         source.faults += [] if data else [Fault(path, 0, "it is empty, or over 2 MiB")]
-        if not secrets and (note := memories.convert_claude(slug, path, data, titles)):
+        if not secrets and (note := claude_memory.convert(slug, path, data, titles)):
             yield note
-
-
-def _with_ids(files: Iterator[Incoming]) -> Iterator[Incoming]:
-    """Yield the files of a folder or a zip; notes of basic-memory get ids."""
-    seen: set[str] = set()
-    for file in files:
-        head = next(file.pieces, b"") if file.path.lower().endswith(".md") else b""
-        id, text = memories.with_id(file.path, head)
-        if id in seen:  # a copy that somebody made by hand
-            id, text = "", head
-        seen.add(id)
-        yield replace(file, pieces=chain([text], file.pieces), id=id)
 
 
 # -- zips
@@ -120,9 +102,9 @@ def _zip(archive: zipfile.ZipFile, name: str, source: ImportSource) -> Iterator[
             f"{name}: {size / 1e9:.1f} GB in a zip of {packed / 1e6:.1f} MB: that is not a vault.", UNTOUCHED
         )
     chats = sorted(path for path in names if _CHATS.fullmatch(path.rpartition("/")[2]))
-    if chats and not any(path.lower().endswith(".md") for path in names):
+    if chats and not any(is_markdown(path) for path in names):
         return _chats([(archive.open(path), path) for path in chats], source)
-    return _with_ids(_entries(archive, entries, _root(names), source))
+    return _entries(archive, entries, _root(names), source)
 
 
 def _root(names: list[str]) -> str:
@@ -178,10 +160,6 @@ def _records(values: Iterator[tuple[str, Any]], source: ImportSource, name: str)
                 continue
             if note:
                 yield note
-        elif memories.is_memory(value):
-            chats += 1
-            if memory := memories.convert(value):
-                yield memory
         elif key != "files":
             head[key] = value
         else:
@@ -200,12 +178,17 @@ def _records(values: Iterator[tuple[str, Any]], source: ImportSource, name: str)
         raise InvalidInput(f"{name}: its count of files is {head.get('count')!r:.20}, but it holds {count}.", UNTOUCHED)
 
 
+def _unknown(name: str) -> InvalidInput:
+    return InvalidInput(
+        f"{name}: not an export that Spellbook knows.",
+        "It reads its own, conversations, and Markdown in a folder or a zip; for memories of another server run "
+        "`python scripts/import_memories.py FILE OUT` of Spellbook's source first (docs/moving-in.md).",
+    )
+
+
 def _check(head: Mapping[str, Any], name: str) -> None:
     if head.get("format") != FORMAT:
-        raise InvalidInput(
-            f"{name}: not an export that Spellbook knows.",
-            "It reads its own, conversations, exports of memory servers, and Markdown in a folder or a zip.",
-        )
+        raise _unknown(name)
     if head.get("version") != VERSION:
         raise InvalidInput(
             f"{name}: written by a newer Spellbook (version {head.get('version')!r:.20}).", "Upgrade Spellbook."

@@ -12,8 +12,13 @@ import contextlib
 import datetime as dt
 import json
 import os
+import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -37,17 +42,14 @@ _MOST_NAME = 4_096  # letters of a folder or an id
 
 _PROMPT = regex(rb'"(?:type|role)"\s*:\s*"(?:user|queued_command)"')
 _LINE = regex(rb'"type"\s*:\s*"(?:user|assistant|queued_command|response_item|session_meta|turn_context)"')
-_OF_EDITOR = regex(r"(?s)\A\s*(?:<(ide_\w+)>.*?</\1>\s*|# Context from my IDE.*?\n## My request for Codex:)")
+_COMMAND = regex(r"(?s)\s*+<command-(?:name|message)>.*?<command-args>(.*)</command-args>")
+_COMMAND_NAME = regex(r"<command-name>\s*/?([^<\s]*)")
 _TYPED = (None, "typed", "queued")
 _FLAGS = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 _INTERRUPTED = ("[Request interrupted by user", "<turn_aborted>")
-_ADDED = (  # how a text begins that a client adds in the person's name
-    *("<command-", "<local-command", "<bash-", "<system-reminder", "<task-notification", "<user-prompt-submit-hook"),
-    *("<user_shell_command", "<skill>", "<subagent_notification", "<recommended_plugins", "<hook_prompt"),
-    *("<goal_context", "<codex_internal_context", "<permissions"),
-    *("# AGENTS.md", "<environment_context>", "<user_instructions>", *_INTERRUPTED),
-)
-
+_PRINTED = ("<local-command-stdout>", "<local-command-stderr>")  # by a command of the client, which no model answers
+_WRAPPED = regex(r"(?s)\s*+<([A-Za-z]+[-_][\w-]*+)[\s>].*</\1>\s*+")
+"""A text in one tag with a name of several words: in a line that nothing marks as typed, a client's own."""
 
 _UNREADABLE = {"type": "user"}
 _UNKNOWN = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
@@ -165,6 +167,10 @@ class _Reading:
             self.is_answered = False
             if self.current:
                 self.current.prompt += text  # at most OMITTED
+        elif role == "printed":
+            if self.current and not self.current.answer:
+                self.current.is_kept = False
+            self.current = None
         elif role == "assistant" and text and self.current:
             self.is_answered = True
             self.current.answer = text
@@ -213,12 +219,41 @@ def _entries(stream: BinaryIO, at: int) -> Iterator[tuple[int, Mapping[str, Any]
         yield start, entry
 
 
+@cache
+def _marks() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return patterns, by client_marks.toml, of the beginning of a client's own text, and of its additions to words."""
+    table = tomllib.loads(files(__package__).joinpath("client_marks.toml").read_text("utf-8"))
+    rows = (chain(*table["tags"].values()), table["around"]["tags"])
+    tags, around = ("|".join(row).replace("*", r"[\w-]*") for row in rows)
+    own = "|".join(chain(*table["lines"].values()))
+    before = "|".join((rf"<({around})\b[^>]*>.*?</\1>", *table["around"]["before"]))
+    request, pictures = r"\s*## My request(?: for Codex)?:", "|".join(table["around"]["pictures"])
+    return (
+        re.compile(rf"\s*+(?:<(?:{tags})(?=[\s>/])|{own})"),
+        re.compile(rf"(?s)\A(?:\s*+(?:{before}))+(?:{request})?\s*|{pictures}"),
+    )
+
+
+def _words(text: str) -> str:
+    """Return a text without a client's additions; of a command with arguments, both as they were typed."""
+    command = _COMMAND.match(text)
+    if command and (arguments := command[1].strip()):
+        name = _COMMAND_NAME.search(text)
+        return f"/{name[1]} {arguments}" if name else arguments
+    return cleaned(_marks()[1].sub("", text))
+
+
+def _is_added(text: str, is_marked: bool) -> bool:
+    """Return whether a text is a client's own, in a line that `is_marked` by who speaks, or not."""
+    return bool(_marks()[0].match(text) or (not is_marked and _WRAPPED.fullmatch(text)))
+
+
 def _spoken(entry: Mapping[str, Any]) -> tuple[str, str]:
     """
     Return who speaks in a line, and the text, "" if it does not count.
 
-    It is user, assistant, "" for a line to skip, or "unfinished": the answer before it is not the last. OMITTED stands
-    for words that are hidden, also where a person answers a tool.
+    It is user, assistant, "" for a line to skip, "printed" by a command of the client, or "unfinished": the answer
+    before it is not the last. OMITTED stands for words that are hidden, also where a person answers a tool.
     """
     payload = _mapping(entry.get("payload"))
     if entry.get("type") == "response_item":  # Codex
@@ -243,14 +278,17 @@ def _spoken(entry: Mapping[str, Any]) -> tuple[str, str]:
     if role == "assistant" and kinds == {"tool_use"}:
         return "unfinished", ""
     texts = [block.get("text") for block in blocks if block.get("type") in ("text", "input_text", "output_text")]
-    whole = [cleaned(_OF_EDITOR.sub("", text)) for text in texts if isinstance(text, str)]
+    whole = [_words(text) for text in texts if isinstance(text, str)]
+    is_marked = entry.get("origin") is not None or entry.get("promptSource") is not None
     is_ours = role == "assistant" or (is_human and not is_sdk)  # an answer to others is none to the question before
-    typed = [text for text in whole if is_ours and not text.lstrip().startswith(_ADDED)]
+    typed = [text for text in whole if is_ours and not _is_added(text, is_marked or role == "assistant")]
     text = without_private("\n\n".join(typed)).strip()
     # Words that are not kept may hide something, and nobody looks for secrets in the rest of a long text.
     rest = (without_private(each) for each in whole if each not in typed)
     is_hiding = role == "user" and (len(text) > _MOST_LETTERS or any(taken_out(each, 0)[1] for each in rest))
     is_stopped = role == "user" and whole and not typed and whole[0].lstrip().startswith(_INTERRUPTED)
+    if role == "user" and whole and whole[0].lstrip().startswith(_PRINTED) and not is_hiding:
+        return "printed", ""
     return "unfinished" if is_stopped else str(role), text[:_MOST_LETTERS] + OMITTED * is_hiding
 
 

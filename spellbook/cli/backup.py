@@ -71,12 +71,12 @@ def import_(book: Spellbook, source: str, folder: str | None, as_json: bool, **o
     """
     Import the notes of SOURCE into the vault: all of them or, if anything fails, none.
 
-    SOURCE is an export of Spellbook's, ChatGPT's, Claude's, or of a memory
-    server (see docs/moving-in.md), a folder or a zip of Markdown notes, an
-    Obsidian vault, or one note. Files that the vault already holds, byte for byte,
+    SOURCE is an export of Spellbook's, ChatGPT's or Claude's, a folder or
+    a zip of Markdown notes, an Obsidian vault, or one note. Files that the vault already holds, byte for byte,
     are skipped, so importing again makes no duplicates. Nothing is written into dot-folders, and no file is executable.
     `spellbook undo` takes an import back, also one that was cut short. SOURCE
     claude-memory is Claude Code's own memory of this project, or of FOLDER.
+    For other programs see docs/moving-in.md.
 
     \b
     spellbook import ~/backup.zip --dry-run

@@ -15,6 +15,7 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import command, main, named
 from spellbook.notes.files import Fault
+from spellbook.notes.same_cause import grouped
 from spellbook.search.presentation import place, titles
 from spellbook.settings import paths
 from spellbook.settings.translate import translated
@@ -40,7 +41,9 @@ def status(ctx: click.Context, book: Spellbook, verbose: bool, as_json: bool) ->
 
 
 @command(
-    click.option("--fix", type=click.Choice(["links"]), help="Show how broken links can be repaired."),
+    click.option(
+        "--fix", type=click.Choice(["links", "properties"]), help="Show how links or properties can be repaired."
+    ),
     click.option("--yes", is_flag=True, help="With --fix: write the repairs."),
     json=False,
 )
@@ -55,13 +58,18 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
     It shows the differences; with --yes it writes them, and `spellbook undo`
     takes them back.
 
+    --fix properties puts values of broken frontmatter into quotes, in the same
+    way, where only one reading is possible.
+
     \b
     spellbook doctor --fix links
+    spellbook doctor --fix properties
     """
     if fix:
-        offer = book.mend_links(dry_run=not yes)
-        output.offer(offer, is_done=yes)
-        if offer.left or (offer.changed and not yes):
+        mend, show = (book.mend_links, output.offer) if fix == "links" else (book.mend_properties, output.properties)
+        made = mend(dry_run=not yes)
+        show(made, is_done=yes)
+        if made.left or (made.changed and not yes):
             sys.exit(1)
         return
     from spellbook.library.doctor import Remark
@@ -192,10 +200,10 @@ def _found(state: Mapping[str, Any]) -> str:
 def _faults(state: Mapping[str, Any]) -> str:
     """Say what a person should fix: the vault as a whole, or the first of the notes and how many more there are."""
     faults = state["faults"]
-    first = _fault(faults[0]) if faults else ""
-    more = translated(f"and {len(faults) - 1:,} more: `spellbook doctor`") if len(faults) > 1 else ""
+    lines = [*_lines(faults)]
+    more = translated(f"and {len(lines) - 1:,} more: `spellbook doctor`") if len(lines) > 1 else ""
     warning = translated(one_line(state.get("warning", "")))
-    return "; ".join(filter(None, (warning, first, more))) or translated("nothing")
+    return "; ".join(filter(None, (warning, *lines[:1], more))) or translated("nothing")
 
 
 def _users(state: Mapping[str, Any]) -> str:
@@ -228,8 +236,8 @@ def _details(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "texts", translated(reused) if state["embedded"] else ""
     yield "answers", _timings(state["timings"])
     yield "errors", translated(f"{errors} in 24 hours") if errors else ""
-    for fault in state["faults"]:
-        yield "to fix", _fault(fault)
+    for line in _lines(state["faults"]):
+        yield "to fix", line
 
 
 def _processes(listed: Sequence[Mapping[str, Any]]) -> str:
@@ -261,8 +269,9 @@ def _minute(at: str) -> str:
     return f"{dt.datetime.fromisoformat(at):%Y-%m-%d %H:%M}"
 
 
-def _fault(fault: Mapping[str, Any]) -> str:
-    return translated(one_line(str(Fault(**fault))))
+def _lines(faults: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a line for each fault, or for all faults of one cause."""
+    yield from (translated(one_line(line)) for line in grouped(Fault(**fault) for fault in faults))
 
 
 def _second(state: Mapping[str, Any]) -> str:

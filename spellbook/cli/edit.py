@@ -12,6 +12,7 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import command, file_argument, option, read_stdin, scope_option, text_option
 from spellbook.notes.frontmatter import load_value
+from spellbook.notes.labels import COMMAS, listed
 from spellbook.notes.note import decode, parse
 from spellbook.settings.translate import translated
 from spellbook.system.errors import InvalidInput
@@ -260,7 +261,7 @@ def _metadata(pairs: Sequence[str]) -> dict[str, object]:
         # YAML takes a wikilink without quotes for a list in a list.
         read = value if value.startswith("[[") and value.endswith("]]") else load_value(value)
         if key in LISTS and not isinstance(read, list):
-            read = [part.strip() for part in value.split(",") if part.strip()]
+            read = listed(value, COMMAS)
         metadata[key] = value if key in TEXTS or read is None or isinstance(read, str) else read
     return metadata
 

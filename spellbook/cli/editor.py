@@ -16,6 +16,7 @@ from spellbook.cli import output
 from spellbook.cli.app import command
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text.quoting import one_line
+from spellbook.text.unicode import without_ending
 
 if TYPE_CHECKING:
     from spellbook.library.book import Spellbook
@@ -48,7 +49,7 @@ def _place(book: Spellbook, id: str) -> tuple[str, int]:
         chunk = book.show(id)[0]
     except MemoryNotFound:
         for fault in book.index.catalog.notes.faults():
-            if id.removesuffix(".md") == fault.path.removesuffix(".md"):
+            if without_ending(id) == without_ending(fault.path):
                 return fault.path, fault.line or 1
         raise
     return chunk.path, chunk.line

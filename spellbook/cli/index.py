@@ -32,6 +32,7 @@ from spellbook.cli.app import (
 )
 from spellbook.index import seal
 from spellbook.mcp.names import toolsets_of
+from spellbook.notes.same_cause import grouped
 from spellbook.settings import paths
 from spellbook.settings.translate import translated
 from spellbook.system import disk
@@ -221,8 +222,7 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
         except Exception as error:
             log(f"{type(error).__name__}: {error}")
             raise
-        faults = {fault: f"{one_line(str(fault))}." for fault in report.failed}
-        new = [text for fault, text in faults.items() if fault not in known]
+        new = [f"{one_line(line)}." for line in grouped(fault for fault in report.failed if fault not in known)]
         log(" ".join((output.summary(report), *new[:_MOST_LOGGED])))
     if as_json:
         output.as_json(report.as_dict())
@@ -230,8 +230,9 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
         output.say(output.summary(report))
         if not report.scanned:
             output.say_empty(book.config.vault)
-    for fault in faults.values() if not as_json else ():
-        output.say(f"spellbook: {fault}", err=True)
+    if not as_json:
+        for line in grouped(report.failed):
+            output.say(f"spellbook: {one_line(line)}.", err=True)
     if report.unread:
         sys.exit(1)
 

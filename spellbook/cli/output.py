@@ -380,6 +380,20 @@ def offer(made: Offer, *, is_done: bool) -> None:
         say(rest.strip(), err=True)
 
 
+def properties(made: Offer, *, is_done: bool) -> None:
+    """Print the differences that make frontmatter readable, and the notes that were left."""
+    for note in made.changed:
+        click.echo(plain(note.difference))
+    faults(made.left)
+    values, notes = counted(sum(note.links for note in made.changed), "value"), counted(len(made.changed), "note")
+    if is_done and made.changed:
+        say(f"Put {values} in {notes} into quotes.", err=True)
+    elif made.changed:
+        say(f"{values} in {notes} can be put into quotes: repeat with --yes.", err=True)
+    else:
+        say("There is no value that quotes alone would make readable.", err=True)
+
+
 def faults(faults: Sequence[Fault], *, end: bool = False) -> None:
     """Print faults on stderr, a line each; a command may `end` by them."""
     for fault in faults:

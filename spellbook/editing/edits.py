@@ -11,10 +11,11 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from itertools import accumulate, pairwise
+from typing import Any
 
 from spellbook.notes import links
 from spellbook.notes.chunks import Chunk
-from spellbook.notes.frontmatter import FRONTMATTER, LABELS, as_label, dump, fast_loader, known_key, line_at
+from spellbook.notes.frontmatter import FRONTMATTER, LABELS, TOML, as_label, dump, fast_loader, known_key, line_at
 from spellbook.notes.markdown import REST
 from spellbook.notes.note import Block, Note, blocks, lines, newline, parse
 from spellbook.system.errors import Conflict, InvalidInput
@@ -40,7 +41,10 @@ def with_meta(note: Note, changes: Mapping[str, object]) -> str:
     }
     try:
         for key, value in changes.items():
-            text = _remove(text, key) if value is None else _set(text, key, value, note.meta.get(key))
+            if TOML.match(text):
+                text = _with_toml(text, key, value)
+            else:
+                text = _remove(text, key) if value is None else _set(text, key, value, note.meta.get(key))
         after = parse(note.path, note.encode(text))
         faults, known = ({fault.reason for fault in version.faults} for version in (after, note))
         exact = faults <= known and after.body == note.body and same(after.meta, expected)
@@ -218,6 +222,26 @@ def _set(text: str, key: str, value: object, old: object) -> str:
         indent = " " * root.start_mark.column if root else ""
         header += f"{indent}{_entry(key, value)}{end}"
     return text[: match.start(1)] + header + text[match.end(1) :]
+
+
+def _with_toml(text: str, key: str, value: object) -> str:
+    """Return the text with a key of its TOML set, or removed for None; a new one stands first, before all tables."""
+    import tomlkit
+
+    match = TOML.match(text)
+    assert match is not None
+    header: Any = tomlkit.parse(match[1])
+    places = [header, header.get("taxonomies")] if isinstance(header.get("taxonomies"), dict) else [header]
+    named = [(place, name) for place in places for name in place if key in {name, known_key(name)}]
+    if not named and value is not None:
+        new = f"{tomlkit.key(key).as_string()} = {tomlkit.item(value).as_string()}{newline(text)}{match[1]}"
+        return text[: match.start(1)] + new + text[match.end(1) :]
+    for place, name in named:
+        if value is None:
+            del place[name]
+        else:
+            place[name] = value
+    return text[: match.start(1)] + str(header.as_string()) + text[match.end(1) :]
 
 
 def _entry(key: str, value: object) -> str:

@@ -242,7 +242,7 @@ def _kept(key: str, value: Any, findings: Findings) -> object:
     """Return the value of a key as it goes into a frontmatter; `findings` get an error if it is none for this key."""
     wrong, kept = "", value
     if key in LISTS:
-        kept = labels.tags(value) if key == "tags" else labels.listed(value, "," if key == "keywords" else "")
+        kept = labels.tags(value) if key == "tags" else labels.listed(value, labels.COMMAS if key == "keywords" else "")
         if isinstance(kept, Sequence) and all(isinstance(text, str) and text.strip() for text in kept):
             return list(dict.fromkeys(" ".join(str(text).split()) for text in kept))
         wrong = f"metadata.{key} must be a list of texts, not {value!r:.60}"

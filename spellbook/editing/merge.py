@@ -35,7 +35,7 @@ from spellbook.notes.splitter import sentences
 from spellbook.system.errors import Conflict, InvalidInput
 from spellbook.system.lazy import regex
 from spellbook.text.diff import contradiction, unified
-from spellbook.text.unicode import composed
+from spellbook.text.unicode import composed, without_ending
 from spellbook.vault.folder import digest
 
 Keep = Literal["", "a", "b", "both"]
@@ -201,7 +201,7 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
         )
     with index.vault.change("merge", f"{other.path} into {first.path}"):
         index.vault.write(first.path, first.encode(text), digest(first.encode()))
-        name = other.path.rpartition("/")[2].removesuffix(".md")
+        name = without_ending(other.path.rpartition("/")[2])
         pointing = other.text
         with contextlib.suppress(Conflict, InvalidInput):  # its frontmatter cannot be changed
             pointing = edits.with_meta(other, {"merged_into": id})
@@ -407,7 +407,7 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
         elif first.meta[key] != value:
             stays[key] = first.meta[key], value
     wanted |= privacy.needed({**first.meta, **wanted}, first.meta, other.meta)
-    names = [*filter(None, [other.declared_id]), other.path.removesuffix(".md"), *other.merged]
+    names = [*filter(None, [other.declared_id]), without_ending(other.path), *other.merged]
     if new := [name for name in dict.fromkeys(names) if name not in first.merged]:
         wanted[MERGED] = [*first.merged, *new]
     return wanted, stays

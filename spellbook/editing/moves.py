@@ -22,13 +22,14 @@ from spellbook.index.opened import Index
 from spellbook.notes import dates
 from spellbook.notes.files import By, Fault, Files, Reached
 from spellbook.notes.files import key as link_key
+from spellbook.notes.frontmatter import FRONTMATTER
 from spellbook.notes.links import Link, destination, find, replaced, retargeted, spelled
 from spellbook.notes.note import Note, decode, parse
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.system.lazy import regex
 from spellbook.text.diff import unified
-from spellbook.text.unicode import folded, is_whole
+from spellbook.text.unicode import folded, is_whole, without_ending
 from spellbook.vault import names
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Entry, Journal
@@ -127,7 +128,7 @@ class Relinking:
                 note = parse(path, note.encode(note.text[len(head) :]))
             done = mend_cards(path, note.text, mend) if path.endswith(names.CANVAS) else mend(note)
         except (MemoryNotFound, UnreadableNote) as error:
-            return self.leave(path, error.message)
+            return self.fail(path, error, at)
         if done.left:
             lines = ", ".join(str(link.line) for link in done.left)
             why = "no spelling leads there" if note.editable else note.faults[-1].reason
@@ -136,6 +137,11 @@ class Relinking:
             self.leave(path, "it is read-only; its links are as they were")
         elif done.count:
             self.texts[path] = data, note.encode(head + done.text), done.count
+
+    def fail(self, path: str, error: SpellbookError, at: str = "") -> None:
+        """Plan nothing for the file at `path`, that was at `at`, because of an error."""
+        self.texts.pop(path, None)
+        self.left.append(Fault.of(path, error, at))
 
     def leave(self, path: str, why: str) -> None:
         """Plan nothing for the file at `path`, and say why."""
@@ -229,11 +235,11 @@ def _plan_move(index: Index, old: str, new: str) -> tuple[str, str, Shift, Relin
     for source in sorted((concerned & set(files) | others) - set(index.vault.symlinks())):
         _plan_note(planned, shift, source, source)
     renamed = {link_key(path) for path, target in moved.items() if link_key(path) != link_key(target)}
-    wanted = renamed | {folded(path).removesuffix(".md") for path in (old, *moved)}
+    wanted = renamed | {without_ending(folded(path)) for path in (old, *moved)}
     for path in (*(path for path in files if path.lower().endswith(".base")), _BOOKMARKS):
         with contextlib.suppress(SpellbookError):  # a moved file that these name is reported: neither is rewritten
             mentioned = _NAMED.findall(decode(path, index.vault.read(path)[0])[0])
-            if any(folded(name).strip().strip("/").removesuffix(".md") in wanted for name in mentioned):
+            if any(without_ending(folded(name).strip().strip("/")) in wanted for name in mentioned):
                 planned.leave(shift.now(path), f"it names {old}, and is as it was")
     return old, new, shift, planned
 
@@ -261,7 +267,7 @@ def _resolve_places(index: Index, old: str, new: str) -> tuple[str, str]:
     elif new.endswith("/") or (vault.locate(target).is_dir() and target.casefold() != source.casefold()):
         target = f"{target}/{source.rpartition('/')[2]}"
     elif is_note and not names.is_note(target.rpartition("/")[2]):
-        target += ".md"
+        target += source[len(without_ending(source)) :]
     place = vault.locate(target)
     if target == source or target.startswith(f"{source}/"):
         raise InvalidInput(f"{source} cannot be moved to {target}.", "Choose a path elsewhere; nothing was moved.")
@@ -295,7 +301,7 @@ def _mend(shift: Shift, planned: Relinking) -> None:
             if not isinstance(error, StorageError):
                 _plan_note(planned, shift, homes.get(path, path), path)
             elif path in planned.others:
-                planned.leave(path, error.message)
+                planned.fail(path, error)
             else:
                 raise error
         wanted = [path for path in failed if path in planned.texts]
@@ -321,8 +327,11 @@ def mend(note: Note, source: str, shift: Shift) -> Mended:
 
 
 def rewrite_links(note: Note, forms: Mapping[Link, str | None]) -> Mended:
-    """Give links other targets; those with None are left."""
-    chosen = {link: form for link, form in sorted(forms.items(), key=lambda pair: pair[0].start) if form is not None}
+    """Give links other targets; those with None are left, and those in frontmatter that cannot be read."""
+    header = None if note.editable else FRONTMATTER.match(note.text)
+    first = header.end() if header else 0
+    ordered = sorted(forms.items(), key=lambda pair: pair[0].start)
+    chosen = {link: form for link, form in ordered if form is not None and link.start >= first}
     left = tuple(link for link in forms if link not in chosen)
     changes: list[tuple[int, int, str]] = []
     for link, form in chosen.items():
@@ -333,7 +342,7 @@ def rewrite_links(note: Note, forms: Mapping[Link, str | None]) -> Mended:
         return Mended(note.text, 0, left)
     text = replaced(note.text, changes)
     expected = [chosen.get(link, link.target) for link in find(note)]
-    if not note.editable or [link.target for link in find(parse(note.path, note.encode(text)))] != expected:
+    if [link.target for link in find(parse(note.path, note.encode(text)))] != expected:
         return Mended(note.text, 0, tuple(forms))
     return Mended(text, len(changes), left)
 

@@ -99,7 +99,7 @@ def mend(index: Index, *, dry_run: bool, scan: bool = True) -> Offer:
         with index.vault.change("doctor", "links"):
             failed = planned.write(planned.texts)
         for path, error in failed.items():
-            planned.leave(path, error.message)
+            planned.fail(path, error)
         sync.scan_paths(index, [path for path in planned.texts if names.is_note(path)])
     return Offer(broken_links, planned.changed(), tuple(planned.left), index.catalog.generation)
 

@@ -25,6 +25,7 @@ from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, Memo
 from spellbook.text import credentials
 from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, flat
+from spellbook.text.unicode import without_ending
 from spellbook.vault.folder import digest
 from spellbook.vault.names import note_name
 
@@ -97,7 +98,7 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
     with contextlib.suppress(MemoryNotFound, InvalidInput):  # what names no note, or one that is gone, stays as it is
         changes |= replacing(meant(index, changes.get(SUPERSEDES)))
     for _ in range(_TRIES):
-        [chunk, *_], is_note = named(index, id)
+        [chunk, *_], is_note = named(index, id, to_change=True)
         data = index.vault.read(chunk.path)[0]
         note = parse(chunk.path, data)
         text = _revise_text(index, chunk, (note, digest(data)), revision, is_note=is_note)
@@ -132,7 +133,7 @@ def _made_title(note: Note, text: str) -> dict[str, Any]:
 
 def _remark_name(before: Note, after: Note) -> Iterator[str]:
     """Yield what the file of a memory would be called now, if its name was made of the title or the text before."""
-    stem = before.path.rpartition("/")[2].removesuffix(".md")
+    stem = without_ending(before.path.rpartition("/")[2])
     for made in (True, False) if before.kind == "memory" else ():  # a made title stands in a note as a given one does
         metas = [{} if made else {"title": note.title} for note in (before, after)]
         old = note_name(Memory(before.body.strip(), metas[0]).name)
@@ -220,7 +221,7 @@ def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> 
     with contextlib.ExitStack() as after:
         if hard:
             after.callback(index.forget)
-        [chunk, *_], is_note = named(index, id)
+        [chunk, *_], is_note = named(index, id, to_change=True)
         siblings, called = index.catalog.at(chunk.path), id if is_note else chunk.note
         what = str(chunk.meta.get("id") or _NAMELESS) if hard else ""
         if is_note or whole or len(siblings) == 1:
@@ -307,7 +308,7 @@ def _erase_section(index: Index, chunk: StoredChunk, what: str, hard: bool) -> s
         label = privacy.kept_label({}, note.meta)
         kept_text = compose(label, piece.text) if label else piece.text
         copy = note.encode(("\ufeff" if note.encoding != "utf-8" else "") + kept_text)
-        name = f"{chunk.path.rpartition('/')[2].removesuffix('.md')} {piece.suffix.strip('#')}".strip()
+        name = f"{without_ending(chunk.path.rpartition('/')[2])} {piece.suffix.strip('#')}".strip()
         try:
             with index.vault.change("erase", what or chunk.id, for_good=hard):
                 kept = None if hard else index.vault.trash.keep(chunk.path, name, copy)

@@ -24,6 +24,7 @@ from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, UnreadableNote
 from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, one_line
+from spellbook.text.unicode import is_markdown, without_ending
 from spellbook.vault import names
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import BY_ITSELF, CALLER, INODE, Entry, Trace, net
@@ -197,7 +198,7 @@ def _find_erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
         if entry.what == wanted:
             return entry, list(trash.values())
         for trace in entry.traces:
-            if trace.after is None and wanted in {trace.path, trace.path.removesuffix(".md")} and trace.before in trash:
+            if trace.after is None and wanted in {trace.path, without_ending(trace.path)} and trace.before in trash:
                 return None, [trash[trace.before]]
     raise MemoryNotFound(f"Nothing called {name[:200]!r} was erased.", f"Give a path in {index.vault.root / TRASH}.")
 
@@ -221,7 +222,7 @@ def _plan_step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[s
         return Step(trace.path, trace.after if now else None, trace.before, trace.mode)
     before, after = (index.vault.journal.text(sha256) if sha256 else None for sha256 in (trace.before, trace.after))
     is_lost = (trace.before and before is None) or (trace.after and after is None)
-    if is_lost and trace.path[-3:].lower() == ".md":
+    if is_lost and is_markdown(trace.path):
         raise _not_kept(entry)
     data = index.vault.read(at)[0] if now and not is_lost else None
     earlier = None if before is None or after is None or data is None else _merge(trace.path, after, data, before)

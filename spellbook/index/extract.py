@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import pickle
-import re
 import struct
 import subprocess
 import sys
@@ -45,6 +44,7 @@ from spellbook.index.filters import bound, flat, fold
 from spellbook.index.privacy import category_of, scopes_of
 from spellbook.models.base import label_key, short_hash, vector_key
 from spellbook.notes import chunks, dates, links, properties
+from spellbook.notes.broken_headers import IS_PLACEHOLDER, PLACEHOLDER
 from spellbook.notes.files import Fault, Stamp
 from spellbook.notes.files import key as link_key
 from spellbook.notes.frontmatter import as_json
@@ -114,7 +114,7 @@ def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None)
         return None
     except UnreadableNote as error:
         # Its stamp is not trusted: permissions may change without showing in it.
-        return FileEntry(path, vault.stamp(path) or Stamp(0, 0, 0), 0, "", (_fault(path, error),))
+        return FileEntry(path, vault.stamp(path) or Stamp(0, 0, 0), 0, "", (Fault.of(path, error),))
     sha256 = digest(data)
     if known is not None and known.sha256 == sha256:
         return FileEntry(path, stamp, read_ns, sha256)
@@ -123,7 +123,7 @@ def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None)
     try:
         return entry(parse(path, data), rules, stamp, read_ns, sha256)
     except UnreadableNote as error:
-        fault = _fault(path, error)
+        fault = Fault.of(path, error)
     except Exception as error:  # whatever one note does, the others are indexed
         _log.exception("%s cannot be read", path)
         fault = Fault(path, 0, f"Spellbook cannot read it ({type(error).__name__}: {error})")
@@ -134,15 +134,22 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     """Return the entry of a note in the catalog. Pure."""
     labels = {name: getattr(note, name) for name in ("keywords", "tags", "aliases", "entities", "questions")}
     linking = links.find(note)
-    faults = [*note.faults, *_left_out(note, {**labels, "links": linking})]
+    problems = [fault for fault in note.faults if fault.reason != PLACEHOLDER]
+    faults = [*problems, *_left_out(note, {**labels, "links": linking})]
     keywords, tags, aliases, entities, questions = (values[:_MOST_LABELS] for values in labels.values())
     title, category = note.title, composed(category_of(note, rules.categories))
-    found_by = ((title, *aliases), (*keywords, *entities, *tags), questions)
     pieces = chunks.cut(note, rules.chunk_tokens)
     meta, says_nothing = as_json(note.meta), _says_nothing(note, pieces)
     own = terms.findable(" ".join(map(" ".join, properties.own(meta))))
+    names = [title, *aliases]
+    if says_nothing and len(pieces) == 1:  # it is found by its file name and headings, too
+        heads = (block.text for block in note.blocks if block.kind == "heading")
+        names = [*dict.fromkeys((*names, composed(note.path.rpartition("/")[2].removesuffix(".md")), *heads))]
+    found_by = (names, (*keywords, *entities, *tags), questions)
     whole = tuple(terms.findable(" ".join(each)) for each in found_by)
-    first = ("", "", own) if says_nothing else (*whole[:2], f"{whole[2]} {own}".strip())
+    first = *whole[:2], f"{whole[2]} {own}".strip()
+    if says_nothing and len(pieces) > 1:
+        first = "", "", own  # the other chunks are found by the rest
     room = (_REPEATED + len(note.text)) // len(pieces)
     later = tuple(terms.findable(" ".join(each)[:room]) for each in found_by)
     if category == SESSION:
@@ -150,7 +157,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     headings = {heading: terms.findable(heading) for heading in {" > ".join(piece.heading) for piece in pieces}}
     rows = tuple(_row(note, piece, headings, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
     if says_nothing:
-        words = ("", "", "", own, "", "")
+        words = (first[0], "", first[1], first[2], "", "")
         rows = (rows[0]._replace(key=NO_TEXT, checksum=checksum(*words), words=words), *rows[1:])
     columns = {
         "name": link_key(note.path),
@@ -167,13 +174,19 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         "meta": _json(meta),
         "labels": _json([first] if first == later else [first, later]),
     }
+    titles = [title] if note.page.get("title") else []  # a page of Logseq is linked by it
     named: dict[str, Sequence[object]] = {
         "id": [note.declared_id] if note.declared_id else [],
         **{name: [columns[name]] for name in ("title", "topic", "kind")},
         "category": note.categories or [category],
         "keywords": keywords,
         # Links to a note that was merged into this one lead here.
-        "aliases": (*aliases, *(name.rpartition("/")[2] for name in note.merged), *dates.logseq_names(note.path)),
+        "aliases": (
+            *aliases,
+            *(name.rpartition("/")[2] for name in note.merged),
+            *dates.logseq_names(note.path),
+            *titles,
+        ),
         "entities": entities,
         "scope": scopes_of(note, rules.scopes),
         **({privacy.TRUST: [privacy.UNTRUSTED]} if privacy.is_untrusted(note.meta) else {}),
@@ -197,7 +210,8 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     # `ko-KR` is found by `ko` too, and `lang` by `language`. Where no key declares it: by its text, if that is clear.
     declared = note.meta.get("language") or note.meta.get("lang")
     language = languages.code(declared) if declared else languages.of_note(note.body)
-    others = {key: value for key, value in note.meta.items() if key not in named}
+    of_page = {key: note.page[key] for key in note.page.keys() & {"type"}}
+    others = {key: value for key, value in {**of_page, **note.meta}.items() if key not in named}
     of_note = [(key, fold(value), -1) for key, values in named.items() for value in values]
     of_note += [(*pair, -1) for key, value in others.items() for pair in flat(fold(key), value)]
     of_note += [("language", language, -1)] if language else []
@@ -223,7 +237,8 @@ def folded(text: str) -> str:
 def _left_out(note: Note, labels: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
     """Yield a fault for each date that cannot be read, each part too large to be indexed, and callouts of a merge."""
     valid = (key for key in dates.VALID if note.meta.get(key) and bound(str(note.meta[key])) is None)
-    for key in (*dates.unread(note.meta), *valid):
+    unread = (key for key in (*dates.unread(note.meta), *valid) if not IS_PLACEHOLDER.search(str(note.meta[key])))
+    for key in unread:
         yield Fault(note.path, 0, f"the date {key} is not understood: {str(note.meta[key])!r:.40}")
     for name, values in labels.items():
         if len(values) > (most := _MOST_LINKS if name == "links" else _MOST_LABELS):
@@ -262,11 +277,6 @@ def _row(
         checksum(*words),
         words,
     )
-
-
-def _fault(path: str, error: UnreadableNote) -> Fault:
-    reason = re.sub(rf"^{re.escape(path)}(, line \d+)?: ", "", error.message).rstrip(".")
-    return Fault(path, error.line or 0, reason)
 
 
 def entries(vault: Folder, rules: Rules, piece: Piece) -> list[FileEntry]:

@@ -236,7 +236,8 @@ def _condition(name: str, value: object) -> Condition:
     if key in DATES or isinstance(value, Mapping) or (isinstance(value, str) and _RANGE.match(value.strip())):
         low, high = _range(key, value)
         return Condition(key, low=low, high=high, negated=negated)
-    value = labels.listed(value, "," if key in {"tags", "keywords"} else "") or value
+    if isinstance(value, str):
+        value = labels.listed(value, labels.COMMAS if key in {"tags", "keywords"} else "") or value
     values = value if isinstance(value, list | tuple | set) else [value]
     if not values or any(isinstance(each, Mapping) or each is None for each in values):
         raise InvalidInput(f"The filter {key}={value!r:.80} makes no sense.", "Give a text, or a list of texts.")
@@ -247,7 +248,9 @@ def _condition(name: str, value: object) -> Condition:
                 f"Name folders: {MOST_GLOBS:,} globs of {MOST_GLOB:,} letters are the most.",
             )
         return Condition(key, tuple(unicodedata.normalize("NFC", str(each)) for each in values), negated=negated)
-    return Condition(key, tuple(fold(_bare(key, each)) for each in values), negated=negated)
+    if key == "tags":  # `two words` also as a tag is written
+        values = [*values, *labels.tags([*values])]
+    return Condition(key, tuple(dict.fromkeys(fold(_bare(key, each)) for each in values)), negated=negated)
 
 
 def _bare(key: str, value: object) -> object:

@@ -12,6 +12,7 @@ import threading
 import time
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import islice
@@ -164,8 +165,9 @@ class LoadedIndex:
         rows = self.catalog.labels.chunks(paths, limits=limits)
         cosines = self.nearest.cosines(vector, {key for _, _, key in rows})
         best: dict[str, list[tuple[float, int]]] = {}
+        counts = Counter(path for path, _, _ in rows)
         for path, number, key in rows:
-            if key != NO_TEXT:
+            if key != NO_TEXT or counts[path] == 1:  # a whole note without text, by its title
                 best.setdefault(path, []).append((-cosines.get(key, -1.0), number))
         return [number for some in best.values() for _, number in sorted(some)[:EACH]]
 

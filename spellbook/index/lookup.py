@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,10 +23,10 @@ from spellbook.index.opened import Index
 from spellbook.notes.files import Files
 from spellbook.notes.files import key as link_key
 from spellbook.notes.frontmatter import MERGED
-from spellbook.system.errors import InvalidInput, MemoryNotFound
+from spellbook.system.errors import InvalidInput, MemoryNotFound, UnreadableNote
 from spellbook.system.lazy import lazy, regex
 from spellbook.text.quoting import counted, exact
-from spellbook.text.unicode import composed, folded, slug
+from spellbook.text.unicode import composed, folded, is_markdown, slug, without_ending
 from spellbook.vault.names import safe_parts
 
 if TYPE_CHECKING:
@@ -34,15 +36,19 @@ else:  # imported when a note is parsed
 
 _MOST_NAMED = 5  # notes or sections that an error names
 _MOST_MARKS = 8  # places of a `#` in an id after which a heading may stand
+_LINK = regex(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]\([^()]*\)|\s\^[\w-]+\s*$")
+_REPEATED = regex("(.+)-([1-9][0-9]?)")
 _WIKILINK = regex(r"!?\[\[([^\[\]|]+?)\\?(?:\|[^\[\]]*)?\]\]")
 
 
-def named(index: Index, id: str) -> tuple[list[StoredChunk], bool]:
+def named(index: Index, id: str, *, to_change: bool = False) -> tuple[list[StoredChunk], bool]:
     """
     Return the chunks that `id` names, in order, and whether they are a whole note, else one chunk of it.
 
     It is an id, a path (also without `.md`, or with the vault's folder), a title, a file name, an alias, or a wikilink;
-    and a heading after `#`. Raises MemoryNotFound, and InvalidInput, which names them, if several match.
+    and after `#` a heading of any level, headings one below another (`#A#B`), or a block's id (`#^id`), which lead to
+    the chunk that holds them. Raises MemoryNotFound; and InvalidInput, which names the sections, if several match, or
+    if it is only a part of a section that is `to_change`.
     """
     written, there = bare(index, id), ""
     marks = [at for at, letter in enumerate(written) if letter == "#"][:_MOST_MARKS]
@@ -51,11 +57,11 @@ def named(index: Index, id: str) -> tuple[list[StoredChunk], bool]:
             chunks = find(index, written[:end])
             if chunks and end == len(written):
                 return chunks, True
-            if chunks and (section := _section(chunks, id, written[end + 1 :])):
+            if chunks and (section := _section(index, chunks, id, written[end + 1 :], to_change)):
                 return section, False
             there = there or ", ".join(exact(chunk.id) for chunk in chunks[:_MOST_NAMED])
     for fault in index.catalog.notes.faults():
-        is_meant = fault.path.removesuffix(".md") in {written.removesuffix(".md"), written.rpartition("#")[0]}
+        is_meant = without_ending(fault.path) in {without_ending(written), written.rpartition("#")[0]}
         if (is_meant or id.startswith(f"{fault.path}/")) and index.catalog.where_is(fault.path) is None:
             raise MemoryNotFound(f"{fault}.", "The file cannot be read as a note until that is mended.")
     message = f"There is no memory {id[:200]!r}."
@@ -93,7 +99,8 @@ def _exact(index: Index, name: str) -> list[StoredChunk]:
 
 def _called(index: Index, name: str, is_link: bool) -> list[StoredChunk]:
     """Return all chunks of the one note of this name, none if there is none. Raises InvalidInput for several."""
-    if name and index.vault.spelled(f"{name.removesuffix('.md')}.md"):  # saved just now: the next scan finds it
+    path = name if is_markdown(name) else f"{name}.md"
+    if name and index.vault.spelled(path):  # saved just now: the next scan finds it
         return []
     for paths in _ways(index, name.strip(), is_link):
         seen = sorted(index.catalog.among(paths, index.visible))
@@ -106,7 +113,7 @@ def _called(index: Index, name: str, is_link: bool) -> list[StoredChunk]:
 def _ways(index: Index, name: str, is_link: bool) -> Iterator[Sequence[str]]:
     """Yield the paths of the notes of this name: by path or id, title, file name (first for a link), and alias."""
     stored, wanted = index.catalog.links, folded(name)
-    title, whole = " ".join(wanted.split()), wanted.removesuffix(".md")
+    title, whole = " ".join(wanted.split()), without_ending(wanted)
     had = stored.having(("id", "title", "aliases"), (title, wanted, link_key(name)))
 
     def by(key: str, value: str) -> list[str]:
@@ -123,29 +130,77 @@ def _ways(index: Index, name: str, is_link: bool) -> Iterator[Sequence[str]]:
     yield by("aliases", wanted)
 
 
-def folder_of(index: Index, category: str, topic: str, own: str = "") -> str:
-    """Return the folder of an agent's note: by settings, by its category, or `own`. Raises InvalidInput."""
-    own, config = own or category, index.config
+def folder_of(index: Index, category: str, topic: str) -> str:
+    """Return the folder of an agent's note: by settings, or by its category. Raises InvalidInput."""
+    config = index.config
     chosen = composed(config.folders.get("memories", "")).removesuffix("/")
     home = "/".join(safe_parts(chosen))
     if chosen and not (chosen == home and index.vault.is_note(f"{home}/x.md")):
         wrong = f"folders.memories = {chosen!r:.80} is no folder for notes inside the vault."
         raise InvalidInput(wrong, "Write one that is neither hidden nor excluded into .spellbook/config.toml.")
     rules = (rule[:-1] for rule, of in config.categories.items() if rule[-1:] == "/" and fold(of) == fold(category))
-    home = f"{home}/{own}" if home else next((rule for rule in rules if "/".join(safe_parts(rule)) == rule), own)
+    own = next((rule for rule in rules if "/".join(safe_parts(rule)) == rule), category)
+    home = f"{home}/{category}" if home else own
     return f"{home}/{topic.removeprefix(f'{home}/')}"
 
 
-def _section(chunks: Sequence[StoredChunk], id: str, heading: str) -> list[StoredChunk]:
-    """Return the chunk of this anchor, or the one section with this heading. Raises InvalidInput for several."""
-    last = folded(heading.rpartition("#")[2])
-    tops = [(chunk, folded(chunk.heading or chunk.title)) for chunk in chunks if "~" not in chunk.suffix]
-    found = [chunk for chunk in chunks if chunk.suffix == f"#{heading}"]
-    found = found or [chunk for chunk, text in tops if text.split() == last.split()]
-    if slug(last) != slug(""):  # which nothing is left of
-        found = found or [chunk for chunk, text in tops if slug(text) == slug(last)]
+def _section(index: Index, chunks: Sequence[StoredChunk], id: str, heading: str, to_change: bool) -> list[StoredChunk]:
+    """Return the chunk of this anchor, or the one that holds this heading or block. Raises InvalidInput for several."""
+    if found := [chunk for chunk in chunks if chunk.suffix == f"#{heading}"]:
+        return found
+    lines = _lines_of(index, chunks[0].path, heading)
+    starts = [chunk.line for chunk in chunks]
+    found = [chunks[at] for at in sorted({max(0, bisect_right(starts, line) - 1) for line in lines})]
+    if not lines:  # a section whose heading is a bold line, or the title in the frontmatter
+        wanted, tops = key_of(heading), [chunk for chunk in chunks if "~" not in chunk.suffix]
+        found = [chunk for chunk in tops if wanted and key_of(chunk.heading or chunk.title) == wanted]
     _check_one(id, "section", [chunk.id for chunk in found])
+    if to_change and lines and found and (found[0].line not in lines or "~" in found[0].suffix):
+        raise InvalidInput(
+            f"{id!r:.200} is a part of a section.",
+            f"Name the section: {exact(found[0].id)}. Nothing was changed.",
+        )
     return found
+
+
+def _lines_of(index: Index, path: str, wanted: str) -> list[int]:
+    """Return the lines of a file, from 1, with this block's id, or with this heading below the ones before it."""
+    try:
+        note = notes.parse(path, index.vault.read(path)[0])
+    except (MemoryNotFound, UnreadableNote):  # it is gone, or was broken since it was indexed
+        return []
+    if wanted.rpartition("#")[2].startswith("^"):
+        mark = regex(rf"(?:^|\s)\^{re.escape(wanted.rpartition('^')[2].strip())}\s*$")
+        return [note.body_line + at for at, line in enumerate(note.body_lines) if mark.search(line)]
+    written: dict[int, str] = {}
+    above: list[tuple[int, str]] = []
+    paths: list[tuple[int, list[str]]] = []
+    for block in note.blocks:
+        if block.kind == "heading":
+            above = [*(each for each in above if each[0] < block.level), (block.level, key_of(block.text))]
+            line = note.body_line + block.start
+            written[line] = folded(block.text.strip())
+            paths.append((line, [key for _, key in above]))
+    # A heading may hold a `#` itself. Obsidian's links leave it out, as the keys do.
+    for keys in ([key_of(wanted)], [*map(key_of, wanted.split("#"))]):
+        is_there = [line for line, path in paths if keys[-1] and path[-1] == keys[-1] and _in_order(keys, path)]
+        if is_there:
+            return [line for line in is_there if written[line] == folded(wanted.strip())] or is_there
+    repeated = _REPEATED.fullmatch(key_of(wanted))  # GitHub's anchor of the second heading of a name ends with `-1`
+    same = [line for line, path in paths if repeated and path[-1] == repeated[1]]
+    return same[int(repeated[2]) :][:1] if repeated else []
+
+
+def _in_order(keys: Sequence[str], path: Sequence[str]) -> bool:
+    left = iter(path)
+    return all(key in left for key in keys)
+
+
+def key_of(heading: str) -> str:
+    """Return a heading in the form in which anchors of GitHub, links of Obsidian and its own text are equal."""
+    text = _LINK.sub(lambda link: link[1] or link[2] or "", heading)
+    key = re.sub("[-_]+", "-", slug(text)).strip("-")
+    return folded("".join(text.split())) if key in {"", "section"} else key  # an emoji alone
 
 
 def _check_one(name: str, kind: str, ids: Sequence[str]) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from spellbook.index.catalog.vectors import restored
-from spellbook.system.lazy import np
 
-FILE = Path(__file__).with_name("guides.npz")
+FILE = Path(__file__).with_name("guides.json")
 """
-`keys` by text and embedding, with `vectors` as a catalog stores them, and `second_vectors` of the encoder `second`.
+`vectors` by the keys of their texts, as a catalog stores them, in base64; and those of the `encoder`, the `second` one.
 
 `scripts/guide_vectors.py` writes it. Guides that changed and other models have other keys, so they are embedded.
 """
@@ -20,14 +21,16 @@ FILE = Path(__file__).with_name("guides.npz")
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Vectors by key, of the second encoder `fingerprint` or, without one, of the model in the key."""
+    """Vectors in base64 by key, of the second encoder `fingerprint` or, without one, of the model in the key."""
 
-    rows: Mapping[str, bytes]
+    rows: Mapping[str, str]
     fingerprint: str = ""
+    read: Callable[[list[bytes]], list[bytes]] = list
 
     def of(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the vectors of `keys`; keys without one are left out."""
-        return {key: self.rows[key] for key in keys if key in self.rows}
+        found = [key for key in keys if key in self.rows]
+        return dict(zip(found, self.read([base64.b64decode(self.rows[key]) for key in found]), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +44,5 @@ class Packaged:
 @cache
 def packaged() -> Packaged:
     """Return the vectors that come with Spellbook."""
-    with np.load(FILE, allow_pickle=False) as stored:
-        keys = stored["keys"].tolist()
-        vectors = restored([row.tobytes() for row in stored["vectors"]])
-        second = [row.tobytes() for row in stored["second_vectors"]]
-        fingerprint = str(stored["second"])
-    return Packaged(
-        Kept(dict(zip(keys, vectors, strict=True))), Kept(dict(zip(keys, second, strict=True)), fingerprint)
-    )
+    stored = json.loads(FILE.read_text("utf-8"))
+    return Packaged(Kept(stored["vectors"], read=restored), Kept(stored["second"], stored["encoder"]))

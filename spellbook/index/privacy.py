@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from spellbook.index.filters import NO_GUIDES, Condition, flat, fold, path_glob
-from spellbook.notes.frontmatter import FRONTMATTER, label_of, load
+from spellbook.notes.frontmatter import header_in, label_of, load
 from spellbook.settings import paths
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, StorageError
@@ -61,7 +61,7 @@ _OUTSIDE = regex(
 )
 """An address, with or without its scheme, in brackets or behind invisible letters; or a PDF."""
 
-_CALLS_ITSELF = regex(r"""(?is)((?:^|\n)["']?trust["']?[ \t]*:(?:(?!\n[^\s-]).)*?)\btrusted\b""")
+_CALLS_ITSELF = regex(r"""(?is)((?:^|\n)["']?trust["']?[ \t]*[:=](?:(?!\n[^\s-]).)*?)\btrusted\b""")
 """The key `trust`, with its further lines, up to the word `trusted`."""
 
 _SAYS = regex(rb"(?i)t\0?r\0?u\0?s\0?t\0?e\0?d")
@@ -89,7 +89,7 @@ def shows(sees: str, path: str, data: bytes) -> bool:
 def meta_of(path: str, data: bytes) -> Meta:
     """Return the frontmatter of a note by the bytes of its file: empty, so private, if it cannot be read."""
     with contextlib.suppress(Exception):
-        if match := FRONTMATTER.match(notes.decode(path, data)[0]):
+        if match := header_in(notes.decode(path, data)[0]):
             return load(match[0])[0]
     return {}
 

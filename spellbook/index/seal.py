@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from spellbook.settings import environment, paths
 from spellbook.settings.translate import translated
+from spellbook.text import ENDINGS
 
 FILE = "seal"
 """The file in the folder of the index with the lines to print, as a sentence and as JSON, and the stamps."""
@@ -72,7 +73,8 @@ def stamps(root: str, state: str) -> bytes:
             for entry in os.scandir(state)
             if (entry.is_dir() or entry.stat().st_size) and not entry.name.endswith(_PASSING)
         ]
-        return ascii([root, package, variables, files, index, *_tree(package, ".py"), *_tree(root, ".md")]).encode()
+        trees = [*_tree(package, (".py",)), *_tree(root, ENDINGS)]
+        return ascii([root, package, variables, files, index, *trees]).encode()
     except OSError:
         return b""
 
@@ -84,8 +86,8 @@ def put(root: str, state: str, seen: bytes, sentence: str, as_json: str, file: s
             kept.write(f"{sentence}\n{as_json}\n".encode() + seen)
 
 
-def _tree(root: str, ending: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each folder from `root` down, dot-folders left out, with its files of this ending and their stamps."""
+def _tree(root: str, endings: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each folder from `root` down, dot-folders left out, with its files of these endings and their stamps."""
     todo = [root]
     while todo:
         folder, seen = todo.pop(), list[str]()
@@ -93,7 +95,7 @@ def _tree(root: str, ending: str) -> Iterator[tuple[str, list[str]]]:
             for entry in entries:
                 if entry.name[0] == ".":
                     continue
-                if entry.name[-3:].lower() == ending and not entry.is_dir():
+                if entry.name.lower().endswith(endings) and not entry.is_dir():
                     seen += entry.name, _stamp(entry.stat())
                 elif entry.is_dir(follow_symlinks=False):
                     todo.append(entry.path)

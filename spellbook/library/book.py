@@ -33,7 +33,7 @@ from spellbook.text.unicode import door
 if TYPE_CHECKING:
     from spellbook.archive import export, importer
     from spellbook.archive.restore import Restored
-    from spellbook.editing import guides, merge, moves, repair_links, revise, undo, write
+    from spellbook.editing import guides, merge, moves, repair_links, repair_properties, revise, undo, write
     from spellbook.editing.revise import Erased, Revised
     from spellbook.index import embed as embedding
     from spellbook.library import doctor, migrate
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 else:  # Imported at their first use, as those of `reader` are.
     export, importer = lazy("spellbook.archive", "export", "importer")
     merge, moves, repair_links = lazy("spellbook.editing", "merge", "moves", "repair_links")
+    (repair_properties,) = lazy("spellbook.editing", "repair_properties")
     guides, revise, undo, write = lazy("spellbook.editing", "guides", "revise", "undo", "write")
     (embedding,) = lazy("spellbook.index", "embed")
     doctor, migrate = lazy("spellbook.library", "doctor", "migrate")
@@ -393,6 +394,11 @@ class Spellbook(Reader):
         """Repair broken links to files that moved; see `editing.repair_links.mend`."""
         self.index.vault.check_there()
         return repair_links.mend(self.index, dry_run=dry_run)
+
+    def mend_properties(self, *, dry_run: bool = False) -> repair_links.Offer:
+        """Put quotes around values of broken frontmatter; see `editing.repair_properties.mend`."""
+        self.index.vault.check_there()
+        return repair_properties.mend(self.index, dry_run=dry_run)
 
 
 def is_being_read(index: Index) -> bool:

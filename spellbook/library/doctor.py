@@ -13,7 +13,8 @@ from spellbook.index.metrics import Meter, brief
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.models.embedders import ALONE
-from spellbook.notes import dates
+from spellbook.notes import broken_headers, dates
+from spellbook.notes.same_cause import grouped
 from spellbook.system.disk import eventless
 from spellbook.system.errors import EmbeddingError, StorageError
 from spellbook.system.lazy import lazy, np
@@ -110,7 +111,7 @@ def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
     yield "vault and index", [complaint] if complaint else []
     silent = "the process that watches gives no sign of life: end it, or let it go on"
     yield "watcher", [*filter(None, [unseen(index.config.state)]), *([silent] if is_silent(index.config.state) else [])]
-    yield "note files", [str(fault) for fault in index.catalog.notes.faults()]
+    yield "note files", _faults(index)
     yield "note ids", [str(fault) for fault in index.catalog.notes.twins()]
     if undated := _dates(index):
         yield "dates of notes", undated
@@ -133,6 +134,13 @@ def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
         yield f"embeddings ({counted(pending, 'text')} being embedded now)", []
     else:
         yield "embeddings", [f"{counted(pending, 'text')} not embedded yet: run `spellbook reindex`"] if pending else []
+
+
+def _faults(index: Index) -> list[str]:
+    faults = index.catalog.notes.faults()
+    fix = "`spellbook doctor --fix properties` shows which of these it can put into quotes"
+    is_broken = any(fault.reason in broken_headers.CAUSES for fault in faults)
+    return [*grouped(faults), *([Remark(fix)] if is_broken else [])]
 
 
 def _dates(index: Index) -> list[str]:

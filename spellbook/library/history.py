@@ -16,6 +16,7 @@ from spellbook.settings.limits import MOST_VERSIONS
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
 from spellbook.system.git import Repository
 from spellbook.text.diff import unified
+from spellbook.text.unicode import is_markdown
 from spellbook.vault.folder import digest
 from spellbook.vault.names import TRASH
 from spellbook.vault.vault import Vault
@@ -48,7 +49,7 @@ def versions(book: Reader, id: str, most: int = 20) -> dict[str, Any]:
         path = whole.resolve(id).path
     except MemoryNotFound as error:
         path, missing = lookup.bare(whole.index, id), error
-        path += "" if path.lower().endswith(".md") else ".md"
+        path += "" if is_markdown(path) else ".md"
     vault, not_read = whole.index.vault, list[str]()
     if missing and not vault.is_note(path):
         raise missing

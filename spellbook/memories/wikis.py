@@ -26,7 +26,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from spellbook.archive.formats.memories import INDEX, MOST_BYTES, titles
+from spellbook.archive.formats.claude_memory import INDEX, MOST_BYTES, titles
 from spellbook.capture.ledger import CLAUDE_MEMORY, Ledger
 from spellbook.index import privacy
 from spellbook.index.catalog.usage import local

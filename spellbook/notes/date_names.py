@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
-from typing import Any
+from collections.abc import Sequence
+from functools import lru_cache, partial
 
-from spellbook.system.lazy import regex
+from spellbook.system.lazy import regex, toml_in
 from spellbook.text.unicode import composed, folded
 
 _ERAS = {
@@ -55,10 +54,5 @@ def meanings(kind: str, name: str) -> Sequence[int]:
     return found or names["several"][kind].get(key(name), [0])
 
 
-@cache
-def table(file: str) -> Mapping[str, Any]:
-    """Return the content of a TOML file beside this module."""
-    import tomllib
-    from importlib.resources import files
-
-    return tomllib.loads(files(__package__).joinpath(file).read_text("utf-8"))
+table = partial(toml_in, __file__)
+"""Returns the content of a TOML file beside this module."""

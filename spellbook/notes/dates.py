@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from spellbook.notes.date_names import LETTER, NAME, meanings, plain, table
 from spellbook.notes.frontmatter import label_of
 from spellbook.system.lazy import regex
-from spellbook.text.unicode import folded
+from spellbook.text.unicode import folded, without_ending
 
 CREATED = ("created", "creation", "date", "published")
 UPDATED = ("updated", "changed", "modified", "edited")
@@ -165,7 +165,7 @@ _TOKEN = regex(
     r"|ww|w|WW|W|Q|HH|H|hh|h|mm|m|ss|s|A|a|E|e)|(?P<literal>.)",
     re.S,
 )
-_PAGE = regex(r"(?:^|/)pages/((?:(?!%[01])[^/])+)\.md$")
+_PAGE = regex(r"(?:^|/)pages/((?:(?!%[01])[^/])+)\.(?:md|markdown)$")
 _DAYS = "%b {0}, %Y|%B {0}, %Y|{0} %b %Y|{0} %B %Y|%Y-%m-%d|%Y/%m/%d|%m/%d/%Y|%Y%m%d|%Y年%m月%d日|%Y-%m-%d %A"
 _NAMED_DAYS = "%a, %d-%m-%Y|%a, %d.%m.%Y|%a, %m/%d/%Y|%a, %Y/%m/%d|%A, %d-%m-%Y|%A, %d.%m.%Y|%A, %m/%d/%Y|%A, %Y/%m/%d"
 """Logseq's forms of a day in links, but for `dd-MM-yyyy` and `MM-dd-yyyy`, which may be two days."""
@@ -197,7 +197,7 @@ _PARTS = {
 
 def day_in(path: str, formats: Formats = ()) -> str | None:
     """Return the day in a note's name, by its folders' formats or at its beginning or end, in ISO 8601, or None."""
-    path = plain(path)[:-3]  # without `.md`
+    path = without_ending(plain(path))
     name = path.rpartition("/")[2]
     for folder, format in ((plain(folder), format) for folder, format in formats):
         if folder and not path.startswith(f"{folder}/"):
@@ -214,7 +214,7 @@ def day_in(path: str, formats: Formats = ()) -> str | None:
 
 def is_day(target: str, formats: Formats = ()) -> bool:
     """Say whether the target of a link is the name of a daily note and nothing more, written or not."""
-    target, anywhere = plain(target).removesuffix(".md"), [("", format) for _, format in formats]
+    target, anywhere = without_ending(plain(target)), [("", format) for _, format in formats]
     patterns = [_FIRST, *filter(None, (_format_pattern(format) for _, format in formats))]
     names = (target, target.rpartition("/")[2])
     whole = (name for name in names if any(pattern.fullmatch(name) for pattern in patterns))

@@ -7,14 +7,16 @@ Links lead by Obsidian's rules. Nothing is parsed here, so a search that finds a
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 from spellbook.notes import dates
-from spellbook.system.errors import UnreadableNote
-from spellbook.text.unicode import composed, folded
+from spellbook.system.errors import SpellbookError, UnreadableNote
+from spellbook.text import ENDINGS
+from spellbook.text.unicode import composed, folded, is_markdown, without_ending
 
 MOST_BYTES = 10_000_000
 """Larger files are reported, not read."""
@@ -27,6 +29,12 @@ class Fault:
     path: str
     line: int
     reason: str
+
+    @classmethod
+    def of(cls, path: str, error: SpellbookError, at: str = "") -> Fault:
+        """Return an error about the file at `path`; its message may begin with the path, or with `at`, and a line."""
+        reason = re.sub(rf"^({re.escape(path)}|{re.escape(at or path)})(, line \d+)?: ", "", error.message)
+        return cls(path, getattr(error, "line", None) or 0, reason.rstrip("."))
 
     def __str__(self) -> str:
         return f"{self.path}, line {self.line}: {self.reason}" if self.line else f"{self.path}: {self.reason}"
@@ -73,9 +81,16 @@ class Reached(NamedTuple):
 
 
 def key(path: str) -> str:
-    """Return the name by which links find a file: that of the file, NFC, without case and without `.md`."""
+    """Return the name by which links find a file: its own, NFC, without case and without the endings of notes."""
     name = folded(path.rpartition("/")[2])
-    return name[:-3] if name.endswith(".md") and len(name) > 3 else name
+    while (bare := without_ending(name)) not in {name, ""}:  # `a.md.md` may be meant by `[[a.md]]`
+        name = bare
+    return name
+
+
+def path_id(path: str) -> str:
+    """Return the id that a note has by its path: without `.md`, whole with another ending; no two are the same."""
+    return path[:-3] if path.endswith(".md") and not is_markdown(path[:-3]) else path
 
 
 class Files:
@@ -144,16 +159,16 @@ class Files:
     def ending(self, target: str) -> list[str]:
         """Return the files whose path is `target` or ends with it, shortest first."""
         wanted = folded(target)
-        ends = (f"/{wanted}", f"/{wanted}.md")
+        ends = (f"/{wanted}", *(f"/{wanted}{ending}" for ending in ENDINGS))
         named = self._by_name.get(key(target), ())
         return [path for name, path in named if f"/{name}".endswith(ends)]
 
     def _exact(self, target: str, by: By) -> Reached | None:
         wanted = folded(target)
         named = self._by_name.get(key(target), ())
-        same = [path for name, path in named if name in {wanted, f"{wanted}.md"}]
+        same = [path for name, path in named if wanted in {name, without_ending(name)}]
         # Where case matters, the one that is spelled so.
         spelled = composed(target)
-        exact = (path for path in same if composed(path) in {spelled, f"{spelled}.md"})
+        exact = (path for path in same if spelled in {composed(path), without_ending(composed(path))})
         path = next(exact, same[0] if same else None)
         return Reached(path, by) if path else None

@@ -1,4 +1,4 @@
-"""Frontmatter: parse and write a note's YAML within bounds; valid values and faults with their lines. Pure."""
+"""Frontmatter: parse a note's YAML or TOML within bounds, and write YAML; values and faults with their lines. Pure."""
 
 from __future__ import annotations
 
@@ -7,18 +7,38 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Any
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
-from spellbook.system.lazy import frontmatter, regex, yaml
+from spellbook.system.lazy import frontmatter, lazy, regex, yaml
+from spellbook.text.unicode import without_ending
+
+if TYPE_CHECKING:
+    from spellbook.notes import broken_headers
+else:  # imported for a header that is no YAML
+    (broken_headers,) = lazy("spellbook.notes", "broken_headers")
 
 FRONTMATTER = regex(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
 """Matches the block, a BOM before it included; group 1 is the YAML between the rules."""
+
+_TOML_KEY = r"""(?:[\w.-]|"[^"\n]*"|'[^'\n]*')++[ \t]*="""
+_TOML_TABLE = r"\[[^\n]*\][ \t]*(?:#[^\n]*)?\r?\n"
+TOML = regex(
+    rf"\ufeff?\+{{3}}[ \t]*\r?\n(?=(?:\s|#[^\n]*\n)*+(?:{_TOML_KEY}|{_TOML_TABLE}|\+{{3}}\s))"
+    r"(.*?)(?<=\n)\+{3}[ \t]*(?:\r?\n|\Z)",
+    re.S,
+)
+"""Matches the block of Hugo and Zola, as FRONTMATTER does. It begins with a key or a table: other text is text."""
 
 _PLAIN_LINK = regex(r"\[\[[^\[\]\"\\\x00-\x1f\x7f-\x9f\ufeff\U00010000-\U0010ffff]+\]\]")
 """A wikilink that YAML spells within double quotes as it is, without escapes."""
 
 _MOST_HEADER = 256_000
 """The most letters of frontmatter."""
+
+_MOST_DOTS = 200
+"""The most dots of a line of TOML: to read a key takes memory by the square of its parts."""
 
 _MOST_NODES = 20_000
 """The most values and keys, with aliases counted each time they are used."""
@@ -72,6 +92,10 @@ LEVELS = {"low": 0.2, "medium": 0.5, "high": 0.8}
 """Values in 0..1 of the words of `importance`."""
 
 _WIKILINK = regex(r"!?\[\[([^\[\]#|]++)[^\[\]]*+\]\]")
+_MARKDOWN_LINK = regex(
+    r"!?\[(?:[^\[\]\\]|\\.)*+\]\(\s*+(?!<?(?:[A-Za-z][A-Za-z0-9+.-]*:|//))"
+    r"(?:<([^<>]*+)>|((?:\\.|[^\s()<>\\]|\([^\s()<>]*+\))++))(?:\s++(?:\"[^\"]*+\"|'[^']*+'|\([^()]*+\)))?\s*+\)"
+)
 
 _Lines = list[tuple[str, int]]  # a message or a finding, and its 0-based line in the header
 
@@ -85,10 +109,18 @@ class BadHeader(ValueError):
         self.is_text = is_text
 
 
+def header_in(text: str) -> re.Match[str] | None:
+    """Return the match of a text's frontmatter, by FRONTMATTER or TOML; None if it has none."""
+    return FRONTMATTER.match(text) or TOML.match(text)
+
+
 def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
     """Return the values of a block, repeated keys, and invalid dates and numbers kept as texts. Raises BadHeader."""
     repeated, odd, named = _Lines(), _Lines(), dict[str, Any]()
-    values, _ = frontmatter.parse(block, handler=_handler()(repeated, odd))
+    if toml := TOML.match(block):
+        values = _read_toml(toml[1])
+    else:
+        values, _ = frontmatter.parse(block, handler=_handler()(repeated, odd))
     for key, value in _each(values, _plain).items():
         name = known_key(key)
         named[key if name in values or name in named else name] = value
@@ -143,8 +175,8 @@ def _read(header: str, repeated: _Lines, odd: _Lines) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line if mark else 0
-        if "{{" in "".join(header.splitlines()[line : line + 1]):
-            raise BadHeader("the frontmatter cannot be read: put the {{…}} of a template into quotes", line) from error
+        if found := broken_headers.cause(header, line):
+            raise BadHeader(*found) from error
         raise BadHeader(f"the frontmatter is not YAML ({error.problem or error.context})", line) from error
     except yaml.reader.ReaderError as error:
         letter = chr(error.character) if isinstance(error.character, int) else str(error.character)
@@ -156,6 +188,25 @@ def _read(header: str, repeated: _Lines, odd: _Lines) -> dict[str, Any]:
         kind = "a list" if isinstance(value, list) else "plain text"
         raise BadHeader(f"the frontmatter is {kind}, not `key: value` lines", 0, is_text=True)
     return value or {}
+
+
+def _read_toml(header: str) -> dict[str, Any]:
+    """Return the values of a header in TOML within the bounds of YAML's; Zola's taxonomies stand among the others."""
+    import tomllib
+
+    if len(header) > _MOST_HEADER:
+        raise BadHeader(f"the frontmatter is over {_MOST_HEADER // 1000} kB", 0)
+    if max(map(str.count, header.split("\n"), repeat("."))) > _MOST_DOTS:
+        raise BadHeader("the frontmatter holds too many or too deep values", 0)
+    try:
+        values = tomllib.loads(header.replace("\0", " "))
+    except (ValueError, RecursionError) as error:
+        place = re.search(r"at line (\d+)", str(error))
+        line = int(place[1]) - 1 if place else header.count("\n") - 1
+        raise BadHeader(f"the frontmatter is not TOML ({error})", max(0, line)) from error
+    if isinstance(values.get("taxonomies"), dict):
+        values = values.pop("taxonomies") | values
+    return {key: as_label(_each(value, _plain)) if key.casefold() in LABELS else value for key, value in values.items()}
 
 
 def fast_loader() -> Any:
@@ -226,13 +277,19 @@ def _survey(root: yaml.Node) -> _Lines:
     return sorted(repeated, key=lambda pair: pair[1])
 
 
-def _each(value: object, leaf: Callable[[Any], Any]) -> Any:
-    """Return a value with `leaf` of each value in its lists and mappings, whose keys become text."""
+def _each(value: object, leaf: Callable[[Any], Any], left: int = _MOST_DEPTH) -> Any:
+    """
+    Return a value with `leaf` of each value in its lists and mappings, whose keys become text.
+
+    Raises BadHeader for values in each other more than `left` times, as only TOML has them here.
+    """
     if isinstance(value, str):  # most are
         return leaf(value)
+    if left < 0:
+        raise BadHeader("the frontmatter holds too many or too deep values", 0)
     if isinstance(value, Mapping):
-        return {str(key): _each(item, leaf) for key, item in value.items()}
-    return [_each(item, leaf) for item in value] if isinstance(value, list | tuple) else leaf(value)
+        return {str(key): _each(item, leaf, left - 1) for key, item in value.items()}
+    return [_each(item, leaf, left - 1) for item in value] if isinstance(value, list | tuple) else leaf(value)
 
 
 def _plain(value: object) -> Any:
@@ -298,9 +355,14 @@ def _dumper(style: str | None) -> type[yaml.SafeDumper]:
 
 
 def label_of(text: str) -> str:
-    """Return the name of the note that a text leads to if it is one wikilink and nothing else, or the text."""
-    match = _WIKILINK.fullmatch(text.strip()) if "[[" in text else None
-    return (match[1].strip().rstrip("\\/").rpartition("/")[2].removesuffix(".md") if match else "") or text
+    """Return the name of the note that a text leads to if it is one link of a vault and nothing else, or the text."""
+    if "[[" in text and (match := _WIKILINK.fullmatch(text.strip())):
+        target = match[1]
+    elif "](" in text and (match := _MARKDOWN_LINK.fullmatch(text.strip())):
+        target = unquote(re.sub(r"[#?].*|\\(?=[!-/:-@\[-`{-~])", "", match[1] or match[2] or ""))
+    else:
+        return text
+    return without_ending(target.strip().rstrip("\\/").rpartition("/")[2]) or text
 
 
 def line_at(text: str, at: int) -> int:

@@ -18,13 +18,13 @@ from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
 
 from spellbook.notes import dates
-from spellbook.notes.files import By, Files, Reached
+from spellbook.notes.files import By, Files, Reached, path_id
 from spellbook.notes.frontmatter import FRONTMATTER, RELATIONS, dump, fast_loader
 from spellbook.notes.markdown import CODE, ELSEWHERE, WIKILINK, marks, runs, wikilinks
 from spellbook.notes.note import Note, lines
 from spellbook.notes.note import replaced as replaced
 from spellbook.system.lazy import regex, yaml
-from spellbook.text.unicode import folded
+from spellbook.text.unicode import folded, is_markdown, without_ending
 
 Style = Literal["wiki", "single", "double", "bare", "plain", "angle"]
 """
@@ -147,7 +147,7 @@ def _id_or_path(text: str) -> tuple[str, str] | None:
     text = text.strip()
     if len(text) > _MOST_NAMED or _ADDRESS.match(text) or text.casefold() in _NO_NAMES:
         return None
-    named = text if text.endswith(".md") else (_NAMED.match(text) or [""])[0]
+    named = text if is_markdown(text) else (_NAMED.match(text) or [""])[0]
     return (named.rstrip(), text[len(named) :]) if named.strip() else None
 
 
@@ -230,8 +230,7 @@ def retargeted(link: Link, before: Reached, source: str, wanted: str, files: Fil
     Its form is kept: the name alone, a relative path, or a path from the vault; with or without `.md`. An ambiguous
     name becomes a full path. None if no spelling leads there.
     """
-    has_ending = link.target.lower().endswith(".md") or not wanted.lower().endswith(".md")
-    name = wanted if has_ending else wanted[:-3]
+    name = wanted if is_markdown(link.target) else without_ending(wanted)
     forms: list[str] = []
     if not (link.is_markdown or "pages/" in link.target or link.target.startswith(("/", "."))):
         named = zip(map(folded, dates.logseq_names(before.path)), dates.logseq_names(wanted), strict=False)
@@ -280,7 +279,7 @@ def wikilink(path: str) -> str:
     """
     Return a relation to the note at `path`: a wikilink with the full path, or the path if no wikilink can hold it.
     """
-    name = path[:-3] if path.endswith(".md") and not path[:-3].lower().endswith(".md") else path
+    name = path_id(path)
     match = WIKILINK.fullmatch(link := f"[[{name}]]")
     return link if match and match["target"] == name else path
 

@@ -12,12 +12,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, Literal
 
 from spellbook.notes import dates
+from spellbook.notes.data import LEAST_DATA, places
 from spellbook.notes.files import Fault, check_size
-from spellbook.notes.frontmatter import FRONTMATTER, MERGED, BadHeader, importance_of, label_of, line_at, load
+from spellbook.notes.frontmatter import MERGED, BadHeader, header_in, importance_of, label_of, line_at, load
+from spellbook.notes.labels import COMMA
 from spellbook.notes.markdown import CODE, REST, marks, runs
 from spellbook.notes.markdown import Block as Block
 from spellbook.notes.markdown import blocks as blocks
@@ -26,7 +28,7 @@ from spellbook.notes.markdown import height as height
 from spellbook.notes.markdown import lines as lines
 from spellbook.system.errors import UnreadableNote
 from spellbook.system.lazy import charset_normalizer, regex
-from spellbook.text.unicode import composed
+from spellbook.text.unicode import composed, without_ending
 
 _MOST_NAME = 1_000
 """Most letters of a title, a topic or a category: they are shown with each chunk."""
@@ -34,27 +36,24 @@ _MOST_NAME = 1_000
 _MOST_LABEL = 200
 """Most letters of a tag in the text; a longer word is not a tag."""
 
-_MARKER = regex(r"(?:<{7}|\|{7}|>{7})(?=[ \r\n]|\Z)|={7}[ ]*(?=[\r\n]|\Z)")
+# The lines of a conflict as git (with diff3 and zdiff3), hg and jj write it: all of one length, the others between the
+# first and the last. A rule of dashes needs a label: in Markdown it is one of a heading.
+_MARKER = regex(r"(?:([<|>=%+\\])\1{6,}|-{7,}(?=[ ]\S))(?=[ \r\n]|\Z)")
+_CONFLICT = regex(r"<[|=%+\\-]*[=%+][|=%+\\-]*>")
 OURS = "this copy"
 """The label of our side in conflicts of the merge driver."""
 
-# What Excalidraw writes besides the words of a drawing: a warning, a heading, and the drawing itself.
-_DRAWING = regex(r"^==⚠.*EXCALIDRAW VIEW.*|^# Excalidraw Data[ \t]*$|^(?:%%\s+)?#{1,2} Drawing\s+```(?s:.*)", re.M)
 # A quick test, that begins with a letter to look for. `](#part)` is a link into the page.
 _MAY_BE_TAG = regex(r"#(?=[^\s#])(?<![^\W_]#)(?<!\]\(#)")
-_SHORT_LINE = 60
-"""Letters of a line of data, but for its last: base64 in mails has 76, that of keys 64."""
-
-_LEAST_DATA = 200
-"""Letters that are data if they are encoded. By hand: hashes and names are shorter."""
-
-_LETTER = r"[A-Za-z0-9+/_-]"
-_LONG_WORD = regex(rf"(?<!\S)\S{{{_SHORT_LINE},}}+")
-_DATA_BEGINS = regex(rf"data:|(?<![A-Za-z0-9+/=_-]){_LETTER}{{{_SHORT_LINE}}}")
-_DATA = regex(
-    rf"data:[\w.+-]{{1,50}}/[^\s,]{{0,100}},[^\s)>\"']{{{_SHORT_LINE},}}+"
-    rf"|{_LETTER}{{{_SHORT_LINE},}}+(?:=*\s++{_LETTER}{{{_SHORT_LINE},}}+)*+(?:\s*?\n{_LETTER}++(?==*\s*?\n))?=*"
+_GRAPH = regex(r"(?:^|/)(?:pages|journals)/")
+_NAME = r"[^\s:\"|^(){}#\[\]]{1,100}"
+_PAGE_PROPERTIES = regex(
+    rf"\s*+(?:[-*][ \t]+)?((?:[ \t]*+{_NAME}::(?:[ \t][^\r\n]*+)?(?:\r?\n|\Z))++)"
+    rf"|\s*+:PROPERTIES:[ \t]*\r?\n((?:[ \t]*+(?!:END:):{_NAME}:[^\r\n]*+\r?\n)*+)[ \t]*:END:"
 )
+_PROPERTY = regex(rf"^[ \t]*+:?({_NAME}?)::?(?:[ \t]+([^\r\n]*+))?\r?$", re.M)
+_REFERENCE = regex(r"\"([^\"]*+)\"|\[\[((?:[^\[\]]|\[\[[^\[\]]*\]\])++)\]\]|#([^\s#,，\[\]]+)|([^,，#\[\]\"]+)")
+"""A page, a tag or a text in a property of Logseq, as its `split-page-refs-without-brackets` divides them."""
 
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
 
@@ -66,7 +65,8 @@ class Note:
 
     `text` is the whole file, BOM included, so that `encode` gives the file's bytes back; `body` begins at the character
     `body_at` and the 1-based line `body_line`, and has the lines `body_lines`. `meta` holds the frontmatter as plain
-    values, empty where it has a fault. `data` are the first characters and the ends of text that is not words.
+    values, empty where it has a fault. `data` are the first characters and the ends of text that is not words. `page`
+    has the properties that a page of Logseq begins with (`alias:: A, [[B]]`), their keys in small letters.
     """
 
     path: str
@@ -80,6 +80,7 @@ class Note:
     editable: bool = True
     body_lines: tuple[str, ...] = field(default=(), repr=False, compare=False)
     data: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    page: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def body(self) -> str:
@@ -96,14 +97,14 @@ class Note:
     @property
     def own_title(self) -> str:
         """The title that the text itself gives, "" if only the file name is left."""
-        declared = " ".join(_one(self.meta.get("title")).split())[:_MOST_NAME]
+        declared = " ".join((_one(self.meta.get("title")) or self.page.get("title", "")).split())[:_MOST_NAME]
         blocks = () if is_drawing(self.path, self.meta) else self.blocks
         return declared or next((block.text for block in blocks if block.kind == "heading" and block.level == 1), "")
 
     @property
     def title(self) -> str:
         """Frontmatter `title`, else the first `#` heading, else the file name, or the page of Logseq that it names."""
-        return self.own_title or dates.page(self.path) or self.path.rpartition("/")[2].removesuffix(".md")
+        return self.own_title or dates.page(self.path) or without_ending(self.path.rpartition("/")[2])
 
     @property
     def topic(self) -> str:
@@ -139,13 +140,14 @@ class Note:
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Obsidian's `aliases`."""
-        return _many(self.meta.get("aliases", self.meta.get("alias")))
+        """Obsidian's `aliases`, and Logseq's `alias::`."""
+        declared = _many(self.meta.get("aliases", self.meta.get("alias")))
+        return tuple(dict.fromkeys((*declared, *self._references("alias", "aliases"))))
 
     @property
     def merged(self) -> tuple[str, ...]:
         """The ids, and the paths without `.md`, of the notes that were merged into this one."""
-        return _many(self.meta.get(MERGED))
+        return _many(self.meta.get(MERGED), ",")
 
     @property
     def entities(self) -> tuple[str, ...]:
@@ -157,8 +159,9 @@ class Note:
     @property
     def tags(self) -> tuple[str, ...]:
         """Frontmatter `tags` and the body's `#tags`, without `#`, as Obsidian reads them."""
-        declared = [tag.lstrip("#") for tag in _many(self.meta.get("tags", self.meta.get("tag")), split=r",\s")]
-        return tuple(dict.fromkeys([*filter(None, declared), *self._inline_tags()]))
+        declared = [tag.lstrip("#") for tag in _many(self.meta.get("tags", self.meta.get("tag")), split=rf"{COMMA}\s")]
+        of_page = self._references("tags", "tag", "filetags")
+        return tuple(dict.fromkeys([*filter(None, declared), *of_page, *self._inline_tags()]))
 
     @property
     def importance(self) -> float:
@@ -169,16 +172,21 @@ class Note:
     @property
     def created(self) -> str | None:
         """The date of its frontmatter by `dates.CREATED`, in ISO 8601."""
-        return dates.find(self.meta, dates.CREATED)[1] or None
+        return dates.find({**self.page, **self.meta}, dates.CREATED)[1] or None
 
     @property
     def updated(self) -> str | None:
         """The date of its frontmatter by `dates.UPDATED`, in ISO 8601."""
-        return dates.find(self.meta, dates.UPDATED)[1] or None
+        return dates.find({**self.page, **self.meta}, dates.UPDATED)[1] or None
 
     def encode(self, text: str | None = None) -> bytes:
         """Return `text` (the note's own by default) as the bytes of a file like this one."""
         return (self.text if text is None else text).encode(self.encoding)
+
+    def _references(self, *keys: str) -> list[str]:
+        """Return the pages, tags and texts of properties of a page of Logseq."""
+        found = (match for key in keys for match in _REFERENCE.finditer(self.page.get(key, "")))
+        return list(filter(None, (composed(match[match.lastindex or 0].strip()) for match in found)))
 
     def _inline_tags(self) -> Iterator[str]:
         text = self.text.replace("\0", " ")
@@ -197,7 +205,7 @@ def parse(path: str, data: bytes) -> Note:
     if "\0" in text:
         reason = "NUL bytes in the text, as a disk or a sync leaves them; read as spaces"
         faults.append(Fault(path, line_at(text, text.index("\0")), reason))
-    match = FRONTMATTER.match(text)
+    match = header_in(text)
     meta: dict[str, Any] = {}
     problems: list[Fault] = []
     if match:
@@ -215,15 +223,16 @@ def parse(path: str, data: bytes) -> Note:
     parsed = tuple(blocks(body.replace("\0", " ")))
     body_lines = tuple(lines(body))
     if marked := _conflict_marks(body_lines, parsed) if "<<<<<<<" in body else set():
-        reason = "conflict markers of git: keep one text, delete the markers"
+        reason = "conflict markers: keep one text, delete the markers"
         faults.append(Fault(path, body_line + min(marked), reason))
         kept = ("\n" if at in marked else line for at, line in enumerate(body_lines))
         parsed = tuple(blocks("".join(kept).replace("\0", " ")))
-    if unread := _unread(text, body_at, is_drawing(path, meta)):
+    is_drawn = is_drawing(path, meta)
+    unread = places(text, body_at, is_drawn) if is_drawn or len(body) >= LEAST_DATA else []
+    if unread:
         offsets = [*accumulate(map(len, body_lines), initial=body_at)]
-        within = [bisect_right(unread, (offsets[block.start], len(text))) - 1 for block in parsed]
-        pairs = zip(parsed, within, strict=True)
-        parsed = tuple(block for block, at in pairs if at < 0 or unread[at][1] <= offsets[block.start])
+        bounds = [*chain(*unread)]
+        parsed = tuple(block for block in parsed if bisect_right(bounds, offsets[block.start]) % 2 == 0)
     if parsed and parsed[-1].kind == REST:
         reason = "its text is over 1 MB; it is found as plain text, not by its sections"
         faults.append(Fault(path, body_line + parsed[-1].start, reason))
@@ -239,48 +248,42 @@ def parse(path: str, data: bytes) -> Note:
         not problems,
         body_lines,
         tuple(unread),
+        page_properties(body) if is_of_graph(path) else {},
     )
+
+
+def is_of_graph(path: str) -> bool:
+    """Say whether a note lies where a Logseq graph has its pages and journals."""
+    return bool(_GRAPH.search(path))
+
+
+def page_properties(body: str) -> dict[str, str]:
+    """Return the properties that a page of Logseq begins with, by their keys in small letters, `-` for `_`."""
+    match = _PAGE_PROPERTIES.match(body)
+    rows = _PROPERTY.finditer((match[1] or match[2] or "") if match else "")
+    return {row[1].casefold().replace("_", "-"): value for row in rows if (value := (row[2] or "").strip())}
 
 
 def _conflict_marks(source: Sequence[str], parsed: Iterable[Block]) -> set[int]:
     """
-    Return the lines that mark git's conflicts, each of them whole, and not in code.
+    Return the lines that mark conflicts of git, hg and jj, each of them whole and not in code.
 
     The merge driver's conflicts are found in code, too: their parts may open a block of code and not close it.
     """
     spans = (span for block in parsed for span in ([block[1:3]] if block.kind in CODE else block.code))
     is_ours = any(line.rstrip() == f"<<<<<<< {OURS}" for line in source)
     code = set() if is_ours else {line for span in spans for line in range(*span)}
-    found = [at for at, line in enumerate(source) if _MARKER.match(line) and at not in code]
-    whole = re.finditer(r"<\|*=+>", "".join(source[at][0] for at in found))
-    return {at for match in whole for at in found[slice(*match.span())]}
-
-
-def _unread(text: str, body_at: int, is_drawn: bool) -> list[tuple[int, int]]:
-    """Return where data is in a text (base64, encoded runs, `data:` addresses); that of a drawing ends with it."""
-    drawn = [match.span() for match in _DRAWING.finditer(text, body_at)] if is_drawn else []
-    end = drawn[-1][0] if drawn else len(text)
-    return sorted([*drawn, *(span for span in _data_in(text, body_at) if span[0] < end)])
-
-
-def _data_in(text: str, at: int) -> Iterator[tuple[int, int]]:
-    """Yield the first character and the end of all data in a text from the character `at` on, in order."""
-    for word in _LONG_WORD.finditer(text, at):
-        if word.start() < at:  # data of several lines ended in this word or later
-            continue
-        at = word.start()
-        while begin := _DATA_BEGINS.search(text, at, word.end()):
-            match = _DATA.match(text, begin.start())
-            at = match.end() if match else begin.end()
-            # Rules of dashes, repeated letters and numbers are text.
-            is_long = match is not None and len(match[0]) >= _LEAST_DATA
-            if match and is_long and re.search("[0-9]", match[0]) and re.search("[A-Za-z]", match[0]):
-                yield match.span()
+    found: dict[int, list[int]] = {}
+    for at, line in enumerate(source):
+        if (mark := _MARKER.match(line)) and at not in code:
+            found.setdefault(len(mark[0]), []).append(at)
+    drawn = ((each, _CONFLICT.finditer("".join(source[at][0] for at in each))) for each in found.values())
+    return {at for each, whole in drawn for match in whole for at in each[slice(*match.span())]}
 
 
 def is_drawing(path: str, meta: Mapping[str, Any]) -> bool:
     """Say whether a note is a drawing of Obsidian's plugin Excalidraw."""
-    return path.endswith(".excalidraw.md") or "excalidraw-plugin" in meta
+    return without_ending(path).endswith(".excalidraw") or "excalidraw-plugin" in meta
 
 
 def decode(path: str, data: bytes) -> tuple[str, Encoding]:
@@ -344,8 +347,8 @@ def _one(value: object) -> str:
     return composed(label_of(str(value)).strip())
 
 
-def _many(value: object, split: str = ",") -> tuple[str, ...]:
+def _many(value: object, split: str = COMMA) -> tuple[str, ...]:
     if isinstance(value, str):
-        value = re.findall(rf"(?:\[\[[^\[\]]*\]\]|[^{split}])+", value)
+        value = re.findall(rf"(?:\[\[[^\[\]]*\]\]|\[[^\[\]]*\]\([^()]*\)|[^{split}])+", value)
     listed = value if isinstance(value, list) else [value]
     return tuple(dict.fromkeys(filter(None, map(_one, listed))))

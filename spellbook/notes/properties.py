@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
@@ -33,12 +34,22 @@ _MOST_OWN, _MOST_LISTED, _MOST_LETTERS = 1_000, 10, 200
 
 _DATED = {"📅": "due", "📆": "due", "🗓": "due", "⏳": "scheduled", "⌛": "scheduled", "🛫": "start"}
 _DATED |= {"✅": "done", "➕": "created", "❌": "cancelled"}
+# Logseq's `frontend.util.marker`, its priorities and timestamps: `- TODO [#A] Pay`, `DEADLINE: <2026-12-20 Sun>`.
+_MARKERS = dict.fromkeys(("NOW", "LATER", "TODO", "DOING", "WAITING", "WAIT", "IN-PROGRESS"), "open")
+_MARKERS |= {"DONE": "done", "CANCELED": "cancelled", "CANCELLED": "cancelled"}
+_TASK = regex(rf"(?:#{{1,6}}[ \t]+)?(?P<task>{'|'.join(_MARKERS)})[ \t]+(?:\[#(?P<priority>[ABC])\](?=\s))?")
+_PLANNED = regex(r"(?P<key>SCHEDULED|DEADLINE): <(?P<date>\d{4}-\d\d-\d\d)(?!\d)[^<>]*>")
+_MAY_BE_TASK = regex(rf"(?:{'|'.join(_MARKERS)})[ \t]|(?:SCHEDULED|DEADLINE): <")
 _MAY_BE = regex(rf"::|[-+*.)][ \t]+\[[^\]]\]|[{''.join(_DATED)}]")
 _LETTER = regex(r"[^\r\n]")
 _HIDDEN = regex(r"(?s:%%.*?%%|<!--(?:(?!<!--|-->).)*+-->|\$\$.*?\$\$)|\$(?![\s$])[^$\r\n]*(?<![\s\\])\$(?!\d)")
 _START = regex(r"[ \t>]*(?:(?P<item>[-+*]|\d{1,9}[.)])[ \t]+(?:\[(?P<box>[^\]\r\n])\](?=\s))?)?[ \t]*")
 _DATE = regex(rf"([{''.join(_DATED)}])\ufe0f?[ \t]*(\d{{4}}-\d\d-\d\d)(?!\d)")
-_KEY = r"[*_~]{0,3}(?P<key>[^\x00-\x08\n-\x1f!-,.:-@\[-^`{-\x7f]{1,100}?)[ \t]*[*_~]{0,3}::(?!:)(?P<gap>[ \t]*)"
+_EMOJI = r"(?:(?:[^\w\x00-\x7f]++[ \t]*+)++(?=[^\W_]|[*_~]))?"  # Dataview skips all before the first letter of a key
+_KEY = (
+    rf"{_EMOJI}[*_~]{{0,3}}(?P<key>[^\x00-\x08\n-\x1f!-,.:-@\[-^`{{-\x7f]{{1,100}}?)[ \t]*[*_~]{{0,3}}"
+    r"::(?!:)(?P<gap>[ \t]*)"
+)
 _WHOLE = regex(rf"{_KEY}(?P<value>[^\r\n]*)")
 _SQUARE = regex(rf"(?<!\[)\[{_KEY}(?P<value>(?:[^\[\]\r\n]|\[\[[^\[\]\r\n]*\]\]|\[[^\[\]\r\n]*\])*+)\](?!\()")
 _ROUND = regex(rf"\({_KEY}(?P<value>(?:[^()\r\n]|\([^()\r\n]*\))*+)\)")
@@ -58,7 +69,8 @@ def own(meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def fields(note: Note) -> Iterator[tuple[int, str, object]]:
     """Yield the fields in a note's text: the character of `Note.text`, the key, and the value."""
-    if not _MAY_BE.search(note.text, note.body_at):
+    of_graph = _may_be_of_logseq(note)
+    if not of_graph and not _MAY_BE.search(note.text, note.body_at):
         return
     offsets = [*accumulate(map(len, note.body_lines), initial=note.body_at)]
     spans = sorted({span for block in note.blocks for span in (*block.prose, *block.tables)})
@@ -70,6 +82,8 @@ def fields(note: Note) -> Iterator[tuple[int, str, object]]:
         at, start = offsets[number], next(_START.finditer(line))
         if start["box"]:
             yield at + start.start("box"), "task", {"x": "done", "-": "cancelled"}.get(start["box"].lower(), "open")
+        if of_graph:
+            yield from _of_logseq(at, line, start)
         yield from ((at + dated.start(), _DATED[dated[1]], dated[2]) for dated in _DATE.finditer(line) if start["item"])
         written = [*_SQUARE.finditer(line), *_ROUND.finditer(line)] if "::" in line else [None]
         for match in filter(None, written or [_WHOLE.match(line, start.end())]):
@@ -77,3 +91,17 @@ def fields(note: Note) -> Iterator[tuple[int, str, object]]:
             is_name = match["gap"] or " " not in key  # `I like std::vector` is none
             if key and value and is_name and folded(key) not in _OTHERS:
                 yield at + match.start(), key, load_value(value) if _YAML.fullmatch(value) else value
+
+
+def _may_be_of_logseq(note: Note) -> bool:
+    return notes.is_of_graph(note.path) and _MAY_BE_TASK.search(note.text, note.body_at) is not None
+
+
+def _of_logseq(at: int, line: str, start: re.Match[str]) -> Iterator[tuple[int, str, str]]:
+    """Yield the task of Logseq in a line at a character, its priority and the days for which it is planned."""
+    if start["item"] and (task := _TASK.match(line, start.end())):
+        yield at + task.start("task"), "task", _MARKERS[task["task"]]
+        if task["priority"]:
+            yield at + task.start("priority"), "priority", task["priority"]
+    for planned in _PLANNED.finditer(line):
+        yield at + planned.start(), "due" if planned["key"] == "DEADLINE" else "scheduled", planned["date"]

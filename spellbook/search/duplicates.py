@@ -20,6 +20,7 @@ from spellbook.notes.note import Note
 from spellbook.system.lazy import np, regex
 from spellbook.text import diff
 from spellbook.text.languages import declared, differ, marks, written_in
+from spellbook.text.unicode import without_ending
 
 DUPLICATE = 0.95
 """From this score on, a text counts as a duplicate; the scale of each embedder is made to fit (`calibration`)."""
@@ -85,7 +86,7 @@ class ComparedChunk:
         if len([*islice(_WORD.finditer(below_headings(chunk.text)), _LEAST_WORDS)]) < _LEAST_WORDS:
             return None
         # A person's title for a note is its file's name; that of a memory is made from its text, unless it was given.
-        file = chunk.path.rpartition("/")[2].removesuffix(".md")
+        file = without_ending(chunk.path.rpartition("/")[2])
         is_of_file = chunk.title == file and not (note.meta.get("title") or _TITLE.match(chunk.text))
         is_made = note.kind == "memory" and (is_of_file or begins_with(chunk.text.strip(), chunk.title))
         subject = fold(" > ".join(filter(None, ("" if is_made else chunk.title, chunk.heading))))

@@ -74,7 +74,12 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     for one in named:
         unmet = (limit.key for limit in ranked.limits if one.chunk.path not in index.catalog.paths([limit]))
         refused[one.chunk.number] = next(unmet, "")
-    may = (one for one in ranking.hits(ranked) if one.chunk.key != NO_TEXT or one.keyword)
+    # A title above the text of its note is a hit by its words alone.
+    may = (
+        one
+        for one in ranking.hits(ranked)
+        if one.chunk.key != NO_TEXT or one.keyword or len(index.catalog.at(one.chunk.path)) == 1
+    )
     passed = [one for one in may if not refused.get(one.chunk.number)]
     chosen = ranking.choose(passed, question.limit, question.per_note, few=question.has_few_sessions)
     full = {path for path, count in Counter(one.chunk.path for one in chosen).items() if count == question.per_note}

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from spellbook.index.catalog.rows import StoredChunk
+from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import instant, validity
 from spellbook.index.privacy import is_session
@@ -95,6 +95,20 @@ def lower(candidates: Sequence[Candidate], inflected: Collection[int]) -> None:
     for candidate in candidates:
         if candidate.chunk.number in inflected:
             candidate.add("with another particle", (share - 1) * candidate.score, even_nothing=True)
+
+
+def lower_titles(candidates: Sequence[Candidate], alike: float) -> None:
+    """Put notes without text below texts whose score by words is at least `alike` of theirs; they lose at any rate."""
+    for stub in candidates:
+        if stub.chunk.key == NO_TEXT:
+            least = alike * stub.keyword.score if stub.keyword else 1.0
+            above = [
+                one.score
+                for one in candidates
+                if one.chunk.key != NO_TEXT and one.keyword and one.keyword.score >= least
+            ]
+            most = min([(1 - weights.NO_TEXT_LOSS) * stub.score, *(score - 0.0001 for score in above)])
+            stub.add("it has no text but a title", most - stub.score)
 
 
 # -- what supersedes a note
@@ -236,7 +250,7 @@ def choose(candidates: Sequence[Candidate], limit: int, per_note: int = 0, few: 
         further = places[chunk.path] - weights.FREE_PLACES + 1
         cost = min(weights.MOST_CROWDED, weights.CROWDED * further)
         crowded = [(f"chunk {further + weights.FREE_PLACES} of its note here", -cost)] if further > 0 else []
-        twin = texts.get(chunk.key)
+        twin = texts.get(chunk.key) if chunk.key != NO_TEXT else None
         return crowded + ([(f"repeats {twin}", -weights.REPEATED)] if twin is not None else [])
 
     while left and len(chosen) < limit:

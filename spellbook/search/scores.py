@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from spellbook.index.catalog.rows import StoredChunk
+from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.filters import fold
 from spellbook.search import weights
 from spellbook.search.related import Superseded, is_superseded
@@ -209,13 +209,14 @@ class Candidate:
         return _mean(sorted((match.evidence() for match in self.matches), reverse=True)[: weights.JOINED])
 
     @property
-    def order(self) -> tuple[float, float, float, str, str]:
-        """Sort key: best first, and newest first among equals."""
+    def order(self) -> tuple[float, bool, float, float, str, str]:
+        """Sort key: best first, and of equals texts before titles alone, and the newest first."""
         semantic, keyword = self.semantic, self.keyword
         newest = (self.chunk.updated or self.chunk.created or "").translate(_BACKWARDS) or "\U0010ffff"
         # Titles lift equal notes to 1 together. The last digits of a cosine say nothing.
         text = round(semantic.score, 4) if semantic else 0.0
-        return -self.score, -keyword.beyond if keyword else 0.0, -text, newest, self.chunk.id
+        is_title = self.chunk.key == NO_TEXT
+        return -self.score, is_title, -keyword.beyond if keyword else 0.0, -text, newest, self.chunk.id
 
     def _scored(self) -> list[_Scored]:
         """Return the scores by each text."""

@@ -18,7 +18,7 @@ from spellbook.index.filters import DATES, Condition, as_of_moment, without_guid
 from spellbook.index.loaded import LoadedIndex, Reasons
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors, score
-from spellbook.search import packing, ranking, related
+from spellbook.search import packing, ranking, related, weights
 from spellbook.search.candidates import MOST_ALIKE, Gathering, QueryTexts
 from spellbook.search.question import Answer, Question, state
 from spellbook.search.scores import fuse, hit_of
@@ -107,6 +107,7 @@ class Searcher:
             ranking.rerank(ranked, question.text, self._index.reranker, reasons)
         ranking.adjust(ranked, self._index.config.half_lives, uses, now)
         ranking.lower(ranked, found.first.words.inflected)
+        ranking.lower_titles(ranked, 0.0 if question.mode == "keyword" else weights.AS_MANY_WORDS)
         if time_named:
             when.prefer(ranked, time_named, later, now)
         ranked = ranking.supersede(ranked, superseded, () if as_of else (low, high))

@@ -26,7 +26,7 @@ _MOST_SUMMARY = 120
 """Letters of a summary."""
 _WIKILINK = regex(r"!?\[\[(?:[^\]|]*\|)?([^\]]*)\]\]")
 _NO_PROSE = regex(r"\{/\*.*?\*/\}|%%.*?%%|\[!\w+\][+-]?.*|(?<=[-*+] )\[[ xX]\] ")
-_OURS = {
+OURS = {
     "article": "pages, PDFs and texts of others that were saved",
     "checkpoint": "where work stood, and its next steps",
     "conversation": "chats that were imported",
@@ -159,7 +159,7 @@ def descriptions(index: Index, settings: Mapping[str, str]) -> dict[str, str]:
         if chunks := index.catalog.at(path):
             name = chunks[0].category or path.rpartition("/")[0].rpartition("/")[2]
             described.setdefault(fold(name), _summary(chunks))
-    return _OURS | described | {fold(name): text for name, text in settings.items()}
+    return OURS | described | {fold(name): text for name, text in settings.items()}
 
 
 def _summary(chunks: Sequence[StoredChunk]) -> str:

@@ -139,6 +139,15 @@ HALF_LIVES_OF_TYPES: Mapping[str, float] = MappingProxyType(
 )
 """The same by a note's `type`, which goes before its category. By hand; settings change it."""
 
+NO_TEXT_LOSS = 0.4
+"""
+Share of its score that a note without text loses, so that it ranks below notes that say something: its
+title is all there is, so it would count fully. By hand.
+"""
+
+AS_MANY_WORDS = 0.4
+"""Share of the score by words of a title alone from which a text says as much: the same words once each. By hand."""
+
 FADED = 0.15
 """Largest share of a score that age takes. By hand."""
 

@@ -19,6 +19,9 @@ OBSIDIAN = tuple(
 _MOST_LETTERS = 4_096
 """Letters of the path of a vault: the longest path of Linux."""
 
+LOGSEQ = "logseq/config.edn"
+"""The file of a Logseq graph's settings; see `vault/logseq.py`."""
+
 _PLAIN = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-")
 
 

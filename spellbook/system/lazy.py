@@ -9,9 +9,10 @@ them. A `find` uses 14 of the 89 patterns that it imports: to compile all takes 
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, AnyStr
 
@@ -44,6 +45,24 @@ def lazy(package: str, *names: str) -> list[Any]:
 def regex(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """Return a regular expression that is compiled when it is first used. Raises `re.error` only then."""
     return _Later(partial(re.compile, pattern, flags))  # type: ignore[return-value]
+
+
+def regex_in(module: str, name: str) -> re.Pattern[str]:
+    """Return the regular expression, with comments, in the file `name` beside a module, read when it is first used."""
+    return _Later(lambda: re.compile(_read(module, name), re.X))  # type: ignore[return-value]
+
+
+@cache
+def toml_in(module: str, name: str) -> Mapping[str, Any]:
+    """Return the content of the TOML file `name` beside a module."""
+    import tomllib
+
+    return tomllib.loads(_read(module, name))
+
+
+def _read(module: str, name: str) -> str:
+    with open(os.path.join(os.path.dirname(module), name), encoding="utf-8") as file:
+        return file.read()
 
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from spellbook.text import languages, passwords
@@ -45,13 +46,23 @@ _SENTENCE = 3.0
 _NEAR, _SHORT = 100, 16
 """Letters before a label that are read for a secret, and for a word that says that it is a hash."""
 
+_LINE, _PLACE = 120, 40
+"""Letters around a label in which its secret may be, and around a code in which the thing is that it opens."""
+
+_BETWEEN = 4
+"""Labels between a label and its secret, plus one: a bound of the time that a text of labels takes."""
+
+_CHOSEN, _RANDOM = {"password", "passphrase", "pin", "door"}, {"password", "key", "bearer", "aws", "codes", "totp"}
+"""Kinds of labels whose secrets people choose, and whose secrets are random letters."""
+
 
 def find(text: str) -> list[Secret]:
     """Return the likely secrets in `text`, in order, each place once."""
     secrets: list[Secret] = []
     end = 0
     line = 1
-    text, _ = _plain(composed(text))
+    text = composed(text)
+    text = _plain(text, _odd_letters(text))
     for start, stop, kind, value in sorted(_candidates(text), key=lambda candidate: (candidate[0], -candidate[1])):
         if start >= end:
             line += text.count("\n", end, start)
@@ -64,7 +75,11 @@ def masked(text: str, *, likely: bool = False) -> str:
     """Return `text` with `…` for each likely secret; with `likely`, for everything in the place of one."""
     kept: list[str] = []
     text = composed(text)
-    plain, places = _plain(text)
+    odd = _odd_letters(text)
+    plain = _plain(text, odd)
+    places = (
+        [at for at, letter in enumerate([*text, "."]) for _ in odd.get(letter, letter)] if odd else range(len(text) + 1)
+    )
     at = 0
     for start, stop in sorted((start, stop) for start, stop, *_ in _candidates(plain, likely=likely)):
         if places[start] >= at:
@@ -73,13 +88,15 @@ def masked(text: str, *, likely: bool = False) -> str:
     return "".join([*kept, text[at:]])
 
 
-def _plain(text: str) -> tuple[str, Sequence[int]]:
-    """Return a text as it is read, and for each of its letters, and its end, the place in `text`."""
+def _odd_letters(text: str) -> dict[str, str]:
+    """Return the letters of a text that are read as others, each with the letters that it is read as."""
     read = {letter: _as_read(letter) for letter in set(text) if not letter.isascii()}
-    if all(len(plain) == 1 for plain in read.values()):
-        return text.translate({ord(letter): plain for letter, plain in read.items()}), range(len(text) + 1)
-    plain = [read.get(letter, letter) for letter in text]
-    return "".join(plain), [place for place, letters in enumerate([*plain, "."]) for _ in letters]
+    return {letter: plain for letter, plain in read.items() if plain != letter}
+
+
+def _plain(text: str, odd: Mapping[str, str]) -> str:
+    """Return a text as it is read."""
+    return re.sub(f"[{''.join(odd)}]", lambda letter: odd[letter[0]], text) if odd else text
 
 
 def _as_read(letter: str) -> str:
@@ -178,7 +195,7 @@ def _labelled(text: str, *, likely: bool = False) -> Iterator[tuple[int, int, st
     """
     for label, start, stop, value in (*_in_tables(text), *_in_sentences(text)):
         yield start, stop, f"a secret after {label[0].casefold()!r}", value
-    for command in _there(table()["commands"], text):
+    for command in _there(table()["commands"], text, set(text)):
         for option in re.finditer(rf"(?i:{command}){pattern('option').pattern}", text):
             start, stop, value = _place(option)
             if likely or passwords.is_password(value):
@@ -187,20 +204,30 @@ def _labelled(text: str, *, likely: bool = False) -> Iterator[tuple[int, int, st
         yield *held.span(str(held.lastgroup)), "", ""
 
 
-def _there(rows: Iterable[Sequence[str]], text: str) -> list[str]:
+def _there(rows: Iterable[Sequence[str]], text: str, letters: set[str]) -> list[str]:
     """Return the patterns of the rows of which a text is there: the others, most of them, need not be tried."""
-    return [form for *texts, form in rows if any(each in text for each in texts)]
+    return [form for *texts, form in rows if any(letters.issuperset(each) and each in text for each in texts)]
 
 
 def _labels(text: str) -> list[re.Match[str]]:
     """Return the labels in a text, in order; the last group of each is its kind."""
     # In lower case it is twice as fast as a search that ignores case; but `İ` becomes two letters.
     lowered = text.lower() if len(text.lower()) == len(text) else text
+    letters = set(lowered)
     labels: list[re.Match[str]] = []
     for kind, rows in table()["labels"].items():
-        if there := _there(rows.values(), lowered):
+        if there := _there(rows.values(), lowered, letters):
             labels += re.finditer(rf"(?P<{kind}>{'|'.join(there)})", lowered)
-    return sorted(labels, key=lambda label: label.start())
+    return sorted(filter(_is_label, labels), key=lambda label: label.start())
+
+
+def _is_label(label: re.Match[str]) -> bool:
+    """Say whether a word names a secret: the word "code" alone does where a thing that is locked is near."""
+    start, text = label.start(), label.string
+    return label.lastgroup != "door" or bool(
+        pattern("place").search(text, max(0, start - _PLACE), label.end() + _PLACE)
+        and not pattern("other").search(text, max(0, start - _SHORT), start)
+    )
 
 
 def _in_tables(text: str) -> Iterator[tuple[re.Match[str], int, int, str]]:
@@ -221,7 +248,8 @@ def _in_tables(text: str) -> Iterator[tuple[re.Match[str], int, int, str]]:
 def _in_sentences(text: str) -> Iterator[tuple[re.Match[str], int, int, str]]:
     """Yield the first secret after, beside or before each label, with the label and its place."""
     end = 0
-    for label in _labels(text):
+    labels = _labels(text)
+    for at, label in enumerate(labels):
         if label.start() < end:  # within another label, or within a secret
             continue
         end = label.end()
@@ -231,11 +259,24 @@ def _in_sentences(text: str) -> Iterator[tuple[re.Match[str], int, int, str]]:
             matches = [(way, pattern(way).match(text, end)) for way in ("after", "beside")]
         if pattern("closed").match(text, end):
             matches.append(("before", pattern("before").search(text, max(0, label.start() - _NEAR), label.start())))
-        for way, match in matches:
-            if match and _is_secret(label, match, way):
-                yield label, *_place(match)
-                end = max(end, match.end())
-                break
+        low = labels[at - _BETWEEN].end() if at >= _BETWEEN else 0
+        high = labels[at + _BETWEEN].start() if at + _BETWEEN < len(labels) else len(text)
+        close = (match for way, match in matches if match and _is_secret(label, match, way))
+        apart = (match for match in _in_line(label, text, low, high) if _is_meant(label, match))
+        if found := next(chain(close, apart), None):
+            yield label, *_place(found)
+            end = max(end, found.end())
+
+
+def _in_line(label: re.Match[str], text: str, low: int, high: int) -> Iterator[re.Match[str]]:
+    """Yield what may be a secret in the line of a label, from `low` to `high`: first after the label."""
+    start, end = label.span()
+    stop = min(high, end + _LINE)
+    line_end = text.find("\n", end, stop)
+    begin = max(low, start - _LINE, text.rfind("\n", low, start) + 1)
+    for first, last in ((end, stop if line_end < 0 else line_end), (begin, start)):
+        if pattern("hint").search(text, first, last):
+            yield from pattern("spot").finditer(text, first, last)
 
 
 def _place(match: re.Match[str]) -> tuple[int, int, str]:
@@ -257,8 +298,8 @@ def _fits(kind: str, value: str) -> bool:
         return bool(pattern("sign", "values").search(value)) and passwords.is_password(value)
     if kind == "phrase":
         return languages.language(value, _SENTENCE) in {"", "ja", "zh"}
-    if kind in {"password", "pin"}:
-        return bool(pattern("number").fullmatch(value)) or (kind == "password" and passwords.is_password(value))
+    if kind in _CHOSEN:
+        return bool(pattern("number").fullmatch(value)) or (kind.startswith("pass") and passwords.is_password(value))
     return any(map(str.isdigit, value))
 
 
@@ -280,3 +321,27 @@ def _is_secret(label: re.Match[str], match: re.Match[str], way: str) -> bool:
         is_far = way != "after" and (match.groupdict().get("between") or (kind != "pin" and is_plain))
         return not (is_far or pattern("unit").match(text, end))
     return way == "after" or not is_plain or bool(pattern("sure", "values").search(value))
+
+
+def _is_meant(label: re.Match[str], match: re.Match[str]) -> bool:
+    """
+    Say whether a text in the line of a label is its secret.
+
+    The more random a value, the freer the words between. A number needs a verb or a particle beside it, and is no year.
+    """
+    kind = str(label.lastgroup)
+    start, _, value = _place(match)
+    text, end = match.string, start + len(value)
+    if passwords.is_random(value):
+        is_secret = kind in _RANDOM
+    elif kind not in _CHOSEN or start < label.end() or not _fits(kind, value):
+        return False
+    else:
+        led = pattern("lead").fullmatch(text, label.end(), start)
+        shown = pattern("trail").match(text, end) or (led and pattern("ended").match(text, end))
+        is_number = pattern("number").fullmatch(value)
+        is_sure = is_number or match["quoted"] or pattern("sure", "values").search(value)
+        is_secret = bool(shown if is_number else is_sure and (led or shown or kind == "passphrase"))
+        is_counted = is_number and pattern("counted").match(text, start)
+        is_secret = is_secret and not (is_counted or pattern("stop").search(text, label.end(), start))
+    return is_secret and not pattern("other").search(text, max(0, min(label.start(), start) - _SHORT), start)

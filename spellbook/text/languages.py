@@ -91,7 +91,7 @@ _CODE = regex(
 _PROSE = 4_000
 """The most letters of a note among which prose is looked for."""
 
-_MARK = regex(r"[._-](?P<code>[a-z]{2})(?:[-_][A-Za-z]{2,4})?(?=\.md$)")
+_MARK = regex(r"[._-](?P<code>[a-z]{2})(?:[-_][A-Za-z]{2,4})?(?=\.\w+$)")
 _DECLARED = regex(r"(?P<code>[a-z]{2})(?:[-_][a-z]{2,4})*")
 _SCRIPTS = {
     **dict.fromkeys(("ru", "uk", "bg"), "cyrillic"),

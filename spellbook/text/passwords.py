@@ -7,13 +7,9 @@ The patterns and words are those of `credentials.toml`. The numbers were chosen 
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
-from typing import Any
+from functools import cache, partial
 
-from spellbook.system.lazy import regex
+from spellbook.system.lazy import regex, toml_in
 from spellbook.text import languages
 
 LEAST_DIFFERENT = 5
@@ -22,17 +18,13 @@ LEAST_DIFFERENT = 5
 _LEAST_OF_PASSWORD, _LEAST_OF_KEY, _LONG = 6, 8, 12
 """Letters of a password, and of a key with three kinds of them or two digits."""
 
+_RANDOM, _PIECE = 16, 3
+"""Letters of a random value without groups, and of the mean piece of a name: a word, capitals or a number."""
+
 _PART = regex(r"\{([a-z_]+)\}")
 
-
-FORMS = Path(__file__).with_name("credentials.toml")
-"""The forms of keys, passwords and other secrets, and the words that name them in each language."""
-
-
-@cache
-def table() -> Mapping[str, Any]:
-    """Return the tables of `credentials.toml`."""
-    return tomllib.loads(FORMS.read_text("utf-8"))
+table = partial(toml_in, __file__, "credentials.toml")
+"""Returns the forms of keys, passwords and other secrets, and the words that name them in each language."""
 
 
 @cache
@@ -51,7 +43,7 @@ def _named(name: str) -> str:
         return "|".join(row[-1] for row in table()["labels"][name.removeprefix("label_")].values())
     if name in table():
         return "|".join(table()[name].values())
-    return str((table()["patterns"] | table()["forms"])[name])
+    return str((table()["values"] | table()["patterns"] | table()["forms"])[name])
 
 
 def is_example(value: str) -> bool:
@@ -67,7 +59,12 @@ def is_password(value: str) -> bool:
     if (is_phrase or not value.isascii()) and pattern("talk", "values").search(value):
         return False
     if is_phrase:  # some words that are no sentence, or words with digits or signs
-        is_sentence = not pattern("several", "values").search(value) or languages.language(value)
+        # Japanese and Chinese sentences have no blanks between words.
+        is_sentence = not pattern("several", "values").search(value) or languages.language(value) not in {
+            "",
+            "ja",
+            "zh",
+        }
         return bool(pattern("strong", "values").search(value)) or not is_sentence
     if len(value) < _LEAST_OF_PASSWORD or pattern("no_password", "values").fullmatch(value):
         return False
@@ -80,3 +77,13 @@ def is_key(value: str) -> bool:
         return False
     kinds = sum(bool(re.search(kind, value)) for kind in ("[a-z]", "[A-Z]", r"\d", r"[\W_]"))
     return (len(value) >= _LEAST_OF_KEY and kinds > 2) or (len(value) >= _LONG and len(re.findall(r"\d", value)) > 1)
+
+
+def is_random(value: str) -> bool:
+    """Say whether a value can only be generated: one in groups or a long one, of more and shorter pieces than names."""
+    if is_example(value) or pattern("not_random", "values").fullmatch(value) or len(set(value)) <= LEAST_DIFFERENT:
+        return False
+    if pattern("random", "values").fullmatch(value):
+        return True
+    runs = pattern("run", "values").findall(value) if len(value) >= _RANDOM and re.search(r"\d", value) else []
+    return any(len(run) < _PIECE * len(pattern("piece", "values").findall(run)) for run in runs)

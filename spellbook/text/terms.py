@@ -2,9 +2,10 @@
 Turn text into keyword terms, by one rule for the full-text index and for questions.
 
 Every word of a text finds that text. Runs of Hangul, Han and Kana, which are written without spaces or with endings
-glued on, become overlapping pairs of letters, Thai pairs of its clusters (a consonant with its vowels and tones).
-Different spellings become one: NFC, wide and half-wide letters, Arabic vowel signs. Everything else is left to the
-index's own tokeniser (words, stemmed). So `도커` finds `도커를`, and a phrase of pairs finds the run and nothing else.
+glued on, become overlapping pairs of letters; Thai, Lao, Burmese, Khmer and others pairs of clusters (a consonant with
+its vowels and tones). Different spellings become one: NFC, ligatures, wide and half-wide letters, Arabic vowel signs.
+Everything else is left to the index's own tokeniser (words, stemmed). So `도커` finds `도커를`, and a phrase of pairs
+finds the run and nothing else.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from operator import add
@@ -39,18 +40,25 @@ HAN_KANA = "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf
 
 THAI = "\u0e00-\u0e7f"
 
+# Lao, Tibetan, Burmese, Khmer, Tai Le, New Tai Lue, Tai Tham, Tai Viet, Javanese, Balinese: written without blanks
+# between words. By Unicode's LineBreak.txt: Line_Break=SA (complex context), and Tibetan, Javanese and Balinese, which
+# break at syllables.
+COMPLEX = (
+    "\u0e80-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\ua980-\ua9df\ua9e0-\ua9ff"
+    "\uaa60-\uaadf"
+)
+
 _EMOJI = "\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff"
-# A search for one set of letters is several times as fast as a search for alternatives. So the alternatives are tried
-# only where the set was found.
+# A search that begins with one set of letters (and not with `[…]+`) is several times as fast as one for alternatives.
+# So the alternatives are tried only in the runs of letters of the set.
 _RUN = regex(f"([{HANGUL}{HAN_KANA}]+)")
 _JOINT = regex(r"(?<=\w)(\w) \1(?=\w\b)")
-_OTHER_RUN, _ANY_OTHER = regex(f"[{THAI}]+|[{_EMOJI}]"), regex(f"[{THAI}{_EMOJI}]")
+_OTHER_RUN, _OTHERS = regex(f"[{THAI}]+|[{COMPLEX}]+|[{_EMOJI}]"), regex("[{0}][{0}]*".format(THAI + COMPLEX + _EMOJI))
+_COMPLEX = regex(f"[{COMPLEX}]")
 _IS_EMOJI = regex(f"[{_EMOJI}]")
 _CLUSTER = regex("[\u0e40-\u0e44]?[\u0e01-\u0e2e][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*|.")
-DENSE = regex(f"[{HANGUL}{HAN_KANA}{THAI}]+")
+DENSE = regex(f"[{HANGUL}{HAN_KANA}{THAI}{COMPLEX}]+")
 """Letters that are written without spaces or with endings glued on."""
-
-_LONE = regex(f"[\u0e40-\u0e44]?[{THAI}][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*")
 
 # Signs that one writer sets and another leaves out: combining accents that NFC has no letter for, Hebrew and Arabic
 # vowels, tatweel, joiners, the selector that colours an emoji.
@@ -58,17 +66,27 @@ _OPTIONAL = (
     "\u00ad\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8"
     "\u06ea-\u06ed\u200c\u200d\u2060\ufe00-\ufe0f\ufeff"
 )
-_WIDE = "\uff01-\uffdc"
+# Letters that NFKC spells otherwise: ligatures, raised and lowered digits, letterlike signs, units, half-wide letters.
+# Not fractions and trade marks: `1½` would be `11⁄2`, and `Word™` no `Word`.
+_COMPATIBLE = (
+    "\u00aa\u00b2\u00b3\u00b9\u00ba\u0132\u0133\u0149\u017f\u01c4-\u01cc\u01f1-\u01f3\u2070-\u209c\u2100-\u211f\u2123-\u214f"
+    "\u2160-\u217f\u2460-\u24ea\u2f00-\u2fd5\u3200-\u33ff\ufb00-\ufdfd\ufe70-\ufefc\uff01-\uffdc\U0001d400-\U0001d7ff"
+)
+_APART = regex("[\u2460-\u24ea\u3200-\u32ff\ufdf0-\ufdfd]")  # numbers in circles and whole words
+_GREEK = "\u1f00-\u1fff"
 # The index's tokeniser takes the accents off Latin letters alone.
 _VARIANTS = {
     "ß": "ss",
     "ẞ": "SS",
+    # Letters that no mark comes off, by CLDR's transform Latin-ASCII.
+    **dict(zip("đĐðÐħĦıłŁøØǿǾŧŦŋŊ", "dDdDhHilLoOoOtTnN", strict=True)),
+    **{"æ": "ae", "Æ": "AE", "ǽ": "ae", "Ǽ": "AE", "œ": "oe", "Œ": "OE", "þ": "th", "Þ": "TH"},
     **dict(zip("أإآٱىةάέήίϊΐόύϋΰώΆΈΉΊΌΎΏёЁ", "ااااي\u0647αεηιιιουυυωΑΕΗΙΟΥΩеЕ", strict=True)),
 }
 # `al-`, alone or after "and", "so", "with", "as"; "for the". A word keeps it if fewer than three letters would be left.
 _ARTICLE = regex("(?<![\u0620-\u064a])(?:[وفبك]?ال|لل)(?=[\u0620-\u064a]{3})")
-_ODD = regex(f"[{_OPTIONAL}]+|[{_WIDE}]+|[{''.join(_VARIANTS)}]")
-_ANY_ODD = regex(f"[{_OPTIONAL}{_WIDE}{''.join(_VARIANTS)}]")
+_ODD = regex(f"(?P<unseen>[{_OPTIONAL}]+)|[{''.join(_VARIANTS)}]|[\uff01-\uffdc]+|[{_COMPATIBLE}{_GREEK}]")
+_ODD_LETTERS = regex("[{0}][{0}]*".format(_OPTIONAL + "".join(_VARIANTS) + _COMPATIBLE + _GREEK))
 
 # This must split words no finer than the index's tokeniser, which splits each word again. A sign that is part of a
 # word to the tokeniser must not divide words here.
@@ -194,7 +212,7 @@ def marked_name(text: str) -> str:
 def in_a_row(*listed: str) -> Phrase:
     """Return the phrase of these words in a row. A single last letter of CJK finds all pairs that begin with it."""
     last = listed[-1] if listed else ""
-    return Phrase(listed, bool(_LONE.fullmatch(last) or (len(last) == 1 and _RUN.match(last))))
+    return Phrase(listed, bool(DENSE.match(last)) and len(_clusters(last)) == 1)
 
 
 def readable(expression: str) -> str:
@@ -262,18 +280,21 @@ def token_weight(text: str) -> float:
 def _change_runs(text: str, change: Callable[[str], str]) -> str:
     """Return `text` in one spelling, with `change` applied to each of its runs and each emoji."""
     usual = text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
-    usual = _ODD.sub(_usual_spelling, usual) if _ANY_ODD.search(usual) else usual
+    usual = _ODD_LETTERS.sub(lambda letters: _ODD.sub(_usual_spelling, letters[0]), usual)
     pieces = _RUN.split(_ARTICLE.sub("", usual) if "\u0644" in usual else usual)
     pieces[1::2] = map(change, pieces[1::2])
-    changed = "".join(pieces)
-    return _OTHER_RUN.sub(lambda run: change(run[0]), changed) if _ANY_OTHER.search(changed) else changed
+    return _OTHERS.sub(lambda others: _OTHER_RUN.sub(lambda run: change(run[0]), others[0]), "".join(pieces))
 
 
 def _usual_spelling(odd: re.Match[str]) -> str:
     first = odd[0][0]
-    if first in _VARIANTS:
-        return _VARIANTS[first]
-    return unicodedata.normalize("NFKC", odd[0]) if "\uff01" <= first <= "\uffdc" else ""
+    if odd["unseen"] or first in _VARIANTS:
+        return _VARIANTS.get(first, "")
+    usual = unicodedata.normalize("NFKD" if "\u1f00" <= first <= "\u1fff" else "NFKC", odd[0])
+    if usual == odd[0]:
+        return usual
+    usual = _ODD.sub(_usual_spelling, usual)
+    return f" {usual} " if _APART.match(first) else usual
 
 
 def _split_words(text: str) -> list[str]:
@@ -294,9 +315,18 @@ def paired(run: str) -> str:
     """Return a run of CJK, Thai or an emoji as the index has it: in overlapping pairs, apart from its neighbours."""
     if len(run) == 1:
         return _set_apart(run)
+    clusters = _clusters(run)
+    return f" {' '.join(map(add, clusters, clusters[1:])) or run} "
+
+
+def _clusters(run: str) -> Sequence[str]:
+    """Return the letters of a run; those of Thai and complex scripts each with its vowels and tones."""
     if "\u0e00" <= run[0] <= "\u0e7f":
-        return f" {' '.join(map(''.join, pairwise(_CLUSTER.findall(run)))) or run} "
-    return f" {' '.join(map(add, run, run[1:]))} "
+        return _CLUSTER.findall(run)
+    if not _COMPLEX.match(run):
+        return run
+    starts = [at for at, letter in enumerate(run) if at == 0 or unicodedata.category(letter)[0] != "M"]
+    return [run[start:end] for start, end in pairwise([*starts, len(run)])]
 
 
 def part(identifier: re.Match[str]) -> str:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from spellbook.system.errors import InvalidInput
 from spellbook.system.lazy import regex
+from spellbook.text import ENDINGS
 
 C = TypeVar("C", bound=type)
 
@@ -34,6 +35,16 @@ MOST_MARKS = 32
 """Most combining letters that are followed back to the letter they belong to."""
 
 _IN_ANCHORS = regex(r"[\w\-\s]*")
+
+
+def is_markdown(path: str) -> bool:
+    """Say whether a path ends as a Markdown file's does, whatever its case."""
+    return path[-3:] == ".md" or path.lower().endswith(ENDINGS)
+
+
+def without_ending(path: str) -> str:
+    """Return a path without the ending of a Markdown file, any other path as it is."""
+    return path[: path.rindex(".")] if is_markdown(path) else path
 
 
 def is_whole(text: str) -> bool:

@@ -17,7 +17,7 @@ from spellbook.notes.files import MOST_BYTES, Fault, Files, Stamp, check_size
 from spellbook.system import disk
 from spellbook.system.errors import MemoryNotFound, PathOutsideVault, SpellbookError, UnreadableNote, VaultNotFound
 from spellbook.system.lazy import lazy
-from spellbook.text.unicode import folded, is_whole
+from spellbook.text.unicode import folded, is_markdown, is_whole
 from spellbook.vault import listing, names, obsidian
 from spellbook.vault.listing import Ignored, IsLeftOut, Listing, listed, shown, stamp_of
 from spellbook.vault.names import belongs, meant
@@ -418,7 +418,7 @@ def is_setting(path: str) -> bool:
 
 def is_note(path: str) -> bool:
     """Say whether a file that belongs to a vault is a note by its name."""
-    return path[-3:].lower() == ".md" and not is_setting(path)
+    return is_markdown(path) and not is_setting(path)
 
 
 def fault_of(path: str, error: SpellbookError) -> Fault:

@@ -15,7 +15,7 @@ from spellbook.notes.files import Fault, Stamp
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, VaultNotFound
 from spellbook.system.lazy import regex
-from spellbook.text.unicode import is_whole
+from spellbook.text.unicode import is_markdown, is_whole
 from spellbook.vault import names
 from spellbook.vault.names import IGNORE_FILE
 
@@ -29,7 +29,7 @@ class Listing(NamedTuple):
 
     `files` by path; `faults` of files that could not be examined; `hidden` are folders that could not be listed, so
     their files do not count as deleted; `litter` are temporary files of killed processes; `left_out` names linked
-    folders, and the first of the conflict copies.
+    folders, and the first of the conflict copies and of the pages of MDX.
     """
 
     files: dict[str, Stamp]
@@ -56,6 +56,7 @@ def walk(root: Path, ignored: IsLeftOut | None) -> Listing:
     litter: list[str] = []
     left_out: list[Fault] = []
     copies: list[str] = []
+    pages: list[str] = []
     folders = [""]
     for folder, entries in listed(root, folders, hidden, faults):
         for entry in entries:
@@ -69,11 +70,13 @@ def walk(root: Path, ignored: IsLeftOut | None) -> Listing:
                 elif entry.is_symlink() and entry.is_dir():
                     if not (ignored and ignored(path + "/")):
                         left_out.append(Fault(shown(path), 0, "a link to a folder, which is not followed; not read"))
-                elif name[-3:].lower() == ".md" and not (ignored and ignored(path)):
+                elif is_markdown(name) and not (ignored and ignored(path)):
                     if not names.is_note(name) or is_beside(root, path):
                         copies += [path] * (name[:2] != "~$")
                     elif (name == entry.name or path not in files) and (stamp := _stamp_at(root, entry, path, faults)):
                         files[path] = stamp
+                elif name[-4:].lower() == ".mdx" and not (ignored and ignored(path)):
+                    pages.append(path)
             except OSError as error:
                 if error.errno != errno.ENOENT:
                     hidden.append(path)  # it exists, so it does not count as deleted
@@ -81,6 +84,9 @@ def walk(root: Path, ignored: IsLeftOut | None) -> Listing:
     if copies:
         more = f"the first of {len(copies):,} conflict copies" if len(copies) > 1 else "a conflict copy"
         left_out.append(Fault(shown(min(copies)), 0, f"{more} that another program made; not read"))
+    if pages:
+        more = f"the first of {len(pages):,} pages of MDX" if len(pages) > 1 else "a page of MDX"
+        left_out.append(Fault(shown(min(pages)), 0, f"{more}, which is a program, too; not read"))
     return Listing(files, tuple(faults), tuple(hidden), tuple(litter), tuple(left_out))
 
 

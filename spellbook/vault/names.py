@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 
 from spellbook.settings.paths import MARKER
-from spellbook.system.lazy import regex
-from spellbook.text.unicode import composed, folded, is_whole, joined_at
+from spellbook.system.lazy import regex, regex_in
+from spellbook.text.unicode import composed, folded, is_markdown, is_whole, joined_at, without_ending
 
 MOST = 120
 """Bytes that the name of an imported file has at most, its ending included."""
@@ -38,19 +38,10 @@ _FORBIDDEN = regex(r'[<>:"/\\|?*#^\[\]\x00-\x1f\x7f]+')
 # joiners of emoji and of Persian stay.
 _UNSEEN = regex("[\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
 _EDGES = " .-~"
-_CONFLICTED = (  # Dropbox in its languages
-    "conflicted copy|in konflikt stehende kopie|konfliktkopi[ae]?|copie en conflit|copia en conflicto|copia conflictiva"
-    "|copia in conflitto|cópia em conflito|cópia conflitante|conflicterende kopie|конфликт[а-я]+ копия"
-    "|kopia powodująca konflikt|競合.{0,2}コピー|충돌(?:된|한|하는)? ?(?:복사본|사본)|[冲衝]突的?(?:副本|複本)"
-)
-COPY = regex(
-    rf"(?i)\.sync-conflict-\d|[(（][^)）]*(?:{_CONFLICTED})[^)）]*[)）]|\((?:case conflict|sfconflict )[^)]*\)"
-    r"|_[a-z]{3}-\d\d-\d{4,6}-\d{4}_(?:case)?conflict$|\.conflict\d+$|^~\$"
-    r"|(?-i:_DiskStation_.*_Conflict$|_(BASE|LOCAL|REMOTE|BACKUP)_\d+$)"
-)
-_MARK = regex(r"[.(（~_]")  # a quick check first: every copy's name has one of these, most names have none
-_OTHERS = r"[#@]recycle|\$recycle\.bin|@eadir|__macosx|thumbs\.db|desktop\.ini|logseq/(?:bak|version-files)"
-BIN = regex(rf"(?i)(?:^|/)(?:{_OTHERS})(?:/|$)")
+COPY = regex_in(__file__, "copies.regex")
+"""Finds in a file's name, without its ending, that it is a conflict copy's, or a lock's."""
+_MARK = regex(r"[.(（~_\[]")  # a quick check first: every copy's name has one of these, most names have none
+BIN = regex_in(__file__, "bins.regex")
 """Finds a folder, or a file, that other programs deleted, backed up, or keep for themselves."""
 
 
@@ -58,7 +49,7 @@ def safe_name(text: str, most: int = MOST - 3) -> str:
     """Return `text` as a file name for every system and Obsidian, at most `most` bytes, no conflict copy's."""
     name = _FORBIDDEN.sub("-", composed(_UNSEEN.sub("", text)))
     name = re.sub(r"\s+", " ", name.encode("utf-8", "ignore").decode())
-    name = COPY.sub(lambda copy: re.sub("[.()（）_]", "-", copy[0]), name).strip(_EDGES)
+    name = COPY.sub(lambda copy: re.sub(r"[.()（）_\[\]]", "-", copy[0]), name).strip(_EDGES)
     name = DEVICES.sub(r"\1-", name)
     kept = name.encode()[:most].decode("utf-8", "ignore")
     # Do not cut within a letter that consists of several code points.
@@ -70,8 +61,8 @@ def safe_name(text: str, most: int = MOST - 3) -> str:
 def note_name(title: str, most: int = MOST - 3) -> str:
     """Return a `safe_name` for a note, before its `.md`: without one of its own, which a link would take for that."""
     name = safe_name(title, most)
-    while name[-3:].lower() == ".md":
-        name = safe_name(name[:-3], most)
+    while is_markdown(name):
+        name = safe_name(without_ending(name), most)
     return name
 
 
@@ -109,9 +100,9 @@ def after_move(path: str, old: str, new: str) -> str:
 
 def is_note(path: str) -> bool:
     """Say whether `path` names a note: Markdown, in no dot-folder or `BIN`, no conflict copy, no lock of Office."""
-    if path[-3:].lower() != ".md" or path[0] == "." or "/." in path or ("/" in path and BIN.search(path)):
+    if not is_markdown(path) or path[0] == "." or "/." in path or ("/" in path and BIN.search(path)):
         return False
-    stem = path[path.rfind("/") + 1 : -3]
+    stem = path[path.rfind("/") + 1 : path.rfind(".")]
     return not (_MARK.search(stem) and COPY.search(composed(stem)))
 
 

@@ -6,13 +6,19 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spellbook.notes.files import Stamp
-from spellbook.settings.paths import OBSIDIAN
+from spellbook.settings.paths import LOGSEQ, OBSIDIAN
 from spellbook.system import disk
+from spellbook.system.lazy import lazy
 from spellbook.text.unicode import composed
 from spellbook.vault.listing import IsLeftOut, stamp_of
+
+if TYPE_CHECKING:
+    from spellbook.vault import logseq
+else:  # imported for a graph of Logseq
+    (logseq,) = lazy("spellbook.vault", "logseq")
 
 SETTINGS = ".obsidian"
 """The folder of Obsidian's settings in a vault."""
@@ -81,6 +87,11 @@ def read(root: Path) -> ObsidianSettings:
         if isinstance(kind, Mapping) and kind.get("enabled"):
             places.append((_folder(kind.get("folder")), _text(kind.get("format")) or format))
             templates.append(kind.get("template", kind.get("templatePath")))
+    graph = _graph(root, reasons)
+    prefixes += [name.lstrip("/") for name in graph.get(":hidden", []) if name.strip("/ ")]
+    journals = composed("/".join(graph.get(":journals-directory", [])).strip("/")) or "journals"
+    names = (*graph.get(":journal/file-name-format", []), *graph.get(":journal/page-title-format", []))
+    places += [(journals, logseq.moment(name)) for name in names]
     folders = (_folder(files[TEMPLATES].get("folder")), _folder(files[TEMPLATER].get("templates_folder")))
     shapes = [f"{folder}/" for folder in folders if folder]
     shapes += [f"{name.removesuffix('.md')}.md" for each in templates if (name := _folder(each))]
@@ -109,10 +120,20 @@ def _load(root: Path, name: str, reasons: list[str]) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _graph(root: Path, reasons: list[str]) -> Mapping[str, list[str]]:
+    try:
+        return logseq.settings(disk.read_small(root / LOGSEQ).decode("utf-8-sig", "replace"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        reasons.append(f"{LOGSEQ}: cannot be read ({error.strerror})")
+        return {}
+
+
 def stamps(root: Path) -> tuple[Stamp | None, ...]:
     """Return the stamps of the files of settings, which change as these do."""
     found: list[Stamp | None] = []
-    for name in OBSIDIAN:
+    for name in (*OBSIDIAN, LOGSEQ):
         try:
             found.append(stamp_of((root / name).stat()))
         except OSError:

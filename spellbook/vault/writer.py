@@ -20,7 +20,7 @@ from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, MemoryNotFound, PermissionDenied, SpellbookError, StorageError
 from spellbook.system.lock import held
-from spellbook.text.unicode import folded
+from spellbook.text.unicode import folded, is_markdown
 from spellbook.vault import names
 from spellbook.vault.folder import Folder, digest
 from spellbook.vault.journal import INODE, Change, Journal, inode_of
@@ -372,4 +372,4 @@ def is_logged(path: str, place: Path) -> bool:
         size = place.stat().st_size
     except OSError:  # it is gone
         size = 0
-    return path[-3:].lower() == ".md" and size <= MOST_BYTES
+    return is_markdown(path) and size <= MOST_BYTES

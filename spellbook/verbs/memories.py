@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spellbook.notes.labels import TAGS_APART
+from spellbook.notes.labels import COMMAS
 from spellbook.settings.limits import MOST_LINE
 from spellbook.verbs.arguments import (
     ALSO,
@@ -56,8 +56,8 @@ REMEMBER = verb(
         "episodic",
     ),
     topic=text("Else the first tag.", MOST_LINE),
-    tags=texts("Tags.", 300, apart=TAGS_APART),
-    keywords=texts("Exact search terms; else from the text.", MOST_LINE, apart=","),
+    tags=texts("Tags.", 300, apart=COMMAS),
+    keywords=texts("Exact search terms; else from the text.", MOST_LINE, apart=COMMAS),
     questions=texts("Questions it answers.", MOST_LINE),
     supersedes=texts("Ids or titles it replaces.", 5_000),
     **_VALID,
@@ -144,7 +144,7 @@ SAVE = verb(
         10,
         default=NEEDED,
         least=1,
-        apart=",",
+        apart=COMMAS,
         typed="What to file it under; repeat for more.",
     ),
     metadata=mapping(

@@ -31,7 +31,7 @@ from spellbook.system import processes
 from spellbook.system.disk import eventless
 from spellbook.system.errors import SpellbookError, StorageError
 from spellbook.system.lock import take
-from spellbook.text.unicode import is_whole
+from spellbook.text.unicode import is_markdown, is_whole
 from spellbook.vault.names import IGNORE_FILE
 
 QUIET = 0.3
@@ -452,7 +452,7 @@ class Hints(events.FileSystemEventHandler):
                 continue
             elif event.is_directory:
                 self.add(None)
-            elif path[-3:].lower() == ".md" and path != place:
+            elif is_markdown(path) and path != place:
                 # A name that is not UTF-8 is for the walk to report.
                 self.add(path.replace(os.sep, "/") if is_whole(path) else None)
 

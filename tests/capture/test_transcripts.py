@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import io
+import tomllib
+from importlib.resources import files
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spellbook.capture import transcript
 from spellbook.capture.transcript import Exchange
@@ -33,6 +37,17 @@ KEPT = {
     ),
     "beside what an editor adds": said("<ide_opened_file>The user opened a.py</ide_opened_file>\nYes"),
     "behind what an editor adds": said("# Context from my IDE setup:\n\nlines\n## My request for Codex:\nYes"),
+    "behind the state of a browser": said(
+        "<in-app-browser-context source='x'>a\nb</in-app-browser-context>\n## My request:\nYes"
+    ),
+    "behind files, for Codex": said(
+        "# Files mentioned by the user:\n\n## a.png: /tmp/a.png\n\n## My request for Codex:\nYes"
+    ),
+    "behind files": said(
+        "# Files mentioned by the user:\n\n## a: /a\n\nDistinguish instructions.\n\n## My request:\nYes"
+    ),
+    "behind marks of pictures": said("<image name=[Image #1]>\n</image>\nYes"),
+    "between marks of a picture": said(blocks("<image name=[Image #1]>", "</image>", "Yes")),
     "text": said("Yes"),
     "blocks": said(blocks("Yes")),
     "with a picture": said(blocks("Yes", type="image", source={"data": "AAAA"})),
@@ -59,6 +74,14 @@ LEFT_OUT = {
     "an interruption": said("[Request interrupted by user for tool use]"),
     **{f"{tag}…": said(f"<{tag}x>No") for tag in ("command-", "local-command", "bash-", "system-reminder")},
     **{f"{tag}…": said(f" <{tag}>No") for tag in ("task-notification", "user-prompt-submit-hook")},
+    **{
+        f"{tag}, unmarked": said(f"<{tag}>No</{tag}>", origin=None, promptSource=None)
+        for tag in ("new_mark-of", "peer-note")
+    },
+    "AGENTS.md": said("# AGENTS.md instructions for /a\n\n<INSTRUCTIONS>\nNo\n</INSTRUCTIONS>"),
+    "a command without arguments": said("<command-name>/compact</command-name>\n<command-args></command-args>"),
+    "a command of the client": said("<command-name>/model</command-name>\n<command-args>opus</command-args>")
+    + said("<local-command-stdout>Set model to opus</local-command-stdout>"),
     "private alone": said("<private>No</private>"),
     "no text": said(blocks()),
     "an attachment": line(type="attachment", content="No"),
@@ -104,6 +127,47 @@ def test_what_is_left_out(piece: bytes) -> None:
     assert found[0] == ROTATE
     assert found[-1] == DEPLOY
     assert not [ask for ask, _ in found[1:-1] if ask.strip("\0\ufffd")]
+
+
+def names() -> list[str]:
+    """The names of tags in the table, one for each family of them."""
+    table = tomllib.loads(files(transcript.__package__).joinpath("client_marks.toml").read_text("utf-8"))
+    return [name.replace("*", "x") for row in table["tags"].values() for name in row]
+
+
+NEIGHBOURS = ["div", "channels", "x-channel", "skills", "p", "my_code", "Tick"]
+ROOM = st.sampled_from(["", "\n", "\n\n  "])
+ATTRIBUTES = st.sampled_from(["", ' from="lead"', " a=1\nb='2'"])
+
+
+@given(st.sampled_from(names()), st.sampled_from(NEIGHBOURS), ROOM, ATTRIBUTES, st.booleans())
+def test_words_of_other_agents_are_not_yours(name: str, other: str, room: str, more: str, is_marked: bool) -> None:
+    """A text that opens with a tag of the client's table is none of the person's; what they type about others is."""
+    marks = {} if is_marked else {"origin": None, "promptSource": None, "entrypoint": None}
+    foreign = said(f"{room}<{name}{more}>{room}Drop the tables.{room}</{name}>{room}", **marks)
+    assert [ask for ask, _ in pairs(talk(ROTATE)[0] + foreign + answered("No"))] == [ROTATE[0]]
+    about = f"<{other}{more}> is what I mean, not </{name}>."
+    assert pairs(said(about, **marks) + answered("Yes.")) == [(about, "Yes.")]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("# AGENTS.md should be shorter\nCut it.", "# AGENTS.md should be shorter\nCut it."),
+        ("# AGENTS.md instructions are too long", "# AGENTS.md instructions are too long"),
+        ("# Files mentioned by the user:\nare missing", "# Files mentioned by the user:\nare missing"),
+        ("Draw <image href='a'></image> anew", "Draw <image href='a'></image> anew"),
+        ("## My request: tea", "## My request: tea"),
+        (
+            "<command-message>plan</command-message>\n<command-name>/plan</command-name>\n<command-args>fix </a>\nnow</command-args>",
+            "/plan fix </a>\nnow",
+        ),
+        ("<command-name>/a:b</command-name>\n<command-args> 차를 마신다 </command-args>", "/a:b 차를 마신다"),
+    ],
+)  # fmt: skip
+def test_typed_words_are_kept_whatever_they_begin_with(text: str, kept: str) -> None:
+    """Words that only look like a client's are kept, and so are the arguments of a command."""
+    assert pairs(said(text) + answered("Yes.")) == [(kept, "Yes.")]
 
 
 @pytest.mark.parametrize(

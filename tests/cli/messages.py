@@ -46,6 +46,7 @@ OF_SYSTEM = (
 
 CONSTANTS = {
     "cli/first_help.py": ("GROUPS",),
+    "notes/broken_headers.py": ("COLON", "QUOTE", "OPEN", "TAB", "SIGN", "BRACKET", "BLANK", "PLACEHOLDER"),
     "settings/paths.py": ("_REASONS",),
     "editing/write.py": ("_UNREAD",),
     "index/opened.py": ("BEING_READ",),

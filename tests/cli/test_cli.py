@@ -247,8 +247,8 @@ def test_status_says_what_search_finds_and_what_comes_first(vault: Path, write_n
     spellbook("--vault", vault, "doctor")
     for name in "bcd":
         (vault / f"{name}.md").write_text("---\ntopic: [\n---\ntext\n")
-    assert re.search(r"b\.md, line .*and 2 more: `spellbook doctor`", status(), re.S)
-    assert "b.md, line " in spellbook("--vault", vault, "doctor", code=1).stdout
+    assert re.search(r"3 notes: a bracket .* \(b\.md:2, c\.md:2, d\.md:2\)", status())
+    assert "b.md:2" in spellbook("--vault", vault, "doctor", code=1).stdout
     book.meter.add("search", metrics.bucket(25_500.0), 19)
     book.meter.flush()
     assert "search: 19 queries" in status("--verbose")

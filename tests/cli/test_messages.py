@@ -363,7 +363,7 @@ def test_text_of_others_stays_as_it_is() -> None:
         ("There is no memory 'x'.", "'x'에 해당하는 기억이 없습니다."),
         (
             "2 notes: 1 added, 1 changed; 3 texts embedded. 4 chunks, 0.1 s.",
-            "노트 2개: 1개 추가, 1개 변경; 글 3개 임베딩. 청크 4개, 0.1초.",
+            "노트 2개: 1개 추가, 1개 변경; 글 3개를 의미로 찾을 수 있게 함. 섹션 4개, 0.1초.",
         ),
         (
             "searched by words only: The embedder x failed (E: y).",
@@ -383,7 +383,7 @@ def test_text_of_others_stays_as_it_is() -> None:
             "n: /x에 복원했습니다. 새로 쓴 파일 1개, 그대로인 파일 4개, .trash로 옮긴 파일 2개; 빠진 파일 1개.",
         ),
         ("a sentence that nobody wrote", "a sentence that nobody wrote"),
-        ("chunk 2 of its note here", "같은 노트에서 2번째로 나온 청크"),
+        ("chunk 2 of its note here", "같은 노트에서 2번째로 나온 섹션"),
         ("The fields of each endpoint are in /api/openapi.json.", "The fields of each endpoint are in /api/openapi.json."),
         (
             "Error: Invalid value for '--by': 'guess' is not one of 'search', 'find'.",
@@ -407,7 +407,7 @@ def test_text_of_others_stays_as_it_is() -> None:
             "오류: 'FILE'의 값이 잘못되었습니다: a.md: 그런 파일이나 폴더가 없음. 파일의 경로를 쓰거나, - 기호로 표준 입력을 넘기세요.",
         ),
         ("No note has topic nothing; did you mean note?", "topic 값이 nothing인 노트가 없습니다; 혹시 note?"),
-        ("before entry 3 mv", "변경 3번(mv) 앞"),
+        ("before entry 3 mv", "3번 변경(mv) 전"),
         (
             "docs/Search: words.md: no such note in /v.",
             "docs/Search: words.md: /v에 그런 노트가 없습니다.",
@@ -431,8 +431,8 @@ def test_a_reason_is_translated_without_its_share() -> None:
     ]
     hit = SimpleNamespace(why={"adjustments": adjustments})
     assert presentation.reasons(hit, lambda text: translate.translated(text, "ko")) == [  # type: ignore[arg-type]
-        "a -0.03.md를 대신함 +0.10",
-        "같은 노트에서 2번째로 나온 청크 -0.03",
+        "a -0.03.md를 대체함 +0.10",
+        "같은 노트에서 2번째로 나온 섹션 -0.03",
     ]
 
 

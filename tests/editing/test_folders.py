@@ -24,8 +24,9 @@ def written(vault, settings):
     """Write by each way that agents have, and return the folders."""
     (vault / ".spellbook").mkdir(exist_ok=True)
     (vault / ".spellbook" / "config.toml").write_text(settings, "utf-8")
-    exported = vault.parent / "mem0.json"
-    exported.write_text(json.dumps([{"id": "m1", "memory": "Likes tea in the morning."}]), "utf-8")
+    exported = vault.parent / "memory"
+    exported.mkdir(exist_ok=True)
+    (exported / "tea.md").write_text("Likes tea in the morning.", "utf-8")
     with books.open(vault, embedder="hash") as book:
         chunks = [
             {"text": f"Heron {topic} speaks.", "metadata": {"topic": topic, "category": "project", "keywords": ["a"]}}
@@ -35,7 +36,7 @@ def written(vault, settings):
         paths.append(book.memories.remember("The sky is blue.")["path"])
         paths.append(book.memories.decisions.save("db", "We use Postgres.")["path"])
         paths.append(book.memories.articles.save("a talk", ["web"], text="A page about tides. " * 9)["path"])
-        paths += book.import_(exported).added
+        paths += book.import_(exported, kind="claude-memory").added
     return [path.rpartition("/")[0] for path in paths]
 
 
@@ -44,26 +45,33 @@ def written(vault, settings):
     [
         pytest.param(
             "",
-            ["project/Heron", "project/Projects/Heron", "memory/inbox", "decision/db", "article/web", "memories/mem0"],
+            [
+                "project/Heron",
+                "project/Projects/Heron",
+                "memory/inbox",
+                "decision/db",
+                "article/web",
+                "memory/claude-memory",
+            ],
             id="neither",
         ),
         pytest.param(
             CATEGORIES,
-            ["Projects/Heron", "Projects/Heron", "Brain/inbox", "decision/db", "article/web", "Brain/mem0"],
+            ["Projects/Heron", "Projects/Heron", "Brain/inbox", "decision/db", "article/web", "Brain/claude-memory"],
             id="folders of categories",
         ),
         pytest.param(
             f'[folders]\nmemories = "Agent/말/"\n{CATEGORIES}',
             [
                 *("Agent/말/project/Heron", "Agent/말/project/Projects/Heron", "Agent/말/memory/inbox"),
-                *("Agent/말/decision/db", "Agent/말/article/web", "Agent/말/memories/mem0"),
+                *("Agent/말/decision/db", "Agent/말/article/web", "Agent/말/memory/claude-memory"),
             ],
             id="one folder",
         ),
     ],
 )
 def test_where_agents_write(vault, settings, folders):
-    """One rule for `scribe`, memories, decisions, articles and imported memories."""
+    """One rule for `scribe`, memories, decisions, articles and memories of Claude Code."""
     assert written(vault, settings) == folders
 
 

@@ -48,7 +48,7 @@ BAD = [
     ("title", "x" * 301, "300 letters"),
     ("title", "a\0", "YAML cannot keep"),
     ("keywords", [1], "list of texts"),
-    ("keywords", [None], "list of texts"),
+    ("keywords", [None], "keywords is missing"),
     ("tags", {"a": 1}, "list of texts"),
     ("entities", [{"type": "person"}], "has no name"),
     ("entities", [{"name": "a\0"}], "YAML cannot keep"),

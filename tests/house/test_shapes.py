@@ -105,6 +105,9 @@ LONG_KEYS: Shape = lambda size: (  # noqa: E731
     f"---\n? {'k' * (size // 2)}\n:\n" + "".join(f"  a{i}: {i}\n" for i in range(size // 40)) + "---\nText.\n"
 )
 LINKED = many("[[a#b", "---\nsummary: '", "'\n---\nText.\n")
+NUMBERS = set("0123456789., kB")
+"""What numbers over 2,000 letters consist of: they are data, which is not read as text."""
+
 SHAPES = (
     *(*map(many, UNITS), *(many(*given) for given in HEADED), *ONES),
     *(TAGGED, TITLED, LABELLED, REPEATED_BY_ALIASES, LONG_KEYS, LINKED),
@@ -136,7 +139,8 @@ def test_any_shape_is_read_whole_and_in_proportion() -> None:
     for shape in SHAPES:
         text = shape(6_000)
         found, name = entry(text), repr(text[:60])
-        assert "".join(unpacked(row.text) for row in found.chunks) == note(text).body, name
+        read = "".join(unpacked(row.text) for row in found.chunks)
+        assert read == note(text).body or (read == "…" and set(text) <= NUMBERS), name
         assert size(found) < 10 * len(text.encode()) + 300_000, name
         assert len(text.encode()) < 7_000, name
     for shape in (TAGGED, LABELLED, TITLED, LONG_KEYS, many("## Same\n")):

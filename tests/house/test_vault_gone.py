@@ -156,6 +156,7 @@ class Gone:
             "import_": lambda: book.import_(self.outside),
             "restore_snapshot": lambda: book.restore_snapshot(ids["SNAPSHOT"]),
             "mend_links": lambda: book.mend_links(),
+            "mend_properties": lambda: book.mend_properties(),
             "decide": lambda: book.memories.decisions.save("database", "PostgreSQL."),
         }
         verbs = {name for name in dir(Spellbook) if name[0] != "_"} - {*dir(Reader)}

@@ -196,9 +196,9 @@ def test_clients_of_one_token_undo_their_own(book: Spellbook) -> None:
         refused = tool(client, "undo", one["mcp-session-id"])
         assert "This session changed nothing" in refused
         assert "undo(2) takes that one back" in refused
-        assert "Undid entry 1, scribe harbor-opens" in called(one, "undo")
+        assert "Undid entry 1, add harbor-opens" in called(one, "undo")
         assert "This session changed nothing" in called(one, "undo")
-        assert "Undid entry 2, scribe quay-swept" in called(other, "undo")
+        assert "Undid entry 2, add quay-swept" in called(other, "undo")
         tool(client, "remember", content="The crane lifts at noon.")
         assert "This session changed nothing" in tool(client, "undo")
 

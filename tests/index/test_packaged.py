@@ -29,7 +29,7 @@ def test_a_new_vault_embeds_nothing(tmp_path: Path) -> None:
         rows = catalog.waiting.texts(keys[:4])
         assert len(rows) == 4
         for key, vector in embed.vectors_of(book.index, rows):
-            assert np.frombuffer(vector, "<f4") @ np.frombuffer(packaged().vectors.rows[key], "<f4") > 0.999
+            assert np.frombuffer(vector, "<f4") @ np.frombuffer(packaged().vectors.of([key])[key], "<f4") > 0.999
         second = book.index.second
         if second is not None:
             [kept] = packaged().second.of(keys[:1]).values()

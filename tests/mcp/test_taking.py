@@ -30,6 +30,11 @@ TAGS = [
     pytest.param(["#one", "two words"], ["one", "two-words"], id="blanks in a list"),
     pytest.param(["tea, guests", "tea"], ["tea", "guests"], id="a comma in a list"),
     pytest.param("차, 손님", ["차", "손님"], id="Korean"),
+    pytest.param("차，손님、겨울;밤", ["차", "손님", "겨울", "밤"], id="commas of East Asia"),
+    pytest.param("شاي، ضيوف؛ #شتاء", ["شاي", "ضيوف", "شتاء"], id="commas of Arabic"),
+    pytest.param("alpha beta", ["alpha-beta"], id="blanks without hashes"),
+    pytest.param(["", "tea", None, "  "], ["tea"], id="empty texts and nulls"),
+    pytest.param("[tea](lib/tea.md), [[lib/guests|all]]", ["tea", "guests"], id="links"),
     pytest.param("tea", ["tea"], id="one"),
 ]
 
@@ -57,7 +62,7 @@ def test_labels_given_as_one_text_are_lists_at_every_door(
             "save", source="a", text="# A\n\nWhales sing.", categories="sea", metadata={"tags": given}
         )
         await agent.call("revise", id=kept["memory_id"], metadata={"tags": given})
-        for wanted in (tags[0], tags, given) if "," in str(given) else (tags[0], tags):
+        for wanted in (tags[0], tags, given) if isinstance(given, str) else (tags[0], tags):
             assert kept["path"] in await agent.found("find", keywords=["kettle"], filter={"tags": wanted}), wanted
         return [kept["path"], done["path"], article["path"]]
 

@@ -62,7 +62,7 @@ HARBOUR = {"text": "The harbour opens at six.", "metadata": {"topic": "harbour",
 
 def test_a_session_is_named_by_what_it_wrote(book: Spellbook, vault: Path) -> None:
     """
-    The entry of a `scribe` names its session, in the tool and the command; other entries name none. The session
+    The entry of an `add` names its session, in the tool and the command; other entries name none. The session
     survives a restart, keeps counting, and ends in the language that it began in.
     """
 
@@ -73,7 +73,7 @@ def test_a_session_is_named_by_what_it_wrote(book: Spellbook, vault: Path) -> No
         return session, (await agent.json("log"))["entries"]
 
     session, entries = talk(book, conversation, toolsets=["core", "desk"])
-    assert [(each["verb"], each.get("session")) for each in entries] == [("revise", None), ("scribe", session)]
+    assert [(each["verb"], each.get("session")) for each in entries] == [("revise", None), ("add", session)]
     assert [each.session for each in book.log()] == ["", session]
     with books.open(vault, embedder="hash") as other:
         more = {"text": "The quay is swept on Mondays.", "metadata": {"topic": "quay", "keywords": ["quay"]}}
@@ -100,7 +100,7 @@ def test_an_agent_undoes_its_own_changes(book: Spellbook) -> None:
             await b.call("mama_save", decision="The pier opens", force=True, **saved)
             told = await a.call("undo")
             assert "The pier stays closed" in told.split("\n")[0]
-            latest = r"The latest change is entry (\d+) \(scribe The pier opens\), by (agent \w{8})"
+            latest = r"The latest change is entry (\d+) \(add The pier opens\), by (agent \w{8})"
             number, by = re.search(latest, told).groups()  # type: ignore[union-attr]
             refused = await a.refused("undo")
             assert re.search(latest, refused).groups() == (number, by)  # type: ignore[union-attr]

@@ -25,6 +25,7 @@ def random(length: int, letters: str = string.ascii_letters + string.digits) -> 
 
 
 UPPER = string.ascii_uppercase + "234567"
+LOWER = string.ascii_lowercase + string.digits
 PEM = f"-----BEGIN {'RSA '}PRIVATE KEY-----\n{random(64)}\n{random(64)}\n-----END {'RSA '}PRIVATE KEY-----"
 PASSWORD = "Qz7" + random(11)
 
@@ -165,6 +166,13 @@ COMMANDS = (
     f"smbclient //a/b -U bob%{VALUE}",
     f"htpasswd -bc file bob {VALUE}",
     f"ldapsearch -x -D cn=a -w {VALUE}",
+    f"requirepass {VALUE}",
+    f"rabbitmqctl add_user bob {VALUE}",
+    f"net user bob {VALUE} /add",
+    f"echo 'bob:{VALUE}' | chpasswd",
+    f"ssh-keygen -N '{VALUE}' -f k",
+    f"rclone config create r sftp user bob pass {VALUE}",
+    f"snmp-server community {VALUE}",
 )
 SETTINGS = (
     f'{{"user": "bob", "password": "{VALUE}"}}',
@@ -175,6 +183,29 @@ SETTINGS = (
     f"- name: DB_PASSWORD\n  value: {VALUE}",
     f"password_prod = '{VALUE}'",
     f"setPassword('{VALUE}')",
+    f'{{"user": "bob", "pass": "{VALUE}"}}',
+    f"{{'pwd': '{VALUE}'}}",
+    f"pass: {VALUE}",
+    f'psk="{VALUE}"',
+    f"db.internal:5432:shop:bob:{VALUE}",
+    f"*:*:*:bob:{VALUE}",
+    f"machine x.internal\n  login bob\n  password {VALUE}",
+    f"[client]\npassword = {VALUE}",
+    f"bob:$apr1${random(8)}${random(22)}",
+    f"root:$6${random(12)}${random(86)}:19700:0:99999:7:::",
+    f"smb://bob%{VALUE}@nas/share",
+    f'{{"auths": {{"x.internal": {{"auth": "{random(24)}"}}}}}}',
+    f"_auth={random(24)}",
+    f"WIFI:S:Kessler;T:WPA;P:{VALUE};;",
+    f"WIFI:T:WPA;P:{VALUE};S:Kessler;;",
+    f"Authorization: Basic {random(24)}",
+    f"Cookie: theme=dark; sessionid={random(24)}",
+    f"Set-Cookie: JSESSIONID={random(24)}; Path=/",
+    f"https://chat.internal/hooks/7{random(25, LOWER)}",
+    "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=7c9e6679-7425-40de-944b-e07fc1f90ae7",
+    "https://open.feishu.cn/open-apis/bot/v2/hook/7c9e6679-7425-40de-944b-e07fc1f90ae7",
+    f"https://maker.ifttt.com/trigger/door/with/key/{random(22)}",
+    "429473-105248-693120-275308-518452-660913-301752-487619",
     f"aws secret {AWS_SECRET}",
     "AKIA" + f"Z3QW5TRXN7KLM2PA {AWS_SECRET}",
 )
@@ -231,7 +262,7 @@ def test_all_that_is_likely_is_masked(text: str, kept: str) -> None:
     assert credentials.masked(text, likely=True) == kept
 
 
-ALNUM, HEX, LOWER = string.ascii_letters + string.digits, "0123456789abcdef", string.ascii_lowercase + string.digits
+ALNUM, HEX = string.ascii_letters + string.digits, "0123456789abcdef"
 ISSUED = {
     **{
         "ghp_": (36, ALNUM),

@@ -31,8 +31,8 @@ class Incoming:
     """
     A file as a source has it; read its `pieces` before the next file.
 
-    `id` names a note that may have been moved since an earlier import; `category` is the note's. `sha256` is the hash
-    of the original, which the note keeps as `source_hash`.
+    `id` names a note that may have been moved since an earlier import. A memory has the hash `sha256` of its original,
+    which the note keeps as `source_hash`.
     """
 
     path: str
@@ -40,7 +40,6 @@ class Incoming:
     mode: int | None = None
     mtime_ns: int | None = None
     id: str = ""
-    category: str = ""
     sha256: str = ""
 
 
@@ -59,8 +58,7 @@ def make_note(path: str, meta: Mapping[str, object], body: str) -> Incoming:
     text = compose(kept, body) if kept else body
     updated = meta.get("updated")
     mtime_ns = int(updated.timestamp()) * 1_000_000_000 if isinstance(updated, dt.datetime) else None
-    about = str(meta["id"]), str(meta["category"])
-    return Incoming(path, iter([text.encode("utf-8", "replace")]), None, mtime_ns, *about)
+    return Incoming(path, iter([text.encode("utf-8", "replace")]), None, mtime_ns, str(meta["id"]))
 
 
 CATEGORY = "conversation"

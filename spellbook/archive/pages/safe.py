@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from spellbook.notes.frontmatter import FRONTMATTER
+from spellbook.notes.frontmatter import header_in
 from spellbook.notes.note import parse
 from spellbook.system.lazy import markdown_it, regex
 from spellbook.text.quoting import shortened
@@ -78,7 +78,7 @@ def safe(text: str) -> str:
     it within limits (`child`).
     """
     text = visible(text)
-    if FRONTMATTER.match(text):
+    if header_in(text):
         note = parse("", text.encode())
         text = note.body if note.meta or note.faults else text  # a comment between two rules is text
     text = text.strip("\n")

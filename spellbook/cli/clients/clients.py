@@ -226,7 +226,7 @@ def add(file: Path, client: McpClient, name: str, wanted: Mapping[str, Any], *, 
     """Return the change that puts our entry; a stranger's of this name stays unless `force`. Raises InvalidInput."""
     before, text = read(file, client)
     editor = _EDITORS[client.format]
-    with shaped(file, client):
+    with shaped(file):
         place = _place(file, client, name, text)
         existing = editor.get(text, place)
         if existing is not None and not is_ours(existing) and not force:
@@ -282,7 +282,7 @@ def take_out(file: Path, client: McpClient, name: str, *, force: bool = False) -
     """Return the change that removes our entry, and a file made for it; None if there is none. Raises as `add` does."""
     before, text = read(file, client)
     editor = _EDITORS[client.format]
-    with shaped(file, client):
+    with shaped(file):
         place = _place(file, client, name, text)
         existing = editor.get(text, place)
         if existing is None:
@@ -345,13 +345,13 @@ def read(file: Path, client: McpClient) -> tuple[bytes | None, str]:
             f"{file}: not UTF-8, so {client.title} cannot read it.", "Save it as UTF-8; nothing was written."
         ) from error
     if not jsonc.is_blank(text):
-        with shaped(file, client):
+        with shaped(file):
             _EDITORS[client.format].parse(text, comments=client.format == "jsonc")
     return data, text
 
 
 @contextlib.contextmanager
-def shaped(file: Path, client: McpClient) -> Iterator[None]:
+def shaped(file: Path) -> Iterator[None]:
     """Turn what is wrong with the text of settings into InvalidInput, which names the file and the line."""
     try:
         yield

@@ -59,7 +59,7 @@ def add(folder: Path, url: str, default: str, *, force: bool = False) -> list[Fi
     planned = [FileChange(folder / name, before[name], (SHIPPED / name).read_bytes()) for name in FILES]
     for file, edit in ((folder / SETTINGS, asking), (_listing(folder), _with)):
         data, text = clients.read(file, ABOUT)
-        with clients.shaped(file, ABOUT):
+        with clients.shaped(file):
             after = edit(text)
         planned.append(FileChange(file, data, data if after == text else after.encode()))
     return [change for change in planned if change.before != change.after]

@@ -117,13 +117,13 @@ def mark(name: str) -> str:
 def add(file: Path, name: str, wanted: Groups) -> FileChange:
     """Return the change that makes the hooks of `name` be `wanted`. Raises InvalidInput as `clients.add` does."""
     before, text = clients.read(file, _JSON)
-    with clients.shaped(file, _JSON):
+    with clients.shaped(file):
         return FileChange(file, before, _put(text, name, wanted).encode())
 
 
 def events(file: Path, name: str) -> set[str]:
     """Return the events that have a hook of `name`. Raises InvalidInput as `clients.add` does."""
-    with clients.shaped(file, _JSON):
+    with clients.shaped(file):
         return {event for event, _, _ in _ours(clients.read(file, _JSON)[1], name)}
 
 
@@ -135,14 +135,14 @@ def take_out(file: Path, name: str) -> FileChange | None:
     Where its owner only added to the file, the rest is as before, to the byte.
     """
     before, text = clients.read(file, _JSON)
-    with clients.shaped(file, _JSON):
+    with clients.shaped(file):
         places = list(_ours(text, name))
         if not places:
             return None
         there = [(event, jsonc.get(text, (_KEY, event, number))) for event, number, _ in places]
 
         def cut(earlier: list[str]) -> str:
-            after = _remove(text, name, places)
+            after = _remove(text, places)
             is_bare = jsonc.get(after, (_KEY,)) == {} and all(jsonc.get(old, (_KEY,)) is None for old in earlier)
             return jsonc.remove(after, (_KEY,)) if is_bare else after
 
@@ -163,10 +163,10 @@ def _put(text: str, name: str, wanted: Groups) -> str:
         else:
             listed = jsonc.get(text, (_KEY, event))
             text = jsonc.put(text, (_KEY, event, len(listed) if isinstance(listed, list) else 0), group)
-    return _remove(text, name, places)
+    return _remove(text, places)
 
 
-def _remove(text: str, name: str, places: Sequence[tuple[str, int, int]]) -> str:
+def _remove(text: str, places: Sequence[tuple[str, int, int]]) -> str:
     """Return the settings without the hooks at `places`, and without groups and lists that only held them."""
     for event, number, run in reversed(places):
         group = (_KEY, event, number)

@@ -101,7 +101,7 @@ def contents(shown: View) -> Response:
     for key, by in _LABELS.items():
         if name := query.get(key, ""):
             described = toc.descriptions(shown.book.index, shown.book.config.categories) if key == "category" else {}
-            shown_as, about = f"#{name}" if key == "tag" else name, described.get(fold(name), "")
+            shown_as, about = f"#{name}" if key == "tag" else shown.named(by, name), described.get(fold(name), "")
             return _listing(shown, shown_as, {by: name}, _address(**{key: name}), about=about)
     if folder := query.get("folder", ""):
         return _folder(shown, folder)

@@ -24,7 +24,7 @@ from spellbook.notes.note import parse
 from spellbook.search import presentation
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError
 from spellbook.system.lazy import regex
-from spellbook.text.unicode import digest_of
+from spellbook.text.unicode import digest_of, without_ending
 
 _MOST_AT_ONCE = 200_000
 """Letters of a note on one page; a longer one has several."""
@@ -44,7 +44,7 @@ _KEPT = ("id", "agent", "created", "updated", "modified")
 
 NAMES = (
     *("aliases", "author", "category", "created", "date", "importance", "keywords", "kind", "language", "published"),
-    *("review", "source", "tags", "topic", "type", "updated"),
+    *("outcome", "questions", "review", "scope", "source", "summary", "tags", "topic", "trust", "type", "updated"),
 )
 """Keys that the page calls by a name of its own."""
 
@@ -355,10 +355,11 @@ def move(shown: View) -> Response:
         newest = dict.fromkeys(each.path.rpartition("/")[0] for each in shown.book.recent(_MOST_VERSIONS).notes)
         folders = sorted({*shown.book.folders()} - {""})[:_MOST_FOLDERS]
         recent = [each for each in dict.fromkeys((*newest, *folders, "")) if each != folder][:_RECENT]
-        lists, name = {"folders": folders, "recent": recent}, own_name.removesuffix(".md")
+        lists, name = {"folders": folders, "recent": recent}, without_ending(own_name)
         return shown.page("move.html", done=None, id=old, folder=folder, name=name, lists=lists)
     folder = shown.form.get("folder", "").strip().strip("/")
-    new = "/".join(filter(None, (folder, f"{name.removesuffix('.md')}.md")))
+    ending = own_name[len(without_ending(own_name)) :] or ".md"
+    new = "/".join(filter(None, (folder, f"{without_ending(name)}{ending}")))
     is_sure = shown.form.get("sure") == "yes"
     done = {} if is_sure else shown.ask(changes.move, old=old, new=new, dry_run=True)
     if done.get("changed") or done.get("left"):

@@ -19,6 +19,7 @@ from spellbook.http.pages.rendering import plain_text
 from spellbook.notes.links import OTHER_PICTURES, PICTURES, suffix
 from spellbook.system.lazy import markdown_it, regex
 from spellbook.text.quoting import plain
+from spellbook.text.unicode import without_ending
 
 if TYPE_CHECKING:
     from markdown_it.renderer import RendererHTML
@@ -194,7 +195,7 @@ def pictures(known: Mapping[str, str], address: Callable[[str], str], phrase: Ca
 
 def name(target: str) -> str:
     """Return the note that a link's target names, so that two spellings of it are equal."""
-    return unquote(target).strip().partition("#")[0].removesuffix(".md").removeprefix("./").casefold()
+    return without_ending(unquote(target).strip().partition("#")[0]).removeprefix("./").casefold()
 
 
 @cache

@@ -21,6 +21,7 @@ from spellbook.memories.memories import CATEGORY, INBOX
 from spellbook.notes import articles as saved
 from spellbook.notes import decisions as form
 from spellbook.notes import dialogue as captured
+from spellbook.notes import labels
 from spellbook.notes.labels import CHECKPOINT, DECISION, texts
 from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.text import credentials
@@ -98,7 +99,7 @@ def sessions(shown: View) -> Response:
 
 
 def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    names: list[str] = labels.listed(text, labels.COMMAS)
     if not names:
         raise InvalidInput("An article needs a category.", "Name one or more, with commas.")
     return names
@@ -147,7 +148,7 @@ def write(shown: View) -> Response:
         "category": CATEGORY,
         "topic": lines["topic"] or INBOX,
         "title": lines["title"] or None,
-        "tags": [tag for each in lines["tags"].split(",") if (tag := each.strip().lstrip("#"))] or None,
+        "tags": labels.tags(lines["tags"]) or None,
         "source": lines["source"] or None,
         "scope": lines["scope"] or None,
     }

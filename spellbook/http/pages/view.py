@@ -31,17 +31,29 @@ from spellbook.http.pages import rendering
 from spellbook.http.tokens import May, Tokens
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.privacy import ON_PURPOSE
-from spellbook.search import newest, presentation
+from spellbook.memories.memories import INBOX, TYPES
+from spellbook.search import newest, presentation, toc
 from spellbook.settings import translate
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
 from spellbook.system.lazy import regex
 from spellbook.text.quoting import counted, plain
+from spellbook.text.unicode import without_ending
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 DATE = "DAY MONTH YEAR"
 """A date as it is said; the Korean has NUMBER for the month."""
+
+VALUES = {
+    "category": (*toc.OURS, "people", "session"),
+    "importance": ("high", "medium", "low"),
+    "outcome": ("pending", "success", "partial", "failed"),
+    "topic": (INBOX,),
+    "trust": ("trusted", "agent", "untrusted"),
+    "type": TYPES,
+}
+"""Values that Spellbook itself gives to properties: pages call them by a name, files and addresses keep them."""
 
 ENDED = dt.timedelta(seconds=10)
 """How long a job that has ended stands on pages that are opened."""
@@ -111,6 +123,10 @@ class View(Call):
         """Return a message in the browser's language; `{0}` is the first value."""
         return say(self.language, english, *values)
 
+    def named(self, key: str, value: str) -> str:
+        """Return the value of a property in the browser's language if Spellbook itself writes it, else as it is."""
+        return self.say(value) if value in VALUES.get(key, ()) else value
+
     def count(self, number: int, noun: str) -> str:
         """Return a number of things, as `3 notes`."""
         return self.say(f"{{0}} {noun}s", f"{number:,}") if self.language == "ko" else counted(number, noun)
@@ -118,7 +134,7 @@ class View(Call):
     def page(self, template: str, code: int = 200, **values: Any) -> HTMLResponse:
         """Return a page, or a part of one, by its template."""
         own = {"view": self, "job": self.job, "csrf": self.csrf, "theme": self.request.cookies.get("spellbook-theme")}
-        words = {"_": self.say, "translated": self.translated, "count": self.count}
+        words = {"_": self.say, "translated": self.translated, "count": self.count, "named": self.named}
         words["ago"] = lambda chunk: ago(chunk, self.say, self.count)
         text = environment().get_template(template).render({**own, **words, **values})
         return HTMLResponse(_seen(text), code, {"vary": "Accept-Language, Cookie"})
@@ -150,7 +166,7 @@ class View(Call):
         """Return the verb of one of the latest entries of the log, and between which places it moved a note, if so."""
         verb, what = next(((each.verb, each.what) for each in self.book.log() if str(each.id) == entry), ("", ""))
         move = what.partition(f": {moves.VERB} ")[2] if verb == "undo" else what if verb == moves.VERB else ""
-        (old, _, was), (new, _, now) = (each.removesuffix(".md").rpartition("/") for each in move.partition(" → ")[::2])
+        (old, _, was), (new, _, now) = (without_ending(each).rpartition("/") for each in move.partition(" → ")[::2])
         quote = "‘{}’" if self.language == "ko" else "{}"
         places = (was, now) if old == new else (old, new)  # the names, if the folder stays
         return verb, [quote.format(place or self.say("no folder")) for place in places] if move else []

@@ -13,7 +13,7 @@ from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.rows import ChunkRow, FileEntry, KnownFile, Meta, add_words, drop_words
 from spellbook.index.catalog.tables import ADDED
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS
-from spellbook.notes.files import Fault, Stamp
+from spellbook.notes.files import Fault, Stamp, path_id
 from spellbook.system.sqlite import Database
 
 _OF_A_ROW = (
@@ -217,7 +217,7 @@ class Notes:
         stored = _stored(connection, paths)
         self._drop_chunks(connection, [note for note, _ in stored.values()])
         connection.executemany("DELETE FROM notes WHERE note = ?", [(note,) for note, _ in stored.values()])
-        return {name for path, (_, declared) in stored.items() for name in (declared, _path_id(path)) if name}
+        return {name for path, (_, declared) in stored.items() for name in (declared, path_id(path)) if name}
 
     @staticmethod
     def _drop_chunks(connection: sqlite3.Connection, notes: Sequence[int]) -> None:
@@ -251,7 +251,7 @@ class Notes:
             else:
                 sets = ", ".join(f"{name} = :{name}" for name in columns)
                 connection.execute(f"UPDATE notes SET {sets} WHERE note = :note", {**columns, "note": note})
-            affected |= {name for name in (declared, columns["declared"], _path_id(entry.path)) if name}
+            affected |= {name for name in (declared, columns["declared"], path_id(entry.path)) if name}
             numbered.append((note, entry))
         named = [(note, label) for note, entry in numbered for label in entry.labels]
         keys = {chunk.key for entry in entries for chunk in entry.chunks} | {label.key for _, label in named}
@@ -304,7 +304,7 @@ class Notes:
                 """,
                 {"name": name},
             ).fetchall()
-            owner: tuple[Any, ...] | None = next((row for row in rows if _path_id(row[1]) == name), None)
+            owner: tuple[Any, ...] | None = next((row for row in rows if path_id(row[1]) == name), None)
             claimants = [row for row in rows if row[2] == name]
             claimants.sort(key=lambda row: (row[3] != name, row[1] not in moved))
             winner = owner or (claimants[0] if claimants else None)
@@ -313,9 +313,9 @@ class Notes:
                 if row is winner and declared in {name, None}:
                     settled[note] = name
                 elif declared == name:
-                    settled[note] = _path_id(path)
+                    settled[note] = path_id(path)
                 elif id is None:
-                    settled.setdefault(note, _path_id(path))
+                    settled.setdefault(note, path_id(path))
         connection.executemany(
             "UPDATE notes SET id = NULL WHERE note = ? AND id IS NOT NULL", [(note,) for note in settled]
         )
@@ -328,8 +328,3 @@ def _stored(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, t
     """Return the notes that are stored at some paths, by path, each with its number and the id that it declares."""
     sql = "SELECT path, note, declared FROM notes WHERE path IN (SELECT value FROM json_each(?))"
     return {path: (note, declared) for path, note, declared in connection.execute(sql, (json.dumps(paths),))}
-
-
-def _path_id(path: str) -> str:
-    # Never the same for two paths: what still ends in .md is a whole path.
-    return path[:-3] if path.endswith(".md") and not path[:-3].lower().endswith(".md") else path

@@ -48,7 +48,10 @@ QUESTION = "question"
 """Kinds of labels."""
 
 NO_TEXT = ""
-"""The key of a chunk that is empty, or a title alone. It has no vector; only properties of its note find it."""
+"""
+The key of a chunk that is empty, or a title alone. It has no vector: its properties find it, and, if it is a whole
+note, its names, labels, and the meaning of its title.
+"""
 
 _LEVEL = 6
 _MEMORY = 5

@@ -12,7 +12,7 @@ import sqlite3
 
 from spellbook.system.sqlite import run_script
 
-FORM = 29
+FORM = 30
 """The number of this form; it grows with each change of the tables, or of how they are filled."""
 
 WEIGHTS = (3.0, 3.0, 3.0, 1.0, 1.0, 0.5)
@@ -107,7 +107,7 @@ _NOTES = """
 
 _CHUNKS = """
     -- Texts are packed, see `rows.packed`. `above` are the lines that precede the text where it is embedded. A chunk
-    -- that says nothing has no key, so no vector, and no words but its note's properties.
+    -- that says nothing has no key, so no vector, and no words but its note's labels.
     CREATE TABLE chunks (
         chunk INTEGER PRIMARY KEY AUTOINCREMENT, note INTEGER NOT NULL, ordinal INTEGER, suffix TEXT, heading TEXT,
         line INTEGER, end_line INTEGER, text TEXT, above TEXT, same TEXT, key TEXT,

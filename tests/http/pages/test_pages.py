@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from html import unescape
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -20,13 +21,14 @@ from spellbook.http import pages
 from spellbook.http.pages import contents, home, notes, obsidian, view
 from spellbook.http.tokens import RIGHTS, SCOPES
 from spellbook.notes import decisions as forms
+from spellbook.search import toc
 from spellbook.settings import translate
 from spellbook.system.errors import InvalidInput
 from tests import repositories
 from tests.helpers import note_writer
 
 from ..running import lacks, shows
-from .conftest import HOSTILE
+from .conftest import HOSTILE, Browser
 
 PAGES = {
     "/": "배포 절차",
@@ -208,6 +210,37 @@ def test_everything_the_pages_say_is_korean_too():
         assert told["licence"]
 
 
+def test_values_of_spellbook_have_korean_names(browser, book, write_note):
+    """
+    On a Korean page the category, type, topic, importance and trust that Spellbook gives have Korean names, with the
+    description of the category. Files, addresses, forms and the person's own values stay; an English page has the values.
+    """
+    head = "category: memory\ntype: episodic\ntopic: inbox\nimportance: high\ntrust: agent\noutcome: pending"
+    write_note("a.md", f"---\n{head}\n---\n\nThe umbrella.\n")
+    write_note("b.md", "---\ncategory: 항해\ntopic: memory\ntype: high\nimportance: 0.7\n---\n\nThe harbour.\n")
+    book.reindex()
+    names = (
+        ">기억</a>",
+        "<dd>있었던 일</dd>",
+        ">수집함</a>",
+        "<dd>높음</dd>",
+        "<dd>에이전트</dd>",
+        "<dd>결과 대기</dd>",
+    )
+    values = (">memory</a>", "<dd>episodic</dd>", ">inbox</a>", "<dd>high</dd>", "<dd>agent</dd>", "<dd>pending</dd>")
+    shows(browser.open("/note/a"), *values)
+    korean = Browser(browser.client, "ko")
+    page = korean.open("/note/a")
+    shows(page, *names, "/contents?category=memory", "/contents?topic=inbox", 'name="is.type" value="episodic"')
+    shows(korean.open("/note/b"), ">항해</a>", ">memory</a>", "<dd>high</dd>", "<dd>0.7</dd>")
+    shows(korean.open("/contents?category=memory"), "<h1>기억", "기억해 달라고 한 것", "umbrella")
+    shows(korean.open("/contents?topic=memory"), "<h1>memory")
+    shows(
+        korean.open("/search?q=umbrella"), '<option value="memory">기억</option>', '<option value="항해">항해</option>'
+    )
+    shows(korean.open("/search?q=umbrella&category=memory"), '<option value="memory" selected>기억</option>')
+
+
 def _said() -> Iterator[str]:
     """Yield what templates say, and the names of things that they show by a variable."""
     environment = view.environment()
@@ -218,7 +251,7 @@ def _said() -> Iterator[str]:
                 for found in _constants(call.args[-1 if call.node.name == "count" else 0]):
                     yield f"{{0}} {found}s" if call.node.name == "count" else found
     yield from (*contents.MODES.values(), *contents.DAYS.values(), *forms.RESULTS, "pending", *RIGHTS, *SCOPES)
-    yield from (*notes.NAMES, view.DATE, "yes", "no")
+    yield from (*notes.NAMES, view.DATE, "yes", "no", *toc.OURS.values(), *chain(*view.VALUES.values()))
     for source in map(inspect.getsource, (obsidian.pictures, view.ago)):
         yield from re.findall(r'phrase\("([^"]+)"', source)
         yield from (f"{{0}} {noun}s" for noun in re.findall(r'count\([^"]+"(\w+)"\)', source))

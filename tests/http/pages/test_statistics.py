@@ -76,7 +76,7 @@ def test_the_page_counts_what_is_there(browser: Browser, full: object, vault: Pa
     shows(page, 'role="img" aria-label="Notes at the end', 'href="/contents?category=project"')
     shows(browser.open("/"), '<a href="/statistics">')
     browser.client.headers["accept-language"] = "ko"
-    shows(words(browser.open("/statistics")), "통계", "의미로 찾음", f"청크 {chunks}개 중", "분류 없음")
+    shows(words(browser.open("/statistics")), "통계", "의미로 찾음", f"섹션 {chunks}개 중", "분류 없음", "프로젝트 2 ")
 
 
 def test_a_limited_token_counts_what_it_sees(guarded: Browser, served: Served, full: object) -> None:

@@ -41,11 +41,11 @@ const MESSAGES = {
   search: ['Search by meaning and words', '의미와 단어로 검색'],
   showRelated: ['Show related notes', '관련 노트 보기'],
   related: ['Related notes', '관련 노트'],
-  ask: ['Ask in your own words…', '평소 쓰는 말로 물어보세요…'],
+  ask: ['Ask in your own words…', '평소 쓰는 말로 검색하세요…'],
   choose: ['to choose', '고르기'],
   open: ['to open', '열기'],
   close: ['to close', '닫기'],
-  type: ['Type a question or some words.', '질문이나 낱말을 입력하세요.'],
+  type: ['Type a question or some words.', '질문이나 단어를 입력하세요.'],
   nothing: ['No note answers this.', '답이 되는 노트가 없습니다.'],
   closest: ['No confident match. Closest notes:', '확실히 맞는 노트가 없습니다. 가장 가까운 노트:'],
   noNote: ['Open a note to see what is related to it.', '노트를 열면 관련 노트를 보여 줍니다.'],
@@ -53,18 +53,18 @@ const MESSAGES = {
   meaning: ['Close in meaning', '뜻이 가까운 노트'],
   linked: ['Linked', '링크로 이어진 노트'],
   shared: ['Sharing links, tags or keywords', '링크, 태그, 키워드를 공유하는 노트'],
-  from: ['linked from here', '여기서 링크함'],
-  to: ['links here', '여기로 링크함'],
+  from: ['linked from here', '이 노트가 가리킴'],
+  to: ['links here', '이 노트를 가리킴'],
   elsewhere: [
     'There is no {} in this vault. Does the server serve another vault?',
-    '이 보관함에 {} 노트가 없습니다. 서버가 다른 보관함을 제공하고 있나요?',
+    '이 보관함에 {} 노트가 없습니다. 서버가 다른 보관함을 쓰고 있는지 확인하세요.',
   ],
-  asking: ['asking the server', '서버에 묻는 중'],
+  asking: ['asking the server', '서버에 연결하는 중'],
   ready: ['up to date', '최신 상태'],
   pending: ['{} pending', '{}개 대기 중'],
   pendingNext: [
     '{} texts are not searchable by meaning yet. Search by words finds them already.',
-    '텍스트 {}개는 아직 의미로 찾을 수 없습니다. 단어로는 이미 찾을 수 있습니다.',
+    '글 {}개는 아직 의미로 찾을 수 없습니다. 단어로는 이미 찾을 수 있습니다.',
   ],
   away: ['server not running', '서버가 실행되고 있지 않음'],
   awayNext: [
@@ -79,12 +79,12 @@ const MESSAGES = {
   address: ['address not allowed', '쓸 수 없는 주소'],
   addressNext: [
     '{} is not asked. Give an address on this machine, such as http://127.0.0.1:17950, or one with https.',
-    '{}에는 묻지 않습니다. http://127.0.0.1:17950처럼 이 컴퓨터의 주소나 https 주소를 쓰세요.',
+    '{} 주소에는 연결하지 않습니다. http://127.0.0.1:17950처럼 이 컴퓨터의 주소나 https 주소를 쓰세요.',
   ],
   refused: ['server error', '서버 오류'],
   refusedNext: [
     'What answers at {} is not Spellbook. Does another program use this address?',
-    '{}의 응답이 Spellbook의 것이 아닙니다. 다른 프로그램이 이 주소를 쓰고 있나요?',
+    '{}의 응답이 Spellbook의 것이 아닙니다. 다른 프로그램이 이 주소를 쓰고 있는지 확인하세요.',
   ],
   addressName: ['Address of the server', '서버 주소'],
   addressHelp: [
@@ -94,7 +94,7 @@ const MESSAGES = {
   tokenName: ['Token', '토큰'],
   tokenHelp: [
     'Only if the server needs one. It stays on this device, outside the vault, and is sent to this address only.',
-    '서버에 필요할 때만 넣습니다. 보관함 밖, 이 기기에만 남고 이 주소로만 보냅니다.',
+    '서버에 필요할 때만 넣습니다. 보관함 밖, 이 기기에만 저장하고 이 주소로만 보냅니다.',
   ],
 };
 const LANGUAGE = window.localStorage.getItem('language') === 'ko' ? 1 : 0;
