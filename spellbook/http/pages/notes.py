@@ -112,7 +112,9 @@ def note(shown: View) -> Response:
     stored = shown.book.resolve(shown.id)
     title, form = stored.title, "tick-{}" if shown.may("write") else ""
     embed = _embedder(shown, {obsidian.name(each["target"]): each["id"] for each in reply["links"] if each["id"]})
-    drawn = obsidian.Page(reach, show, embed, shown.say, title, obsidian.footnotes(reply["text"]))
+    drawn = obsidian.Page(reach, show, embed, shown.say)
+    sections = pages[part - 1]
+    rendered = drawn.rendered([(each.text, form.format(each.anchor)) for each in sections], title)
     return shown.page(
         "note.html",
         reply=reply,
@@ -122,11 +124,10 @@ def note(shown: View) -> Response:
         writes=bool(form),
         outside=presentation.outside(stored),
         period=presentation.period(stored),
-        sections=pages[part - 1],
+        sections=[*zip(sections, rendered, strict=True)],
         part_number=part,
         parts=len(pages),
         editing=editing,
-        rendered=lambda each: drawn.rendered(each.text, form.format(each.anchor), each.anchor),
         folders=view.folders_above(reply["path"]),
         adjacent=shown.book.adjacent(shown.id),
         names=NAMES,

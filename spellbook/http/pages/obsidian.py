@@ -7,9 +7,12 @@ or to other places without a referrer. Formulas are MathML, which needs no scrip
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
@@ -61,13 +64,13 @@ _CLASSES = {
     "button": {"box", "done"},
     "a": {"wiki", "away", "hashtag"},
     "div": {"wide"},
-    "ol": {"footnotes"},
+    "ol": {"footnotes-list"},
 }
 _REGION = {"tabindex", "role", "aria-label"}
 _ATTRIBUTES = {
-    "a": {"href", "title", "id", "aria-label"},
+    "a": {"href", "title", "id"},
     "ol": {"start"},
-    "li": {"id", "value"},
+    "li": {"id"},
     "th": {"align"},
     "td": {"align"},
     "div": _REGION,
@@ -89,8 +92,7 @@ _TAG = regex(r"#(?=[^\s#]*[^\d\s#])((?:[^\W]|[-/]|[^\x00-\u206f\s]){1,100})")
 _BLOCK_ID = regex(r"\^[A-Za-z0-9-]+[ \t]*(?=\n|$)")
 _AWAY = regex(r"(?i)(?:https?:)?//|mailto:")
 _WIDTH = regex(r"(?:^|\|)\s*(\d{1,4})(?:x\d{1,4})?\s*$")
-_FOOTNOTE = regex(r"(?m)^ {0,3}\[\^([^\]\s]{1,100})\]:.*(?:\n(?:[ \t]+\S.*|[ \t]*(?=\n(?: {4}|\t))))*")
-_LABEL = regex(r"\[\^([^\]\s]{1,100})\]")
+_COMMENT = regex(r"(?ms)%%(?:(?!%%).)*%%[ \t]*$")
 
 Reach = Callable[[str], str | None]
 """Returns the address of the page that a link's target leads to, None if it leads to no note."""
@@ -111,64 +113,63 @@ class Page:
 
     reach: Reach
     show: Show
-    embed: Embed | None
+    embed: Embed
     say: Callable[..., str]
-    title: str
-    footnotes: Mapping[str, str] = field(default_factory=dict)
-    """The definition of each footnote of the whole note, by label."""
-    numbers: dict[str, int] = field(default_factory=dict)
-    """Numbers of footnotes, by label."""
     embeds: int = 0
     formulas: int = 0
+    """Letters of the formulas so far."""
     regions: int = 0
 
-    def next_region(self) -> int:
-        """Return the number of the next part that scrolls by itself: each has a name of its own."""
+    def region(self, kind: str) -> str:
+        """Return the attributes of a part that scrolls by itself, so that keys reach it; each has a name of its own."""
         self.regions += 1
-        return self.regions
+        return f'role="region" tabindex="0" aria-label="{escape(self.say(kind, self.regions))}"'
 
-    def rendered(self, text: str, form: str, anchor: str = "") -> Markup:
+    def rendered(self, sections: Sequence[tuple[str, str]], title: str, inside: str = "") -> list[Markup]:
         """
-        Return a section's Markdown as HTML; `anchor` is its name on the page.
+        Return the HTML of each section, a pair of Markdown and the id of a form; all are read as one text.
 
-        A first heading that repeats the title is left out. With the id of a `form`, each box of a task is a button that
-        sends it with its line, `at`.
+        A first heading that repeats the `title` is left out. With the id of a form, each box of a task is a button that
+        sends it with its line, `at`. An embedded text has a name, `inside`, and shows no other.
         """
-        import nh3
+        texts = [text[:MOST_LETTERS] for text, _ in sections]
+        starts = [*accumulate((text.count("\n") + 2 for text in texts[:-1]), initial=0)]
+        env: dict[str, Any] = {"page": self, "docId": inside or None}
+        parts: list[list[Token]] = [[] for _ in texts]
+        at = 0
+        for token in _parser().parse("\n\n".join(texts), env):
+            if token.map and not token.level:
+                at = max(at, bisect(starts, token.map[0]) - 1)
+            parts[at].append(token)
+        made: list[Markup] = []
+        for (text, form), start, part in zip(sections, starts, parts, strict=True):
+            if part and part[0].tag == "h1" and part[1].content == title:
+                del part[:3]
+            html = _parser().renderer.render(part, _parser().options, {**env, "form": form, "above": start})
+            rest = text[MOST_LETTERS:]
+            made.append(_clean(html) + (Markup("<pre>{}</pre>").format(rest) if rest else ""))
+        return made
 
-        first, _, after = text.lstrip().partition("\n")
-        body = after if self.title and first.startswith("# ") and first[2:].strip() == self.title else text
-        above = text[: len(text) - len(body)].count("\n")
-        body, rest = body[:MOST_LETTERS], body[MOST_LETTERS:]
-        labels = dict.fromkeys(_LABEL.findall(body)) if self.footnotes else {}
-        notes = "\n\n".join(self.footnotes[label] for label in labels if label in self.footnotes)[:MOST_LETTERS]
-        made = _parser().render(
-            f"{body}\n\n{notes}", {"page": self, "form": form, "above": above, "docId": str(escape(anchor))}
-        )
-        clean = nh3.clean(
-            made,
-            tags=_TAGS,
-            attributes=_ATTRIBUTES,
-            attribute_filter=_allowed,
-            allowed_classes=_CLASSES,
-            url_schemes={"http", "https", "mailto"},
-            link_rel="noopener noreferrer nofollow",
-        )
-        return Markup(plain(clean)) + (Markup("<pre>{}</pre>").format(rest) if rest else "")
+
+def _clean(html: str) -> Markup:
+    import nh3
+
+    clean = nh3.clean(
+        html,
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        attribute_filter=_allowed,
+        allowed_classes=_CLASSES,
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer nofollow",
+    )
+    return Markup(plain(clean))
 
 
 def _allowed(tag: str, name: str, value: str) -> str | None:
     """Return the value of an attribute: no picture but those of the vault, no id but those of footnotes."""
     is_foreign = (name == "src" and not value.startswith(IMAGES)) or (name == "id" and not value.startswith("fn"))
     return None if is_foreign else value
-
-
-def footnotes(text: str) -> dict[str, str]:
-    """Return the definitions of a note's footnotes by label; the first one counts."""
-    found: dict[str, str] = {}
-    for match in _FOOTNOTE.finditer(text) if "[^" in text else ():
-        found.setdefault(match[1], match[0].strip("\n"))
-    return found
 
 
 def targets(links: Sequence[Mapping[str, Any]], address: Callable[[str], str]) -> Reach:
@@ -202,13 +203,13 @@ def name(target: str) -> str:
 def _parser() -> markdown_it.MarkdownIt:
     from mdit_py_plugins.dollarmath import dollarmath_plugin
     from mdit_py_plugins.footnote import footnote_plugin
+    from mdit_py_plugins.gfm_autolink import gfm_autolink_plugin
 
-    made = markdown_it.MarkdownIt("commonmark", {"html": False, "linkify": True, "maxNesting": 20})
-    made.enable(["table", "strikethrough", "linkify"])
-    assert made.linkify is not None
-    made.linkify.set({"fuzzy_link": False, "fuzzy_email": False})  # a bare name is no link in Obsidian
+    made = markdown_it.MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable(["table", "strikethrough"])
     made.use(dollarmath_plugin, allow_labels=False, allow_space=False, double_inline=True)
     made.use(footnote_plugin)
+    made.use(gfm_autolink_plugin)
+    made.disable(["gfm_autolink_www", "gfm_autolink_email"])  # a bare name is no link in Obsidian
     made.block.ruler.before("fence", "comment", _comment, {"alt": ["paragraph", "blockquote", "list"]})
     made.inline.ruler.before("link", "wikilink", _wikilink)
     made.inline.ruler.before("link", "obsidian", _marks)
@@ -222,22 +223,17 @@ def _parser() -> markdown_it.MarkdownIt:
         "embed": _embed,
         "box": _box,
         "callout_break": lambda *_: "</p>\n<p>",
-        "hashtag": lambda _, tokens, at, *__: _hashtag(tokens[at].content),
-        "table_open": _table,
+        "hashtag": _hashtag,
+        "table_open": lambda *given: f'<div class="wide" {given[-1]["page"].region("Table {0}")}><table>\n',
         "table_close": lambda *_: "</table></div>\n",
         "fence": _code,
         "code_block": _code,
         "math_inline": _formula,
         "math_inline_double": _formula,
         "math_block": _formula,
-        "footnote_caption": lambda _, tokens, at, __, env: str(_number(tokens[at], env)),
-        "footnote_block_open": lambda *_: '<hr>\n<ol class="footnotes">\n',
-        "footnote_block_close": lambda *_: "</ol>\n",
-        "footnote_open": _footnote,
-        "footnote_anchor": _back,
     }
-    for name, rule in rules.items():
-        made.add_render_rule(name, rule)
+    for kind, rule in rules.items():
+        made.add_render_rule(kind, rule)
     return made
 
 
@@ -278,17 +274,11 @@ def _marks(state: StateInline, silent: bool) -> bool:
 
 
 def _comment(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Read a comment that begins a block: nothing of it is shown. Without an end in its section it is text."""
-    first = state.bMarks[start] + state.tShift[start]
-    if not state.src.startswith("%%", first):
-        return False
-    close = state.src.find("%%", first + 2, state.eMarks[end - 1])
-    line = next((at for at in range(start, end) if state.bMarks[at] <= close <= state.eMarks[at]), None)
-    if close < 0 or line is None or state.src[close + 2 : state.eMarks[line]].strip():
-        return False
-    if not silent:
-        state.line = line + 1
-    return True
+    """Read a comment that begins a block: nothing of it is shown. Without an end it is text."""
+    match = _COMMENT.match(state.src, state.bMarks[start] + state.tShift[start], state.eMarks[end - 1])
+    if match and not silent:
+        state.line = start + match[0].count("\n") + 1
+    return match is not None
 
 
 def _callouts(state: Any) -> None:
@@ -299,11 +289,10 @@ def _callouts(state: Any) -> None:
             continue
         first, before = token.children[0], tokens[number - 2].type if number > 1 else ""
         is_alone = not token.children[1:] and tokens[number - 1].type == "paragraph_open"
-        if first.type == "wikilink" and first.markup and is_alone and (text := _embedded(first.content, state.env)):
+        if first.type == "wikilink" and first.markup and is_alone and not _is_picture(first.content):
             tokens[number - 1].hidden = True
             tokens[number + 1].hidden = True
             first.type = "embed"
-            first.content = text
         if first.type != "text":
             continue
         if before == "blockquote_open" and (match := _CALLOUT.match(first.content)):
@@ -320,91 +309,48 @@ def _callouts(state: Any) -> None:
             token.children.insert(0, markdown_it.token.Token("box", "", 0, content=task[1], meta=meta))
 
 
-def _embedded(content: str, env: Any) -> str:
-    """Return the text of an embedded note as HTML, "" if it is a picture, unknown, too much, or within an embed."""
+def _embed(_: RendererHTML, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+    """Return an embedded note in a box; as a link if it is unknown, too much, or within another."""
     page: Page = env["page"]
-    target = content.partition("|")[0].strip()
-    if (
-        page.embed is None
-        or page.embeds >= _MOST_EMBEDS
-        or suffix(target.partition("#")[0]) in PICTURES | OTHER_PICTURES
-    ):
-        return ""
-    page.embeds += 1
-    found = page.embed(target)
+    target = tokens[at].content.partition("|")[0].strip()
+    page.embeds += not env["docId"]
+    found = page.embed(target) if page.embeds <= _MOST_EMBEDS and not env["docId"] else None
     if found is None:
-        return ""
+        return f"<p>{_wiki(_, tokens, at, options, env)}</p>\n"
     title, text = found
-    inner = replace(page, embed=None, title=title, footnotes=footnotes(text), numbers={})
-    shown = inner.rendered(text[:_MOST_EMBEDDED], "", f"{env['docId']}:{page.embeds}")
-    page.formulas, page.regions = inner.formulas, inner.regions
     more = " …" if len(text) > _MOST_EMBEDDED else ""
+    (shown,) = page.rendered([(text[:_MOST_EMBEDDED], "")], title, f"e{page.embeds}")
     link = f'<a class="wiki" href="{escape(page.reach(target) or "")}">{escape(title)}</a>'
     return f'<blockquote class="embed"><p class="small">{link}</p>{shown}{more}</blockquote>\n'
 
 
-def _embed(_: RendererHTML, tokens: Sequence[Token], at: int, *__: Any) -> str:
-    return tokens[at].content
-
-
-def _table(_: RendererHTML, __: Sequence[Token], ___: int, ____: Any, env: Any) -> str:
-    page: Page = env["page"]
-    return f'<div class="wide" {_region(page.say("Table {0}", page.next_region()))}><table>\n'
-
-
-def _hashtag(tag: str) -> str:
+def _hashtag(_: RendererHTML, tokens: Sequence[Token], at: int, *__: Any) -> str:
+    tag = tokens[at].content
     return f'<a class="hashtag" href="/contents?tag={quote(tag, safe="")}">#{escape(tag)}</a>'
 
 
-def _region(name: str) -> str:
-    """Return the attributes of a part that scrolls by itself, so that keys reach it."""
-    return f'role="region" tabindex="0" aria-label="{escape(name)}"'
-
-
 def _code(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
-    page, language = env["page"], tokens[at].info.strip().lower()
-    caption = f'<p class="small">{escape(page.say("Diagram (Mermaid), as text"))}</p>' if language == "mermaid" else ""
-    region = _region(page.say("Code {0}", page.next_region()))
-    return f"{caption}<pre {region}><code>{escape(tokens[at].content)}</code></pre>\n"
+    page: Page = env["page"]
+    is_diagram = tokens[at].info.strip().lower() == "mermaid"
+    caption = f'<p class="small">{escape(page.say("Diagram (Mermaid), as text"))}</p>' if is_diagram else ""
+    return f"{caption}<pre {page.region('Code {0}')}><code>{escape(tokens[at].content)}</code></pre>\n"
 
 
 def _formula(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
     """Return a formula as MathML, or as it is written if it is too long or cannot be read."""
+    from latex2mathml.converter import convert
+
     page: Page = env["page"]
-    token = tokens[at]
-    is_block = token.type != "math_inline"
-    if not is_block and tokens[at + 1 :] and tokens[at + 1].content[:1].isdigit():  # two sums of money: `$5/$6`
-        return f"${escape(token.content)}$"
-    page.formulas += len(token.content)
-    if len(token.content) <= _MOST_FORMULA and page.formulas <= _MOST_FORMULAS:
-        from latex2mathml.converter import convert
-
-        try:
-            made = convert(token.content, display="block" if is_block else "inline")
-            region = _region(page.say("Formula {0}", page.next_region())) if token.type == "math_block" else ""
-            return f'<div class="wide" {region}>{made}</div>' if region else made
-        except Exception:  # it raises errors of many kinds, also IndexError and RecursionError
-            pass
-    return f"<code>{escape(token.content)}</code>"
-
-
-def _number(token: Token, env: Any) -> int:
-    """Return the number of a footnote, which goes on from section to section."""
-    numbers: dict[str, int] = env["page"].numbers
-    label = token.meta.get("label") or f"{env['docId']} {token.meta['id']}"
-    return numbers.setdefault(label, len(numbers) + 1)
-
-
-def _footnote(made: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
-    anchor = made.rules["footnote_anchor_name"](tokens, at, options, env)
-    return f'<li id="fn{anchor}" value="{_number(tokens[at], env)}">'
-
-
-def _back(made: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
-    anchor = made.rules["footnote_anchor_name"](tokens, at, options, env)
-    again = f":{tokens[at].meta['subId']}" if tokens[at].meta["subId"] else ""
-    label = escape(env["page"].say("Back to the text"))
-    return f' <a href="#fnref{anchor}{again}" aria-label="{label}">↩</a>'
+    kind, content = tokens[at].type, tokens[at].content
+    is_inline = kind == "math_inline"
+    if is_inline and tokens[at + 1 :] and tokens[at + 1].content[:1].isdigit():  # two sums of money: `$5/$6`
+        return f"${escape(content)}$"
+    page.formulas += len(content)
+    if len(content) <= _MOST_FORMULA and page.formulas <= _MOST_FORMULAS:
+        with suppress(Exception):  # it raises errors of many kinds, also IndexError and RecursionError
+            made = convert(content, display="inline" if is_inline else "block")
+            return f'<div class="wide" {page.region("Formula {0}")}>{made}</div>' if kind == "math_block" else made
+    return f"<code>{escape(content)}</code>"
 
 
 def _box(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
@@ -449,9 +395,13 @@ def _link(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any, en
     return made.renderToken(tokens, at, options, env)
 
 
+def _is_picture(content: str) -> bool:
+    return suffix(content.partition("|")[0].partition("#")[0].strip()) in PICTURES | OTHER_PICTURES
+
+
 def _wiki(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
     target, bar, shown = tokens[at].content.partition("|")
-    if tokens[at].markup and suffix(target.partition("#")[0].strip()) in PICTURES | OTHER_PICTURES:
+    if tokens[at].markup and _is_picture(target):
         return _picture(target.strip(), shown, env["page"].show)
     label = escape((shown if bar and shown.strip() else target).strip())
     href = env["page"].reach(target)

@@ -11,7 +11,7 @@ from tests.helpers import note_writer
 from ..running import lacks, shows
 
 
-def drawn(text: str, embed: obsidian.Embed | None = None) -> str:
+def drawn(text: str, embed: obsidian.Embed = lambda _: None) -> str:
     """Return a text as a page has it."""
     reach = {"known": "/note/known"}.get
     page = obsidian.Page(
@@ -19,10 +19,8 @@ def drawn(text: str, embed: obsidian.Embed | None = None) -> str:
         lambda _: ("", "no picture"),
         embed,
         lambda english, *values: english.format(*values),
-        "",
-        obsidian.footnotes(text),
     )
-    return page.rendered(text, "", "s-a")
+    return page.rendered([(text, "")], "")[0]
 
 
 SHOWN = {
@@ -50,7 +48,7 @@ SHOWN = {
     "#123 a#b `#c`": "<p>#123 a#b <code>#c</code></p>",
     "text ^block-1": "<p>text </p>",
     "x ^2 y": "<p>x ^2 y</p>",
-    "a[^1]\n\n[^1]: The *note*.": '<li id="fn-s-a-1" value="1"><p>The <em>note</em>.',
+    "a[^1]\n\n[^1]: The *note*.": '<li id="fn1"><p>The <em>note</em>.',
     "a^[at once]": "<p>at once ",
     "```mermaid\na-->b\n```": '<p class="small">Diagram (Mermaid), as text</p><pre role="region" tabindex="0"',
     "- [x] ==m== #t": '<span class="box done">☑</span> <mark>m</mark> <a class="hashtag"',
@@ -130,7 +128,7 @@ def test_an_embed_shows_what_its_reader_may_see(browser, served, guarded, vault,
     book.reindex()
     page = browser.open("/note/a")
     assert [page.count(each) for each in ("First.", "Second.", "Third.")] == [1, 2, 3]
-    shows(page, "Hidden treasure.", 'value="1"><p>Nn.', 'value="2"><p>Mm.')
+    shows(page, "Hidden treasure.", '<li id="fn1"><p>Nn.', '<li id="fn2"><p>Mm.')
     lacks(page, "Deep text.", "Third. ^id")
     assert len(re.findall(' id="([^"]*)"', page)) == len({*re.findall(' id="([^"]*)"', page)})
     guarded.send("/login", token=served.tokens.add("team", "read", "team"))
