@@ -282,12 +282,12 @@ _ADDRESS = (
 _INLINE = regex(rf"\(\s*(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>{_ADDRESS})){_LINK_TITLE}\s*\)", re.S)
 _HTML = r"""/?[A-Za-z][\w-]*(?:\s+[A-Za-z_:][\w.:-]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'=<>`]+))?)*\s*/?>"""
 # Obsidian's own rule: all letters but white space, these signs, and two ranges of punctuation; a number is no tag.
-_TAG = r"""[^\s\ufeff\u2000-\u206f\u2e00-\u2e7f'!"#$%&()*+,.:;<=>?@^`{|}~\[\]\\]++"""
+TAG = r"""[0-9]*+/*+[^\s\ufeff\u2000-\u206f\u2e00-\u2e7f'!"#$%&()*+,.:;<=>?@^`{|}~\[\]\\]++"""
 # A search for a set of letters is several times as fast as one for alternatives.
 _TOKEN = regex(
     r"[\\%<\[\]#](?:(?<=\\)[!-/:-@\[-`{-~]|(?P<comment>(?<=%)%)"
     rf"|(?<=<)(?:(?P<html>!--)|[A-Za-z][A-Za-z0-9+.-]{{1,31}}:[^\s<>]*>|{_HTML})"
-    rf"|(?P<wiki>(?<=\[)\[)|(?P<open>(?<=\[))|(?P<close>(?<=\]))|(?P<tag>(?<=#)[0-9]*+/*+{_TAG}))"
+    rf"|(?P<wiki>(?<=\[)\[)|(?P<open>(?<=\[))|(?P<close>(?<=\]))|(?P<tag>(?<=#){TAG}))"
 )
 _SPAN, _IMAGE = regex(r"[^\[\]]*+\]"), regex(r"[^\[\]]*+\][(\[]")
 _BAR = regex(r"(?<!\\)\|")

@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
@@ -111,8 +112,8 @@ def note(shown: View) -> Response:
     show = obsidian.pictures(embedded, lambda path: f"{images}?{urlencode({'path': path})}", shown.say)
     stored = shown.book.resolve(shown.id)
     title, form = stored.title, "tick-{}" if shown.may("write") else ""
-    embed = _embedder(shown, {obsidian.name(each["target"]): each["id"] for each in reply["links"] if each["id"]})
-    drawn = obsidian.Page(reach, show, embed, shown.say)
+    ids = {obsidian.name(each["target"]): each["id"] for each in reply["links"] if each["id"]}
+    drawn = obsidian.Page(reach, show, partial(_embedded, shown, ids), shown.say)
     sections = pages[part - 1]
     rendered = drawn.rendered([(each.text, form.format(each.anchor)) for each in sections], title)
     return shown.page(
@@ -141,27 +142,17 @@ def note(shown: View) -> Response:
     )
 
 
-def _embedder(shown: View, ids: Mapping[str, str]) -> obsidian.Embed:
-    """Return how embedded notes are read, by the ids of a note's links that its reader may see."""
-
-    def embed(target: str) -> tuple[str, str] | None:
-        id, (_, _, part) = ids.get(obsidian.name(target)), target.partition("#")
-        if not id:
-            return None
-        try:
-            reply = shown.ask(notes.note, id.partition("#")[0])
-        except SpellbookError:  # it is gone, or nothing for this reader
-            return None
-        chunks, wanted = [*_sections(reply)], part.rpartition("#")[2].strip().casefold()
+def _embedded(shown: View, ids: Mapping[str, str], target: str) -> tuple[str, str] | None:
+    """Return title and text of the note, section or block that an embed names, by `ids` of notes its reader may see."""
+    id = ids.get(obsidian.name(target), "")
+    wanted = target.partition("#")[2].rpartition("#")[2].strip().casefold()
+    with contextlib.suppress(SpellbookError):  # it is gone
+        reply = shown.ask(notes.note, id)
+        texts = [each.text for each in _sections(reply) if wanted in {"", *each.heading.casefold().split(" > ")}]
         if wanted.startswith("^"):
-            blocks = (block for each in chunks for block in each.text.split("\n\n"))
-            text = next((block for block in blocks if block.rstrip().casefold().endswith(wanted)), "")
-        else:
-            named = (each for each in chunks if not wanted or wanted in each.heading.casefold().split(" > "))
-            text = "\n\n".join(each.text for each in named)
-        return (shown.book.resolve(id).title, text) if text else None
-
-    return embed
+            texts = [each for each in reply["text"].split("\n\n") if each.rstrip().casefold().endswith(f" {wanted}")]
+        return (shown.book.resolve(id).title, "\n\n".join(texts)) if texts else None
+    return None
 
 
 def listed_properties(meta: Mapping[str, Any], tags: Sequence[str], phrase: Callable[..., str]) -> list[Property]:

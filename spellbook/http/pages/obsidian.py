@@ -20,6 +20,7 @@ from markupsafe import Markup, escape
 
 from spellbook.http.pages.rendering import plain_text
 from spellbook.notes.links import OTHER_PICTURES, PICTURES, suffix
+from spellbook.notes.markdown import TAG
 from spellbook.system.lazy import markdown_it, regex
 from spellbook.text.quoting import plain
 from spellbook.text.unicode import without_ending
@@ -42,6 +43,9 @@ _MOST_FORMULA = 2000
 _MOST_FORMULAS = 20_000
 """Letters of all formulas of a page that are drawn: 0.2 s."""
 
+_NARROW = 16
+"""Letters of a formula within a line that fits the narrowest screen; a longer one scrolls by itself. By hand."""
+
 _MOST_EMBEDS = 20
 _MOST_EMBEDDED = 20_000
 """Notes whose text is shown within a page, and letters of each. By hand."""
@@ -60,7 +64,7 @@ _TAGS = _MATH | {
 _CLASSES = {
     "blockquote": {"callout", "embed"},
     "p": {"callout-title", "small"},
-    "span": {"picture", "why", "missing", "box", "done"},
+    "span": {"wide", "picture", "why", "missing", "box", "done"},
     "button": {"box", "done"},
     "a": {"wiki", "away", "hashtag"},
     "div": {"wide"},
@@ -74,6 +78,7 @@ _ATTRIBUTES = {
     "th": {"align"},
     "td": {"align"},
     "div": _REGION,
+    "span": _REGION,
     "pre": _REGION,
     "img": {"src", "alt", "width", "loading"},
     "button": {"name", "value", "form", "aria-pressed", "aria-label"},
@@ -87,9 +92,11 @@ _ATTRIBUTES = {
 }
 _CALLOUT = regex(r"(?i)^\[!([\w-]{1,30})\][+-]?[ \t]*(.*)")
 _TASK = regex(r"^\[([ xX])\][ \t]+")
-_WIKI = regex(r"!?\[\[([^\[\]\n]{1,1000})\]\]")
-_TAG = regex(r"#(?=[^\s#]*[^\d\s#])((?:[^\W]|[-/]|[^\x00-\u206f\s]){1,100})")
-_BLOCK_ID = regex(r"\^[A-Za-z0-9-]+[ \t]*(?=\n|$)")
+_MARK = regex(
+    r"(?s)!\[\[(?P<embed>[^\[\]\n]{1,1000})\]\]|\[\[(?P<wikilink>[^\[\]\n]{1,1000})\]\]"
+    rf"|(?<![^\s*_~=])\#(?P<hashtag>{TAG})"
+    r"|==(?=[^\s=])(?P<mark>.{1,1000}?)(?<=[^\s=])==|%%.{1,2000}?%%|(?<!\S)\^[A-Za-z0-9-]+[ \t]*(?=\n|$)"
+)
 _AWAY = regex(r"(?i)(?:https?:)?//|mailto:")
 _WIDTH = regex(r"(?:^|\|)\s*(\d{1,4})(?:x\d{1,4})?\s*$")
 _COMMENT = regex(r"(?ms)%%(?:(?!%%).)*%%[ \t]*$")
@@ -102,6 +109,8 @@ Show = Callable[[str], tuple[str, str]]
 
 Embed = Callable[[str], tuple[str, str] | None]
 """Returns title and text of the note or section that a target names, None if its reader may not see it."""
+
+_TAGGED = Markup('<a class="hashtag" href="/contents?tag={}">#{}</a>')
 
 IMAGES = "/image/"
 """The beginning of the address of every picture."""
@@ -140,10 +149,12 @@ class Page:
         for token in _parser().parse("\n\n".join(texts), env):
             if token.map and not token.level:
                 at = max(at, bisect(starts, token.map[0]) - 1)
+            if token.tag == "h1":  # the page has its own
+                token.tag = "h2"
             parts[at].append(token)
         made: list[Markup] = []
         for (text, form), start, part in zip(sections, starts, parts, strict=True):
-            if part and part[0].tag == "h1" and part[1].content == title:
+            if part and part[0].markup in {"#", "="} and part[1].content == title:
                 del part[:3]
             html = _parser().renderer.render(part, _parser().options, {**env, "form": form, "above": start})
             rest = text[MOST_LETTERS:]
@@ -211,19 +222,17 @@ def _parser() -> markdown_it.MarkdownIt:
     made.use(gfm_autolink_plugin)
     made.disable(["gfm_autolink_www", "gfm_autolink_email"])  # a bare name is no link in Obsidian
     made.block.ruler.before("fence", "comment", _comment, {"alt": ["paragraph", "blockquote", "list"]})
-    made.inline.ruler.before("link", "wikilink", _wikilink)
     made.inline.ruler.before("link", "obsidian", _marks)
     made.core.ruler.push("callouts", _callouts)
     rules: dict[str, Callable[..., str]] = {
         "image": lambda _, tokens, at, __, env: _picture(tokens[at].attrs["src"], tokens[at].content, env["page"].show),
         "link_open": _link,
-        "heading_open": _heading,
-        "heading_close": _heading,
         "wikilink": _wiki,
         "embed": _embed,
+        "embed_box": _embed_box,
         "box": _box,
         "callout_break": lambda *_: "</p>\n<p>",
-        "hashtag": _hashtag,
+        "hashtag": lambda _, tokens, at, *__: _TAGGED.format(quote(tokens[at].content, safe=""), tokens[at].content),
         "table_open": lambda *given: f'<div class="wide" {given[-1]["page"].region("Table {0}")}><table>\n',
         "table_close": lambda *_: "</table></div>\n",
         "fence": _code,
@@ -237,40 +246,20 @@ def _parser() -> markdown_it.MarkdownIt:
     return made
 
 
-def _wikilink(state: StateInline, silent: bool) -> bool:
-    """Read [[target|shown]] of Obsidian."""
-    match = _WIKI.match(state.src, state.pos, state.posMax)
-    if not match:
+def _marks(state: StateInline, silent: bool) -> bool:
+    """Read [[target|shown]], ==highlights==, %%comments%%, #tags and ^block-ids."""
+    match = _MARK.match(state.src, state.pos, state.posMax)
+    if match is None or (match["hashtag"] and state.linkLevel):
         return False
-    if not silent:
-        token = state.push("wikilink", "", 0)
-        token.content, token.markup = match[1], "!" if match[0].startswith("!") else ""
+    kind = match.lastgroup
+    if kind == "mark" and not silent:
+        state.push("mark_open", "mark", 1)
+        state.md.inline.parse(match[kind], state.md, state.env, state.tokens)
+        state.push("mark_close", "mark", -1)
+    elif kind and not silent:
+        state.push(kind, "", 0).content = match[kind]
     state.pos = match.end()
     return True
-
-
-def _marks(state: StateInline, silent: bool) -> bool:
-    """Read ==highlights==, %%comments%%, #tags and ^block-ids."""
-    sign, start = state.src[state.pos : state.pos + 2], state.pos
-    if sign in {"==", "%%"}:
-        end = state.src.find(sign, start + 2, state.posMax)
-        if end <= start + 2:
-            return False
-        if not silent and sign == "==":
-            last, state.posMax, state.pos = state.posMax, end, start + 2
-            state.push("mark_open", "mark", 1)
-            state.md.inline.tokenize(state)
-            state.push("mark_close", "mark", -1)
-            state.posMax = last
-        state.pos = end + 2
-        return True
-    if sign[:1] not in {"#", "^"} or state.linkLevel or state.src[max(0, start - 1) : start].strip():
-        return False
-    match = (_TAG if sign[0] == "#" else _BLOCK_ID).match(state.src, start, state.posMax)
-    if match and sign[0] == "#" and not silent:
-        state.push("hashtag", "", 0).content = match[1]
-    state.pos = match.end() if match else start
-    return match is not None
 
 
 def _comment(state: StateBlock, start: int, end: int, silent: bool) -> bool:
@@ -289,10 +278,10 @@ def _callouts(state: Any) -> None:
             continue
         first, before = token.children[0], tokens[number - 2].type if number > 1 else ""
         is_alone = not token.children[1:] and tokens[number - 1].type == "paragraph_open"
-        if first.type == "wikilink" and first.markup and is_alone and not _is_picture(first.content):
+        if first.type == "embed" and is_alone:
             tokens[number - 1].hidden = True
             tokens[number + 1].hidden = True
-            first.type = "embed"
+            first.type = "embed_box"
         if first.type != "text":
             continue
         if before == "blockquote_open" and (match := _CALLOUT.match(first.content)):
@@ -310,23 +299,25 @@ def _callouts(state: Any) -> None:
 
 
 def _embed(_: RendererHTML, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+    """Return a picture; another note, which stands within a text, is a link."""
+    target, __, shown = tokens[at].content.partition("|")
+    is_picture = suffix(target.partition("#")[0].strip()) in PICTURES | OTHER_PICTURES
+    return _picture(target.strip(), shown, env["page"].show) if is_picture else _wiki(_, tokens, at, options, env)
+
+
+def _embed_box(_: RendererHTML, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
     """Return an embedded note in a box; as a link if it is unknown, too much, or within another."""
     page: Page = env["page"]
     target = tokens[at].content.partition("|")[0].strip()
-    page.embeds += not env["docId"]
-    found = page.embed(target) if page.embeds <= _MOST_EMBEDS and not env["docId"] else None
+    found = page.embed(target) if page.embeds < _MOST_EMBEDS and not env["docId"] else None
     if found is None:
-        return f"<p>{_wiki(_, tokens, at, options, env)}</p>\n"
+        return f"<p>{_embed(_, tokens, at, options, env)}</p>\n"
+    page.embeds += 1
     title, text = found
-    more = " …" if len(text) > _MOST_EMBEDDED else ""
     (shown,) = page.rendered([(text[:_MOST_EMBEDDED], "")], title, f"e{page.embeds}")
     link = f'<a class="wiki" href="{escape(page.reach(target) or "")}">{escape(title)}</a>'
+    more = " …" if len(text) > _MOST_EMBEDDED else ""
     return f'<blockquote class="embed"><p class="small">{link}</p>{shown}{more}</blockquote>\n'
-
-
-def _hashtag(_: RendererHTML, tokens: Sequence[Token], at: int, *__: Any) -> str:
-    tag = tokens[at].content
-    return f'<a class="hashtag" href="/contents?tag={quote(tag, safe="")}">#{escape(tag)}</a>'
 
 
 def _code(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
@@ -349,7 +340,10 @@ def _formula(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: An
     if len(content) <= _MOST_FORMULA and page.formulas <= _MOST_FORMULAS:
         with suppress(Exception):  # it raises errors of many kinds, also IndexError and RecursionError
             made = convert(content, display="inline" if is_inline else "block")
-            return f'<div class="wide" {page.region("Formula {0}")}>{made}</div>' if kind == "math_block" else made
+            if is_inline and len(content) <= _NARROW:
+                return made
+            tag = "div" if kind == "math_block" else "span"
+            return f'<{tag} class="wide" {page.region("Formula {0}")}>{made}</{tag}>'
     return f"<code>{escape(content)}</code>"
 
 
@@ -358,7 +352,7 @@ def _box(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -
     attributes = f'class="box{" done" if is_done else ""}"'
     if not env["form"]:
         return f"<span {attributes}>{'☑' if is_done else '☐'}</span> "
-    at, task = env["above"] + tokens[at].meta["line"], plain_text(tokens[at].meta["task"], "")[:_MOST_NAMED]
+    at, task = tokens[at].meta["line"] - env["above"], plain_text(tokens[at].meta["task"], "")[:_MOST_NAMED]
     sent = Markup('name="at" value="{}" form="{}" aria-label="{}"').format(at, env["form"], task)
     return f'<button {attributes} {sent} aria-pressed="{str(is_done).lower()}">{"☑" if is_done else "☐"}</button> '
 
@@ -378,12 +372,6 @@ def _picture(target: str, label: str, show: Show) -> str:
     return f'<span class="picture">{name}<span class="why">{escape(why)}</span></span>'
 
 
-def _heading(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
-    if tokens[at].tag == "h1":  # the page has its own
-        tokens[at].tag = "h2"
-    return made.renderToken(tokens, at, options, env)
-
-
 def _link(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
     token = tokens[at]
     href = str(token.attrs.get("href", ""))
@@ -395,14 +383,8 @@ def _link(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any, en
     return made.renderToken(tokens, at, options, env)
 
 
-def _is_picture(content: str) -> bool:
-    return suffix(content.partition("|")[0].partition("#")[0].strip()) in PICTURES | OTHER_PICTURES
-
-
 def _wiki(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
     target, bar, shown = tokens[at].content.partition("|")
-    if tokens[at].markup and _is_picture(target):
-        return _picture(target.strip(), shown, env["page"].show)
     label = escape((shown if bar and shown.strip() else target).strip())
     href = env["page"].reach(target)
     return f'<a class="wiki" href="{escape(href)}">{label}</a>' if href else f'<span class="missing">{label}</span>'

@@ -48,6 +48,18 @@ NOTES = {
         "---\ntitle: 데이터베이스\ncategory: project\ntopic: database\nreview: 2026-01-01\n---\n"
         "PostgreSQL 16을 쓴다. [[배포]] 전에 백업한다.\n\n## Backup\n\nEvery night with pg_dump.\n"
     ),
+    "projects/marks.md": (
+        "---\ntitle: Marks\n---\n# Marks\n\nA ==found word==, a note[^n] and ^[one at once], %%hidden%% $E=mc^2$, #표시/둘, "
+        "https://example.com/a_b and ~~gone~~. ^block-1\n\n"
+        "$$\n\\sum_{i=1}^{n} x_i = \\frac{a+b+c+d+e+f+g+h+i+j+k+l+m+n+o+p}{\\sqrt{q+r+s+t+u+v+w}} + \\int_0^\\infty y\\,dy + z\n$$\n\n"
+        "Within a line $a+b+c+d+e+f+g+h+i+j+k+l+m+n+o+p+q+r+s+t+u+v+w+x+y+z$ is long, too.\n\n"
+        "## 표\n\n| 항목 | 하나 | 금액 | Somewhat longer heading | 비고 |\n|---|---|--:|---|:-:|\n"
+        "| 서버 | 둘 | 1,200,000 | ==marked== `code` | 없음 |\n\n"
+        "```mermaid\ngraph LR\n  A[Start] --> B[A step with a very long name so that it is wider than a phone]\n```\n\n"
+        "> [!note] 알림\n> A callout with $x_1$ and [[배포]].\n\n"
+        "## Embedded\n\n![[데이터베이스]]\n\n![[배포#순서]]\n\n![[absent]]\n\n![[missing.png|200]]\n\n"
+        "- [ ] ==do== it #later\n- [x] done\n\n[^n]: The note.\n"
+    ),
     "broken.md": "---\ntitle: [\n---\nA note whose frontmatter is broken.\n",
 }
 

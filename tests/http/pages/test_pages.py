@@ -263,7 +263,7 @@ def _said() -> Iterator[str]:
         for call in ast.walk(ast.parse(Path(str(module.__file__)).read_text("utf-8"))):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute | ast.Name):
                 name = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id
-                if name == "say" and call.args and isinstance(call.args[0], ast.Constant):
+                if name in {"say", "region"} and call.args and isinstance(call.args[0], ast.Constant):
                     yield str(call.args[0].value)
 
 
