@@ -290,6 +290,10 @@ _TOKEN = regex(
     rf"|(?P<wiki>(?<=\[)\[)|(?P<open>(?<=\[))|(?P<close>(?<=\]))|(?P<tag>(?<=#){TAG}))"
 )
 _SPAN, _IMAGE = regex(r"[^\[\]]*+\]"), regex(r"[^\[\]]*+\][(\[]")
+_PAIRED = regex(
+    r"(?m)%%[^%]{0,2000}%%|^%%[^%]*\Z|\[\^[^\]\s]{1,100}\]:?|(?<!\S)\^[A-Za-z0-9-]+[ \t]*$"
+    r"|\$\$(?P<formula>[^$]{1,2000})\$\$|(?P<sign>\*\*|==|~~|\$)(?=\S)(?P<text>.{1,500}?)(?<=\S)(?P=sign)(?!\d)"
+)
 _BAR = regex(r"(?<!\\)\|")
 _EDGE = regex(r"[ \t>]*+(?:\[\^[^\]\s]++\]:|(?P<before>\[![^\]\r\n]++\]|[\r\n]))")
 _QUOTED = regex(r"(?:^|[\r\n])[ \t>]*>$")
@@ -303,6 +307,11 @@ _PAIRS = {
     "=": (regex(r"==(?=\S)"), regex(r"(?<=\S)==")),
 }
 """By the sign of an emphasis, where it can open and where it can close."""
+
+
+def without_signs(text: str) -> str:
+    """Return a text for a title or a list, without comments, notes' marks, ids, and signs of emphasis and formulas."""
+    return _PAIRED.sub(lambda pair: pair["formula"] or pair["text"] or "", text)
 
 
 def runs(

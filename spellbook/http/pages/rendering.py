@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.notes import splitter
+from spellbook.notes.markdown import without_signs
 from spellbook.search.packing import Weigh
 from spellbook.system.lazy import regex
 from spellbook.text import korean, terms
@@ -28,7 +29,7 @@ _MARKS = regex(
     # Where a block begins: a heading, a quote, an item of a list.
     r"(?m)^[ \t]*(?:#{1,6}|>|[-*+](?= )(?: \[[ xX]\])?|\d+\.(?= ))[ \t]*(?:\[![\w-]+\][+-]?)?"
     r"|^[ \t|:-]*-{3}[ \t|:-]*$|^`{3}.*$|\|"  # rules, fences, and the lines of tables
-    r"|%%[^%]{0,2000}%%|\[\^[^\]\s]{1,100}\]|[*`]{1,3}|~~|==|\b_{1,2}\B|\B_{1,2}\b|<!--[^<>\n]{0,200}-->"
+    r"|[*`]{1,3}|~~|==|\b_{1,2}\B|\B_{1,2}\b|<!--[^<>\n]{0,200}-->"
 )
 _HANGUL = regex("[가-힣]")
 
@@ -100,7 +101,7 @@ def excerpt(text: str, words: re.Pattern[str] | None, weigh: Weigh, heading: str
 
 def gist(chunk: StoredChunk) -> str:
     """Return a line or two of a note that say more than its title, "" if it has none."""
-    body = plain_text(chunk.text[: 3 * _GIST], "")
+    body = plain_text(chunk.text[:_MOST_EXCERPTED], "")
     after = body.removeprefix(" ".join(chunk.title.split()).rstrip(" .…"))
     text = body if after[:1].isalnum() else after.lstrip(" .,;:…")
     shown = _cut(text, _GIST)
@@ -118,5 +119,5 @@ def plain_text(text: str, heading: str) -> str:
     lines = text.strip().splitlines()
     if lines and lines[0].startswith("#") and lines[0].lstrip("# ").startswith(heading.rpartition(" > ")[2]):
         del lines[0]
-    named = _MARKED_LINK.sub(lambda link: link[1] or link[3] or link[2] or "", "\n".join(lines))
+    named = _MARKED_LINK.sub(lambda link: link[1] or link[3] or link[2] or "", without_signs("\n".join(lines)))
     return " ".join(_MARKS.sub(" ", named).split())

@@ -32,6 +32,7 @@ from spellbook.http.tokens import May, Tokens
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.memories.memories import INBOX, TYPES
+from spellbook.notes.markdown import without_signs
 from spellbook.search import newest, presentation, toc
 from spellbook.settings import translate
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
@@ -75,7 +76,7 @@ def environment() -> Environment:
 
     loader = PackageLoader("spellbook.http.pages")
     made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    filters = (note_address, chunk_address, folder_address, advice)
+    filters = (note_address, chunk_address, folder_address, advice, without_signs)
     made.filters |= {each.__name__: each for each in filters}
     made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside, "session": presentation.is_session}
     made.filters |= {"author": presentation.author, "dated": newest.date_of, "gist": rendering.gist}

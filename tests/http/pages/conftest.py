@@ -99,6 +99,25 @@ document.title = 'owned'
 | <style>body{display:none}</style> | <base href=//evil.test> |
 
 <svg><style><img src=x onerror=document.title='owned'></style></svg> <math><mi//xlink:href="data:x,<script>1</script>">
+
+$\\href{javascript:document.title='owned'}{x}$ $\\style{background:url(http://evil.test/5)}{x}$ $\\text{<script>document.title='owned'</script>}$
+$\\text{</mtext></math><img src=http://evil.test/6.png onerror="document.title='owned'">}$ $\\class{row}\\cssId{q}{x}$
+$$
+<maction actiontype="statusline" xlink:href="javascript:document.title='owned'"><annotation-xml encoding="text/html"><script>document.title='owned'</script>
+$$
+$<math href=javascript:1>$ $x^{$ $\\frac{\\frac{a}}$ a[^"onload=alert(1)] b[^<script>] ^[<img src=http://evil.test/7.png onerror=alert(1)>]
+==<script>document.title='owned'</script>== #"><script>document.title='owned'</script> #x'onmouseover=alert(1) %%<script>%% ^id"><script>
+https://evil.test/"onmouseover="alert(1) https://evil.test/<script>document.title='owned'</script>
+
+![[evil]]
+
+![[other#"><script>document.title='owned'</script>]]
+
+![[http://evil.test/8]]
+
+[^"onload=alert(1)]: <img src=http://evil.test/9.png onerror="document.title='owned'">
+[^<script>]: [x](javascript:document.title='owned') ![](http://evil.test/10.png)
+
 {{ 7*7 }} {% raw %} ${7*7} <form action=//evil.test><input name=csrf><button>
 """
 

@@ -25,7 +25,7 @@ NOTE = "/note/projects/배포"
 PAGES = f"""
     / /new?text=x&url=https://example.com/ /search?q=백업 /contents /contents?folder=projects
     /decisions /articles /sessions /note/session-a /activity /statistics /links /settings {NOTE} /graph
-    {NOTE}?add=yes {NOTE}?edit=projects/배포%23rollback /history/projects/배포 /nowhere /login
+    /note/projects/marks {NOTE}?add=yes {NOTE}?edit=projects/배포%23rollback /history/projects/배포 /nowhere /login
 """.split()
 EMPTY = ("/decisions", "/articles", "/sessions", "/activity", "/")
 """Pages that say what will stand there while there is no note."""
@@ -198,7 +198,9 @@ def test_a_person_finds_reads_and_edits(tab, place):
 
 def test_a_hostile_note_runs_and_loads_nothing(tab, place):
     """Whatever a note holds, no script of it runs, and nothing is asked of another host."""
+    long = f"\n\n$$\n{'x+' * 50_000}x\n$$\n\n${'x+' * 900}x$\n"
     (place.vault / "evil.md").write_text(HOSTILE, "utf-8")
+    (place.vault / "long.md").write_text(long, "utf-8")
     (place.vault / "other.md").write_text("[[evil]]", "utf-8")
     until(lambda: httpx.get(f"{place.url}/api/notes/other").status_code == 200)
     page = tab()
@@ -207,10 +209,11 @@ def test_a_hostile_note_runs_and_loads_nothing(tab, place):
     page.on("dialog", lambda dialog: asked.append(f"dialog {dialog.message}"))
     for address in (
         *("/", "/contents", "/decisions", "/articles", "/activity", "/upkeep", "/graph"),
-        *("/note/evil", "/history/evil", "/note/evil?edit=evil%23", "/search?q=owned"),
+        *("/note/evil", "/note/long", "/history/evil", "/note/evil?edit=evil%23", "/search?q=owned"),
     ):
         page.goto(place.url + address)
         page.wait_for_load_state("load")
+        page.evaluate("document.querySelectorAll('main details').forEach((each) => { each.open = true; })")
         for link in page.locator(".prose a, .hit a").all()[:20]:
             link.hover(force=True, timeout=2000)
         assert page.title() != "owned", address
