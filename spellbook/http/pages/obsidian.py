@@ -169,18 +169,13 @@ def _clean(html: str) -> Markup:
         html,
         tags=_TAGS,
         attributes=_ATTRIBUTES,
-        attribute_filter=_allowed,
+        # No picture but those of the vault.
+        attribute_filter=lambda tag, name, value: None if name == "src" and not value.startswith(IMAGES) else value,
         allowed_classes=_CLASSES,
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
     )
     return Markup(plain(clean))
-
-
-def _allowed(tag: str, name: str, value: str) -> str | None:
-    """Return the value of an attribute: no picture but those of the vault, no id but those of footnotes."""
-    is_foreign = (name == "src" and not value.startswith(IMAGES)) or (name == "id" and not value.startswith("fn"))
-    return None if is_foreign else value
 
 
 def targets(links: Sequence[Mapping[str, Any]], address: Callable[[str], str]) -> Reach:

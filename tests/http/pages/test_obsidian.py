@@ -281,7 +281,7 @@ def test_an_embed_shows_what_its_reader_may_see(browser, served, guarded, vault,
     A reader who may not see a note sees nothing of it where another note embeds it. A note that embeds itself ends.
     """
     write = note_writer(vault)
-    (vault / ".spellbook" / "config.toml").write_text('exclude = ["drafts/**"]\n', "utf-8")
+    (vault / ".spellbookignore").write_text("drafts/\n", "utf-8")
     embeds = "\n\n".join(f"![[{name}]]" for name in ("b", "b#Two", "b#^id", "secret", "drafts/d", "../outside", "a"))
     end = "x[^n]\n\n## End\n\ny[^m]\n\n[^n]: Nn.\n[^m]: Mm.\n"
     write("a.md", f"# A\n\n{embeds}\n\n{end}", privacy_scope="team")
