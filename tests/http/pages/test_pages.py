@@ -111,7 +111,9 @@ def test_a_note_that_is_all_script_runs_nothing(browser, vault, book, write_note
     for place in (*PAGES, "/note/evil", "/history/evil", "/search?q=script", "/note/good", "/note/evil?edit=evil%23"):
         page = browser.client.get(place).text
         ours = page.replace('<img src="/static/spellbook.svg" alt="">', "")
-        assert not re.search(r"(?i)<(?:img|iframe|svg onload|object|embed|base|style|maction|annotation)\b", ours), place
+        assert not re.search(r"(?i)<(?:img|iframe|svg onload|object|embed|base|style|maction|annotation)\b", ours), (
+            place
+        )
         assert all(' src="/static/' in tag for tag in re.findall(r"(?i)<script[^>]*>", page)), place
         assert not re.search(r"""(?i)<[a-z][^>"']*(?:"[^"]*"[^>"']*|'[^']*'[^>"']*)*\son\w+\s*=""", page), place
         for link in re.findall(r'(?i)<a [^>]*href="([^"]*)"', page):
