@@ -31,7 +31,8 @@ from spellbook.http.pages import rendering
 from spellbook.http.tokens import May, Tokens
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.privacy import ON_PURPOSE
-from spellbook.memories.memories import INBOX, TYPES
+from spellbook.memories.memories import TYPES
+from spellbook.notes.labels import INBOX
 from spellbook.search import newest, presentation, toc
 from spellbook.settings import translate
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
