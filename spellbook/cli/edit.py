@@ -116,7 +116,9 @@ def _print_written(done: Scribed, as_json: bool) -> None:
     for older in done.may_supersede[0]:
         output.say(f"spellbook: {one_line(older.path)} is about the same: does it still hold?", err=True)
     if not as_json:
-        click.echo(f"{one_line(done.written[0].path)}  {done.written[0].chunk_id}")
+        path = one_line(done.written[0].path)
+        click.echo(f"{path}  {done.written[0].chunk_id}")
+        output.say(f"Saved in {path.rpartition('/')[0]}/.", err=True)
     for remark in done.warnings[0]:  # after the path: it is kept as it is
         click.echo(f"{translated('note:')} {translated(one_line(remark))}", err=True)
 
@@ -199,8 +201,8 @@ def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, whole: bool, yes
         output.as_json({"status": "erased", **output.fields(done)})
     else:
         places = ", ".join(map(one_line, done.trash))
-        gone = f"Erased {done.erased} for good. Earlier snapshots and git's history still have it."
-        output.say(f"Erased {done.erased}. It is in {places}." if places else gone)
+        gone = f"Deleted {done.erased} for good. Earlier snapshots and git's history still have it."
+        output.say(f"Moved to the trash: {places}. `spellbook undo` takes it back." if places else gone)
 
 
 @command(
@@ -361,7 +363,7 @@ def undo(
         return
     if done.difference:
         click.echo(plain(done.difference))
-    what = f"{done.entry.id}: {done.entry.verb} {one_line(done.entry.what)}"
+    what = f"{done.entry.id}: {translated(done.entry.verb)} {one_line(done.entry.what)}"
     if done.paths:
         output.say(f"Would undo {what}." if dry_run else f"Undid {what}.", err=True)
     else:

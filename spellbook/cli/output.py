@@ -317,7 +317,7 @@ def log(entries: Sequence[Entry]) -> None:
         kinds = Counter(trace.kind for trace in entry.traces)
         files = ", ".join(translated(f"{count} {kind}") for kind, count in kinds.items())
         state = "  ".join(["", *filter(None, (entry.state and f"({translated(entry.state)})", entry.session))])
-        line = f"{entry.id:>5}  {dt.datetime.fromtimestamp(entry.at):%Y-%m-%d %H:%M}  {entry.verb:<8}"
+        line = f"{entry.id:>5}  {dt.datetime.fromtimestamp(entry.at):%Y-%m-%d %H:%M}  {pad(translated(entry.verb), 8)}"
         click.echo(f"{line} {one_line(entry.what)}  {click.style(files + state, dim=True)}")
     if not entries:
         say("No command or tool has changed anything yet.", err=True)

@@ -45,16 +45,15 @@ _MOST_TRASH = 50
 
 VERBS = {
     "add": "Added",
-    "scribe": "Added",  # in journals of 0.3.0
-    "revise": "Edited",
-    "erase": "Erased",
+    "edit": "Edited",
+    "forget": "Forgotten",
     "restore": "Restored",
-    "undo": "Taken back",
-    "mv": "Moved",
+    "undo": "Undone",
+    "move": "Moved",
     "merge": "Merged",
-    "forget": "Tidied",
+    "tidy": "Tidied",
     "import": "Imported",
-    "doctor": "Links repaired",
+    "repair": "Repaired",
 }
 """The words for an entry, by its verb in the journal."""
 

@@ -253,7 +253,7 @@ def edit(shown: View) -> Response:
     except SpellbookError as error:
         values = {"mine": new, "theirs": theirs, "id": id, "note": shown.form.get("note", ""), "is_new": is_new}
         return shown.page("conflict.html", faults.status_of(error), error=error, **values)
-    return shown.back("revise", done["path"])
+    return shown.back("edit", done["path"])
 
 
 def _lines(text: str) -> str:
@@ -319,7 +319,7 @@ def erase(shown: View) -> Response:
         linked = shown.book.around(id).backlinks
         return shown.page("erase.html", chunk=chunk, id=id, linked=linked)
     shown.ask(notes.erase, id)
-    return shown.back("erase", to=shown.form.get("to") or "/activity")
+    return shown.back("forget", to=shown.form.get("to") or "/activity")
 
 
 def move(shown: View) -> Response:
