@@ -1,4 +1,4 @@
-"""Commands that say how things are: status, doctor, chroma, demo."""
+"""Commands that say how things are: status, doctor, demo."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -114,40 +113,6 @@ def _print_repeated(found: Repeated) -> None:
                 output.say(f"  … {len(finding.chunks) - _MOST_ALIKE:,} more")
         if len(findings) > _MOST_LISTED:
             output.say(f"  … {len(findings) - _MOST_LISTED:,} more: the page Health of the dashboard lists them")
-
-
-@command(
-    click.option(
-        "--copy",
-        type=click.Path(),
-        metavar="DIR",
-        help="Copy the collection into DIR, a new folder, for any Chroma client.",
-    )
-)
-def chroma(book: Spellbook, copy: str | None, as_json: bool) -> None:
-    """
-    Print where Chroma keeps the vectors and how far it is; --copy brings it up to date and copies it.
-
-    Open the copy with any Chroma client, never the folder itself: a second
-    client would damage the index.
-
-    \b
-    spellbook chroma --copy ~/vectors
-    """
-    from spellbook.index.vectors import chroma, follow
-    from spellbook.library import doctor
-
-    book.refresh(embed=True)
-    copied = Path(copy).expanduser().absolute() if copy else None
-    if copied:
-        follow.copy(book.index, copied)
-    state = doctor.chroma(book.index)
-    if as_json:
-        output.as_json({**state, "copy": str(copied)} if copied else state)
-        return
-    output.say(output.chroma(state))
-    if copied:
-        output.say(f"Copied to {copied}: open it with chromadb.PersistentClient, collection {chroma.COLLECTION}.")
 
 
 @main.command()

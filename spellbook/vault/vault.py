@@ -318,20 +318,15 @@ class Vault(Writer):
         It is the one that Obsidian's settings name, else the folder with the name of an inbox that is nearest to the
         top. Of several at equal depth none is taken.
         """
-        named = new_notes(self.root) if self._obsidian else ""
-        if named and self._is_for_notes(named):
-            folder = ""
-            for part in named.split("/"):
-                path = f"{folder}/{part}".removeprefix("/")
-                folder = next((each for each in self._folders(folder) if folded(each) == folded(path)), path)
-            if self._is_for_notes(folder):
-                return folder
-        level = [""]
+        levels = [[""]]
         for _ in range(_INBOX_LEVELS):
-            level = [path for folder in level for path in self._folders(folder)]
-            found = [path for path in level if _INBOX.fullmatch(path.rpartition("/")[2]) and path not in _MADE]
-            if found := [*filter(self._is_for_notes, found)]:
-                return found[0] if len(found) == 1 else ""
+            levels.append([path for folder in levels[-1] for path in self._folders(folder)])
+        named = new_notes(self.root) if self._obsidian else ""
+        spelled = [path for level in levels for path in level if folded(path) == folded(named)]
+        inboxes = ([each for each in level if _INBOX.fullmatch(each.rpartition("/")[2])] for level in levels)
+        for found in ([*spelled, named][:1], *inboxes):
+            if usable := [path for path in found if path and path not in _MADE and self._is_for_notes(path)]:
+                return usable[0] if len(usable) == 1 else ""
         return ""
 
     def _folders(self, folder: str) -> list[str]:

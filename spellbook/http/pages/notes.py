@@ -16,7 +16,6 @@ from spellbook.editing import moves
 from spellbook.http import admin, faults
 from spellbook.http.api import changes, notes
 from spellbook.http.pages import rendering, view
-from spellbook.http.pages.home import VERBS
 from spellbook.http.pages.view import View
 from spellbook.notes import frontmatter, markdown
 from spellbook.notes.frontmatter import RELATIONS
@@ -114,7 +113,6 @@ def note(shown: View) -> Response:
     return shown.page(
         "note.html",
         reply=reply,
-        verbs=VERBS,
         title=title,
         stored=stored,
         writes=bool(form),
@@ -202,7 +200,7 @@ def _kept(source: str) -> dict[str, str]:
     when = "before" if source.startswith("before ") else "after"
     kind, _, name = source.removeprefix("before ").partition(" ")
     name, _, verb = name.partition(" ")
-    return {"kind": when if kind == "entry" else kind, "name": name[:10], "verb": VERBS.get(verb, verb)}
+    return {"kind": when if kind == "entry" else kind, "name": name[:10], "verb": verb}
 
 
 def _sections(reply: Mapping[str, Any]) -> Iterator[ShownSection]:
