@@ -94,12 +94,12 @@ def _print_repeated(found: Repeated) -> None:
         (
             found.duplicates,
             counted(len(found.duplicates), "duplicate"),
-            "keep one and erase the others, or say what is different",
+            "keep one and forget the others, or say what is different",
         ),
         (
             found.contradictions,
             counted(len(found.contradictions), "contradiction"),
-            "keep what is true, edit or erase the other",
+            "keep what is true, edit or forget the other",
         ),
     ):
         if findings:
@@ -189,7 +189,7 @@ def _details(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     total = state["vectors_in_use"] + state["pending"]
     embedded = translated(counted(state["vectors_in_use"], "text", of=total))
     yield "state", f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)"
-    yield "chunks", f"{state['chunks']:,}"
+    yield "sections", f"{state['chunks']:,}"
     yield "embedded", f"{embedded}, {state['embedder']}"
     yield "engine", translated(state.get("engine", ""))
     yield "second", _second(state) if "second_encoder" in state else ""
@@ -197,7 +197,7 @@ def _details(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "open in", _processes(state["processes"])
     yield "chroma", translated(output.chroma(state["chroma"]))
     yield "snapshots", translated(_snapshots(state["snapshots"]))
-    yield "categories", f"{categories} ({translated('chunks')})" if categories else translated("none")
+    yield "categories", f"{categories} ({translated('sections')})" if categories else translated("none")
     yield "texts", translated(reused) if state["embedded"] else ""
     yield "answers", _timings(state["timings"])
     yield "errors", translated(f"{errors} in 24 hours") if errors else ""

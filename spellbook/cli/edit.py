@@ -43,7 +43,7 @@ force_option = option(table.SCRIBE, "force")
 )
 def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool, **labels: Any) -> None:
     """
-    Keep a memory from FILE, or from stdin with -.
+    Add a note from FILE, or from stdin with -.
 
     The file is Markdown with frontmatter, plain text with the options below,
     or the JSON that the MCP tool takes: {"text": …, "metadata": {…}}.
@@ -78,7 +78,7 @@ def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool
 )
 def add(book: Spellbook, text: tuple[str, ...], source: str, force: bool, as_json: bool, **labels: Any) -> None:
     """
-    Keep TEXT as a quick note, or what stdin holds with -.
+    Add TEXT as a quick note, or what stdin holds with -.
 
     Its keywords are its tags, and the names and identifiers in it.
 
@@ -106,7 +106,7 @@ def _print_written(done: Scribed, as_json: bool) -> None:
             output.say(f"spellbook: {one_line(duplicate.path)} already says this ({duplicate.score:.2f}).", err=True)
             if duplicate.difference:
                 click.echo(quoted(duplicate.difference), err=True)
-        output.say("  Nothing was written; revise that note, or repeat with --force.", err=True)
+        output.say("  Nothing was written; edit that note, or repeat with --force.", err=True)
         sys.exit(1)
     for duplicate in done.duplicates[0]:
         path = one_line(duplicate.path)

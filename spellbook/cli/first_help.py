@@ -10,7 +10,7 @@ from spellbook.settings.translate import translated
 
 GROUPS = {
     "Notes": {
-        "add": "Save a text as a note",
+        "add": "Add a text as a note",
         "show": "Print a note or one of its sections",
         "edit": "Edit a section or the properties of a note",
         "mv": "Move notes, and mend the links to them",

@@ -39,7 +39,7 @@ def memorize(book: Reader, query: str, as_json: bool, **options: Any) -> None:
 
 @command(
     click.argument("words", nargs=-1, required=True),
-    click.option("--all", "match_all", is_flag=True, help="Only chunks that contain every WORD."),
+    click.option("--all", "match_all", is_flag=True, help="Only sections that contain every WORD."),
     *_NARROWED,
     *_SHOWN,
     kind=Asking,

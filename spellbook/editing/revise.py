@@ -228,7 +228,7 @@ def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> 
             with index.vault.change("forget", what or called, for_good=hard):
                 kept = next(iter(_remove(index, [chunk.path], hard)), None)
             gone, sections, title = siblings, _sections(siblings), flat(chunk.title)
-            erased = f"the note {title} ({sections} sections)" if sections > 1 else f"the note {title}"
+            erased = f"the note {title} ({counted(sections, 'section')})" if sections > 1 else f"the note {title}"
         else:
             kept, gone, erased = _erase_section(index, chunk, what, hard), [chunk], _place_of(chunk, siblings)
         sync.scan_paths(index, [chunk.path])
