@@ -216,9 +216,9 @@ def test_programs_read_the_same_in_each_language(vault: Path) -> None:
     run(vault, "reindex")
     for command in (
         ("show", "a", "--json"),
-        ("topics", "--json"),
+        ("show", "--json"),
         ("show", "nope", "--json"),
-        ("why", "memory", "--json"),
+        ("search", "memory", "--why", "a.md", "--json"),
     ):
         english, korean = run(vault, *command, SPELLBOOK_LANG="en"), run(vault, *command)
         assert (english.stdout, english.returncode) == (korean.stdout, korean.returncode)
