@@ -218,7 +218,15 @@ def hostile(vault: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return vault
 
 
-COMMANDS = ("search harbour --min-score 0", "find harbour", "search harbour --why a.md", "show a.md", "show", "status", "doctor")
+COMMANDS = (
+    "search harbour --min-score 0",
+    "find harbour",
+    "search harbour --why a.md",
+    "show a.md",
+    "show",
+    "status",
+    "doctor",
+)
 DIFFERING = (
     "merge a.md b.md",
     "mv c\\nFORGED.md z.md --dry-run",
