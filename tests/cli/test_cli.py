@@ -223,7 +223,7 @@ def test_stdin_is_kept_or_refused(vault: Path) -> None:
     given = ["--topic", "shop", "--category", "home", "--title", "18:30"]
     result = spellbook("--vault", vault, "add", "-", *given, stdin="\ufeff- milk\n- tea\n")
     assert (vault / "home/shop/note.md").read_text("utf-8").endswith("---\n\n- milk\n- tea\n")
-    assert (result.stdout.startswith("home/shop/note.md  "), result.stderr) == (True, "")
+    assert (result.stdout.startswith("home/shop/note.md  "), result.stderr) == (True, "Saved in home/shop/.\n")
 
 
 # -- state
@@ -270,9 +270,9 @@ def test_doctor_lists_a_few_that_repeat(vault: Path, write_note: Write) -> None:
         for copy in "12":
             (vault / f"{letter}{copy}.md").write_text(" ".join(f"{letter}word{letter * n}" for n in range(9)) + "\n")
     shown = spellbook("--vault", vault, "doctor").stdout
-    assert "7 duplicates: keep one and erase the others" in shown
+    assert "7 duplicates: keep one and forget the others" in shown
     assert len(re.findall(r"^  [o-u]1\.md:1 ", shown, re.M)) == 5
-    assert "1 contradiction: keep what is true, edit or erase the other" in shown
+    assert "1 contradiction: keep what is true, edit or forget the other" in shown
     assert re.search(r"백업/old\.md:\d+  .*14일", shown)
     assert "  … 2 more: the page Health of the dashboard lists them" in shown
 

@@ -47,7 +47,7 @@ PAGES = {
     "/articles?category=database": "Sizes of buffers",
     "/sessions": "Sessions",
     "/activity": "Tuning",
-    "/statistics": "chunks have the vector that they need",
+    "/statistics": "sections have the vector that they need",
     "/upkeep": "broken.md",
     "/links": "missing note",
     "/settings": "mcpServers",
