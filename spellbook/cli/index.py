@@ -183,7 +183,7 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
         if is_wanted:
             output.say(f"{IGNORE} needs no line: git already ignores {TRASH}.", err=True)
         return
-    offer = f"Erased notes go into {TRASH}, which git would commit"
+    offer = f"Forgotten notes go into {TRASH}, which git would commit"
     question = f"{offer}. Add the line {TRASH} to {vault / IGNORE}?"
     how = f"{offer}: `spellbook init {output.argument(named)} --gitignore` adds the line {TRASH} to its {IGNORE}."
     if is_wanted or _is_agreed(question, how):

@@ -1,4 +1,4 @@
-"""Commands about models: migrate, model pull, model list, model remove."""
+"""Commands about models: model use, pull, list, remove."""
 
 from __future__ import annotations
 
@@ -10,41 +10,52 @@ from typing import TYPE_CHECKING
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import Group, command, json_option, main, option
+from spellbook.cli.app import Group, command, json_option, main
 from spellbook.settings.translate import translated
 from spellbook.system.errors import EmbeddingError, InvalidInput
 from spellbook.text.quoting import counted, one_line
-from spellbook.verbs import table
 
 if TYPE_CHECKING:
     from spellbook.library.book import Spellbook
     from spellbook.library.migrate import Estimate, Migrated
 
 
+@main.group(cls=Group)
+def model() -> None:
+    """
+    Switch, download, list and delete models for search by meaning; nothing is downloaded unless you ask.
+
+    \b
+    spellbook model use ollama:nomic-embed-text
+    spellbook model pull multilingual-e5-small
+    """
+
+
 @command(
-    option(table.MIGRATE, "to", metavar="MODEL"),
+    click.argument("name", metavar="[MODEL]", required=False),
     click.option("--rollback", is_flag=True, help="Switch back to the embedder before the last migration."),
     click.option(
         "--dry-run", is_flag=True, help="Measure the embedder on a few texts, print how long it will take, and stop."
     ),
     click.option("--yes", is_flag=True, help="Do not ask before it begins."),
+    group=model,
 )
-def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
+def use(book: Spellbook, name: str | None, rollback: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
     """
-    Switch embedding models without search downtime.
+    Switch to the embedder MODEL without search downtime; it is named as in SPELLBOOK_EMBEDDER.
 
     The new vectors are built beside the old ones, which are used until all new
     ones are ready. Then the index and the vault's settings switch, and running
     processes follow. If interrupted, run it again to continue.
 
     \b
-    spellbook migrate --to ollama:nomic-embed-text
-    spellbook migrate --rollback
+    spellbook model use ollama:nomic-embed-text
+    spellbook model use --rollback
     """
-    if rollback == bool(to):
-        raise InvalidInput("Nothing says which embedder to switch to.", "Give --to MODEL, or --rollback.")
-    if to:
-        ahead = book.estimate(to)
+    if rollback == bool(name):
+        raise InvalidInput("Nothing says which embedder to switch to.", "Give MODEL, or --rollback.")
+    if name:
+        ahead = book.estimate(name)
         if as_json and dry_run:
             output.as_json(output.fields(ahead))
         else:
@@ -54,8 +65,8 @@ def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes:
         if ahead.missing and not yes and sys.stdin.isatty() and sys.stderr.isatty():
             output.confirm("Begin?", default=True)
     with output.progress_bar(hidden=as_json) as progress:
-        done = book.migrate(to, progress=progress) if to else book.migrate_back(progress=progress)
-    if to:
+        done = book.migrate(name, progress=progress) if name else book.migrate_back(progress=progress)
+    if name:
         done = replace(done, embedded=done.embedded + ahead.sampled)
     output.result(done, as_json, _print_migrated)
 
@@ -82,17 +93,7 @@ def _print_migrated(done: Migrated) -> None:
         output.say(f"{done.embedder} was already in use.")
         return
     output.say(f"Now using {done.embedder}; {counted(done.embedded, 'text')} embedded.")
-    output.say("To go back without embedding anything: spellbook migrate --rollback")
-
-
-@main.group(cls=Group)
-def model() -> None:
-    """
-    Download, list and delete models for search by meaning; nothing is downloaded unless you ask.
-
-    \b
-    spellbook model pull multilingual-e5-small
-    """
+    output.say("To go back without embedding anything: spellbook model use --rollback")
 
 
 @model.command()

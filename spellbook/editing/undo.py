@@ -41,7 +41,7 @@ _PAUSE = 1800.0
 _SECONDS = {"m": 60, "h": 3_600, "d": 86_400}
 """Seconds of a minute, an hour and a day."""
 
-_ERASING = {"erase", "forget"}
+_ERASING = {"forget", "tidy"}
 """Verbs of the log that move notes to the trash and do nothing else."""
 
 

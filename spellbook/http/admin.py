@@ -316,7 +316,7 @@ def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, An
     before, entry, trash = book.index.catalog.disk_bytes(), None, dict[str, str]()
     if not dry_run:
         if due and (done := book.whole.forget_working(days)):
-            entry = entry_of(book, "forget", due[0].path)
+            entry = entry_of(book, "tidy", due[0].path)
             trash = {path.removeprefix(f"{TRASH}/"): path for path in done.trash}
         book.index.catalog.sessions.forget_ended()
         embed.tidy(book.index)

@@ -12,6 +12,7 @@ from spellbook.index import lookup
 from spellbook.index.catalog.usage import local
 from spellbook.library.reader import Reader
 from spellbook.notes.files import MOST_BYTES
+from spellbook.notes.note import parse
 from spellbook.settings.limits import MOST_VERSIONS
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
 from spellbook.system.git import Repository
@@ -109,6 +110,17 @@ def _of_git(repository: Repository, paths: Sequence[str], most: int) -> Iterator
     for hash, at, path, blob in reversed(ordered[: most + 1]):
         with suppress(InvalidInput):  # too large for a note
             yield _KeptText(at, path, f"commit {hash}", repository.text(blob, MOST_BYTES) if blob else None)
+
+
+def is_corrected(vault: Vault, path: str) -> bool:
+    """Say whether a person edited the text of the note at `path` and left it so, as far as the journal keeps that."""
+    for entry in vault.journal.of_note(path):
+        if entry.verb == "edit" and not (entry.caller or entry.is_undone):
+            for trace in entry.traces:
+                before, after = (vault.journal.text(state or "") for state in (trace.before, trace.after))
+                if before and after and parse(path, before).body != parse(path, after).body:
+                    return True
+    return False
 
 
 def _of_journal(vault: Vault, path: str, most: int) -> Iterator[_KeptText]:

@@ -44,6 +44,9 @@ OF_SYSTEM = (
 )  # fmt: skip
 """What the system says of a file or a connection, the most frequent of `os.strerror`."""
 
+OF_LOG = ("add", "edit", "forget", "undo", "restore", "move", "merge", "tidy", "import", "repair", "capture")
+"""Verbs of the log, which it translates."""
+
 CONSTANTS = {
     "cli/first_help.py": ("GROUPS",),
     "notes/broken_headers.py": ("COLON", "QUOTE", "OPEN", "TAB", "SIGN", "BRACKET", "BLANK", "PLACEHOLDER"),
@@ -143,6 +146,7 @@ def every() -> dict[str, str]:
     found.update((text, "click") for text in CLICK)
     found.update((group, "first help") for group in GROUPS)
     found.update((text, "the system") for text in OF_SYSTEM)
+    found.update((text, "the log") for text in OF_LOG)
     found.update((text, "two suggestions") for text in WITH_OR)
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()

@@ -91,7 +91,7 @@ def test_what_was_undone_is_found_again(book, harbour):
     book.erase("harbour.md")
     assert book.find("second").hits == ()
     done = book.undo()
-    assert (done.paths, done.entry.verb) == (("harbour.md", ".trash/harbour.md"), "erase")
+    assert (done.paths, done.entry.verb) == (("harbour.md", ".trash/harbour.md"), "forget")
     assert [hit.id for hit in book.find("second").hits] == ["harbour#two"]
     assert book.index.catalog.counts().pending == 0
     after = harbour.stat()
@@ -198,7 +198,7 @@ def test_what_was_erased_for_good_is_kept_nowhere(book, vault, write_note, harbo
     book.erase("harbour#two", hard=True)
     assert journal.text(digest(before)) is None
     entry = book.log(1)[0]
-    assert (entry.verb, entry.traces[0].kind) == ("erase", "changed")
+    assert (entry.verb, entry.traces[0].kind) == ("forget", "changed")
 
 
 TOLD = ["Zanzibar", "Quokka", "Flummox", "Gribble", "Wombatish", "Narwhals", "Xylophonic", "Budgerigar", "코끼리울음"]
@@ -379,4 +379,4 @@ def test_a_change_that_fails_is_taken_back_though_the_journal_cannot_be_written(
         monkeypatch.setattr(Database, "transaction", full)
     monkeypatch.undo()
     assert contents(vault) == {"a.md": b"a", "b.md": b"b", "t/new.md": b"new"}
-    assert [(entry.verb, entry.state) for entry in notes.journal.entries(1)] == [("scribe", "unfinished")]
+    assert [(entry.verb, entry.state) for entry in notes.journal.entries(1)] == [("add", "unfinished")]

@@ -361,7 +361,7 @@ def test_only_untouched_working_memories_of_spellbook_are_forgotten(book, vault,
     assert done is not None
     assert sorted(done.trash) == [".trash/old1.md", ".trash/old2.md"]
     assert not any(file.exists() for file in due)
-    assert (book.log(1)[0].verb, book.forget_working()) == ("forget", None)
+    assert (book.log(1)[0].verb, book.forget_working()) == ("tidy", None)
     book.undo()
     assert {file: file.read_bytes() for file in due} == bytes_of
     book.forget_working()

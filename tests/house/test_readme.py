@@ -97,7 +97,7 @@ def test_every_page_is_linked_and_tables_are_up_to_date() -> None:
     text = REFERENCE.read_text("utf-8")
     assert filled(text) == text, "run `make readme`"
     assert all(installed(page.read_text("utf-8")) == page.read_text("utf-8") for page in (README, KOREAN))
-    for row in ("`rest_end`", "`spellbook erase ID`", "`scribe_all`", "`REST_REQUIRED`"):
+    for row in ("`rest_end`", "`spellbook forget ID`", "`scribe_all`", "`REST_REQUIRED`"):
         assert f"| {row} |" in text
     assert (
         f"`spellbook.open({', '.join(f'{name}=None' for name in inspect.signature(spellbook.open).parameters)})`"
@@ -274,12 +274,16 @@ def test_json_has_the_names_that_the_reference_tells() -> None:
 def _form(words: list[str]) -> str:
     """The name of a command in the table of JSON."""
     verb, *more = words[2:] if words[0] == "--vault" else words
-    if verb == "search" and more[0].startswith("--"):
-        return "recent"
     if more[0] in {"list", "verify", "prune", "restore"}:
         return f"{verb} {more[0]}"
-    special = {"migrate": "migrate --dry-run", "topics": "topics" if more[0].startswith("-") else "topics TOPIC"}
-    return special.get(verb, verb)
+    if verb == "show" and more[0].startswith("-"):
+        return "all contents"
+    if verb == "show" and more[0].endswith("/"):
+        return "show TOPIC/"
+    parts = {"search": "--why", "forget": "--restore", "model": "--dry-run"}
+    if parts.get(verb) in more:
+        return f"{verb} {'use ' if verb == 'model' else ''}{parts[verb]}"
+    return verb
 
 
 @pytest.mark.model

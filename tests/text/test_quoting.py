@@ -218,7 +218,15 @@ def hostile(vault: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return vault
 
 
-COMMANDS = ("search harbour --min-score 0", "find harbour", "why harbour", "show a.md", "topics", "status", "doctor")
+COMMANDS = (
+    "search harbour --min-score 0",
+    "find harbour",
+    "search harbour --why a.md",
+    "show a.md",
+    "show",
+    "status",
+    "doctor",
+)
 DIFFERING = (
     "merge a.md b.md",
     "mv c\\nFORGED.md z.md --dry-run",
@@ -281,7 +289,7 @@ def test_lists_quote_and_mark_names_from_outside(book, write_note):
         return [await agent.call(tool, **given) for tool, given in asked]
 
     vault = ["--vault", str(book.config.vault)]
-    printed = [CliRunner().invoke(main, [*vault, each]).output for each in ("recent", "topics")]
+    printed = [CliRunner().invoke(main, [*vault, each]).output for each in ("recent", "show")]
     for text in [*talk(book, conversation), *printed]:
         assert "Own title" in text or "crane" in text
         assert order[:60] in text

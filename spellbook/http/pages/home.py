@@ -43,21 +43,6 @@ _MOST_ENTRIES = 1_000
 
 _MOST_TRASH = 50
 
-VERBS = {
-    "add": "Added",
-    "scribe": "Added",  # in journals of 0.3.0
-    "revise": "Edited",
-    "erase": "Erased",
-    "restore": "Restored",
-    "undo": "Taken back",
-    "mv": "Moved",
-    "merge": "Merged",
-    "forget": "Tidied",
-    "import": "Imported",
-    "doctor": "Links repaired",
-}
-"""The words for an entry, by its verb in the journal."""
-
 
 def home(shown: View) -> Response:
     """A box that asks and keeps, notes of agents, reviews that are due, open decisions, and the newest notes."""
@@ -162,7 +147,6 @@ def activity(shown: View) -> Response:
         sessions=list(dict.fromkeys(entry["session"] for entry in entries if "session" in entry)),
         session=session,
         day=day,
-        verbs=VERBS,
         today=str(dt.date.today()),
         yesterday=str(dt.date.today() - dt.timedelta(days=1)),
         older=offset + _ENTRIES if len(chosen) > _ENTRIES and not (session or day) else 0,

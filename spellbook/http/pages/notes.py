@@ -17,7 +17,6 @@ from spellbook.editing import moves
 from spellbook.http import admin, faults
 from spellbook.http.api import changes, notes
 from spellbook.http.pages import obsidian, view
-from spellbook.http.pages.home import VERBS
 from spellbook.http.pages.view import View
 from spellbook.notes import frontmatter, markdown
 from spellbook.notes.frontmatter import RELATIONS
@@ -119,7 +118,6 @@ def note(shown: View) -> Response:
     return shown.page(
         "note.html",
         reply=reply,
-        verbs=VERBS,
         title=title,
         stored=stored,
         writes=bool(form),
@@ -219,7 +217,7 @@ def _kept(source: str) -> dict[str, str]:
     when = "before" if source.startswith("before ") else "after"
     kind, _, name = source.removeprefix("before ").partition(" ")
     name, _, verb = name.partition(" ")
-    return {"kind": when if kind == "entry" else kind, "name": name[:10], "verb": VERBS.get(verb, verb)}
+    return {"kind": when if kind == "entry" else kind, "name": name[:10], "verb": verb}
 
 
 def _sections(reply: Mapping[str, Any]) -> Iterator[ShownSection]:
@@ -270,7 +268,7 @@ def edit(shown: View) -> Response:
     except SpellbookError as error:
         values = {"mine": new, "theirs": theirs, "id": id, "note": shown.form.get("note", ""), "is_new": is_new}
         return shown.page("conflict.html", faults.status_of(error), error=error, **values)
-    return shown.back("revise", done["path"])
+    return shown.back("edit", done["path"])
 
 
 def _lines(text: str) -> str:
@@ -336,7 +334,7 @@ def erase(shown: View) -> Response:
         linked = shown.book.around(id).backlinks
         return shown.page("erase.html", chunk=chunk, id=id, linked=linked)
     shown.ask(notes.erase, id)
-    return shown.back("erase", to=shown.form.get("to") or "/activity")
+    return shown.back("forget", to=shown.form.get("to") or "/activity")
 
 
 def move(shown: View) -> Response:

@@ -31,7 +31,9 @@ from spellbook.http.pages import rendering
 from spellbook.http.tokens import May, Tokens
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.privacy import ON_PURPOSE
-from spellbook.memories.memories import INBOX, TYPES
+from spellbook.library import history
+from spellbook.memories.memories import TYPES
+from spellbook.notes.labels import INBOX
 from spellbook.notes.markdown import without_signs
 from spellbook.search import newest, presentation, toc
 from spellbook.settings import translate
@@ -137,6 +139,7 @@ class View(Call):
         own = {"view": self, "job": self.job, "csrf": self.csrf, "theme": self.request.cookies.get("spellbook-theme")}
         words = {"_": self.say, "translated": self.translated, "count": self.count, "named": self.named}
         words["ago"] = lambda chunk: ago(chunk, self.say, self.count)
+        words["corrected"] = lambda chunk: history.is_corrected(self.book.index.vault, chunk.path)
         text = environment().get_template(template).render({**own, **words, **values})
         return HTMLResponse(_seen(text), code, {"vary": "Accept-Language, Cookie"})
 
@@ -161,11 +164,14 @@ class View(Call):
 
     def change(self, verb: Callable[..., Any], id: str = "", /, **arguments: Any) -> Response:
         """Change a note by a verb of the API, and go to a page where that can be undone."""
-        return self.back("revise", self.ask(verb, id, **arguments)["path"])
+        return self.back("edit", self.ask(verb, id, **arguments)["path"])
 
     def did(self, entry: str) -> tuple[str, list[str]]:
-        """Return the verb of one of the latest entries of the log, and between which places it moved a note, if so."""
-        verb, what = next(((each.verb, each.what) for each in self.book.log() if str(each.id) == entry), ("", ""))
+        """Return the verb of one of the latest entries of the log, and the folder or the places that it is about."""
+        done = next((each for each in self.book.log() if str(each.id) == entry), None)
+        verb, what = (done.verb, done.what) if done else ("", "")
+        if done and verb == "add" and done.traces:
+            return verb, [f"{done.traces[0].path.rpartition('/')[0]}/"]
         move = what.partition(f": {moves.VERB} ")[2] if verb == "undo" else what if verb == moves.VERB else ""
         (old, _, was), (new, _, now) = (without_ending(each).rpartition("/") for each in move.partition(" → ")[::2])
         quote = "‘{}’" if self.language == "ko" else "{}"

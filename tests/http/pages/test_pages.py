@@ -18,13 +18,14 @@ from urllib.parse import unquote
 from jinja2 import nodes
 
 from spellbook.http import pages
-from spellbook.http.pages import contents, home, notes, obsidian, view
+from spellbook.http.pages import contents, notes, obsidian, view
 from spellbook.http.tokens import RIGHTS, SCOPES
 from spellbook.notes import decisions as forms
 from spellbook.search import toc
 from spellbook.settings import translate
 from spellbook.system.errors import InvalidInput
 from tests import repositories
+from tests.cli.messages import OF_LOG
 from tests.helpers import note_writer
 
 from ..running import lacks, shows
@@ -47,7 +48,7 @@ PAGES = {
     "/articles?category=database": "Sizes of buffers",
     "/sessions": "Sessions",
     "/activity": "Tuning",
-    "/statistics": "chunks have the vector that they need",
+    "/statistics": "sections have the vector that they need",
     "/upkeep": "broken.md",
     "/links": "missing note",
     "/settings": "mcpServers",
@@ -258,7 +259,7 @@ def _said() -> Iterator[str]:
         yield from re.findall(r'phrase\("([^"]+)"', source)
         yield from (f"{{0}} {noun}s" for noun in re.findall(r'count\([^"]+"(\w+)"\)', source))
     yield from ("added", "changed", "removed", "undone", "unfinished")
-    yield from (*home.VERBS.values(), "import")
+    yield from OF_LOG
     yield from ("reindex", "migrate", "check", "snapshot", "optimize", "running", "done", "cancelled", "failed")
     yield "The token is wrong, or its link was opened before."
     for module in (*pages.MODULES, obsidian):
