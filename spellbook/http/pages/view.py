@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, wraps
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -70,10 +71,15 @@ Handler = Callable[["View"], Response]
 
 @cache
 def environment() -> Environment:
-    """Return the templates. They escape every value, and an undefined name is an error."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    """
+    Return the templates. They escape every value, and an undefined name is an error.
 
-    loader = PackageLoader("spellbook.http.pages")
+    All are read at the first call: an update of Spellbook under a running server changes the files, not its pages.
+    """
+    from jinja2 import DictLoader, Environment, StrictUndefined
+
+    folder = resources.files(__package__) / "templates"
+    loader = DictLoader({file.name: file.read_text("utf-8") for file in folder.iterdir()})
     made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     filters = (note_address, chunk_address, folder_address, advice)
     made.filters |= {each.__name__: each for each in filters}
@@ -181,8 +187,9 @@ def _seen(page: str) -> str:
 
 def say(language: str, english: str, *values: object) -> str:
     """Return a message of the pages, or one of a word that the package has too; `{0}` is the first value."""
-    korean = translate.table(__package__).get(english) or translate.table().get(english, english)
-    return translate.fill(korean if language == "ko" else english, values)
+    if language != "ko":
+        return translate.fill(english, values)
+    return translate.fill(translate.table(__package__).get(english) or translate.table().get(english, english), values)
 
 
 def page(path: str, handler: Handler, right: May = "read") -> Route:
