@@ -28,7 +28,7 @@ from spellbook.http import admin, api, faults, served
 from spellbook.http.api.notes import entry_of
 from spellbook.http.endpoints import Call, Reply, check_id, checked
 from spellbook.http.guard import COOKIE
-from spellbook.http.pages import rendering
+from spellbook.http.pages import differences, rendering
 from spellbook.http.tokens import May, Tokens
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.privacy import ON_PURPOSE
@@ -85,6 +85,7 @@ def environment() -> Environment:
     made.filters |= {each.__name__: each for each in filters}
     made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside, "session": presentation.is_session}
     made.filters |= {"author": presentation.author, "dated": newest.date_of, "gist": rendering.gist}
+    made.filters["differences"] = differences.of_patch
     made.filters["day"] = lambda time: str(time or "")[:10]
     return made
 
