@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import NamedTuple
 
 from spellbook.notes.frontmatter import header_in
@@ -22,8 +21,13 @@ _ALIKE = 0.3
 """The least share of letters in words that stay, for two texts to be compared by words. By hand."""
 
 _SET_LINE = regex(rf"(?:{'|'.join(KEPT)})[ \t]*[:=]")
-_WORD = regex(r"\d[\d.,:]*\d|[\u3040-\u30ff\u3400-\u9fff]|(?:(?![\u3040-\u30ff\u3400-\u9fff])\w)+|[^\w\s]")
-_HUNK = regex(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_WORD = regex(
+    r"\n\s*|\A\s+|(?:\d[\d.,:]*\d|[\u3040-\u30ff\u3400-\u9fff]|(?:(?![\u3040-\u30ff\u3400-\u9fff])\w)+|[^\w\s])[^\S\n]*"
+)
+"""A word with the space behind it, or the end of a line. A letter of Chinese or Japanese is a word."""
+
+_FILE = regex(r"^--- .*\n\+{3} (.*)\n(?=@@ )", re.M)
+_HUNK = regex(r"^@@ .*\n", re.M)
 
 
 class Part(NamedTuple):
@@ -56,27 +60,15 @@ def compared(before: str, after: str, name: str = "") -> Difference:
 
 
 def of_patch(patch: str) -> list[Difference]:
-    """Return the differences of a unified diff, one for each file; a part of the properties alone counts as text."""
-    files: list[tuple[str, list[tuple[list[str], list[str]]]]] = []
-    left = [0, 0]
-    for line in patch.splitlines():
-        if any(left):
-            for side, other in enumerate("+-"):
-                if not line.startswith(other):
-                    files[-1][1][-1][side].append(line[1:])
-                    left[side] -= 1
-        elif hunk := _HUNK.match(line):
-            left = [int(count or 1) for count in hunk.groups()]
-            files[-1][1].append(([], []))
-        elif line.startswith("+++ "):
-            files.append((re.sub("^[ab]/", "", line[4:]), []))
-    return [_together(name, hunks) for name, hunks in files]
-
-
-def _together(name: str, hunks: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Difference:
-    found = [compared("\n".join(old), "\n".join(new)) for old, new in hunks]
-    properties = [block for each in found for block in each.properties]
-    return Difference(name, properties, [block for each in found for block in each.text])
+    """Return the differences of a unified diff, hunk by hunk; properties are known where the first line is shown."""
+    found = []
+    files = _FILE.split(patch)
+    for name, hunks in zip(files[1::2], files[2::2], strict=True):
+        for hunk in _HUNK.split(hunks)[1:]:
+            lines = hunk.splitlines()
+            old, new = ("\n".join(line[1:] for line in lines if line[:1] in (" ", sign)) for sign in "-+")
+            found.append(compared(old, new, name.removeprefix("b/")))
+    return found
 
 
 def _blocks(old: Sequence[str], new: Sequence[str]) -> Iterator[Block]:
@@ -104,32 +96,18 @@ def _same(lines: Sequence[str]) -> Block:
 
 def _by_words(old: str, new: str) -> Block:
     """Return what goes, comes and stays between two texts; if few words stay, the one and then the other."""
-    was, now = ([*_WORD.finditer(text)] for text in (old, new))
+    was, now = _WORD.findall(old), _WORD.findall(new)
     spans: list[Span] = []
-    for span in changed_spans([word[0] for word in was], [word[0] for word in now]):
-        between = now[spans[-1][3] : span[2]] if spans else []
-        if spans and not any(word[0][0].isalnum() for word in between):  # signs alone belong to the changes beside them
-            span = (spans[-1][0], span[1], spans[-1][2], span[3])
-            spans.pop()
-        spans.append(span)
-    staying = sum(map(_letters, now)) - sum(map(_letters, chain(*(now[start:stop] for _, _, start, stop in spans))))
-    if not spans or staying < _ALIKE * max(sum(map(_letters, was)), sum(map(_letters, now))):
+    for first, last, start, stop in changed_spans([*map(str.rstrip, was)], [*map(str.rstrip, now)]):
+        if spans and not any(word[0].isalnum() for word in now[spans[-1][3] : start]):
+            first, _, start, _ = spans.pop()  # signs alone belong to the changes beside them
+        spans.append((first, last, start, stop))
+    staying = len(now) - sum(stop - start for _, _, start, stop in spans)
+    if not spans or staying < _ALIKE * max(len(was), len(now)):
         return [part for part in (Part("del", old), Part("ins", new)) if part.text]
     parts, at = list[Part](), 0
     for first, last, start, stop in spans:
-        gone, come = old[_end(was, first) : _end(was, last)], new[_end(now, start) : _end(now, stop)]
-        space = gone[: len(gone) - len(gone.lstrip())]
-        lead = space if come.startswith(space) else ""
-        stays = new[at : _end(now, start)] + lead
-        parts += [Part("", stays), Part("del", gone[len(lead) :]), Part("ins", come[len(lead) :])]
-        at = _end(now, stop)
-    return [part for part in (*parts, Part("", new[at:])) if part.text]
-
-
-def _letters(word: re.Match[str]) -> int:
-    return len(word[0])
-
-
-def _end(words: Sequence[re.Match[str]], count: int) -> int:
-    """Return where the first words of a text end."""
-    return words[count - 1].end() if count else 0
+        runs = {"": now[at:start], "del": was[first:last], "ins": now[start:stop]}
+        parts += [Part(kind, "".join(words)) for kind, words in runs.items() if words]
+        at = stop
+    return [*parts, Part("", "".join(now[at:]))]
