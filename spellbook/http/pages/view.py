@@ -27,7 +27,7 @@ from spellbook.editing import moves
 from spellbook.http import admin, api, faults, served
 from spellbook.http.api.notes import entry_of
 from spellbook.http.endpoints import Call, Reply, check_id, checked
-from spellbook.http.guard import COOKIE
+from spellbook.http.guard import COOKIE, OURS
 from spellbook.http.pages import differences, rendering
 from spellbook.http.tokens import May, Tokens
 from spellbook.index.catalog.rows import StoredChunk
@@ -211,6 +211,8 @@ def _route(method: str, path: str, handler: Handler, right: May, thread: Callabl
         except ValueError as error:
             raise InvalidInput("The form could not be read.", "Open the page again.") from error
         done: Response = await thread(_answer, handler, request, form, right)
+        if done.status_code == 303 and OURS in request.headers:
+            done.status_code = 200  # the page's script goes there: a redirect that fetch follows has no fragment
         return done
 
     return Route(path, answer, methods=[method], name=handler.__name__)
