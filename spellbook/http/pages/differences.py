@@ -43,7 +43,7 @@ Block = list[Part]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What changes in a file: in its properties and in its text. `name` is its path, "" if the page names it."""
+    """The changes of a file: of its properties and of its text. `name` is its path, "" if the page names it."""
 
     name: str
     properties: list[Block]
@@ -95,7 +95,7 @@ def _same(lines: Sequence[str]) -> Block:
 
 
 def _by_words(old: str, new: str) -> Block:
-    """Return what goes, comes and stays between two texts; if few words stay, the one and then the other."""
+    """Return the words that go, come and stay between two texts; if few stay, one text and then the other."""
     was, now = _WORD.findall(old), _WORD.findall(new)
     spans: list[Span] = []
     for first, last, start, stop in changed_spans([*map(str.rstrip, was)], [*map(str.rstrip, now)]):
