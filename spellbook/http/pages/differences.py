@@ -30,14 +30,14 @@ _FILE = regex(r"^--- .*\n\+{3} (.*)\n(?=@@ )", re.M)
 _HUNK = regex(r"^@@ .*\n", re.M)
 
 
-class Part(NamedTuple):
+class WordRun(NamedTuple):
     """A run of text that stays (""), or that goes ("del") or comes ("ins")."""
 
     kind: str
     text: str
 
 
-Block = list[Part]
+Block = list[WordRun]
 """A change with the lines around it."""
 
 
@@ -91,7 +91,7 @@ def _joined(lines: Sequence[str]) -> str:
 
 
 def _same(lines: Sequence[str]) -> Block:
-    return [Part("", _joined(lines))] if lines else []
+    return [WordRun("", _joined(lines))] if lines else []
 
 
 def _by_words(old: str, new: str) -> Block:
@@ -104,10 +104,10 @@ def _by_words(old: str, new: str) -> Block:
         spans.append((first, last, start, stop))
     staying = len(now) - sum(stop - start for _, _, start, stop in spans)
     if not spans or staying < _ALIKE * max(len(was), len(now)):
-        return [part for part in (Part("del", old), Part("ins", new)) if part.text]
-    parts, at = list[Part](), 0
+        return [part for part in (WordRun("del", old), WordRun("ins", new)) if part.text]
+    parts, at = list[WordRun](), 0
     for first, last, start, stop in spans:
         runs = {"": now[at:start], "del": was[first:last], "ins": now[start:stop]}
-        parts += [Part(kind, "".join(words)) for kind, words in runs.items() if words]
+        parts += [WordRun(kind, "".join(words)) for kind, words in runs.items() if words]
         at = stop
-    return [*parts, Part("", "".join(now[at:]))]
+    return [*parts, WordRun("", "".join(now[at:]))]
