@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from spellbook.system import package_files
-from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, SpellbookError, shown_error
+from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, SpellbookError, Updated, shown_error
 from spellbook.text.quoting import json_of, one_line
 
 STATUS = {
@@ -47,10 +47,6 @@ class InvalidFields(InvalidInput):
         super().__init__(f"{message}.", "The fields of each endpoint are in /api/openapi.json.")
         self.fields = fields
         self.kinds = f"fields: {kinds or 'repeated'}"
-
-
-class Updated(SpellbookError):
-    """The package's files are no longer those that this server runs."""
 
 
 def fault(
