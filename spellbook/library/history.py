@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from operator import itemgetter
@@ -22,6 +22,7 @@ from spellbook.vault.folder import digest
 from spellbook.vault.names import TRASH
 from spellbook.vault.vault import Vault
 
+Compare = Callable[[str, str, str, str], Any]
 _MOST_PATHS = 5
 """Former paths of a note for which git is asked."""
 
@@ -35,9 +36,11 @@ class _KeptText(NamedTuple):
     text: bytes | None
 
 
-def versions(book: Reader, id: str, most: int = 20) -> dict[str, Any]:
+def versions(book: Reader, id: str, most: int = 20, compare: Compare = unified) -> dict[str, Any]:
     """
     Return the versions of a note (its id or path, or a chunk's id), newest first, each with its difference.
+
+    `compare` makes it of two texts and their names.
 
     `sources` name where each is kept, the earliest first: `commit HASH`, `entry NUMBER VERB` of the journal, or `file`.
     A missing note needs its path. Raises MemoryNotFound if neither git nor the journal has it, InvalidInput for a
@@ -68,13 +71,13 @@ def versions(book: Reader, id: str, most: int = 20) -> dict[str, Any]:
     times = [*(entry.at for entry in entries), *accumulate((commit.at + 0.999 for commit in commits), max)]
     found = [kept for _, kept in sorted(zip(times, [*entries, *commits], strict=True), key=itemgetter(0))]
     found += _of_file(vault, path, found[-1].at if found else 0.0)
-    listed = _distinct(found)[:most]
+    listed = _distinct(found, compare)[:most]
     if missing and not listed:
         raise missing
     return {"id": id, "path": path, "versions": listed, "not_read": not_read}
 
 
-def _distinct(texts: Iterable[_KeptText]) -> list[dict[str, Any]]:
+def _distinct(texts: Iterable[_KeptText], compare: Compare) -> list[dict[str, Any]]:
     """Return `texts`, oldest first, as versions, newest first; texts that differ only in line ends are one version."""
     listed: list[dict[str, Any]] = []
     before: bytes | None = None
@@ -85,7 +88,7 @@ def _distinct(texts: Iterable[_KeptText]) -> list[dict[str, Any]]:
             last["sources"] = [*dict.fromkeys([*last["sources"], source])]
         elif last or text is not None:
             left, right = ((part or b"").decode("utf-8", "replace") for part in (before, text))
-            difference = unified(left, right, f"a/{last['path']}", f"b/{path}") if last else ""
+            difference = compare(left, right, f"a/{last['path']}", f"b/{path}") if last else ""
             version = {
                 "at": local(at),
                 "path": path,

@@ -106,6 +106,10 @@ class RateLimited(EmbeddingError, code="RATE_LIMIT_EXCEEDED"):
     """A service received too many requests and asks for a pause."""
 
 
+class Updated(SpellbookError):
+    """The package's files are no longer those that a server runs."""
+
+
 _OF_CALLERS = (InvalidInput, MemoryNotFound, PermissionDenied)
 """Errors about what was asked for; the others may name a folder or a service of the machine."""
 

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from spellbook.capture.ledger import Ledger
 from spellbook.http import admin
 from spellbook.http.api import changes, notes
-from spellbook.http.pages import view
+from spellbook.http.pages import differences, view
 from spellbook.http.pages.view import View
 from spellbook.index.catalog.usage import local
 from spellbook.notes.labels import DECISION
@@ -165,12 +165,15 @@ def _days(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[tupl
 
 def difference(shown: View) -> Response:
     """Show what undoing a change would do."""
-    entry = shown.query.get("entry", "")
+    entry = shown.number("entry", 0)
+    found, why = list[differences.Difference](), None
     try:
-        reply = shown.ask(changes.undo, entry=entry, dry_run=True)
-        return shown.page("difference.html", difference=reply["difference"], why="", entry=entry)
+        shown.caller.require("write")
+        done = shown.book.whole.undo(entry, dry_run=True)
+        found = [differences.compared(old, new, path) for path, old, new in done.changes]
     except SpellbookError as error:
-        return shown.page("difference.html", difference="", why=error, entry=entry)
+        why = error
+    return shown.page("difference.html", found=found, why=why, entry=entry)
 
 
 def undo(shown: View) -> Response:

@@ -16,8 +16,9 @@ from starlette.responses import Response
 from spellbook.editing import moves
 from spellbook.http import admin, faults
 from spellbook.http.api import changes, notes
-from spellbook.http.pages import obsidian, view
+from spellbook.http.pages import differences, obsidian, view
 from spellbook.http.pages.view import View
+from spellbook.library import history as kept
 from spellbook.notes import frontmatter, markdown
 from spellbook.notes.frontmatter import RELATIONS
 from spellbook.notes.note import parse
@@ -38,9 +39,6 @@ _MOST_VERSIONS = 50
 _MOST_FOLDERS = 500
 _RECENT = 8
 """Folders of the newest notes that one tap moves a note to. By hand."""
-
-_KEPT = ("id", "agent", "created", "updated", "modified")
-"""Keys that nobody edits on the page: what writes a note sets them."""
 
 NAMES = (
     *("aliases", "author", "category", "created", "date", "importance", "keywords", "kind", "language", "published"),
@@ -131,7 +129,7 @@ def note(shown: View) -> Response:
         adjacent=shown.book.adjacent(shown.id),
         names=NAMES,
         properties=listed_properties(reply["meta"], stored.tags, shown.say),
-        edited=[(key, frontmatter.dump(value)) for key, value in reply["meta"].items() if key not in _KEPT],
+        edited=[(key, frontmatter.dump(value)) for key, value in reply["meta"].items() if key not in differences.KEPT],
         few=_FEW,
         review_days=_REVIEW_DAYS,
         file=str(shown.book.config.vault / reply["path"]),
@@ -203,7 +201,8 @@ def image(shown: View) -> Response:
 
 def history(shown: View) -> Response:
     """Show the versions of a note, also of one that is gone, each with what it changed."""
-    reply = shown.ask(notes.history, id=shown.id, limit=_MOST_VERSIONS)
+    shown.caller.require("read")
+    reply = kept.versions(shown.book, shown.id, _MOST_VERSIONS, lambda *texts: differences.compared(*texts[:2]))
     try:
         title = shown.book.resolve(shown.id).title
     except MemoryNotFound:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, wraps
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -26,8 +27,8 @@ from spellbook.editing import moves
 from spellbook.http import admin, api, faults, served
 from spellbook.http.api.notes import entry_of
 from spellbook.http.endpoints import Call, Reply, check_id, checked
-from spellbook.http.guard import COOKIE
-from spellbook.http.pages import rendering
+from spellbook.http.guard import COOKIE, OURS
+from spellbook.http.pages import differences, rendering
 from spellbook.http.tokens import May, Tokens
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.privacy import ON_PURPOSE
@@ -73,15 +74,21 @@ Handler = Callable[["View"], Response]
 
 @cache
 def environment() -> Environment:
-    """Return the templates. They escape every value, and an undefined name is an error."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    """
+    Return the templates. They escape every value, and an undefined name is an error.
 
-    loader = PackageLoader("spellbook.http.pages")
+    All are read at the first call: an update of Spellbook under a running server changes the files, not its pages.
+    """
+    from jinja2 import DictLoader, Environment, StrictUndefined
+
+    folder = resources.files(__package__) / "templates"
+    loader = DictLoader({file.name: file.read_text("utf-8") for file in folder.iterdir()})
     made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     filters = (note_address, chunk_address, folder_address, advice, without_signs)
     made.filters |= {each.__name__: each for each in filters}
     made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside, "session": presentation.is_session}
     made.filters |= {"author": presentation.author, "dated": newest.date_of, "gist": rendering.gist}
+    made.filters["differences"] = differences.of_patch
     made.filters["day"] = lambda time: str(time or "")[:10]
     return made
 
@@ -188,8 +195,9 @@ def _seen(page: str) -> str:
 
 def say(language: str, english: str, *values: object) -> str:
     """Return a message of the pages, or one of a word that the package has too; `{0}` is the first value."""
-    korean = translate.table(__package__).get(english) or translate.table().get(english, english)
-    return translate.fill(korean if language == "ko" else english, values)
+    if language != "ko":
+        return translate.fill(english, values)
+    return translate.fill(translate.table(__package__).get(english) or translate.table().get(english, english), values)
 
 
 def page(path: str, handler: Handler, right: May = "read") -> Route:
@@ -210,6 +218,8 @@ def _route(method: str, path: str, handler: Handler, right: May, thread: Callabl
         except ValueError as error:
             raise InvalidInput("The form could not be read.", "Open the page again.") from error
         done: Response = await thread(_answer, handler, request, form, right)
+        if done.status_code == 303 and OURS in request.headers:
+            done.status_code = 200  # the page's script goes there: a redirect that fetch follows has no fragment
         return done
 
     return Route(path, answer, methods=[method], name=handler.__name__)

@@ -48,8 +48,9 @@ def test_a_thumb_reaches_everything_on_a_phone(tab, place):
     page = tab(locale="ko-KR", **PHONE)
     page.goto(place.url)
     bar = page.get_by_role("navigation", name="페이지")
-    assert bar.get_by_role("link").all_text_contents()[:4] == ["새 노트", "홈", "검색", "목차"]
-    for each in bar.locator("a:visible, summary:visible").all():
+    names = [each.inner_text() for each in bar.locator("a:visible, button:visible, summary:visible").all()]
+    assert names == ["새 노트", "홈", "검색", "목차", "더 보기"]
+    for each in bar.locator("a:visible, button:visible, summary:visible").all():
         box = each.bounding_box()
         assert box["height"] >= 44
         assert box["width"] >= 44
@@ -141,7 +142,10 @@ def test_search_by_the_keyboard(tab, place):
     page.keyboard.press("ArrowUp")
     tenth = page.locator(".hit h2 a").nth(9).get_attribute("href")
     assert focus() == tenth
-    page.keyboard.press("Control+k")  # where there is a box, it is the box
+    page.keyboard.press("Control+k")  # also where there is a box, which has a key of its own
+    assert focus() == "ask"
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
     assert focus() == "q"
 
     page.locator("#q").fill("rollback")

@@ -432,4 +432,4 @@ def test_what_stands_in_a_note_stays_text_in_its_history(browser, book, vault):
     repositories.write(vault, [{"tea.md": tea}, {"tea.md": tea.replace(b"Green", b"Black")}, {"c.md": b"# C\n"}])
     book.reindex()
     page = browser.open("/history/tea.md")
-    shows(page, "This note is gone.", '<span class="tag">deleted</span>', '<span class="del">-Green &lt;script&gt;tea')
+    shows(page, "This note is gone.", '<span class="tag">deleted</span>', ">Green</del>", "</ins> &lt;script&gt;tea")
