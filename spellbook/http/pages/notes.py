@@ -120,6 +120,7 @@ def note(shown: View) -> Response:
         writes=bool(form),
         outside=presentation.outside(stored),
         period=presentation.period(stored),
+        is_repeated=rendering.after_title(title, stored.text) is not None,
         sections=pages[part - 1],
         part_number=part,
         parts=len(pages),
