@@ -55,7 +55,9 @@ def test_home_uses_both_halves_of_a_wide_window(tab, serving, vault, book):
     assert (left[0] < 640 < right[0], abs(left[1] - right[1]) < 12) == (True, True)
     for number in range(6):
         created = (dt.datetime.now(dt.UTC) - dt.timedelta(hours=number)).isoformat()
-        write(f"kept {number}.md", f"{SENTENCE} {number}.", agent="Claude", title=f"{SENTENCE} {number}", created=created)
+        write(
+            f"kept {number}.md", f"{SENTENCE} {number}.", agent="Claude", title=f"{SENTENCE} {number}", created=created
+        )
     write("due.md", "Look at the rope again.", review="2026-01-01")
     book.reindex()
     page.goto(url)
