@@ -60,8 +60,8 @@ bench-public: $(READY) ## Measure search over the public benchmarks in DATA (fol
 conformance: $(READY) ## Judge the MCP server by the inspector and the protocol's own suite, where npm is there
 	$(BIN)/python scripts/conformance.py
 
-screenshots: $(READY) ## Make the pictures of docs/dashboard.md, where chromium is installed
-	$(BIN)/python scripts/screenshots.py
+screenshots: $(READY) ## Make the pictures of the READMEs and of dashboard.md in both languages, where chromium is installed (ARGS=ko: one)
+	$(BIN)/python scripts/screenshots.py $(ARGS)
 
 bundle: $(READY) ## Make dist/spellbook-VERSION.mcpb, for Claude Desktop
 	$(BIN)/python scripts/bundle.py

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from spellbook.editing import moves
 from spellbook.http import admin, faults
 from spellbook.http.api import changes, notes
-from spellbook.http.pages import differences, obsidian, view
+from spellbook.http.pages import differences, obsidian, rendering, view
 from spellbook.http.pages.view import View
 from spellbook.library import history as kept
 from spellbook.notes import frontmatter, markdown
@@ -121,6 +121,7 @@ def note(shown: View) -> Response:
         writes=bool(form),
         outside=presentation.outside(stored),
         period=presentation.period(stored),
+        is_repeated=rendering.after_title(title, stored.text) is not None,
         sections=[*zip(sections, rendered, strict=True)],
         part_number=part,
         parts=len(pages),

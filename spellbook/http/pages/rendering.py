@@ -19,6 +19,9 @@ from spellbook.text.terms import STOP_WORDS
 _AROUND = 420
 """Letters of an excerpt."""
 
+_ENDS = ".!?。"
+"""Signs that end a sentence."""
+
 _GIST = 220
 """Letters of a note in a list."""
 
@@ -82,9 +85,15 @@ def marked(text: str, words: re.Pattern[str] | None) -> Markup:
     return made + escape(text[at:])
 
 
-def excerpt(text: str, words: re.Pattern[str] | None, weigh: Weigh, heading: str = "") -> Markup:
-    """Return the text around the sentence that answers best, by `weigh` or most `words`, in bold, without `heading`."""
+def excerpt(text: str, words: re.Pattern[str] | None, weigh: Weigh, heading: str = "", title: str = "") -> Markup:
+    """
+    Return the text around the sentence that answers best, by `weigh` or most `words`, in bold.
+
+    It leaves out `heading`, and a sentence at its beginning that repeats `title`; "" if nothing else is there.
+    """
     body = plain_text(text[:_MOST_EXCERPTED], heading)
+    beyond = after_title(title, body)
+    body = body if beyond is None else beyond
 
     def worth(span: tuple[int, int]) -> tuple[int, float]:
         sentence = body[slice(*span)]
@@ -97,6 +106,14 @@ def excerpt(text: str, words: re.Pattern[str] | None, weigh: Weigh, heading: str
     lead, bold, rest = (marked(body[a:b], words) for a, b in pairwise((start, max(start, first), min(last, end), end)))
     bold = bold and Markup("<strong>{}</strong>").format(bold)
     return Markup("{}{}{}{}{}").format("… " * (start > 0), lead, bold, rest, " …" * (end < len(body)))
+
+
+def after_title(title: str, text: str) -> str | None:
+    """Return what a text says after its title, None if its first sentence is another. The title may be cut by "…"."""
+    body, begun = plain_text(text, ""), " ".join(title.split()).rstrip(" .。…")
+    after = body.removeprefix(begun)
+    is_sentence = title.endswith("…") or begun[-1:] in _ENDS or after[:1] in _ENDS
+    return after.lstrip(f" …{_ENDS}") if begun and after != body and is_sentence else None
 
 
 def gist(chunk: StoredChunk) -> str:
