@@ -21,7 +21,8 @@ from click.testing import CliRunner
 
 import spellbook
 from spellbook.cli import main
-from spellbook.cli.clients.clients import CLIENTS, carried, entry, places
+from spellbook.cli.clients.clients import carried, entry
+from spellbook.cli.clients.known import CLIENTS, places
 from spellbook.models import embedders as models
 from spellbook.notes.decisions import read_decision
 from spellbook.notes.links import find
