@@ -181,6 +181,7 @@ def test_hooks_on_windows(
     assert {event: len(listed) for event, listed in groups.items()} == dict.fromkeys(json.loads(earlier)["hooks"], 1)
     runs = [run for listed in groups.values() for group in listed for run in group["hooks"]]
     assert all(run.keys() == keys and run.get("shell", "powershell") == "powershell" for run in runs)
+    assert all(">$null" in run["command"] and ">/dev/null" in run["command"] for run in runs)
     if os.name != "nt":
         state = {name: value for name, value in os.environ.items() if name != "SPELLBOOK_STATE"}  # the line carries it
         command = ["bash", "-c", groups["SessionStart"][0]["hooks"][0]["command"]]
