@@ -37,7 +37,11 @@ NEEDED = ("pyproject.toml", "README.md", "LICENSE", "spellbook", "vault")
 PYTHON = "3.12"
 """The version that every library has been compiled for; Spellbook itself asks for less."""
 
+WINDOWS_LIBRARIES = "${HOME}/AppData/Local/spellbook-claude"
+"""Where uv puts the libraries on Windows: in the bundle's folder their paths would pass its 260 letters."""
+
 ANY = "*"
+_RUN = {"command?": str, "args?": [str], "env?": {ANY: str}}
 FORM = {
     "manifest_version": {"0.4"},
     "name": str,
@@ -51,7 +55,12 @@ FORM = {
     "server": {
         "type": {"uv", "python", "node", "binary"},
         "entry_point": str,
-        "mcp_config": {"command": str, "args?": [str], "env?": {ANY: str}},
+        "mcp_config": {
+            "command": str,
+            "args?": [str],
+            "env?": {ANY: str},
+            "platform_overrides?": {"darwin?": _RUN, "win32?": _RUN, "linux?": _RUN},
+        },
     },
     "tools?": [{"name": str, "description?": str}],
     "compatibility?": {"claude_desktop?": str, "platforms?": [{"darwin", "win32", "linux"}]},
@@ -100,6 +109,7 @@ def manifest() -> dict[str, Any]:
                     "${user_config.vault}",
                     "mcp",
                 ],
+                "platform_overrides": {"win32": {"env": {"UV_PROJECT_ENVIRONMENT": WINDOWS_LIBRARIES}}},
             },
         },
         "tools": list(_tools()),

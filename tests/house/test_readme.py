@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -21,7 +22,8 @@ from click.testing import CliRunner
 
 import spellbook
 from spellbook.cli import main
-from spellbook.cli.clients.clients import CLIENTS, carried, entry, places
+from spellbook.cli.clients.clients import carried, entry
+from spellbook.cli.clients.known import CLIENTS, places
 from spellbook.models import embedders as models
 from spellbook.notes.decisions import read_decision
 from spellbook.notes.links import find
@@ -139,6 +141,31 @@ def test_a_page_leads_somewhere_and_is_run(page: Path) -> None:
     for marked, language, block in blocks(page):
         if not marked and language in {"bash", "python", "sh"}:
             assert all(any(word in line for word in LEFT_OUT) for line in block.splitlines()), block
+
+
+_ONLY_POSIX = re.compile(
+    r"&&|\|\||\\$|^(?:export|printf|cat|cp|rm|mv) |^mkdir -p|^[A-Z_]+=|<<|\$\(|^(?!spellbook )\S+ .*~/"
+)
+"""What PowerShell does not run as bash does; it gives ~ to a program as it stands, which Spellbook itself follows."""
+
+
+@pytest.mark.parametrize(
+    "page", [README, KOREAN, *(page for page in (*PAGES, *KOREAN_PAGES) if page.stem == "clients")]
+)
+def test_powershell_has_each_command(page: Path) -> None:
+    """
+    Beside a block of commands that PowerShell would not run stands one for it, with a line for each that differs, which
+    PowerShell reads, where it is installed.
+    """
+    for (_, language, block), (_, following, power) in pairwise([*blocks(page), (False, "", "")]):
+        code = [re.sub(r"\s+# .*", "", line) for line in block.splitlines()]
+        differing = [line for line in code if language == "bash" and _ONLY_POSIX.search(line)]
+        lines = power.splitlines() if following == "powershell" else []
+        assert len(lines) == len(differing), (page.name, differing)
+        assert not any(_ONLY_POSIX.search(line) for line in lines if not line.startswith("mkdir "))
+        if lines and (shell := shutil.which("pwsh") or shutil.which("powershell")):
+            read = f"[void][ScriptBlock]::Create(@'\n{power}'@)"
+            subprocess.run([shell, "-NoProfile", "-NonInteractive", "-Command", read], check=True)
 
 
 def _anchors(file: Path) -> set[str]:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import zipfile
 from pathlib import Path
@@ -192,7 +193,8 @@ print(root, Path(paths.starter()).relative_to(root).as_posix(), translated("Noth
 def test_the_bundle(vault: Path, tmp_path: Path) -> None:
     """
     The bundle has all files that a build of the package needs, nothing else, and the same bytes each time. Unpacked and
-    started as the manifest says, it is a server with the tools that the manifest lists. Invalid parts of a manifest are named.
+    started as the manifest says, it is a server with the tools that the manifest lists. On Windows no path of a library
+    passes 260 letters, also where Claude's own folder is deep. Invalid parts of a manifest are named.
     """
     made, again = tmp_path / "spellbook.mcpb", tmp_path / "again.mcpb"
     bundle.make(made)
@@ -210,13 +212,21 @@ def test_the_bundle(vault: Path, tmp_path: Path) -> None:
         del part["author" if part is wrong else "description"]
     wrong.update(icons="x", version="soon", tools={})
     wrong["server"].update(type="pip", entry_point="server.py")
+    wrong["server"]["mcp_config"]["platform_overrides"] = {"win32": {"env": "x"}, "amiga": {}}
     faults = "\n".join(bundle.faults(wrong, ["spellbook/__main__.py"]))
     for said in (
         *("author is missing", "description is missing", "icons means nothing", "none that can be compared"),
         *("'pip' is none of", "no 'server.py' in the bundle", "tools: {} is no list"),
+        *("platform_overrides.win32.env: 'x' is no dict", "amiga means nothing there"),
     ):
         assert said in faults
     started = manifest["server"]["mcp_config"]
+    assert started["platform_overrides"].keys() == {"win32"}
+    libraries = started["platform_overrides"]["win32"]["env"]["UV_PROJECT_ENVIRONMENT"]
+    below = Path(sysconfig.get_path("purelib"))
+    longest = max(len(file.relative_to(below).as_posix()) for file in below.glob("onnxruntime/**/*.py*"))
+    windows = libraries.replace("${HOME}", f"C:/Users/{20 * 'x'}")
+    assert len(f"{windows}/Lib/site-packages/") + longest < 260
     values = {"${__dirname}": str(place), "${user_config.vault}": str(vault)}
     arguments = [re.sub(r"\$\{[\w.]+\}", lambda found: values[found[0]], each) for each in started["args"]]
     start = ["uv", "run", "--directory", str(place), "--python", bundle.PYTHON, "spellbook"]
