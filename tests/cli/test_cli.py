@@ -56,6 +56,20 @@ def test_every_command_is_explained_and_tested() -> None:
 # -- the vault
 
 
+def test_help_fits_the_terminal() -> None:
+    """At 40, 80 and 200 columns no line of help is wider, but for an example to type, and none is cut off."""
+    commands = ((), ("search",), ("undo",), ("add",))
+    for columns in (40, 80, 200):
+        for command in commands:
+            shown = spellbook(*command, "--help", COLUMNS=str(columns)).stdout
+            lines = [line for line in shown.splitlines() if not line.startswith("  spellbook ")]
+            assert max(map(len, lines)) <= columns, (columns, command)
+            of_options = shown.partition("\nOptions:\n")[2].splitlines()
+            assert not [line for line in of_options if line.endswith("...")], (columns, command)
+    groups = spellbook("--help", COLUMNS="80").stdout.partition("\nNotes:\n")[2].partition("\n\nAlso: ")[0]
+    assert len([line for line in groups.splitlines() if line]) + 1 <= 24
+
+
 def test_which_vault(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """`--vault` stands before or after the verb; without it the vault is that of the current folder."""
     write_note("a.md", "# A\n\nlantern\n")
@@ -92,6 +106,8 @@ def test_reindex_on_a_terminal_and_of_a_vault_that_is_gone(vault: Path, write_no
         assert "reading" in shown
         assert "100%" in shown
         assert "40 notes: 40 added" in shown
+        assert "\x1b[36m" in on_a_terminal("--vault", vault, "find", "text", TERM="xterm-256color")
+        assert "\x1b[36m" not in on_a_terminal("--vault", vault, "find", "text", TERM="xterm-256color", NO_COLOR="1")
         (vault / "0.md").write_text("# Other\n\nother\n")
     done = process("--vault", vault, "reindex")
     assert done.stderr == ""
