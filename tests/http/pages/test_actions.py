@@ -145,7 +145,7 @@ def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch
     assert "quick brown fox" in browser.press(merged, "/do/merge", "sure")
     line = re.compile(r'<p class="line (\w+)">([^<]*)')
     assert [kind for kind, _ in line.findall(browser.open("/links"))] == ["warn"] * 4 + ["good"]
-    for path in ("broken.md", "projects/배포.md", "projects/데이터베이스.md"):
+    for path in ("broken.md", "projects/배포.md", "projects/데이터베이스.md", "projects/marks.md"):
         (vault / path).unlink()
     for kind in ("snapshot", "check", "reindex"):
         browser.send(f"/do/{kind}", to="/")
@@ -230,7 +230,7 @@ def test_sessions_have_a_menu_and_pages(browser, full, vault, book):
     write = session_writer(vault)
     for number in range(25):
         write(f"s{number}", f"Words of {number}.", created=f"2026-09-01T10:00:{number:02}")
-    file = write("long", LONG, created="2026-11-20T10:00:00")
+    file = write("long", LONG, created="2036-11-20T10:00:00")
     assert 'href="/sessions"' in browser.open("/")
     assert 'href="/sessions?offset=20"' in browser.open("/sessions")
     page = browser.open("/sessions?offset=20")
