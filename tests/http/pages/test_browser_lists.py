@@ -51,7 +51,7 @@ def test_home_uses_both_halves_of_a_wide_window(tab, serving, vault, book):
         return round(box["x"]), round(box["y"])
 
     page.goto(url)
-    left, right = at("Newest notes"), at("What your agents kept")
+    left, right = at("Newest notes"), at("What your agents saved")
     assert (left[0] < 640 < right[0], abs(left[1] - right[1]) < 12) == (True, True)
     for number in range(6):
         created = (dt.datetime.now(dt.UTC) - dt.timedelta(hours=number)).isoformat()
@@ -61,7 +61,7 @@ def test_home_uses_both_halves_of_a_wide_window(tab, serving, vault, book):
     write("due.md", "Look at the rope again.", review="2026-01-01")
     book.reindex()
     page.goto(url)
-    kept, due, newest = (at(name) for name in ("What your agents kept", "Due for review", "Newest notes"))
+    kept, due, newest = (at(name) for name in ("What your agents saved", "Due for review", "Newest notes"))
     assert kept[0] < 640 < due[0] == newest[0]
     assert due[1] < newest[1] < 800
     edges = page.evaluate("""() => [...document.querySelectorAll("main > .ask, main > .columns")]
@@ -75,7 +75,7 @@ def test_home_uses_both_halves_of_a_wide_window(tab, serving, vault, book):
     assert second.evaluate(colour)[1] == second.evaluate(colour)[2]
     assert page.locator(".acts").first.evaluate(f"(each) => ({LINES})(each.parentElement.querySelector('.clamp'))") >= 2
     page.set_viewport_size({"width": 360, "height": 740})
-    places = [at(name) for name in ("What your agents kept", "Due for review", "Newest notes")]
+    places = [at(name) for name in ("What your agents saved", "Due for review", "Newest notes")]
     assert len({x for x, _ in places}) == 1
     assert places == sorted(places, key=lambda place: place[1])
 
