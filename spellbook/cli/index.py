@@ -158,13 +158,21 @@ def _offer_categories(config: Config, named: str, is_wanted: bool) -> None:
         output.say("These can stand for categories, so that their notes are decisions, projects and so on:", err=True)
         click.echo("\n".join(lines), err=True)
     how = f"`spellbook init {output.argument(named)} --categories` adds the lines to the settings."
-    if is_wanted or output.is_agreed("Add the lines to the settings?", how):
+    if is_wanted or is_agreed("Add the lines to the settings?", how):
         file = config.vault / paths.MARKER / "config.toml"
         before = changes.read(file)
         rules = {key: category for key, (category, _) in offered.items()}
         text = edit.with_categories((before or b"").decode("utf-8"), rules)
         changes.FileChange(file, before, text.encode()).make()
         output.say(f"Added the lines to {file}.")
+
+
+def is_agreed(question: str, how: str) -> bool:
+    """Ask a person on a terminal; say `how` it can be had, where nobody can be asked."""
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        return output.confirm(question, default=True, abort=False)
+    output.say(how, err=True)
+    return False
 
 
 def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
@@ -179,7 +187,7 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
     offer = f"Erased notes go into {TRASH}, which git would commit"
     question = f"{offer}. Add the line {TRASH} to {vault / IGNORE}?"
     how = f"{offer}: `spellbook init {output.argument(named)} --gitignore` adds the line {TRASH} to its {IGNORE}."
-    if is_wanted or output.is_agreed(question, how):
+    if is_wanted or is_agreed(question, how):
         hooks.with_line(vault / IGNORE, TRASH).make()
         output.say(f"Added {TRASH} to {vault / IGNORE}.")
 

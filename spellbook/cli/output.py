@@ -63,14 +63,6 @@ def confirm(text: str, *, default: bool = False, abort: bool = True) -> bool:
     return click.confirm(translated(text), default=default, abort=abort, err=True)
 
 
-def is_agreed(question: str, how: str) -> bool:
-    """Ask a person on a terminal; say `how` it can be had, where nobody can be asked."""
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        return confirm(question, default=True, abort=False)
-    say(how, err=True)
-    return False
-
-
 def argument(text: str) -> str:
     """Return a path or an id as the shell of this system takes it in a command that a person pastes."""
     line, also = one_line(text), r"\\" if os.name == "nt" else ""
