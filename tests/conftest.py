@@ -37,7 +37,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _own_state(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the settings of whoever runs the tests, and keep indexes in temporary folders."""
     for name in os.environ:
-        if name in {"OPENAI_API_KEY", "OLLAMA_HOST", "HF_ENDPOINT", "CLAUDE_PROJECT_DIR"} or (
+        if name in {"OPENAI_API_KEY", "OLLAMA_HOST", "CLAUDE_PROJECT_DIR"} or (
             name.startswith("SPELLBOOK_") and name not in _OF_THE_RUN
         ):
             monkeypatch.delenv(name)

@@ -198,6 +198,14 @@ def child(module: str, variables: Mapping[str, str] | None = None, *, alone: boo
     return subprocess.Popen([sys.executable, "-P", "-c", code, *sys.path], env=variables, **pipes, **apart)
 
 
+def run_module(module: str, *arguments: str) -> int:
+    """Run a module of this Python, with its output on stderr; return its exit code at its end. Raises OSError."""
+    import subprocess
+
+    # -P: a folder of that name in the working directory is not the module.
+    return subprocess.run([sys.executable, "-P", "-m", module, *arguments], stdout=2, check=False).returncode
+
+
 def read_stdin(most: int, seconds: float) -> bytes:
     """Return up to `most` bytes of stdin; nothing from a terminal, or if nobody ends it within `seconds`."""
     parts: list[bytes] = []

@@ -72,7 +72,7 @@ LATE = (
         "pypdfium2",
         "rich",
     ),
-    *("filelock", "pathspec", "segno", "tokenizers", "tomlkit", "trafilatura", "ulid"),
+    *("filelock", "pathspec", "segno", "tomlkit", "trafilatura", "ulid"),
     *("click.shell_completion", "concurrent.futures", "ctypes", "difflib", "subprocess", "tomllib"),
     # Of some systems only.
     *("fcntl", "importlib.resources", "locale", "plistlib", "resource", "select", "watchdog"),

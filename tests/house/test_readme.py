@@ -37,7 +37,7 @@ from tests.readme_tables import KOREAN, KOREAN_PAGES, PAGES, README, REFERENCE, 
 BLOCK = re.compile(r"^(<!-- example -->\n+)?```(\w+)\n(.*?)^```$", re.S | re.M)
 LEFT_OUT = (
     *("pip install", "pipx install", "uv tool install", "uvx --from", "docker compose", "claude plugin", "chroma run"),
-    *("export SPELLBOOK_CHROMA_URL", "-m venv", "make ", "model pull"),
+    *("export SPELLBOOK_CHROMA_URL", "-m venv", "make "),
 )
 """What a line of an example holds that is not run: it would install or download something, or has a test of its own."""
 
