@@ -23,7 +23,7 @@ from typing import NoReturn
 from spellbook import __version__
 from spellbook.models import prepared
 from spellbook.models.services.exchange import connect
-from spellbook.system import disk
+from spellbook.system import disk, platform
 from spellbook.system.errors import EmbeddingError, InvalidInput, StorageError
 from spellbook.system.lazy import httpx
 
@@ -186,7 +186,7 @@ def _download(http: httpx.Client, model: Pulled, progress: Progress | None) -> P
     (stage / MANIFEST).write_text(model.manifest(), "utf-8")
     disk.fsync(stage / MANIFEST)
     shutil.rmtree(model.folder, ignore_errors=True)  # an incomplete model
-    stage.rename(model.folder)
+    platform.rename(stage, model.folder)
     disk.fsync(model.folder.parent)
     return model
 
@@ -233,7 +233,7 @@ def _fetch(http: httpx.Client, url: str, size: int, sha256: str, file: Path, rep
         if _size(file) == size and disk.hash_of(file) == sha256:
             report(size)
             return
-        file.unlink(missing_ok=True)
+        platform.discard(file)
         if not resumes:
             hint = "Nothing of it was kept. Try again later."
             raise EmbeddingError(f"{url} is not what its size and checksum say.", hint)

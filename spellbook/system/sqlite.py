@@ -19,9 +19,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from spellbook.system import platform
 from spellbook.system.disk import open_restricted
 from spellbook.system.errors import SearchError, StorageError
 from spellbook.system.lock import held
+from spellbook.system.processes import Process, processes
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +75,7 @@ class Database:
         patience: float = BUSY_SECONDS,
         is_durable: bool = False,
     ) -> None:
-        self.file = file
+        self.file = self._used = file
         self._patience = patience
         self._synchronous = "FULL" if is_durable else "NORMAL"
         self._what = what
@@ -144,6 +146,11 @@ class Database:
     def vacuum(self, patience: float = BRIEF_SECONDS) -> None:
         """Write the file anew, without what was deleted. Raises StorageError if somebody writes, or on a full disk."""
         connection = self.connection()
+        if self._used != self.file and self.file.exists():
+            raise StorageError(
+                f"{self.file}: another program has this damaged file open, which may hold deleted text.",
+                "Close that program, and try again.",
+            )
         with self._translate_errors(connection), _wait_up_to(connection, patience):
             connection.execute("PRAGMA temp_store = FILE")  # a copy of the whole file would be much for memory
             try:
@@ -158,7 +165,8 @@ class Database:
         """Return this thread's connection, a new one if the file was set aside or deleted. Raises StorageError."""
         connection: _Connection | None = getattr(self._local, "connection", None)
         if connection is not None:
-            if connection.in_transaction or (not connection.is_spoiled and connection.inode == self._inode()):
+            is_current = not connection.is_spoiled and connection.inode == self._inode()
+            if connection.in_transaction or (is_current and not self._is_to_be_left()):
                 return connection
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
@@ -169,7 +177,7 @@ class Database:
 
     def _inode(self) -> int:
         try:
-            return os.stat(self.file).st_ino
+            return os.stat(self._used).st_ino
         except OSError:
             return 0
 
@@ -199,11 +207,11 @@ class Database:
         inode = self._inode()
         if not inode:  # what belongs to the file gets its permissions from SQLite
             with contextlib.suppress(OSError):
-                os.close(open_restricted(self.file, os.O_CREAT | os.O_RDWR))
+                os.close(open_restricted(self._used, os.O_CREAT | os.O_RDWR))
         with self._translate_errors(None):
             # isolation_level None: transactions are opened by name, above.
             connection = sqlite3.connect(
-                self.file, timeout=self._patience, isolation_level=None, check_same_thread=False, factory=_Connection
+                self._used, timeout=self._patience, isolation_level=None, check_same_thread=False, factory=_Connection
             )
         connection.inode = self._inode()
         try:
@@ -284,22 +292,82 @@ class Database:
         """Return the damaged file that was set aside last, with what belongs to it; nothing if there is none."""
         return sorted(self.file.parent.glob(f"{self.file.name}.damaged-*"))
 
+    @property
+    def _beside(self) -> Path:
+        """The file that is used while another program holds a damaged one, as only Windows lets it."""
+        return self.file.with_name(f"{self.file.name}.beside")
+
+    def _is_to_be_left(self) -> bool:
+        """Say whether another process found damage in the file that this one has open; only on Windows is it asked."""
+        return os.name == "nt" and self._used == self.file and self._mark.exists()
+
     def _move_damaged(self) -> None:
-        """Move a damaged file out of the way, unless another process did; keep the last such file."""
+        """
+        Move a damaged file out of the way, unless another process did; keep the last such file.
+
+        Windows refuses that while a program has the file open. Then a new one beside it is used until that has ended.
+        """
+        try:
+            self._make_way()
+        except OSError as error:
+            if not platform.is_held(error):
+                raise
+            self._close_idle()
+            try:
+                self._make_way()
+            except OSError as again:
+                if not platform.is_held(again):
+                    raise
+                self._go_beside()
+                return
+        self._used = self.file
+        platform.discard(self._mark)
+
+    def _make_way(self) -> None:
+        """Set the marked file aside, and give the new one beside it its name. Raises OSError."""
         try:
             damaged = int(self._mark.read_text() or 0)
         except (OSError, ValueError):
             damaged = 0
-        if damaged and damaged == self._inode():
-            for old in self.set_aside():
-                old.unlink(missing_ok=True)
-            aside = self.file.with_name(f"{self.file.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
-            # Its log first: a new file must never meet an old log.
-            for side in ("-wal", "-shm", ""):
-                with contextlib.suppress(FileNotFoundError):
-                    self.file.with_name(self.file.name + side).replace(aside.with_name(aside.name + side))
-            _log.warning("The %s was damaged, and lies in %s now: %s.", self._what, aside, self._loss)
-        self._mark.unlink(missing_ok=True)
+        for file in (self.file, self._beside):
+            if damaged and file.exists() and damaged == file.stat().st_ino:
+                for old in self.set_aside():
+                    platform.discard(old)
+                aside = self.file.with_name(f"{self.file.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+                _rename(file, aside)
+                _log.warning("The %s was damaged, and lies in %s now: %s.", self._what, aside, self._loss)
+        if self._beside.exists():
+            _rename(self._beside, self.file)
+
+    def _close_idle(self) -> None:
+        """Close this process's own connections but for those in a transaction; the next use opens new ones."""
+        with self._guard:
+            for connection in list(self._connections):
+                with contextlib.suppress(sqlite3.Error):
+                    if not connection.in_transaction:
+                        connection.close()
+
+    def _go_beside(self) -> None:
+        if self._used != self._beside and self.file.exists():
+            holders = [process for process in processes(self.file.parent) if process.pid != os.getpid()]
+            _log.warning(
+                "%s: the %s is damaged, and another program has it open (%s). A new one beside it is used, and takes "
+                "its place once that program has ended: %s.",
+                *(self.file, self._what, ", ".join(map(_named, holders)) or "unknown", self._loss),
+            )
+        self._used = self._beside
+
+
+def _named(process: Process) -> str:
+    return f"spellbook {process.kind}, process {process.pid}"
+
+
+def _rename(file: Path, to: Path) -> None:
+    """Rename a database with what belongs to it. Raises OSError."""
+    # Its log first: a new file must never meet an old log.
+    for side in ("-wal", "-shm", ""):
+        with contextlib.suppress(FileNotFoundError):
+            platform.rename_at_once(file.with_name(file.name + side), to.with_name(to.name + side))
 
 
 def expect(file: Path, form: int, patience: float) -> None:
