@@ -165,6 +165,15 @@ def is_link(place: Path | os.DirEntry[str]) -> bool:
     return place.is_symlink() or bool(reparse_tag(place) & 0x2000_0000)
 
 
+def status(entry: os.DirEntry[str]) -> os.stat_result:
+    """
+    Return the status of a file that a folder lists, or of the one that it leads to. Raises OSError.
+
+    Windows' list has no inode, and the old size of a file that is being written: there the file itself is asked.
+    """
+    return os.stat(entry.path) if sys.platform == "win32" else entry.stat()
+
+
 def walk(top: AnyPath) -> Iterator[tuple[str, list[str], list[str]]]:
     """As `os.walk` from the top, and through no junction either."""
     for place, folders, files in os.walk(top):

@@ -248,15 +248,17 @@ class Folder:
         Return the file system path of `path`. Raises PathOutsideVault for a path that leaves the vault.
 
         Absolute paths, drive letters, `..`, NUL, device names and links out of the vault are refused. Names such as
-        `C:x` or `aux` are accepted where the system gives them no meaning and the file exists, or existed (`known`).
+        `~x`, `C:x` or `aux` are accepted where the system gives them no meaning and the file exists, or existed (`known`).
         """
         parts = path.replace("\\", "/").split("/") if os.name == "nt" else path.split("/")
         leaves = not path or "\0" in path or any(part in {"", ".", ".."} for part in parts)
-        elsewhere = path.startswith(("\\", "~")) or re.match(r"[A-Za-z]:", path) or any(map(names.DEVICES.match, parts))
+        elsewhere = path.startswith("\\") or re.match(r"[A-Za-z]:", path) or any(map(names.DEVICES.match, parts))
+        refused = elsewhere and os.name == "nt"
         if (
             leaves
+            or refused
             or not self.holds(path)
-            or (elsewhere and (os.name == "nt" or not (known or os.path.lexists(self.root / path))))
+            or ((elsewhere or path[0] == "~") and not (known or os.path.lexists(self.root / path)))
         ):
             raise PathOutsideVault(
                 f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`."
@@ -414,7 +416,7 @@ def _item(vault: Folder, entry: os.DirEntry[str], path: str, faults: list[Fault]
         return
     try:
         vault.locate(path)
-        status = entry.stat()
+        status = platform.status(entry)
     except (PathOutsideVault, FileNotFoundError):
         with contextlib.suppress(FileNotFoundError):  # a file that is gone is no fault, a link that leads nowhere is
             os.lstat(entry.path)

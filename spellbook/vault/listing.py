@@ -144,7 +144,7 @@ def _stamp_at(root: Path, entry: os.DirEntry[str], path: str, faults: list[Fault
     if entry.is_symlink() and not (is_inside(root, path) and os.path.exists(entry.path)):
         faults.append(Fault(shown(path), 0, "a link that leads out of the vault, or nowhere; not read"))
         return None
-    status = entry.stat()
+    status = platform.status(entry)
     if not stat.S_ISREG(status.st_mode):
         if not stat.S_ISDIR(status.st_mode):
             faults.append(Fault(shown(path), 0, "not a regular file (a FIFO, a socket or a device); not read"))
