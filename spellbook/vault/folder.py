@@ -248,7 +248,8 @@ class Folder:
         Return the file system path of `path`. Raises PathOutsideVault for a path that leaves the vault.
 
         Absolute paths, drive letters, `..`, NUL, device names and links out of the vault are refused. Names such as
-        `~x`, `C:x` or `aux` are accepted where the system gives them no meaning and the file exists, or existed (`known`).
+        `~x`, `C:x` or `aux` are accepted where the system gives them no meaning and the file exists, or existed
+        (`known`).
         """
         parts = path.replace("\\", "/").split("/") if os.name == "nt" else path.split("/")
         leaves = not path or "\0" in path or any(part in {"", ".", ".."} for part in parts)

@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import shutil
-import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -212,7 +211,7 @@ def test_a_kill_in_the_middle_loses_nothing(begun, tmp_path):
     for _ in range(3):
         assert child.stdout.readline() == "batch\n"
     time.sleep(0.05)  # into the write, not for its outcome
-    child.send_signal(signal.SIGKILL)
+    child.kill()
     child.communicate()
     chroma = begun()
     assert chroma.seq == 2_000  # two batches were whole
