@@ -96,8 +96,16 @@ class DatabasePlace:
 
 
 def _rename(file: Path, to: Path) -> None:
-    """Rename a database with what belongs to it. Raises OSError."""
-    # Its log first: a new file must never meet an old log.
-    for side in ("-wal", "-shm", ""):
-        with contextlib.suppress(FileNotFoundError):
-            platform.rename_at_once(file.with_name(file.name + side), to.with_name(to.name + side))
+    """Rename a database with what belongs to it, or nothing of it. Raises OSError."""
+    done: list[tuple[Path, Path]] = []
+    try:
+        # Its log first: a new file must never meet an old log.
+        for side in ("-wal", "-shm", ""):
+            names = file.with_name(file.name + side), to.with_name(to.name + side)
+            with contextlib.suppress(FileNotFoundError):
+                platform.rename_at_once(*names)
+                done.append(names)
+    except OSError:
+        for old, new in done:
+            platform.rename_at_once(new, old)
+        raise

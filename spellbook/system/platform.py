@@ -301,7 +301,7 @@ def loading() -> Iterator[None]:
 
 @cache
 def runtime() -> Callable[[str], object]:
-    """Let Windows find the runtime of msvc-runtime, and return a call that raises OSError for a file it does not find."""
+    """Let Windows find the runtime of msvc-runtime, and return a call that raises OSError for a missing file."""
     if sys.platform != "win32":
         return str
     import ctypes
