@@ -50,7 +50,7 @@ def called(node: ast.Call) -> str:
     # A path's own methods: others of these names take other arguments, as `str.replace`.
     count = len(node.args) + len(node.keywords)
     is_own = owner in {"platform", "os"} or owner.startswith("self")
-    is_path = name in {"rename", "replace"} and len(node.args) == 1 == count or name == "unlink" and not node.args
+    is_path = (name in {"rename", "replace"} and len(node.args) == 1 == count) or (name == "unlink" and not node.args)
     return f"{owner}.{name}" if is_path and not is_own else ""
 
 

@@ -68,7 +68,8 @@ def test_a_damaged_file_that_is_held_has_a_new_one_beside_it(
     (tmp_path / "x.db").write_bytes(GARBAGE)
     first, second = database(tmp_path), database(tmp_path)
     server = python(SERVER, tmp_path)
-    assert server.stdout is not None and server.stdout.readline() == "here\n"
+    assert server.stdout is not None
+    assert server.stdout.readline() == "here\n"
     with caplog.at_level(logging.WARNING):
         assert words(first, "one") == ["one"]
     assert f"another program has it open (spellbook mcp, process {server.pid})" in caplog.text

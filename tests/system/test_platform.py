@@ -48,9 +48,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.mark.parametrize("code", [5, 32, 33])
-def test_what_another_program_holds_is_tried_again_for_a_second(
-    tmp_path: Path, waits: list[float], code: int
-) -> None:
+def test_what_another_program_holds_is_tried_again_for_a_second(tmp_path: Path, waits: list[float], code: int) -> None:
     """
     A file that another program has open is tried again with growing waits, about a second in all. Then the message says
     that a program has it open; any other refusal is raised at once.
