@@ -110,8 +110,10 @@ def answer(reply: Answer, vault: Path, *, by_words: bool = False, explain: bool 
     if not reply.index.notes:
         say_empty(vault)
     elif not reply.hits:
-        say("Nothing found." if not reply.closest else "No confident match. Closest notes:", err=True)
-    for hit in reply.closest:
+        say("Not sure; closest:" if reply.closest else "Nothing found.", err=True)
+    for hit in reply.closest[:1]:
+        _hit(hit, explain, err=True)
+    for hit in reply.closest[1:]:
         click.echo(f"{hit.score:.2f}  {titles(hit)}  {place(hit)}", err=True)
         for sentence in presentation.standing(hit):
             say(f"      {sentence}", err=True)
@@ -150,22 +152,23 @@ def _print_labels(of: Hit | StoredChunk, own: str, *, err: bool = False) -> None
         say(f"      {label}", err=err)
 
 
-def _hit(hit: Hit, explain: bool) -> None:
-    click.echo(f"{hit.score:.2f}  {click.style(titles(hit), bold=True)}")
-    click.echo(f"      {click.style(place(hit), fg='cyan')}  {name(hit.id)}")
+def _hit(hit: Hit, explain: bool, *, err: bool = False) -> None:
+    click.echo(f"{hit.score:.2f}  {click.style(titles(hit), bold=True)}", err=err)
+    click.echo(f"      {click.style(place(hit), fg='cyan')}  {name(hit.id)}", err=err)
     for sentence in presentation.standing(hit):
-        say(f"      {sentence}")
-    _print_labels(hit, hit.properties)
+        say(f"      {sentence}", err=err)
+    _print_labels(hit, hit.properties, err=err)
     lines = [line for line in hit.text.splitlines() if line.strip()]
     for line in lines[:_MOST_LINES]:
-        click.echo(f"      {quoted(shortened(line, _MOST_LINE))}")
+        click.echo(f"      {quoted(shortened(line, _MOST_LINE))}", err=err)
     if len(lines) > _MOST_LINES:
-        say(f"      … {counted(len(lines) - _MOST_LINES, 'more line')}: spellbook show {argument(hit.id)}")
-    for line in (*presentation.beside(hit, translated), presentation.why(hit, translated)):
-        click.echo(click.style(f"      {line}", dim=True))
+        say(f"      … {counted(len(lines) - _MOST_LINES, 'more line')}: spellbook show {argument(hit.id)}", err=err)
+    below = [*presentation.beside(hit, translated), presentation.why(hit, translated)]
     if explain:
-        click.echo(click.style(f"      {hit.score:.2f} = {', '.join(presentation.reasons(hit, translated))}", dim=True))
-    click.echo()
+        below.append(f"{hit.score:.2f} = {', '.join(presentation.reasons(hit, translated))}")
+    for line in below:
+        click.echo(click.style(f"      {line}", dim=True), err=err)
+    click.echo(err=err)
 
 
 def explanation(why: Explanation) -> None:

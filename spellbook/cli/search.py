@@ -9,7 +9,6 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import Asking, command, filter_option, option, scope_option, warn_of_unmatched
-from spellbook.search import weights
 from spellbook.search.presentation import note_fields
 from spellbook.verbs import table
 
@@ -36,7 +35,7 @@ def memorize(book: Reader, query: str, as_json: bool, **options: Any) -> None:
     spellbook memorize "왜 PostgreSQL로 옮겼나?"
     """
     show = partial(output.answer, vault=book.config.vault, explain=options["explain"])
-    output.result(book.memorize(query, near=weights.FAR, **options), as_json, show)
+    output.result(book.memorize(query, **options), as_json, show)
 
 
 @command(
@@ -72,7 +71,7 @@ def search(book: Reader, query: str | None, as_json: bool, **options: Any) -> No
     """
     if query is not None:
         show = partial(output.answer, vault=book.config.vault, explain=options["explain"])
-        output.result(book.search(query, near=weights.FAR, **options), as_json, show)
+        output.result(book.search(query, **options), as_json, show)
     elif options["filter"] is None:
         raise click.UsageError("Give a QUERY to search for or --filter K=V to list notes.")
     elif options["also"] or options["as_of"]:

@@ -114,7 +114,7 @@ def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None)
         return None
     except UnreadableNote as error:
         stamp = vault.stamp(path) or Stamp(0, 0, 0)
-        if isinstance(error, HeldBack) and known is not None and stamp[:2] == known.stamp[:2]:
+        if isinstance(error, HeldBack) and known and known.sha256 and stamp[:2] == known.stamp[:2]:
             return FileEntry(path, stamp, read_ns, known.sha256)  # only its bytes went
         # Its stamp is not trusted: permissions may change without showing in it.
         return FileEntry(path, stamp, 0, "", (Fault.of(path, error),))

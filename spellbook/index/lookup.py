@@ -30,9 +30,11 @@ from spellbook.text.unicode import composed, folded, is_markdown, slug, without_
 from spellbook.vault.names import safe_parts
 
 if TYPE_CHECKING:
+    from spellbook.index import suggestions
     from spellbook.notes import note as notes
-else:  # imported when a note is parsed
+else:  # imported when a note is parsed, or not found
     (notes,) = lazy("spellbook.notes", "note")
+    (suggestions,) = lazy("spellbook.index", "suggestions")
 
 _MOST_NAMED = 5  # notes or sections that an error names
 _MOST_MARKS = 8  # places of a `#` in an id after which a heading may stand
@@ -68,7 +70,8 @@ def named(index: Index, id: str, *, to_change: bool = False) -> tuple[list[Store
     if there:
         raise MemoryNotFound(message, f"Sections there: {there}.")
     hint = "Search for it: ids are in every hit; it may have been erased or renamed."
-    raise index.missing(MemoryNotFound(message, hint))
+    close = ", ".join(suggestions.suggested(index, written))
+    raise index.missing(MemoryNotFound(message, f"Did you mean {close}?" if close else hint))
 
 
 def resolve(index: Index, id: str) -> StoredChunk:

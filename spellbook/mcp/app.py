@@ -11,6 +11,7 @@ import json
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from importlib import import_module
 from types import SimpleNamespace
@@ -121,7 +122,10 @@ def build(
         if add_resources := getattr(toolset, "add_resources", None):
             add_resources(mcp, book)
     for name in sorted(mcp.names.answered):
-        TOOLS[name].add(mcp, book)
+        form = TOOLS[name]
+        if name == "remember" and "memento" in toolsets:  # whose document says so
+            form = replace(form, verb=form.verb.defaulting(type="episodic"))
+        form.add(mcp, book)
     return mcp
 
 

@@ -59,7 +59,7 @@ class AnswerLayout:
     """
     How hits are laid out: `head` stands above a text, `pointer` instead of one, and `named` is a near match.
 
-    `closest` stands above near matches, `nothing` is the advice if there are none either.
+    The first near match is laid out as a hit. `closest` is the advice below them, `nothing` if there are none either.
     """
 
     head: Callable[..., str]
@@ -73,7 +73,7 @@ NOTES = AnswerLayout(
     presentation.head,
     presentation.pointer,
     presentation.named,
-    "show(id) reads a note. Closest notes:",
+    "show(id) reads a note.",
     "Try other words, or a wider filter. get_index() lists what there is.",
 )
 
@@ -85,12 +85,15 @@ def answer(result: Answer, layout: AnswerLayout = NOTES, *, takes_also: bool = F
     if not result.hits and not result.closest:
         return f"Nothing found.{again or f' {way_on(layout.nothing)}'}\n{state}"
     if not result.hits:
+        first, *others = result.closest
         near = [
             line
-            for hit in result.closest
+            for hit in others
             for line in (f"- {layout.named(hit)}", *presentation.labels(hit, hit.properties), quoted(hit.text))
         ]
-        return "\n".join([f"No confident match.{again} {way_on(layout.closest)}", *filter(None, near), state])
+        advice = f"{way_on(layout.closest)}{again}".strip()
+        lines = ["Not sure; closest:", f"1. {_lay_out(first, layout, explain)}", *near, advice, state]
+        return "\n".join(filter(None, lines))
     shown = [hit for hit in result.hits if hit.why["text"] != "unnamed"]
     parts = [f"{len(result.hits)} found, best first."]
     at: dict[str, int] = {}

@@ -52,7 +52,7 @@ class Memories(Opened):
     def remember(
         self,
         content: str,
-        type: str = "episodic",
+        type: str = "semantic",
         tags: Sequence[str] | None = None,
         importance: str | float = 0.5,
         privacy_scope: str = "private",

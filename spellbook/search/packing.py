@@ -72,10 +72,10 @@ def completed(
             )
             for one in chosen
         ]
-        return with_words(loaded, ranked, found)
+        return _with_words(loaded, ranked, found)
 
 
-def with_words(loaded: LoadedIndex, ranked: Gathering, found: Sequence[Hit]) -> list[Hit]:
+def _with_words(loaded: LoadedIndex, ranked: Gathering, found: Sequence[Hit]) -> list[Hit]:
     """Return hits that say which words of the question their chunks have, the first of a note its properties."""
     asked, words = ranked.first.words, dict[int, list[list[str]]]()
     for listed, is_inflected in ((ranked.words, False), (asked.stems, True)):
@@ -160,16 +160,23 @@ def _marked(text: str) -> int:
     return count(quoted(text))
 
 
-def passages(hits: Sequence[Hit], max_tokens: int, weigh: Weigh) -> tuple[Hit, ...]:
-    """Return the first `hits` whose names fit into an answer, each with its best passage where there is room."""
-    room, fit = max_tokens - _AROUND, []
-    for hit in hits:
+def closest(hits: Sequence[Hit], max_tokens: int, weigh: Weigh, *, explain: bool = False) -> tuple[Hit, ...]:
+    """
+    Return the first of `hits` as `pack` does, and the others whose names fit into an answer beside it.
+
+    Each other has its best passage where there is room, and none of its neighbours.
+    """
+    fit = [hit for hit in pack(hits[:1], max_tokens, weigh, explain=explain) if hit.why["text"] != "unnamed"]
+    room = max_tokens - _AROUND
+    for hit in fit:
+        room -= count("\n".join((head(hit, explain=explain), *beside(hit)))) + _BETWEEN + _marked(hit.text)
+    for hit in hits[1:] if fit else ():
         room -= count("\n".join((named(hit), *labels(hit, hit.properties)))) + _BETWEEN
         if room < 0:
             break
         best = excerpt(hit.chunk.text, hit.line, min(PASSAGE, room), weigh)
         room -= _marked(best) if best else 0
-        fit.append(replace(hit, text=spoken(best, hit.chunk)))
+        fit.append(replace(hit, text=spoken(best, hit.chunk), neighbours={}))
     return tuple(fit)
 
 

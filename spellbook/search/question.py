@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 from spellbook.index.catalog.rows import Counts
 from spellbook.index.filters import Condition, Filter, Unmatched, conditions
 from spellbook.index.opened import Index
-from spellbook.search import weights
 from spellbook.search.scores import Hit, Mode
 from spellbook.settings.limits import MOST_ALSO, MOST_HITS, MOST_KEYWORDS, MOST_QUERY
 from spellbook.system import processes
@@ -73,11 +72,11 @@ class Answer:
     """
     The answer to a question: hits, best first, and the state of the index.
 
-    If nothing clearly answers, there are no hits, and `closest` are the closest notes, if they are close at all, each
-    with its best passage as `text`. `unmatched` are values of the filter that no note has. `found` counts the hits
-    before the limit, at most what the legs give (50 each, or four for each hit asked for). `ms` are the milliseconds of
-    the answer. `is_cached` says whether the question's vector came from the cache, None if it was not searched by
-    meaning. `also` are the question's further texts.
+    If nothing clearly answers, there are no hits, and `closest` are the closest notes, if they are close at all: the
+    first as a hit, each other with its best passage as `text`. `unmatched` are values of the filter that no note has.
+    `found` counts the hits before the limit, at most what the legs give (50 each, or four for each hit asked for). `ms`
+    are the milliseconds of the answer. `is_cached` says whether the question's vector came from the cache, None if it
+    was not searched by meaning. `also` are the question's further texts.
     """
 
     query: str
@@ -93,14 +92,16 @@ class Answer:
     def as_dict(self) -> dict[str, Any]:
         """Return the answer as the command line's JSON shows it."""
         hits = [hit.as_dict() for hit in self.hits]
-        shown = {"query": self.query, "hits": hits, "found": self.found, "ms": self.ms, "index": self.index.as_dict()}
+        shown = {"query": self.query, "sure": bool(hits), "hits": hits, "found": self.found, "ms": self.ms}
+        shown["index"] = self.index.as_dict()
         if self.also:
             shown["also"] = list(self.also)
         if self.closest:
-            shown["closest"] = [
+            others = [
                 asdict(hit.chunk.place) | {"score": hit.score, "text": hit.text, "properties": hit.properties}
-                for hit in self.closest
+                for hit in self.closest[1:]
             ]
+            shown["closest"] = [self.closest[0].as_dict(), *others]
         if self.unmatched:
             shown["unmatched"] = [value.as_dict() for value in self.unmatched]
         return shown
@@ -116,8 +117,7 @@ class Question:
     with a filter too. `conditions` are those of the filter. `per_note` is the most chunks of one note among the hits; 0
     is no bound. `also` are further texts that the answer may resemble, such as a guess of its sentence: a chunk's score
     is the mean of its best two. Quotes and words of time count in `text` alone. With `explain` the answer has room for
-    the arithmetic of each score. `near`, 0..1, is the least score and evidence of the closest notes where there are no
-    hits. `as_of` is a date.
+    the arithmetic of each score. `as_of` is a date.
     """
 
     text: str
@@ -131,7 +131,6 @@ class Question:
     per_note: int = 0
     also: tuple[str, ...] = ()
     explain: bool = False
-    near: float = weights.NEAR
     as_of: str = ""
     conditions: tuple[Condition, ...] = field(default=(), init=False)
 
@@ -176,7 +175,6 @@ class SearchOptions(TypedDict, total=False):
     per_note: int
     also: str | Sequence[str]
     explain: bool
-    near: float
     as_of: str
 
 

@@ -191,16 +191,21 @@ def compared(ranked: Gathering) -> int:
 
 
 def nearly(ranked: Gathering) -> list[Candidate]:
-    """Return the best candidate of the few closest notes, unless the question sets a least score or quotes."""
-    question = ranked.question
+    """
+    Return the best candidate of the few closest notes; none, unless one of them is close.
+
+    A question with a least score or quotes has none.
+    """
+    question, chunks = ranked.question, compared(ranked)
     if question.min_score is not None or ranked.first.words.quotes:
         return []
+    share = min(weights.MOST_CLOSE, weights.CLOSE + weights.CLOSE_TENFOLD * math.log10(max(1, chunks)))
     best: dict[str, Candidate] = {}
     for candidate in ranked.candidates:
-        # The evidence of a text that is not embedded yet comes from words alone and may exceed its score.
-        if candidate.score and min(candidate.score, candidate.evidence()) >= question.near:
+        if candidate.score and candidate.evidence() >= weights.CLOSE * least(chunks):
             best.setdefault(candidate.chunk.path, candidate)
-    return choose([*best.values()], min(weights.CLOSEST, question.limit), few=question.has_few_sessions)
+    chosen = choose([*best.values()], min(weights.CLOSEST, question.limit), few=question.has_few_sessions)
+    return chosen if any(one.evidence() >= share * least(chunks) for one in chosen) else []
 
 
 def _with_successors(candidates: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:

@@ -21,7 +21,7 @@ from spellbook.models.base import Vectors, score
 from spellbook.search import packing, ranking, related, weights
 from spellbook.search.candidates import MOST_ALIKE, Gathering, QueryTexts
 from spellbook.search.question import Answer, Question, state
-from spellbook.search.scores import fuse, hit_of
+from spellbook.search.scores import fuse
 from spellbook.system.lazy import lazy
 from spellbook.text import terms
 
@@ -63,12 +63,13 @@ class Searcher:
         shown = packing.pack(chosen, question.max_tokens, weigh, explain=question.explain)
         if ranked.counts.pending:
             self._catalog.waiting.ask_for(one.chunk.key for one in ranked.candidates[:_EMBED_NEXT] if one.keyword)
-        near = [] if shown else packing.with_words(self.loaded, ranked, [*map(hit_of, ranking.nearly(ranked))])
+        near = [] if shown else ranking.nearly(ranked)
+        closest = packing.completed(self.loaded, ranked, near, near)
         return Answer(
             question.text,
             shown,
             state(self._index, ranked.counts, ranked.reason),
-            closest=packing.passages(near, question.max_tokens, weigh),
+            closest=packing.closest(closest, question.max_tokens, weigh, explain=question.explain),
             unmatched=self._catalog.unmatched(question.conditions, self._index.visible, paths=not shown),
             found=sum(min(count, question.per_note or count) for count in notes.values()),
             is_cached=None if ranked.first.text.vector is None else ranked.is_cached,

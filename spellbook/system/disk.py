@@ -90,13 +90,6 @@ def written(folder: Path, data: bytes | Iterable[bytes], mode: int | None = None
             platform.remove(name)
 
 
-def put(place: Path, data: bytes, mode: int | None = None) -> None:
-    """Replace the file `place` by `data`, with this mode or a new file's. Raises StorageError, OSError."""
-    with written(place.parent, data, mode) as made:
-        platform.replace(made, place)
-    sync_folder(place.parent)
-
-
 @contextmanager
 def replacing(place: Path, like: Path | None = None) -> Iterator[BinaryIO]:
     """Open a file, as closed as its folder and `like`, that replaces `place` when complete. Raises OSError."""
@@ -114,6 +107,14 @@ def replacing(place: Path, like: Path | None = None) -> Iterator[BinaryIO]:
             platform.remove(name)
         raise
     sync_folder(place.parent)
+
+
+def put(place: Path, data: bytes, mode: int | None = None) -> None:
+    """Replace the file `place` by `data`, with this mode or as `replacing` has it. Raises OSError."""
+    with replacing(place) as file:
+        if mode is not None:
+            os.chmod(file.name, mode)
+        file.write(data)
 
 
 def copy_status(source: Path, target: Path) -> None:

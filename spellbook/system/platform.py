@@ -30,13 +30,13 @@ _WAITS = (0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.4)
 """Seconds between attempts, a second in all. By hand."""
 
 _EXCHANGE = 2
-"""The flag of `renameat2` of Linux and of `renamex_np` of macOS."""
+"""The flag of `renameat2` of Linux and of `renameatx_np` of macOS for two names that change places."""
 
 _FREE = 4 if sys.platform == "darwin" else 1
 """The flag of the same two for a name that must be free."""
 
-_HERE = -100
-"""Linux: paths count from the working folder."""
+_HERE = -2 if sys.platform == "darwin" else -100
+"""For the same two: paths count from the working folder."""
 
 
 def is_held(error: OSError) -> bool:
@@ -110,15 +110,10 @@ def system_call() -> Callable[[bytes, bytes, int], int] | None:
     """Return the call that renames with a flag, None where there is none."""
     import ctypes
 
-    try:
-        if sys.platform == "darwin":
-            swap = ctypes.CDLL(None, use_errno=True).renamex_np
-            return lambda source, target, flags: int(swap(source, target, ctypes.c_uint(flags)))
-        if sys.platform == "linux":
-            rename2 = ctypes.CDLL(None, use_errno=True).renameat2
-            return lambda source, target, flags: int(rename2(_HERE, source, _HERE, target, ctypes.c_uint(flags)))
-    except (OSError, AttributeError):
-        pass
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        library = ctypes.CDLL(None, use_errno=True)
+        call = library.renameatx_np if sys.platform == "darwin" else library.renameat2
+        return lambda source, target, flags: int(call(_HERE, source, _HERE, target, ctypes.c_uint(flags)))
     return None
 
 
@@ -183,14 +178,9 @@ def walk(top: AnyPath) -> Iterator[tuple[str, list[str], list[str]]]:
             folders[:] = [name for name in folders if name not in links]
 
 
-def flags(status: os.stat_result) -> int:
-    """Return macOS' flags of a file, 0 elsewhere."""
-    return getattr(status, "st_flags", 0)
-
-
 def is_dataless(status: os.stat_result) -> bool:
     """Say whether the bytes of a file are in iCloud alone: reading it would download them."""
-    return bool(flags(status) & 0x4000_0000)
+    return bool(getattr(status, "st_flags", 0) & 0x4000_0000)  # SF_DATALESS
 
 
 def kernel_path(path: str) -> str:
@@ -304,32 +294,31 @@ class MissingRuntime(ImportError):
 
 
 @contextlib.contextmanager
-def loading(load: Callable[[str], object] | None = None) -> Iterator[None]:
+def loading() -> Iterator[None]:
     """Import a library with parts in C++ inside. Raises MissingRuntime if a file of Windows' runtime is not there."""
-    if sys.platform == "win32":
-        import ctypes
-
-        _add_runtime()
-        load = ctypes.WinDLL
+    load = runtime()
     try:
         yield
     except ImportError as error:
-        for name in RUNTIME if load else ():
+        for name in RUNTIME:
             try:
-                load(name)  # type: ignore[misc]
+                load(name)
             except OSError:
                 raise MissingRuntime(f"{name} of Microsoft's C++ runtime is missing") from error
         raise
 
 
 @cache
-def _add_runtime() -> None:
-    """Let libraries find the runtime that the package msvc-runtime brings."""
-    if sys.platform == "win32":
-        from importlib import metadata
+def runtime() -> Callable[[str], object]:
+    """Let Windows find the runtime of msvc-runtime, and return a call that raises OSError for a missing file."""
+    if sys.platform != "win32":
+        return str
+    import ctypes
+    from importlib import metadata
 
-        with contextlib.suppress(metadata.PackageNotFoundError, OSError):
-            files = metadata.files("msvc-runtime") or ()
-            places = (str(file.locate()) for file in files if file.name.lower() == RUNTIME[0])
-            if place := next(filter(os.path.isfile, places), ""):
-                os.add_dll_directory(os.path.dirname(os.path.abspath(place)))
+    with contextlib.suppress(metadata.PackageNotFoundError, OSError):
+        files = metadata.files("msvc-runtime") or ()
+        places = (str(file.locate()) for file in files if file.name.lower() == RUNTIME[0])
+        if place := next(filter(os.path.isfile, places), ""):
+            os.add_dll_directory(os.path.dirname(os.path.abspath(place)))
+    return ctypes.WinDLL

@@ -13,17 +13,15 @@ import os
 import sqlite3
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spellbook.system import platform
+from spellbook.system.damaged import DatabasePlace
 from spellbook.system.disk import open_restricted
 from spellbook.system.errors import SearchError, StorageError
 from spellbook.system.lock import held
-from spellbook.system.processes import Process, processes
 
 _log = logging.getLogger(__name__)
 
@@ -75,9 +73,10 @@ class Database:
         patience: float = BUSY_SECONDS,
         is_durable: bool = False,
     ) -> None:
-        self.file = self._used = file
+        self.file = file
+        self._place = DatabasePlace(file, what, loss)
         self._patience = patience
-        self._synchronous = "FULL" if is_durable else "NORMAL"
+        self._is_durable = is_durable
         self._what = what
         self._loss = loss
         self._form = form
@@ -146,7 +145,7 @@ class Database:
     def vacuum(self, patience: float = BRIEF_SECONDS) -> None:
         """Write the file anew, without what was deleted. Raises StorageError if somebody writes, or on a full disk."""
         connection = self.connection()
-        if self._used != self.file and self.file.exists():
+        if self._place.is_beside:
             raise StorageError(
                 f"{self.file}: another program has this damaged file open, which may hold deleted text.",
                 "Close that program, and try again.",
@@ -166,7 +165,9 @@ class Database:
         connection: _Connection | None = getattr(self._local, "connection", None)
         if connection is not None:
             is_current = not connection.is_spoiled and connection.inode == self._inode()
-            if connection.in_transaction or (is_current and not self._is_to_be_left()):
+            if os.name == "nt" and self._place.is_to_be_left():
+                is_current = False  # another process found damage in it, and cannot move it while it is open
+            if connection.in_transaction or is_current:
                 return connection
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
@@ -177,13 +178,13 @@ class Database:
 
     def _inode(self) -> int:
         try:
-            return os.stat(self._used).st_ino
+            return os.stat(self._place.used).st_ino
         except OSError:
             return 0
 
     def _open(self) -> _Connection:
         with contextlib.suppress(StorageError):  # it is made, built anew or mended below
-            if self._inode() and not self._mark.exists():
+            if self._inode() and not self._place.mark.exists():
                 return self._connect(self._check)
         # One process at a time: the switch to WAL does not wait, and a damaged file must be set aside once.
         try:
@@ -191,11 +192,11 @@ class Database:
             with held(self.file.with_suffix(".lock"), self._patience) as is_ours:
                 if not is_ours:
                     raise StorageError(f"{self.file}: another process is opening it.", "Try again in a moment.")
-                self._move_damaged()
+                self._place.move_damaged(self.close)
                 try:
                     return self._connect(self._prepare)
                 except Damaged:
-                    self._move_damaged()
+                    self._place.move_damaged(self.close)
                     return self._connect(self._prepare)
         except OSError as error:
             raise StorageError(
@@ -207,16 +208,21 @@ class Database:
         inode = self._inode()
         if not inode:  # what belongs to the file gets its permissions from SQLite
             with contextlib.suppress(OSError):
-                os.close(open_restricted(self._used, os.O_CREAT | os.O_RDWR))
+                os.close(open_restricted(self._place.used, os.O_CREAT | os.O_RDWR))
         with self._translate_errors(None):
             # isolation_level None: transactions are opened by name, above.
             connection = sqlite3.connect(
-                self._used, timeout=self._patience, isolation_level=None, check_same_thread=False, factory=_Connection
+                *(self._place.used, self._patience),
+                isolation_level=None,
+                check_same_thread=False,
+                factory=_Connection,
             )
         connection.inode = self._inode()
         try:
             with self._translate_errors(connection):
-                connection.executescript(f"PRAGMA synchronous = {self._synchronous}; PRAGMA temp_store = MEMORY;")
+                # On macOS even FULL leaves the bytes to the drive's cache; elsewhere `fullfsync` changes nothing.
+                kept = "synchronous = FULL; PRAGMA fullfsync = ON" if self._is_durable else "synchronous = NORMAL"
+                connection.executescript(f"PRAGMA {kept}; PRAGMA temp_store = MEMORY;")
                 for name, (arguments, function) in self._functions.items():
                     connection.create_function(name, arguments, function, deterministic=True)
                 prepare(connection)
@@ -274,7 +280,7 @@ class Database:
             if connection is not None:
                 connection.is_spoiled = True
                 with contextlib.suppress(OSError):
-                    self._mark.write_text(str(connection.inode))
+                    self._place.mark.write_text(str(connection.inode))
             return Damaged(
                 f"{self.file}: the {self._what} is damaged ({error}).", f"Run the command again: {self._loss}."
             )
@@ -284,90 +290,9 @@ class Database:
             f"{self.file}: {error}.", _HINTS.get(code, "The index can be deleted; it is rebuilt from the vault.")
         )
 
-    @property
-    def _mark(self) -> Path:
-        return self.file.with_suffix(".broken")
-
     def set_aside(self) -> list[Path]:
         """Return the damaged file that was set aside last, with what belongs to it; nothing if there is none."""
-        return sorted(self.file.parent.glob(f"{self.file.name}.damaged-*"))
-
-    @property
-    def _beside(self) -> Path:
-        """The file that is used while another program holds a damaged one, as only Windows lets it."""
-        return self.file.with_name(f"{self.file.name}.beside")
-
-    def _is_to_be_left(self) -> bool:
-        """Say whether another process found damage in the file that this one has open; only on Windows is it asked."""
-        return os.name == "nt" and self._used == self.file and self._mark.exists()
-
-    def _move_damaged(self) -> None:
-        """
-        Move a damaged file out of the way, unless another process did; keep the last such file.
-
-        Windows refuses that while a program has the file open. Then a new one beside it is used until that has ended.
-        """
-        try:
-            self._make_way()
-        except OSError as error:
-            if not platform.is_held(error):
-                raise
-            self._close_idle()
-            try:
-                self._make_way()
-            except OSError as again:
-                if not platform.is_held(again):
-                    raise
-                self._go_beside()
-                return
-        self._used = self.file
-        platform.discard(self._mark)
-
-    def _make_way(self) -> None:
-        """Set the marked file aside, and give the new one beside it its name. Raises OSError."""
-        try:
-            damaged = int(self._mark.read_text() or 0)
-        except (OSError, ValueError):
-            damaged = 0
-        for file in (self.file, self._beside):
-            if damaged and file.exists() and damaged == file.stat().st_ino:
-                for old in self.set_aside():
-                    platform.discard(old)
-                aside = self.file.with_name(f"{self.file.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
-                _rename(file, aside)
-                _log.warning("The %s was damaged, and lies in %s now: %s.", self._what, aside, self._loss)
-        if self._beside.exists():
-            _rename(self._beside, self.file)
-
-    def _close_idle(self) -> None:
-        """Close this process's own connections but for those in a transaction; the next use opens new ones."""
-        with self._guard:
-            for connection in list(self._connections):
-                with contextlib.suppress(sqlite3.Error):
-                    if not connection.in_transaction:
-                        connection.close()
-
-    def _go_beside(self) -> None:
-        if self._used != self._beside and self.file.exists():
-            holders = [process for process in processes(self.file.parent) if process.pid != os.getpid()]
-            _log.warning(
-                "%s: the %s is damaged, and another program has it open (%s). A new one beside it is used, and takes "
-                "its place once that program has ended: %s.",
-                *(self.file, self._what, ", ".join(map(_named, holders)) or "unknown", self._loss),
-            )
-        self._used = self._beside
-
-
-def _named(process: Process) -> str:
-    return f"spellbook {process.kind}, process {process.pid}"
-
-
-def _rename(file: Path, to: Path) -> None:
-    """Rename a database with what belongs to it. Raises OSError."""
-    # Its log first: a new file must never meet an old log.
-    for side in ("-wal", "-shm", ""):
-        with contextlib.suppress(FileNotFoundError):
-            platform.rename_at_once(file.with_name(file.name + side), to.with_name(to.name + side))
+        return self._place.set_aside()
 
 
 def expect(file: Path, form: int, patience: float) -> None:

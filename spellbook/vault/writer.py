@@ -74,8 +74,7 @@ class Writer(Folder):
         """Eight digits that the temporary files of this state folder have in their names; read under the write lock."""
         file = self._state / "owner"
         if not file.exists():
-            with disk.replacing(file) as new:
-                new.write(os.urandom(4).hex().encode())
+            disk.put(file, os.urandom(4).hex().encode())
         return file.read_text()
 
     def litter(self) -> list[str]:

@@ -132,6 +132,11 @@ class Verb(NamedTuple):
         arguments = {name: argument.but(is_listed=name not in names) for name, argument in self.arguments.items()}
         return self._replace(arguments=arguments)
 
+    def defaulting(self, **defaults: Any) -> Verb:
+        """Return the verb for a door that has other defaults."""
+        changed = {name: self.arguments[name].but(default=value) for name, value in defaults.items()}
+        return self._replace(arguments={**self.arguments, **changed})
+
 
 def verb(name: str, right: Right = "read", /, **arguments: Argument) -> Verb:
     """Return a verb that takes these arguments."""

@@ -53,7 +53,7 @@ REMEMBER = verb(
         "semantic lasts: a fact, preference, decision; episodic: what happened, for a year; procedural: how to do it; "
         "working fades in days.",
         "working episodic semantic procedural",
-        "episodic",
+        "semantic",
     ),
     topic=text("Else the first tag.", MOST_LINE),
     tags=texts("Tags.", 300, apart=COMMAS),

@@ -97,7 +97,7 @@ def on_windows(lost: Lost) -> BaseObserver:
 
 def on_mac(lost: Lost) -> BaseObserver:
     """Return an observer that calls `lost` where FSEvents names a folder instead of many changes in it."""
-    from watchdog.observers.fsevents import FSEventsEmitter, FSEventsObserver
+    from watchdog.observers.fsevents import FSEventsEmitter
 
     class MacEmitter(FSEventsEmitter):
         """Looks at the system's own events, of which watchdog makes its own."""
@@ -107,10 +107,4 @@ def on_mac(lost: Lost) -> BaseObserver:
                 lost()
             super().queue_events(timeout, events)
 
-    class MacObserver(FSEventsObserver):
-        """Has an emitter of the class above."""
-
-        def __init__(self) -> None:
-            BaseObserver.__init__(self, MacEmitter)
-
-    return MacObserver()
+    return BaseObserver(MacEmitter)

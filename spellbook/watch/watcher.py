@@ -71,7 +71,7 @@ _ELECTION = 1.0
 _LIMITS = {errno.ENOSPC: "fs.inotify.max_user_watches", errno.EMFILE: "fs.inotify.max_user_instances"}
 """The kernel limit to raise, by the error number."""
 
-_USEFUL: list[type[events.FileSystemEvent]] = [
+USEFUL: list[type[events.FileSystemEvent]] = [
     events.FileCreatedEvent,
     events.FileModifiedEvent,
     events.FileClosedEvent,
@@ -317,7 +317,7 @@ class Watcher:
         one = None
         try:
             one = observer(str(vault), self._refuse, lambda: self._hints.add(None))
-            one.schedule(self._hints, str(vault), recursive=True, event_filter=_USEFUL)
+            one.schedule(self._hints, str(vault), recursive=True, event_filter=USEFUL)
             one.start()
         except OSError as error:  # a limit, or the root is gone; the timer still scans
             self._refuse(str(vault), error)

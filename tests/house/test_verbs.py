@@ -40,6 +40,9 @@ CALLED = {
 OF_DOORS = {"dry_run", "mode", "format"}
 """What differs for a program: its wishes are done, modes have names of their own, a file's ending says its format."""
 
+OF_MEMENTO = "episodic"
+"""The type of a memory without one where the toolset `memento` is on, as its document says."""
+
 
 def stated(schema: dict[str, Any]) -> bool:
     """Whether the schema of a parameter has the description, the bounds and the default of an argument of the table."""
@@ -55,7 +58,7 @@ def stated(schema: dict[str, Any]) -> bool:
             and (each.kind != "text" or told["maxLength"] in {each.most, each.of_tools})
             and (of_texts is None or bool(each.schema) or of_texts == each.most)
             and (each.kind != "choice" or set(told["enum"]) == set(each.choices))
-            and default in ([None] if each.is_needed else [each.default, None, "", False, []])
+            and default in ([None] if each.is_needed else [each.default, None, "", False, [], OF_MEMENTO])
         ):
             return True
     return False

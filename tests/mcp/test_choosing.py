@@ -117,8 +117,10 @@ def test_each_wish_has_one_way(book: Spellbook) -> None:
     for tool in tools:
         for name, argument in tool.input_schema["properties"].items():
             assert not RIDDLES.search(argument["description"]), (tool.name, name)
-    kinds = next(tool for tool in tools if tool.name == "remember").input_schema["properties"]["type"]
-    assert (kinds["default"], "fades" in kinds["description"]) == ("episodic", True)
+    for toolsets, default in ((ALL, "episodic"), (("memento",), "episodic"), (("core",), "semantic")):
+        tools = anyio.run(build(book, toolsets, live=False).list_tools)
+        kinds = next(tool for tool in tools if tool.name == "remember").input_schema["properties"]["type"]
+        assert (kinds["default"], "fades" in kinds["description"]) == (default, True), toolsets
     assert re.search(r"semantic[^;]*decision", kinds["description"])
 
 

@@ -213,8 +213,9 @@ def test_a_verb_writes_what_its_tool_writes(books: tuple[Spellbook, Spellbook]) 
     chunk, article = articles.read(kept["id"])
     assert (chunk.note, article.summary) == (kept["id"], "What herons do.")
     assert articles.ask("where does a heron wait").hits
-    kept = python.memories.remember("The staging port is 8443.", tags=["deploy"], importance="high")
-    asked = through(tools, "remember", content="The staging port is 8443.", tags=["deploy"], importance="high")
+    about = {"tags": ["deploy"], "importance": "high"}
+    kept = python.memories.remember("The staging port is 8443.", "episodic", **about)  # as Memento's tool has it
+    asked = through(tools, "remember", content="The staging port is 8443.", **about)
     assert told(kept, python) == told(asked, tools)
     assert [hit.chunk.note for hit in python.memories.recall("staging port").hits] == [kept["memory_id"]]
 

@@ -399,23 +399,32 @@ def test_one_entry_a_note_and_how_many_there_are(vault, write_note):
 
 def test_what_is_near_and_not_sure_is_shown_by_its_best_passage(index, monkeypatch):
     """
-    Off-topic questions have no hits by default; `min_score=0` or a filter shows the nearest. Without a confident match
-    up to three near notes are shown, each with a passage, within the budget.
+    Off-topic questions have no hits by default; `min_score=0` or a filter shows the nearest. Where nothing is sure up
+    to three near notes are shown within the budget: the first as a hit, the others with a passage. Without one that has
+    most of the evidence for a sure hit nothing is shown.
     """
     for mode in ("both", "semantic"):
         assert ask(index, "quantum chromodynamics lattice", mode).hits == ()
         assert ask(index, "quantum chromodynamics lattice", mode, min_score=0.0).hits != ()
     assert set(found(ask(index, "keys of chromodynamics", filter={"category": "decision"}))) == {"infra/keys.md"}
-    monkeypatch.setattr(ranking, "least", lambda chunks: 1.1)
+    sure = ask(index, "where is the lighthouse server?")
+    assert sure.as_dict()["sure"]
+    monkeypatch.setattr(ranking, "least", lambda chunks: 0.95)
     answer = ask(index, "where is the lighthouse server?")
-    assert (answer.hits, len({hit.path for hit in answer.closest}), len(answer.closest)) == ((), 3, 3)
-    assert [hit["text"] for hit in answer.as_dict()["closest"]] == [hit.text for hit in answer.closest]
-    assert all(1 <= estimate_tokens(hit.text) <= packing.PASSAGE for hit in answer.closest)
-    assert "lighthouse" in answer.closest[0].text
+    first, *others = answer.closest
+    assert (answer.hits, len({hit.path for hit in answer.closest}), len(others)) == ((), 3, 2)
+    shown = answer.as_dict()
+    assert (shown["sure"], [hit["text"] for hit in shown["closest"]]) == (False, [hit.text for hit in answer.closest])
+    assert shown["closest"][0].keys() == sure.hits[0].as_dict().keys()
+    assert (first.text, first.why["text"]) == (first.chunk.whole, "whole")
+    assert all(1 <= estimate_tokens(hit.text) <= packing.PASSAGE for hit in others)
+    assert "lighthouse" in first.text
     [row] = explain.why(index, Searcher(index), Question("where is the lighthouse server?"), answer.closest[0].id).rows
     assert row.verdict.startswith("a closest note: its evidence")
     assert len(ask(index, "where is the lighthouse server?", filter={"category": "server"}).closest) == 3
-    for asked in ({"min_score": 0.9}, {"mode": "keyword"}, {"max_tokens": 50}):
+    [short] = ask(index, "where is the lighthouse server?", max_tokens=50).closest
+    assert (short.id, short.text) == (first.id, "")
+    for asked in ({"min_score": 0.9}, {"mode": "keyword"}):
         assert ask(index, "where is the lighthouse server?", **asked).closest == ()
     assert ask(index, 'where is the "lighthouse tower server"?').closest == ()
     assert "closest" not in ask(index, "quantum chromodynamics lattice").as_dict()

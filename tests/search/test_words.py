@@ -190,6 +190,23 @@ def test_the_shipped_table_is_sound():
 
 
 @pytest.mark.parametrize(
+    ("short", "full"),
+    [
+        ("법카로", "법인카드"),
+        ("사원증을", "출입카드"),
+        ("밥값은", "식대"),
+        ("연차는", "휴가"),
+        ("반차", "반일휴가"),
+        ("건보", "건강보험"),
+        ("육휴", "육아휴직"),
+    ],
+)
+def test_short_forms_of_the_office_find_the_full_ones(short: str, full: str) -> None:
+    """A question by the short form, with a particle, asks for the full form that notes have, too."""
+    assert full in synonyms.same(synonyms.of(Path("nowhere")), short)[1]
+
+
+@pytest.mark.parametrize(
     ("asked", "path", "said"),
     [
         ("레디스를 어디에 쓰나요", "cache.md", "레디스 = redis"),

@@ -167,8 +167,16 @@ def test_no_text_passes_for_a_chunk(given, most):
             for line in rest
         )
     closest = tuple(hits([""] * len(given), [(name, None) for _, name, _ in given]))
-    lines = own(render.answer(Answer("q", (), State(1, 2, 3, 0), closest)))
-    assert [read(POINTER.fullmatch(line)[2]) for line in lines[1:-1]] == [hit.id for hit in closest]
+    closest = (replace(closest[0], why={"text": "whole", "tokens": 1}), *closest[1:])
+    head, first, id, *lines = own(render.answer(Answer("q", (), State(1, 2, 3, 0), closest)))
+    assert (head, bool(HEAD.fullmatch(first)), read(IDS.fullmatch(id)[1])) == (
+        "Not sure; closest:",
+        True,
+        closest[0].id,
+    )
+    assert [read(POINTER.fullmatch(line)[2]) for line in lines if line.startswith("- ")] == [
+        hit.id for hit in closest[1:]
+    ]
 
 
 @given(HOSTILE, st.text(min_size=1))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from spellbook.system import disk
+from spellbook.system import disk, platform
 from spellbook.system.errors import SpellbookError
 from spellbook.system.lock import take
 from spellbook.vault.folder import digest
@@ -53,10 +53,10 @@ def test_every_change_is_made_alone_and_flushed_before_it_has_its_name(
     flushed: set[tuple[int, int]] = set()  # inodes, with the size that each had
     renamed: set[Path] = set()  # folders whose names changed since they were flushed
     events: list[str] = []
-    fsync = os.fsync
+    own = platform.flush
 
     def flush(number: int) -> None:
-        fsync(number)
+        own(number)
         status = os.fstat(number)
         flushed.add((status.st_ino, status.st_size))
         renamed.difference_update([folder for folder in tuple(renamed) if folder.stat().st_ino == status.st_ino])
@@ -75,7 +75,7 @@ def test_every_change_is_made_alone_and_flushed_before_it_has_its_name(
                 assert (new.stat().st_ino, new.stat().st_size) in flushed, f"{event} of {new}, which is not flushed"
             renamed.update(each.parent for each in paths)
 
-    monkeypatch.setattr(os, "fsync", flush)
+    monkeypatch.setattr(platform, "flush", flush)
     with audited(heard):
         change(notes)
     assert set(events) & {"os.rename", "os.link"}

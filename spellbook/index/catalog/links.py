@@ -200,6 +200,15 @@ class Links:
         sql = f"SELECT path, key, value FROM fields JOIN notes USING (note) WHERE {where}"
         return self._database.rows(sql, (json.dumps(list(keys)), json.dumps(list(listed))))
 
+    def called(self) -> list[tuple[str, str]]:
+        """Return all notes by path, each with its title, the name of its file, and its aliases, folded."""
+        return self._database.rows(
+            """
+            SELECT path, value FROM fields JOIN notes USING (note) WHERE key IN ('title', 'aliases') AND ordinal < 0
+            UNION SELECT path, name FROM notes
+            """
+        )
+
     def labels(self, path: str) -> dict[str, int]:
         """Return the tags, keywords and entities of a note, folded, and how many notes have each."""
         rows = self._database.rows(

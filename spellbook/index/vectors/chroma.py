@@ -329,8 +329,7 @@ class Chroma:
         return _Current()
 
     def _save(self, current: _Current) -> None:
-        with disk.replacing(self._file) as file:  # only ever written under the lock
-            file.write(json.dumps(current._asdict()).encode())
+        disk.put(self._file, json.dumps(current._asdict()).encode())  # only ever written under the lock
 
     def begin_writing(self, current: _Current) -> _Current:
         """Start an empty folder and clear away the old ones."""

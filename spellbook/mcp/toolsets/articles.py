@@ -320,10 +320,11 @@ def _passages_json(result: Answer, max_tokens: int, where: str) -> str:
             {"id": chunk.note, **_about(chunk), "url": chunk.source or None, "number": number}
             for number, chunk in sources.values()
         ]
-        nothing = {} if chunks or not where else {"hint": where}
-        return as_json(chunks=chunks, sources=cited, **nothing, index=result.index.as_dict())
+        found = {"chunks": chunks} if result.hits or not chunks else {"chunks": [], "closest": chunks}
+        nothing = {} if result.hits or not where else {"hint": where}
+        return as_json(sure=bool(result.hits), **found, sources=cited, **nothing, index=result.index.as_dict())
 
-    return _pack(result.hits, max_tokens, write, json_of)
+    return _pack(result.hits or result.closest, max_tokens, write, json_of)
 
 
 def _pack(hits: Sequence[Hit], max_tokens: int, write: Callable[[Passages], str], lay_out: Callable[[str], str]) -> str:

@@ -15,6 +15,8 @@ from spellbook.verbs import memories
 
 _OF_DECISION = ("topic", "decision", "reasoning", "confidence", "supersedes", "user_involvement", *VALID)
 _OF_CHECKPOINT = ("summary", "next_steps", "open_files")
+_SHORT = 200
+"""Letters of each further decision where nothing is sure."""
 
 
 @tool("Save a decision or a checkpoint", ADD, memories.SAVE_DECISION)
@@ -41,7 +43,9 @@ def mama_search(book: Reader, type: str, format: str, **question: Any) -> str:
     decisions = book.memories.decisions.find(kind=type, **question)
     if format == "json":
         closest = {"closest": [each.as_dict() for each in decisions.closest]} if decisions.closest else {}
-        return as_json(items=[each.as_dict() for each in decisions.items], total_count=decisions.total, **closest)
+        items = [each.as_dict() for each in decisions.items]
+        sure = {"sure": bool(items)} if decisions.best else {}  # without a query there is nothing to be sure of
+        return as_json(**sure, items=items, total_count=decisions.total, **closest)
     return _lay_out(decisions, question["max_tokens"])
 
 
@@ -71,9 +75,7 @@ def _lay_out(decisions: FoundDecisions, max_tokens: int) -> str:
     shown = decisions.items or decisions.closest
     if not shown:
         return "Nothing found. mama_save(type='decision', topic, decision) keeps one."
-    lines = [
-        f"{len(shown)} of {decisions.total:,} found, {order}." if decisions.items else "No confident match. Closest:"
-    ]
+    lines = [f"{len(shown)} of {decisions.total:,} found, {order}." if decisions.items else "Not sure; closest:"]
     room = max_tokens * 3 // len(shown)  # letters of each: a token has about three
     for number, item in enumerate(shown, 1):
         row = item.as_dict()
@@ -90,5 +92,6 @@ def _lay_out(decisions: FoundDecisions, max_tokens: int) -> str:
         lines.append(f"{number}. {score}{flat(item.chunk.title)} {facts}{turned}{by}")
         lines.append(f"   id: {exact(item.chunk.note)}{replaces}")
         if item.superseded_by not in {each.chunk.note for each in shown}:
-            lines.append(quoted(shortened(item.body.strip(), room)))
+            is_short = number > 1 and not decisions.items
+            lines.append(quoted(shortened(item.body.strip(), _SHORT if is_short else room)))
     return "\n".join(lines)

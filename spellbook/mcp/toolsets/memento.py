@@ -59,7 +59,7 @@ def recall(book: Reader, format: str, explain: bool, **question: Any) -> str:
         return render.answer(answer, takes_also=True, explain=explain)
     items, closest = (_items(book, hits, explain=explain) for hits in (answer.hits, answer.closest))
     near = {"closest": closest} if closest else {}
-    return as_json(items=items, total_count=answer.found, query_time=answer.ms, **near)
+    return as_json(sure=bool(items), items=items, total_count=answer.found, query_time=answer.ms, **near)
 
 
 @tool("Pin a memory", CHANGE, memories.PIN)

@@ -40,7 +40,9 @@ def wiki_search(book: Reader, threshold: float | None, format: str, explain: boo
         return render.answer(answer, _layout(), explain=explain)
     fenced = render.fence_texts(answer)
     closest = {"closest": [*map(_fields, fenced.closest)]} if fenced.closest else {}
-    return as_json(results=[*map(_fields, fenced.hits)], **closest, index=answer.index.as_dict())
+    return as_json(
+        sure=bool(answer.hits), results=[*map(_fields, fenced.hits)], **closest, index=answer.index.as_dict()
+    )
 
 
 @tool("Index the documents", _INDEXING, memories.INDEX_DOCUMENTS)
@@ -83,7 +85,7 @@ def _layout() -> render.AnswerLayout:
         _head,
         lambda hit: f"{_place(hit)} ({counted(hit.why.get('tokens', 0), 'token')}, left out for space)",
         _place,
-        "Closest documents:",
+        "",
         "Try other words, or look into the code.",
     )
 

@@ -47,7 +47,7 @@ const MESSAGES = {
   close: ['to close', '닫기'],
   type: ['Type a question or some words.', '질문이나 단어를 입력하세요.'],
   nothing: ['No note answers this.', '답이 되는 노트가 없습니다.'],
-  closest: ['No confident match. Closest notes:', '확실히 맞는 노트가 없습니다. 가장 가까운 노트:'],
+  closest: ['Not sure; closest:', '확실하지 않지만 가장 가까운 노트:'],
   noNote: ['Open a note to see what is related to it.', '노트를 열면 관련 노트를 보여 줍니다.'],
   noRelated: ['Nothing related yet.', '아직 관련 노트가 없습니다.'],
   meaning: ['Close in meaning', '뜻이 가까운 노트'],
@@ -318,10 +318,11 @@ class SearchModal extends obsidian.SuggestModal {
   }
 
   renderSuggestion(/** @type {Hit} */ hit, /** @type {HTMLElement} */ el) {
-    if (!this.isSure && !el.previousElementSibling) el.createDiv({ cls: 'spellbook-why', text: say('closest') });
+    const isShort = !this.isSure && el.previousElementSibling;
+    if (!this.isSure && !isShort) el.createDiv({ cls: 'spellbook-why', text: say('closest') });
     el.createDiv({ text: hit.title });
     if (hit.heading && hit.heading !== hit.title) el.createDiv({ cls: 'spellbook-heading', text: hit.heading });
-    el.createDiv({ cls: 'spellbook-excerpt', text: excerpt(hit.text) });
+    if (!isShort) el.createDiv({ cls: 'spellbook-excerpt', text: excerpt(hit.text) });
   }
 
   onChooseSuggestion(/** @type {Hit} */ hit, /** @type {MouseEvent | KeyboardEvent} */ event) {
