@@ -97,7 +97,8 @@ class Config(Settings):
     @property
     def is_elsewhere(self) -> bool:
         """Whether the path that names the vault leads to another folder by now, as a link or a mount may."""
-        return bool(self.named) and platform.real_path(self.named) != str(self.vault)
+        named, vault = os.path.realpath(self.named), str(self.vault)
+        return bool(self.named) and named != vault and platform.real_path(named) != vault
 
 
 class Service(NamedTuple):

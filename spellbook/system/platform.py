@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 AnyPath = str | os.PathLike[str]
 
+SF_DATALESS = 0x4000_0000
+"""macOS' flag of a file whose bytes are in iCloud alone: reading it would download them."""
+
 _HELD = frozenset({5, 32, 33})
 """Windows' errors for a file that another program has open: access denied, sharing violation, lock violation."""
 
@@ -146,6 +149,10 @@ def _replace_file(replaced: Path, replacement: Path, backup: Path) -> None:
 # -- what a file is
 
 
+HAS_JUNCTIONS = sys.platform == "win32"
+"""Whether folders of this system may be links without being symbolic ones."""
+
+
 def reparse_tag(place: Path | os.DirEntry[str]) -> int:
     """Return the tag of a file or folder that stands for another one on Windows, 0 for others and elsewhere."""
     if sys.platform == "win32":
@@ -169,18 +176,15 @@ def status(entry: os.DirEntry[str]) -> os.stat_result:
     return os.stat(entry.path) if sys.platform == "win32" else entry.stat()
 
 
-def walk(top: AnyPath) -> Iterator[tuple[str, list[str], list[str]]]:
-    """As `os.walk` from the top, and through no junction either."""
+def walk_links_left_out(top: AnyPath) -> Iterator[tuple[str, list[str], list[str]]]:
+    """As `os.walk` from the top, and through no junction either, which Python 3.11 takes for a folder."""
     for place, folders, files in os.walk(top):
         yield place, folders, files
-        if sys.platform == "win32":
-            links = {entry.name for entry in os.scandir(place) if entry.name in folders and is_link(entry)}
-            folders[:] = [name for name in folders if name not in links]
+        links = {entry.name for entry in os.scandir(place) if is_link(entry)}
+        folders[:] = [name for name in folders if name not in links]
 
 
-def is_dataless(status: os.stat_result) -> bool:
-    """Say whether the bytes of a file are in iCloud alone: reading it would download them."""
-    return bool(getattr(status, "st_flags", 0) & 0x4000_0000)  # SF_DATALESS
+walk = walk_links_left_out if sys.platform == "win32" else os.walk
 
 
 def kernel_path(path: str) -> str:

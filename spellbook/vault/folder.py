@@ -221,7 +221,7 @@ class Folder:
         place = self.locate(path)
         try:
             with disk.regular(place) as file:
-                if platform.is_dataless(os.fstat(file.fileno())):
+                if getattr(os.fstat(file.fileno()), "st_flags", 0) & platform.SF_DATALESS:
                     raise held_back(path)
                 yield file
         except (FileNotFoundError, NotADirectoryError) as error:

@@ -68,7 +68,7 @@ def walk(root: Path, ignored: IsLeftOut | None) -> Listing:
                 elif entry.is_dir():
                     if ignored and ignored(path + "/"):
                         continue
-                    if platform.is_link(entry):
+                    if entry.is_symlink() or (platform.HAS_JUNCTIONS and platform.is_link(entry)):
                         left_out.append(Fault(shown(path), 0, "a link to a folder, which is not followed; not read"))
                     elif not names.BIN.search(path):
                         folders.append(path)

@@ -80,7 +80,7 @@ class Writer(Folder):
     def litter(self) -> list[str]:
         """Return the whole paths of temporary files in the state folder, and in the folders that `walk` leaves out."""
         folders = (self.root / names.TRASH, self.root / MARKER, self._state)
-        own = (found for folder in folders if not platform.is_link(folder) for found in platform.walk(folder))
+        own = (found for folder in folders if not folder.is_symlink() for found in platform.walk(folder))
         return [
             os.path.join(place, name) for place, _, files in own for name in files if disk.TEMPORARY.fullmatch(name)
         ]

@@ -76,7 +76,7 @@ def on_windows(lost: Lost) -> BaseObserver:
     from watchdog.observers.read_directory_changes import WindowsApiEmitter
     from watchdog.observers.winapi import DirectoryChangeReader
 
-    class Reader(DirectoryChangeReader):
+    class WindowsReader(DirectoryChangeReader):
         """Reads the changes; an answer of no bytes is Windows' sign that there were too many."""
 
         def _run_inner(self, handle: Any, event_buffer: Any, nbytes: Any) -> None:
@@ -89,7 +89,7 @@ def on_windows(lost: Lost) -> BaseObserver:
 
         def on_thread_start(self) -> None:
             with self._lock:
-                self._reader = Reader(self.watch.path, recursive=self.watch.is_recursive)
+                self._reader = WindowsReader(self.watch.path, recursive=self.watch.is_recursive)
             self._reader.start()
 
     return BaseObserver(WindowsEmitter)

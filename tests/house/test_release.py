@@ -115,7 +115,7 @@ def test_the_entry_of_the_registry(tmp_path: Path) -> None:
 def test_what_is_released(tmp_path: Path) -> None:
     """
     A clean tree whose changelog has the version; neither one with changes nor another version. constraints.txt has a
-    version of each dependency, none lower than pyproject.toml allows, and no address.
+    version of each dependency but those of Windows alone, none lower than pyproject.toml allows, and no address.
     """
     grow(tmp_path, {"CHANGELOG.md": b"# Changelog\n\n## [1.0.0] - 2026-12-01\n"})
     for command in ("init -q", "add .", "commit -qm One"):
@@ -130,7 +130,8 @@ def test_what_is_released(tmp_path: Path) -> None:
     extras = PROJECT["optional-dependencies"].values()
     for requirement in (*PROJECT["dependencies"], *(each for extra in extras for each in extra)):
         needed = Requirement(requirement)
-        if needed.name != PROJECT["name"]:
+        of_others = needed.marker is None or needed.marker.evaluate({"sys_platform": "linux"})
+        if needed.name != PROJECT["name"] and of_others:
             assert needed.specifier.contains(pinned[canonicalize_name(needed.name)], prereleases=True), requirement
 
 

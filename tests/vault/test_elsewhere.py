@@ -26,6 +26,7 @@ def test_a_junction_is_named_and_not_followed(vault: Path, monkeypatch: pytest.M
     """
     grow(vault, {"a.md": b"a", "to-home/b.md": b"b", "c/to-home.md": b"c"})
     monkeypatch.setattr(platform, "reparse_tag", lambda place: 0xA000_0003 * (place.name == "to-home"))
+    monkeypatch.setattr(platform, "HAS_JUNCTIONS", True)
     listing = Folder(vault).walk()
     assert set(listing.files) == {"a.md", "c/to-home.md"}
     assert [(fault.path, fault.reason.partition(",")[0]) for fault in listing.left_out] == [
@@ -33,6 +34,8 @@ def test_a_junction_is_named_and_not_followed(vault: Path, monkeypatch: pytest.M
     ]
     assert [file.path for file in tree(Folder(vault)).files] == ["a.md", "c/to-home.md"]
     assert Folder(vault).symlinks() == ["to-home"]
+    walked = [file for _, _, files in platform.walk_links_left_out(vault) for file in files]
+    assert sorted(walked) == ["a.md", "to-home.md"]
     before = stamps(str(vault), str(vault / "c"))
     grow(vault, {"to-home/d.md": b"d"})
     assert stamps(str(vault), str(vault / "c")) == before != b""
