@@ -54,7 +54,7 @@ def tested(folder: Path, rooms: list[str], options: list[str]) -> int:
     told, code = [], 0
     for room in rooms:
         began = time.monotonic()
-        pytest = ["-m", "pytest", "-p", "no:cacheprovider", "--timeout", str(_EACH), "--tb", "short", "-rfE"]
+        pytest = ["-m", "pytest", "-p", "no:cacheprovider", "--timeout", str(_EACH), "--tb", "short", "-rfE", "-n", "2"]
         left, last = run(folder, ["-u", *pytest, room, *options])
         code = code or left
         found = Counter(
