@@ -212,7 +212,8 @@ class Database:
         with self._translate_errors(None):
             # isolation_level None: transactions are opened by name, above.
             connection = sqlite3.connect(
-                *(self._place.used, self._patience),
+                self._place.used,
+                timeout=self._patience,
                 isolation_level=None,
                 check_same_thread=False,
                 factory=_Connection,
