@@ -216,6 +216,10 @@ def found(*folders: Path) -> set[tuple[str, str]]:
     }
 
 
+@pytest.mark.xfail(
+    sys.platform == "win32",
+    reason="the catalog of a reader who sees less is open, which cannot be deleted there: the command says so, and fails",
+)
 @pytest.mark.parametrize("way", ["note", "topic", "moved", "section"])
 def test_no_file_of_the_state_holds_what_was_erased_for_good(book, vault, write_note, way):
     """
