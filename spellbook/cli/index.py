@@ -131,8 +131,7 @@ def _choose(vault: Path) -> None:
     file = Path(paths.default_file())
     with disk.explain_errors(str(file)):
         file.parent.mkdir(parents=True, exist_ok=True)
-        with disk.replacing(file) as stream:
-            stream.write(os.fsencode(vault) + b"\n")
+        disk.put(file, os.fsencode(vault) + b"\n")
     output.say(f"Commands use {vault} from now on, wherever no other vault is named; `spellbook use DIR` changes that.")
     here, reason = paths.chosen()
     if os.path.realpath(here) != os.path.realpath(vault):

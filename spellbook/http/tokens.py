@@ -297,9 +297,7 @@ class Tokens:
                 left = {each: (id, end) for each, (id, end) in logins.items() if id not in gone and end > now}
                 kept = [{**each.as_dict(), "verifier": each.verifier} for each in tokens]
                 data = json.dumps({"tokens": kept, "logins": left}, ensure_ascii=False, indent=1).encode()
-                with disk.written(self.file.parent, data, 0o600) as made:
-                    os.replace(made, self.file)
-                disk.sync_folder(self.file.parent)
+                disk.put(self.file, data, 0o600)
 
     def _stamp(self) -> object:
         try:

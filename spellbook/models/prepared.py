@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from spellbook.system import disk
+from spellbook.system import disk, platform
 from spellbook.system.lock import held, waiting
 
 SHIPPED = Path(sys.prefix, "share", "spellbook")
@@ -168,8 +168,8 @@ def _make(folder: Path, make: Callable[[Path], str]) -> PreparedManifest:
         for file in (*made.iterdir(), made):
             disk.fsync(file)
         if folder.exists():
-            folder.rename(Path(scratch) / "old")
-        made.rename(folder)
+            platform.rename(folder, Path(scratch) / "old")
+        platform.rename(made, folder)
         disk.fsync(folder.parent)
     _log.info("%s was made in %.1f s: %s", folder, time.monotonic() - started, manifest.about or manifest.refused)
     return manifest

@@ -39,6 +39,10 @@ class UnreadableNote(InvalidInput):
         self.line = line
 
 
+class HeldBack(UnreadableNote):
+    """The bytes of a file are not on this machine; a scan leaves its note as it is in the index."""
+
+
 class PathOutsideVault(SpellbookError, code="PATH_OUTSIDE_VAULT"):
     """A path leads out of the vault, or no file system could store it."""
 

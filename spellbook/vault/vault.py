@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spellbook.notes.labels import INBOX, MEMORY
-from spellbook.system import disk
+from spellbook.system import disk, platform
 from spellbook.system.errors import (
     Conflict,
     InvalidInput,
@@ -122,11 +122,11 @@ def _bring_back(vault: Vault, step: Step, sources: list[tuple[str | None, str]],
     if source is not None and (step.now is None or earlier.startswith(INODE)):
         _remove(vault, step, hard=hard)
         place = vault.root.joinpath(*step.path.split("/"))
-        if place.is_dir() and not place.is_symlink():  # in the way, without files but for a killed process's
-            for folder, _, files in os.walk(place, topdown=False):
+        if place.is_dir() and not platform.is_link(place):  # in the way, without files but for a killed process's
+            for folder, _, files in reversed(list(platform.walk(place))):
                 with contextlib.suppress(OSError):
                     for name in filter(disk.TEMPORARY.fullmatch, files):
-                        os.unlink(os.path.join(folder, name))
+                        platform.remove(os.path.join(folder, name))
                     os.rmdir(folder)
         vault.move(source, step.path, earlier)
         sources.remove((earlier, source))
@@ -301,7 +301,7 @@ class Vault(Writer):
                     raise FileExistsError(target)
                 with self.anchored(source) as here, self.anchored(target) as there:
                     if is_there or source.is_dir():
-                        os.rename(here, there)
+                        platform.rename(here, there)
                         disk.sync_folder(here.parent)
                         disk.sync_folder(there.parent)
                     else:

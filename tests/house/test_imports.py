@@ -75,7 +75,7 @@ LATE = (
     *("filelock", "pathspec", "segno", "tomlkit", "trafilatura", "ulid"),
     *("click.shell_completion", "concurrent.futures", "ctypes", "difflib", "subprocess", "tomllib"),
     # Of some systems only.
-    *("fcntl", "importlib.resources", "locale", "plistlib", "resource", "select", "watchdog"),
+    *("fcntl", "importlib.metadata", "importlib.resources", "locale", "plistlib", "resource", "select", "watchdog"),
 )
 """Libraries that may be imported inside a function. Others are imported at the top, some by `system/lazy.py`."""
 

@@ -192,7 +192,16 @@ def test_the_program_says_it_without_importing_anything(sealed, write_note):
         printed, modules = run(*form.format(sealed).split(), SPELLBOOK_VAULT=str(sealed))
         assert printed == ([] if "--quiet" in form else [SENTENCE])
         of_translation = {"spellbook.settings.translate", "spellbook.text", "spellbook.text.korean"}
-        names = ("__main__", "index", "index.seal", "settings", "settings.environment", "settings.paths")
+        names = (
+            "__main__",
+            "index",
+            "index.seal",
+            "settings",
+            "settings.environment",
+            "settings.paths",
+            "system",
+            "system.platform",
+        )
         own = {name for name in modules if name.startswith("spellbook")} - of_translation
         assert own == {"spellbook", *(f"spellbook.{name}" for name in names)}
         assert not modules & {"click", "sqlite3", "dataclasses", "pathlib", "json", "platformdirs"}
