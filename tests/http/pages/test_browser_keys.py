@@ -176,7 +176,7 @@ def test_the_box_on_home_asks_and_keeps(tab, place):
     box.fill("where is the ladder")
     page.keyboard.press("Enter")
     page.wait_for_url("**/search?q=where+is+the+ladder")
-    page.locator(".hit strong", has_text="ladder").wait_for()
+    page.locator(".hit", has_text="ladder").wait_for()
     assert page.evaluate("JSON.parse(localStorage['spellbook.questions'])") == ["where is the ladder"]
 
 
