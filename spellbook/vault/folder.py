@@ -222,7 +222,8 @@ class Folder:
         try:
             with disk.regular(place) as file:
                 if getattr(os.fstat(file.fileno()), "st_flags", 0) & platform.SF_DATALESS:
-                    raise HeldBack(*_away(path))
+                    away = _away(path)
+                    raise HeldBack(away.message, away.hint)
                 yield file
         except (FileNotFoundError, NotADirectoryError) as error:
             self.check_here(path)
@@ -237,7 +238,7 @@ class Folder:
         """Raise UnreadableNote if an iCloud placeholder stands for the file at `path`, which keeps its place."""
         place = self.root.joinpath(*path.split("/"))
         if not os.path.lexists(place) and os.path.lexists(_placeholder(place)):
-            raise UnreadableNote(*_away(path))
+            raise _away(path)
 
     def hash(self, path: str) -> str:
         """Return the `digest` of a file of any kind and size. Raises MemoryNotFound, UnreadableNote."""
@@ -299,9 +300,9 @@ class Folder:
         return listing.is_inside(self.root, path)
 
 
-def _away(path: str) -> tuple[str, str]:
-    """Return the sentence and the hint for a file whose bytes are in iCloud alone."""
-    return f"{path}: it is not on this machine, iCloud has it.", "Download it first, in Finder."
+def _away(path: str) -> UnreadableNote:
+    """Return the error for a file whose bytes are in iCloud alone."""
+    return UnreadableNote(f"{path}: it is not on this machine, iCloud has it.", "Download it first, in Finder.")
 
 
 def _placeholder(place: Path) -> Path:
