@@ -89,8 +89,8 @@ def test_a_folder_has_many_names(tmp_path: Path) -> None:
         False,
     ]
     for glob in (f"{work}/client-a/**", f"{tmp_path}/**/client-a", f"{work}/**/client-a/**/", f" {work}/client-a "):
-        assert [is_excluded(name, (glob,)) for name in (*names, f"{work}/o")] == [True] * 5 + [False], glob
-    assert [is_excluded(name, ()) for name in ("", "work", "../work", "/work")] == [True, True, True, False]
+        assert [is_excluded(name, (glob,)) for name in (*names, f"{work}/o")] == [True] * len(names) + [False], glob
+    assert [is_excluded(name, ()) for name in ("", "work", "../work", str(tmp_path))] == [True, True, True, False]
 
 
 def test_an_answer_from_an_excluded_folder(captured: Capture, book: Spellbook) -> None:
