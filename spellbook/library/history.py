@@ -23,6 +23,8 @@ from spellbook.vault.names import TRASH
 from spellbook.vault.vault import Vault
 
 Compare = Callable[[str, str, str, str], Any]
+"""Returns the difference of two texts of a file under two names, in the form that a door shows."""
+
 _MOST_PATHS = 5
 """Former paths of a note for which git is asked."""
 

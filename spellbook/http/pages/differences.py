@@ -105,7 +105,8 @@ def _by_words(old: str, new: str) -> Block:
     staying = len(now) - sum(stop - start for _, _, start, stop in spans)
     if not spans or staying < _ALIKE * max(len(was), len(now)):
         return [part for part in (WordRun("del", old), WordRun("ins", new)) if part.text]
-    parts, at = list[WordRun](), 0
+    parts: list[WordRun] = []
+    at = 0
     for first, last, start, stop in spans:
         runs = {"": now[at:start], "del": was[first:last], "ins": now[start:stop]}
         parts += [WordRun(kind, "".join(words)) for kind, words in runs.items() if words]

@@ -218,7 +218,7 @@ def _parser() -> markdown_it.MarkdownIt:
     made.disable(["gfm_autolink_www", "gfm_autolink_email"])  # a bare name is no link in Obsidian
     made.block.ruler.before("fence", "comment", _comment, {"alt": ["paragraph", "blockquote", "list"]})
     made.inline.ruler.before("link", "obsidian", _marks)
-    made.core.ruler.push("callouts", _callouts)
+    made.core.ruler.push("obsidian_blocks", _blocks)
     rules: dict[str, Callable[..., str]] = {
         "image": lambda _, tokens, at, __, env: _picture(tokens[at].attrs["src"], tokens[at].content, env["page"].show),
         "link_open": _link,
@@ -248,8 +248,10 @@ def _marks(state: StateInline, silent: bool) -> bool:
         return False
     kind = match.lastgroup
     if kind == "mark" and not silent:
+        inside: list[Token] = []  # of its own: the parser goes through all tokens of the list that it is given
+        state.md.inline.parse(match[kind], state.md, state.env, inside)
         state.push("mark_open", "mark", 1)
-        state.md.inline.parse(match[kind], state.md, state.env, state.tokens)
+        state.tokens += inside
         state.push("mark_close", "mark", -1)
     elif kind and not silent:
         state.push(kind, "", 0).content = match[kind]
@@ -265,7 +267,7 @@ def _comment(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     return match is not None
 
 
-def _callouts(state: Any) -> None:
+def _blocks(state: Any) -> None:
     """Find Obsidian's callouts in quotes, the boxes of tasks in lists, and embeds that stand alone."""
     tokens: list[Token] = state.tokens
     for number, token in enumerate(tokens):

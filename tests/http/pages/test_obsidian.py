@@ -257,6 +257,7 @@ LARGE = {
     "footnotes": "\n".join(f"[^{n}]: x\n\na[^{n}]" for n in range(10_000)),
     "brackets": "[^" * 50_000,
     "highlights": "==a " * 25_000,
+    "highlights that end": "==a==b" * 16_000,
     "comments": "%%a\n\n" * 20_000,
     "tags": "#a " * 33_000,
     "addresses": "https://" * 12_500,
@@ -269,7 +270,7 @@ def test_a_hostile_section_is_bounded(name):
     """A section of 100,000 letters that is all formulas, footnotes or embeds takes seconds, and has at most 20 embeds."""
     begun = time.process_time()
     page = drawn(LARGE[name], lambda target: (target, "![[known]] " * 2000))
-    assert time.process_time() - begun < 60
+    assert time.process_time() - begun < 20
     assert page.count("<blockquote") <= 20
     assert page.count("<math") <= 20_000
 
