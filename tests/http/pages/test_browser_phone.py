@@ -60,7 +60,7 @@ def test_a_day_by_eleven_taps(tab, place, memory, language):
         page.wait_for_url("**/note/**")
 
     file = place.vault / "memory/shed.md"
-    row = page.locator("main li", has=page.get_by_role("link", name="Shed"))
+    row = page.locator("main li", has=page.get_by_role("link", name="Shed", exact=True))
     page.goto(place.url)
     tap(row.locator(".acts a"))
     page.locator("textarea:focus").fill("창고 열쇠는 수요일에 바꾼다. The key of the shed is changed on Tuesday.")
@@ -181,7 +181,7 @@ def test_a_lost_network_loses_no_text(tab, place, memory, language):
     )
 
     page.goto(place.url)
-    row = page.locator("main li", has=page.get_by_role("link", name="Shed"))
+    row = page.locator("main li", has=page.get_by_role("link", name="Shed", exact=True))
     page.context.set_offline(True)
     row.locator('[action="/do/erase"] button').tap()
     lost.get_by_text(undone).wait_for()
