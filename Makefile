@@ -42,10 +42,11 @@ coverage: $(READY) ## Report which lines and branches the tests reach, also in c
 mutants: $(READY) ## Change a module in small ways and list what no test notices, e.g. ARGS="spellbook/filters.py -n 20", or try ARGS=--breaks
 	$(BIN)/python scripts/mutants.py $(ARGS)
 
-lint: $(READY) ## Check style, formatting and types
+lint: $(READY) ## Check style, formatting, types and spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/codespell spellbook docs scripts plugins *.md
 
 hooks: $(READY) ## Run the checks of .pre-commit-config.yaml before each commit (downloads pre-commit)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pre-commit
