@@ -4,6 +4,8 @@ JOBS ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The versions that Spellbook is tested with; some have no wheel for Intel Macs.
+TESTED := $(if $(filter Darwin-x86_64,$(shell uname -s)-$(shell uname -m)),,--constraint constraints.txt)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-windows coverage mutants lint hooks bench bench-quality bench-public conformance screenshots bundle container plugin release try-release constraints readme clean
@@ -16,7 +18,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	@echo "Installing libraries into $(VENV): 750 MB, two to ten minutes, once."
-	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check $(TESTED) --editable '.[dev]'
 	touch $(READY)
 
 demo: $(READY) ## Set up .venv, index a vault, write, search and watch it, say what happened

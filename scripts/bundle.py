@@ -45,6 +45,9 @@ WEIGHTS = f"spellbook/models/e5/{wheel.FILE}"
 PYTHON = "3.12"
 """The version that every library has been compiled for; Spellbook itself asks for less."""
 
+NOT_INTEL_MAC = "sys_platform != 'darwin' or platform_machine != 'x86_64'"
+"""The systems that the tested versions are for: some have no wheel for Intel Macs."""
+
 WINDOWS_LIBRARIES = "${HOME}/AppData/Local/spellbook-claude"
 """Where uv puts the libraries on Windows: in the bundle's folder their paths would pass its 260 letters."""
 
@@ -140,9 +143,9 @@ def _tools() -> Iterator[dict[str, str]]:
 
 
 def _constraints() -> bytes:
-    """Return what makes uv install the versions that Spellbook is tested with."""
+    """Return what makes uv install the versions that Spellbook is tested with, but not on Intel Macs."""
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
-    listed = "".join(f'    "{line}",\n' for line in lines if not line.startswith("#"))
+    listed = "".join(f'    "{line}; {NOT_INTEL_MAC}",\n' for line in lines if not line.startswith("#"))
     return f"\n[tool.uv]\nconstraint-dependencies = [\n{listed}]\n".encode()
 
 

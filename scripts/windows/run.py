@@ -5,6 +5,7 @@ Run tests of Spellbook, or Spellbook itself, with the Windows Python of `prepare
     python scripts/windows/run.py --choice                     # those of .ci/run: two minutes
     python scripts/windows/run.py tests/vault tests/notes -k walk
     python scripts/windows/run.py -m spellbook find words      # any arguments of Python
+    python scripts/windows/run.py scripts/windows/day.py WHEEL  # a day with Spellbook, see there
 
 Rooms run one after the other, each in a Python of its own: on Windows a test that hangs ends the process. The last line
 counts the tests of all. Where Wine is missing, that is said, and the exit code is 3.
@@ -77,7 +78,7 @@ def main(arguments: list[str]) -> int:
         return 3
     folder = given.folder.expanduser().resolve()
     prepare(folder)
-    if rest[:1] in (["-m"], ["-c"]):
+    if rest[:1] in (["-m"], ["-c"]) or "".join(rest[:1]).endswith(".py"):
         return run(folder, rest)[0]
     rooms = [each for each in rest if each.startswith("tests")]
     if not rooms:

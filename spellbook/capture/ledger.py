@@ -74,7 +74,7 @@ class Ledger:
     def all(self, kind: str) -> dict[str, Any]:
         """Return the values of a kind by key, in order; {} if there is no ledger."""
         sql = "SELECT key, value FROM kept WHERE kind = ? ORDER BY key"
-        rows = self._database.rows(sql, (kind,)) if self._database.file.exists() else ()
+        rows = self._database.rows(sql, (kind,)) if self._database.exists() else ()
         return {key: json.loads(value) for key, value in rows}
 
     def get(self, kind: str, key: str) -> Any:
@@ -84,7 +84,7 @@ class Ledger:
 
     def put(self, *values: tuple[str, str, Any], job: str = "") -> None:
         """Write values by kind and key, and delete a job that is done: all or nothing."""
-        if not self._database.file.exists():
+        if not self._database.exists():
             disk.restrict(self.folder, Path(self._root))
         with self._database.transaction(patience=self._patience) as connection:
             rows = [(kind, key, json.dumps(value)) for kind, key, value in values]

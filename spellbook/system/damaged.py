@@ -20,9 +20,15 @@ from spellbook.system.processes import processes
 _log = logging.getLogger(__name__)
 
 
+def present_file(file: Path) -> Path:
+    """Return where the database `file` is now: beside it, while a damaged one cannot be moved from its place."""
+    place = DatabasePlace(file, "", "")
+    return place.beside if place.mark.exists() and place.beside.exists() else file
+
+
 class DatabasePlace:
     """
-    Where a database is: at `file`, or beside it. `used` is the present one, `mark` a file that names a damaged one.
+    Where a database is: at `file`, or `beside` it. `used` is the present one, `mark` a file that names a damaged one.
 
     `what` and `loss` are for messages. Every process that has the database open holds the lock when it moves files.
     """
@@ -30,7 +36,7 @@ class DatabasePlace:
     def __init__(self, file: Path, what: str, loss: str) -> None:
         self.used = self._file = file
         self.mark = file.with_suffix(".broken")
-        self._beside = file.with_name(f"{file.name}.beside")
+        self.beside = file.with_name(f"{file.name}.beside")
         self._what = what
         self._loss = loss
 
@@ -70,7 +76,7 @@ class DatabasePlace:
                 ", ".join(f"spellbook {process.kind}, process {process.pid}" for process in others) or "unknown",
                 self._loss,
             )
-        self.used = self._beside
+        self.used = self.beside
 
     def _make_way(self) -> bool:
         """Set the marked file aside, give the new one beside it its name, and say whether nobody has them open."""
@@ -79,15 +85,15 @@ class DatabasePlace:
         except (OSError, ValueError):
             damaged = 0
         try:
-            for file in (self._file, self._beside):
+            for file in (self._file, self.beside):
                 if damaged and file.exists() and damaged == file.stat().st_ino:
                     for old in self.set_aside():
                         platform.discard(old)
                     aside = self._file.with_name(f"{self._file.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
                     _rename(file, aside)
                     _log.warning("The %s was damaged, and lies in %s now: %s.", self._what, aside, self._loss)
-            if self._beside.exists():
-                _rename(self._beside, self._file)
+            if self.beside.exists():
+                _rename(self.beside, self._file)
         except OSError as error:
             if platform.is_held(error):
                 return False

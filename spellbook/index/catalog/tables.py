@@ -222,18 +222,27 @@ _ANEW = ("notes", "chunks", "pending", "second_pending", "catalog", "looked", "r
 """Keys of `meta` that are not carried over: the catalog's contents, its name, and the last scan."""
 
 
+_MADE = """
+    SELECT type, name FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite%'
+    AND name NOT LIKE 'words_%' ORDER BY type = 'table', name <> 'words'
+"""
+"""All tables, indexes and triggers, in the order in which they can be dropped."""
+
+
+def begin_anew(connection: sqlite3.Connection) -> None:
+    """Drop all tables and make them empty."""
+    for kind, name in connection.execute(_MADE).fetchall():
+        connection.execute(f"DROP {kind} {name}")
+    run_script(connection, TABLES)
+
+
 def build(connection: sqlite3.Connection, form: int) -> None:
     """Make the tables in an empty file (`form` 0), or in place of an older form; then the whole vault must be read."""
     if not form:
         run_script(connection, TABLES)
         return
     numbers = connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
-    made = connection.execute(
-        """
-        SELECT type, name FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite%'
-        AND name NOT LIKE 'words_%' ORDER BY type = 'table', name <> 'words'
-        """
-    ).fetchall()
+    made = connection.execute(_MADE).fetchall()
     old = {name for kind, name in made if kind == "table" and name in _CARRIED}
     for kind, name in made:
         aside = f"ALTER TABLE {name} RENAME TO old_{name}"

