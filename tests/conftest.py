@@ -62,6 +62,25 @@ def _own_state(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("SPELLBOOK_LANG", "en")
 
 
+@pytest.fixture(autouse=True)
+def _links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skip the rest of a test whose links cannot be made: a person of Windows may have no right to, and Wine makes none."""
+    if sys.platform != "win32":
+        return
+    make = os.symlink
+
+    def link(source: object, target: object, *given: object, **more: object) -> None:
+        try:
+            make(source, target, *given, **more)
+        except OSError as error:
+            if error.winerror != 1314:  # a privilege is not held
+                raise
+        if not os.path.lexists(target):
+            pytest.skip("no symbolic links can be made here")
+
+    monkeypatch.setattr(os, "symlink", link)
+
+
 @pytest.fixture
 def vault(tmp_path: Path) -> Path:
     """An empty vault."""
