@@ -27,11 +27,13 @@ _OF_THE_RUN = {"SPELLBOOK_CACHE", "SPELLBOOK_LOOKS", "SPELLBOOK_STRESS_SECONDS"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests of what Wine lacks, where Wine runs them: windows.toml has them, and why."""
-    if sys.platform != "win32" or not hasattr(ctypes.WinDLL("ntdll"), "wine_get_version"):
+    """On Windows skip the tests that windows.toml lists, with its reasons: of Wine alone, and of any Windows."""
+    if sys.platform != "win32":
         return
-    for row in tomllib.loads(Path(__file__).with_name("windows.toml").read_text("utf-8"))["lacks"]:
-        without = pytest.mark.skip(reason=f"Wine: {row['reason']}")
+    table = tomllib.loads(Path(__file__).with_name("windows.toml").read_text("utf-8"))
+    is_wine = hasattr(ctypes.WinDLL("ntdll"), "wine_get_version")
+    for row in [*table["differs"], *(table["lacks"] if is_wine else [])]:
+        without = pytest.mark.skip(reason=f"windows.toml: {row['reason']}")
         for item in items:
             if any(item.nodeid == test or item.nodeid.startswith((f"{test}[", f"{test}::")) for test in row["tests"]):
                 item.add_marker(without)
