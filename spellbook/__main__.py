@@ -84,27 +84,36 @@ def _sentence(error: OSError) -> str:
 
 def _is_reader_gone(error: OSError) -> bool:
     """Return whether the reader of our output closed the pipe, as `head` does; other broken pipes are errors."""
-    if not isinstance(error, BrokenPipeError):
+    is_invalid = error.errno == errno.EINVAL and error.filename is None  # what Windows calls it
+    if not (isinstance(error, BrokenPipeError) or (os.name == "nt" and is_invalid)):
         return False
     try:
         from select import POLLERR, poll
     except ImportError:  # Windows
-        return True
+        return bool(_stuck())
     poller = poll()
     poller.register(1, 0)
     poller.register(2, 0)
     return any(state & POLLERR for _, state in poller.poll(0))
 
 
-def _drop_output() -> None:
-    """Discard output that could not be written; otherwise Python prints an error when it exits."""
+def _stuck() -> list[int]:
+    """Return the numbers of the streams whose output cannot be written."""
+    numbers = []
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()
         except (OSError, ValueError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, number)
-            os.close(nowhere)
+            numbers.append(number)
+    return numbers
+
+
+def _drop_output() -> None:
+    """Discard output that could not be written; otherwise Python prints an error when it exits."""
+    for number in _stuck():
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, number)
+        os.close(nowhere)
 
 
 if __name__ == "__main__":

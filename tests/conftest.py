@@ -27,11 +27,13 @@ _OF_THE_RUN = {"SPELLBOOK_CACHE", "SPELLBOOK_LOOKS", "SPELLBOOK_STRESS_SECONDS"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests of what Wine lacks, where Wine runs them: windows.toml has them, and why."""
-    if sys.platform != "win32" or not hasattr(ctypes.WinDLL("ntdll"), "wine_get_version"):
+    """On Windows skip the tests that windows.toml lists, with its reasons: of Wine alone, and of any Windows."""
+    if sys.platform != "win32":
         return
-    for row in tomllib.loads(Path(__file__).with_name("windows.toml").read_text("utf-8"))["lacks"]:
-        without = pytest.mark.skip(reason=f"Wine: {row['reason']}")
+    table = tomllib.loads(Path(__file__).with_name("windows.toml").read_text("utf-8"))
+    is_wine = hasattr(ctypes.WinDLL("ntdll"), "wine_get_version")
+    for row in [*table["differs"], *(table["lacks"] if is_wine else [])]:
+        without = pytest.mark.skip(reason=f"windows.toml: {row['reason']}")
         for item in items:
             if any(item.nodeid == test or item.nodeid.startswith((f"{test}[", f"{test}::")) for test in row["tests"]):
                 item.add_marker(without)
@@ -60,6 +62,25 @@ def _own_state(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("SPELLBOOK_CACHE", str(prepared))
     monkeypatch.setenv("SPELLBOOK_MODELS", str(tmp_path / "models"))
     monkeypatch.setenv("SPELLBOOK_LANG", "en")
+
+
+@pytest.fixture(autouse=True)
+def _links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skip the rest of a test whose links cannot be made: a person of Windows may have no right to, and Wine makes none."""
+    if sys.platform != "win32":
+        return
+    make = os.symlink
+
+    def link(source: object, target: object, *given: object, **more: object) -> None:
+        try:
+            make(source, target, *given, **more)
+        except OSError as error:
+            if error.winerror != 1314:  # a privilege is not held
+                raise
+        if not os.path.lexists(target):
+            pytest.skip("no symbolic links can be made here")
+
+    monkeypatch.setattr(os, "symlink", link)
 
 
 @pytest.fixture

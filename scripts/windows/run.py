@@ -14,8 +14,10 @@ counts the tests of all. Where Wine is missing, that is said, and the exit code 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -30,23 +32,34 @@ TABLE = ROOT / "tests" / "windows.toml"
 _EACH = 300
 """Seconds after which a test counts as hung."""
 
+_SILENT = 2 * _EACH
+"""Seconds after which all of Wine counts as hung: then not even the clock of a test ends it."""
+
 
 def run(folder: Path, arguments: list[str]) -> tuple[int, str]:
-    """Run Python in the clone, print what it prints, and return its exit code and its last line."""
+    """Run Python in the clone, print what it prints, and return its exit code and its last line; ended when silent."""
     child = wine(folder, *arguments)
-    last = [""]
+    printed = bytearray()
 
     def show() -> None:
-        for line in child.stdout:
-            text = line.decode("utf-8", "replace").rstrip()
-            print(text, flush=True)
-            last[0] = text or last[0]
+        while piece := child.stdout.read1():
+            printed.extend(piece)
+            sys.stdout.buffer.write(piece)
+            sys.stdout.flush()
 
     reading = threading.Thread(target=show, daemon=True)  # a program that a hung test started keeps the pipe open
     reading.start()
-    child.wait()
+    before = -1
+    while child.poll() is None:
+        if len(printed) == before:
+            child.kill()
+            print(f"\nIt printed nothing for {_SILENT} seconds, and was ended.", flush=True)
+        before = len(printed)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_SILENT)
     reading.join(5)
-    return child.returncode, last[0]
+    lines = printed.decode("utf-8", "replace").split("\n")
+    return child.returncode, next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def tested(folder: Path, rooms: list[str], options: list[str]) -> int:
@@ -78,7 +91,7 @@ def main(arguments: list[str]) -> int:
         return 3
     folder = given.folder.expanduser().resolve()
     prepare(folder)
-    if rest[:1] in (["-m"], ["-c"]) or "".join(rest[:1]).endswith(".py"):
+    if rest[:1] in (["-u"], ["-m"], ["-c"]) or "".join(rest[:1]).endswith(".py"):
         return run(folder, rest)[0]
     rooms = [each for each in rest if each.startswith("tests")]
     if not rooms:

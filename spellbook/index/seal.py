@@ -70,7 +70,7 @@ def stamps(root: str, state: str) -> bytes:
     try:
         files = [os.path.exists(file) and _stamp(os.stat(file)) for file in (os.path.dirname(package), *settings)]
         index = [
-            (entry.name, entry.is_dir() or _stamp(entry.stat()))
+            (entry.name, entry.is_dir() or _stamp(platform.status(entry)))
             for entry in os.scandir(state)
             if (entry.is_dir() or entry.stat().st_size) and not entry.name.endswith(_PASSING)
         ]
@@ -97,7 +97,7 @@ def _tree(root: str, endings: tuple[str, ...]) -> Iterator[tuple[str, list[str]]
                 if entry.name[0] == ".":
                     continue
                 if entry.name.lower().endswith(endings) and not entry.is_dir():
-                    seen += entry.name, _stamp(entry.stat())
+                    seen += entry.name, _stamp(platform.status(entry))
                 elif entry.is_dir(follow_symlinks=False) and not platform.is_link(entry):
                     todo.append(entry.path)
         yield folder, seen

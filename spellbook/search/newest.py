@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from spellbook.index.catalog.rows import StoredChunk
-from spellbook.index.filters import Filter, conditions, day_of, without_guides
+from spellbook.index.catalog.usage import local
+from spellbook.index.filters import Filter, conditions, without_guides
 from spellbook.index.opened import Index
 from spellbook.search import related
 from spellbook.settings.limits import MOST_LISTED, MOST_OFFSET
@@ -78,9 +79,4 @@ def is_due(review: object) -> bool:
 
 def date_of(chunk: StoredChunk) -> str:
     """Return the date of a chunk's note in ISO 8601: its frontmatter's, else the file's time, local."""
-    if dated := chunk.created or chunk.updated:
-        return dated
-    try:
-        return dt.datetime.fromtimestamp(chunk.when).astimezone().isoformat(timespec="seconds")
-    except (ValueError, OverflowError, OSError):  # the system knows no local time for that year
-        return day_of(chunk.mtime_ns)
+    return chunk.created or chunk.updated or local(chunk.when)

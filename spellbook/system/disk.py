@@ -53,7 +53,7 @@ def permissions_in(folder: Path) -> int:
 
 def open_restricted(name: str | Path, flags: int) -> int:
     """Open a file, as the `opener` of `open`; a new file gets no permission that its folder does not have."""
-    return os.open(name, flags, 0o666 & permissions_in(Path(name).parent))
+    return platform.open_file(name, flags, 0o666 & permissions_in(Path(name).parent))
 
 
 def restrict(folder: Path, like: Path) -> None:
@@ -78,7 +78,7 @@ def written(folder: Path, data: bytes | Iterable[bytes], mode: int | None = None
     own = 0o666 if mode is None else 0o600
     try:
         with explain_errors(os.path.realpath(folder)):  # it may be named by its number
-            with open(name, "xb", opener=lambda file, flags: os.open(file, flags, own)) as file:
+            with open(name, "xb", opener=lambda file, flags: platform.open_file(file, flags, own)) as file:
                 file.writelines((data,) if isinstance(data, bytes) else data)
                 file.flush()
                 platform.flush(file.fileno())
@@ -201,8 +201,7 @@ def _swap_back(source: Path, target: Path, ours: int) -> None:
         ours = newest  # somebody saved once more
 
 
-@contextmanager
-def regular(place: Path) -> Iterator[BufferedReader]:
+def regular(place: Path) -> BufferedReader:
     """Open a regular file for reading. Raises OSError for others: a device or FIFO would block, or do something."""
 
     def check(status: os.stat_result) -> None:
@@ -214,9 +213,17 @@ def regular(place: Path) -> Iterator[BufferedReader]:
     check(os.stat(place))
     # Without blocking, in case somebody has put a FIFO there since.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-    with open(place, "rb", opener=lambda name, own: os.open(name, own | flags)) as file:
+    file = open(place, "rb", opener=lambda name, own: platform.open_file(name, own | flags))  # noqa: SIM115
+    try:
         check(os.fstat(file.fileno()))
-        yield file
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+swapped = platform.patient_reader(regular) if sys.platform == "win32" else regular
+"""As `regular`, for a file that `swap` may replace meanwhile."""
 
 
 def read_small(place: Path, most: int = SMALL) -> bytes:

@@ -15,12 +15,13 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
+Returned = TypeVar("Returned")
 AnyPath = str | os.PathLike[str]
 
 SF_DATALESS = 0x4000_0000
@@ -31,6 +32,9 @@ _HELD = frozenset({5, 32, 33})
 
 _WAITS = (0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.4)
 """Seconds between attempts, a second in all. By hand."""
+
+_MOMENTS = (0.001, 0.005, 0.02)
+"""Seconds between attempts to read a file that may be about to be replaced. By hand."""
 
 _EXCHANGE = 2
 """The flag of `renameat2` of Linux and of `renameatx_np` of macOS for two names that change places."""
@@ -44,23 +48,37 @@ _HERE = -2 if sys.platform == "darwin" else -100
 
 def is_held(error: OSError) -> bool:
     """Say whether another program has the file open; only Windows refuses for that."""
-    return getattr(error, "winerror", None) in _HELD
+    number = getattr(error, "winerror", 0)
+    # Where the C library opened it, the error has no number of Windows.
+    return number in _HELD or (number is None and error.errno == errno.EACCES)
 
 
-def patient(call: Callable[..., None]) -> Callable[..., None]:
-    """Return `call`, tried again for a second while another program has the file open."""
+def is_held_or_away(error: OSError) -> bool:
+    """Say whether `is_held`, or the file is not there: `ReplaceFileW` has no name for it for a moment."""
+    return is_held(error) or isinstance(error, FileNotFoundError)
 
-    def tried(*paths: AnyPath) -> None:
-        for wait in _WAITS:
+
+def patient(
+    call: Callable[..., Returned], waits: Sequence[float] = _WAITS, passes: Callable[[OSError], bool] = is_held
+) -> Callable[..., Returned]:
+    """Return `call`, tried again after each of `waits` (seconds) while its error `passes`."""
+
+    def tried(*given: Any) -> Returned:
+        for wait in waits:
             try:
-                return call(*paths)
+                return call(*given)
             except OSError as error:
-                if not is_held(error):
+                if not passes(error):
                     raise
             time.sleep(wait)
-        return call(*paths)
+        return call(*given)
 
     return tried
+
+
+def patient_reader(call: Callable[..., Returned]) -> Callable[..., Returned]:
+    """Return `call`, tried again for the moments in which a file of Windows is being replaced."""
+    return patient(call, _MOMENTS, is_held_or_away)
 
 
 # The system's own calls elsewhere: no file pays for Windows.
@@ -68,6 +86,7 @@ replace = patient(os.replace) if sys.platform == "win32" else os.replace
 rename = patient(os.rename) if sys.platform == "win32" else os.rename
 rename_at_once = os.rename
 remove = patient(os.unlink) if sys.platform == "win32" else os.unlink
+open_file = patient(os.open, _MOMENTS) if sys.platform == "win32" else os.open
 
 
 def discard(path: AnyPath) -> None:

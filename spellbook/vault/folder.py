@@ -220,7 +220,7 @@ class Folder:
     def _open(self, path: str, gone: MemoryNotFound) -> Iterator[BufferedReader]:
         place = self.locate(path)
         try:
-            with disk.regular(place) as file:
+            with disk.swapped(place) as file:
                 if getattr(os.fstat(file.fileno()), "st_flags", 0) & platform.SF_DATALESS:
                     away = _away(path)
                     raise HeldBack(away.message, away.hint)

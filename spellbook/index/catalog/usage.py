@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from spellbook.index.filters import day_of
 from spellbook.system.errors import RestExpired, RestInvalid
 from spellbook.system.sqlite import Database
 from spellbook.text.unicode import digest_of
@@ -66,8 +67,11 @@ class Failures(NamedTuple):
 
 
 def local(seconds: float) -> str:
-    """Return a time of this machine's clock in ISO 8601, local, with its offset."""
-    return dt.datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
+    """Return a time in ISO 8601, local, with its offset; its day where the system knows no local time for that year."""
+    try:
+        return dt.datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return day_of(int(seconds * 1e9))
 
 
 class Usage:
