@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,12 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.search.question import VERBS, Question
 from spellbook.search.searcher import Searcher
+from spellbook.settings import config
 from spellbook.settings.limits import MOST_KEYWORDS, MOST_QUERY
 from tests.benchmarks.__main__ import load, machine
 from tests.benchmarks.conversations import FORMS, Chat, Malformed, Turn, read
 from tests.benchmarks.measures import DEPTH, half_interval
+from tests.benchmarks.trials import Remembered
 
 _MOST_LETTERS, _MOST_NAME = 100_000, 60  # of a turn, of a speaker's name
 _MOST_TOKENS = 10_000
@@ -92,15 +94,19 @@ class Measured:
 # -- measuring
 
 
-def measure(chats: Iterable[Chat], order: str = "search", embedder: str | None = None) -> Measured:
-    """Ask each chat its questions in a vault of its own, by the verb `order`, and plain BM25 over its turns."""
+def measure(chats: Iterable[Chat], order: str, opened: Callable[[Path, Path], Spellbook]) -> Measured:
+    """
+    Ask each chat its questions in a vault of its own, by the verb `order`, and plain BM25 over its turns.
+
+    `opened` opens a vault, the first folder, with its state in the second.
+    """
     measured = Measured()
     for number, chat in enumerate(chats, 1):
         print(f"\rchat {number} ", end="", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(prefix="spellbook-public-") as folder:
             (vault := Path(folder) / "vault").mkdir()
             places = keep(vault, chat)
-            with books.open(vault, embedder=embedder, state=Path(folder) / "state") as book:
+            with opened(vault, Path(folder) / "state") as book:
                 began = time.process_time()
                 report = book.reindex()
                 measured.seconds["indexing"] += time.process_time() - began
@@ -253,6 +259,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--chats", type=int, default=0, help="most conversations of each benchmark; 0 for all")
     parser.add_argument("--order", choices=list(VERBS), default="search", help="the verb that ranks (%(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was found for each question, by ids")
+    parser.add_argument(
+        "--cache", type=Path, help="folder of cached vectors, for a second run in a fraction of the time"
+    )
     parser.add_argument("--embedder", help="the product's own if none is named")
     given = parser.parse_args(arguments)
     chats: dict[str, list[Chat]] = {}
@@ -267,10 +276,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     about = {"spellbook": __version__, "commit": _commit(), "date": f"{dt.date.today()}", "machine": machine()}
     print(f"Spellbook {', '.join(about.values())}; load {load()}. Means over questions, ± half of a 95 % interval.\n")
     print(HEAD, flush=True)
+    model = Remembered(given.cache / "vectors.db") if given.cache else None
+
+    def opened(vault: Path, state: Path) -> Spellbook:
+        if model is None:
+            return books.open(vault, embedder=given.embedder, state=state)
+        return Spellbook(replace(config.load(vault, embedder="hash"), state=state), model.product())
+
     benchmarks = {}
     for name, listed in chats.items():
         began = time.monotonic()
-        measured = measure(listed[: given.chats or None], given.order, given.embedder)
+        measured = measure(listed[: given.chats or None], given.order, opened)
         print("\n".join(lines(name, given.order, measured)))
         taken = {"in all": time.monotonic() - began} | measured.seconds
         spent = ", ".join(f"{verb} {seconds:.1f} s" for verb, seconds in taken.items())
