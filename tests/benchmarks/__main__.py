@@ -30,7 +30,7 @@ def main() -> None:
     given = _arguments()
     sizes = Sizes(given.notes, given.chunks, given.large)
     rows: list[str] = []
-    started, load = time.monotonic(), _load()
+    started, before = time.monotonic(), load()
     with tempfile.TemporaryDirectory(prefix="spellbook-bench-", ignore_cleanup_errors=True) as place:
         for name in [name for name in os.environ if name.startswith("SPELLBOOK_")]:
             del os.environ[name]
@@ -41,7 +41,7 @@ def main() -> None:
                 rows.append(row)
         except KeyboardInterrupt:
             rows.append(_failed("remaining parts", "interrupted"))
-    print(f"{_machine()}; load {load} before and {_load()} after {time.monotonic() - started:,.0f} s.\n")
+    print(f"{machine()}; load {before} before and {load()} after {time.monotonic() - started:,.0f} s.\n")
     print("\n".join([HEAD, *rows]))
 
 
@@ -82,7 +82,8 @@ def _parts(listed: str) -> tuple[str, ...]:
     return parts
 
 
-def _machine() -> str:
+def machine() -> str:
+    """Return the system, its processors and the Python."""
     processors = "processor"
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -90,7 +91,8 @@ def _machine() -> str:
     return f"{platform.system()}, {os.cpu_count()} × {processors}, Python {platform.python_version()}"
 
 
-def _load() -> str:
+def load() -> str:
+    """Return the load of the last minute, where the system says it."""
     return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
 
 

@@ -90,10 +90,10 @@ def loose_figures(name: str, found: Sequence[Mapping[str, int]]) -> Iterator[Row
     for figure, worth in kinds.items():
         values = {system: np.array([worth(ranks[system]) for ranks in found]) for system in found[0]}
         means = {system: float(each.mean()) for system, each in values.items()}
-        yield Row(name, figure, means, spreads={system: _half_interval(each) for system, each in values.items()})
+        yield Row(name, figure, means, spreads={system: half_interval(each) for system, each in values.items()})
 
 
-def _half_interval(values: np.ndarray) -> float:
+def half_interval(values: np.ndarray) -> float:
     """Return half the width of the 95 % interval of the mean of `values`, by drawing 2,000 times with replacement."""
     drawn = np.random.default_rng(7).choice(values, (2_000, len(values))).mean(axis=1)
     low, high = np.percentile(drawn, [2.5, 97.5])

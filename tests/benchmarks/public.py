@@ -3,8 +3,9 @@ Public benchmarks of long conversations, LoCoMo and BEAM, asked of the product's
 
 No language model takes part, and no data is here: the folder that holds it is named. Each conversation is a vault of its
 own, whose notes are written as an import of chats writes them: a note for each session, a section for each turn. A
-question is asked on the day after the last session, without a threshold. What is measured is the share of its evidence,
-the turns that hold the answer, in the first hits; the mean over questions. README.md names the forms.
+question is asked on the day after the last session. What is measured is the evidence, the turns that hold the answer, in
+the first hits; the mean over questions, with its 95 % interval. Plain BM25 over the same turns is asked in the same run.
+README.md names the forms of the data.
 """
 
 from __future__ import annotations
@@ -12,211 +13,107 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import json
-import re
+import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import bm25s
 import numpy as np
+import Stemmer
 
 from spellbook import __version__
 from spellbook.archive.formats.conversations import CATEGORY, cleaned, lowered, make_note, on_one_line
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.search.question import Question
+from spellbook.search.question import VERBS, Question
 from spellbook.search.searcher import Searcher
-from spellbook.settings.limits import MOST_QUERY
-from tests.benchmarks.measures import DEPTH
+from spellbook.settings import config
+from spellbook.settings.limits import MOST_KEYWORDS, MOST_QUERY
+from tests.benchmarks.__main__ import load, machine
+from tests.benchmarks.conversations import FORMS, Chat, Malformed, Turn, read
+from tests.benchmarks.measures import DEPTH, half_interval
+from tests.benchmarks.trials import Remembered
 
 _MOST_LETTERS, _MOST_NAME = 100_000, 60  # of a turn, of a speaker's name
 _MOST_TOKENS = 10_000
 """Tokens of an answer: ten whole hits with their neighbours, so that what is measured is the ranking."""
-_FORMS = (
-    "a file locomo*.json, folders with chat.json and probing_questions/probing_questions.json, or a file beam*.json"
-)
+
+_STEMMER = Stemmer.Stemmer("english")
+
+RANKED, SURE, SHOWN, BM25 = "ranked", "sure", "shown", "bm25"
+"""
+The product's ranking without a threshold; its sure hits, by the default threshold; what a user gets, which has the
+closest notes where nothing is sure; and plain BM25.
+"""
+GROUPS = {"LoCoMo": ("categories 1 to 4", {f"category {number}" for number in range(1, 5)})}
+"""Kinds that are counted together; of a benchmark that is not named, all. Category 5 asks for things that nobody said."""
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """What somebody says; `id` names it among the turns of its chat."""
+class Found:
+    """
+    A question by its number in its chat, with its evidence, and the turns of each hit by system, best first.
 
-    id: str
-    speaker: str
-    text: str
+    `beside` are the turns of each ranked hit and of its neighbours; `sessions` the sessions of the evidence, and those
+    found with one hit a session.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question of a kind, and the ids of the turns that answer it."""
-
+    chat: str
+    question: int
     kind: str
-    text: str
-    evidence: frozenset[str]
+    evidence: Sequence[str]
+    turns: Mapping[str, Sequence[Collection[str]]]
+    beside: Sequence[Collection[str]]
+    sessions: tuple[Sequence[str], Sequence[str]]
 
-
-@dataclass(frozen=True, slots=True)
-class Chat:
-    """A conversation: the day of each session, None if it is not said, with its turns; and its questions."""
-
-    name: str
-    sessions: Sequence[tuple[dt.date | None, Sequence[Turn]]]
-    questions: Sequence[Asked]
-
-
-class Malformed(Exception):
-    """A file is not in the form that its name says."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as the file of `--json` has it."""
+        turns = {system: [sorted(hit) for hit in hits] for system, hits in self.turns.items()}
+        sessions = dict(zip(("evidence", "found"), self.sessions, strict=True))
+        of = {"chat": self.chat, "question": self.question, "kind": self.kind, "evidence": self.evidence}
+        return of | {"found": turns, "with_neighbours": [sorted(hit) for hit in self.beside], "sessions": sessions}
 
 
 @dataclass(slots=True)
-class Shares:
-    """The shares of evidence found, a row for each question, by kind; `left_out` counts questions without any known turn."""
+class Measured:
+    """The questions of a benchmark, how many had no known turn as evidence, and the seconds of a core that it took."""
 
-    rows: dict[str, list[Sequence[float]]] = field(default_factory=dict)
+    found: list[Found] = field(default_factory=list)
     left_out: int = 0
-
-    def add(self, kind: str, row: Sequence[float]) -> None:
-        self.rows.setdefault("all", []).append(row)
-        self.rows.setdefault(kind, []).append(row)
-
-
-# -- the forms
-
-
-def read(folder: Path) -> dict[str, list[Chat]]:
-    """Return the conversations in a folder by benchmark. Raises Malformed for a file of a known name and another form."""
-    files = sorted(folder.rglob("*.json")) if folder.is_dir() else [folder]
-    found: dict[str, list[Chat]] = {}
-    for file in files:
-        name = file.name.lower()
-        try:
-            if name.startswith("locomo"):
-                found.setdefault("LoCoMo", []).extend(map(_locomo, _listed(_json(file))))
-            elif name == "chat.json":
-                probing = file.parent / "probing_questions" / "probing_questions.json"
-                found.setdefault("BEAM", []).append(_beam(file.parent.name, _json(file), _json(probing)))
-            elif name.startswith("beam"):
-                rows = _listed(_json(file))
-                found.setdefault("BEAM", []).extend(_beam("", row["chat"], row["probing_questions"]) for row in rows)
-        except (AttributeError, KeyError, TypeError, ValueError, RecursionError, OSError) as error:
-            raise Malformed(f"{file}: not in the form that is read ({error!r:.120}). Forms: {_FORMS}.") from error
-    return found
-
-
-def _json(file: Path) -> Any:
-    return json.loads(file.read_text("utf-8"))
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _locomo(sample: Mapping[str, Any]) -> Chat:
-    """Read a sample of LoCoMo: sessions by number, turns with `dia_id`, questions with `evidence`."""
-    talk, sessions = sample["conversation"], []
-    for key in sorted((key for key in talk if re.fullmatch(r"session_\d{1,4}", key)), key=lambda key: int(key[8:])):
-        said = [Turn(str(row["dia_id"]), str(row["speaker"]), _with_picture(row)) for row in talk[key]]
-        sessions.append((_day(talk.get(f"{key}_date_time"), "%I:%M %p on %d %B, %Y"), said))
-    asked = [
-        Asked(f"category {row.get('category')}", str(row["question"]), _named(row.get("evidence")))
-        for row in sample["qa"]
-    ]
-    return Chat(str(sample.get("sample_id", "")), sessions, asked)
-
-
-def _with_picture(row: Mapping[str, Any]) -> str:
-    shown = f"(image: {row['blip_caption']})" if row.get("blip_caption") else ""
-    return "\n\n".join(filter(None, (str(row.get("text") or ""), shown)))
-
-
-def _named(evidence: Any) -> frozenset[str]:
-    """Return the ids in LoCoMo's evidence, of which some hold several."""
-    return frozenset(re.findall(r"D\d{1,4}:\d{1,4}", " ".join(map(str, _listed(evidence or [])))))
-
-
-def _beam(name: str, chat: Any, probing: Any) -> Chat:
-    """Read a chat of BEAM: batches of turns with `id`, `role` and `content`; questions by ability with `source_chat_ids`."""
-    rows = [[*_messages(batch)] for batch in _batches(chat)]
-    often = Counter(str(row["id"]) for batch in rows for row in batch)
-    sessions = []
-    for batch in rows:
-        said = [Turn(str(row["id"]), str(row["role"]).title(), _without_mark(str(row["content"]))) for row in batch]
-        sessions.append(
-            (_day(next((row["time_anchor"] for row in batch if row.get("time_anchor")), None), "%B-%d-%Y"), said)
-        )
-    asked = [
-        # An id that several messages have names none.
-        Asked(ability, str(row["question"]), frozenset(id for id in _ids(row.get("source_chat_ids")) if often[id] == 1))
-        for ability, listed in (json.loads(probing) if isinstance(probing, str) else probing).items()
-        for row in listed
-    ]
-    return Chat(name, sessions, asked)
-
-
-def _without_mark(text: str) -> str:
-    """Return a text without the number that BEAM leaves behind what a person says: `->-> 1,2`."""
-    said, mark, number = text.rpartition("->->")
-    return said if mark and not number.strip(" ,0123456789\n") else text
-
-
-def _batches(chat: Any) -> Iterator[Any]:
-    """Yield what holds the messages of a session: a mapping with `turns`, or a list of messages."""
-    if (isinstance(chat, Mapping) and "turns" in chat) or (isinstance(chat, list) and any(map(_is_message, chat))):
-        yield chat
-    elif isinstance(chat, Mapping | list):
-        for part in chat.values() if isinstance(chat, Mapping) else chat:
-            yield from _batches(part)
-
-
-def _messages(part: Any) -> Iterator[Mapping[str, Any]]:
-    if _is_message(part):
-        yield part
-    elif isinstance(part, Mapping | list):
-        for inner in part.values() if isinstance(part, Mapping) else part:
-            yield from _messages(inner)
-
-
-def _is_message(part: Any) -> bool:
-    return isinstance(part, Mapping) and {"role", "id", "content"} <= part.keys()
-
-
-def _ids(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping | list):
-        for inner in value.values() if isinstance(value, Mapping) else value:
-            yield from _ids(inner)
-    elif value is not None:
-        yield str(value)
-
-
-def _day(text: object, form: str) -> dt.date | None:
-    try:
-        return dt.datetime.strptime(str(text), form).date()
-    except ValueError:
-        return None
+    turns: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("indexing", "asking", "bm25"), 0.0))
 
 
 # -- measuring
 
 
-def measure(chats: Iterable[Chat], embedder: str | None = None) -> Shares:
-    """Ask each chat its questions in a vault of its own; return the shares of evidence in the columns of `HEAD`."""
-    shares = Shares()
+def measure(chats: Iterable[Chat], order: str, opened: Callable[[Path, Path], Spellbook]) -> Measured:
+    """
+    Ask each chat its questions in a vault of its own, by the verb `order`, and plain BM25 over its turns.
+
+    `opened` opens a vault, the first folder, with its state in the second.
+    """
+    measured = Measured()
     for number, chat in enumerate(chats, 1):
         print(f"\rchat {number} ", end="", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(prefix="spellbook-public-") as folder:
             (vault := Path(folder) / "vault").mkdir()
             places = keep(vault, chat)
-            with books.open(vault, embedder=embedder, state=Path(folder) / "state") as book:
+            with opened(vault, Path(folder) / "state") as book:
+                began = time.process_time()
                 report = book.reindex()
+                measured.seconds["indexing"] += time.process_time() - began
                 if report.failed or report.pending:
                     raise SystemExit(f"{chat.name}: {report.failed[:3]}, {report.pending} texts pending")
-                _ask(book, chat, places, shares)
-    return shares
+                _ask(book, chat, places, order, measured)
+    return measured
 
 
 def keep(vault: Path, chat: Chat) -> dict[str, list[tuple[int, str]]]:
@@ -244,30 +141,40 @@ def _text(turn: Turn) -> str:
     return lowered(cleaned(turn.text[:_MOST_LETTERS])).strip() or "…"
 
 
-def _ask(book: Spellbook, chat: Chat, places: Mapping[str, Sequence[tuple[int, str]]], shares: Shares) -> None:
+def _ask(
+    book: Spellbook, chat: Chat, places: Mapping[str, Sequence[tuple[int, str]]], order: str, measured: Measured
+) -> None:
     catalog = book.index.catalog
     turns_of = {chunk.id: _turns(chunk, places[path]) for path in places for chunk in catalog.at(path)}
     session_of = {id: path for path, listed in places.items() for _, id in listed}
+    measured.turns += len(session_of)
     last = max((day for day, _ in chat.sessions if day), default=dt.date.today())
     noon = dt.datetime.combine(last + dt.timedelta(days=1), dt.time(12)).timestamp()
-    searcher = Searcher(book.index, lambda: noon)
-    for asked in chat.questions:
+    searcher, by_bm25 = Searcher(book.index, lambda: noon), _by_bm25(chat)
+    for number, asked in enumerate(chat.questions):
         text, wanted = cleaned(asked.text).strip()[:MOST_QUERY], asked.evidence & session_of.keys()
         if not wanted or not text:
-            shares.left_out += 1
+            measured.left_out += 1
             continue
-        hits, notes = (
-            searcher.ask(Question(text, limit=DEPTH, min_score=0.0, max_tokens=_MOST_TOKENS, per_note=most)).hits
-            for most in (0, 1)
+        words = tuple(text.split()[:MOST_KEYWORDS]) if order == "find" else ()  # which takes a text for one phrase
+        usual: dict[str, Any] = {"mode": VERBS[order], "keywords": words, "limit": DEPTH, "max_tokens": _MOST_TOKENS}
+        began = time.process_time()
+        ranked = searcher.ask(Question(text, **usual, min_score=0.0)).hits
+        measured.seconds["asking"] += time.process_time() - began
+        notes = searcher.ask(Question(text, **usual, min_score=0.0, per_note=1)).hits
+        answer = searcher.ask(Question(text, **usual))
+        began = time.process_time()
+        by_words = [{id} for id in by_bm25(text)]
+        measured.seconds["bm25"] += time.process_time() - began
+        turns = {
+            name: [turns_of[hit.id] for hit in hits]
+            for name, hits in ((RANKED, ranked), (SURE, answer.hits), (SHOWN, answer.hits or answer.closest))
+        }
+        beside = [turns_of[hit.id].union(*(turns_of[one["id"]] for one in hit.neighbours.values())) for hit in ranked]
+        sessions = sorted({session_of[id] for id in wanted}), [hit.path for hit in notes]
+        measured.found.append(
+            Found(chat.name, number, asked.kind, sorted(wanted), turns | {BM25: by_words}, beside, sessions)
         )
-        alone = [turns_of[hit.id] for hit in hits]
-        beside = [
-            turns.union(*(turns_of[one["id"]] for one in hit.neighbours.values()))
-            for hit, turns in zip(hits, alone, strict=True)
-        ]
-        sessions = {session_of[id] for id in wanted}
-        ranked = ((wanted, alone), (wanted, beside), (sessions, [{hit.path} for hit in notes]))
-        shares.add(asked.kind, [_share(right, of[:first]) for right, of in ranked for first in (5, DEPTH)])
 
 
 def _turns(chunk: StoredChunk, listed: Sequence[tuple[int, str]]) -> frozenset[str]:
@@ -278,45 +185,131 @@ def _turns(chunk: StoredChunk, listed: Sequence[tuple[int, str]]) -> frozenset[s
     )
 
 
+def _by_bm25(chat: Chat) -> Callable[[str], list[str]]:
+    """
+    Return what finds the ids of turns, best first, by plain BM25 over speakers and texts.
+
+    Of bm25s' settings these find the most: its longer list of stop words, and stems by Snowball.
+    """
+    said = [turn for _, turns in chat.sessions for turn in turns]
+    engine = bm25s.BM25()
+    engine.index(_tokens([f"{turn.speaker}: {turn.text}" for turn in said]), show_progress=False)
+
+    def found(text: str) -> list[str]:
+        (numbers,), (scores,) = engine.retrieve(_tokens([text]), k=min(DEPTH, len(said)), show_progress=False)
+        return [said[number].id for number, score in zip(numbers, scores, strict=True) if score > 0]
+
+    return found
+
+
+def _tokens(texts: Sequence[str]) -> Any:
+    return bm25s.tokenize(texts, stopwords="english_plus", stemmer=_STEMMER, show_progress=False)
+
+
+# -- the table
+
+
+HEAD = (
+    "| benchmark | found by | questions | turns @5 | @10 | all @5 | @10 | MRR | with neighbours @5 | @10 | sessions @5 | @10 |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|---|"
+)
+
+
+def figures(found: Found, system: str) -> list[float]:
+    """Return a question's figures in the columns of `HEAD`: shares of its evidence, whether all is there, MRR@10."""
+    right, hits = set(found.evidence), found.turns[system]
+    shares = [_share(right, hits[:first]) for first in (5, DEPTH)]
+    rank = next((rank for rank, hit in enumerate(hits[:DEPTH], 1) if right.intersection(hit)), 0)
+    row = [*shares, *(float(share == 1) for share in shares), 1 / rank if rank else 0.0]
+    if system != RANKED:
+        return row
+    of_sessions, notes = found.sessions
+    ranked = ((right, found.beside), (of_sessions, [{path} for path in notes]))
+    return row + [_share(wanted, of[:first]) for wanted, of in ranked for first in (5, DEPTH)]
+
+
 def _share(right: Collection[str], found: Iterable[Collection[str]]) -> float:
     return len(set(right).intersection(*[set().union(*found)])) / len(right)
 
 
-HEAD = "| benchmark | questions | turns @5 | @10 | with neighbours @5 | @10 | sessions @5 | @10 |\n|---|---|---|---|---|---|---|---|"
-
-
-def lines(name: str, shares: Shares) -> Iterator[str]:
-    """Yield the rows of the table, a kind of question each."""
-    for kind, rows in sorted(shares.rows.items()):
-        means = " | ".join(f"{mean:.3f}" for mean in np.mean(rows, axis=0))
-        yield f"| {name}, {kind} | {len(rows)} | {means} |"
+def lines(name: str, order: str, measured: Measured) -> Iterator[str]:
+    """Yield the rows of the table: the kinds that count together, by all systems; each kind by search and by BM25."""
+    title, together = GROUPS.get(name, ("all", {found.kind for found in measured.found}))
+    names = {
+        RANKED: f"Spellbook, `{order}`",
+        SURE: "the same, sure hits alone",
+        SHOWN: "the same, as a user gets it",
+        BM25: f"BM25 (bm25s {metadata.version('bm25s')})",
+    }
+    groups = {title: together} | {kind: {kind} for kind in sorted({found.kind for found in measured.found})}
+    for kind, kinds in groups.items():
+        of_kind = [found for found in measured.found if found.kind in kinds]
+        for system, label in names.items():
+            if of_kind and (kind == title or system in {RANKED, BM25}):
+                columns = np.array([figures(found, system) for found in of_kind]).T
+                cells = [f"{column.mean():.3f} ±{half_interval(column):.3f}" for column in columns]
+                row = " | ".join([*cells, *[""] * (9 - len(cells))])
+                yield f"| {name}, {kind} | {label} | {len(of_kind)} | {row} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, nargs="+", help=f"folders with {_FORMS}")
+    parser.add_argument("data", type=Path, nargs="+", help=f"folders with {FORMS}")
     parser.add_argument("--chats", type=int, default=0, help="most conversations of each benchmark; 0 for all")
+    parser.add_argument("--order", choices=list(VERBS), default="search", help="the verb that ranks (%(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was found for each question, by ids")
+    parser.add_argument(
+        "--cache", type=Path, help="folder of cached vectors, for a second run in a fraction of the time"
+    )
     parser.add_argument("--embedder", help="the product's own if none is named")
-    given, begin = parser.parse_args(arguments), time.monotonic()
-    found: dict[str, list[Chat]] = {}
+    given = parser.parse_args(arguments)
+    chats: dict[str, list[Chat]] = {}
     try:
         for folder in given.data:
-            for name, chats in read(folder).items():
-                found.setdefault(name, []).extend(chats)
+            for name, listed in read(folder).items():
+                chats.setdefault(name, []).extend(listed)
     except Malformed as error:
         parser.error(str(error))
-    if not found:
-        parser.error(f"Nothing to read in {', '.join(map(str, given.data))}. It needs {_FORMS}.")
-    print(
-        f"Spellbook {__version__}, {dt.date.today()}. Share of evidence found, mean over questions.\n\n{HEAD}",
-        flush=True,
+    if not chats:
+        parser.error(f"Nothing to read in {', '.join(map(str, given.data))}. It needs {FORMS}.")
+    about = {"spellbook": __version__, "commit": _commit(), "date": f"{dt.date.today()}", "machine": machine()}
+    print(f"Spellbook {', '.join(about.values())}; load {load()}. Means over questions, ± half of a 95 % interval.\n")
+    print(HEAD, flush=True)
+    model = Remembered(given.cache / "vectors.db") if given.cache else None
+
+    def opened(vault: Path, state: Path) -> Spellbook:
+        if model is None:
+            return books.open(vault, embedder=given.embedder, state=state)
+        return Spellbook(replace(config.load(vault, embedder="hash"), state=state), model.product())
+
+    benchmarks = {}
+    for name, listed in chats.items():
+        began = time.monotonic()
+        measured = measure(listed[: given.chats or None], given.order, opened)
+        print("\n".join(lines(name, given.order, measured)))
+        taken = {"in all": time.monotonic() - began} | measured.seconds
+        spent = ", ".join(f"{verb} {seconds:.1f} s" for verb, seconds in taken.items())
+        size = f"{len(listed[: given.chats or None])} chats, {measured.turns:,} turns"
+        print(
+            f"| {name}, left out: no turn is named as evidence | {size}; {spent} | {measured.left_out} |{' |' * 9}",
+            flush=True,
+        )
+        benchmarks[name] = {"seconds": taken, "questions": [found.as_dict() for found in measured.found]}
+    if given.json:
+        kept = about | {"order": given.order, "benchmarks": benchmarks}
+        given.json.write_text(json.dumps(kept, ensure_ascii=False, separators=(",", ":")), "utf-8")
+
+
+def _commit() -> str:
+    """Return the commit of this tree, with a `+` if files were changed since; "no commit" outside of a clone."""
+    named = subprocess.run(
+        ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
     )
-    for name, chats in found.items():
-        shares = measure(chats[: given.chats or None], given.embedder)
-        print("\n".join(lines(name, shares)), flush=True)
-        print(f"| {name}, left out: no turn is named as evidence | {shares.left_out} | | | | | | |", flush=True)
-    print(f"\n{time.monotonic() - begin:.0f} s")
+    return named.stdout.strip() or "no commit"
 
 
 if __name__ == "__main__":

@@ -14,8 +14,9 @@ import pytest
 
 from spellbook.notes.note import parse
 from tests.benchmarks.__main__ import measured
+from tests.benchmarks.conversations import read
 from tests.benchmarks.generated import Writer, write
-from tests.benchmarks.public import keep, main, read
+from tests.benchmarks.public import keep, main
 from tests.benchmarks.table import Figure, Ratio, Sizes
 from tests.benchmarks.timing import apart
 
@@ -87,7 +88,7 @@ LOCOMO = [
         },
         "qa": [
             {"question": "who bought a cello?", "evidence": ["D1:2"], "category": 4},
-            {"question": "cello?", "evidence": ["D1:3; D2:1"], "category": 1},
+            {"question": "kayak?", "evidence": ["D1:03; D2:1"], "category": 1},
             {"question": "nobody knows", "category": 5},
         ],
     }
@@ -104,7 +105,10 @@ PROBING = {
 
 
 def test_public_benchmarks_are_read_and_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Evidence is found in the turn itself, or in the one beside it; sessions and messages without a date are kept too."""
+    """
+    Evidence is found in the turn itself, or in the one beside it; sessions and messages without a date are kept too.
+    Beside the product stands plain BM25, and a file names what each found, by which anybody can count again.
+    """
     (tmp_path / "locomo10.json").write_text(json.dumps(LOCOMO))
     (probing := tmp_path / "100K" / "1" / "probing_questions").mkdir(parents=True)
     (probing.parent / "chat.json").write_text(json.dumps([{"batch_number": 1, "turns": TURNS}]))
@@ -119,11 +123,23 @@ def test_public_benchmarks_are_read_and_asked(tmp_path: Path, capsys: pytest.Cap
     lines = {path: (tmp_path / path).read_text("utf-8").split("\n") for path in places}
     heads = [lines[path][line - 1] for path, listed in places.items() for line, _ in listed]
     assert heads == ["## Ann", "## Bo", "## Ann", "## Bo", "## Bo"]
-    main([str(tmp_path / "locomo10.json"), str(tmp_path / "100K"), "--embedder", "hash"])
-    told = dict(line.strip("| ").split(" | ", 1) for line in capsys.readouterr().out.splitlines() if " | " in line)
-    assert told["LoCoMo, category 4"] == "1 | " + " | ".join(["1.000"] * 6)
-    assert {name.partition(",")[2] for name in told} >= {" category 1", " all", " event_ordering"}
-    assert told["BEAM, left out: no turn is named as evidence"].split()[0] == "1"
+    told = tmp_path / "told.json"
+    main([str(tmp_path / "locomo10.json"), str(tmp_path / "100K"), "--embedder", "hash", "--json", str(told)])
+    listed = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if " | " in line]
+    rows_of = {(name, by.partition(" ")[0]): row for name, by, *row in listed}
+    assert rows_of["LoCoMo, category 4", "Spellbook,"] == ["1", *["1.000 ±0.000"] * 9]
+    assert rows_of["LoCoMo, category 4", "BM25"][:6] == ["1", *["1.000 ±0.000"] * 5]
+    # Of the evidence of category 1 only one turn has the word.
+    shares = ("0.500", "0.500", "0.000", "0.000", "1.000")
+    assert rows_of["LoCoMo, category 1", "BM25"][1:6] == [f"{share} ±0.000" for share in shares]
+    assert rows_of["LoCoMo, categories 1 to 4", "the"][0] == "2"
+    assert {name.partition(",")[2] for name, _ in rows_of} >= {" category 1", " all", " event_ordering"}
+    assert rows_of["BEAM, left out: no turn is named as evidence", "1"][-1].startswith("1")
+    kept = json.loads(told.read_text())["benchmarks"]["LoCoMo"]["questions"]
+    assert [(each["question"], each["evidence"]) for each in kept] == [(0, ["D1:2"]), (1, ["D1:3", "D2:1"])]
+    assert kept[1]["found"]["bm25"] == [["D2:1"]]
+    assert kept[0]["sessions"]["evidence"] == ["session-0001.md"]
+    assert "cello" not in told.read_text()
 
 
 @pytest.mark.parametrize(
