@@ -25,6 +25,7 @@ from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass, field
 from itertools import islice
 from queue import SimpleQueue
+from string import ascii_letters, digits
 from typing import IO
 
 from spellbook.index import privacy
@@ -58,7 +59,7 @@ from spellbook.text.unicode import composed
 from spellbook.vault.folder import Folder, digest
 
 _log = logging.getLogger(__name__)
-_MARKS = regex(r"\W+")
+_MARKS, _ASCII_MARKS = regex(r"\W+"), bytes(range(128)).translate(None, f"{ascii_letters}{digits}_".encode())
 _BOTH = regex(r"(?i)>[ ]?\[!merge\]")
 _json = json.JSONEncoder(ensure_ascii=False).encode
 _MOST_LABELS = 1_000
@@ -234,7 +235,10 @@ def _says_nothing(note: Note, pieces: Sequence[chunks.Chunk]) -> bool:
 
 def folded(text: str) -> str:
     """Return a hash that is equal for texts that differ only in case, blanks and marks."""
-    return short_hash(_MARKS.sub("", fold(text)).encode("utf-8", "surrogatepass"))
+    letters = fold(text).encode("utf-8", "surrogatepass").translate(None, _ASCII_MARKS)
+    if not letters.isascii():
+        letters = _MARKS.sub("", letters.decode("utf-8", "surrogatepass")).encode("utf-8", "surrogatepass")
+    return short_hash(letters)
 
 
 def _left_out(note: Note, labels: Mapping[str, Sequence[object]]) -> Iterator[Fault]:

@@ -49,11 +49,15 @@ _MOST_DEPTH = 8
 """Lists in lists that are taken at once; the parser goes no deeper than twenty levels, two for each list."""
 
 # The beginning of a line that can only be running text, whatever the next line is, if that begins so too.
-_TEXT = r"(?:[^\W\d_]|\*\*?(?=\w)|`[^`\n]|#(?=[^\W\d_])|\d++(?![.)])|\[(?:\[|[^\[\]\\\n]++\](?!:)))"
+_TEXT = (
+    r"(?:[^\x00-\x7f\s]|[A-Za-z\"'(),./;?@{}!%&\\\]^]|#(?=[^\s#])|\*\*?(?=[^\s*])|_(?=[^\W_])|`(?!``)|~(?!~~)|=++(?=\S)"
+    r"|\$(?!\$)|\d++(?![.)])|\[(?:\[|[^\[\]\\\n]++\](?!:)))"
+)
+_ITEM = rf"(?:{_TEXT}.*\n(?:[ \t]*{_TEXT}.*\n)*+|#{{1,6}} [^\s#].*\n)"
 _PLAIN = regex(
-    rf"(?:(?P<paragraph>(?:{_TEXT}.*\n)++)|(?P<blockquote>(?:> {_TEXT}.*\n)++)|(?P<heading>#{{1,6}} [^\s#][^#\n]*+\n))"
-    r"(?=[ \t]*$)"
-    rf"|(?P<bullet_list>([-*+]) {_TEXT}.*\n(?:\n* *\5 {_TEXT}.*\n)*+(?:\n++(?=[\w#|>`])|\n*+\Z))"
+    rf"(?:(?P<paragraph>(?:{_TEXT}.*\n)++)|(?P<blockquote>(?:> {_TEXT}.*\n)++))(?=[ \t]*$)"
+    r"|(?P<heading>#{1,6} [^\s#][^#\n]*+\n)(?!(?=.*[-:|])[-:| \t]+$)"
+    rf"|(?P<bullet_list>(?P<mark>[-*+]) {_ITEM}(?:\n*(?: *|\t*)(?P=mark) {_ITEM})*+(?:\n++(?=[^\s*+-])|\n*+\Z))"
     r"|(?P<fence>(`{3,}+)[^`\n]*+\n(?:(?! {0,3}\7`*+[ \t]*$).*\n)*+ {0,3}\7`*+[ \t]*\n)"
     r"|(?P<table>\|[^\\\n]*\|\n\|(?:[ \t]*:?-+:?[ \t]*\|)++\n(?:\|.*\n)*+)(?=[ \t]*$)",
     re.M,
@@ -106,14 +110,14 @@ def _plain(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     if kind == "table" and len({line.count("|") for line in text.split("\n", 2)[:2]}) > 1:
         return False  # its head and its line of dashes have other numbers of cells
     if kind == "bullet_list":
-        depths = {at: len(line) - len(line.lstrip(" ")) for at, line in enumerate(text.split("\n"), start) if line}
-        # Two more letters of indentation are a nested item; other depths are left to the parser's own rules.
+        depths, ends = _items(text, start, f"{match['mark']} ")
+        # Two more letters or a tab are a nested item; other depths are left to the parser's own rules.
         if max(depths.values()) > 2 * _MOST_DEPTH or any(
             depth % 2 or depth > before + 2 for before, depth in pairwise(depths.values())
         ):
             return False
         items = tuple(at for at, depth in depths.items() if not depth)
-        prose = tuple((at, at + 1) for at in depths)
+        prose = tuple(ends.items())
     state.line = stop
     token = state.push(kind, "", 0)
     token.map, token.meta = [start, stop], {"items": items, "prose": prose}
@@ -121,6 +125,23 @@ def _plain(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         marks, _, token.content = text.strip().partition(" ")
         token.tag = f"h{len(marks)}"
     return True
+
+
+def _items(text: str, start: int, mark: str) -> tuple[dict[int, int], dict[int, int]]:
+    """Return the depth of each item of a list that begins in line `start`, and where its text ends, by its line."""
+    # A tab is as deep as two letters, but not beside some: then it is too deep.
+    tab = " " * (3 * _MOST_DEPTH if f"  {mark}" in text else 2)
+    depths: dict[int, int] = {}
+    ends: dict[int, int] = {}
+    item = start
+    for at, line in enumerate(text.split("\n"), start):
+        bare = line.lstrip(" \t")
+        if bare.startswith(mark):
+            item = at
+            depths[at] = len(line.removesuffix(bare).replace("\t", tab))
+        if bare:  # else a blank line, which ends the item's text
+            ends[item] = at + 1
+    return depths, ends
 
 
 def _math(state: StateBlock, start: int, end: int, silent: bool) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from itertools import accumulate, islice
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Any
 
 from spellbook.notes.dates import VALID
@@ -39,10 +40,15 @@ _MARKERS = dict.fromkeys(("NOW", "LATER", "TODO", "DOING", "WAITING", "WAIT", "I
 _MARKERS |= {"DONE": "done", "CANCELED": "cancelled", "CANCELLED": "cancelled"}
 _TASK = regex(rf"(?:#{{1,6}}[ \t]+)?(?P<task>{'|'.join(_MARKERS)})[ \t]+(?:\[#(?P<priority>[ABC])\](?=\s))?")
 _PLANNED = regex(r"(?P<key>SCHEDULED|DEADLINE): <(?P<date>\d{4}-\d\d-\d\d)(?!\d)[^<>]*>")
-_MAY_BE_TASK = regex(rf"(?:{'|'.join(_MARKERS)})[ \t]|(?:SCHEDULED|DEADLINE): <")
-_MAY_BE = regex(rf"::|[-+*.)][ \t]+\[[^\]]\]|[{''.join(_DATED)}]")
+# A search for a set of letters is several times as fast as one for alternatives.
+_HINT = rf"(?:(?<=::)|(?<=[ \t]\[)[^\]]\]|(?<=[{''.join(_DATED)}])"
+_MAY_BE = regex(rf"[:\[{''.join(_DATED)}]{_HINT})")
+_MAY_BE_IN_GRAPH = regex(rf"[:\[{''.join(_DATED)}A-Z]{_HINT}|(?<=[A-Z])[A-Z-]{{2,}}(?:[ \t]|: <))")
 _LETTER = regex(r"[^\r\n]")
-_HIDDEN = regex(r"(?s:%%.*?%%|<!--(?:(?!<!--|-->).)*+-->|\$\$.*?\$\$)|\$(?![\s$])[^$\r\n]*(?<![\s\\])\$(?!\d)")
+_HIDDEN = regex(
+    r"[%<$](?:(?<=%)%(?s:.*?)%%|(?<=<)!--(?s:(?!<!--|-->).)*+-->"
+    r"|(?<=\$)(?:\$(?s:.*?)\$\$|(?![\s$])[^$\r\n]*(?<![\s\\])\$(?!\d)))"
+)
 _START = regex(r"[ \t>]*(?:(?P<item>[-+*]|\d{1,9}[.)])[ \t]+(?:\[(?P<box>[^\]\r\n])\](?=\s))?)?[ \t]*")
 _DATE = regex(rf"([{''.join(_DATED)}])\ufe0f?[ \t]*(\d{{4}}-\d\d-\d\d)(?!\d)")
 _EMOJI = r"(?:(?:[^\w\x00-\x7f]++[ \t]*+)++(?=[^\W_]|[*_~]))?"  # Dataview skips all before the first letter of a key
@@ -69,17 +75,20 @@ def own(meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def fields(note: Note) -> Iterator[tuple[int, str, object]]:
     """Yield the fields in a note's text: the character of `Note.text`, the key, and the value."""
-    of_graph = _may_be_of_logseq(note)
-    if not of_graph and not _MAY_BE.search(note.text, note.body_at):
+    of_graph = notes.is_of_graph(note.path)
+    may_be = _MAY_BE_IN_GRAPH if of_graph else _MAY_BE
+    if not may_be.search(note.text, note.body_at):
         return
     offsets = [*accumulate(map(len, note.body_lines), initial=note.body_at)]
     spans = sorted({span for block in note.blocks for span in (*block.prose, *block.tables)})
     runs = ("".join(note.body_lines[first:last]) for first, last in spans)
-    hidden = ((run, ((a, b, _LETTER.sub(" ", run[a:b])) for a, b in markdown.literals(run))) for run in runs)
-    text = "".join(notes.replaced(*each) for each in hidden)
-    seen = markdown.lines(_HIDDEN.sub(lambda match: _LETTER.sub(" ", match[0]), text))
-    for number, line in zip((each for span in spans for each in range(*span)), seen, strict=False):
-        at, start = offsets[number], next(_START.finditer(line))
+    runs = (_without(run, markdown.literals(run)) if "`" in run or "$" in run else run for run in runs)
+    whole = "".join(runs)
+    seen = markdown.lines(text := _without(whole, (match.span() for match in _HIDDEN.finditer(whole))))
+    begins, numbers = [*accumulate(map(len, seen), initial=0)], [*chain(*(range(*span) for span in spans))]
+    for nth in sorted({bisect_right(begins, hint.start()) - 1 for hint in may_be.finditer(text)}):
+        at, line = offsets[numbers[nth]], seen[nth]
+        start = next(_START.finditer(line))
         if start["box"]:
             yield at + start.start("box"), "task", {"x": "done", "-": "cancelled"}.get(start["box"].lower(), "open")
         if of_graph:
@@ -93,8 +102,9 @@ def fields(note: Note) -> Iterator[tuple[int, str, object]]:
                 yield at + match.start(), key, load_value(value) if _YAML.fullmatch(value) else value
 
 
-def _may_be_of_logseq(note: Note) -> bool:
-    return notes.is_of_graph(note.path) and _MAY_BE_TASK.search(note.text, note.body_at) is not None
+def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return a text with blanks in place of the letters in some spans."""
+    return notes.replaced(text, ((start, end, _LETTER.sub(" ", text[start:end])) for start, end in spans))
 
 
 def _of_logseq(at: int, line: str, start: re.Match[str]) -> Iterator[tuple[int, str, str]]:

@@ -175,11 +175,8 @@ class Folder:
         try:
             place = self.locate(path)
             status = os.stat(place if os.path.lexists(place) else _placeholder(place))
-            folder = path.rpartition("/")[0]
             # `walk` goes through no link to a folder.
-            if not stat.S_ISREG(status.st_mode) or os.path.realpath(place.parent) != str(
-                self.root.joinpath(*folder.split("/"))
-            ):
+            if not stat.S_ISREG(status.st_mode) or os.path.realpath(place.parent) != str(place.parent):
                 return None
         except (OSError, PathOutsideVault):
             return None

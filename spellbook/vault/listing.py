@@ -121,7 +121,7 @@ def is_beside(root: Path, path: str) -> bool:
 def is_inside(root: Path, path: str) -> bool:
     """Say whether `path` leads, through whatever links, to a place inside `root`."""
     try:
-        real = os.path.realpath(root / path)
+        real = os.path.realpath(os.path.join(root, path))
     except (OSError, ValueError):
         return False
     return real.startswith(os.path.join(root, ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -141,7 +142,7 @@ def stamps(root: Path) -> tuple[Stamp | None, ...]:
     found: list[Stamp | None] = []
     for name in (*OBSIDIAN, LOGSEQ):
         try:
-            found.append(stamp_of((root / name).stat()))
+            found.append(stamp_of(os.stat(os.path.join(root, name))))
         except OSError:
             found.append(None)
     return tuple(found)

@@ -17,17 +17,20 @@ STARTS = st.sampled_from(
 )  # fmt: skip
 TEXTS = st.sampled_from(
     ["word", "word more", "낱말 둘", "é", "", "", "#", "# head", "## head ##", "####### no", "#tag", "---", "===", "- - -", "***", "|a|b|", "|--|--|", ":-:|", "a | b",
-     "--|--", "| a | b |", "|---|:-:|", "|-|", "|c|", "```", "```a`b", "`c` d", "`` ```", "**b** c", "**", "__u__", "[ ] task", "[x]", "[[wiki]] x", "[a](b) c", "[a", "[^1]: x", "2024 x", "1.5", "3) y", "123456789. x", "1234567890. x", "~~~ x", "<div>", "</div>", "<!-- c", "-->", "[a]: /b", "[a]:", "'title'", "-", "-\t", "1.", "\\# x", "_x_", "word  ", "\x0cword", "ª", "٣. x"]
+     "--|--", "| a | b |", "|---|:-:|", "|-|", "|c|", "```", "```a`b", "`c` d", "`` ```", "**b** c", "**", "__u__", "[ ] task", "[x]", "[[wiki]] x", "[a](b) c", "[a", "[^1]: x", "2024 x", "1.5", "3) y", "123456789. x", "1234567890. x", "~~~ x", "<div>", "</div>", "<!-- c", "-->", "[a]: /b", "[a]:", "'title'", "-", "-\t", "1.", "\\# x", "_x_", "word  ", "\x0cword", "ª", "٣. x",
+     "![[p]]", "{{q}}", "((r))", "==m==", "==", "= =", "~~s~~", "~~", "$5", "$$", "***b*** c", "_ _ _", "__", "# a | b", "#1", "😀 x", "“q”", ":x", "\u3000x"]
 )  # fmt: skip
 LINES = st.builds(lambda starts, text: "".join(starts) + text, st.lists(STARTS, max_size=3), TEXTS)
 MARKERS = st.sampled_from(
     ["- ", "- ", "- ", "* ", "+ ", "1. ", "2. ", "1) ", "10. ", "-    ", "-     ", "-\t", "- - ", "> ", "", "", "\t"]
 )
 ITEMS = st.builds(
-    lambda indent, marker, text: " " * indent + marker + text,
-    st.integers(0, 10),
+    lambda indent, marker, text: indent + marker + text,
+    st.one_of(st.integers(0, 10).map(" ".__mul__), st.integers(0, 4).map("\t".__mul__), st.just("\t  ")),
     MARKERS,
-    st.sampled_from(["a", "b c", "[ ] d", "**e**", "", "---", "# f", "```", "|g|", "[h]: i"]),
+    st.sampled_from(
+        ["a", "b c", "[ ] d", "**e**", "", "---", "# f", "## j", "```", "|g|", "[h]: i", "k:: l", "![[m]]", "=="]
+    ),
 )
 
 
@@ -73,6 +76,11 @@ def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
         pytest.param("- [ ] a\n- [x] b", True, id="tasks"),
         pytest.param("7. a\n8. b\n", False, id="numbered from seven"),
         pytest.param("- a\n\n- b\n\nc", True, id="loose, then a paragraph"),
+        pytest.param("- # a\n\t- [[b]]\n\t  c:: d\n\t\t- e\n- f", True, id="a page of Logseq"),
+        pytest.param("- a\n  - b\n\t- c", False, id="tabs and blanks"),
+        pytest.param("- # a\n  b", False, id="text under a heading in an item"),
+        pytest.param("# a\n- b", True, id="a heading, then a list"),
+        pytest.param("# a | b\n--|--", False, id="a heading that is the head of a table"),
         pytest.param("- a\nlazy\n# h", False, id="a lazy line, then a heading"),
         pytest.param("- a\n* b", False, id="another marker"),
         pytest.param("- a\n      - b", False, id="a marker too deep to be one"),
