@@ -10,6 +10,7 @@ the package must be installed. A line for each step has its seconds; the first t
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
@@ -201,6 +202,9 @@ def heals() -> None:
 
 def main() -> int:
     os.environ.update(OWN)
+    if sys.platform == "win32":
+        # Wine starts a desktop for the first program that needs one, which would hold the pipes of a command.
+        ctypes.windll.user32.GetDesktopWindow()
     server: list[Server] = []
     steps: list[tuple[str, Callable[[], object]]] = [
         *([("model import", model)] if sys.argv[1:] else []),
