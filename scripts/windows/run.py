@@ -62,7 +62,7 @@ def run(folder: Path, arguments: list[str]) -> tuple[int, str]:
 
 
 def tested(folder: Path, rooms: list[list[str]], options: list[str]) -> int:
-    """Run the tests of each room, some files or tests, print how many passed, and return the exit code: 0 if all did."""
+    """Run the tests of each room (files or tests), print how many passed, and return the exit code: 0 if all did."""
     counted: Counter[str] = Counter()
     told, code = [], 0
     for room in rooms:
