@@ -16,13 +16,12 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-Returned = TypeVar("Returned")
 AnyPath = str | os.PathLike[str]
 
 SF_DATALESS = 0x4000_0000
@@ -54,10 +53,10 @@ def is_held(error: OSError) -> bool:
     return number in _HELD or (number is None and error.errno == errno.EACCES)
 
 
-def patient(call: Callable[..., Returned], waits: Sequence[float] = _WAITS) -> Callable[..., Returned]:
+def patient(call: Callable[..., Any], waits: Sequence[float] = _WAITS) -> Callable[..., Any]:
     """Return `call`, tried again after each of `waits` (seconds) while another program has the file open."""
 
-    def tried(*given: Any) -> Returned:
+    def tried(*given: Any) -> Any:
         for wait in waits:
             try:
                 return call(*given)
@@ -70,10 +69,10 @@ def patient(call: Callable[..., Returned], waits: Sequence[float] = _WAITS) -> C
     return tried
 
 
-def patient_reader(call: Callable[[Path], Returned]) -> Callable[[Path], Returned]:
+def patient_reader(call: Callable[[Path], Any]) -> Callable[[Path], Any]:
     """Return `call`, which reads a file, tried again while `exchange_with_backup` has its old one aside."""
 
-    def tried(place: Path) -> Returned:
+    def tried(place: Path) -> Any:
         misses = 0
         for wait in (*_MOMENTS, *_WAITS):
             try:
