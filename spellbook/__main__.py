@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Iterator
 from typing import NoReturn
 
 from spellbook.index.seal import nothing_to_do
@@ -84,28 +85,26 @@ def _sentence(error: OSError) -> str:
 
 def _is_reader_gone(error: OSError) -> bool:
     """Return whether the reader of our output closed the pipe, as `head` does; other broken pipes are errors."""
-    is_invalid = error.errno == errno.EINVAL and error.filename is None  # what Windows calls it
-    if not (isinstance(error, BrokenPipeError) or (os.name == "nt" and is_invalid)):
+    # Windows calls it a wrong argument.
+    if not (isinstance(error, BrokenPipeError) or (os.name == "nt" and error.errno == errno.EINVAL)):
         return False
     try:
         from select import POLLERR, poll
     except ImportError:  # Windows
-        return bool(_stuck())
+        return bool([*_stuck()])
     poller = poll()
     poller.register(1, 0)
     poller.register(2, 0)
     return any(state & POLLERR for _, state in poller.poll(0))
 
 
-def _stuck() -> list[int]:
-    """Return the numbers of the streams whose output cannot be written."""
-    numbers = []
+def _stuck() -> Iterator[int]:
+    """Yield the numbers of the streams whose output cannot be written."""
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()
         except (OSError, ValueError):
-            numbers.append(number)
-    return numbers
+            yield number
 
 
 def _drop_output() -> None:

@@ -62,20 +62,20 @@ def run(folder: Path, arguments: list[str]) -> tuple[int, str]:
     return child.returncode, next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
-def tested(folder: Path, rooms: list[str], options: list[str]) -> int:
-    """Run the tests of each room, print how many passed, and return the exit code: 0 if all did."""
+def tested(folder: Path, rooms: list[list[str]], options: list[str]) -> int:
+    """Run the tests of each room (files or tests), print how many passed, and return the exit code: 0 if all did."""
     counted: Counter[str] = Counter()
     told, code = [], 0
     for room in rooms:
         began = time.monotonic()
         pytest = ["-m", "pytest", "-p", "no:cacheprovider", "--timeout", str(_EACH), "--tb", "short", "-rfE", "-n", "2"]
-        left, last = run(folder, ["-u", *pytest, room, *options])
+        left, last = run(folder, ["-u", *pytest, *room, *options])
         code = code or left
         found = Counter(
             {kind: int(number) for number, kind in re.findall(r"(\d+) (passed|failed|skipped|error)", last)}
         )
         counted += found
-        told.append(f"{room}: {last} ({time.monotonic() - began:.0f} s)")
+        told.append(f"{' '.join(room)}: {last} ({time.monotonic() - began:.0f} s)")
     print("", *told, sep="\n")
     print(f"{counted['passed']} passed, {counted['failed'] + counted['error']} failed, {counted['skipped']} skipped")
     return code
@@ -93,11 +93,12 @@ def main(arguments: list[str]) -> int:
     prepare(folder)
     if rest[:1] in (["-u"], ["-m"], ["-c"]) or "".join(rest[:1]).endswith(".py"):
         return run(folder, rest)[0]
-    rooms = [each for each in rest if each.startswith("tests")]
-    if not rooms:
-        table = tomllib.loads(TABLE.read_text("utf-8"))
-        rooms = [f"tests/{room}" for room in table["choice" if given.choice else "rooms"]]
-    return tested(folder, rooms, [each for each in rest if each not in rooms])
+    table = tomllib.loads(TABLE.read_text("utf-8"))
+    named = [each for each in rest if each.startswith("tests")]
+    rooms = [[each] for each in named or (f"tests/{room}" for room in table["rooms"])]
+    if given.choice:
+        rooms = [[f"tests/{test}" for test in table["choice"]]]
+    return tested(folder, rooms, [each for each in rest if each not in named])
 
 
 if __name__ == "__main__":

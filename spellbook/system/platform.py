@@ -13,15 +13,15 @@ import os
 import sys
 import time
 import unicodedata
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-Returned = TypeVar("Returned")
 AnyPath = str | os.PathLike[str]
 
 SF_DATALESS = 0x4000_0000
@@ -33,8 +33,8 @@ _HELD = frozenset({5, 32, 33})
 _WAITS = (0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.4)
 """Seconds between attempts, a second in all. By hand."""
 
-_MOMENTS = (0.001, 0.005, 0.02)
-"""Seconds between attempts to read a file that may be about to be replaced. By hand."""
+_MOMENTS = (0.001, 0.005, 0.02, 0.05, 0.1)
+"""Seconds between attempts to open a file, which another program holds for less: nobody may read some. By hand."""
 
 _EXCHANGE = 2
 """The flag of `renameat2` of Linux and of `renameatx_np` of macOS for two names that change places."""
@@ -53,22 +53,15 @@ def is_held(error: OSError) -> bool:
     return number in _HELD or (number is None and error.errno == errno.EACCES)
 
 
-def is_held_or_away(error: OSError) -> bool:
-    """Say whether `is_held`, or the file is not there: `ReplaceFileW` has no name for it for a moment."""
-    return is_held(error) or isinstance(error, FileNotFoundError)
+def patient(call: Callable[..., Any], waits: Sequence[float] = _WAITS) -> Callable[..., Any]:
+    """Return `call`, tried again after each of `waits` (seconds) while another program has the file open."""
 
-
-def patient(
-    call: Callable[..., Returned], waits: Sequence[float] = _WAITS, passes: Callable[[OSError], bool] = is_held
-) -> Callable[..., Returned]:
-    """Return `call`, tried again after each of `waits` (seconds) while its error `passes`."""
-
-    def tried(*given: Any) -> Returned:
+    def tried(*given: Any) -> Any:
         for wait in waits:
             try:
                 return call(*given)
             except OSError as error:
-                if not passes(error):
+                if not is_held(error):
                     raise
             time.sleep(wait)
         return call(*given)
@@ -76,9 +69,22 @@ def patient(
     return tried
 
 
-def patient_reader(call: Callable[..., Returned]) -> Callable[..., Returned]:
-    """Return `call`, tried again for the moments in which a file of Windows is being replaced."""
-    return patient(call, _MOMENTS, is_held_or_away)
+def patient_reader(call: Callable[[Path], Any]) -> Callable[[Path], Any]:
+    """Return `call`, which reads a file, tried again while `exchange_with_backup` has its old one aside."""
+
+    def tried(place: Path) -> Any:
+        misses = 0
+        for wait in (*_MOMENTS, *_WAITS):
+            try:
+                return call(place)
+            except FileNotFoundError:
+                misses = 0 if os.path.lexists(_aside(place)) else misses + 1
+                if misses == 3:  # else it may have come back meanwhile
+                    raise
+            time.sleep(wait)
+        return call(place)
+
+    return tried
 
 
 # The system's own calls elsewhere: no file pays for Windows.
@@ -141,17 +147,29 @@ def system_call() -> Callable[[bytes, bytes, int], int] | None:
 
 def exchange_with_backup(replace_file: Callable[[Path, Path, Path], None], one: Path, other: Path) -> bool:
     """As `exchange`, by a call that puts `other` at `one`, whose file gets a third name: Windows' `ReplaceFileW`."""
-    aside = other.with_name(f".spellbook-{os.urandom(8).hex()}.tmp")  # swept like others if this is killed
+    aside = _aside(one)  # one that a killed process left is replaced: `one` is there, so it is an older file
+
+    def whole_or_not() -> None:
+        try:
+            replace_file(one, other, aside)
+        except OSError:
+            if os.path.lexists(aside) and not os.path.lexists(one):
+                rename(aside, one)  # it got half-way
+            raise
+
     try:
-        patient(replace_file)(one, other, aside)
+        patient(whole_or_not)()
     except OSError as error:
-        if os.path.lexists(aside) and not os.path.lexists(one):
-            rename(aside, one)  # it got half-way
         if isinstance(error, FileNotFoundError) or is_held(error):
             raise
         return False
     rename(aside, other)
     return True
+
+
+def _aside(one: Path) -> Path:
+    """Return the name that the old file has in between: a temporary one, swept like others, which a reader knows."""
+    return one.with_name(f".spellbook-{zlib.crc32(one.name.encode('utf-8', 'surrogatepass')):016x}.tmp")
 
 
 def _replace_file(replaced: Path, replacement: Path, backup: Path) -> None:

@@ -177,10 +177,8 @@ class Database:
         """Return this thread's connection, a new one if the file was set aside or deleted. Raises StorageError."""
         connection: _Connection | None = getattr(self._local, "connection", None)
         if connection is not None:
-            if os.name == "nt":  # nobody can replace the file while it is open; one found damaged is left
-                is_changed = self._place.is_to_be_left()
-            else:
-                is_changed = connection.inode != self._inode()
+            # Nobody can replace a file that Windows has open; one that another process found damaged is left.
+            is_changed = self._place.is_to_be_left() if os.name == "nt" else connection.inode != self._inode()
             if connection.in_transaction or not (connection.is_spoiled or is_changed):
                 return connection
             with contextlib.suppress(sqlite3.Error):
