@@ -173,10 +173,11 @@ class Folder:
         if not self.is_note(path):
             return None
         try:
-            place = self.locate(path)
+            place, real = self._located(path)
             status = os.stat(place if os.path.lexists(place) else _placeholder(place))
             # `walk` goes through no link to a folder.
-            if not stat.S_ISREG(status.st_mode) or os.path.realpath(place.parent) != str(place.parent):
+            is_linked = real != str(place) and os.path.realpath(place.parent) != str(place.parent)
+            if not stat.S_ISREG(status.st_mode) or is_linked:
                 return None
         except (OSError, PathOutsideVault):
             return None
@@ -249,6 +250,10 @@ class Folder:
         `~x`, `C:x` or `aux` are accepted where the system gives them no meaning and the file exists, or existed
         (`known`).
         """
+        return self._located(path, known=known)[0]
+
+    def _located(self, path: str, *, known: bool = False) -> tuple[Path, str]:
+        """Return `locate`, and the real path of it."""
         parts = path.replace("\\", "/").split("/") if os.name == "nt" else path.split("/")
         leaves = not path or "\0" in path or any(part in {"", ".", ".."} for part in parts)
         elsewhere = path.startswith("\\") or re.match(r"[A-Za-z]:", path) or any(map(names.DEVICES.match, parts))
@@ -256,7 +261,7 @@ class Folder:
         if (
             leaves
             or refused
-            or not self.holds(path)
+            or not (real := listing.real_inside(self.root, path))
             or ((elsewhere or path[0] == "~") and not (known or os.path.lexists(self.root / path)))
         ):
             raise PathOutsideVault(
@@ -264,7 +269,7 @@ class Folder:
             )
         if names.is_too_long(path) and not os.path.lexists(self.root / path):
             raise PathOutsideVault(f"{path[:60]!r}… is longer than any disk can store.", "Use a shorter name.")
-        return self.root.joinpath(*parts)
+        return self.root.joinpath(*parts), real
 
     def admitted(self, path: str) -> Path:
         """
@@ -294,7 +299,7 @@ class Folder:
 
     def holds(self, path: str) -> bool:
         """Say whether `path`, with all links resolved, is inside the vault."""
-        return listing.is_inside(self.root, path)
+        return listing.real_inside(self.root, path) != ""
 
 
 def _away(path: str) -> UnreadableNote:

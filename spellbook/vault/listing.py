@@ -118,13 +118,13 @@ def is_beside(root: Path, path: str) -> bool:
     return path.endswith("_Conflict.md") and os.path.lexists(root / f"{path[:-12]}.md")
 
 
-def is_inside(root: Path, path: str) -> bool:
-    """Say whether `path` leads, through whatever links, to a place inside `root`."""
+def real_inside(root: Path, path: str) -> str:
+    """Return the real place inside `root` that `path` leads to, through whatever links; "" if it leads elsewhere."""
     try:
         real = os.path.realpath(os.path.join(root, path))
     except (OSError, ValueError):
-        return False
-    return real.startswith(os.path.join(root, ""))
+        return ""
+    return real if real.startswith(os.path.join(root, "")) else ""
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -141,7 +141,7 @@ def stamp_of(status: os.stat_result) -> Stamp:
 
 def _stamp_at(root: Path, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Stamp | None:
     """Return a note's stamp, or None if it is not a readable file; adds a fault where a person should know."""
-    if entry.is_symlink() and not (is_inside(root, path) and os.path.exists(entry.path)):
+    if entry.is_symlink() and not (real_inside(root, path) and os.path.exists(entry.path)):
         faults.append(Fault(shown(path), 0, "a link that leads out of the vault, or nowhere; not read"))
         return None
     status = platform.status(entry)
