@@ -44,7 +44,7 @@ Keep = Literal["", "a", "b", "both"]
 _Path = tuple[str, ...]
 """A section by its heading and those above it, without case; () is above the first heading."""
 
-_OWN = {*LISTS, "importance", "id", "created", "updated", "modified", "title", MERGED}
+_OWN = {*LISTS, "importance", "id", "created", "updated", "modified", "title", MERGED, *privacy.STANDING}
 _MARKER = regex(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _TEXT_BELOW = regex(r"[ \t]*(?:\r\n|\r|\n)[ \t]*[^\s]")
 _EDGES = " .。!?！？"

@@ -420,6 +420,7 @@ def _of_text(index: Index, prompt: str) -> tuple[Passage, ...]:
         is_sure = sum(len(word) > 1 for word in readable) >= _LEAST and covered >= _COVERED * whole
         begins, ends, _ = validity(chunk.meta)
         is_current = chunk.path not in old and chunk.meta.get("status") != "archived" and begins <= time.time() <= ends
+        is_current = is_current and not privacy.lapsed(chunk.meta, time.time())
         if is_current and (is_sure or _is_titled(chunk.title, content, shared)):
             parts = [part.strip() for part in _BLANK_LINE.split(_HEADING.sub(r"\1\n", chunk.text.strip()))]
             # Of its paragraphs the one with most of the words, rather prose than code.

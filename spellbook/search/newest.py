@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from dataclasses import dataclass
 from typing import Any
 
+from spellbook.index import privacy
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import Filter, conditions, day_of, without_guides
 from spellbook.index.opened import Index
@@ -45,15 +47,16 @@ def recent(index: Index, limit: int, offset: int = 0, filter: Filter | None = No
 
 
 def living(index: Index, limit: int, filter: Filter) -> Recent:
-    """Return the same without an offset, but for the notes that are superseded."""
-    filter = {**filter, "status!": "superseded"}
+    """Return the same without an offset, but for the notes that are superseded, deprecated or stale."""
+    filter = {**filter, "status!": ["superseded", privacy.DEPRECATED]}
     named = conditions(filter)
     paths = set(index.catalog.paths((*named, *without_guides(named), *index.visible)))
     named_gone = {path for path, _, _ in index.catalog.links.fields(paths, ["superseded_by"])}
     gone = paths & (related.superseded(index, paths, ()).keys() | named_gone)
     kept: list[StoredChunk] = []
     for offset in range(0, len(paths), MOST_LISTED):
-        kept += [chunk for chunk in recent(index, MOST_LISTED, offset, filter).notes if chunk.path not in gone]
+        listed = recent(index, MOST_LISTED, offset, filter).notes
+        kept += [each for each in listed if each.path not in gone and not privacy.lapsed(each.meta, time.time())]
         if len(kept) >= limit:
             break
     return Recent(tuple(kept[:limit]), len(paths) - len(gone))

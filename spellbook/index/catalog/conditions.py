@@ -27,7 +27,7 @@ _COMMON = "category topic tags keywords entities kind scope importance path crea
 _COMMON_FIELDS = frozenset(_COMMON.split())
 """Keys that a filter may have whatever the notes have."""
 
-_WRITTEN = "categories type outcome status scope privacy_scope source saved_from trust pinned agent task due"
+_WRITTEN = "categories type outcome status scope privacy_scope source saved_from trust pinned agent task due by tier"
 _OF_TOOLS = frozenset(_WRITTEN.split())
 """Keys that are filtered by before a note has them: then nothing is found, and that is no error."""
 
@@ -83,7 +83,8 @@ def unmatched(
     missing = [
         (condition.key, value)
         for condition in wanted
-        if condition.values and (paths or condition.key != "path")
+        if condition.values and (paths or condition.key != "path") and not condition.or_absent
+        if not (condition.negated and condition.key == "tier")
         for value in _missing(database, condition.key, condition.values, visible)
     ]
     return tuple(
