@@ -64,6 +64,7 @@ def write(index: Index, known: tuple[str, str, str, int], new: list[Exchange]) -
         **{"created": begun, "updated": new[-1].at.astimezone()},
         privacy.GENERATED: {"by": f"{client}/{new[-1].version or 'unknown'}", "at": new[-1].at.astimezone()},
     }
+    meta |= {"status": privacy.DRAFT} if index.config.review else {}
     with index.vault.change(BY_ITSELF, stem):
         return stem, _append(index.vault, stem, part, CLIENTS[client][0], new, meta)
 

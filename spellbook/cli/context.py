@@ -190,7 +190,9 @@ def _index(ctx: click.Context) -> AbstractContextManager[Index]:
     from spellbook.index.opened import Index
     from spellbook.settings.config import load
     from spellbook.system.sqlite import expect
+    from spellbook.vault.journal import CALLER
 
+    CALLER.set("")  # an agent asks
     options = ctx.ensure_object(dict)
     config = load(options.get("vault"), scope=options.get("scope"))
     expect(config.state / FILE, FORM, _LOCK_SECONDS)

@@ -15,7 +15,7 @@ from spellbook.cli import output
 from spellbook.cli.app import command, main, named
 from spellbook.notes.files import Fault
 from spellbook.notes.same_cause import grouped
-from spellbook.search.presentation import place, titles
+from spellbook.search.presentation import place, titles, waiting
 from spellbook.settings import paths
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, flat, one_line
@@ -123,7 +123,7 @@ def demo() -> None:
     run()
 
 
-# -- the state of the vault: five lines, or everything that is known
+# -- the state of the vault: five lines, and that notes wait for the person, or everything that is known
 
 _COLUMNS = 11
 """Columns for the names in front of the lines."""
@@ -139,6 +139,7 @@ def _show(state: Mapping[str, Any], *, reason: str, verbose: bool) -> None:
         ("notes", f"{state['notes']:,}" if state["notes"] else translated(_FIRST)),
         ("search", _found(state)),
         ("to fix", _faults(state)),
+        ("waiting", translated(waiting(*state["waiting"].values()))),
         ("vault", f"{state['vault']} ({translated(reason)})" if reason else state["vault"]),
         ("in use", _users(state)),
         *(_details(state) if verbose else ()),

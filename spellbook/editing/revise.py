@@ -101,6 +101,9 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
         [chunk, *_], is_note = named(index, id, to_change=True)
         data = index.vault.read(chunk.path)[0]
         note = parse(chunk.path, data)
+        if AGENT.get() and index.config.review and privacy.waits(note.meta) and "status" in changes:
+            what = f"{chunk.path}: it waits for the person, who alone changes its status."
+            raise InvalidInput(what, "They keep it, on the first page or by `spellbook keep`; nothing was changed.")
         text = _revise_text(index, chunk, (note, digest(data)), revision, is_note=is_note)
         text = _set_meta(chunk.path, note, text, {**_made_title(note, text), **changes})
         difference = unified(note.text, text, f"a/{chunk.path}", f"b/{chunk.path}")

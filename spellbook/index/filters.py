@@ -59,6 +59,9 @@ STABLE = "stable"
 
 HELD = "as_of, what held then"  # a condition's key: to hold at `low`; `values` are the paths of what was superseded
 
+WAITS = "waits for a person's review"
+"""A condition's key: to be a draft of an agent that is none of the notes whose ids are its `values`."""
+
 _NAMES_NOTES = frozenset({"category", "guide", "id", "path", "title", "topic"})
 """Keys of filters that name certain notes. A guide must have the value that is asked for, so no others are found."""
 

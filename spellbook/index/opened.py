@@ -23,7 +23,7 @@ from spellbook.system.errors import EmbeddingError, MemoryNotFound, SpellbookErr
 from spellbook.system.lazy import lazy, shutil
 from spellbook.system.sqlite import BUSY_SECONDS
 from spellbook.vault.documents import Documents, Shown
-from spellbook.vault.journal import Journal
+from spellbook.vault.journal import CALLER, Journal
 from spellbook.vault.vault import Vault
 
 if TYPE_CHECKING:
@@ -109,8 +109,14 @@ class Index:
 
     @property
     def visible(self) -> tuple[Condition, ...]:
-        """Conditions that limit searches and lists to the scope."""
-        return privacy.visible(self.scope, *self.other_scopes)
+        """Conditions that limit searches and lists to the scope, and an agent to what a person has reviewed."""
+        return (*privacy.visible(self.scope, *self.other_scopes), *self.reviewed)
+
+    @property
+    def reviewed(self) -> tuple[Condition, ...]:
+        """The condition that leaves out, for an agent, what waits for the person's review, where that is asked for."""
+        session = CALLER.get()
+        return () if session is None or not self.config.review else (privacy.reviewed(session),)
 
     def fits(self, width: int) -> None:
         """Raise EmbeddingError if vectors of `width` numbers cannot be compared with those of this index."""

@@ -26,7 +26,7 @@ from spellbook.notes import decisions as form
 from spellbook.notes import dialogue
 from spellbook.notes.labels import CHECKPOINT, DECISION
 from spellbook.search import newest, related
-from spellbook.search.presentation import cut, is_outside, is_session
+from spellbook.search.presentation import cut, is_outside, is_session, waiting
 from spellbook.search.question import question
 from spellbook.search.words import QueryWord, parse
 from spellbook.system.errors import InvalidInput, SpellbookError
@@ -123,7 +123,8 @@ class Briefing:
 
     `preferences` are those that nothing supersedes, pinned ones first; `open` are decisions without an outcome that
     nothing supersedes, and their number; `pinned` are the other pinned notes; all newest first. `due` are the notes
-    that are due for review. `contents` is the table of contents: category, topic and its notes; None while it is not
+    that are due for review, and `waiting` says how many wait for the person.
+    `contents` is the table of contents: category, topic and its notes; None while it is not
     known. `last` is the session before this one.
     """
 
@@ -134,13 +135,15 @@ class Briefing:
     open: newest.Recent = _NO_NOTES
     pinned: tuple[StoredChunk, ...] = ()
     due: tuple[StoredChunk, ...] = ()
+    waiting: str = ""
     contents: tuple[tuple[str, str, int], ...] | None = None
 
     def text(self, max_tokens: int) -> str:
         """Return it as text of at most `max_tokens` (estimated), the most important part first."""
         kept = [HEAD, *([_AGAIN] if self.compacted else [])]
         left = max_tokens - sum(map(_tokens, kept)) - _tokens(_KEEP)
-        parts = [_preferences(self.preferences)] if self.preferences else []
+        parts = [[f"Tell the person: {self.waiting}."]] if self.waiting else []
+        parts += [_preferences(self.preferences)] if self.preferences else []
         parts += [self.checkpoint.lines()] if self.checkpoint else []
         parts += [self.last.lines()] if self.last else []
         if self.open.notes:
@@ -183,6 +186,7 @@ class Briefing:
             **shown,
             "open_decisions": [_about(chunk) for chunk in self.open.notes],
             "open_decisions_total": self.open.total,
+            "waiting": self.waiting,
             "pinned": [{**_about(chunk), "text": chunk.text} for chunk in self.pinned],
             "due": [{**_about(chunk), "review": str(chunk.meta["review"])} for chunk in self.due],
             "contents": [dict(zip(("category", "topic", "notes"), row, strict=True)) for row in self.contents or ()],
@@ -199,6 +203,7 @@ def gathered(index: Index, compacted: bool, session: object, tells_last: bool = 
     """Yield the `briefing` as it grows, its parts in the order of their worth; `tells_last` session, too."""
     known = Briefing(compacted=compacted)
     parts: dict[str, Callable[[], Any]] = {
+        "waiting": lambda: waiting(*newest.waiting(index)),
         "preferences": lambda: preferences(index),
         "checkpoint": lambda: checkpoint(index),
         "last": lambda: last_session(index, session) if tells_last and not compacted else None,
@@ -214,7 +219,7 @@ def gathered(index: Index, compacted: bool, session: object, tells_last: bool = 
 
 def opening(index: Index, max_tokens: int) -> list[str]:
     """Return the person's preferences and due reviews as lines of at most `max_tokens`, for an agent."""
-    lines: list[str] = []
+    lines = [f"Tell the person: {text}."] if (text := waiting(*newest.waiting(index))) else []
     for part, chunks in ((_preferences, preferences(index)), (_due, due_for_review(index))):
         lines += _fitting(part(chunks), max_tokens - sum(map(_tokens, lines))) if chunks else []
     return lines
@@ -257,7 +262,7 @@ def last_session(index: Index, running: object) -> LastSession | None:
         with contextlib.suppress(SpellbookError):
             meta = privacy.meta_of(path, index.vault.read(path)[0])
             is_here = fold(meta.get("scope")) in projects and str(meta.get("session")) != running
-            if is_here and privacy.is_session(meta):
+            if is_here and privacy.is_session(meta) and not (index.reviewed and privacy.waits(meta)):
                 when = instant(str(meta.get("updated") or meta.get("created"))) or 0.0
                 ended.append((when, path, str(meta.get("id") or path), str(meta.get("title") or path)))
     when, path, id, title = max(ended, default=(0.0, "", "", ""))

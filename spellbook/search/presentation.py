@@ -274,6 +274,13 @@ def is_kept(by: StoredChunk) -> bool:
     return standing.tier == filters.PERSON and standing.status != privacy.DRAFT
 
 
+def waiting(number: int, since: str) -> str:
+    """Say how many notes wait for the person's review, and since when; "" for none."""
+    if number < 2:
+        return f"1 note waits for you, since {since}" if number else ""
+    return f"{number:,} notes wait for you, the oldest since {since}"
+
+
 def properties(chunk: StoredChunk) -> str:
     """Return a note's own properties on one line, cut to 200 letters; as one JSON string if it comes from outside."""
     hidden = {"session", "removed"} if is_session(chunk) else set()

@@ -100,6 +100,11 @@ class Config(Settings):
         return str(self.memories.get("name") or "me")
 
     @property
+    def review(self) -> bool:
+        """Whether agents find what agents wrote only once the person keeps it."""
+        return bool(self.memories.get("review"))
+
+    @property
     def is_elsewhere(self) -> bool:
         """Whether the path that names the vault leads to another folder by now, as a link or a mount may."""
         named, vault = os.path.realpath(self.named), str(self.vault)

@@ -105,7 +105,7 @@ SENTENCES = {
     "index/filters.py": "__str__ validity with_suggestions",
     "search/ranking.py": "costs",
     "index/privacy.py": "lapsed",
-    "search/presentation.py": "why reasons shares standing trust superseded outside labels",
+    "search/presentation.py": "why reasons shares standing trust waiting superseded outside labels",
     "search/when.py": "reason",
     "search/packing.py": "_neighbours",
     "editing/revise.py": "_place_of erase _remark_name",

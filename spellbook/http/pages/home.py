@@ -23,8 +23,9 @@ from spellbook.http.api import changes, notes
 from spellbook.http.pages import differences, view
 from spellbook.http.pages.view import View
 from spellbook.index.catalog.usage import local
+from spellbook.index.filters import WAITS, Condition
 from spellbook.notes.labels import DECISION
-from spellbook.search import presentation
+from spellbook.search import newest, presentation
 from spellbook.system.errors import MemoryNotFound, PermissionDenied, SpellbookError
 
 _NEWEST, _PENDING, _REVIEWS, _KEPT = 8, 5, 5, 12
@@ -44,7 +45,13 @@ def home(shown: View) -> Response:
     """A box that asks and keeps, notes of agents, reviews that are due, open decisions, and the newest notes."""
     due = shown.ask(admin.reviews, due=True)["reviews"] if shown.may("admin") else []
     state, recent = shown.book.state(), shown.book.recent(_MOST_SEARCHED).notes
-    agents = [chunk for chunk in recent if presentation.author(chunk)[0] == "agent" and not presentation.is_kept(chunk)]
+    waiting = [Condition(WAITS)] if shown.book.config.review else [Condition("id")]
+    listed, _ = shown.book.index.catalog.newest(waiting, _MOST_SEARCHED, 0)
+    agents = [
+        chunk
+        for chunk in dict.fromkeys((*listed, *recent))
+        if presentation.author(chunk)[0] == "agent" and not presentation.is_kept(chunk)
+    ]
     attention = [shown.translated(state.reason)] if state.reason else []  # it keeps answers incomplete
     if shown.may("admin"):  # that there is no snapshot waits for a day: the server makes one by itself
         listed, yesterday = shown.ask(admin.alerts)["alerts"], local(time.time() - 86_400)
@@ -62,7 +69,15 @@ def home(shown: View) -> Response:
         newest=[chunk for chunk in recent if chunk not in kept][:_NEWEST],
         pending=shown.book.memories.decisions.find(kind=DECISION, limit=_PENDING, outcome="pending"),
         reviews=due[:_REVIEWS],
+        waiting=_waiting(shown),
     )
+
+
+def _waiting(shown: View) -> str:
+    """Say how many notes wait for the person; "" where the caller is not the person."""
+    number, since = newest.waiting(shown.book.index) if shown.may("write") else (0, "")
+    day = view.date(dt.date.fromisoformat(since), shown.say) if number else ""
+    return shown.translated(presentation.waiting(number, day))
 
 
 def keep(shown: View) -> Response:

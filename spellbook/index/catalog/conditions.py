@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from spellbook.index.filters import HELD, NO_GUIDES, Condition, Unmatched, alike
+from spellbook.index.filters import HELD, NO_GUIDES, WAITS, Condition, Unmatched, alike
 from spellbook.settings.limits import MOST_KEYS
 from spellbook.system.errors import InvalidInput
 from spellbook.system.sqlite import Database
@@ -55,6 +55,11 @@ def _condition(database: Database, condition: Condition, name: str, values: dict
         begun = f"coalesce(bound(json_extract(meta, '$.valid_from'), 0), instant(created), :{name}low) <= :{name}low"
         ends = f"bound(json_extract(meta, '$.valid_until'), 1) >= :{name}low"
         return f"{begun} AND coalesce({ends}, path NOT IN (SELECT value FROM json_each(:{name}any)))"
+    if key == WAITS:  # as `privacy.waits` has it
+        drafts = "SELECT note FROM fields WHERE key = 'status' AND value = 'draft' AND ordinal < 0"
+        by = "coalesce(json_extract(meta, '$.generated.by'), json_extract(meta, '$.agent'), 'human:')"
+        own = f"SELECT value FROM json_each(:{name}any)"
+        return f"note IN ({drafts}) AND {by} NOT LIKE 'human:%' AND notes.id NOT IN ({own})"
     has_value = f"value IN (SELECT value FROM json_each(:{name}any))"
     if key == NO_GUIDES.key:
         guides = f"SELECT note FROM fields WHERE key = 'guide' AND {has_value}"
