@@ -44,9 +44,10 @@ def status(ctx: click.Context, book: Spellbook, verbose: bool, as_json: bool) ->
         "--fix", type=click.Choice(["links", "properties"]), help="Show how links or properties can be repaired."
     ),
     click.option("--yes", is_flag=True, help="With --fix: write the repairs."),
+    click.option("--okf", is_flag=True, help="List what does not conform to the Open Knowledge Format."),
     json=False,
 )
-def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
+def doctor(book: Spellbook, fix: str | None, yes: bool, okf: bool) -> None:
     """
     Check the vault, the index and the embedder; exit 1 if something must be fixed.
 
@@ -64,6 +65,13 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
     spellbook doctor --fix links
     spellbook doctor --fix properties
     """
+    if okf:
+        from spellbook.archive import bundle
+
+        odd = [*bundle.faults(book.index.vault)]
+        output.say("The vault conforms to the Open Knowledge Format." if not odd else "What does not conform:")
+        output.faults(odd, end=True)
+        return
     if fix:
         mend, show = (book.mend_links, output.offer) if fix == "links" else (book.mend_properties, output.properties)
         made = mend(dry_run=not yes)

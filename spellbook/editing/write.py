@@ -15,8 +15,8 @@ from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.catalog.vectors import Row
 from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.metrics import Meter
-from spellbook.index.opened import Index
-from spellbook.index.privacy import DRAFT, ON_PURPOSE, wrote
+from spellbook.index.opened import Index, wrote
+from spellbook.index.privacy import DRAFT, ON_PURPOSE
 from spellbook.models.base import score
 from spellbook.notes import frontmatter
 from spellbook.notes.chunks import cut

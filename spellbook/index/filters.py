@@ -261,7 +261,11 @@ def _condition(name: str, value: object) -> Condition:
         return Condition(key, tuple(unicodedata.normalize("NFC", str(each)) for each in values), negated=negated)
     if key == "tags":  # `two words` also as a tag is written
         values = [*values, *labels.tags([*values])]
-    folded = tuple(dict.fromkeys(fold(_bare(key, each)) for each in values))
+    return _of_words(key, tuple(dict.fromkeys(fold(_bare(key, each)) for each in values)), negated)
+
+
+def _of_words(key: str, folded: tuple[str, ...], negated: bool) -> Condition:
+    """Return the condition to have one of some values, of which some are what a note says that says nothing."""
     if key == "tier" and TIERS[0] in folded:  # as most notes are, which the catalog does not say of each
         return Condition(key, tuple({*TIERS, CHANGED} - {*folded}), negated=not negated)
     return Condition(key, folded, negated=negated, or_absent=key == "status" and STABLE in folded and not negated)

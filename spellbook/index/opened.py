@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from spellbook.index import privacy
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.filters import Condition
+from spellbook.index.filters import WAITS, Condition
 from spellbook.index.seal import SCANNED
 from spellbook.index.vectors.chroma import Chroma, Unavailable
 from spellbook.models import embedders
@@ -44,6 +44,19 @@ _MB = 1_000_000
 
 _COPIES = ("chroma-[0-9]*", "sees-*/chroma-[0-9]*", "sees-*/catalog.db*", "*.damaged-*", "*seal")
 """Files and folders of the state folder that repeat text of notes, and are made anew."""
+
+
+_WROTE: dict[str, list[str]] = {}
+_MOST_SESSIONS = 1_000
+"""Sessions of agents whose notes are known, by the names of CALLER."""
+
+
+def wrote(session: str, ids: Iterable[str]) -> None:
+    """Record that an agent's session wrote notes: it finds them, though they wait for the person's review."""
+    if session:
+        _WROTE.setdefault(session, []).extend(ids)
+        if len(_WROTE) > _MOST_SESSIONS:
+            del _WROTE[next(iter(_WROTE))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +129,9 @@ class Index:
     def reviewed(self) -> tuple[Condition, ...]:
         """The condition that leaves out, for an agent, what waits for the person's review, where that is asked for."""
         session = CALLER.get()
-        return () if session is None or not self.config.review else (privacy.reviewed(session),)
+        if session is None or not self.config.review:
+            return ()
+        return (Condition(WAITS, tuple(_WROTE.get(session, ())), negated=True),)
 
     def fits(self, width: int) -> None:
         """Raise EmbeddingError if vectors of `width` numbers cannot be compared with those of this index."""

@@ -23,7 +23,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,7 +36,6 @@ from spellbook.index.filters import (
     PERSON,
     STABLE,
     TIERS,
-    WAITS,
     Condition,
     bound,
     flat,
@@ -69,8 +68,6 @@ HUMAN = "human:"
 """The beginning of an actor that is a person."""
 DRAFT = "draft"
 DEPRECATED = "deprecated"
-_WROTE: dict[str, list[str]] = {}
-_MOST_SESSIONS = 1_000
 _CLOCKS = 86_400.0
 """Seconds that the clocks of two machines may differ: a confirmation after that does not count."""
 
@@ -216,19 +213,6 @@ def waits(meta: Meta) -> bool:
     """Return whether a note is a draft of an agent, which counts once the person keeps it, where that is asked for."""
     by, status = writer_of(meta), meta.get("status")
     return by != "" and not by.startswith(HUMAN) and isinstance(status, str) and fold(status) == DRAFT
-
-
-def wrote(session: str, ids: Iterable[str]) -> None:
-    """Record that an agent's session wrote notes: it finds them, though others wait for the person's review."""
-    if session:
-        _WROTE.setdefault(session, []).extend(ids)
-        if len(_WROTE) > _MOST_SESSIONS:
-            del _WROTE[next(iter(_WROTE))]
-
-
-def reviewed(session: str) -> Condition:
-    """Return the condition that leaves out notes that wait for review, but those that an agent's session wrote."""
-    return Condition(WAITS, tuple(_WROTE.get(session, ())), negated=True)
 
 
 def lapsed(meta: Meta, now: float) -> str:

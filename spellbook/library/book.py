@@ -31,7 +31,7 @@ from spellbook.system.sqlite import Damaged
 from spellbook.text.unicode import door
 
 if TYPE_CHECKING:
-    from spellbook.archive import export, importer
+    from spellbook.archive import bundle, export, importer
     from spellbook.archive.restore import Restored
     from spellbook.editing import guides, keep, merge, moves, repair_links, repair_properties, revise, undo, write
     from spellbook.editing.keep import KeptNote
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from spellbook.search import duplicates, toc
     from spellbook.vault.journal import Entry
 else:  # Imported at their first use, as those of `reader` are.
-    export, importer = lazy("spellbook.archive", "export", "importer")
+    bundle, export, importer = lazy("spellbook.archive", "bundle", "export", "importer")
     merge, moves, repair_links = lazy("spellbook.editing", "merge", "moves", "repair_links")
     keep, repair_properties = lazy("spellbook.editing", "keep", "repair_properties")
     guides, revise, undo, write = lazy("spellbook.editing", "guides", "revise", "undo", "write")
@@ -290,6 +290,10 @@ class Spellbook(Reader):
         return moves.move(self.index, old, new, dry_run=dry_run)
 
     # -- backups
+
+    def export_bundle(self, place: str | Path, *, private: bool = False) -> tuple[export.Exported, int]:
+        """Write the notes as a bundle of the Open Knowledge Format; see `archive.bundle.export`."""
+        return bundle.export(self.index.vault, Path(place), private=private)
 
     def export(
         self,

@@ -140,10 +140,9 @@ class Briefing:
 
     def text(self, max_tokens: int) -> str:
         """Return it as text of at most `max_tokens` (estimated), the most important part first."""
-        kept = [HEAD, *([_AGAIN] if self.compacted else [])]
+        kept = [HEAD, *([_AGAIN] if self.compacted else []), *_for_the_person(self.waiting)]
         left = max_tokens - sum(map(_tokens, kept)) - _tokens(_KEEP)
-        parts = [[f"Tell the person: {self.waiting}."]] if self.waiting else []
-        parts += [_preferences(self.preferences)] if self.preferences else []
+        parts = [_preferences(self.preferences)] if self.preferences else []
         parts += [self.checkpoint.lines()] if self.checkpoint else []
         parts += [self.last.lines()] if self.last else []
         if self.open.notes:
@@ -219,10 +218,14 @@ def gathered(index: Index, compacted: bool, session: object, tells_last: bool = 
 
 def opening(index: Index, max_tokens: int) -> list[str]:
     """Return the person's preferences and due reviews as lines of at most `max_tokens`, for an agent."""
-    lines = [f"Tell the person: {text}."] if (text := waiting(*newest.waiting(index))) else []
+    lines = _for_the_person(waiting(*newest.waiting(index)))
     for part, chunks in ((_preferences, preferences(index)), (_due, due_for_review(index))):
         lines += _fitting(part(chunks), max_tokens - sum(map(_tokens, lines))) if chunks else []
     return lines
+
+
+def _for_the_person(waits: str) -> list[str]:
+    return [f"Tell the person: {waits}."] if waits else []
 
 
 def preferences(index: Index) -> tuple[StoredChunk, ...]:

@@ -129,10 +129,14 @@ def _find_in_frontmatter(note: Note) -> Iterator[tuple[str, _Place]]:
         if relation and is_plain and not is_named and (named := _id_or_path(event.value)):
             yield relation, (*named, "bare", match.start(1) + first, match.start(1) + last)
         if key == _SOURCES and is_plain and not is_named:
-            path = event.value.partition("#")[0]
-            if is_markdown(path) and not ELSEWHERE.match(path):
-                place = match.start(1) + first, match.start(1) + last
-                yield "", (path, event.value[len(path) :], "source", *place)
+            yield from _source(event.value, match.start(1) + first, match.start(1) + last)
+
+
+def _source(resource: str, start: int, end: int) -> Iterator[tuple[str, _Place]]:
+    """Yield the link of a source if it is the path of a note: an address, or a few words on many things, is none."""
+    path = resource.partition("#")[0]
+    if is_markdown(path) and not ELSEWHERE.match(path):
+        yield "", (path, resource[len(path) :], "source", start, end)
 
 
 def _scalars(header: str) -> Iterator[tuple[yaml.ScalarEvent, str]]:

@@ -278,7 +278,7 @@ def waiting(number: int, since: str) -> str:
     """Say how many notes wait for the person's review, and since when; "" for none."""
     if number < 2:
         return f"1 note waits for you, since {since}" if number else ""
-    return f"{number:,} notes wait for you, the oldest since {since}"
+    return f"{counted(number, 'note')} wait for you, the oldest since {since}"
 
 
 def properties(chunk: StoredChunk) -> str:

@@ -96,6 +96,7 @@ SENTENCES = {
     "editing/write.py": "numbered",
     "search/synonyms.py": "read _fault _read_file",
     "archive/pages/fetch.py": "_hint",
+    "archive/bundle.py": "_odd_keys",
     "library/history.py": "_of_journal _of_file",
     "cli/backup.py": "_row _print_imported",
     "cli/doctor.py": "_print_repeated _show _found _faults _users _details _processes _timings _snapshots",
