@@ -45,8 +45,8 @@ def keep(index: Index, id: str) -> KeptNote:
     data = index.vault.read(chunk.path)[0]
     note, by = parse(chunk.path, data), f"{privacy.HUMAN}{index.config.person}"
     standing = privacy.standing(note.meta, note.updated)
-    # Not before the last change, which may have been a second that another clock has already.
-    at = dt.datetime.fromtimestamp(math.ceil(max(time.time() - 1, standing.changed))).astimezone()
+    # Not before the last change, which another clock may have dated.
+    at = dt.datetime.fromtimestamp(max(int(time.time()), math.ceil(max(0.0, standing.changed)))).astimezone()
     is_kept = standing.tier == PERSON and standing.person == index.config.person
     if is_kept and standing.status != privacy.DRAFT:
         return KeptNote(chunk.note, chunk.path, by, standing.day, False, index.catalog.generation)

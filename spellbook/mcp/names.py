@@ -73,12 +73,12 @@ def agent_of(context: Any) -> str:
 
 
 def actor_of(context: Any) -> str:
-    """Return the agent that makes a call, as `claude-code/2.1.0`; `agent/unknown` for one that does not name itself."""
+    """Return the agent that makes a call, as `claude-code/2.1.0`; `mcp/unknown` for one that does not name itself."""
     client = context.session.client_params if context else None
     info = client.client_info if client else None
     named = (info.name, info.version) if info else ("", "")
     name, version = (re.sub(r"[^\w.+-]+", "-", each[:_MOST_NAME]).strip("-") for each in named)
-    return f"{name or 'agent'}/{version or 'unknown'}"
+    return f"{name or 'mcp'}/{version or 'unknown'}"
 
 
 def toolsets_of(names: str) -> tuple[str, ...]:

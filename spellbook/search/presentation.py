@@ -41,8 +41,8 @@ UNTRUSTED = " (untrusted)"
 YOU = "me"
 """The name of a vault's person who has given no other."""
 
-_NAMELESS = "agent/"
-"""The beginning of an actor without a name."""
+_NAMELESS = "agent"
+"""The name of an agent that does not name itself."""
 
 MOST_OUTSIDE = 80
 """Letters of a title, an author or a topic that a note from outside says of itself."""
@@ -198,7 +198,9 @@ def trust(by: Hit | StoredChunk) -> str:
         return "changed since it was confirmed"
     if person:
         return f"kept by you on {found.day}" if person == YOU else f"kept by {person} on {found.day}"
-    return f"by {flat(name)}, not reviewed" if kind == "agent" and name else ""
+    if kind != "agent" or not found.by:
+        return ""
+    return f"by {flat(name)}, not reviewed" if name else "by an agent, not reviewed"
 
 
 def superseded(by: Mapping[str, Any]) -> str:
@@ -258,7 +260,8 @@ def author(by: object) -> tuple[str, str]:
     """Return who wrote the note of a hit or a chunk: page, session, agent or me; and the agent's name if known."""
     meta = _meta(by)
     writer = privacy.writer_of(meta)
-    name = "" if writer.startswith((privacy.HUMAN, _NAMELESS)) else agent_name(writer) if "/" in writer else cut(writer)
+    name = agent_name(writer) if "/" in writer else cut(writer)
+    name = "" if writer.startswith(privacy.HUMAN) or name == _NAMELESS else name
     # Memories of agents that were written before their names were kept have an id and a type of memory.
     is_memory = "id" in meta and str(meta.get("type")) in weights.HALF_LIVES_OF_TYPES
     is_agent = privacy.trust_of(meta) == privacy.AGENT or (

@@ -47,11 +47,8 @@ def home(shown: View) -> Response:
     state, recent = shown.book.state(), shown.book.recent(_MOST_SEARCHED).notes
     waiting = [Condition(WAITS)] if shown.book.config.review else [Condition("id")]
     listed, _ = shown.book.index.catalog.newest(waiting, _MOST_SEARCHED, 0)
-    agents = [
-        chunk
-        for chunk in dict.fromkeys((*listed, *recent))
-        if presentation.author(chunk)[0] == "agent" and not presentation.is_kept(chunk)
-    ]
+    of_notes = {chunk.path: chunk for chunk in (*listed, *recent)}.values()
+    agents = [each for each in of_notes if presentation.author(each)[0] == "agent" and not presentation.is_kept(each)]
     attention = [shown.translated(state.reason)] if state.reason else []  # it keeps answers incomplete
     if shown.may("admin"):  # that there is no snapshot waits for a day: the server makes one by itself
         listed, yesterday = shown.ask(admin.alerts)["alerts"], local(time.time() - 86_400)
