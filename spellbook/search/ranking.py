@@ -154,11 +154,11 @@ def supersede(
                 new.add(f"supersedes {path}", max(0.0, old.score - new.score))
     for candidate in candidates if during else ():
         first, last, words = validity(candidate.chunk.meta)
-        is_past = last < during[0] or during[1] < first
+        is_lapsed = last < during[0] or during[1] < first
         if gone := lapsed(candidate.chunk.meta, during[0]):
             candidate.add(gone, -weights.LAPSED * candidate.score)
-        elif is_past or (candidate.chunk.path not in superseded and is_superseded(candidate.chunk)):
-            candidate.add(words if is_past else "superseded", -weights.SUPERSEDED * candidate.score)
+        elif is_lapsed or (candidate.chunk.path not in superseded and is_superseded(candidate.chunk)):
+            candidate.add(words if is_lapsed else "superseded", -weights.SUPERSEDED * candidate.score)
     for path, known in superseded.items():
         bound = min((best[by].score - 0.0001 for by in above[path]), default=math.inf)
         for candidate in of_note.get(path, ()) if path not in others else ():
