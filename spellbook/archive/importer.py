@@ -163,13 +163,20 @@ def _held(
             data = file.read()
             if privacy.is_foreign_guide(incoming.path, data):
                 warnings.append(Fault(incoming.path, 0, "a guide: agents that write memories are told it"))
-            if (own := privacy.distrusted(incoming.path, data)) is not data:
+            trusts, confirms = privacy.claims_of(privacy.meta_of(incoming.path, data))
+            if trusts or confirms:
+                own = privacy.distrusted(incoming.path, data)
                 file.seek(0)
                 file.truncate()
                 file.write(own)
                 sha256 = digest(own)
+            if trusts:
                 warnings.append(
                     Fault(incoming.path, 0, "it calls itself trusted: imported as untrusted; see --keep-trust")
+                )
+            if confirms:
+                warnings.append(
+                    Fault(incoming.path, 0, "it says that a person confirmed it: that counts once you keep it")
                 )
         yield file, (sha256, pieces.sha256), warnings
 

@@ -62,7 +62,9 @@ def write(index: Index, known: tuple[str, str, str, int], new: list[Exchange]) -
         **{"category": "session", "type": "episodic", "importance": "low", "trust": "agent"},
         **{"privacy_scope": "private", **({"scope": scope} if scope else {}), "source": client},
         **{"created": begun, "updated": new[-1].at.astimezone()},
+        privacy.GENERATED: {"by": f"{client}/{new[-1].version or 'unknown'}", "at": new[-1].at.astimezone()},
     }
+    meta |= {"status": privacy.DRAFT} if index.config.review else {}
     with index.vault.change(BY_ITSELF, stem):
         return stem, _append(index.vault, stem, part, CLIENTS[client][0], new, meta)
 
@@ -123,7 +125,7 @@ def _put(vault: Vault, path: str, note: Note | None, body: str, meta: dict[str, 
     text, end = note.text, newline(note.text)
     with contextlib.suppress(InvalidInput, Conflict, TypeError, ValueError):  # frontmatter that a person changed stays
         removed = meta["removed"] + int(note.meta.get("removed", 0))
-        text = with_meta(note, {"updated": meta["updated"], "removed": removed})
+        text = with_meta(note, {**{key: meta[key] for key in ("updated", privacy.GENERATED)}, "removed": removed})
     gap = end if text.endswith(("\n", "\r")) else end * 2
     vault.write(path, note.encode(text + gap + body.replace("\n", end)), digest(note.encode()))
 

@@ -51,6 +51,7 @@ _PRINTED = ("<local-command-stdout>", "<local-command-stderr>")  # by a command 
 _WRAPPED = regex(r"(?s)\s*+<([A-Za-z]+[-_][\w-]*+)[\s>].*</\1>\s*+")
 """A text in one tag with a name of several words: in a line that nothing marks as typed, a client's own."""
 
+_VERSION = regex(r"[\w.+-]{1,60}", re.A)
 _UNREADABLE = {"type": "user"}
 _UNKNOWN = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 """The time of words whose line has none."""
@@ -63,7 +64,8 @@ class Exchange:
 
     `sessions` are the ids of sessions that its line names as its own, `turn` is the byte at which the first prompt with
     the same answer begins, and `parent` the line before. Words that were taken back or have no time are not kept. The
-    caller adds the key, and how many secrets and private parts were taken out. `folders` are those of the answer.
+    caller adds the key, and how many secrets and private parts were taken out. `folders` are those of the answer, and
+    `version` is the client's.
     """
 
     prompt: str
@@ -75,6 +77,7 @@ class Exchange:
     parent: str
     is_kept: bool
     answer: str = ""
+    version: str = ""
     folders: set[str] = field(default_factory=set)
     key: str = ""
     removed: int = 0
@@ -154,9 +157,11 @@ class _Reading:
     is_answered: bool = True
     cwd: str = ""
     sessions: tuple[str, ...] = ()
+    version: str = ""
 
     def learn(self, payload: Mapping[str, Any]) -> None:
-        """Keep the folder and the session that a line of Codex names for the lines behind it."""
+        """Keep the folder, the session and the version that a line of Codex names for the lines behind it."""
+        self.version = _version(payload.get("cli_version")) or self.version
         self.cwd = _name(payload.get("cwd", self.cwd))
         self.sessions += (_name(payload.get("id")), _name(payload.get("forked_from_id")))
 
@@ -174,6 +179,7 @@ class _Reading:
         elif role == "assistant" and text and self.current:
             self.is_answered = True
             self.current.answer = text
+            self.current.version = _version(entry.get("version")) or self.version
             self.current.folders |= {_name(entry.get("cwd"))} - {""}
         elif role == "user" and not (text and self.current and not self.is_answered and text == self.current.prompt):
             self.current = self._asked(start, entry, text)
@@ -295,6 +301,11 @@ def _spoken(entry: Mapping[str, Any]) -> tuple[str, str]:
 def _name(value: object) -> str:
     """Return a folder or an id, "" for a value that can be none."""
     return value if isinstance(value, str) and len(value) <= _MOST_NAME and not BROKEN.search(value) else ""
+
+
+def _version(value: object) -> str:
+    """Return a client's version, "" for a value that can be none."""
+    return value if isinstance(value, str) and _VERSION.fullmatch(value) else ""
 
 
 def _mapping(value: object) -> dict[str, Any]:

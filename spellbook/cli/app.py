@@ -393,6 +393,7 @@ _COMMANDS = {
     "context": "context",
     "open": "editor",
     "scribe add save forget edit merge log undo mv": "edit",
+    "keep": "keep",
     "export import snapshot": "backup",
     "status doctor demo": "doctor",
     "install": "install",

@@ -31,10 +31,12 @@ attachments_option = option(table.EXPORT, "attachments", "--attachments/--no-att
     click.option(
         "--vectors", is_flag=True, help="Copy only the vectors, into FILE, a new folder for any Chroma client."
     ),
+    click.option("--okf", is_flag=True, help="Write a bundle of the Open Knowledge Format: a zip, or a new folder."),
+    click.option("--private", is_flag=True, help="With --okf: private notes, and all other files, too."),
     filter_option,
     attachments_option,
 )
-def export(book: Spellbook, file: str, vectors: bool, as_json: bool, **options: Any) -> None:
+def export(book: Spellbook, file: str, vectors: bool, okf: bool, private: bool, as_json: bool, **options: Any) -> None:
     """
     Write the vault into FILE, or to stdout with -; an import restores it byte for byte.
 
@@ -49,6 +51,7 @@ def export(book: Spellbook, file: str, vectors: bool, as_json: bool, **options: 
     spellbook export ~/backup.zip
     spellbook export - --filter category=decision | jq .
     spellbook export ~/vectors --vectors
+    spellbook export ~/bundle.zip --okf
     """
     if vectors:
         from spellbook.index.vectors import follow
@@ -59,8 +62,12 @@ def export(book: Spellbook, file: str, vectors: bool, as_json: bool, **options: 
         return
     if file == "-" and as_json:
         raise click.UsageError("--json and an export to stdout cannot be combined.")
+    if okf and (file == "-" or options["filter"] or options["format"]):
+        raise click.UsageError("--okf takes a file or a folder, and neither --filter nor --format.")
     target = sys.stdout.buffer if file == "-" else file
-    done = book.export(target, **options)
+    done, hidden = book.export_bundle(file, private=private) if okf else (book.export(target, **options), 0)
+    if hidden:
+        output.say(f"{counted(hidden, 'private note')} left out: --private takes them, too.", err=True)
     warn_of_unmatched(book, options["filter"])
     if as_json:
         output.as_json(output.fields(done))

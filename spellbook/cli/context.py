@@ -13,8 +13,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -183,18 +182,25 @@ def _print_related(ctx: click.Context, prompt: str, also: str | Sequence[str], a
         click.echo(briefing.related_text(passages))
 
 
-def _index(ctx: click.Context) -> AbstractContextManager[Index]:
-    """Open the index of the vault if it can be read at once. Raises StorageError."""
+@contextlib.contextmanager
+def _index(ctx: click.Context) -> Iterator[Index]:
+    """Open the index of the vault, for an agent, if it can be read at once. Raises StorageError."""
     from spellbook.index.catalog.catalog import FILE
     from spellbook.index.catalog.tables import FORM
     from spellbook.index.opened import Index
     from spellbook.settings.config import load
     from spellbook.system.sqlite import expect
+    from spellbook.vault.journal import CALLER
 
     options = ctx.ensure_object(dict)
     config = load(options.get("vault"), scope=options.get("scope"))
     expect(config.state / FILE, FORM, _LOCK_SECONDS)
-    return contextlib.closing(Index.open(config))
+    before = CALLER.set("")
+    try:
+        with contextlib.closing(Index.open(config)) as index:
+            yield index
+    finally:
+        CALLER.reset(before)
 
 
 def _hook(data: bytes) -> dict[str, Any]:

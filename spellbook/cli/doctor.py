@@ -15,7 +15,7 @@ from spellbook.cli import output
 from spellbook.cli.app import command, main, named
 from spellbook.notes.files import Fault
 from spellbook.notes.same_cause import grouped
-from spellbook.search.presentation import place, titles
+from spellbook.search.presentation import place, titles, waiting
 from spellbook.settings import paths
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, flat, one_line
@@ -44,9 +44,10 @@ def status(ctx: click.Context, book: Spellbook, verbose: bool, as_json: bool) ->
         "--fix", type=click.Choice(["links", "properties"]), help="Show how links or properties can be repaired."
     ),
     click.option("--yes", is_flag=True, help="With --fix: write the repairs."),
+    click.option("--okf", is_flag=True, help="List what does not conform to the Open Knowledge Format."),
     json=False,
 )
-def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
+def doctor(book: Spellbook, fix: str | None, yes: bool, okf: bool) -> None:
     """
     Check the vault, the index and the embedder; exit 1 if something must be fixed.
 
@@ -64,6 +65,13 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
     spellbook doctor --fix links
     spellbook doctor --fix properties
     """
+    if okf:
+        from spellbook.archive import bundle
+
+        odd = [*bundle.faults(book.index.vault)]
+        output.say("The vault conforms to the Open Knowledge Format." if not odd else "What does not conform:")
+        output.faults(odd, end=True)
+        return
     if fix:
         mend, show = (book.mend_links, output.offer) if fix == "links" else (book.mend_properties, output.properties)
         made = mend(dry_run=not yes)
@@ -123,7 +131,7 @@ def demo() -> None:
     run()
 
 
-# -- the state of the vault: five lines, or everything that is known
+# -- the state of the vault: five lines, and that notes wait for the person, or everything that is known
 
 _COLUMNS = 11
 """Columns for the names in front of the lines."""
@@ -139,6 +147,7 @@ def _show(state: Mapping[str, Any], *, reason: str, verbose: bool) -> None:
         ("notes", f"{state['notes']:,}" if state["notes"] else translated(_FIRST)),
         ("search", _found(state)),
         ("to fix", _faults(state)),
+        ("waiting", translated(waiting(*state["waiting"].values()))),
         ("vault", f"{state['vault']} ({translated(reason)})" if reason else state["vault"]),
         ("in use", _users(state)),
         *(_details(state) if verbose else ()),

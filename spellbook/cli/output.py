@@ -227,8 +227,9 @@ def _join_words(words: Sequence[str]) -> str:
 def chunks(rows: Sequence[StoredChunk], old: Mapping[str, Mapping[str, Any]]) -> None:
     """Print the chunks of a note, with what supersedes it, which `old` has by its path."""
     click.echo(click.style(place(rows[0]), bold=True))
-    if rows[0].path in old:
-        say(f"      {presentation.superseded(old[rows[0].path])}")
+    by = old.get(rows[0].path)
+    if sentence := presentation.trust(rows[0]) if by is None else presentation.superseded(by):
+        say(f"      {sentence}")
     _print_labels(rows[0], presentation.properties(rows[0]))
     for chunk in rows:
         click.echo(click.style(f"-- {name(chunk.id)}  {chunk.hash}", dim=True))

@@ -234,7 +234,7 @@ def _with_toml(text: str, key: str, value: object) -> str:
     places = [header, header.get("taxonomies")] if isinstance(header.get("taxonomies"), dict) else [header]
     named = [(place, name) for place in places for name in place if key in {name, known_key(name)}]
     if not named and value is not None:
-        new = f"{tomlkit.key(key).as_string()} = {tomlkit.item(value).as_string()}{newline(text)}{match[1]}"
+        new = f"{tomlkit.key(key).as_string()} = {_inline(value).as_string()}{newline(text)}{match[1]}"
         return text[: match.start(1)] + new + text[match.end(1) :]
     for place, name in named:
         if value is None:
@@ -242,6 +242,21 @@ def _with_toml(text: str, key: str, value: object) -> str:
         else:
             place[name] = value
     return text[: match.start(1)] + str(header.as_string()) + text[match.end(1) :]
+
+
+def _inline(value: object) -> Any:
+    """Return a value of TOML on one line: a table that stood first would take all keys behind it."""
+    import tomlkit
+
+    if isinstance(value, Mapping):
+        table = tomlkit.inline_table()
+        table.update(value)
+        return table
+    if isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
+        array = tomlkit.array()
+        array.extend(map(_inline, value))
+        return array
+    return tomlkit.item(value)
 
 
 def _entry(key: str, value: object) -> str:
@@ -298,7 +313,7 @@ def _replace_value(header: str, key: yaml.Node, node: yaml.Node, value: object, 
         end = alias.end() if alias else colon
         return f"{header[:colon]} {dump(value)}{header[end:]}"
     if isinstance(node, yaml.SequenceNode) and isinstance(old, list) and isinstance(value, list):
-        edited = _edit_list(header, node, old, value)
+        edited = _edit_list(header, node, old, value) or _append(header, key, node, old, value)
         if edited is not None:
             return edited
     end = _end(key, node)
@@ -308,6 +323,18 @@ def _replace_value(header: str, key: yaml.Node, node: yaml.Node, value: object, 
     style = getattr(node, "style", None)
     quote = style if isinstance(value, str) and style in {"'", '"'} else None
     return f"{header[:colon]} {dump(value, quote)}{comments}{tail}{header[end:]}"
+
+
+def _append(header: str, key: yaml.Node, node: yaml.SequenceNode, old: list[object], value: list[object]) -> str | None:
+    """Append to a list of any values where nothing else was asked, else None."""
+    if not node.value or len(value) <= len(old) or not same(value[: len(old)], old):
+        return None
+    at, added = _end(key, node.value[-1]), value[len(old) :]
+    if node.flow_style:
+        return f"{header[:at]}, {dump(added)[1:-1]}{header[at:]}"
+    indent = header[max(header.rfind(end, 0, node.start_mark.index) for end in "\r\n") + 1 : node.start_mark.index]
+    at = _line_end(header, at)
+    return header[:at] + "".join(f"{indent}- {dump(item)}{newline(header)}" for item in added) + header[at:]
 
 
 def _comments(header: str, colon: int, end: int, node: yaml.Node) -> str:

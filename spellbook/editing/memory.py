@@ -32,7 +32,7 @@ from spellbook.text.quoting import counted, flat
 from spellbook.text.terms import STOP_WORDS, estimate_tokens, is_short
 
 AGENT: ContextVar[str] = ContextVar("agent", default="")
-"""The name of the agent that writes memories in this context, "" for a person."""
+"""The agent that writes in this context, as `claude-code/2.1.0`, "" for a person."""
 
 CATEGORY = "knowledge"
 """The category of a memory that names none."""
@@ -56,7 +56,10 @@ _FENCE = regex(r"^[ \t>]*(?:```|~~~).*$", re.M)
 _MOST_READ = 2_000
 """Letters of a text in which its first words are looked for."""
 
-_OWN = {"id", "agent", "created", "updated", "created_at", "updated_at", "rest_session_id", privacy.TRUST}
+_OWN = {
+    *("id", "agent", "created", "updated", "created_at", "updated_at", "rest_session_id"),
+    *(privacy.TRUST, *privacy.STANDING),
+}
 """Keys that Spellbook sets, without case."""
 _KEY = regex(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f][^:#\x00-\x1f]{0,79}")
 """A key that frontmatter can hold."""
@@ -113,6 +116,8 @@ class Memory:
         stamp = now.replace(microsecond=0)
         title = {"title": self.title} if self.title and not self.given_title else {}
         meta = {"id": id, **self.meta, **title, "created": stamp, "updated": stamp}
+        if by := self.meta.get(privacy.GENERATED):
+            meta[privacy.GENERATED] = {**by, "at": stamp}
         order = dict.fromkeys([*_FIRST, "updated", *meta])
         return compose({key: meta[key] for key in order if key in meta}, self.text)
 
@@ -183,7 +188,7 @@ def check(
         findings.errors.append("valid_until is before valid_from")
     if untrusted:
         meta[privacy.TRUST] = privacy.UNTRUSTED
-    meta |= {"agent": agent} if (agent := AGENT.get()) else {}
+    meta |= {privacy.GENERATED: {"by": agent}} if (agent := AGENT.get()) else {}
     for key in set(chunk) - {"text", "metadata"}:
         findings.warnings.append(f"{key!r} beside text and metadata was not kept; put it into metadata")
     if not meta.get("topic"):

@@ -44,7 +44,7 @@ Keep = Literal["", "a", "b", "both"]
 _Path = tuple[str, ...]
 """A section by its heading and those above it, without case; () is above the first heading."""
 
-_OWN = {*LISTS, "importance", "id", "created", "updated", "modified", "title", MERGED}
+_OWN = {*LISTS, "importance", "id", "created", "updated", "modified", "title", MERGED, *privacy.STANDING}
 _MARKER = regex(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _TEXT_BELOW = regex(r"[ \t]*(?:\r\n|\r|\n)[ \t]*[^\s]")
 _EDGES = " .。!?！？"
@@ -178,7 +178,7 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
     for path in {link.source for link in links_to} - {first.path, other.path}:
         linking.plan(path, path, lambda note: mend(note, note.path, shift))
     wanted, differs = metadata(here, parse(other.path, there.encode()))
-    text = edits.with_meta(parse(here.path, here.encode(joined.text)), {**wanted, **date_of_change(here)})
+    text = edits.with_meta(parse(here.path, here.encode(joined.text)), {**date_of_change(here), **wanted})
     done = Merged(
         id=id,
         path=first.path,
@@ -406,6 +406,9 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
             wanted[key] = value
         elif first.meta[key] != value:
             stays[key] = first.meta[key], value
+    if privacy.waits(other.meta):  # so does what takes its sentences in
+        by = other.meta.get(privacy.GENERATED) or {"by": privacy.writer_of(other.meta)}
+        wanted |= {privacy.GENERATED: by, "status": privacy.DRAFT}
     wanted |= privacy.needed({**first.meta, **wanted}, first.meta, other.meta)
     names = [*filter(None, [other.declared_id]), without_ending(other.path), *other.merged]
     if new := [name for name in dict.fromkeys(names) if name not in first.merged]:

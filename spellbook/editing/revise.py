@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from spellbook.editing import edits
-from spellbook.editing.memory import Findings, Memory, made_title, meant, metadata, replacing
+from spellbook.editing.memory import AGENT, Findings, Memory, made_title, meant, metadata, replacing
 from spellbook.index import embed, privacy, sync
 from spellbook.index.catalog.rows import StoredChunk, hash_of
-from spellbook.index.filters import conditions, instant, validity
+from spellbook.index.filters import bound, conditions, instant, validity
 from spellbook.index.lookup import named
 from spellbook.index.opened import Index
 from spellbook.notes import chunks, dates
@@ -101,6 +101,9 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
         [chunk, *_], is_note = named(index, id, to_change=True)
         data = index.vault.read(chunk.path)[0]
         note = parse(chunk.path, data)
+        if AGENT.get() and index.config.review and privacy.waits(note.meta) and "status" in changes:
+            what = f"{chunk.path}: it waits for the person, who alone changes its status."
+            raise InvalidInput(what, "They keep it, on the first page or by `spellbook keep`; nothing was changed.")
         text = _revise_text(index, chunk, (note, digest(data)), revision, is_note=is_note)
         text = _set_meta(chunk.path, note, text, {**_made_title(note, text), **changes})
         difference = unified(note.text, text, f"a/{chunk.path}", f"b/{chunk.path}")
@@ -362,10 +365,24 @@ def _dated(value: object, old: object) -> object:
 
 
 def date_of_change(note: Note) -> dict[str, object]:
-    """Return the key that says when a note was changed, with the time now; {} if it has none that holds a time."""
+    """Return the keys that say when a note was changed, and by which agent, as of now; {} if it has none of them."""
     key, _ = dates.find(note.meta, dates.UPDATED)
     now = _now_like(note.meta.get(key))
-    return {key: now} if now else {}
+    return ({key: now} if now else {}) | _generated(note.meta)
+
+
+def _generated(meta: Mapping[str, Any]) -> dict[str, object]:
+    """Return `generated` as of now, for a note that has it, and for a confirmed one that an agent changes."""
+    generated, by = meta.get(privacy.GENERATED), AGENT.get()
+    confirmed = [bound(at) or 0.0 for _, at in privacy.verifications(meta)]
+    if not isinstance(generated, Mapping):
+        if not by or not (confirmed or "agent" in meta):
+            return {}
+        generated = {}
+    now = dt.datetime.now().astimezone().replace(microsecond=0)
+    if now.timestamp() in confirmed:  # the text was confirmed before, though within the same second
+        now += dt.timedelta(seconds=1)
+    return {privacy.GENERATED: {**generated, "by": by or generated.get("by"), "at": now}}
 
 
 def _now_like(old: object) -> object:

@@ -15,7 +15,7 @@ from typing import Any
 
 from spellbook.editing.edits import same, with_meta
 from spellbook.index import privacy
-from spellbook.index.filters import fold, instant
+from spellbook.index.filters import bound, fold, instant
 from spellbook.notes.frontmatter import MERGED, RELATIONS, dump
 from spellbook.notes.note import OURS, Note, lines, newline, parse
 from spellbook.system import git
@@ -28,7 +28,7 @@ LISTS = {
 }
 """Keys that hold lists, each with what stands between the items of one that is written as a text."""
 
-RULED = {"id", "created", "date", "updated", "modified", "importance", *LISTS, *privacy.RULED}
+RULED = {"id", "created", "date", "updated", "modified", "importance", *LISTS, *privacy.RULED, privacy.GENERATED}
 """Keys for which a rule chooses one value or unites both, so that the other value need not be shown."""
 
 
@@ -149,6 +149,8 @@ def choose(key: str, was: object, ours: Note, theirs: Note) -> Any:
     if key == "importance":
         return here if ours.importance >= theirs.importance else there
     times = [instant(str(value)) for value in (here, there)]
+    if key == privacy.GENERATED and isinstance(here, Mapping) and isinstance(there, Mapping):
+        return max(here, there, key=lambda each: bound(str(each.get("at"))) or 0.0)
     if key in {"created", "date", "updated", "modified"} and None not in times:
         is_ours = times[0] == times[1] or (times[0] < times[1]) is (key in {"created", "date"})  # type: ignore[operator]
         return here if is_ours else there

@@ -15,8 +15,8 @@ from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.catalog.vectors import Row
 from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.metrics import Meter
-from spellbook.index.opened import Index
-from spellbook.index.privacy import ON_PURPOSE
+from spellbook.index.opened import Index, wrote
+from spellbook.index.privacy import DRAFT, ON_PURPOSE
 from spellbook.models.base import score
 from spellbook.notes import frontmatter
 from spellbook.notes.chunks import cut
@@ -33,6 +33,7 @@ from spellbook.system.lazy import np
 from spellbook.text import credentials
 from spellbook.text.diff import contradiction, overturns, unified
 from spellbook.text.terms import is_short
+from spellbook.vault.journal import CALLER
 
 _NEAREST = 10
 """Chunks that are compared for each chunk of a memory. By hand."""
@@ -214,6 +215,8 @@ def _checked(index: Index, chunks: Sequence[object], options: ScribeOptions) -> 
     if secrets and not options.get("force"):
         raise InvalidInput(f"{'; '.join(secrets)}.", credentials.HINT)
     memories = [finding.memory for finding in findings if finding.memory]
+    if index.config.review and memory.AGENT.get():
+        memories = [replace(each, meta={**each.meta, "status": DRAFT}) for each in memories]
     return findings, [_label(index, checked) for checked in memories] if labels == "derived" else memories
 
 
@@ -261,10 +264,11 @@ def _write(
         ]
     sync.scan_paths(index, paths)
     embed.embed_labels(index, [path for path, draft in zip(paths, drafts, strict=True) if draft.vectors])
-    generation = index.catalog.generation
+    generation, ids = index.catalog.generation, [index.catalog.where_is(path) or path for path in paths]
+    wrote(CALLER.get() or "", ids)
     return tuple(
-        WrittenNote(index.catalog.where_is(path) or path, path, generation, len(draft.vectors) < len(draft.rows))
-        for path, draft in zip(paths, drafts, strict=True)
+        WrittenNote(id, path, generation, len(draft.vectors) < len(draft.rows))
+        for id, path, draft in zip(ids, paths, drafts, strict=True)
     )
 
 

@@ -41,7 +41,7 @@ from spellbook.index.catalog.rows import (
     checksum,
     packed,
 )
-from spellbook.index.filters import bound, flat, fold
+from spellbook.index.filters import CHANGED, TIERS, bound, flat, fold
 from spellbook.index.privacy import category_of, scopes_of
 from spellbook.models.base import label_key, short_hash, vector_key
 from spellbook.notes import chunks, dates, links, properties
@@ -55,6 +55,7 @@ from spellbook.system import processes
 from spellbook.system.errors import HeldBack, MemoryNotFound, PathOutsideVault, UnreadableNote
 from spellbook.system.lazy import regex
 from spellbook.text import languages, terms
+from spellbook.text.quoting import agent_name
 from spellbook.text.unicode import composed
 from spellbook.vault.folder import Folder, digest
 
@@ -199,6 +200,9 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
             "/".join(tag.split("/")[:depth]) for tag in tags for depth in range(1, min(tag.count("/"), _DEEPEST) + 2)
         ],
     }
+    standing = privacy.standing(note.meta, note.updated)
+    if standing.by:
+        named["by"] = (standing.by, standing.by.partition("/")[0], agent_name(standing.by))
     linked = tuple(
         LinkRow(link_key(link.target), link.target, link.fragment, link.is_markdown, link.line, link.relation)
         for link in linking[:_MOST_LINKS]
@@ -219,7 +223,9 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     of_note = [(key, fold(value), -1) for key, values in named.items() for value in values]
     of_note += [(*pair, -1) for key, value in others.items() for pair in flat(fold(key), value)]
     of_note += [("language", language, -1)] if language else []
-    filters = frozenset((*of_note, *in_text))
+    # No note calls itself confirmed by a key of that name.
+    filters = frozenset(row for row in (*of_note, *in_text) if row[0] != "tier" or row[1] not in {*TIERS, CHANGED})
+    filters |= {("tier", standing.tier, -1)} if standing.tier != TIERS[0] else set()
     return FileEntry(note.path, stamp, read_ns, sha256, tuple(faults), columns, filters, rows, linked, labelled)
 
 

@@ -49,7 +49,18 @@ class Condition(NamedTuple):
 NO_GUIDES = Condition("guide of Spellbook", ("chunking", "metadata", "examples", "welcome"), negated=True)
 """Leaves out Spellbook's own guides and welcome notes: notes of category `system` whose `guide` is one of these."""
 
+TIERS = "unverified", "machine-confirmed", "human-reviewed"
+"""How a note was confirmed, by its key `verified`: a filter by `tier` has one of them, or `changed since`."""
+MACHINE, PERSON = TIERS[1:]
+CHANGED = "changed since"
+"""The tier of a note whose text was changed after it was confirmed."""
+STABLE = "stable"
+"""The status of a note that says nothing else."""
+
 HELD = "as_of, what held then"  # a condition's key: to hold at `low`; `values` are the paths of what was superseded
+
+WAITS = "waits for a person's review"
+"""A condition's key: to be a draft of an agent that is none of the notes whose ids are its `values`."""
 
 _NAMES_NOTES = frozenset({"category", "guide", "id", "path", "title", "topic"})
 """Keys of filters that name certain notes. A guide must have the value that is asked for, so no others are found."""
@@ -250,7 +261,14 @@ def _condition(name: str, value: object) -> Condition:
         return Condition(key, tuple(unicodedata.normalize("NFC", str(each)) for each in values), negated=negated)
     if key == "tags":  # `two words` also as a tag is written
         values = [*values, *labels.tags([*values])]
-    return Condition(key, tuple(dict.fromkeys(fold(_bare(key, each)) for each in values)), negated=negated)
+    return _of_words(key, tuple(dict.fromkeys(fold(_bare(key, each)) for each in values)), negated)
+
+
+def _of_words(key: str, folded: tuple[str, ...], negated: bool) -> Condition:
+    """Return the condition to have one of some values, of which some are what a note says that says nothing."""
+    if key == "tier" and TIERS[0] in folded:  # as most notes are, which the catalog does not say of each
+        return Condition(key, tuple({*TIERS, CHANGED} - {*folded}), negated=not negated)
+    return Condition(key, folded, negated=negated, or_absent=key == "status" and STABLE in folded and not negated)
 
 
 def _bare(key: str, value: object) -> object:

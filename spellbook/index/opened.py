@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from spellbook.index import privacy
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.filters import Condition
+from spellbook.index.filters import WAITS, Condition
 from spellbook.index.seal import SCANNED
 from spellbook.index.vectors.chroma import Chroma, Unavailable
 from spellbook.models import embedders
@@ -23,7 +23,7 @@ from spellbook.system.errors import EmbeddingError, MemoryNotFound, SpellbookErr
 from spellbook.system.lazy import lazy, shutil
 from spellbook.system.sqlite import BUSY_SECONDS
 from spellbook.vault.documents import Documents, Shown
-from spellbook.vault.journal import Journal
+from spellbook.vault.journal import CALLER, Journal
 from spellbook.vault.vault import Vault
 
 if TYPE_CHECKING:
@@ -44,6 +44,19 @@ _MB = 1_000_000
 
 _COPIES = ("chroma-[0-9]*", "sees-*/chroma-[0-9]*", "sees-*/*.damaged-*", "*.damaged-*", "*seal")
 """Files and folders of the state folder that repeat text of notes, and are made anew."""
+
+
+_WROTE: dict[str, list[str]] = {}
+_MOST_SESSIONS = 1_000
+"""Sessions of agents whose notes are known, by the names of CALLER."""
+
+
+def wrote(session: str, ids: Iterable[str]) -> None:
+    """Record that an agent's session wrote notes: it finds them, though they wait for the person's review."""
+    if session:
+        _WROTE.setdefault(session, []).extend(ids)
+        if len(_WROTE) > _MOST_SESSIONS:
+            del _WROTE[next(iter(_WROTE))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +122,16 @@ class Index:
 
     @property
     def visible(self) -> tuple[Condition, ...]:
-        """Conditions that limit searches and lists to the scope."""
-        return privacy.visible(self.scope, *self.other_scopes)
+        """Conditions that limit searches and lists to the scope, and an agent to what a person has reviewed."""
+        return (*privacy.visible(self.scope, *self.other_scopes), *self.reviewed)
+
+    @property
+    def reviewed(self) -> tuple[Condition, ...]:
+        """The condition that leaves out, for an agent, what waits for the person's review, where that is asked for."""
+        session = CALLER.get()
+        if session is None or not self.config.review:
+            return ()
+        return (Condition(WAITS, tuple(_WROTE.get(session, ())), negated=True),)
 
     def fits(self, width: int) -> None:
         """Raise EmbeddingError if vectors of `width` numbers cannot be compared with those of this index."""

@@ -31,9 +31,10 @@ from spellbook.system.sqlite import Damaged
 from spellbook.text.unicode import door
 
 if TYPE_CHECKING:
-    from spellbook.archive import export, importer
+    from spellbook.archive import bundle, export, importer
     from spellbook.archive.restore import Restored
-    from spellbook.editing import guides, merge, moves, repair_links, repair_properties, revise, undo, write
+    from spellbook.editing import guides, keep, merge, moves, repair_links, repair_properties, revise, undo, write
+    from spellbook.editing.keep import KeptNote
     from spellbook.editing.revise import Erased, Revised
     from spellbook.index import embed as embedding
     from spellbook.library import doctor, migrate
@@ -42,9 +43,9 @@ if TYPE_CHECKING:
     from spellbook.search import duplicates, toc
     from spellbook.vault.journal import Entry
 else:  # Imported at their first use, as those of `reader` are.
-    export, importer = lazy("spellbook.archive", "export", "importer")
+    bundle, export, importer = lazy("spellbook.archive", "bundle", "export", "importer")
     merge, moves, repair_links = lazy("spellbook.editing", "merge", "moves", "repair_links")
-    (repair_properties,) = lazy("spellbook.editing", "repair_properties")
+    keep, repair_properties = lazy("spellbook.editing", "keep", "repair_properties")
     guides, revise, undo, write = lazy("spellbook.editing", "guides", "revise", "undo", "write")
     (embedding,) = lazy("spellbook.index", "embed")
     doctor, migrate = lazy("spellbook.library", "doctor", "migrate")
@@ -223,6 +224,11 @@ class Spellbook(Reader):
         revision = revise.Revision(content, append, replace, every, metadata, expected_hash, dry_run, force)
         return self._change(lambda: revise.revise(self.index, chunk_id, revision))
 
+    def keep(self, id: str) -> KeptNote:
+        """Say for the person that a note is right; see `editing.keep.keep`. No agent may call it unasked."""
+        documents.refuse(self.config.vault, id)
+        return self._change(lambda: keep.keep(self.index, id))
+
     def erase(self, id: str, *, hard: bool = False, whole: bool = False) -> Erased:
         """Move a note (its id or path) or a section (its id; `whole`: its note) to the trash; `hard` deletes it."""
         documents.refuse(self.config.vault, id)
@@ -284,6 +290,10 @@ class Spellbook(Reader):
         return moves.move(self.index, old, new, dry_run=dry_run)
 
     # -- backups
+
+    def export_bundle(self, place: str | Path, *, private: bool = False) -> tuple[export.Exported, int]:
+        """Write the notes as a bundle of the Open Knowledge Format; see `archive.bundle.export`."""
+        return bundle.export(self.index.vault, Path(place), private=private)
 
     def export(
         self,

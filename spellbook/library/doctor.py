@@ -15,6 +15,7 @@ from spellbook.index.vectors import follow
 from spellbook.models.embedders import ALONE, MISSING, OFFERED, is_missing
 from spellbook.notes import broken_headers, dates
 from spellbook.notes.same_cause import grouped
+from spellbook.search import newest
 from spellbook.system.disk import eventless
 from spellbook.system.errors import EmbeddingError, StorageError
 from spellbook.system.lazy import lazy, np
@@ -94,6 +95,7 @@ def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> 
         "processes": [process._asdict() for process in processes(state)],
         "snapshots": snapshots.state(),
         **figures(index, meter),
+        "waiting": dict(zip(("notes", "since"), newest.waiting(index), strict=True)),
         "faults": [asdict(fault) for fault in (*index.catalog.notes.faults(), *index.catalog.notes.twins())],
         "unread": len(index.catalog.notes.unread(left_out=True)),
         **({"warning": complaint} if complaint else {}),

@@ -50,7 +50,7 @@ from spellbook.library.reader import Reader
 from spellbook.mcp import first_answer, names
 from spellbook.mcp.arguments import lean
 from spellbook.mcp.base import TOOLS, Write, as_text, load, session_of
-from spellbook.mcp.names import DEFAULT, Names, agent_of, toolsets_of, way_on
+from spellbook.mcp.names import DEFAULT, Names, actor_of, toolsets_of, way_on
 from spellbook.settings.config import Config
 from spellbook.system import disk, processes
 from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError
@@ -233,7 +233,7 @@ class SpellbookServer(MCPServer):
                 del self.clients[next(iter(self.clients))]
         name = self.names.called(name)
         self.names.answer()
-        AGENT.set(agent_of(context))
+        AGENT.set(actor_of(context))
         CALLER.set(session_of(context))
         await self._find(ToolError)
         if self.book.meter.add(CALLS):

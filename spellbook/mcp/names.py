@@ -14,6 +14,7 @@ from typing import Any
 
 from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.system.lazy import regex
+from spellbook.text.quoting import agent_name
 
 DEFAULT = "core"
 """The toolsets of a server for which none are named."""
@@ -38,8 +39,8 @@ Toolsets, each with its tools in the order in which they are listed; a tool of s
 is listed as `search` where `core` is off. `instructions` says which tool is for what.
 """
 
-_OF_NO_AGENT = {"ai", "cli", "client", "mcp", "server", "vscode"}
-"""Words in the name of a client that do not name its agent."""
+_MOST_NAME = 60
+"""Letters of the name or the version of a client."""
 
 _TOOL = regex(r"\b([a-z_]+)\(")
 
@@ -68,9 +69,16 @@ def agent_of(context: Any) -> str:
     """Return the name of the agent that makes a call, `Claude Code` for the client `claude-code`; "agent" for none."""
     client = context.session.client_params if context else None
     info = client.client_info if client else None
-    words = re.findall(r"[^\W_]+", (info.title or info.name)[:200]) if info else []
-    named = [word if word != word.lower() else word.capitalize() for word in words if word not in _OF_NO_AGENT]
-    return " ".join(named)[:40] or "agent"
+    return agent_name(info.title or info.name) if info else "agent"
+
+
+def actor_of(context: Any) -> str:
+    """Return the agent that makes a call, as `claude-code/2.1.0`; `mcp/unknown` for one that does not name itself."""
+    client = context.session.client_params if context else None
+    info = client.client_info if client else None
+    named = (info.name, info.version) if info else ("", "")
+    name, version = (re.sub(r"[^\w.+-]+", "-", each[:_MOST_NAME]).strip("-") for each in named)
+    return f"{name or 'mcp'}/{version or 'unknown'}"
 
 
 def toolsets_of(names: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 from spellbook.editing.write import Scribed, superseding_fields
+from spellbook.index import privacy
 from spellbook.index.catalog.rows import StoredChunk, Topic
 from spellbook.index.filters import fold
 from spellbook.mcp.names import way_on
@@ -152,9 +153,11 @@ def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int, old: M
 
 def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[str, Fields]) -> list[str]:
     own = {chunk.path: presentation.properties(chunk) for chunk in chunks}
+    firsts = {chunk.path: chunk.id for chunk in reversed(chunks)}
 
     def lay_out(chunk: StoredChunk) -> str:
-        mark = presentation.superseded(old[chunk.path]) if chunk.path in old else ""
+        trust = presentation.trust(chunk) if firsts[chunk.path] == chunk.id else ""
+        mark = presentation.superseded(old[chunk.path]) if chunk.path in old else trust
         labels = presentation.labels(chunk, own.pop(chunk.path, ""))
         head = f"{_head(chunk)} hash: {chunk.hash}"
         return "\n".join(filter(None, (head, mark, *labels, quoted(chunk.text.strip()))))
@@ -204,7 +207,8 @@ def shown_json(
     around = {name: _first_that_fit(rows, int(max_tokens * _AROUND / len(lists))) for name, rows in lists.items()}
     meta = dict(_first_that_fit(chunks[0].meta.items(), int(max_tokens * _AROUND)))
     room = max_tokens - _size(around) - _size(meta)
-    return {"id": id, "path": chunks[0].path, "meta": meta, **_read_json(chunks, room, old), **around}
+    standing = privacy.standing(chunks[0].meta, chunks[0].updated).as_dict()
+    return {"id": id, "path": chunks[0].path, **standing, "meta": meta, **_read_json(chunks, room, old), **around}
 
 
 def _read_json(chunks: Sequence[StoredChunk], room: int, old: Mapping[str, Fields]) -> Fields:

@@ -26,7 +26,7 @@ from spellbook.notes import decisions as form
 from spellbook.notes import dialogue
 from spellbook.notes.labels import CHECKPOINT, DECISION
 from spellbook.search import newest, related
-from spellbook.search.presentation import cut, is_outside, is_session
+from spellbook.search.presentation import cut, is_outside, is_session, waiting
 from spellbook.search.question import question
 from spellbook.search.words import QueryWord, parse
 from spellbook.system.errors import InvalidInput, SpellbookError
@@ -123,7 +123,8 @@ class Briefing:
 
     `preferences` are those that nothing supersedes, pinned ones first; `open` are decisions without an outcome that
     nothing supersedes, and their number; `pinned` are the other pinned notes; all newest first. `due` are the notes
-    that are due for review. `contents` is the table of contents: category, topic and its notes; None while it is not
+    that are due for review, and `waiting` says how many wait for the person.
+    `contents` is the table of contents: category, topic and its notes; None while it is not
     known. `last` is the session before this one.
     """
 
@@ -134,11 +135,12 @@ class Briefing:
     open: newest.Recent = _NO_NOTES
     pinned: tuple[StoredChunk, ...] = ()
     due: tuple[StoredChunk, ...] = ()
+    waiting: str = ""
     contents: tuple[tuple[str, str, int], ...] | None = None
 
     def text(self, max_tokens: int) -> str:
         """Return it as text of at most `max_tokens` (estimated), the most important part first."""
-        kept = [HEAD, *([_AGAIN] if self.compacted else [])]
+        kept = [HEAD, *([_AGAIN] if self.compacted else []), *_for_the_person(self.waiting)]
         left = max_tokens - sum(map(_tokens, kept)) - _tokens(_KEEP)
         parts = [_preferences(self.preferences)] if self.preferences else []
         parts += [self.checkpoint.lines()] if self.checkpoint else []
@@ -183,6 +185,7 @@ class Briefing:
             **shown,
             "open_decisions": [_about(chunk) for chunk in self.open.notes],
             "open_decisions_total": self.open.total,
+            "waiting": self.waiting,
             "pinned": [{**_about(chunk), "text": chunk.text} for chunk in self.pinned],
             "due": [{**_about(chunk), "review": str(chunk.meta["review"])} for chunk in self.due],
             "contents": [dict(zip(("category", "topic", "notes"), row, strict=True)) for row in self.contents or ()],
@@ -199,6 +202,7 @@ def gathered(index: Index, compacted: bool, session: object, tells_last: bool = 
     """Yield the `briefing` as it grows, its parts in the order of their worth; `tells_last` session, too."""
     known = Briefing(compacted=compacted)
     parts: dict[str, Callable[[], Any]] = {
+        "waiting": lambda: waiting(*newest.waiting(index)),
         "preferences": lambda: preferences(index),
         "checkpoint": lambda: checkpoint(index),
         "last": lambda: last_session(index, session) if tells_last and not compacted else None,
@@ -214,10 +218,14 @@ def gathered(index: Index, compacted: bool, session: object, tells_last: bool = 
 
 def opening(index: Index, max_tokens: int) -> list[str]:
     """Return the person's preferences and due reviews as lines of at most `max_tokens`, for an agent."""
-    lines: list[str] = []
+    lines = _for_the_person(waiting(*newest.waiting(index)))
     for part, chunks in ((_preferences, preferences(index)), (_due, due_for_review(index))):
         lines += _fitting(part(chunks), max_tokens - sum(map(_tokens, lines))) if chunks else []
     return lines
+
+
+def _for_the_person(waits: str) -> list[str]:
+    return [f"Tell the person: {waits}."] if waits else []
 
 
 def preferences(index: Index) -> tuple[StoredChunk, ...]:
@@ -257,7 +265,7 @@ def last_session(index: Index, running: object) -> LastSession | None:
         with contextlib.suppress(SpellbookError):
             meta = privacy.meta_of(path, index.vault.read(path)[0])
             is_here = fold(meta.get("scope")) in projects and str(meta.get("session")) != running
-            if is_here and privacy.is_session(meta):
+            if is_here and privacy.is_session(meta) and not (index.reviewed and privacy.waits(meta)):
                 when = instant(str(meta.get("updated") or meta.get("created"))) or 0.0
                 ended.append((when, path, str(meta.get("id") or path), str(meta.get("title") or path)))
     when, path, id, title = max(ended, default=(0.0, "", "", ""))
@@ -420,6 +428,7 @@ def _of_text(index: Index, prompt: str) -> tuple[Passage, ...]:
         is_sure = sum(len(word) > 1 for word in readable) >= _LEAST and covered >= _COVERED * whole
         begins, ends, _ = validity(chunk.meta)
         is_current = chunk.path not in old and chunk.meta.get("status") != "archived" and begins <= time.time() <= ends
+        is_current = is_current and not privacy.lapsed(chunk.meta, time.time())
         if is_current and (is_sure or _is_titled(chunk.title, content, shared)):
             parts = [part.strip() for part in _BLANK_LINE.split(_HEADING.sub(r"\1\n", chunk.text.strip()))]
             # Of its paragraphs the one with most of the words, rather prose than code.

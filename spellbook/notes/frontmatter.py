@@ -78,6 +78,7 @@ LABELS = {
 KEYS = {
     *(*LABELS, "id", "importance", "created", "updated", "date", "modified", "type", "status", "pinned", "review"),
     *("source", "author", "published", "language", "lang", "supersedes", "derived_from", "contradicts"),
+    *("generated", "verified", "stale_after", "sources", "description", "resource"),
 }
 """Keys that are read whatever their case, and stand in small letters in a note's values."""
 
@@ -90,6 +91,9 @@ RELATIONS = (SUPERSEDES, "derived_from", "contradicts")
 
 LEVELS = {"low": 0.2, "medium": 0.5, "high": 0.8}
 """Values in 0..1 of the words of `importance`."""
+
+_PLAIN_IN_FLOW = regex(r"(?:human|process):[\w.-]+|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)?", re.A)
+"""An actor or a time: PyYAML would quote them in a list or a mapping, and need not."""
 
 _WIKILINK = regex(r"!?\[\[([^\[\]#|]++)[^\[\]]*+\]\]")
 _MARKDOWN_LINK = regex(
@@ -341,6 +345,11 @@ def _dumper(style: str | None) -> type[yaml.SafeDumper]:
         def ignore_aliases(self, data: object) -> bool:
             return True
 
+        def analyze_scalar(self, scalar: str) -> Any:
+            found = super().analyze_scalar(scalar)
+            found.allow_flow_plain |= _PLAIN_IN_FLOW.fullmatch(scalar) is not None
+            return found
+
         def represent_text(self, data: str) -> yaml.ScalarNode:
             # Only double quotes keep a line break on one line. Obsidian writes links in them.
             broken = bool(data) and data.splitlines() != [data]
@@ -351,6 +360,9 @@ def _dumper(style: str | None) -> type[yaml.SafeDumper]:
     number = re.compile(rf"(?:[-+]?{_FRACTION.format('[0-9]+')}|0o[0-7]+)\Z")
     Dumper.add_implicit_resolver(f"{_TAG}float", number, "-+.0123456789")
     Dumper.add_representer(str, Dumper.represent_text)
+    for kind, how in yaml.SafeDumper.yaml_representers.items():
+        if how is yaml.SafeDumper.represent_datetime:
+            Dumper.add_representer(kind, lambda to, time: to.represent_scalar(f"{_TAG}timestamp", time.isoformat()))
     return Dumper
 
 

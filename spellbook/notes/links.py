@@ -2,8 +2,8 @@
 Links between files of a vault: where they are in a note, and how they are written, by Obsidian's rules. Pure.
 
 Wikilinks and embeds, Markdown links, images, reference definitions, and wikilinks in frontmatter; not in code or
-comments. Under a key of RELATIONS an id or a path is a link too. A link knows its characters, so that only its target
-is rewritten.
+comments. Under a key of RELATIONS an id or a path is a link too, and so is the path of a note under `sources`. A link
+knows its characters, so that only its target is rewritten.
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ from spellbook.notes.note import replaced as replaced
 from spellbook.system.lazy import regex, yaml
 from spellbook.text.unicode import folded, is_markdown, without_ending
 
-Style = Literal["wiki", "single", "double", "bare", "plain", "angle"]
+Style = Literal["wiki", "single", "double", "bare", "source", "plain", "angle"]
 """
-Spelling of a target: in a wikilink, in a wikilink in quoted YAML, as YAML, in a Markdown link, or there between < and
->.
+Spelling of a target: in a wikilink, in a wikilink in quoted YAML, as YAML, as YAML where it is a path from the note, in
+a Markdown link, or there between < and >.
 """
+
+_SOURCES = "sources"
+"""The key with the sources of a note, each with a `resource`: the path of another note is a link."""
 
 _DEFINITION = regex(
     r"[ \t>]*(?:[-+*]|\d{1,9}[.)])?[ \t]*\[(?!\^)(?:[^\[\]\\]|\\.)+\]:\s*+[ \t>]*"
@@ -72,7 +75,7 @@ class Link(NamedTuple):
     @property
     def is_markdown(self) -> bool:
         """Whether it is a Markdown link, which is relative to its note."""
-        return self.style in {"plain", "angle"}
+        return self.style in {"source", "plain", "angle"}
 
 
 # -- finding
@@ -80,7 +83,7 @@ class Link(NamedTuple):
 
 def find(note: Note) -> tuple[Link, ...]:
     """Return the links of a note to files, in order."""
-    if "[" not in note.text and note.meta.keys().isdisjoint(RELATIONS):
+    if "[" not in note.text and note.meta.keys().isdisjoint((*RELATIONS, _SOURCES)):
         return ()
     header = [*accumulate(map(len, lines(note.text[: note.body_at])), initial=0)]
     offsets = [*accumulate(map(len, note.body_lines), initial=note.body_at)]
@@ -103,7 +106,11 @@ _Place = tuple[str, str, Style, int, int]
 def _find_in_frontmatter(note: Note) -> Iterator[tuple[str, _Place]]:
     """Yield the links in frontmatter, each with the key of RELATIONS that it stands under, "" if it is another."""
     match = FRONTMATTER.match(note.text)
-    if match is None or not note.editable or ("[[" not in match[1] and note.meta.keys().isdisjoint(RELATIONS)):
+    if (
+        match is None
+        or not note.editable
+        or ("[[" not in match[1] and note.meta.keys().isdisjoint((*RELATIONS, _SOURCES)))
+    ):
         return
     header = match[1].replace("\0", " ")
     for event, key in _scalars(header):
@@ -121,25 +128,37 @@ def _find_in_frontmatter(note: Note) -> Iterator[tuple[str, _Place]]:
         is_plain = event.anchor is None and event.tag is None and not _LINE_END.search(header, first, last)
         if relation and is_plain and not is_named and (named := _id_or_path(event.value)):
             yield relation, (*named, "bare", match.start(1) + first, match.start(1) + last)
+        if key == _SOURCES and is_plain and not is_named:
+            yield from _source(event.value, match.start(1) + first, match.start(1) + last)
+
+
+def _source(resource: str, start: int, end: int) -> Iterator[tuple[str, _Place]]:
+    """Yield the link of a source if it is the path of a note: an address, or a few words on many things, is none."""
+    path = resource.partition("#")[0]
+    if is_markdown(path) and not ELSEWHERE.match(path):
+        yield "", (path, resource[len(path) :], "source", start, end)
 
 
 def _scalars(header: str) -> Iterator[tuple[yaml.ScalarEvent, str]]:
-    """Yield the scalars of a header, each with the top key, in small letters, whose value it is, else ""."""
-    key, is_key = "", True
-    inside: list[bool] = []  # the mappings (True) and lists around an event
+    """
+    Yield the scalars of a header, each with the top key, in small letters, whose value it is, else "".
+
+    In mappings below `sources` the values of `resource` alone have it.
+    """
+    inside: list[list[str] | None] = []  # the mappings around an event, each with its keys and values so far, and lists
     for event in yaml.parse(header, Loader=fast_loader()):
-        if isinstance(event, yaml.ScalarEvent):
-            if inside == [True] and is_key:
-                key = event.value.casefold()
-                yield event, ""
-            else:
-                yield event, key if inside[:1] == [True] and not any(inside[1:]) else ""
-        elif isinstance(event, yaml.CollectionStartEvent):
-            inside.append(isinstance(event, yaml.MappingStartEvent))
-        elif isinstance(event, yaml.CollectionEndEvent):
+        if isinstance(event, yaml.CollectionEndEvent):
             inside.pop()
-        if inside == [True] and isinstance(event, yaml.ScalarEvent | yaml.AliasEvent | yaml.CollectionEndEvent):
-            is_key = not is_key
+        here = inside[-1] if inside else None
+        if isinstance(event, yaml.ScalarEvent):
+            keys = [each[-1] for each in inside if each]
+            is_key = here is not None and len(here) % 2 == 0
+            is_value = not is_key and bool(inside and inside[0]) and keys[1:] == ["resource"] * (keys[0] == _SOURCES)
+            yield event, keys[0] if is_value else ""
+        if here is not None and not isinstance(event, yaml.CollectionStartEvent):
+            here.append(event.value.casefold() if isinstance(event, yaml.ScalarEvent) else "")
+        if isinstance(event, yaml.CollectionStartEvent):
+            inside.append([] if isinstance(event, yaml.MappingStartEvent) else None)
 
 
 def _id_or_path(text: str) -> tuple[str, str] | None:
@@ -264,7 +283,7 @@ def spelled(link: Link, written: str, target: str) -> str:
         return target.replace("\\", "\\\\").replace('"', '\\"')
     if link.style == "wiki":
         return target
-    if link.style == "bare":
+    if link.style in {"bare", "source"}:
         # As in a list, where a comma needs quotes.
         return dump([target + link.fragment], written[0] if written[0] in "'\"" else None)[1:-1]
     kept = {}  # unchanged parts keep their spelling

@@ -28,8 +28,8 @@ _OTHERS = {*_RULING, "type", "source", "saved_from", "path", "when"}
 """Keys by which Spellbook knows, files and guards a note, and others of its own: in a text they do not count."""
 _DATES = "created,date,date created,created_at,updated,modified,date modified,updated_at"
 _KNOWN = {*_RULING, *_DATES.split(","), *VALID, "language", "lang", "cssclass", "cssclasses"}
-_WRITTEN = "type,source,saved_from,source_type,author,published,fetched,description,summary,confidence,user_involvement"
-_KEPT = {*_KNOWN, *_WRITTEN.split(","), "agent", "review", "source_hash"}
+_WRITTEN = "type,source,saved_from,source_type,author,published,fetched,summary,confidence,user_involvement"
+_KEPT = {*_KNOWN, *_WRITTEN.split(","), "agent", "review", "source_hash", "claimed"}
 """Keys that Spellbook writes; in a person's note some of them are the person's own."""
 _MOST_OWN, _MOST_LISTED, _MOST_LETTERS = 1_000, 10, 200
 

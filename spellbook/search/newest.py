@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from dataclasses import dataclass
 from typing import Any
 
+from spellbook.index import privacy
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.usage import local
-from spellbook.index.filters import Filter, conditions, without_guides
+from spellbook.index.filters import WAITS, Condition, Filter, conditions, without_guides
 from spellbook.index.opened import Index
 from spellbook.search import related
 from spellbook.settings.limits import MOST_LISTED, MOST_OFFSET
@@ -46,15 +48,16 @@ def recent(index: Index, limit: int, offset: int = 0, filter: Filter | None = No
 
 
 def living(index: Index, limit: int, filter: Filter) -> Recent:
-    """Return the same without an offset, but for the notes that are superseded."""
-    filter = {**filter, "status!": "superseded"}
+    """Return the same without an offset, but for the notes that are superseded, deprecated or stale."""
+    filter = {**filter, "status!": ["superseded", privacy.DEPRECATED]}
     named = conditions(filter)
     paths = set(index.catalog.paths((*named, *without_guides(named), *index.visible)))
     named_gone = {path for path, _, _ in index.catalog.links.fields(paths, ["superseded_by"])}
-    gone = paths & (related.superseded(index, paths, ()).keys() | named_gone)
+    gone = paths & (related.superseded(index, paths, index.reviewed).keys() | named_gone)
     kept: list[StoredChunk] = []
     for offset in range(0, len(paths), MOST_LISTED):
-        kept += [chunk for chunk in recent(index, MOST_LISTED, offset, filter).notes if chunk.path not in gone]
+        listed = recent(index, MOST_LISTED, offset, filter).notes
+        kept += [each for each in listed if each.path not in gone and not privacy.lapsed(each.meta, time.time())]
         if len(kept) >= limit:
             break
     return Recent(tuple(kept[:limit]), len(paths) - len(gone))
@@ -70,6 +73,13 @@ def reviews(index: Index, *, due: bool = False) -> list[StoredChunk]:
     notes, _ = index.catalog.newest((*named, *without_guides(named), *index.visible), _MOST_REVIEWS, 0)
     chunks = (chunk for chunk in notes if chunk.meta.get("review"))
     return sorted(chunks, key=lambda chunk: (str(chunk.meta["review"]), chunk.path))
+
+
+def waiting(index: Index) -> tuple[int, str]:
+    """Return how many notes wait for the person's review, and the day of the oldest, "" for none."""
+    limits = (Condition(WAITS), *privacy.visible(index.scope, *index.other_scopes))
+    total = index.catalog.newest(limits, 1, 0)[1] if index.config.review else 0
+    return (total, index.catalog.newest(limits, 1, total - 1)[0][0].day) if total else (0, "")
 
 
 def is_due(review: object) -> bool:

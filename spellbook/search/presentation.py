@@ -6,6 +6,7 @@ Whatever a note says of itself stays within its line; see `text.quoting`. Pure.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,7 +15,7 @@ from spellbook.notes.properties import own
 from spellbook.search import weights
 from spellbook.search.weights import SESSION
 from spellbook.system.lazy import regex
-from spellbook.text.quoting import counted, exact, flat, json_of, one_line, shortened
+from spellbook.text.quoting import agent_name, counted, exact, flat, json_of, one_line, shortened
 
 if TYPE_CHECKING:
     from spellbook.index.catalog.rows import Place, StoredChunk
@@ -36,6 +37,12 @@ _OF_SESSION = regex(r"(?m)^(?:\d+: )?<!-- \d{4}-\d\d-\d\d [0-9a-f]{16} -->(?:\n|
 
 UNTRUSTED = " (untrusted)"
 """Follows a title or a topic of text from outside."""
+
+YOU = "me"
+"""The name of a vault's person who has given no other."""
+
+_NAMELESS = "agent"
+"""The name of an agent that does not name itself."""
 
 MOST_OUTSIDE = 80
 """Letters of a title, an author or a topic that a note from outside says of itself."""
@@ -173,9 +180,27 @@ def category_of(category: str, is_foreign: bool) -> str:
 
 def standing(hit: Hit) -> list[str]:
     """Return what to know of a note before relying on it, a line each: how it turned out, and what supersedes it."""
-    lines = [f"outcome: {outcome}"] if (outcome := hit.outcome) else []
     by = hit.why.get("superseded_by")
-    return lines if by is None else [*lines, superseded(by)]
+    lines = (hit.outcome and f"outcome: {hit.outcome}", superseded(by) if by is not None else trust(hit))
+    return [*filter(None, lines)]
+
+
+def trust(by: Hit | StoredChunk) -> str:
+    """Return a few words on who stands behind a note, or why it does not hold any more; "" if nothing is told."""
+    meta, (kind, name) = _meta(by), author(by)
+    found = privacy.standing(meta, by.updated)
+    person = stated(found.person, is_outside(by))
+    if gone := privacy.lapsed(meta, time.time()):
+        return gone
+    if found.tier == filters.CHANGED and person:
+        return "changed since you kept it" if person == YOU else f"changed since {person} kept it"
+    if found.tier == filters.CHANGED:
+        return "changed since it was confirmed"
+    if person:
+        return f"kept by you on {found.day}" if person == YOU else f"kept by {person} on {found.day}"
+    if kind != "agent" or not found.by:
+        return ""
+    return f"by {flat(name)}, not reviewed" if name else "by an agent, not reviewed"
 
 
 def superseded(by: Mapping[str, Any]) -> str:
@@ -185,7 +210,8 @@ def superseded(by: Mapping[str, Any]) -> str:
 
 def _marks(hit: Hit) -> str:
     """Return the same in a few words, as the end of a list."""
-    marks = (hit.outcome, "" if hit.why.get("superseded_by") is None else "superseded", period(hit))
+    gone = privacy.lapsed(hit.chunk.meta, time.time())
+    marks = (hit.outcome, gone if hit.why.get("superseded_by") is None else "superseded", period(hit))
     return "".join(f", {mark}" for mark in marks if mark)
 
 
@@ -233,12 +259,29 @@ def spoken(text: str, chunk: StoredChunk) -> str:
 def author(by: object) -> tuple[str, str]:
     """Return who wrote the note of a hit or a chunk: page, session, agent or me; and the agent's name if known."""
     meta = _meta(by)
-    name = cut(str(meta.get("agent") or ""))
+    writer = privacy.writer_of(meta)
+    name = agent_name(writer) if "/" in writer else cut(writer)
+    name = "" if writer.startswith(privacy.HUMAN) or name == _NAMELESS else name
     # Memories of agents that were written before their names were kept have an id and a type of memory.
     is_memory = "id" in meta and str(meta.get("type")) in weights.HALF_LIVES_OF_TYPES
-    is_agent = name or is_memory or privacy.trust_of(meta) == privacy.AGENT
+    is_agent = privacy.trust_of(meta) == privacy.AGENT or (
+        (bool(writer) or is_memory) and not writer.startswith(privacy.HUMAN)
+    )
     kind = "page" if is_outside(by) else "session" if is_session(by) else "agent" if is_agent else "me"
     return kind, name
+
+
+def is_kept(by: StoredChunk) -> bool:
+    """Say whether a person confirmed the text of a note as it is now, and it is no draft."""
+    standing = privacy.standing(by.meta, by.updated)
+    return standing.tier == filters.PERSON and standing.status != privacy.DRAFT
+
+
+def waiting(number: int, since: str) -> str:
+    """Say how many notes wait for the person's review, and since when; "" for none."""
+    if number < 2:
+        return f"1 note waits for you, since {since}" if number else ""
+    return f"{counted(number, 'note')} wait for you, the oldest since {since}"
 
 
 def properties(chunk: StoredChunk) -> str:
@@ -275,4 +318,5 @@ def note_fields(
     """Return what the command line's JSON and the API show of a note, or of one chunk of it."""
     first, shown = chunks[0], [*map(chunk_fields, chunks)]
     gone = {"superseded_by": old[first.path]} if first.path in old else {}
-    return {"id": id, "path": first.path, **gone, "meta": dict(first.meta), "chunks": shown, **around.as_dict()}
+    about = {"path": first.path, **gone, **privacy.standing(first.meta, first.updated).as_dict()}
+    return {"id": id, **about, "meta": dict(first.meta), "chunks": shown, **around.as_dict()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import instant, validity
-from spellbook.index.privacy import is_session
+from spellbook.index.privacy import is_session, lapsed
 from spellbook.models.base import Reranker
 from spellbook.notes.labels import CHECKPOINT
 from spellbook.search import weights
@@ -111,6 +111,15 @@ def lower_titles(candidates: Sequence[Candidate], alike: float) -> None:
             stub.add("it has no text but a title", most - stub.score)
 
 
+def lower_listings(candidates: Sequence[Candidate]) -> None:
+    """Put listings, `index.md` and `log.md`, below the notes of their folders that match nearly as well."""
+    for listing in [one for one in candidates if one.is_listing]:
+        folder, least = listing.chunk.path[: listing.chunk.path.rfind("/") + 1], weights.LISTED * listing.score
+        others = (one for one in candidates if one.chunk.path.startswith(folder) and not one.is_listing)
+        above = [one.score for one in others if one.score >= least]
+        listing.add("a listing of its folder", min([0.0, *(score - 0.0001 - listing.score for score in above)]))
+
+
 # -- what supersedes a note
 
 
@@ -146,7 +155,9 @@ def supersede(
     for candidate in candidates if during else ():
         first, last, words = validity(candidate.chunk.meta)
         is_lapsed = last < during[0] or during[1] < first
-        if is_lapsed or (candidate.chunk.path not in superseded and is_superseded(candidate.chunk)):
+        if gone := lapsed(candidate.chunk.meta, during[0]):
+            candidate.add(gone, -weights.LAPSED * candidate.score)
+        elif is_lapsed or (candidate.chunk.path not in superseded and is_superseded(candidate.chunk)):
             candidate.add(words if is_lapsed else "superseded", -weights.SUPERSEDED * candidate.score)
     for path, known in superseded.items():
         bound = min((best[by].score - 0.0001 for by in above[path]), default=math.inf)

@@ -14,7 +14,7 @@ from spellbook.index import lookup, privacy
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.links import LABELS, Linked, Links
 from spellbook.index.catalog.rows import LinkRow, ListedNote, StoredChunk
-from spellbook.index.filters import HELD, NO_GUIDES, Condition, as_of_moment, fold, validity
+from spellbook.index.filters import HELD, NO_GUIDES, WAITS, Condition, as_of_moment, fold, validity
 from spellbook.index.opened import Index
 from spellbook.notes.files import Files, Reached, key
 from spellbook.system.errors import MemoryNotFound
@@ -306,6 +306,9 @@ def _superseded(
     superseding = catalog.links.superseding(paths)
     if not superseding:
         return {}
+    if waiting := [each for each in hiding if each.key == WAITS]:  # what nobody reviewed supersedes nothing
+        counting = catalog.among([note.path for note in superseding], waiting)
+        superseding = [note for note in superseding if note.path in counting]
     files = _files(catalog.links, _names_in(note.link for note in superseding))
     notes = {note.path: note for note in superseding}
     shown = catalog.among(notes, hiding) if hiding else notes.keys()

@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.filters import fold
+from spellbook.index.privacy import standing as standing_of
 from spellbook.search import weights
 from spellbook.search.related import Superseded, is_superseded
 from spellbook.search.weights import Blend
@@ -21,6 +22,9 @@ TEXT, NOTE, TITLE, QUESTION = "text", "note", "title", "question"
 
 FOREIGN = "in another language"
 """The reason of the credit for a text in another language than the question."""
+
+_LISTINGS = ("index.md", "log.md")
+"""Names of files that list a folder and its changes, as the Open Knowledge Format has them."""
 
 Parts = Mapping[str, float]
 """The parts of a score by their names."""
@@ -209,14 +213,19 @@ class Candidate:
         return _mean(sorted((match.evidence() for match in self.matches), reverse=True)[: weights.JOINED])
 
     @property
+    def is_listing(self) -> bool:
+        """Whether its note lists a folder or its changes."""
+        return self.chunk.path.lower().endswith(_LISTINGS) and self.chunk.path.rpartition("/")[2].lower() in _LISTINGS
+
+    @property
     def order(self) -> tuple[float, bool, float, float, str, str]:
-        """Sort key: best first, and of equals texts before titles alone, and the newest first."""
+        """Sort key: best first, and of equals texts before titles alone and listings, and the newest first."""
         semantic, keyword = self.semantic, self.keyword
         newest = (self.chunk.updated or self.chunk.created or "").translate(_BACKWARDS) or "\U0010ffff"
         # Titles lift equal notes to 1 together. The last digits of a cosine say nothing.
         text = round(semantic.score, 4) if semantic else 0.0
-        is_title = self.chunk.key == NO_TEXT
-        return -self.score, is_title, -keyword.beyond if keyword else 0.0, -text, newest, self.chunk.id
+        says_less = self.chunk.key == NO_TEXT or self.is_listing
+        return -self.score, says_less, -keyword.beyond if keyword else 0.0, -text, newest, self.chunk.id
 
     def _scored(self) -> list[_Scored]:
         """Return the scores by each text."""
@@ -333,7 +342,8 @@ class Hit:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the hit as the command line's JSON shows it."""
-        values = {name: getattr(self, name) for name in _SHOWN} | self.neighbours
+        standing = standing_of(self.chunk.meta, self.chunk.updated).as_dict()
+        values = {name: getattr(self, name) for name in _SHOWN} | standing | self.neighbours
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 

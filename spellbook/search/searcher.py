@@ -109,6 +109,7 @@ class Searcher:
         ranking.adjust(ranked, self._index.config.half_lives, uses, now)
         ranking.lower(ranked, found.first.words.inflected)
         ranking.lower_titles(ranked, 0.0 if question.mode == "keyword" else weights.AS_MANY_WORDS)
+        ranking.lower_listings(ranked)
         if time_named:
             when.prefer(ranked, time_named, later, now)
         ranked = ranking.supersede(ranked, superseded, () if as_of else (low, high))

@@ -95,6 +95,16 @@ class Config(Settings):
         return {key: it for key, it in self.categories.items() if key[:1] == "#" or key[-1:] == "/" or "*" in key}
 
     @property
+    def person(self) -> str:
+        """The name of the person of this vault, as `verified` has it after `human:`."""
+        return str(self.memories.get("name") or "me")
+
+    @property
+    def review(self) -> bool:
+        """Whether agents find what agents wrote only once the person keeps it."""
+        return bool(self.memories.get("review"))
+
+    @property
     def is_elsewhere(self) -> bool:
         """Whether the path that names the vault leads to another folder by now, as a link or a mount may."""
         named, vault = os.path.realpath(self.named), str(self.vault)
@@ -341,12 +351,19 @@ def _check_setting(file: str, key: str, value: Any) -> None:
         if key == "half_lives":
             wanted = "a number of days, or inf"
             is_right = isinstance(each, int | float) and (0 < each <= _MOST_NUMBER or each == math.inf)
+        elif key == "memories":
+            wanted = "review, true or false, or name, a word of letters and digits"
+            is_right = isinstance(each, bool) if name == "review" else name == "name" and _is_word(each)
         elif key == "capture":
             wanted = "exclude, a list of folders"
             is_right = name == "exclude" and isinstance(each, list)
             is_right = is_right and all(isinstance(glob, str) and len(glob) <= MOST_GLOB for glob in each)
         if not is_right:
             raise _wrong(file, f"{key}.{name:.80}", wanted, each)
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[\w.-]{1,80}", value) is not None
 
 
 def _wrong(file: str, name: str, wanted: str, value: object) -> InvalidInput:

@@ -39,6 +39,8 @@ class Settings:
     `forget_working`: whether that process also moves working memories to the trash that were neither edited nor opened
     for `working_days`.
     `look_seconds`: for how long a vault in which a look found no change is not looked at again without a watcher.
+    `memories`: `name` is what the person is called in notes that they keep; with `review`, what agents write is a draft
+    that agents do not find until a person keeps it.
     `capture`: `exclude` lists globs of folders in which nothing said to an agent is captured.
     """
 
@@ -64,3 +66,4 @@ class Settings:
     forget_working: bool = False
     look_seconds: int = 1
     capture: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    memories: Mapping[str, str | bool] = field(default_factory=dict)

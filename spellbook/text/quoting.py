@@ -17,6 +17,10 @@ from spellbook.text.unicode import IGNORABLE
 
 _MOST_NAME = 300
 
+_MOST_AGENT = 200
+_OF_NO_AGENT = {"ai", "cli", "client", "mcp", "server", "vscode"}
+"""Words in the name of a client that do not name its agent."""
+
 _UNSEEN = regex(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u2800\ud800-\udfff\ufff9-\ufffb"
     rf"\U00013430-\U0001343f\U0001d159{IGNORABLE}]+"
@@ -92,6 +96,13 @@ def flat(text: str) -> str:
 def exact(text: str) -> str:
     """Return an id or a path on one line, letter for letter: as it is, else as a JSON string."""
     return text if _PLAIN.fullmatch(text) and plain(text) == text else json_of(text)
+
+
+def agent_name(actor: str) -> str:
+    """Return an agent's name as a person calls it: `Claude Code` for `claude-code/2.1.0`; "agent" for no name."""
+    words = re.findall(r"[^\W_]+", actor[:_MOST_AGENT].partition("/")[0])
+    named = [word if word != word.lower() else word.capitalize() for word in words if word not in _OF_NO_AGENT]
+    return " ".join(named)[:40] or "agent"
 
 
 def counted(number: int, noun: str, several: str = "", *, of: int | None = None) -> str:

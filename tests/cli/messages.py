@@ -44,7 +44,7 @@ OF_SYSTEM = (
 )  # fmt: skip
 """What the system says of a file or a connection, the most frequent of `os.strerror`."""
 
-OF_LOG = ("add", "edit", "forget", "undo", "restore", "move", "merge", "tidy", "import", "repair", "capture")
+OF_LOG = ("add", "edit", "keep", "forget", "undo", "restore", "move", "merge", "tidy", "import", "repair", "capture")
 """Verbs of the log, which it translates."""
 
 CONSTANTS = {
@@ -53,6 +53,7 @@ CONSTANTS = {
     "settings/paths.py": ("_REASONS",),
     "editing/write.py": ("_UNREAD",),
     "index/opened.py": ("BEING_READ",),
+    "index/privacy.py": ("DEPRECATED",),
     "mcp/render.py": ("_REFUSED", "_BESIDE", "_WRITTEN", "_PENDING", "_ALIKE", "_JOIN"),
     "search/candidates.py": ("_INCOMPLETE",),
     "models/embedders.py": ("MISSING", "OFFERED", "_OTHERS"),
@@ -95,6 +96,7 @@ SENTENCES = {
     "editing/write.py": "numbered",
     "search/synonyms.py": "read _fault _read_file",
     "archive/pages/fetch.py": "_hint",
+    "archive/bundle.py": "_odd_keys",
     "library/history.py": "_of_journal _of_file",
     "cli/backup.py": "_row _print_imported",
     "cli/doctor.py": "_print_repeated _show _found _faults _users _details _processes _timings _snapshots",
@@ -103,7 +105,8 @@ SENTENCES = {
     "search/explain.py": "_refusal why",
     "index/filters.py": "__str__ validity with_suggestions",
     "search/ranking.py": "costs",
-    "search/presentation.py": "why reasons shares standing superseded outside labels",
+    "index/privacy.py": "lapsed",
+    "search/presentation.py": "why reasons shares standing trust waiting superseded outside labels",
     "search/when.py": "reason",
     "search/packing.py": "_neighbours",
     "editing/revise.py": "_place_of erase _remark_name",

@@ -117,6 +117,14 @@ def test_one_hit_a_note_knows_the_others(index):
     [
         ({}, "me", ""),
         ({"id": "1", "agent": "Codex"}, "agent", "Codex"),
+        (
+            {"id": "1", "generated": {"by": "claude-code/2.1.0", "at": "2026-11-01"}, "agent": "x"},
+            "agent",
+            "Claude Code",
+        ),
+        ({"id": "1", "generated": {"by": "agent/unknown"}}, "agent", "Agent"),
+        ({"id": "1", "generated": {"by": "mcp/0.1.0"}}, "agent", ""),
+        ({"id": "1", "type": "semantic", "generated": {"by": "human:ada"}}, "me", ""),
         ({"id": "1", "agent": "a\nb" * 60}, "agent", ("a b" * 27)[:80]),
         ({"id": "1", "type": "semantic"}, "agent", ""),
         ({"id": "1", "trust": "agent"}, "agent", ""),
@@ -161,14 +169,14 @@ def test_a_note_says_which_agent_wrote_it(book: Spellbook, mode: str) -> None:
         await agent.ask("revise", chunk_id=done["memory_id"], metadata={"agent": "me", "importance": "high"})
 
     talk(book, conversation, mode, client_info=Implementation(name="claude-code", version="1"))
-    (chunk,) = book.recent(filter={"agent": "Claude Code"}).notes
+    (chunk,) = book.recent(filter={"by": "Claude Code"}).notes
     assert presentation.author(chunk) == ("agent", "Claude Code")
     assert chunk.importance > 0.5
     assert presentation.properties(chunk) == ""
     book.scribe({"text": "The kettle is in the hall.", "metadata": {"topic": "home", "agent": "x"}}, labels="derived")
     own = book.recent(1).notes[0]
     assert presentation.author(own) == ("me", "")
-    assert "agent" not in own.meta
+    assert not {"agent", "generated"} & own.meta.keys()
 
 
 # -- the exchanges before and after a hit

@@ -11,7 +11,7 @@ from spellbook.notes.frontmatter import header_in
 from spellbook.system.lazy import regex
 from spellbook.text.diff import Span, changed_spans
 
-KEPT = ("id", "agent", "created", "updated", "modified")
+KEPT = ("id", "agent", "generated", "verified", "claimed", "created", "updated", "modified")
 """Keys that nobody edits: what writes a note sets them."""
 
 _AROUND = 1

@@ -18,22 +18,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from spellbook.capture.ledger import Ledger
 from spellbook.http import admin
 from spellbook.http.api import changes, notes
 from spellbook.http.pages import differences, view
 from spellbook.http.pages.view import View
 from spellbook.index.catalog.usage import local
+from spellbook.index.filters import WAITS, Condition
 from spellbook.notes.labels import DECISION
-from spellbook.search import presentation
-from spellbook.system.errors import MemoryNotFound, SpellbookError
+from spellbook.search import newest, presentation
+from spellbook.system.errors import MemoryNotFound, PermissionDenied, SpellbookError
 
 _NEWEST, _PENDING, _REVIEWS, _KEPT = 8, 5, 5, 12
 _MOST_SEARCHED = 100
 """Newest notes among which those of agents are looked for."""
-
-_SEEN = "seen"
-"""The kind, in the ledger, of notes of agents that a person kept."""
 
 _ENTRIES = 50
 """Entries of a page."""
@@ -48,8 +45,10 @@ def home(shown: View) -> Response:
     """A box that asks and keeps, notes of agents, reviews that are due, open decisions, and the newest notes."""
     due = shown.ask(admin.reviews, due=True)["reviews"] if shown.may("admin") else []
     state, recent = shown.book.state(), shown.book.recent(_MOST_SEARCHED).notes
-    seen = {} if shown.caller.is_limited else Ledger(str(shown.book.config.vault)).all(_SEEN)
-    agents = [chunk for chunk in recent if presentation.author(chunk)[0] == "agent" and chunk.note not in seen]
+    waiting = [Condition(WAITS)] if shown.book.config.review else [Condition("id")]
+    listed, _ = shown.book.index.catalog.newest(waiting, _MOST_SEARCHED, 0)
+    of_notes = {chunk.path: chunk for chunk in (*listed, *recent)}.values()
+    agents = [each for each in of_notes if presentation.author(each)[0] == "agent" and not presentation.is_kept(each)]
     attention = [shown.translated(state.reason)] if state.reason else []  # it keeps answers incomplete
     if shown.may("admin"):  # that there is no snapshot waits for a day: the server makes one by itself
         listed, yesterday = shown.ask(admin.alerts)["alerts"], local(time.time() - 86_400)
@@ -67,15 +66,22 @@ def home(shown: View) -> Response:
         newest=[chunk for chunk in recent if chunk not in kept][:_NEWEST],
         pending=shown.book.memories.decisions.find(kind=DECISION, limit=_PENDING, outcome="pending"),
         reviews=due[:_REVIEWS],
+        waiting=_waiting(shown),
     )
 
 
+def _waiting(shown: View) -> str:
+    """Say how many notes wait for the person; "" where the caller is not the person."""
+    number, since = newest.waiting(shown.book.index) if shown.may("write") else (0, "")
+    day = view.date(dt.date.fromisoformat(since), shown.say) if number else ""
+    return shown.translated(presentation.waiting(number, day))
+
+
 def keep(shown: View) -> Response:
-    """Take a note of an agent off the first page: a person has seen it, and it stays as it is."""
-    shown.book.index.vault.check_there()
-    id = shown.book.resolve(shown.form.get("id", "")).note
-    Ledger(str(shown.book.config.vault)).put((_SEEN, id, 1))
-    return shown.back()
+    """Keep a note: it is right, and leaves the first page. A program with a token is no person."""
+    if shown.caller.name and not shown.caller.by_cookie:
+        raise PermissionDenied("A person keeps a note, on a page after a login or by `spellbook keep ID`.")
+    return shown.back("keep", shown.book.whole.keep(shown.form.get("id", "")).path)
 
 
 def manifest(shown: View) -> Response:

@@ -46,7 +46,7 @@ NAMES = (
 )
 """Keys that the page calls by a name of its own."""
 
-_ELSEWHERE = {"id", "agent", "title", "pinned", "tags", "tag", *RELATIONS}
+_ELSEWHERE = {"id", "agent", "generated", "verified", "claimed", "title", "pinned", "tags", "tag", *RELATIONS}
 """Keys that the page says in another place."""
 
 _MOST_VALUES = 40

@@ -87,6 +87,7 @@ def environment() -> Environment:
     filters = (note_address, chunk_address, folder_address, advice, without_signs)
     made.filters |= {each.__name__: each for each in filters}
     made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside, "session": presentation.is_session}
+    made.filters |= {"trust": presentation.trust, "kept": presentation.is_kept}
     made.filters |= {"author": presentation.author, "dated": newest.date_of, "gist": rendering.gist}
     made.filters["differences"] = differences.of_patch
     made.filters["day"] = lambda time: str(time or "")[:10]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from spellbook.index.filters import HELD, NO_GUIDES, Condition, Unmatched, alike
+from spellbook.index.filters import HELD, NO_GUIDES, WAITS, Condition, Unmatched, alike
 from spellbook.settings.limits import MOST_KEYS
 from spellbook.system.errors import InvalidInput
 from spellbook.system.sqlite import Database
@@ -27,7 +27,7 @@ _COMMON = "category topic tags keywords entities kind scope importance path crea
 _COMMON_FIELDS = frozenset(_COMMON.split())
 """Keys that a filter may have whatever the notes have."""
 
-_WRITTEN = "categories type outcome status scope privacy_scope source saved_from trust pinned agent task due"
+_WRITTEN = "categories type outcome status scope privacy_scope source saved_from trust pinned agent task due by tier"
 _OF_TOOLS = frozenset(_WRITTEN.split())
 """Keys that are filtered by before a note has them: then nothing is found, and that is no error."""
 
@@ -55,6 +55,11 @@ def _condition(database: Database, condition: Condition, name: str, values: dict
         begun = f"coalesce(bound(json_extract(meta, '$.valid_from'), 0), instant(created), :{name}low) <= :{name}low"
         ends = f"bound(json_extract(meta, '$.valid_until'), 1) >= :{name}low"
         return f"{begun} AND coalesce({ends}, path NOT IN (SELECT value FROM json_each(:{name}any)))"
+    if key == WAITS:  # as `privacy.waits` has it
+        drafts = "SELECT note FROM fields WHERE key = 'status' AND value = 'draft' AND ordinal < 0"
+        by = "coalesce(json_extract(meta, '$.generated.by'), json_extract(meta, '$.agent'), 'human:')"
+        own = f"SELECT value FROM json_each(:{name}any)"
+        return f"note IN ({drafts}) AND {by} NOT LIKE 'human:%' AND notes.id NOT IN ({own})"
     has_value = f"value IN (SELECT value FROM json_each(:{name}any))"
     if key == NO_GUIDES.key:
         guides = f"SELECT note FROM fields WHERE key = 'guide' AND {has_value}"
@@ -83,7 +88,8 @@ def unmatched(
     missing = [
         (condition.key, value)
         for condition in wanted
-        if condition.values and (paths or condition.key != "path")
+        if condition.values and (paths or condition.key != "path") and not condition.or_absent
+        if not (condition.negated and condition.key == "tier")
         for value in _missing(database, condition.key, condition.values, visible)
     ]
     return tuple(

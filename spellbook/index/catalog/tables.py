@@ -12,7 +12,7 @@ import sqlite3
 
 from spellbook.system.sqlite import run_script
 
-FORM = 30
+FORM = 31
 """The number of this form; it grows with each change of the tables, or of how they are filled."""
 
 WEIGHTS = (3.0, 3.0, 3.0, 1.0, 1.0, 0.5)
