@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
-from spellbook.editing.revise import LEFT
+from spellbook.editing.erase import LEFT
 from spellbook.editing.write import numbered
 from spellbook.index.catalog.usage import Session, local
 from spellbook.library.reader import Reader

@@ -19,7 +19,7 @@ from mcp.server.mcpserver.prompts.base import Message
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, TextContent
 
-from spellbook.editing.revise import LEFT
+from spellbook.editing.erase import LEFT
 from spellbook.index import lookup, privacy
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.usage import local
