@@ -14,12 +14,14 @@ from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.models.embedders import ALONE, MISSING, OFFERED, is_missing
 from spellbook.notes import broken_headers, dates
+from spellbook.notes.files import Fault
 from spellbook.notes.same_cause import grouped
 from spellbook.system.disk import eventless
 from spellbook.system.errors import EmbeddingError, StorageError
 from spellbook.system.lazy import lazy, np
 from spellbook.system.processes import is_embedding, is_silent, is_watched, processes, unseen
 from spellbook.text.quoting import counted
+from spellbook.text.sentences import MOSTLY
 from spellbook.vault import obsidian
 
 if TYPE_CHECKING:
@@ -94,10 +96,24 @@ def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> 
         "processes": [process._asdict() for process in processes(state)],
         "snapshots": snapshots.state(),
         **figures(index, meter),
-        "faults": [asdict(fault) for fault in (*index.catalog.notes.faults(), *index.catalog.notes.twins())],
+        "faults": [
+            asdict(fault) for fault in (*index.catalog.notes.faults(), *index.catalog.notes.twins(), *held_again(index))
+        ],
         "unread": len(index.catalog.notes.unread(left_out=True)),
         **({"warning": complaint} if complaint else {}),
     }
+
+
+def held_again(index: Index) -> list[Fault]:
+    """Return a fault for each note that holds what was erased: files of a person's own, and what came by git."""
+    if not index.vault.has_tombstones:
+        return []
+    chunks = (chunk for path in index.catalog.paths(index.visible) for chunk in index.catalog.at(path))
+    try:
+        paths = dict.fromkeys(index.vault.tombstones.among(((each.path, each.text) for each in chunks), MOSTLY))
+        return [Fault(path, 0, "it holds what was erased before") for path in paths]
+    except StorageError as error:
+        return [Fault("", 0, error.message)]
 
 
 def chroma(index: Index) -> dict[str, Any]:
@@ -112,6 +128,8 @@ def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
     silent = "the process that watches gives no sign of life: end it, or let it go on"
     yield "watcher", [*filter(None, [unseen(index.config.state)]), *([silent] if is_silent(index.config.state) else [])]
     yield "note files", _faults(index)
+    if held := held_again(index):
+        yield "erased notes", [Remark(str(fault)) for fault in held]
     yield "note ids", [str(fault) for fault in index.catalog.notes.twins()]
     if undated := _dates(index):
         yield "dates of notes", undated

@@ -19,6 +19,7 @@ from spellbook.system.lazy import lazy
 from spellbook.text.unicode import door
 
 if TYPE_CHECKING:
+    from spellbook.editing.erase import Erased
     from spellbook.memories import articles as pages
 else:
     (pages,) = lazy("spellbook.memories", "articles")  # loads what fetches web pages
@@ -143,10 +144,9 @@ class Memories(Opened):
             raise InvalidInput("This is a note of the person's own.", "erase(id) takes it if it should really go.")
         return chunk
 
-    def forget(self, memory_id: str, *, hard: bool = False) -> str:
-        """Move a memory to the trash, return its path there; `hard` deletes it (""). Raises as `forgettable`."""
-        done = self._erase(self.forgettable(memory_id).note, hard=hard)
-        return next(iter(done.trash), "")
+    def forget(self, memory_id: str, *, hard: bool = False) -> Erased:
+        """Move a memory to the trash; `hard` deletes it. Raises as `forgettable`."""
+        return self._erase(self.forgettable(memory_id).note, hard=hard)
 
 
 def is_pinned(chunk: StoredChunk) -> bool:

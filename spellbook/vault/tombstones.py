@@ -75,20 +75,25 @@ class Tombstones:
         """
         Return the tombstone of the text that a note at `path` gets, with bytes `old` before; None for none.
 
-        There is one if a share of at least `least` of its added sentences, or of those in its frontmatter, was erased.
+        There is one if a share of at least `least` of its added sentences, or of those of a key, was erased.
         """
         with contextlib.suppress(UnreadableNote):
-            note, before = parse(path, new), [parse(path, each) for each in old]
-            added = [
-                [way.difference(*(other[number] for other in others)) for number, way in enumerate(part)]
-                for part, *others in zip(_parts(note), *map(_parts, before), strict=True)
-            ]
-            return self._over([way for part in added for way in part], least)
+            known = frozenset(key for each in old for way in _ways(parse(path, each)) for key in way)
+            return self._over([way - known for way in _ways(parse(path, new))], least)
         return None
 
     def over_text(self, text: str, least: float) -> Stone | None:
         """Return the tombstone of a text, None for none."""
         return self._over(sentences.ways(text), least)
+
+    def among(self, texts: Iterable[tuple[str, str]], least: float) -> Iterator[str]:
+        """Yield the names of those of the texts, each with its name, that mostly say what was erased."""
+        with self._errors(), self._open() as (database, key):
+            known = {row[0] for row in database.execute("SELECT hash FROM stones")}
+            for name, text in texts:
+                hashes = _hashes(key, sentences.ways(text)[0]) if known else ()
+                if hashes and len(known.intersection(hashes)) >= least * len(hashes):
+                    yield name
 
     def _over(self, ways: Sequence[frozenset[str]], least: float) -> Stone | None:
         with self._errors(), self._open() as (database, key):
@@ -164,8 +169,10 @@ def _hashes(key: bytes, keys: Iterable[str]) -> frozenset[bytes]:
     return frozenset(hmac.digest(key, each.encode(), "sha256") for each in keys)
 
 
-def _parts(note: Note) -> tuple[list[frozenset[str]], list[frozenset[str]]]:
-    """Return the sentences of a note's text, and of those texts in its frontmatter that its text does not hold."""
+def _ways(note: Note) -> Iterator[frozenset[str]]:
+    """Yield the sentences of a note's text, and of each key of its frontmatter that says something else."""
+    yield from sentences.ways(note.body)
     body = sentences.squeezed(note.body)
-    labels = (text for text in sentences.texts_of(note.meta) if sentences.squeezed(text) not in body)
-    return sentences.ways(note.body), sentences.ways("\n\n".join(labels))
+    for value in note.meta.values():
+        texts = (text for text in sentences.texts_of(value) if sentences.squeezed(text) not in body)
+        yield from sentences.ways("\n\n".join(texts))

@@ -65,8 +65,8 @@ def test_a_memory_is_a_readable_file_and_found_at_once(book, vault):
 
 def test_a_batch_is_written_whole_or_not_at_all(book, vault, tmp_path):
     """
-    One duplicate of a note or within the batch, a link out of the vault or an ignored folder stops the whole batch; what
-    is in the trash is no duplicate.
+    One duplicate of a note or within the batch, a link out of the vault, an ignored folder or what was erased stops the
+    whole batch; what is in the trash is no duplicate.
     """
     other = {**CHUNK, "text": "An entirely different thought about zebras and their stripes."}
     done = book.scribe_all([CHUNK, {"text": TEXT.upper(), "metadata": META}])
@@ -88,6 +88,11 @@ def test_a_batch_is_written_whole_or_not_at_all(book, vault, tmp_path):
     result = book.scribe_all([other, CHUNK])
     assert (result.written, [bool(each) for each in result.duplicates]) == ((), [False, True])
     book.erase(first.path)
+    with pytest.raises(InvalidInput, match=r"You erased this on .*force=true"):
+        book.scribe_all([other, CHUNK], source="web", category="article")
+    assert all(".trash" in file.parts for file in vault.rglob("*.md"))
+    book.undo()
+    (vault / first.path).unlink()
     assert len(book.scribe_all([other, CHUNK], source="web", category="article").written) == 2
     assert len(book.scribe_all([CHUNK, {"text": TEXT.upper(), "metadata": META}], force=True).written) == 2
 

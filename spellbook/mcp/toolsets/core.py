@@ -233,6 +233,7 @@ def erase(
     )
     ids = {"chunk_ids": done.chunk_ids[:_MOST_TITLES], "trash": done.trash[:_MOST_TITLES]}
     hint = {"hint": LEFT} if hard else {}
+    hint |= {"warnings": done.warnings} if done.warnings else {}
     return as_json(status="erased", erased=done.erased, **about, **ids, generation=done.generation, **hint)
 
 
