@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -54,7 +55,8 @@ class Traces:
     def is_in(self, text: str) -> bool:
         """Say whether a text names what was erased, or holds it."""
         held = [each.strip() for each in self.texts if each.strip()]
-        return any(each in text for each in (*self.names, *held, *(json.dumps(each)[1:-1] for each in held)))
+        as_json = [json.dumps(each, ensure_ascii=is_ascii)[1:-1] for each in held for is_ascii in (True, False)]
+        return any(each in text for each in (*self.names, *held, *as_json))
 
 
 def forget(index: Index, traces: Traces) -> None:
@@ -93,7 +95,7 @@ def _journal(index: Index, traces: Traces) -> None:
 
 def _catalog(index: Index, traces: Traces) -> None:
     """Write the catalog anew: rows, words, metrics, and the vectors of both encoders, old ones too."""
-    index.catalog.forget(traces.names)
+    index.catalog.forget()
 
 
 def _server(index: Index, traces: Traces) -> None:
@@ -129,7 +131,7 @@ def _logs(index: Index, traces: Traces) -> None:
 def _exports(index: Index, traces: Traces) -> None:
     """Delete the exports that an agent made beside the snapshots, if they hold it."""
     for place in index.config.snapshot_folder.glob("exports/*"):
-        if any(map(traces.is_in, _texts_in(place))):
+        if place.is_file() and any(map(traces.is_in, _texts_in(place))):
             platform.discard(place)
 
 
@@ -140,6 +142,8 @@ def _texts_in(export: Path) -> list[str]:
             return [*names, *(archive.read(name)[:MOST_BYTES].decode("utf-8", "replace") for name in names)]
     except zipfile.BadZipFile:
         return [export.read_text("utf-8", "replace")]
+    except (EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
+        raise StorageError(f"{export}: this export cannot be read ({error}).", "Delete it.") from error
 
 
 STEPS: tuple[Callable[[Index, Traces], None], ...] = (_trash, _journal, _catalog, _server, _copies, _logs, _exports)

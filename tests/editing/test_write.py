@@ -93,6 +93,7 @@ def test_a_batch_is_written_whole_or_not_at_all(book, vault, tmp_path):
     assert all(".trash" in file.parts for file in vault.rglob("*.md"))
     book.undo()
     (vault / first.path).unlink()
+    book.reindex()
     assert len(book.scribe_all([other, CHUNK], source="web", category="article").written) == 2
     assert len(book.scribe_all([CHUNK, {"text": TEXT.upper(), "metadata": META}], force=True).written) == 2
 

@@ -334,16 +334,9 @@ class Catalog:
                     connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
         return len(tables)
 
-    def forget(self, names: Collection[str] = ()) -> None:
-        """
-        Leave nothing of notes that are there no more in the file, free pages included. Raises StorageError.
-
-        Kept errors that name one of `names` are deleted too.
-        """
+    def forget(self) -> None:
+        """Leave nothing of notes that are there no more in the file, free pages included. Raises StorageError."""
         with self._database.transaction() as connection:
-            for table in ("errors", "resolved"):
-                sql = f"DELETE FROM {table} WHERE instr(message, ?)"
-                connection.executemany(sql, [(name,) for name in names])
             connection.execute("DELETE FROM spared")  # keys do not say which texts an older embedder's vectors are of
             connection.execute("DELETE FROM uses WHERE note NOT IN (SELECT id FROM notes)")
             left = connection.execute("SELECT new FROM moves WHERE new NOT IN (SELECT path FROM notes)").fetchall()
