@@ -61,9 +61,8 @@ class Imported:
 
     `unchanged` files existed already, byte for byte. `skipped` files differ from the existing ones, which stayed.
     `proposed` notes stayed, though their memories have changed since. `erased` notes were erased here before, and are
-    left out. `renamed` maps paths of the source to paths of
-    the vault. `trash` is where replaced files are. `faults` are files that were not imported; `warnings` are of files
-    that were.
+    left out. `renamed` maps paths of the source to paths of the vault. `trash` is where replaced files are. `faults`
+    are files that were not imported; `warnings` are of files that were.
     """
 
     added: list[str] = field(default_factory=list)
@@ -251,11 +250,11 @@ def _place(vault: Vault, incoming: Incoming, verdict: _Verdict, file: IO[bytes],
 
 def _is_erased(vault: Vault, verdict: _Verdict, file: IO[bytes]) -> bool:
     """Say whether a file is a note that mostly says what was erased."""
-    if not vault.has_tombstones or file.tell() > MOST_BYTES:
+    if not vault.has_tombstones or not is_note(verdict.path) or file.tell() > MOST_BYTES:
         return False
     file.seek(0)
     old = [vault.read(verdict.path)[0]] if verdict.over else []
-    return vault.erased(verdict.path, file.read(), old) is not None
+    return vault.tombstones.found(verdict.path, file.read(), old) is not None
 
 
 def _check_room(index: Index, before: int, held: int, options: ImportOptions) -> None:

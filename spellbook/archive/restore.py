@@ -290,7 +290,7 @@ def _is_erased(vault: Vault, blobs: Blobs, path: str, kept: BackupFile, now: str
     if not vault.has_tombstones or not is_markdown(path) or kept.stamp.size > MOST_BYTES:
         return False
     old = [b"".join(vault.pieces(path))] if now else []
-    return vault.erased(path, b"".join(blobs.pieces(kept.sha256, path)), old) is not None
+    return vault.tombstones.found(path, b"".join(blobs.pieces(kept.sha256, path)), old) is not None
 
 
 def _remove_others(

@@ -27,7 +27,6 @@ from spellbook.vault.folder import digest
 LEFT = "Earlier snapshots and git's history still have it."
 _NAMELESS = "erased"
 """The name in the journal of notes that are erased for good and have no id in their frontmatter."""
-_TOO_SHORT = "none of its sentences is long enough to be known again: it may be written again"
 _DAY = 86_400.0  # seconds
 
 
@@ -126,9 +125,11 @@ def _buried(index: Index, texts: Sequence[tuple[str, str]]) -> Iterator[tuple[st
         yield (f"it may be written again: {error.message}",)
         return
     try:
-        yield () if any(any(ways(text)) for _, text in texts) else (_TOO_SHORT,)
+        is_known = any(any(ways(text)) for _, text in texts)
+        reason = "none of its sentences is long enough to be known again: it may be written again"
+        yield () if is_known else (reason,)
     except BaseException:
-        index.vault.lift_erased(set(new))
+        index.vault.tombstones.lift(new)
         raise
 
 

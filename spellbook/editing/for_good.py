@@ -39,7 +39,7 @@ _LOGS = "*.log*"
 
 @dataclass(slots=True)
 class Traces:
-    """What was erased, to be found again: its `names` (path, id), its `texts` and the `keys` of its vectors."""
+    """Names (path, id) and texts of what was erased, to be found again, and the keys of its vectors."""
 
     names: set[str] = field(default_factory=set)
     texts: list[str] = field(default_factory=list)

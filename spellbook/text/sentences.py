@@ -25,7 +25,7 @@ _BLOCK = regex(r"\n(?:[ \t>]*\n)+|\n(?=[ \t>]*(?:[-+*]|\d{1,9}[.)]|#{1,6}|\|)(?:
 
 _MARK = regex(r"(?m)^[ \t>]*(?:(?:[-+*]|\d{1,9}[.)]|#{1,6})[ \t]+)?(?:\[[ xX]\][ \t]+)?")
 _HIDDEN = regex(r"<!--.*?-->|\]\([^()\n]*\)|<[^<>\n]{1,200}>", re.S)
-"""What a reader does not see: comments, tags and the addresses of links."""
+"""Text that a reader does not see: comments, tags and the addresses of links."""
 
 _END = regex(r"(?<=[.!?…।॥؟۔])[\"'”’»)\]*_`]*\s+|[。！？]+|\|")
 _NO_LETTER = regex(r"[\W_]+")

@@ -12,22 +12,27 @@ import datetime as dt
 import hmac
 import os
 import secrets
-import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from spellbook.notes.note import Note, parse
-from spellbook.settings import paths
-from spellbook.system import disk, platform
+from spellbook.system import disk, platform, sqlite
 from spellbook.system.errors import InvalidInput, StorageError, UnreadableNote
+from spellbook.system.lock import tell
 from spellbook.text import sentences
+from spellbook.text.sentences import MOSTLY
+from spellbook.text.unicode import is_markdown
+from spellbook.vault.journal import BY_ITSELF, CALLER, Change, EntryDraft
+from spellbook.vault.names import TRASH
 
 MOST = 100_000
 """Sentences that are kept; the oldest are let go."""
 
+_OWN_CHECK = {"merge", BY_ITSELF}
+"""Verbs of changes that write what other notes of the vault say, or that look for tombstones themselves."""
+
 _AT_ONCE = 500  # hashes in one statement
-_PATIENCE = 30.0  # seconds
 _TABLES = """
     CREATE TABLE secret (key BLOB NOT NULL);
     -- `by` is the name of the agent that erased it, "" for a person.
@@ -44,22 +49,22 @@ class Stone(NamedTuple):
 
 
 class Tombstones:
-    """The tombstones of the vault at the real path `root`. Methods raise StorageError."""
+    """The tombstones of the vault at the real path `root`, in `file`. Methods raise StorageError."""
 
-    def __init__(self, root: Path) -> None:
-        self._root, self._file = root, Path(paths.tombstones(str(root)))
+    def __init__(self, root: Path, file: str) -> None:
+        self._root, self._file = root, Path(file)
 
     def keep(self, erased: Iterable[tuple[str, str]], by: str) -> list[bytes]:
         """Keep the sentences of erased texts, each as its note's id and the text; return the hashes that are new."""
         with self._errors():
             if not self._file.exists():
                 self._begin()
-            with self._open() as (database, key):
+            with self._open("IMMEDIATE") as (database, key):
                 day, new = dt.datetime.now().date().isoformat(), list[bytes]()
                 for note, text in erased:
                     hashes = _hashes(key, frozenset().union(*sentences.ways(text)))
-                    known = {stone.hash: stone.by for stone in _rows(database, hashes)}
-                    rows = [(each, day, note, by and known.get(each, by)) for each in hashes]
+                    known = _known(database, hashes)
+                    rows = [(each, day, note, by and known.get(each, ("", by))[1]) for each in hashes]
                     database.executemany("INSERT OR REPLACE INTO stones VALUES (?, ?, ?, ?)", rows)
                     new += hashes - known.keys()
                 older = "SELECT rowid FROM stones ORDER BY rowid DESC LIMIT -1 OFFSET ?"
@@ -68,8 +73,35 @@ class Tombstones:
 
     def lift(self, hashes: Collection[bytes]) -> None:
         """Take tombstones away."""
-        with self._errors(), self._open() as (database, _):
+        with self._errors(), self._open("IMMEDIATE") as (database, _):
             database.executemany("DELETE FROM stones WHERE hash = ?", [(each,) for each in hashes])
+
+    def check(self, changes: Sequence[Change], draft: EntryDraft) -> None:
+        """
+        Raise InvalidInput if changes of an entry write what was erased, unless it comes from another note of the vault.
+
+        If the entry may write it `again` a person may, and an agent what agents erased: `lifted` gets its hashes.
+        Raises StorageError for an agent if the tombstones cannot be read.
+        """
+        is_agent = CALLER.get() is not None
+        least = 0.0 if draft.again and not is_agent else MOSTLY
+        is_text = [each for each in changes if is_markdown(each.path) and not each.path.startswith(f"{TRASH}/")]
+        old = [each.before for each in is_text if isinstance(each.before, bytes)]
+        for change in is_text if draft.verb not in _OWN_CHECK else ():
+            stone = self.found(change.path, change.after, old, least) if isinstance(change.after, bytes) else None
+            if stone and not (draft.again and (stone.by or not is_agent)):
+                raise _refusal(stone, is_agent=is_agent)
+            draft.lifted.update(stone.hashes if stone else ())
+
+    def found(self, path: str, new: bytes, old: Sequence[bytes] = (), least: float = MOSTLY) -> Stone | None:
+        """Do as `over`; if the tombstones cannot be read an agent gets StorageError, and a person is told."""
+        try:
+            return self.over(path, new, old, least)
+        except StorageError as error:
+            if CALLER.get() is not None:
+                raise
+            tell(str(error))
+            return None
 
     def over(self, path: str, new: bytes, old: Sequence[bytes], least: float) -> Stone | None:
         """
@@ -98,14 +130,14 @@ class Tombstones:
     def _over(self, ways: Sequence[frozenset[str]], least: float) -> Stone | None:
         with self._errors(), self._open() as (database, key):
             hashes = [_hashes(key, way) for way in ways]
-            rows = {row.hash: row for row in _rows(database, frozenset().union(*hashes))}
-        found = [rows.keys() & way for way in hashes if way and len(rows.keys() & way) >= max(1, least * len(way))]
-        stones = [rows[each] for each in frozenset().union(*found)]
+            known = _known(database, frozenset().union(*hashes))
+        found = [known.keys() & way for way in hashes if len(known.keys() & way) >= max(1, least * len(way))]
+        stones = {each: known[each] for each in frozenset().union(*found)}
         if not stones:
             return None
         # A person's word stands above an agent's.
-        first = min(stones, key=lambda stone: (bool(stone.by), stone.day))
-        return Stone(first.day, first.by, frozenset(stone.hash for stone in stones))
+        day, by = min(stones.values(), key=lambda stone: (bool(stone[1]), stone[0]))
+        return Stone(day, by, frozenset(stones))
 
     def _begin(self) -> None:
         """Make the file, whole or not at all, for this user alone."""
@@ -113,33 +145,31 @@ class Tombstones:
         new = disk.temporary_name(self._file.parent)
         try:
             os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            with contextlib.closing(sqlite3.connect(new)) as database:
-                database.executescript(_TABLES)
-                with database:
-                    database.execute("INSERT INTO secret VALUES (?)", (secrets.token_bytes(32),))
+            with sqlite.there(new) as database:
+                sqlite.run_script(database, _TABLES)
+                database.execute("INSERT INTO secret VALUES (?)", (secrets.token_bytes(32),))
             with contextlib.suppress(FileExistsError):  # another process was first
                 disk.claim(new, self._file)
         finally:
             platform.discard(new)
 
     @contextlib.contextmanager
-    def _open(self) -> Iterator[tuple[sqlite3.Connection, bytes]]:
-        address = f"{self._file.absolute().as_uri()}?mode=rw"
-        with contextlib.closing(sqlite3.connect(address, timeout=_PATIENCE, uri=True)) as database, database:
+    def _open(self, kind: str = "DEFERRED") -> Iterator[tuple[Any, bytes]]:
+        with sqlite.there(self._file, kind) as database:
             yield database, database.execute("SELECT key FROM secret").fetchone()[0]
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError, TypeError) as error:
+        except (StorageError, OSError, TypeError) as error:  # TypeError: it has no key
             raise StorageError(
                 f"{self._file}: what was erased before cannot be read ({error}).",
                 "Mend the file, or delete it: then anything may be written again.",
             ) from error
 
 
-def refusal(stone: Stone, *, is_agent: bool) -> InvalidInput:
+def _refusal(stone: Stone, *, is_agent: bool) -> InvalidInput:
     """Return the error for a text that was erased."""
     force = "Repeat with force=true if it is to be there again; nothing was written."
     if stone.by:
@@ -150,18 +180,13 @@ def refusal(stone: Stone, *, is_agent: bool) -> InvalidInput:
     return InvalidInput(f"The person erased this on {stone.day}.", ask)
 
 
-class _Row(NamedTuple):
-    hash: bytes
-    day: str
-    by: str
-
-
-def _rows(database: sqlite3.Connection, hashes: Collection[bytes]) -> list[_Row]:
-    found, left = list[_Row](), list(hashes)
+def _known(database: Any, hashes: Collection[bytes]) -> dict[bytes, tuple[str, str]]:
+    """Return the day and the name of those hashes that are kept."""
+    found, left = dict[bytes, tuple[str, str]](), list(hashes)
     for start in range(0, len(left), _AT_ONCE):
         some = left[start : start + _AT_ONCE]
-        marks = ", ".join("?" * len(some))
-        found += map(_Row._make, database.execute(f"SELECT hash, day, by FROM stones WHERE hash IN ({marks})", some))
+        sql = f"SELECT hash, day, by FROM stones WHERE hash IN ({', '.join('?' * len(some))})"
+        found |= {hash: (day, by) for hash, day, by in database.execute(sql, some)}
     return found
 
 

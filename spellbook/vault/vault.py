@@ -255,7 +255,8 @@ class Vault(Writer):
             before = set(draft.made)
             try:
                 yield
-                self.lift_erased(draft.lifted)
+                if draft.lifted:
+                    self.tombstones.lift(draft.lifted)
             except BaseException:
                 made = net([trace for number, trace in draft.made.items() if number not in before])
                 with self.journal.reverting():

@@ -22,21 +22,16 @@ from spellbook.settings.paths import MARKER
 from spellbook.system import disk, platform
 from spellbook.system.errors import Conflict, MemoryNotFound, PermissionDenied, SpellbookError, StorageError
 from spellbook.system.lazy import lazy
-from spellbook.system.lock import held, tell
-from spellbook.text.sentences import MOSTLY
+from spellbook.system.lock import held
 from spellbook.text.unicode import folded, is_markdown
 from spellbook.vault import names
 from spellbook.vault.folder import Folder, digest
-from spellbook.vault.journal import BY_ITSELF, CALLER, INODE, Change, Journal, inode_of
+from spellbook.vault.journal import INODE, Change, Journal, inode_of
 
 if TYPE_CHECKING:
     from spellbook.vault import tombstones as stones
 else:  # most vaults have none
     (stones,) = lazy("spellbook.vault", "tombstones")
-
-_OWN_CHECK = {"merge", BY_ITSELF}
-"""Verbs of changes that write what other notes of the vault say, or that look for tombstones themselves."""
-
 
 _AT_ONCE = 16
 """Files written in parallel: 25 times as fast as one by one, measured with an fsync for each."""
@@ -120,55 +115,21 @@ class Writer(Folder):
     @cached_property
     def tombstones(self) -> stones.Tombstones:
         """The sentences that were erased."""
-        return stones.Tombstones(self.root)
+        return stones.Tombstones(self.root, self._tombstones)
+
+    @cached_property
+    def _tombstones(self) -> str:
+        return paths.tombstones(str(self.root))
 
     @property
     def has_tombstones(self) -> bool:
         """Whether anything was erased that is not to come back."""
-        return os.path.lexists(paths.tombstones(str(self.root)))
-
-    def erased(self, path: str, new: bytes, old: Sequence[bytes] = (), least: float = MOSTLY) -> stones.Stone | None:
-        """
-        Return the tombstone of what a note at `path` gets (see `Tombstones.over`), None for none.
-
-        If they cannot be read an agent gets StorageError, and a person is told.
-        """
-        if not self.has_tombstones or not is_markdown(path):
-            return None
-        try:
-            return self.tombstones.over(path, new, old, least)
-        except StorageError as error:
-            if CALLER.get() is not None:
-                raise
-            tell(str(error))
-            return None
+        return os.path.lexists(self._tombstones)
 
     def check_erased(self, changes: Sequence[Change]) -> None:
-        """
-        Raise InvalidInput if changes write what was erased, unless it comes from another note of the vault.
-
-        In a `change` that may write it `again` a person may, and an agent what agents erased; its tombstones are then
-        taken away. Raises StorageError for an agent if they cannot be read.
-        """
-        draft, is_agent = self.journal.draft, CALLER.get() is not None
-        if draft is None or draft.verb in _OWN_CHECK or not self.has_tombstones:
-            return
-        least = 0.0 if draft.again and not is_agent else MOSTLY
-        is_text = [each for each in changes if is_markdown(each.path) and not each.path.startswith(f"{names.TRASH}/")]
-        old = [each.before for each in is_text if isinstance(each.before, bytes)]
-        for change in is_text:
-            if not isinstance(change.after, bytes):
-                continue
-            stone = self.erased(change.path, change.after, old, least)
-            if stone and not (draft.again and (stone.by or not is_agent)):
-                raise stones.refusal(stone, is_agent=is_agent)
-            draft.lifted.update(stone.hashes if stone else ())
-
-    def lift_erased(self, hashes: set[bytes]) -> None:
-        """Take tombstones away, for a change that wrote what they are of."""
-        if hashes:
-            self.tombstones.lift(hashes)
-            hashes.clear()
+        """Raise InvalidInput or StorageError if the open change may not write this, as `Tombstones.check` says."""
+        if (draft := self.journal.draft) and self.has_tombstones:
+            self.tombstones.check(changes, draft)
 
     @contextlib.contextmanager
     def record(self, *changes: Change) -> Iterator[None]:

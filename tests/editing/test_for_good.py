@@ -135,4 +135,4 @@ def test_a_step_that_fails_stops_no_other(vault: Path) -> None:
         with pytest.raises(StorageError, match="may still hold text that was erased"):
             erase.erase(index, "gone-1", hard=True)
         assert {file.name for file in exports.iterdir()} == {"a folder.zip", "none.zip"}
-    assert [step.__name__ for step in for_good.STEPS][0] == "_trash"
+    assert next(step.__name__ for step in for_good.STEPS) == "_trash"
