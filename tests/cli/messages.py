@@ -106,6 +106,7 @@ SENTENCES = {
     "search/presentation.py": "why reasons shares standing superseded outside labels",
     "search/when.py": "reason",
     "search/packing.py": "_neighbours",
+    "search/cited.py": "_remarks",
     "editing/erase.py": "_buried _place_of erase",
     "editing/revise.py": "_remark_name",
     "vault/journal.py": "state described",
