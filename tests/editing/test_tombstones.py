@@ -8,66 +8,29 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
 
 from spellbook.capture import jobs
 from spellbook.capture.ledger import Ledger
-from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
 from spellbook.settings import paths
 from spellbook.system.errors import InvalidInput
 from tests.capture.transcripts import claude
 from tests.capture.transcripts import talk as exchanges
-from tests.commands import spellbook_in
+from tests.doors import World
 from tests.helpers import PATIENCE
-from tests.http.running import asked
-from tests.mcp.agent import Agent, talk
 
 OURS = "Mira's brother mends tower clocks in Dorrenfeld."
 OTHER = "The ferry to Lissavik leaves pier nine at dawn."
-TOOLSETS = ("spellbook", "desk", "backup", "memento", "decisions", "articles")
 KEPT = "# Journal\n\nWe walked along the river for an hour.\n"
-
-
-class World(NamedTuple):
-    """A vault in which OURS may be erased, with its doors."""
-
-    book: Spellbook
-    vault: Path
-    served: Served
-    api: TestClient
-    home: Path
-
-    def tool(self, *calls: tuple[str, dict[str, object]]) -> list[Any]:
-        async def conversation(agent: Agent) -> list[Any]:
-            answers: list[Any] = []
-            for name, given in calls:
-                answers.append(
-                    await agent.answer(name, **{k: v(answers) if callable(v) else v for k, v in given.items()})
-                )
-            return answers
-
-        return list(talk(self.book, conversation, toolsets=TOOLSETS))
-
-    def command(self, *args: object, stdin: str | None = None) -> str:
-        return spellbook_in(self.vault, *args, stdin=stdin, code=None).output
-
-    def request(self, method: str, path: str, **body: object) -> Any:
-        return self.api.request(method, path, json=body).json()
-
-    def holds(self, text: str) -> bool:
-        files = [file for file in self.vault.rglob("*.md") if ".trash" not in file.parts]
-        return any(text.rstrip(".").rpartition(" ")[2] in file.read_text("utf-8") for file in files)
 
 
 @pytest.fixture
 def world(book: Spellbook, vault: Path, home: Path) -> World:
     (vault / "journal.md").write_text(KEPT, "utf-8")
-    served = Served(book)
-    return World(book, vault, served, asked(served, raise_server_exceptions=False), home)
+    return World.of(book, home)
 
 
 def _folder(world: World, text: str) -> Path:
@@ -167,11 +130,7 @@ def test_what_was_erased_comes_back_through_no_door(world: World, name: str) -> 
 
 
 def _path_of(world: World) -> str:
-    word = OURS.rstrip(".").rpartition(" ")[2]
-    files = [
-        file for file in world.vault.rglob("*.md") if ".trash" not in file.parts and word in file.read_text("utf-8")
-    ]
-    return files[0].relative_to(world.vault).as_posix()
+    return world.files(OURS.rstrip(".").rpartition(" ")[2])[0]
 
 
 def test_an_undo_takes_the_tombstone_away(world: World) -> None:

@@ -81,7 +81,9 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_became_of_cited_lines_is_said(book: Spellbook, vault: Path, project: Path, asked: Any, change: str) -> None:
+def test_what_became_of_cited_lines_is_said(
+    book: Spellbook, vault: Path, project: Path, asked: Any, change: str
+) -> None:
     """Nothing while they are equal; else where they are now, that they changed, or that the file is gone."""
     written = remember(book, "src/retry.py#L10-L20")
     head = next(yaml.safe_load_all((vault / written["path"]).read_text("utf-8")))
@@ -97,7 +99,9 @@ def test_what_became_of_cited_lines_is_said(book: Spellbook, vault: Path, projec
     assert by_json == [[remark] if remark else []]
 
 
-def test_only_its_project_is_looked_at(book: Spellbook, vault: Path, project: Path, tmp_path: Path, monkeypatch: Any) -> None:
+def test_only_its_project_is_looked_at(
+    book: Spellbook, vault: Path, project: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
     """A worktree of the project compares too; in another project, and outside of one, nothing is said."""
     (project / ".git").rmdir()
     git(project, "init", "-q")
@@ -106,7 +110,12 @@ def test_only_its_project_is_looked_at(book: Spellbook, vault: Path, project: Pa
     git(project, "worktree", "add", "-q", tmp_path / "feature")
     other = tmp_path / "other"
     (other / ".git").mkdir(parents=True)
-    for place, remark in ((tmp_path / "feature", ["the cited src/retry.py is gone"]), (other, []), (tmp_path, []), (project, [])):
+    for place, remark in (
+        (tmp_path / "feature", ["the cited src/retry.py is gone"]),
+        (other, []),
+        (tmp_path, []),
+        (project, []),
+    ):
         monkeypatch.chdir(place)
         with books.open(vault, embedder="hash") as opened:
             assert [hit.why.get("cited", []) for hit in opened.search(QUESTION).hits] == [remark]
@@ -139,7 +148,9 @@ def test_bad_paths_are_refused(book: Spellbook, vault: Path, project: Path, tmp_
 
 def test_addresses_and_whole_files(book: Spellbook, vault: Path, project: Path) -> None:
     """A whole file may be cited, and a file of a link within the project; an address is kept as it is."""
-    done = book.memories.remember(FACT, sources=[{"resource": "src/retry.py", "author": "Mina"}, "https://example.com/a#b"])
+    done = book.memories.remember(
+        FACT, sources=[{"resource": "src/retry.py", "author": "Mina"}, "https://example.com/a#b"]
+    )
     head = next(yaml.safe_load_all((vault / done["path"]).read_text("utf-8")))
     assert [each.get("author") for each in head["sources"]] == ["Mina", None]
     assert [len(each.get("sha256", "")) for each in head["sources"]] == [64, 0]
