@@ -107,9 +107,7 @@ def test_no_path_passes_by(world: World) -> None:
         tools = await agent.answered()
         return {tool.name for tool in tools if not (tool.annotations and tool.annotations.read_only_hint)}
 
-    writing = talk(
-        world.book, conversation, toolsets=("core", "desk", "backup", "memento", "decisions", "articles")
-    )
+    writing = talk(world.book, conversation, toolsets=("core", "desk", "backup", "memento", "decisions", "articles"))
     tried = {"remember", "scribe", "scribe_chunk", "revise", "save", "mama_save", "import"}
     assert {"remember", "scribe", "revise", "article", "decision", "import by a tool", "capture"} <= DOORS.keys()
     assert writing - tried == {name for names in OTHERS for name in names.split(", ")}
