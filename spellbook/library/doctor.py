@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -110,7 +111,8 @@ def held_again(index: Index) -> list[Fault]:
         return []
     chunks = (chunk for path in index.catalog.paths(index.visible) for chunk in index.catalog.at(path))
     try:
-        paths = dict.fromkeys(index.vault.tombstones.among(((each.path, each.text) for each in chunks), MOSTLY))
+        texts = ((each.path, dt.date.fromtimestamp(each.mtime_ns / 1e9).isoformat(), each.text) for each in chunks)
+        paths = dict.fromkeys(index.vault.tombstones.among(texts, MOSTLY))
         return [Fault(path, 0, "it holds what was erased before") for path in paths]
     except StorageError as error:
         return [Fault("", 0, error.message)]

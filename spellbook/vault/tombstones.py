@@ -118,13 +118,13 @@ class Tombstones:
         """Return the tombstone of a text, None for none."""
         return self._over(sentences.ways(text), least)
 
-    def among(self, texts: Iterable[tuple[str, str]], least: float) -> Iterator[str]:
-        """Yield the names of those of the texts, each with its name, that mostly say what was erased."""
+    def among(self, texts: Iterable[tuple[str, str, str]], least: float) -> Iterator[str]:
+        """Yield the names of those texts, each with a name and a day, that mostly say what was erased until then."""
         with self._errors(), self._open() as (database, key):
-            known = {row[0] for row in database.execute("SELECT hash FROM stones")}
-            for name, text in texts:
-                hashes = _hashes(key, sentences.ways(text)[0]) if known else ()
-                if hashes and len(known.intersection(hashes)) >= least * len(hashes):
+            known = dict(database.execute("SELECT hash, day FROM stones"))
+            for name, day, text in texts if known else ():
+                hashes = _hashes(key, sentences.ways(text)[0])
+                if hashes and sum(known.get(each, "~") <= day for each in hashes) >= least * len(hashes):
                     yield name
 
     def _over(self, ways: Sequence[frozenset[str]], least: float) -> Stone | None:

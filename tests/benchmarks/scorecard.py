@@ -85,6 +85,4 @@ def _forbidden(world: World) -> Iterator[Figure]:
             forbidden += sum(hit.chunk.meta.get("scope") == "harbour" or hit.path in erased for hit in hits)
             asked += 1
     yield Figure("forbidden hits: of another scope, or erased", forbidden, "hits", most=0, also=f"{asked} questions")
-    yield Figure(
-        "index of a memory of 80 letters", state / _MEMORIES, "bytes", also=f"{_MEMORIES} memories"
-    )
+    yield Figure("index of a memory of 80 letters", state / _MEMORIES, "bytes", also=f"{_MEMORIES} memories")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -80,9 +81,9 @@ def _captured(world: World, text: str) -> Any:
     return [*ledger.all("erased").values()]
 
 
-def _page(world: World, text: str) -> Any:
+def _page(world: World, text: str, **more: str) -> Any:
     headers = {"accept": "text/html", "origin": "http://localhost:17950"}
-    return world.api.post("/do/new", data={"text": text, "topic": "family"}, headers=headers).text
+    return world.api.post("/do/new", data={"text": text, "topic": "family", **more}, headers=headers).text
 
 
 Door = Callable[[World, str], Any]
@@ -183,7 +184,9 @@ def test_who_may_force(world: World) -> None:
     world.command("add", OURS, "--force")
     assert world.holds(OURS)
     world.tool(("forget", {"memory_id": _path_of(world)}))
-    world.command("add", OURS, "--force")
+    [anyway] = re.findall(r'name="anyway" value="(\w+)"', _page(world, OURS))
+    _page(world, OURS, anyway=anyway)
+    assert world.holds(OURS)
     world.command("forget", _path_of(world))
     world.command("add", OTHER)
     assert "The person erased" in world.tool(("remember", {"content": OURS, "force": True}))[0]
@@ -281,6 +284,9 @@ def test_snapshots_and_files_of_a_person(world: World) -> None:
     assert "again.md: it holds what was erased before" in world.command("status")
     assert "again.md: it holds what was erased before" in world.command("doctor")
     assert [row["path"] for row in world.request("GET", "/api/status")["faults"]] == ["again.md"]
+    os.utime(world.vault / "again.md", (10**9, 10**9))  # one that was there before, as a copy that was kept
+    world.command("reindex")
+    assert "erased before" not in world.command("status")
 
 
 def test_the_vault_alone_tells_no_secret(world: World) -> None:
