@@ -60,9 +60,9 @@ class Imported:
     The result of an import, or with `dry_run` the result that it would have, in paths of the vault.
 
     `unchanged` files existed already, byte for byte. `skipped` files differ from the existing ones, which stayed.
-    `proposed` notes stayed, though their memories have changed since. `renamed` maps paths of the source to paths of
-    the vault. `trash` is where replaced files are. `faults` are files that were not imported; `warnings` are of files
-    that were.
+    `proposed` notes stayed, though their memories have changed since. `erased` notes were erased here before, and are
+    left out. `renamed` maps paths of the source to paths of the vault. `trash` is where replaced files are. `faults`
+    are files that were not imported; `warnings` are of files that were.
     """
 
     added: list[str] = field(default_factory=list)
@@ -70,6 +70,7 @@ class Imported:
     renamed: dict[str, str] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
     proposed: list[str] = field(default_factory=list)
+    erased: list[str] = field(default_factory=list)
     unchanged: int = 0
     trash: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
@@ -101,6 +102,10 @@ class ImportOptions:
     attachments: bool = True
     keep_trust: bool = False
     kind: str = ""
+
+
+_WRITTEN = {"added", "renamed", "overwritten"}
+"""Fates of files that are written, as `Imported` calls them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +216,9 @@ def _take_all(
                         verdict = replace(verdict, what="unchanged")  # whatever the note says by now
                     elif known and verdict.what == "skipped":
                         verdict = replace(verdict, what="proposed")
-                    if verdict.what in {"added", "renamed", "overwritten"}:
+                    if verdict.what in _WRITTEN and _is_erased(index.vault, verdict, file):
+                        verdict = replace(verdict, what="erased")
+                    if verdict.what in _WRITTEN:
                         _check_path(index.vault, verdict.path, taken)
                         taken.add(verdict.path)
                         size += file.tell()
@@ -246,6 +253,15 @@ def _place(vault: Vault, incoming: Incoming, verdict: _Verdict, file: IO[bytes],
     file.seek(0)
     mode, mtime_ns = incoming.mode, incoming.mtime_ns
     vault.place(path, disk.pieces_of(file), mode=mode, mtime_ns=mtime_ns, expected=over, sync=False)
+
+
+def _is_erased(vault: Vault, verdict: _Verdict, file: IO[bytes]) -> bool:
+    """Say whether a file is a note that mostly says what was erased."""
+    if not vault.has_tombstones or not is_note(verdict.path) or file.tell() > MOST_BYTES:
+        return False
+    file.seek(0)
+    old = [vault.read(verdict.path)[0]] if verdict.over else []
+    return vault.tombstones.found(verdict.path, file.read(), old) is not None
 
 
 def _check_room(index: Index, before: int, held: int, options: ImportOptions) -> None:

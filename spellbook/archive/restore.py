@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from spellbook.index.opened import Progress
-from spellbook.notes.files import Fault
+from spellbook.notes.files import MOST_BYTES, Fault
 from spellbook.system import disk, platform
 from spellbook.system.errors import InvalidInput, MemoryNotFound, PathOutsideVault, StorageError
 from spellbook.text.quoting import counted
+from spellbook.text.unicode import is_markdown
 from spellbook.vault import names
 from spellbook.vault.folder import BackupFile, Folder, tree
 from spellbook.vault.listing import Patterns, leaves_out, patterns_of, shown, verdict
@@ -172,7 +173,8 @@ class Restored:
     """
     Result of a restore: files `written`, `unchanged` and, as they did not exist then or stood in the way, `removed`.
 
-    `faults` name files that could not be restored; nothing was changed at their paths.
+    `erased` notes were erased since, and stay away. `faults` name files that could not be restored; nothing was changed
+    at their paths.
     """
 
     name: str
@@ -181,6 +183,7 @@ class Restored:
     removed: tuple[str, ...]
     unchanged: int
     faults: tuple[Fault, ...] = ()
+    erased: tuple[str, ...] = ()
 
 
 def restorable(
@@ -249,7 +252,7 @@ def over(
     vault: Vault, blobs: Blobs, manifest: SnapshotManifest, files: Mapping[str, BackupFile], progress: Progress | None
 ) -> Restored:
     """Restore `files` over the vault, in one entry of the journal. Raises StorageError, Conflict: nothing changed."""
-    written, folders = 0, manifest.head["folders"]
+    written, folders, erased = 0, manifest.head["folders"], list[str]()
     with vault.change("restore", f"snapshot {manifest.name}"), disk.explain_errors(str(vault.root)):
         removed = _remove_others(vault, blobs, manifest, files)
         for path, is_folder in [*((path, False) for path in files), *((path, True) for path in folders)]:
@@ -261,7 +264,9 @@ def over(
             kept, now = files[path], None
             with contextlib.suppress(MemoryNotFound, PathOutsideVault):
                 now = vault.hash(path)
-            if now != kept.sha256:
+            if now != kept.sha256 and _is_erased(vault, blobs, path, kept, now):
+                erased.append(path)
+            elif now != kept.sha256:
                 if (vault.root / path).is_symlink():
                     vault.trash.set_aside(path)
                     removed.append(path)
@@ -276,7 +281,16 @@ def over(
         for folder in folders:
             if not names.refusal(folder) and not vault.admitted(folder).exists():
                 vault.make(folder)
-    return Restored(manifest.name, str(vault.root), written, tuple(removed), len(files) - written)
+    left = len(files) - written - len(erased)
+    return Restored(manifest.name, str(vault.root), written, tuple(removed), left, erased=tuple(erased))
+
+
+def _is_erased(vault: Vault, blobs: Blobs, path: str, kept: BackupFile, now: str | None) -> bool:
+    """Say whether a file of a snapshot is a note that mostly says what was erased since."""
+    if not vault.has_tombstones or not is_markdown(path) or kept.stamp.size > MOST_BYTES:
+        return False
+    old = [b"".join(vault.pieces(path))] if now else []
+    return vault.tombstones.found(path, b"".join(blobs.pieces(kept.sha256, path)), old) is not None
 
 
 def _remove_others(

@@ -28,6 +28,7 @@ from spellbook.index.opened import Index
 from spellbook.settings.config import load
 from spellbook.system import disk
 from spellbook.system.lock import held
+from spellbook.text.sentences import MOSTLY
 
 _SETTLE = 0.5  # seconds that a client has to write its last lines
 _QUIET = 21_600.0  # seconds without a new line after which a session counts as over, by hand
@@ -132,6 +133,10 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
             for each in exchanges:
                 each.answer, removed = taken_out("" if each.turn in barred else each.answer, _MOST_ANSWER)
                 each.removed += removed
+            if erased := [each for each in exchanges if each.is_kept and _is_erased(index, each)]:
+                ledger.put(("erased", session, len(erased) + (ledger.get("erased", session) or 0)))
+            for each in erased:
+                each.is_kept = False
             new |= {each.key: each for each in exchanges if each.is_kept or is_off}
             letters = sum(len(each.prompt) for each in new.values())
             if new and not (is_off or stem or len(new) > 1 or letters >= _LEAST_LETTERS):
@@ -147,6 +152,12 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
             ledger.put(*keys, *known, *sizes, ("transcript", str(real), offset))
             new = {}
     return count
+
+
+def _is_erased(index: Index, exchange: Exchange) -> bool:
+    """Say whether an exchange mostly says what was erased. Raises StorageError if nobody can know."""
+    texts = (exchange.prompt, exchange.answer) if index.vault.has_tombstones else ()
+    return any(index.vault.tombstones.over_text(text, MOSTLY) for text in texts)
 
 
 def _is_harmless(index: Index, ledger: Ledger, exchange: Exchange) -> bool:

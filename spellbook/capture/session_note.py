@@ -18,7 +18,7 @@ from spellbook.archive.formats.conversations import on_one_line
 from spellbook.capture.ledger import LONG_ID, Ledger
 from spellbook.capture.transcript import CLIENTS, Exchange
 from spellbook.editing.edits import with_meta
-from spellbook.editing.revise import erase_notes
+from spellbook.editing.erase import erase_notes
 from spellbook.index import privacy
 from spellbook.index.filters import conditions
 from spellbook.index.lookup import named

@@ -126,11 +126,13 @@ def _print_imported(done: Imported) -> None:
         f"{done.unchanged} already there" if done.unchanged else "",
         f"{len(done.skipped)} skipped because the name is taken" if done.skipped else "",
         f"{len(done.proposed)} changed there since, not taken" if done.proposed else "",
+        f"{len(done.erased)} erased here before, left out" if done.erased else "",
     )
     summary = ", ".join(filter(None, counts)) or "nothing to import"
     output.say(f"Would be: {summary}." if done.dry_run else f"Imported: {summary}.")
     _print_names("skipped", done.skipped)
     _print_names("changed there", done.proposed)
+    _print_names("erased before", done.erased)
     _print_names("renamed", [f"{name} -> {path}" for name, path in done.renamed.items()])
     if done.trash:
         output.say(f"What was replaced is in {one_line(done.trash[0].partition('/')[0])}.")
@@ -226,10 +228,12 @@ def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, ye
     else:
         removed = f", {len(done.removed)} moved into .trash" if done.removed else ""
         missing = f"; {counted(len(done.faults), 'file')} missing" if done.faults else ""
+        erased = f"; {counted(len(done.erased), 'note')} erased since, left out" if done.erased else ""
         output.say(
             f"Restored {done.name} to {done.into}: {counted(done.written, 'file')} written, "
-            f"{done.unchanged} unchanged{removed}{missing}."
+            f"{done.unchanged} unchanged{removed}{missing}{erased}."
         )
+        _print_names("erased before", done.erased)
     output.faults(done.faults, end=True)
 
 

@@ -260,5 +260,7 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
         off, unmarked = jobs.left_out(known) if known.switch.get("on") else (0, 0)
         if off:
             output.say(f"{counted(off, 'session')} left out: switched off by SPELLBOOK_CAPTURE, or forgotten.")
+        for name, number in known.all("erased").items():
+            output.say(f"{counted(number, 'exchange')} of the session {name} left out: erased before.")
         if unmarked:
             output.say(f"{counted(unmarked, 'session')} left out: none of its hooks has run while capture was on.")

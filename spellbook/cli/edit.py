@@ -211,6 +211,8 @@ def forget(
         places = ", ".join(map(one_line, done.trash))
         gone = f"Deleted {done.erased} for good. Earlier snapshots and git's history still have it."
         output.say(f"Moved to the trash: {places}. `spellbook undo` takes it back." if places else gone)
+        for warning in done.warnings:
+            output.say(f"spellbook: {warning}.", err=True)
 
 
 def _restore(book: Spellbook, id: str, as_json: bool) -> None:

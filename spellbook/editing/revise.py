@@ -1,11 +1,10 @@
-"""Revising and erasing a section, keys, a note, a topic; never over what somebody changed meanwhile."""
+"""Revising a section, keys or a note; never over what somebody changed meanwhile."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,29 +13,24 @@ from spellbook.editing import edits
 from spellbook.editing.memory import AGENT, Findings, Memory, made_title, meant, metadata, replacing
 from spellbook.index import embed, privacy, sync
 from spellbook.index.catalog.rows import StoredChunk, hash_of
-from spellbook.index.filters import bound, conditions, instant, validity
+from spellbook.index.filters import bound, validity
 from spellbook.index.lookup import named
 from spellbook.index.opened import Index
 from spellbook.notes import chunks, dates
 from spellbook.notes.chunks import Chunk
-from spellbook.notes.frontmatter import SUPERSEDES, compose, load_value
+from spellbook.notes.frontmatter import SUPERSEDES, load_value
 from spellbook.notes.note import Note, parse
 from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound, StorageError
 from spellbook.text import credentials
 from spellbook.text.diff import unified
-from spellbook.text.quoting import counted, flat
 from spellbook.text.unicode import without_ending
 from spellbook.vault.folder import digest
 from spellbook.vault.names import note_name
 
-_TRIES = 100
+TRIES = 100
 """Attempts to write a file that another program changes at the same moment."""
 _MOST_QUESTIONS = 10  # questions that an answer names
 _EMBED_AT_ONCE = 64  # chunks that a caller waits for
-_DAY = 86_400.0  # seconds
-LEFT = "Earlier snapshots and git's history still have it."
-_NAMELESS = "erased"
-"""The name in the journal of notes that are erased for good and have no id in their frontmatter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +40,8 @@ class Revision:
 
     Text: a new `content`, text to `append`, or a phrase to `replace`, unique unless `every` is set. Frontmatter:
     `metadata` to set; None removes a key. `expected_hash` is the hash of the section, or the file's sha256, as the
-    caller read it. Text that looks like a secret is only written with `force`.
+    caller read it. Text that looks like a secret is only written with `force`, text that was erased with `again`, which
+    is by default as `force`.
     """
 
     content: str | None = None
@@ -57,6 +52,7 @@ class Revision:
     expected_hash: str | None = None
     dry_run: bool = False
     force: bool = False
+    again: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +73,6 @@ class Revised:
     questions_to_check: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Erased:
-    """An erasing: `erased` in words, the ids of its chunks, and their paths in the trash, none if deleted for good."""
-
-    erased: str
-    chunk_ids: tuple[str, ...]
-    trash: tuple[str, ...]
-    generation: int
-
-
 def revise(index: Index, id: str, revision: Revision) -> Revised:
     """
     Change the text of one section, frontmatter keys, or both, and no other byte; an existing `updated` is set.
@@ -97,7 +83,7 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
     changes = _check_request(revision)
     with contextlib.suppress(MemoryNotFound, InvalidInput):  # what names no note, or one that is gone, stays as it is
         changes |= replacing(meant(index, changes.get(SUPERSEDES)))
-    for _ in range(_TRIES):
+    for _ in range(TRIES):
         [chunk, *_], is_note = named(index, id, to_change=True)
         data = index.vault.read(chunk.path)[0]
         note = parse(chunk.path, data)
@@ -117,14 +103,14 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
         if secrets and not revision.force:
             raise InvalidInput(f"{chunk.path}: {'; '.join(secrets)}.", credentials.HINT)
         try:
-            with index.vault.change("edit", id):
+            with index.vault.change("edit", id, again=revision.force if revision.again is None else revision.again):
                 index.vault.write(chunk.path, note.encode(text), digest(data))
         except Conflict:
             continue  # changed at the same moment: check again whether the parts overlap
         sync.scan_paths(index, [chunk.path])
         embed_note(index, chunk.path)
         return _result(index, chunk, note.encode(text), difference, is_note, remarks, questions)
-    raise _keeps_changing(chunk.path)
+    raise keeps_changing(chunk.path)
 
 
 def _made_title(note: Note, text: str) -> dict[str, Any]:
@@ -145,7 +131,7 @@ def _remark_name(before: Note, after: Note) -> Iterator[str]:
             yield f"the file is still called {stem}; {new} fits the new text, if you move it"
 
 
-def _keeps_changing(path: str) -> Conflict:
+def keeps_changing(path: str) -> Conflict:
     return Conflict(f"{path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written.")
 
 
@@ -189,14 +175,14 @@ def _revise_text(index: Index, chunk: StoredChunk, read: tuple[Note, str], revis
     siblings = index.catalog.at(chunk.path)
     if revision.content is not None and is_note and len(siblings) > 1:
         raise InvalidInput(
-            f"{chunk.note!r:.200} is a note of {_sections(siblings)} sections, and the content is for one.",
+            f"{chunk.note!r:.200} is a note of {sections(siblings)} sections, and the content is for one.",
             f"Name the section: {chunk.id!r:.300} is the first; nothing was changed.",
         )
     if revision.content is not None:
-        piece = _find_section(index, note, chunk, revision.expected_hash, sha256, revision.content)
+        piece = find_section(index, note, chunk, revision.expected_hash, sha256, revision.content)
         return edits.rewrite(note, piece, revision.content)
     if revision.expected_hash:
-        _find_section(index, note, chunk, revision.expected_hash, sha256)
+        find_section(index, note, chunk, revision.expected_hash, sha256)
     start, end = note.body_at, len(note.text)
     if not is_note:  # a section with all its parts, as it is in the file now
         cut = chunks.cut(note, index.config.chunk_tokens)
@@ -214,82 +200,8 @@ def _revise_text(index: Index, chunk: StoredChunk, read: tuple[Note, str], revis
     return note.text
 
 
-def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> Erased:
-    """
-    Erase a note (by id or path) or one chunk (by its own id); a note's only chunk, or any with `whole`, is the note.
-
-    Erased text goes to the trash unless `hard`; no file of the state folder holds it then, which a repeated call
-    completes after a kill. A section of a longer note is kept in the trash as a file.
-    """
-    with contextlib.ExitStack() as after:
-        if hard:
-            after.callback(index.forget)
-        [chunk, *_], is_note = named(index, id, to_change=True)
-        siblings, called = index.catalog.at(chunk.path), id if is_note else chunk.note
-        what = str(chunk.meta.get("id") or _NAMELESS) if hard else ""
-        if is_note or whole or len(siblings) == 1:
-            with index.vault.change("forget", what or called, for_good=hard):
-                kept = next(iter(_remove(index, [chunk.path], hard)), None)
-            gone, sections, title = siblings, _sections(siblings), flat(chunk.title)
-            erased = f"the note {title} ({counted(sections, 'section')})" if sections > 1 else f"the note {title}"
-        else:
-            kept, gone, erased = _erase_section(index, chunk, what, hard), [chunk], _place_of(chunk, siblings)
-        sync.scan_paths(index, [chunk.path])
-        if not hard:
-            embed_note(index, chunk.path)
-        return Erased(erased, tuple(row.id for row in gone), (kept,) if kept else (), index.catalog.generation)
-
-
-def _sections(siblings: Sequence[StoredChunk]) -> int:
+def sections(siblings: Sequence[StoredChunk]) -> int:
     return len({chunk.suffix.partition("~")[0] for chunk in siblings})
-
-
-def _place_of(chunk: StoredChunk, siblings: Sequence[StoredChunk]) -> str:
-    """Describe a chunk within its note: a section, the text above the first one, or a part of either."""
-    section = chunk.suffix.partition("~")[0]
-    parts = [part for part in siblings if part.suffix.partition("~")[0] == section]
-    heading, title = flat(parts[0].heading or section[1:]), flat(chunk.title)
-    name = f"the text above the first section of {title}" if section == "#" else f"the section {heading} of {title}"
-    return f"part {1 + parts.index(chunk)} of {len(parts)} of {name}" if len(parts) > 1 else name
-
-
-def erase_topic(index: Index, topic: str, category: str | None, *, hard: bool = False) -> Erased:
-    """Erase every note of a topic. Raises MemoryNotFound if there is none."""
-    stored = index.catalog.topic(topic, category, index.visible)
-    if not stored:
-        raise MemoryNotFound(f"There is no topic {topic!r:.200}.", "get_index lists the topics.")
-    name = "/".join(filter(None, (category, topic)))
-    count = counted(len({chunk.path for chunk in stored}), "note")
-    return erase_notes(index, stored, f"the topic {flat(name)} ({count})", name, hard=hard)
-
-
-def erase_notes(
-    index: Index, stored: Sequence[StoredChunk], called: str, what: str, verb: str = "forget", *, hard: bool = False
-) -> Erased:
-    """Erase whole notes as one change, or none if one was edited (Conflict); `called`, `verb`, `what` describe it."""
-    paths = list(dict.fromkeys(chunk.path for chunk in stored))
-    with index.vault.change(verb, _NAMELESS if hard else what, for_good=hard):
-        kept = _remove(index, paths, hard)
-    if hard:
-        index.forget()
-    return Erased(called, tuple(chunk.id for chunk in stored), tuple(filter(None, kept)), index.catalog.generation)
-
-
-def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:
-    """Remove whole notes if all are as the index knows them, else none."""
-    known = index.catalog.notes.known(paths)
-    there = [path for path in paths if index.vault.stamp(path)]  # the others were deleted in the meantime
-    there = there or ([] if hard else [paths[0]])
-    changed = [path for path in there if digest(index.vault.read(path)[0]) != known[path].sha256]
-    if changed:
-        sync.scan_paths(index, paths)
-        raise Conflict(
-            f"{changed[0]}: the file was changed since it was read.", "Look at it again and repeat; nothing was erased."
-        )
-    try:
-        return [index.vault.remove(path, known[path].sha256, hard=hard) for path in there]
-    finally:
-        sync.scan_paths(index, paths)
 
 
 def embed_note(index: Index, path: str) -> None:
@@ -302,27 +214,7 @@ def embed_note(index: Index, path: str) -> None:
         embed.embed_labels(index, [path])
 
 
-def _erase_section(index: Index, chunk: StoredChunk, what: str, hard: bool) -> str | None:
-    for _ in range(_TRIES):
-        data = index.vault.read(chunk.path)[0]
-        note = parse(chunk.path, data)
-        piece = _find_section(index, note, chunk, None, "")
-        left = note.encode(edits.without(note, piece))
-        label = privacy.kept_label({}, note.meta)
-        kept_text = compose(label, piece.text) if label else piece.text
-        copy = note.encode(("\ufeff" if note.encoding != "utf-8" else "") + kept_text)
-        name = f"{without_ending(chunk.path.rpartition('/')[2])} {piece.suffix.strip('#')}".strip()
-        try:
-            with index.vault.change("forget", what or chunk.id, for_good=hard):
-                kept = None if hard else index.vault.trash.keep(chunk.path, name, copy)
-                index.vault.write(chunk.path, left, digest(data))
-            return kept
-        except Conflict:
-            continue
-    raise _keeps_changing(chunk.path)
-
-
-def _find_section(
+def find_section(
     index: Index, note: Note, chunk: StoredChunk, expected: str | None, sha256: str, wanted: str | None = None
 ) -> Chunk:
     """Return the section as it is in the file now. Raises Conflict, with a diff to the `wanted` text, if it changed."""
@@ -405,34 +297,3 @@ def _now_like(old: object) -> object:
         return now.date().isoformat()
     precise = "seconds" if re.match(r"\d\d:\d\d:\d\d", old[11:]) else "minutes"
     return (now if time_before.tzinfo else now.replace(tzinfo=None)).isoformat(old[10], precise)
-
-
-# -- working memories: nothing else is ever forgotten by itself
-
-
-def due(index: Index, days: float, now: float) -> list[StoredChunk]:
-    """
-    Return the first chunk of each working memory that may be forgotten at `now` (seconds since 1970), oldest first.
-
-    Such a note has an `id` and `type: working`, is not pinned, and was neither edited (by its file's time too) nor
-    opened for `days`.
-    """
-    paths = index.catalog.paths((*conditions({"type": "working"}), *index.visible))
-    firsts = (chunk for path in paths for chunk in index.catalog.at(path)[:1])
-    notes = [note for note in firsts if note.meta.get("id") and note.meta.get("pinned") is not True]
-    uses = index.catalog.usage.of(note.note for note in notes)
-
-    def touched(note: StoredChunk) -> float:
-        dates = (instant(text) or 0.0 for text in (note.created, note.updated))
-        used = uses.get(note.note)
-        return max(*dates, note.mtime_ns / 1e9, used.last if used else 0.0)
-
-    old = [note for note in notes if touched(note) <= now - days * _DAY]
-    return sorted(old, key=lambda note: (touched(note), note.path))
-
-
-def forget_working(index: Index, days: float | None = None) -> Erased | None:
-    """Move due working memories to the trash, as one change; None if none is due. `days` defaults to `working_days`."""
-    notes = due(index, index.config.working_days if days is None else days, time.time())
-    count = counted(len(notes), "note")
-    return erase_notes(index, notes, f"working memories ({count})", "working memories", "tidy") if notes else None

@@ -103,7 +103,7 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
     changes = tuple((path, _decode(path, pair[0]), _decode(path, pair[1])) for path, pair in is_text)
     if not dry_run:
         back = moves.relocated(vault, new, old) if is_moved else contextlib.nullcontext()
-        with vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id), back:
+        with vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id, again=True), back:
             revert(vault, steps)
         _update_index(index, list(paths))
     newer = None if latest == picked else latest
@@ -182,7 +182,7 @@ def restore(index: Index, name: str) -> tuple[str, ...]:
         except (Conflict, MemoryNotFound):
             if not in_trash:
                 raise
-    with index.vault.change("restore", name):
+    with index.vault.change("restore", name, again=True):
         homes = [index.vault.trash.restore(path) for path in in_trash]
     _update_index(index, homes)
     return tuple(homes)

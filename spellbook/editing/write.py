@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
-from spellbook.editing import memory, revise
+from spellbook.editing import erase, memory, revise
 from spellbook.editing.memory import Findings, Labels, Memory
 from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
@@ -33,7 +33,7 @@ from spellbook.system.lazy import np
 from spellbook.text import credentials
 from spellbook.text.diff import contradiction, overturns, unified
 from spellbook.text.terms import is_short
-from spellbook.vault.journal import CALLER
+from spellbook.vault.journal import CALLER, Change
 
 _NEAREST = 10
 """Chunks that are compared for each chunk of a memory. By hand."""
@@ -131,13 +131,15 @@ class ScribeOptions(TypedDict, total=False):
     Keyword arguments of `Spellbook.scribe` and `Spellbook.scribe_all`.
 
     `source` and `category` are for chunks whose metadata has none. `force` also writes what repeats a chunk or looks
-    like a secret. `session` is the REST session to count them in. With `labels` "derived" a chunk without keywords gets
-    those of its tags and its text. `untrusted` text comes from outside: its note says so, and answers mark it.
+    like a secret; `again`, by default as `force`, what was erased. `session` is the REST session to count them in. With
+    `labels` "derived" a chunk without keywords gets those of its tags and its text. `untrusted` text comes from
+    outside: its note says so, and answers mark it.
     """
 
     source: str | None
     category: str | None
     force: bool
+    again: bool
     session: str | None
     labels: Labels
     untrusted: bool
@@ -192,7 +194,8 @@ def scribe(index: Index, searcher: Searcher, chunks: Sequence[object], **options
         repeats.append((*(each for each in found if each.how == "words" or each.path not in gone), *in_call))
     is_repeated = any(duplicate.how != "labels" for listed in repeats for duplicate in listed)
     session = options.get("session") or ""
-    written = () if is_repeated and not options.get("force") else _write(index, memories, drafts, session)
+    again = options.get("again", options.get("force", False))
+    written = () if is_repeated and not options.get("force") else _write(index, memories, drafts, session, again)
     if session and written:
         index.catalog.sessions.count(session, len(written))
     unread = () if index.catalog.is_read else (_UNREAD,)
@@ -249,15 +252,17 @@ def _label(index: Index, checked: Memory) -> Memory:
 
 
 def _write(
-    index: Index, memories: Sequence[Memory], drafts: Sequence[_NoteDraft], session: str
+    index: Index, memories: Sequence[Memory], drafts: Sequence[_NoteDraft], session: str, again: bool
 ) -> tuple[WrittenNote, ...]:
     """Write and index each memory as one note: all or none."""
     for checked in memories:
         index.vault.check_new(checked.folder_in(index), checked.name)
-    for draft in drafts:
-        index.catalog.vectors.add(draft.vectors.items())
     what = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
-    with index.vault.change("add", what, session=session):  # the disk may fill up half-way
+    with index.vault.change("add", what, session=session, again=again):  # the disk may fill up half-way
+        for draft in drafts:  # before anything of what was erased is kept
+            index.vault.check_erased([Change(draft.note.path, None, draft.text.encode())])
+        for draft in drafts:
+            index.catalog.vectors.add(draft.vectors.items())
         paths = [
             index.vault.create(checked.folder_in(index), checked.name, draft.text.encode())
             for checked, draft in zip(memories, drafts, strict=True)
@@ -379,10 +384,10 @@ class Opened:
         self._check()
         return revise.revise(self.index, id, revise.Revision(**change))
 
-    def _erase(self, id: str, *, hard: bool = False) -> revise.Erased:
+    def _erase(self, id: str, *, hard: bool = False) -> erase.Erased:
         """Move a whole note to the trash, or delete it for good."""
         self._check()
-        return revise.erase(self.index, id, hard=hard, whole=True)
+        return erase.erase(self.index, id, hard=hard, whole=True)
 
     def _check(self) -> None:
         """Raise PermissionDenied if the vault may only be read, VaultNotFound if it is gone."""

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from spellbook.editing import revise
+from spellbook.editing import erase
 from spellbook.http import api, faults
 from spellbook.http.api import changes, openapi
 from spellbook.http.api.notes import entry_of
@@ -313,7 +313,7 @@ def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, An
     book = call.book
     book.refresh()
     days = book.config.working_days if working_days is None else working_days
-    due = revise.due(book.index, days, time.time())
+    due = erase.due(book.index, days, time.time())
     before, entry, trash = book.index.catalog.disk_bytes(), None, dict[str, str]()
     if not dry_run:
         if due and (done := book.whole.forget_working(days)):
@@ -333,7 +333,7 @@ def forgetting(call: Call) -> dict[str, Any]:
     book = call.book
     book.refresh()
     index = book.index
-    due, files = revise.due(index, book.config.working_days, time.time()), [*trashed(str(book.config.vault))]
+    due, files = erase.due(index, book.config.working_days, time.time()), [*trashed(str(book.config.vault))]
     return {
         "message": call.translated("Forgetting statistics."),
         "working": _count(call, "type", "working"),

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,14 +13,13 @@ from spellbook.index import privacy
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import WAITS, Condition
 from spellbook.index.seal import SCANNED
-from spellbook.index.vectors.chroma import Chroma, Unavailable
+from spellbook.index.vectors.chroma import Chroma
 from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.settings.config import Config, load
-from spellbook.system import disk, platform
-from spellbook.system.errors import EmbeddingError, MemoryNotFound, SpellbookError, StorageError
-from spellbook.system.lazy import lazy, shutil
-from spellbook.system.sqlite import BUSY_SECONDS
+from spellbook.system import disk
+from spellbook.system.errors import EmbeddingError, MemoryNotFound, SpellbookError
+from spellbook.system.lazy import lazy
 from spellbook.vault.documents import Documents, Shown
 from spellbook.vault.journal import CALLER, Journal
 from spellbook.vault.vault import Vault
@@ -41,9 +39,6 @@ _CALIBRATIONS = "calibration"
 
 _MB = 1_000_000
 """Bytes of a megabyte, as in `journal_mb`."""
-
-_COPIES = ("chroma-[0-9]*", "sees-*/chroma-[0-9]*", "sees-*/*.damaged-*", "*.damaged-*", "*seal")
-"""Files and folders of the state folder that repeat text of notes, and are made anew."""
 
 
 _WROTE: dict[str, list[str]] = {}
@@ -179,30 +174,6 @@ class Index:
         with contextlib.suppress(OSError):
             return (self.config.state / SCANNED).stat().st_mtime
         return None
-
-    def forget(self) -> None:
-        """Remove missing notes from every file of the state folder; copies databases. Raises StorageError."""
-        try:
-            self._forget()
-        except StorageError as error:
-            problem = f"The state folder may still hold text that was erased: {error.message}"
-            raise StorageError(problem, f"{error.hint} Then repeat the command, even if it finds nothing.") from error
-
-    def _forget(self) -> None:
-        self.vault.journal.compact()
-        self.catalog.forget()
-        chroma = self.chroma.locked(BUSY_SECONDS) if isinstance(self.chroma, Chroma) else contextlib.nullcontext()
-        try:
-            with disk.explain_errors(str(self.config.state)), chroma:
-                self.chroma.close()
-                for folder in self.config.state.glob("sees-*"):
-                    # It may be open in a server, and Windows deletes no such file.
-                    with contextlib.closing(Catalog.open(folder)) as catalog:
-                        catalog.begin_anew()
-                for copy in chain(*map(self.config.state.glob, _COPIES)):
-                    shutil.rmtree(copy) if copy.is_dir() else platform.discard(copy)
-        except Unavailable as error:
-            raise StorageError(f"Chroma could not be deleted: {error}.", "Try again in a moment.") from error
 
     def close(self) -> None:
         """Release files and connections."""

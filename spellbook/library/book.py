@@ -33,9 +33,21 @@ from spellbook.text.unicode import door
 if TYPE_CHECKING:
     from spellbook.archive import bundle, export, importer
     from spellbook.archive.restore import Restored
-    from spellbook.editing import guides, keep, merge, moves, repair_links, repair_properties, revise, undo, write
+    from spellbook.editing import (
+        erase,
+        guides,
+        keep,
+        merge,
+        moves,
+        repair_links,
+        repair_properties,
+        revise,
+        undo,
+        write,
+    )
+    from spellbook.editing.erase import Erased
     from spellbook.editing.keep import KeptNote
-    from spellbook.editing.revise import Erased, Revised
+    from spellbook.editing.revise import Revised
     from spellbook.index import embed as embedding
     from spellbook.library import doctor, migrate
     from spellbook.library.migrate import Estimate, Migrated
@@ -46,7 +58,8 @@ else:  # Imported at their first use, as those of `reader` are.
     bundle, export, importer = lazy("spellbook.archive", "bundle", "export", "importer")
     merge, moves, repair_links = lazy("spellbook.editing", "merge", "moves", "repair_links")
     keep, repair_properties = lazy("spellbook.editing", "keep", "repair_properties")
-    guides, revise, undo, write = lazy("spellbook.editing", "guides", "revise", "undo", "write")
+    erase, guides, revise = lazy("spellbook.editing", "erase", "guides", "revise")
+    undo, write = lazy("spellbook.editing", "undo", "write")
     (embedding,) = lazy("spellbook.index", "embed")
     doctor, migrate = lazy("spellbook.library", "doctor", "migrate")
     (documents,) = lazy("spellbook.memories", "wikis")
@@ -232,7 +245,7 @@ class Spellbook(Reader):
     def erase(self, id: str, *, hard: bool = False, whole: bool = False) -> Erased:
         """Move a note (its id or path) or a section (its id; `whole`: its note) to the trash; `hard` deletes it."""
         documents.refuse(self.config.vault, id)
-        return self._change(lambda: revise.erase(self.index, id, hard=hard, whole=whole))
+        return self._change(lambda: erase.erase(self.index, id, hard=hard, whole=whole))
 
     def _change(self, change: Callable[[], T]) -> T:
         """Run `change`; if the note is not where the index has it, scan the vault and try again."""
@@ -248,7 +261,7 @@ class Spellbook(Reader):
         """Move working memories to the trash that nobody touched for `days` (`working_days`); undo takes it back."""
         self.index.vault.check_there()
         self.refresh(whole=True)
-        return revise.forget_working(self.index, days)
+        return erase.forget_working(self.index, days)
 
     def erase_topic(self, topic: str, *, hard: bool = False) -> Erased:
         """Move every note of a topic to the trash."""
@@ -256,7 +269,7 @@ class Spellbook(Reader):
         self.refresh(whole=True)
         self.topic(topic)  # raises MemoryNotFound, with similar names
         category, name = toc.category_and_topic(self.index, topic)
-        return revise.erase_topic(self.index, name, category, hard=hard)
+        return erase.erase_topic(self.index, name, category, hard=hard)
 
     def merge(self, a: str, b: str, *, keep: merge.Keep = "", apply: bool = False) -> merge.Merged:
         """Merge two similar notes into one; writes nothing unless `apply` is set. See `editing.merge.merge`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -14,6 +15,7 @@ from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.models.embedders import ALONE, MISSING, OFFERED, is_missing
 from spellbook.notes import broken_headers, dates
+from spellbook.notes.files import Fault
 from spellbook.notes.same_cause import grouped
 from spellbook.search import newest
 from spellbook.system.disk import eventless
@@ -21,6 +23,7 @@ from spellbook.system.errors import EmbeddingError, StorageError
 from spellbook.system.lazy import lazy, np
 from spellbook.system.processes import is_embedding, is_silent, is_watched, processes, unseen
 from spellbook.text.quoting import counted
+from spellbook.text.sentences import MOSTLY
 from spellbook.vault import obsidian
 
 if TYPE_CHECKING:
@@ -96,10 +99,25 @@ def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> 
         "snapshots": snapshots.state(),
         **figures(index, meter),
         "waiting": dict(zip(("notes", "since"), newest.waiting(index), strict=True)),
-        "faults": [asdict(fault) for fault in (*index.catalog.notes.faults(), *index.catalog.notes.twins())],
+        "faults": [
+            asdict(fault) for fault in (*index.catalog.notes.faults(), *index.catalog.notes.twins(), *held_again(index))
+        ],
         "unread": len(index.catalog.notes.unread(left_out=True)),
         **({"warning": complaint} if complaint else {}),
     }
+
+
+def held_again(index: Index) -> list[Fault]:
+    """Return a fault for each note that holds what was erased: files of a person's own, and what came by git."""
+    if not index.vault.has_tombstones:
+        return []
+    chunks = (chunk for path in index.catalog.paths(index.visible) for chunk in index.catalog.at(path))
+    try:
+        texts = ((each.path, dt.date.fromtimestamp(each.mtime_ns / 1e9).isoformat(), each.text) for each in chunks)
+        paths = dict.fromkeys(index.vault.tombstones.among(texts, MOSTLY))
+        return [Fault(path, 0, "it holds what was erased before") for path in paths]
+    except StorageError as error:
+        return [Fault("", 0, error.message)]
 
 
 def chroma(index: Index) -> dict[str, Any]:
@@ -114,6 +132,8 @@ def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
     silent = "the process that watches gives no sign of life: end it, or let it go on"
     yield "watcher", [*filter(None, [unseen(index.config.state)]), *([silent] if is_silent(index.config.state) else [])]
     yield "note files", _faults(index)
+    if held := held_again(index):
+        yield "erased notes", [Remark(str(fault)) for fault in held]
     yield "note ids", [str(fault) for fault in index.catalog.notes.twins()]
     if undated := _dates(index):
         yield "dates of notes", undated

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spellbook.library import doctor
     from spellbook.memories import memories
     from spellbook.models.onnx import lazy_engine
-    from spellbook.search import explain, newest, question, related, searcher, toc
+    from spellbook.search import cited, explain, newest, question, related, searcher, toc
     from spellbook.search.explain import Explanation
     from spellbook.search.question import Answer, SearchOptions
     from spellbook.vault.journal import Entry
@@ -43,8 +43,8 @@ else:  # Imported at their first use, which takes 0.1 to 0.2 s: a reindex with n
     (doctor,) = lazy("spellbook.library", "doctor")
     (memories,) = lazy("spellbook.memories", "memories")
     (lazy_engine,) = lazy("spellbook.models.onnx", "lazy_engine")
-    names = ("explain", "newest", "question", "related", "searcher", "toc")
-    explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)
+    names = ("cited", "explain", "newest", "question", "related", "searcher", "toc")
+    cited, explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)
 
 
 @door()
@@ -163,7 +163,8 @@ class Reader:
         loaded.warm.add(is_by_words)
         reason = self._degraded(answer.index.reason)
         state = answer.index._replace(degraded=answer.index.degraded or bool(reason), reason=reason)
-        return replace(answer, index=state, ms=round(taken.ms, 1))
+        hits, closest = (cited.compared(each, self.config.projects) for each in (answer.hits, answer.closest))
+        return replace(answer, hits=hits, closest=closest, index=state, ms=round(taken.ms, 1))
 
     def _degraded(self, *reasons: str) -> str:
         """Return what keeps answers from being complete, "" if nothing does."""

@@ -113,7 +113,7 @@ class Articles(Opened):
         with disk.alone(self.index.config.state / _LOCK, _PATIENCE, busy):
             if there := self._saved_from(own, None if is_one else page.markdown.strip("\n")):
                 return self._again(there, names, labels, address)
-            done = self._scribe(chunk, category=CATEGORY, force=True, untrusted=not text)
+            done = self._scribe(chunk, category=CATEGORY, force=True, again=force, untrusted=not text)
         if step:
             step("saved", 2, 2)
         return self._saved(done.written[0].path, "saved")
@@ -195,7 +195,7 @@ class Articles(Opened):
         text, summary = lookup.body(self.index, chunk.path), safe.safe(labels.summary).strip()
         summarized = form.with_summary(text, summary) if summary and summary != form.read(text).summary else None
         if changed or summarized:
-            self._revise(chunk.note, metadata=changed or None, replace=summarized, force=True)
+            self._revise(chunk.note, metadata=changed or None, replace=summarized, force=True, again=False)
         return self._saved(chunk.path, "exists")
 
     def _saved(self, path: str, status: str) -> dict[str, Any]:

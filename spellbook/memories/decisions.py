@@ -313,7 +313,7 @@ class Decisions(Opened):
             for twin in done.duplicates[0]:
                 if twin.how == "words" and twin.path in unless:
                     return twin
-            done = self._scribe(chunk, category=category, session=session, force=True)
+            done = self._scribe(chunk, category=category, session=session, force=True, again=force)
         return done.written[0]
 
 

@@ -19,9 +19,12 @@ from spellbook.system.lazy import lazy
 from spellbook.text.unicode import door
 
 if TYPE_CHECKING:
+    from spellbook.editing.erase import Erased
     from spellbook.memories import articles as pages
+    from spellbook.search import cited
 else:
     (pages,) = lazy("spellbook.memories", "articles")  # loads what fetches web pages
+    (cited,) = lazy("spellbook.search", "cited")
 
 TYPES = ("working", "episodic", "semantic", "procedural")
 PLAIN = "semantic"
@@ -65,6 +68,7 @@ class Memories(Opened):
         questions: Sequence[str] | None = None,
         valid_from: str = "",
         valid_until: str = "",
+        sources: Sequence[object] = (),
         force: bool = False,
     ) -> dict[str, Any]:
         """
@@ -72,16 +76,19 @@ class Memories(Opened):
 
         `topic` defaults to the first tag, the project or the scope, `keywords` to words of the text. `supersedes` are
         ids or titles of notes that it replaces; older ones it may overturn are named. It holds from `valid_from` until
-        `valid_until`. Raises InvalidInput for an invalid label or a likely secret, unless `force`, and MemoryNotFound.
+        `valid_until`. `sources` are lines of the project's files that it rests on; see `search.cited`. Raises
+        InvalidInput for an invalid label or a likely secret, unless `force`, and MemoryNotFound.
         """
         named_tags = labels.tags(tags or ())
+        rests_on, project = cited.cite(sources, self.index.config.projects) if sources else ([], "")
         meta: dict[str, Any] = {
             "topic": topic or next(iter(named_tags), "") or project_id or self.index.scope,
             "type": type,
             "tags": named_tags,
             "importance": "" if importance in {0.5, "medium"} else importance,
             "privacy_scope": "" if privacy_scope == "private" else privacy_scope,
-            **{"title": title, "source": source, "scope": project_id, "supersedes": supersedes},
+            **{"title": title, "source": source, "scope": project_id or project, "supersedes": supersedes},
+            cited.KEY: rests_on,
             **{"keywords": keywords, "questions": questions, "valid_from": valid_from, "valid_until": valid_until},
         }
         chunk = {"text": content, "metadata": {key: value for key, value in meta.items() if value or value == 0}}
@@ -143,10 +150,9 @@ class Memories(Opened):
             raise InvalidInput("This is a note of the person's own.", "erase(id) takes it if it should really go.")
         return chunk
 
-    def forget(self, memory_id: str, *, hard: bool = False) -> str:
-        """Move a memory to the trash, return its path there; `hard` deletes it (""). Raises as `forgettable`."""
-        done = self._erase(self.forgettable(memory_id).note, hard=hard)
-        return next(iter(done.trash), "")
+    def forget(self, memory_id: str, *, hard: bool = False) -> Erased:
+        """Move a memory to the trash; `hard` deletes it. Raises as `forgettable`."""
+        return self._erase(self.forgettable(memory_id).note, hard=hard)
 
 
 def is_pinned(chunk: StoredChunk) -> bool:

@@ -296,7 +296,8 @@ def properties(chunk: StoredChunk) -> str:
 
 def labels(by: Hit | StoredChunk, own: str) -> list[str]:
     """Return the lines right above a text: where it comes from, when it holds, and its note's `own` properties."""
-    return [*filter(None, (outside(by), period(by), own and f"properties: {own}"))]
+    code = getattr(by, "why", {}).get("cited", ())
+    return [*filter(None, (outside(by), period(by), *code, own and f"properties: {own}"))]
 
 
 def period(by: Any) -> str:

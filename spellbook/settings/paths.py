@@ -117,6 +117,11 @@ def data(root: str) -> str:
     return folder if is_moved else old
 
 
+def tombstones(root: str) -> str:
+    """Return the file for the tombstones of the vault at the real path `root`; see `vault/tombstones.py`."""
+    return os.path.join(data(root), "tombstones.db")
+
+
 def snapshots(root: str) -> str:
     """Return the folder for the snapshots of the vault at the real path `root`."""
     return _of(root, common("snapshots"))

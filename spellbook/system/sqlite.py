@@ -308,6 +308,18 @@ class Database:
         return self._place.set_aside()
 
 
+@contextlib.contextmanager
+def there(file: Path, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
+    """Yield a connection to a file that is there, in a transaction. It is never made or mended. Raises StorageError."""
+    address = f"{file.absolute().as_uri()}?mode=rw"
+    try:
+        opened = sqlite3.connect(address, BUSY_SECONDS, isolation_level=None, uri=True)
+        with contextlib.closing(opened) as connection, _atomic(connection, kind):
+            yield connection
+    except sqlite3.Error as error:
+        raise StorageError(str(error)) from error
+
+
 def expect(file: Path, form: int, patience: float) -> None:
     """Raise StorageError unless the file is there, of this form, and free within `patience` seconds. Makes nothing."""
     hint = "Run `spellbook reindex`."

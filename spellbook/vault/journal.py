@@ -158,15 +158,21 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class EntryDraft:
-    """An entry being written; `id` is None until something changed."""
+    """
+    An entry being written; `id` is None until something changed.
+
+    With `again` it may write what was erased; `lifted` are the hashes of the tombstones that it takes away.
+    """
 
     verb: str
     what: str
     undoes: int | None = None
     for_good: bool = False
     session: str = ""
+    again: bool = False
     id: int | None = None
     made: dict[int, Trace] = field(default_factory=dict)
+    lifted: set[bytes] = field(default_factory=set)
 
 
 class _Here(threading.local):
@@ -190,6 +196,11 @@ class Journal:
         self._database.close()
 
     # -- writing
+
+    @property
+    def draft(self) -> EntryDraft | None:
+        """This thread's open entry, None if there is none, or while a failed change is taken back."""
+        return None if self._here.reverts else self._here.draft
 
     @contextlib.contextmanager
     def entry(

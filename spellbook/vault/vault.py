@@ -236,13 +236,27 @@ class Vault(Writer):
 
     @contextlib.contextmanager
     def change(
-        self, verb: str, what: str = "", *, undoes: int | None = None, for_good: bool = False, session: str = ""
+        self,
+        verb: str,
+        what: str = "",
+        *,
+        undoes: int | None = None,
+        for_good: bool = False,
+        session: str = "",
+        again: bool = False,
     ) -> Iterator[None]:
-        """Record what this thread writes as one entry (see `Journal.entry`), reverted if it ends in an error."""
+        """
+        Record what this thread writes as one entry (see `Journal.entry`), reverted if it ends in an error.
+
+        With `again` it may write what was erased, and takes its tombstones away; see `check_erased`.
+        """
         with self.journal.entry(verb, what, undoes=undoes, for_good=for_good, session=session) as draft:
+            draft.again |= again
             before = set(draft.made)
             try:
                 yield
+                if draft.lifted:
+                    self.tombstones.lift(draft.lifted)
             except BaseException:
                 made = net([trace for number, trace in draft.made.items() if number not in before])
                 with self.journal.reverting():

@@ -14,16 +14,24 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spellbook.notes.files import MOST_BYTES
+from spellbook.settings import paths
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk, platform
 from spellbook.system.errors import Conflict, MemoryNotFound, PermissionDenied, SpellbookError, StorageError
+from spellbook.system.lazy import lazy
 from spellbook.system.lock import held
 from spellbook.text.unicode import folded, is_markdown
 from spellbook.vault import names
 from spellbook.vault.folder import Folder, digest
 from spellbook.vault.journal import INODE, Change, Journal, inode_of
+
+if TYPE_CHECKING:
+    from spellbook.vault import tombstones as stones
+else:  # most vaults have none
+    (stones,) = lazy("spellbook.vault", "tombstones")
 
 _AT_ONCE = 16
 """Files written in parallel: 25 times as fast as one by one, measured with an fsync for each."""
@@ -102,9 +110,31 @@ class Writer(Folder):
                     if is_old or (is_ours and os.path.basename(path).startswith(f".spellbook-{self._owner}")):
                         platform.remove(self.root / path)
 
+    # -- what was erased
+
+    @cached_property
+    def tombstones(self) -> stones.Tombstones:
+        """The sentences that were erased."""
+        return stones.Tombstones(self.root, self._tombstones)
+
+    @cached_property
+    def _tombstones(self) -> str:
+        return paths.tombstones(str(self.root))
+
+    @property
+    def has_tombstones(self) -> bool:
+        """Whether anything was erased that is not to come back."""
+        return os.path.lexists(self._tombstones)
+
+    def check_erased(self, changes: Sequence[Change]) -> None:
+        """Raise InvalidInput or StorageError if the open change may not write this, as `Tombstones.check` says."""
+        if (draft := self.journal.draft) and self.has_tombstones:
+            self.tombstones.check(changes, draft)
+
     @contextlib.contextmanager
     def record(self, *changes: Change) -> Iterator[None]:
         """Record changes in the journal before they are made; delete the record if they fail."""
+        self.check_erased(changes)
         numbers = self.journal.note(changes)
         try:
             yield
@@ -154,7 +184,8 @@ class Writer(Folder):
             for path, (data, expected) in texts.items():
                 try:
                     before, mode = self._expect(path, expected), mode_of(self.locate(path))
-                    changes.append(Change(path, before, data, mode))
+                    self.check_erased([change := Change(path, before, data, mode)])
+                    changes.append(change)
                 except SpellbookError as error:
                     failed[path] = error
             numbers = self.journal.note(changes) if changes else []

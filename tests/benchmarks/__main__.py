@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.benchmarks.table import HEAD, Sizes
 from tests.benchmarks.timing import apart
 
-PARTS = ("stages", "processes", "queries", "large")
+PARTS = ("stages", "processes", "queries", "large", "scorecard")
 """Modules of this package that have `figures(folder, sizes)`."""
 
 

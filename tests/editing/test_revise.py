@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.editing import revise
+from spellbook.editing import erase
 from spellbook.editing.edits import appended, replaced
 from spellbook.notes.note import parse
 from spellbook.system.errors import Conflict, InvalidInput
@@ -229,7 +229,7 @@ def test_of_a_topic_whose_note_was_edited_nothing_is_erased(book, vault, write_n
     before = held(vault)
     for hard in (False, True):
         with pytest.raises(Conflict, match="nothing was erased"):
-            revise.erase_topic(book.index, "tides", None, hard=hard)
+            erase.erase_topic(book.index, "tides", None, hard=hard)
         assert held(vault) == before
         write_note("b.md", f"# b\n\nEdited again {hard}.\n", topic="tides")
         before = held(vault)

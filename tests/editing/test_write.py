@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import spellbook
-from spellbook.editing import memory, revise, write
+from spellbook.editing import erase, memory, revise, write
 from spellbook.editing.revise import Revision
 from spellbook.index import sync
 from spellbook.library import book as books
@@ -65,8 +65,8 @@ def test_a_memory_is_a_readable_file_and_found_at_once(book, vault):
 
 def test_a_batch_is_written_whole_or_not_at_all(book, vault, tmp_path):
     """
-    One duplicate of a note or within the batch, a link out of the vault or an ignored folder stops the whole batch; what
-    is in the trash is no duplicate.
+    One duplicate of a note or within the batch, a link out of the vault, an ignored folder or what was erased stops the
+    whole batch; what is in the trash is no duplicate.
     """
     other = {**CHUNK, "text": "An entirely different thought about zebras and their stripes."}
     done = book.scribe_all([CHUNK, {"text": TEXT.upper(), "metadata": META}])
@@ -88,6 +88,12 @@ def test_a_batch_is_written_whole_or_not_at_all(book, vault, tmp_path):
     result = book.scribe_all([other, CHUNK])
     assert (result.written, [bool(each) for each in result.duplicates]) == ((), [False, True])
     book.erase(first.path)
+    with pytest.raises(InvalidInput, match=r"You erased this on .*force=true"):
+        book.scribe_all([other, CHUNK], source="web", category="article")
+    assert all(".trash" in file.parts for file in vault.rglob("*.md"))
+    book.undo()
+    (vault / first.path).unlink()
+    book.reindex()
     assert len(book.scribe_all([other, CHUNK], source="web", category="article").written) == 2
     assert len(book.scribe_all([CHUNK, {"text": TEXT.upper(), "metadata": META}], force=True).written) == 2
 
@@ -255,7 +261,7 @@ def test_a_topic_is_erased_with_its_notes(book, vault, write_note):
         book.erase_topic("project/old")
     assert sorted(file.name for file in (vault / "t").iterdir()) == ["0.md", "1.md", "2.md"]
     (vault / "t/1.md").unlink()
-    done = revise.erase_topic(book.index, "old", "project")
+    done = erase.erase_topic(book.index, "old", "project")
     assert sorted(done.trash) == [".trash/t/0.md", ".trash/t/2.md"]
     assert [topic.topic for topic in book.topics()] == ["new"]
     with pytest.raises(MemoryNotFound):
@@ -377,10 +383,10 @@ def test_days_count_from_the_last_touch(book, vault, write_note):
     """The limit is what was asked for."""
     write_note("old.md", "text\n", age=30 * DAY, **OLD)
     book.reindex()
-    assert [bool(revise.due(book.index, days, time.time())) for days in (0, 40)] == [True, False]
+    assert [bool(erase.due(book.index, days, time.time())) for days in (0, 40)] == [True, False]
     os.utime(vault / "old.md")
     book.reindex()
-    assert not revise.due(book.index, 1, time.time())
+    assert not erase.due(book.index, 1, time.time())
 
 
 # -- a new memory names older ones about the same thing, which it may overturn, and is written all the same

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spellbook.editing import erase
 from spellbook.index import embed, sync
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Chroma, Unavailable
@@ -394,3 +395,17 @@ def test_a_question_goes_on_without_a_server_that_is_none(tmp_path, write_note, 
             for each in (index, other):
                 assert ask(each) == (ask(each)[0], True)
         assert len(asked) == count
+
+
+def test_what_is_erased_for_good_leaves_the_server(tmp_path, url):
+    """Its vectors are deleted there, those of titles too; the others stay, and the other machine goes on with them."""
+    with machine(tmp_path / "one", url, notes=5) as one, machine(tmp_path / "two", url, notes=5) as two:
+        keys = one.catalog.vectors.keys_of(["03.md"])
+        before = dict(names(url))
+        held = {key for each in client(url).list_collections() for key in each.get(ids=[*keys])["ids"]}
+        assert len(keys) == len(held) == 2
+        erase.erase(one, "03", hard=True)
+        assert not {key for each in client(url).list_collections() for key in each.get(ids=[*keys])["ids"]}
+        assert sum(before.values()) - sum(dict(names(url)).values()) == 2
+        keep_up(one)
+        assert [path for path, _ in ask(one)[0]] == [path for path, _ in ask(two)[0] if path != "03.md"]

@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from spellbook import __version__
-from spellbook.editing.revise import LEFT
+from spellbook.editing.erase import LEFT
 from spellbook.http.endpoints import Call, Endpoint, Reply
 from spellbook.http.guard import API
 from spellbook.http.served import Served, served_of

@@ -133,6 +133,7 @@ def _form(
         error=error,
         reason=reason[:1].upper() + reason[1:],
         is_secret=bool(error and error.hint == credentials.HINT),
+        is_erased=bool(error and "force=true" in error.hint),
         near=near,
         anyway=_digest(typed) if near or error else "",
     )

@@ -337,6 +337,7 @@ class Catalog:
     def forget(self) -> None:
         """Leave nothing of notes that are there no more in the file, free pages included. Raises StorageError."""
         with self._database.transaction() as connection:
+            connection.execute("DELETE FROM spared")  # keys do not say which texts an older embedder's vectors are of
             connection.execute("DELETE FROM uses WHERE note NOT IN (SELECT id FROM notes)")
             left = connection.execute("SELECT new FROM moves WHERE new NOT IN (SELECT path FROM notes)").fetchall()
             gone = [row for row in left if is_markdown(row[0])]

@@ -9,7 +9,7 @@ import contextlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 from spellbook.index.catalog.rows import Meta
@@ -144,6 +144,14 @@ class Vectors:
         """Return the stored vectors of `keys` (float32, little endian); keys without one are left out."""
         sql = "SELECT key, vector, seq FROM vectors WHERE key IN (SELECT value FROM json_each(?))"
         return {key: vector for key, vector, _ in self._read(sql, json.dumps(list(keys)))} if keys else {}
+
+    def keys_of(self, paths: Collection[str]) -> set[str]:
+        """Return the keys of the texts and labels of the notes at `paths`."""
+        sql = " UNION ".join(
+            f"SELECT key FROM {table} JOIN notes USING (note) WHERE path IN (SELECT value FROM json_each(:paths))"
+            for table in ("chunks", "labels")
+        )
+        return {key for (key,) in self._rows(sql, {"paths": json.dumps([*paths])})}
 
     def keep_unused(self, keys: Iterable[str], days: int) -> None:
         """Keep the vectors of `keys` for so many days, even unused: a migration to another embedder may lead back."""

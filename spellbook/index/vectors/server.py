@@ -2,7 +2,7 @@
 Vectors on a Chroma server, which several machines share: each adds the ones it made and copies the ones it lacks.
 
 The key of a vector names its embedding and its text, so one machine embeds a text for all. The server gets only keys
-and vectors. Nothing is ever deleted there, since another machine or vault may use it.
+and vectors. Only vectors of texts that were erased for good are deleted there: another machine or vault may use others.
 """
 
 from __future__ import annotations
@@ -138,6 +138,15 @@ class Server:
         if wrong:
             _log.warning("Not used: %s from %s, no unit vectors.", counted(wrong, "vector"), self.place)
         return found
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """Delete vectors that were erased for good; a machine that still has their texts adds them again."""
+        for part in _PARTS:
+            with self._asking(_BATCH_SECONDS) as ask:
+                collection = self._collection(part, ask)
+                for start in range(0, len(keys), BATCH):
+                    ask(f"{collection}/delete", {"ids": keys[start : start + BATCH]})
+                self._save(**{part: self._mark(part)._replace(rows=int(ask(f"{collection}/count")))})
 
     def doubt(self, part: str) -> None:
         """Use a collection no more, until it is another one."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
-from spellbook.editing.revise import LEFT
+from spellbook.editing.erase import LEFT
 from spellbook.editing.write import numbered
 from spellbook.index.catalog.usage import Session, local
 from spellbook.library.reader import Reader
@@ -233,6 +233,7 @@ def erase(
     )
     ids = {"chunk_ids": done.chunk_ids[:_MOST_TITLES], "trash": done.trash[:_MOST_TITLES]}
     hint = {"hint": LEFT} if hard else {}
+    hint |= {"warnings": done.warnings} if done.warnings else {}
     return as_json(status="erased", erased=done.erased, **about, **ids, generation=done.generation, **hint)
 
 

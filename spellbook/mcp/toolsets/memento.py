@@ -19,7 +19,7 @@ from mcp.server.mcpserver.prompts.base import Message
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, TextContent
 
-from spellbook.editing.revise import LEFT
+from spellbook.editing.erase import LEFT
 from spellbook.index import lookup, privacy
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.usage import local
@@ -85,9 +85,10 @@ def forget(book: Reader, memory_id: str, hard: bool, *, sure: Forgetting) -> str
     memory = book.memories.forgettable(memory_id)
     if not agreed(sure):
         return as_json(success=False, memory_id=memory.note, message=DECLINED)
-    path = book.memories.forget(memory.note, hard=hard)
+    done = book.memories.forget(memory.note, hard=hard)
     deleted_at = dt.datetime.now().astimezone().isoformat(timespec="seconds")
-    trash = {"trash": path} if path else {"hint": LEFT}
+    trash: dict[str, object] = {"trash": done.trash[0]} if done.trash else {"hint": LEFT}
+    trash |= {"warnings": done.warnings} if done.warnings else {}
     return as_json(success=True, memory_id=memory.note, deleted_at=deleted_at, **trash)
 
 
