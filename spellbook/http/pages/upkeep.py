@@ -56,7 +56,7 @@ def merge(shown: View) -> Response:
 
 def settings(shown: View, made: str = "") -> Response:
     """Show what a person can set, and how a client is told of this server; `made` is a token to be shown once."""
-    url = str(shown.request.base_url).rstrip("/")
+    url = shown.served.public or str(shown.request.base_url).rstrip("/")
     header = {"headers": {"Authorization": "Bearer TOKEN"}} if shown.caller.name else {}
     client = {"type": "http", "url": f"{url}/mcp", **header}
     is_admin, served = shown.may("admin"), shown.served
@@ -65,6 +65,7 @@ def settings(shown: View, made: str = "") -> Response:
         "settings.html",
         vault=shown.book.config.vault if is_admin else "",
         tokens=served.tokens.all() if is_admin else (),
+        grants=served.grants.all() if is_admin else (),
         made=made,
         rights=RIGHTS,
         ledger=Ledger(str(shown.book.config.vault)) if is_admin else None,
@@ -92,8 +93,9 @@ def add_token(shown: View) -> Response:
 
 
 def revoke(shown: View) -> Response:
-    """Remove a token: it is refused at once, and so is every browser that logged in with it."""
-    if shown.served.tokens.remove(shown.form.get("name", "")).name == PHONE:
+    """Remove a token or a connected app: it is refused at once, and so is every browser that logged in with it."""
+    name = shown.form.get("name", "")
+    if shown.served.grants.remove(name) is None and shown.served.tokens.remove(name).name == PHONE:
         shown.served.phone = ""
     return shown.back()
 
@@ -126,14 +128,15 @@ async def enter(request: Request) -> Response:
     cookie = await in_thread(served_of(request).tokens.cookie, fields.get("token", "").strip())
     to = view.local(fields.get("to", "/"))
     if cookie is None:
-        request.app.state.guard.failures.add(request.client.host if request.client else "")
+        request.app.state.guard.fail_login(request.client.host if request.client else "")
         return _login(request, to, 401, "The token is wrong, or its link was opened before.")
     return _keep(request, RedirectResponse(to, 303), COOKIE, cookie)
 
 
 def _keep(request: Request, answer: Response, name: str, value: str, seconds: int = COOKIE_SECONDS) -> Response:
     """Return an answer that gives the browser a cookie, which no script and no other site can use."""
-    is_https = request.url.scheme == "https"
+    is_public = served_of(request).public == f"https://{request.url.hostname}"  # its tunnel has the certificate
+    is_https = request.url.scheme == "https" or is_public
     answer.set_cookie(name, value, seconds, secure=is_https, httponly=True, samesite="strict")
     return answer
 
