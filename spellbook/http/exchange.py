@@ -26,6 +26,10 @@ HEADERS = {
 }
 
 
+_OF_CONSENT = {POLICY, "referrer-policy", "cross-origin-opener-policy"}
+"""Headers of which a page may have its own, because its form leads to another site, perhaps one that opened it."""
+
+
 class Body:
     """A request as it arrives, within bounds of bytes and seconds; `refused` is the answer once it is beyond them."""
 
@@ -78,8 +82,8 @@ class Sent:
                 own = headers.get(name, "")
                 if name == POLICY and own and "form-action" not in own:
                     value = f"{own}, {value}"  # a route may be stricter: a browser keeps each of several policies
-                elif own and name in {POLICY, "referrer-policy"}:
-                    value = own  # that of a form which leads to another site
+                elif own and name in _OF_CONSENT:
+                    value = own
                 headers[name] = value
             kept = "no-cache" if self._scope["path"].startswith("/static/") else "no-store"  # asked whether it changed
             headers["cache-control"] = headers.get("cache-control", kept)

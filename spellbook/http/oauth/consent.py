@@ -28,6 +28,8 @@ from spellbook.settings.translate import translated
 from spellbook.system.errors import InvalidInput
 
 _MOST_FIELDS = 10
+_OWN = {"referrer-policy": "no-referrer", "cross-origin-opener-policy": "unsafe-none"}
+"""An app may have opened the page in a window of its own, and waits there for the answer."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ async def ask(provider: Provider, request: Request) -> Response:
     if isinstance(asked, Response):
         return asked
     if request.headers.get("sec-fetch-site") == "cross-site" and COOKIE not in request.cookies:
-        return HTMLResponse(AGAIN)  # the browser keeps its cookie from a page that another one leads to
+        return HTMLResponse(AGAIN, headers=_OWN)  # the browser keeps its cookie from a page that another one leads to
     return await _page(request, asked)
 
 
@@ -165,9 +167,9 @@ def _rendered(
         "theme": request.cookies.get("spellbook-theme"),
     }
     text = view.environment().get_template(template).render(own, **values)
-    return HTMLResponse(text, status, {"referrer-policy": "no-referrer", **(headers or {})})
+    return HTMLResponse(text, status, {**_OWN, **(headers or {})})
 
 
 def _to(place: str) -> Response:
     """Return a redirect, letter by letter."""
-    return RedirectResponse(place, 302, {"referrer-policy": "no-referrer", "cache-control": "no-store"})
+    return RedirectResponse(place, 302, _OWN)

@@ -28,7 +28,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from spellbook.http.oauth import clients
 from spellbook.http.oauth.addresses import READ, SCOPES, WRITE, resources
-from spellbook.http.oauth.grants import ACCESS_SECONDS, Grants, Registered
+from spellbook.http.oauth.grants import ACCESS_SECONDS, Grant, Grants, Registered
 from spellbook.http.served import writing
 from spellbook.http.tokens import May, digest
 from spellbook.system.errors import SpellbookError
@@ -184,12 +184,17 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     # -- tokens
 
     async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
-        used = self._used.get(digest(refresh_token))
-        grant = self.grants.of(used.grant) if used else self.grants.refreshed_by(refresh_token)
+        grant = await writing(self._refreshing, refresh_token)
         if grant is None:
             return None
         scopes = list(SCOPES) if grant.may == "write" else [READ]
         return RefreshToken(token=refresh_token, client_id=grant.app, scopes=scopes)
+
+    def _refreshing(self, token: str) -> Grant | None:
+        """Return the grant that a refresh token, present or used, is of."""
+        with self._lock:  # else it could be neither, while another request uses it
+            used = self._used.get(digest(token))
+            return self.grants.of(used.grant) if used else self.grants.refreshed_by(token)
 
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
