@@ -88,19 +88,19 @@ async def answer(provider: Provider, request: Request) -> Response:
         return _to(construct_redirect_uri(asked.redirect, **denied))
     token, guard = form.get("token", "").strip(), request.app.state.guard
     address = request.client.host if request.client else ""
+    tongue = language(request)
     if wait := guard.login_wait(address, token):
-        return await _page(
-            request, asked, 429, f"Too many wrong tokens came. Wait {wait} s.", {"retry-after": str(wait)}
-        )
+        message = translated(f"Too many wrong tokens came. Wait {wait} s.", tongue)
+        return await _page(request, asked, 429, message, {"retry-after": str(wait)})
     holder = await _holder(request, token, form.get("csrf", ""))
     if holder is None:
         if token:
             guard.fail_login(address)
-        return await _page(request, asked, 401, "The token is wrong, or does not last.")
+        return await _page(request, asked, 401, translated("The token is wrong, or ends with the server.", tongue))
     try:
         await in_thread(provider.grants.check_room)
     except InvalidInput as error:
-        return await _page(request, asked, 409, error.message)
+        return await _page(request, asked, 409, translated(error.message, tongue))
     is_writing = asked.wants_write and form.get("write") == "yes" and holder.caller().has("write")
     return _to(provider.give(asked.app, asked.redirect, asked.params, holder.id, "write" if is_writing else "read"))
 
@@ -162,7 +162,6 @@ def _rendered(
     tongue = language(request)
     own = {
         "_": partial(view.say, tongue),
-        "translated": partial(translated, to=tongue),
         "language": tongue,
         "theme": request.cookies.get("spellbook-theme"),
     }

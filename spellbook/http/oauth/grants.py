@@ -180,7 +180,7 @@ class Grants:
             if len(apps) >= MOST_REGISTERED:
                 if not unused:
                     raise InvalidInput(
-                        f"{MOST_REGISTERED} apps are registered already.", "Remove one: spellbook token remove."
+                        f"{MOST_REGISTERED} apps are registered already.", "Remove one: spellbook token remove NAME."
                     )
                 apps.remove(unused[0])
             apps.append(app)

@@ -1,5 +1,5 @@
 """
-What the SDK's handlers of OAuth ask: apps, codes and tokens, over the grants of a vault.
+Answer the SDK's handlers of OAuth: apps, codes and tokens, over the grants of a vault.
 
 Codes, and the pair that a refresh made, are in memory only: after a restart a used one is refused and ends nothing.
 """
@@ -108,7 +108,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
 
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
         redirects = tuple(map(str, client_info.redirect_uris or ()))
-        if len(redirects) > _MOST_REDIRECTS or any(clients.app_at(each) is None for each in redirects):
+        if not 0 < len(redirects) <= _MOST_REDIRECTS or any(clients.app_at(each) is None for each in redirects):
             raise RegistrationError("invalid_redirect_uri", "Only the redirects of known apps may be registered.")
         called = one_line((client_info.client_name or "")[:_MOST_NAME]).strip()
         secret = digest(client_info.client_secret) if client_info.client_secret else ""
