@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from spellbook.http.tokens import COOKIE_SECONDS, Tokens
+from spellbook.http.tokens import Tokens
 
-from .remote import BOTH, CALLBACK, CHALLENGE, CLAUDE, CODE, HOST, ISSUER, READ, App, answered
+from .remote import BOTH, CALLBACK, CLAUDE, CODE, HOST, ISSUER, READ, App, answered
 
 EVIL = "https://evil.example/callback"
 NO_REDIRECT: dict[str, dict[str, str | None]] = {
@@ -120,7 +120,6 @@ def test_who_may_consent(remote):
     assert remote.http.get(remote.query(), headers=frame).status_code == 403
     link = {**frame, "sec-fetch-dest": "document"}
     assert 'http-equiv="refresh"' in remote.http.get(remote.query(), headers=link).text
-    assert COOKIE_SECONDS
 
 
 def test_what_a_code_and_a_refresh_token_are_good_for(remote):
@@ -250,7 +249,6 @@ def test_registering(remote):
     statuses = [remote.http.post("/register", json=about).status_code for _ in range(12)]
     assert statuses[-1] == 429
     assert app.refresh(answer.json()["refresh_token"], client_secret=secret["client_secret"]).status_code == 200
-    assert CHALLENGE
 
 
 def test_strangers_do_not_lock_the_owner_out(remote):
