@@ -28,6 +28,7 @@ NO_REDIRECT: dict[str, dict[str, str | None]] = {
     "a redirect with another case": {"redirect_uri": CALLBACK.replace("claude", "Claude")},
     "a redirect with a user": {"redirect_uri": CALLBACK.replace("claude.ai", "claude.ai@evil.example")},
     "a redirect below another name": {"redirect_uri": CALLBACK.replace("claude.ai", "claude.ai.evil.example")},
+    "a redirect like it": {"redirect_uri": CALLBACK.replace("claude.ai", "claude-ai")},
     "a redirect without TLS": {"redirect_uri": CALLBACK.replace("https", "http")},
     "a redirect with a port": {"redirect_uri": CALLBACK.replace("claude.ai", "claude.ai:8443")},
     "a redirect that goes up": {"redirect_uri": "https://claude.ai/api/mcp/x/../auth_callback"},
@@ -65,7 +66,7 @@ def test_what_may_not_be_asked(remote, method):
         answer = remote.http.request(method, remote.query(**changed), data=person, headers={"accept-language": "ko"})
         assert (answer.status_code, answer.headers.get("location")) == (400, None), name
         assert "모르는 앱" in answer.text
-    twice = remote.http.request(method, remote.query() + "&redirect_uri=https%3A%2F%2Fevil.example", data=person)
+    twice = remote.http.request(method, remote.query() + "&state=2", data=person)
     assert twice.status_code == 400
     for name, (error, changed) in TOLD.items():
         answer = remote.http.request(method, remote.query(**changed), data=person)
@@ -143,7 +144,8 @@ def test_what_a_code_and_a_refresh_token_are_good_for(remote):
         assert (answer.json()["error"], answer.status_code) == (error, 401 if error == "invalid_client" else 400), (
             changed
         )
-    sent = f"client_id={CLAUDE}&client_id={CODE}&grant_type=refresh_token&refresh_token=x"
+    own = f"client_id={CLAUDE}&grant_type=authorization_code&redirect_uri={CALLBACK}&code={code}"
+    sent = f"{own}&code_verifier=wrong&code_verifier={'v' * 50}"
     form = {"content-type": "application/x-www-form-urlencoded"}
     assert remote.http.post("/token", content=sent, headers=form).status_code == 400
     assert remote.http.post("/token", json={"code": code}).status_code == 400
