@@ -11,7 +11,7 @@ import pytest
 
 from spellbook.http.tokens import Tokens
 
-from .remote import BOTH, CALLBACK, CLAUDE, CODE, HOST, ISSUER, READ, App, answered
+from .remote import BOTH, CALLBACK, CLAUDE, CODE, HOST, ISSUER, READ, App, answered, shown
 
 EVIL = "https://evil.example/callback"
 NO_REDIRECT: dict[str, dict[str, str | None]] = {
@@ -256,7 +256,7 @@ def test_registering(remote):
 def test_strangers_do_not_lock_the_owner_out(remote):
     """
     Wrong tokens are slowed, by address and in all, on the page too; a token that nobody can guess is let in meanwhile, by
-    header and on the page. An app that logs out ends its grant; a token that is removed ends those below it.
+    header and on the page. An app that logs out ends its grant, Settings ends one, and a token that is removed all of its.
     """
     pair = remote.connect()
     for number in range(12):
@@ -274,6 +274,15 @@ def test_strangers_do_not_lock_the_owner_out(remote):
     assert remote.http.post("/revoke", data={**revoke, "client_id": CLAUDE}).status_code == 200
     assert remote.call(pair["access_token"]).status_code == 401
     tokens: Any = remote.http.served.tokens
+    admin = App(remote.http, tokens.add("admin", "admin"))
+    access = admin.connect()["access_token"]
+    cookie = tokens.cookie(admin.token)
+    jar = {"cookie": f"spellbook={cookie}", "accept": "text/html", "origin": ISSUER}
+    [grant] = remote.http.served.grants.all()
+    assert grant.name in shown(remote.http.get("/settings", headers=jar).text)
+    gone = {"csrf": tokens.csrf(cookie), "name": grant.name, "to": "/settings"}
+    assert remote.http.post("/do/revoke", data=gone, headers=jar).status_code == 303
+    assert remote.call(access).status_code == 401
     second = App(remote.http, tokens.add("second"))
     access = second.connect()["access_token"]
     code = second.code()
