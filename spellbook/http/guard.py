@@ -224,10 +224,10 @@ class Guard:
             if self._open[address] >= _MOST_OPEN_EACH or self._open.total() >= _MOST_OPEN:
                 message, wait = "Too many requests without a token are under way.", {"retry-after": "1", **_CLOSE}
                 raise _refusal(503, "RATE_LIMIT_EXCEEDED", message, "Try again in a moment.", wait)
-            if path == "/login" and scope["method"] == "POST":
+            if (
+                path == "/login" and scope["method"] == "POST" and not self._rules.public
+            ):  # there, the page asks `login_wait`
                 self._check_failures(address)
-                if seconds := self._logins.wait(""):
-                    raise _too_many("Too many wrong tokens came.", seconds, f"Wait {seconds} s.")
             return Caller("", "read", "public")
         caller = self._known(scope, headers, address)
         if caller is None:

@@ -21,6 +21,7 @@ from spellbook.http.pages import view
 from spellbook.http.pages.view import View
 from spellbook.http.served import in_thread, language, served_of
 from spellbook.http.tokens import COOKIE_SECONDS, PHONE, RIGHTS
+from spellbook.settings.translate import translated
 
 
 def health(shown: View, reply: object = None) -> Response:
@@ -125,10 +126,14 @@ async def enter(request: Request) -> Response:
         fields = dict(parse_qsl((await request.body()).decode(), max_num_fields=10))
     except ValueError:
         fields = {}
-    cookie = await in_thread(served_of(request).tokens.cookie, fields.get("token", "").strip())
-    to = view.local(fields.get("to", "/"))
+    token, to = fields.get("token", "").strip(), view.local(fields.get("to", "/"))
+    address, guard = request.client.host if request.client else "", request.app.state.guard
+    if wait := guard.login_wait(address, token):
+        message = translated(f"Too many wrong tokens came. Wait {wait} s.", language(request))
+        return _login(request, to, 429, message)
+    cookie = await in_thread(served_of(request).tokens.cookie, token)
     if cookie is None:
-        request.app.state.guard.fail_login(request.client.host if request.client else "")
+        guard.fail_login(address)
         return _login(request, to, 401, "The token is wrong, or its link was opened before.")
     return _keep(request, RedirectResponse(to, 303), COOKIE, cookie)
 

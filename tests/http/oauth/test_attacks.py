@@ -263,6 +263,7 @@ def test_strangers_do_not_lock_the_owner_out(remote):
         remote.consent(token=f"guess {number}")
     assert remote.consent(token="guess").status_code == 429
     assert remote.http.post("/login", data={"token": "guess"}).status_code == 429
+    assert remote.http.post("/login", data={"token": remote.token}).status_code == 303
     assert remote.http.get("/api/status", headers={"authorization": "Bearer guess"}).status_code == 429
     assert remote.http.get("/api/status", headers={"authorization": f"Bearer {remote.token}"}).status_code == 200
     assert remote.consent().status_code == 302
