@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage mutants lint hooks bench bench-quality bench-public conformance screenshots bundle container plugin release try-release constraints readme clean
+.PHONY: help demo test test-windows coverage mutants lint hooks bench bench-quality bench-public conformance screenshots bundle container plugin release try-release constraints readme clean
 
 help: ## List what make can do here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ demo: $(READY) ## Set up .venv, index a vault, write, search and watch it, say w
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) ## Run all tests, in three processes (JOBS=3; ARGS are pytest's)
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal $(ARGS)
+
+test-windows: $(READY) ## Run rooms of the tests with a Windows Python, where Wine is installed (ARGS="tests/vault -k walk")
+	$(BIN)/python scripts/windows/run.py $(ARGS)
 
 # Measuring disturbs tests of what a process imports or holds in memory, so they are left out.
 # A test that fails does not stop the report.
@@ -60,8 +63,8 @@ bench-public: $(READY) ## Measure search over the public benchmarks in DATA (fol
 conformance: $(READY) ## Judge the MCP server by the inspector and the protocol's own suite, where npm is there
 	$(BIN)/python scripts/conformance.py
 
-screenshots: $(READY) ## Make the pictures of docs/dashboard.md, where chromium is installed
-	$(BIN)/python scripts/screenshots.py
+screenshots: $(READY) ## Make the pictures of the READMEs and of dashboard.md in both languages, where chromium is installed (ARGS=ko: one)
+	$(BIN)/python scripts/screenshots.py $(ARGS)
 
 bundle: $(READY) ## Make dist/spellbook-VERSION.mcpb, for Claude Desktop
 	$(BIN)/python scripts/bundle.py

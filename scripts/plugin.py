@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ def files() -> dict[str, str]:
     }
     server = {"mcpServers": {"spellbook": {"type": "stdio", "command": "spellbook", "args": ["mcp"]}}}
     groups: dict[str, list[Any]] = {}
-    for event, group in session_hooks.groups("claude-code", ["spellbook"], {}, line=_line):
+    for event, group in session_hooks.groups("claude-code", ["spellbook"], {}):
         groups.setdefault(event, []).append(group)
     about_hooks = "Tells a session what the notes say, and keeps sessions where a person has switched that on."
     hooks = {"description": about_hooks, "hooks": groups}
@@ -52,16 +51,6 @@ def files() -> dict[str, str]:
         "plugins/spellbook/.mcp.json": _json(server),
         "plugins/spellbook/hooks/hooks.json": _json(hooks),
     }
-
-
-def _line(command: Sequence[str], env: Mapping[str, str], hint: str) -> str:
-    """
-    Return a hook's line for a POSIX shell and for PowerShell, which Claude Code takes on Windows without Git's bash.
-
-    In PowerShell a backslash does not escape a quote, so that its part is read there and is a text to the other shell.
-    """
-    power = session_hooks.power_line(command, env, "")
-    return f'echo "\\" >$null; {power} # " >/dev/null; {session_hooks.posix_line(command, env, hint)}'
 
 
 def _json(data: Any) -> str:

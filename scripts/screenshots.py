@@ -1,10 +1,10 @@
 """
-Make the pictures of the READMEs and docs/dashboard.md: pages of the dashboard over a small vault that this writes.
+Make the pictures of the READMEs and of dashboard.md: pages of the dashboard over a small vault that this writes.
 
-    python scripts/screenshots.py
+    python scripts/screenshots.py [en] [ko]
 
-It needs chromium and playwright. Notes and the browser's window are always the same, and so are all dates but those of
-what agents kept today.
+It makes those of both languages, or of the ones that are named. It needs chromium and playwright. Notes and the
+browser's window are always the same, and so are all dates but those of what agents kept today.
 """
 
 from __future__ import annotations
@@ -18,20 +18,24 @@ import subprocess
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from playwright.sync_api import sync_playwright
+
+from spellbook.notes.decisions import decision_text
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 
 WIDE = {"viewport": {"width": 1280, "height": 800}}
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 
-PAGES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+Pages: TypeAlias = tuple[tuple[str, str, dict[str, Any]], ...]
+
+PAGES: Pages = (
     ("note", "/note/work/orders/Release", WIDE),
     ("search", "/search?q=replication lag", WIDE),
     ("contents", "/contents", WIDE),
@@ -92,21 +96,60 @@ MEMORIES = (
 )
 """What agents kept today: minutes ago, agent, category, title and text."""
 
+KOREAN_NOTES = {
+    "독서/데이터 중심 애플리케이션 설계": "#책\n\n복제 지연: 쓴 뒤 1분 동안은 리더에서 읽는다. [[Postgres]]",
+    "여행/제주": "#여행\n\n나흘. 애월에 방을 잡고 우도에서 자전거를 탄다.",
+    "요리/김치찌개": "#요리\n\n신 김치, 돼지고기, 두부. 30분 끓인다.",
+    "업무/주문/Postgres": "#업무\n\n버전 16. 리더 하나, 복제본 둘. 지연은 1초가 안 된다.",
+    "업무/주문/당직": "---\nreview: 2026-11-20\n---\n#업무\n\n밤에 알림이 오면 [[Postgres]]부터 보고 [[배포]]를 본다.",
+    "업무/주문/배포": "#업무\n\n화요일에 배포하고 금요일에는 하지 않는다.",
+    "일지/2026-11-15": "5장을 읽었다. 복제 지연이 결제에 어떤 일을 하는지 이제 알겠다.",
+    "일지/2026-11-18": "세션이 두 시간 동안 사라졌다. 로그인은 [[Postgres]]로 옮긴다.",
+}
+KOREAN_DECISIONS = (
+    ("인증", "세션은 Redis에 둔다", "빠르고 이미 쓰고 있다.", ""),
+    ("인증", "세션은 PostgreSQL에 둔다", "로그아웃이 장애 뒤에도 남아야 한다.", "세션은 Redis에 둔다"),
+    ("배포", "금요일에는 배포하지 않는다", "토요일에는 볼 사람이 없다.", ""),
+)
+KOREAN_MEMORIES = (
+    (2, "Claude", "preference", "답하는 언어", "답은 한국어로, 코드와 커밋 메시지는 영어로 쓴다."),
+    (9, "Claude Code", "project", "주문 API", "1월에 Postgres 17로 옮긴다. 복제 슬롯이 그대로 남기 때문이다."),
+    (24, "Claude", "knowledge", "서연 생일", "4월 12일. 견과류 알레르기가 있어 딸기 케이크로 한다."),
+    (47, "Codex", "project", "결제 테스트", "CI에서만 실패한다. 그곳의 시계는 UTC이니 작업 설정에 TZ를 넣는다."),
+)
 
-def write(vault: Path) -> None:
+
+class Language(NamedTuple):
+    """Pictures in one language: where they go, which pages, and the vault that they show."""
+
+    folder: Path
+    locale: str
+    pages: Pages
+    notes: Mapping[str, str]
+    decisions: Sequence[tuple[str, str, str, str]]
+    memories: Sequence[tuple[int, str, str, str, str]]
+
+
+LANGUAGES = {
+    "en": Language(FOLDER, "en-US", PAGES, NOTES, DECISIONS, MEMORIES),
+    "ko": Language(FOLDER / "ko", "ko-KR", (("home", "/", WIDE),), KOREAN_NOTES, KOREAN_DECISIONS, KOREAN_MEMORIES),
+}
+
+
+def write(vault: Path, language: Language) -> None:
     """Write the notes and decisions, each with a time of its own, and the memories of today."""
-    texts = dict(NOTES)
-    for topic, title, reason, old in DECISIONS:
+    texts = dict(language.notes)
+    for topic, title, reason, old in language.decisions:
         outcome = f'supersedes: "[[{old}]]"' if old else "confidence: 0.8"
         meta = f"category: decision\ntopic: {topic}\n{outcome}"
-        texts[f"decision/{topic}/{title}"] = f"---\n{meta}\n---\n{title}.\n\nReasoning: {reason}"
+        texts[f"decision/{topic}/{title}"] = f"---\n{meta}\n---\n{decision_text(f'{title}.', reason)}"
     for number, (name, text) in enumerate(texts.items()):
         path = vault / f"{name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n", "utf-8")
         at = (BEGUN + dt.timedelta(hours=7 * number)).timestamp()
         os.utime(path, (at, at))
-    for number, (minutes, agent, category, title, text) in enumerate(MEMORIES):
+    for number, (minutes, agent, category, title, text) in enumerate(language.memories):
         created = (dt.datetime.now(dt.UTC) - dt.timedelta(minutes=minutes)).isoformat(timespec="seconds")
         labels = {"id": f"01M8DF0000000000000000000{number}", "topic": "inbox", "category": category, "agent": agent}
         head = "".join(f"{name}: {value}\n" for name, value in {**labels, "created": created}.items())
@@ -116,10 +159,10 @@ def write(vault: Path) -> None:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[str]:
-    """Serve the vault in a folder, with all of its state there; yield the address."""
+def serving(folder: Path, language: Language) -> Iterator[str]:
+    """Serve the vault of a language in a folder, with all of its state there; yield the address."""
     vault = folder / "vault"
-    write(vault)
+    write(vault, language)
     places = {"SPELLBOOK_STATE": str(folder / "state"), "HOME": str(folder), "XDG_DATA_HOME": str(folder / "data")}
     command = [sys.executable, "-m", "spellbook", "--vault", str(vault)]
     env = {**os.environ, **places, "SPELLBOOK_EMBEDDER": "hash", "TZ": "UTC"}
@@ -173,15 +216,13 @@ def small(image: np.ndarray) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(part(*each) for each in (*parts, (b"IEND", b"")))
 
 
-def main() -> None:
-    """Write the pictures into docs/pictures."""
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    FOLDER.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as name, serving(Path(name)) as url, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+def take(browser: Any, language: Language) -> None:
+    """Write the pictures of one language."""
+    language.folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name, serving(Path(name), language) as url:
         reader = browser.new_page()
-        for page_name, place, window in PAGES:
-            page = browser.new_page(locale="en-US", color_scheme="light", reduced_motion="reduce", **window)
+        for page_name, place, window in language.pages:
+            page = browser.new_page(locale=language.locale, color_scheme="light", reduced_motion="reduce", **window)
             page.goto(url + place)
             page.wait_for_load_state("networkidle")
             if page_name == "graph":
@@ -194,11 +235,23 @@ def main() -> None:
                     page.reload()
                 page.wait_for_load_state("networkidle")
             picture = small(pixels(reader, page.screenshot(caret="hide")))
-            (FOLDER / f"{page_name}.png").write_bytes(picture)
-            print(f"docs/pictures/{page_name}.png, {len(picture) / 1000:.0f} kB")
+            file = language.folder / f"{page_name}.png"
+            file.write_bytes(picture)
+            print(f"docs/pictures/{file.relative_to(FOLDER).as_posix()}, {len(picture) / 1000:.0f} kB")
             page.close()
+
+
+def main(chosen: Sequence[str]) -> None:
+    """Write the pictures of the chosen languages, of all if none is chosen, into docs/pictures."""
+    if unknown := set(chosen) - LANGUAGES.keys():
+        sys.exit(f"No pictures in {', '.join(sorted(unknown))}: choose from {', '.join(LANGUAGES)}.")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        for name in chosen or LANGUAGES:
+            take(browser, LANGUAGES[name])
         browser.close()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

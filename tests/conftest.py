@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +26,17 @@ _OF_THE_RUN = {"SPELLBOOK_CACHE", "SPELLBOOK_LOOKS", "SPELLBOOK_STRESS_SECONDS"}
 """Variables that say how the tests run; no setting of Spellbook's for a vault."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests of what Wine lacks, where Wine runs them: windows.toml has them, and why."""
+    if sys.platform != "win32" or not hasattr(ctypes.WinDLL("ntdll"), "wine_get_version"):
+        return
+    for row in tomllib.loads(Path(__file__).with_name("windows.toml").read_text("utf-8"))["lacks"]:
+        without = pytest.mark.skip(reason=f"Wine: {row['reason']}")
+        for item in items:
+            if any(item.nodeid == test or item.nodeid.startswith((f"{test}[", f"{test}::")) for test in row["tests"]):
+                item.add_marker(without)
+
+
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of the prepared model, shared by all processes of a run: SPELLBOOK_CACHE, or a temporary folder."""
@@ -37,7 +51,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _own_state(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the settings of whoever runs the tests, and keep indexes in temporary folders."""
     for name in os.environ:
-        if name in {"OPENAI_API_KEY", "OLLAMA_HOST", "HF_ENDPOINT", "CLAUDE_PROJECT_DIR"} or (
+        if name in {"OPENAI_API_KEY", "OLLAMA_HOST", "CLAUDE_PROJECT_DIR"} or (
             name.startswith("SPELLBOOK_") and name not in _OF_THE_RUN
         ):
             monkeypatch.delenv(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -13,8 +14,11 @@ from tests.trees import grow
 STEP = 3
 """Only each third disk operation: those beside each other leave the same behind."""
 
+KILLED = 9 if sys.platform == "win32" else -9
+"""Exit code of a process that was killed."""
+
 _KILLED = """
-import os, signal, sys
+import os, sys
 import spellbook
 vault, place, verb, left = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 with spellbook.open(vault, embedder="hash") as book:
@@ -24,7 +28,7 @@ with spellbook.open(vault, embedder="hash") as book:
         if event in {"os.rename", "os.link", "os.remove", "os.mkdir", "os.utime", "os.rmdir", "os.symlink", "spellbook.overwrite"} or (event == "open" and ".spellbook" in str(args[0])):
             left -= 1
             if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), 9)
     sys.addaudithook(kill)
     exec(verb)
 """
@@ -32,13 +36,13 @@ with spellbook.open(vault, embedder="hash") as book:
 
 def is_killed(vault: Path, place: Path, verb: str, at: int) -> bool:
     """
-    Run `verb` with a `book` and a `place`, kill it with SIGKILL at its `at`-th disk operation, and return whether it
+    Run `verb` with a `book` and a `place`, kill it at once at its `at`-th disk operation, and return whether it
     got that far.
     """
     child = python(_KILLED, vault, place, verb, at)
     _, errors = child.communicate(timeout=PATIENCE)
-    assert child.returncode in {0, -9}, errors
-    return child.returncode == -9
+    assert child.returncode in {0, KILLED}, errors
+    return child.returncode == KILLED
 
 
 def killed(

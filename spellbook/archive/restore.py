@@ -23,7 +23,7 @@ from typing import Any
 
 from spellbook.index.opened import Progress
 from spellbook.notes.files import Fault
-from spellbook.system import disk
+from spellbook.system import disk, platform
 from spellbook.system.errors import InvalidInput, MemoryNotFound, PathOutsideVault, StorageError
 from spellbook.text.quoting import counted
 from spellbook.vault import names
@@ -83,18 +83,18 @@ class Blobs:
                     file.writelines(hashed)
                 if not hasattr(os, "sync"):  # else all are written down at once, in the end
                     file.flush()
-                    os.fsync(file.fileno())
+                    platform.flush(file.fileno())
             name = hashed.sha256
             there = self._find(name)
             if there and _hash(there) == name:
                 return name, 0
             place = self.make(name[:2]) / (name + ".gz" * is_packed)
             size = temporary.stat().st_size
-            os.replace(temporary, place)
+            platform.replace(temporary, place)
             if there and there != place:  # the damaged one has the other form, and would be found first
-                there.unlink(missing_ok=True)
+                platform.discard(there)
             if _hash(place) != name:
-                place.unlink()
+                platform.remove(place)
                 raise StorageError(
                     f"{place}: what was written does not read back as it was.", "The disk fails; nothing was kept."
                 )
@@ -103,7 +103,7 @@ class Blobs:
             raise disk.storage_error(str(self.folder), error) from error
         finally:
             with contextlib.suppress(OSError):
-                temporary.unlink()
+                platform.remove(temporary)
 
     def pieces(self, sha256: str, name: str) -> Iterator[bytes]:
         """Yield a content, in messages `name`. Raises StorageError, at its end at the latest, for a damaged one."""
@@ -126,16 +126,16 @@ class Blobs:
     def forget(self, sha256: str) -> None:
         """Delete a content, to be stored again."""
         if blob := self._find(sha256):
-            blob.unlink(missing_ok=True)
+            platform.discard(blob)
 
     def sweep(self, needed: Collection[str]) -> None:
         """Delete all contents that are not `needed`, and temporary files of killed processes."""
         for blob in self.folder.glob("blobs/??/*"):
             if blob.name.removesuffix(".gz") not in needed:
-                blob.unlink(missing_ok=True)
+                platform.discard(blob)
         for stray in self.folder.iterdir():
             if disk.TEMPORARY.fullmatch(stray.name):
-                stray.unlink(missing_ok=True)
+                platform.discard(stray)
 
     def _find(self, sha256: str) -> Path | None:
         place = self.folder / "blobs" / sha256[:2] / sha256
@@ -237,7 +237,7 @@ def into_folder(
             disk.sync_all()
         except BaseException:
             for place in into.iterdir():
-                shutil.rmtree(place) if place.is_dir() else place.unlink()
+                shutil.rmtree(place) if place.is_dir() else platform.remove(place)
             raise
     return Restored(manifest.name, str(into), len(files), (), 0)
 

@@ -23,7 +23,7 @@ from spellbook.archive.restore import DAMAGED, Blobs, Restored, SnapshotManifest
 from spellbook.index.opened import Progress
 from spellbook.index.sync import is_settled
 from spellbook.notes.files import Fault, Stamp
-from spellbook.system import disk
+from spellbook.system import disk, platform
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
 from spellbook.system.lazy import regex
 from spellbook.vault.folder import BackupFile, fault_of, tree
@@ -251,7 +251,7 @@ class Snapshots:
         kept = to_keep(names, dt.datetime.now().astimezone())
         gone = tuple(name for name in names if name not in kept)
         for name in gone:
-            self._place(name).unlink(missing_ok=True)
+            platform.discard(self._place(name))
         if gone or sweep:
             with contextlib.suppress(StorageError):  # a snapshot that cannot be read may need anything
                 needed = {file.sha256 for name in self.names() for file in self._manifest(name).files.values()}

@@ -168,5 +168,5 @@ def hook(vault: str) -> None:
     logging.disable()
     with contextlib.suppress(Exception):
         given = json.loads(processes.read_stdin(_MOST_STDIN, _STDIN_SECONDS))
-        Ledger(os.path.realpath(paths.vault(vault)), PATIENCE).leave_job(given)
+        Ledger(paths.real(paths.vault(vault)), PATIENCE).leave_job(given)
     logging.disable(logging.NOTSET)

@@ -147,5 +147,5 @@ def forget(index: Index, session: str, project: str, since: str, *, dry_run: boo
         for each in sessions:
             ledger.forbid(each)
         if chunks:
-            erase_notes(index, chunks, "sessions", session or project, "forget")
+            erase_notes(index, chunks, "sessions", session or project)
     return [chunk.path for chunk in chunks]

@@ -181,8 +181,10 @@ def tell(error: SpellbookError) -> None:
 def _as_typed(hint: str) -> str:
     """Return a hint as the command line takes it: `--force` for `force=true`, and commands for tools."""
     hint = re.sub(r"\b([a-z_]+)=true\b", lambda named: f"--{named[1].replace('_', '-')}", hint)
-    hint = re.sub(r"\b([a-z]+)\(([a-z]+)\)", lambda call: f"`spellbook {call[1]} {call[2].upper()}`", hint)
-    return hint.replace("get_index", "`spellbook topics`")
+    hint = re.sub(
+        r"\b([a-z]+)\(([a-z]+)\)", lambda call: f"`spellbook {TOOLS.get(call[1], call[1])} {call[2].upper()}`", hint
+    )
+    return hint.replace("get_index", "`spellbook show`")
 
 
 @contextmanager
@@ -387,27 +389,31 @@ def opened(ctx: click.Context) -> Iterator[Reader]:
 _COMMANDS = {
     "init use reindex watch mcp": "index",
     "serve": "serve",
-    "search memorize find why recent show history topics": "search",
+    "search memorize find recent show history": "search",
     "context": "context",
     "open": "editor",
-    "scribe add save erase revise merge restore log undo mv": "edit",
+    "scribe add save forget edit merge log undo mv": "edit",
     "export import snapshot": "backup",
-    "status doctor chroma demo": "doctor",
+    "status doctor demo": "doctor",
     "install": "install",
     "capture": "context",
     "merge-driver": "merge_driver",
     "sync": "sync",
-    "migrate model": "models",
+    "model": "models",
     "token": "serve",
     "completion": "install",
 }
 """The commands of each module of this room."""
+
+TOOLS = {"revise": "edit", "erase": "forget"}
+"""Tools whose names are commands, too, and the same commands as a person calls them."""
 
 
 class _Main(Group):
     """Imports the module of a command when the command runs, all of them for help and for a word that is none."""
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        name = TOOLS.get(name, name)
         if name not in self.commands:
             of_it = [module for names, module in _COMMANDS.items() if name in names.split()]
             for module in of_it or _COMMANDS.values():

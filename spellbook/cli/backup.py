@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,12 +28,13 @@ attachments_option = option(table.EXPORT, "attachments", "--attachments/--no-att
 @command(
     click.argument("file", type=click.Path(allow_dash=True)),
     option(table.EXPORT, "format", default=None),
+    click.option(
+        "--vectors", is_flag=True, help="Copy only the vectors, into FILE, a new folder for any Chroma client."
+    ),
     filter_option,
     attachments_option,
 )
-def export(
-    book: Spellbook, file: str, format: str | None, filter: dict[str, object] | None, attachments: bool, as_json: bool
-) -> None:
+def export(book: Spellbook, file: str, vectors: bool, as_json: bool, **options: Any) -> None:
     """
     Write the vault into FILE, or to stdout with -; an import restores it byte for byte.
 
@@ -40,15 +42,26 @@ def export(
     permissions and times; not what .spellbookignore lists, nor other
     dot-folders. With --filter, only the matching notes.
 
+    Open the copy of --vectors with a Chroma client, never Spellbook's own
+    folder: a second client would damage the index.
+
     \b
     spellbook export ~/backup.zip
     spellbook export - --filter category=decision | jq .
+    spellbook export ~/vectors --vectors
     """
+    if vectors:
+        from spellbook.index.vectors import follow
+
+        book.refresh(embed=True)
+        copied = {"file": file, "vectors": follow.copy(book.index, Path(file).expanduser())}
+        output.result(copied, as_json, lambda _: output.say(f"Copied to {file}, for chromadb.PersistentClient."))
+        return
     if file == "-" and as_json:
         raise click.UsageError("--json and an export to stdout cannot be combined.")
     target = sys.stdout.buffer if file == "-" else file
-    done = book.export(target, format, filter=filter, attachments=attachments)
-    warn_of_unmatched(book, filter)
+    done = book.export(target, **options)
+    warn_of_unmatched(book, options["filter"])
     if as_json:
         output.as_json(output.fields(done))
     elif file != "-":

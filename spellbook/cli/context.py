@@ -141,7 +141,7 @@ def context(
 
     is_leaving, event = False, "PreCompact" if kind == "reminder" else "SessionStart"
     with contextlib.suppress(SpellbookError, OSError):  # first: where nothing can be told, a session may yet be off
-        root = os.path.realpath(paths.vault(ctx.ensure_object(dict).get("vault") or ""))
+        root = paths.real(paths.vault(ctx.ensure_object(dict).get("vault") or ""))
         ledger = Ledger(root, PATIENCE)
         ledger.leave_job({**hook, "hook_event_name": event})
         while (is_leaving := _is_leaving(ledger, hook)) and age() < _PATIENCE:

@@ -57,7 +57,7 @@ def run() -> None:
         with spellbook.open(vault) as book:
             report, embedder = book.reindex(), book.index.embedder.name
             book.warm_up()
-            notes, chunks = counted(report.scanned, "note"), counted(report.chunks, "chunk")
+            notes, chunks = counted(report.scanned, "note"), counted(report.chunks, "section")
             _did(f"{notes} read, {chunks}, to be found by words and by {embedder}")
             _did(f"in {report.seconds:.1f} s; doing it again took {book.reindex().seconds * 1000:.0f} ms")
         try:

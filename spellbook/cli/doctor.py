@@ -1,4 +1,4 @@
-"""Commands that say how things are: status, doctor, chroma, demo."""
+"""Commands that say how things are: status, doctor, demo."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -106,12 +105,12 @@ def _print_repeated(found: Repeated) -> None:
         (
             found.duplicates,
             counted(len(found.duplicates), "duplicate"),
-            "keep one and erase the others, or say what is different",
+            "keep one and forget the others, or say what is different",
         ),
         (
             found.contradictions,
             counted(len(found.contradictions), "contradiction"),
-            "keep what is true, edit or erase the other",
+            "keep what is true, edit or forget the other",
         ),
     ):
         if findings:
@@ -125,40 +124,6 @@ def _print_repeated(found: Repeated) -> None:
                 output.say(f"  … {len(finding.chunks) - _MOST_ALIKE:,} more")
         if len(findings) > _MOST_LISTED:
             output.say(f"  … {len(findings) - _MOST_LISTED:,} more: the page Health of the dashboard lists them")
-
-
-@command(
-    click.option(
-        "--copy",
-        type=click.Path(),
-        metavar="DIR",
-        help="Copy the collection into DIR, a new folder, for any Chroma client.",
-    )
-)
-def chroma(book: Spellbook, copy: str | None, as_json: bool) -> None:
-    """
-    Print where Chroma keeps the vectors and how far it is; --copy brings it up to date and copies it.
-
-    Open the copy with any Chroma client, never the folder itself: a second
-    client would damage the index.
-
-    \b
-    spellbook chroma --copy ~/vectors
-    """
-    from spellbook.index.vectors import chroma, follow
-    from spellbook.library import doctor
-
-    book.refresh(embed=True)
-    copied = Path(copy).expanduser().absolute() if copy else None
-    if copied:
-        follow.copy(book.index, copied)
-    state = doctor.chroma(book.index)
-    if as_json:
-        output.as_json({**state, "copy": str(copied)} if copied else state)
-        return
-    output.say(output.chroma(state))
-    if copied:
-        output.say(f"Copied to {copied}: open it with chromadb.PersistentClient, collection {chroma.COLLECTION}.")
 
 
 @main.command()
@@ -235,7 +200,7 @@ def _details(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     total = state["vectors_in_use"] + state["pending"]
     embedded = translated(counted(state["vectors_in_use"], "text", of=total))
     yield "state", f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)"
-    yield "chunks", f"{state['chunks']:,}"
+    yield "sections", f"{state['chunks']:,}"
     yield "embedded", f"{embedded}, {state['embedder']}"
     yield "engine", translated(state.get("engine", ""))
     yield "second", _second(state) if "second_encoder" in state else ""
@@ -243,7 +208,7 @@ def _details(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "open in", _processes(state["processes"])
     yield "chroma", translated(output.chroma(state["chroma"]))
     yield "snapshots", translated(_snapshots(state["snapshots"]))
-    yield "categories", f"{categories} ({translated('chunks')})" if categories else translated("none")
+    yield "categories", f"{categories} ({translated('sections')})" if categories else translated("none")
     yield "texts", translated(reused) if state["embedded"] else ""
     yield "answers", _timings(state["timings"])
     yield "errors", translated(f"{errors} in 24 hours") if errors else ""

@@ -1,4 +1,4 @@
-"""Commands that change notes, and undo it: scribe, add, save, erase, revise, merge, restore, log, undo, mv."""
+"""Commands that change notes, and undo it: scribe, add, save, forget, edit, merge, log, undo, mv."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ force_option = option(table.SCRIBE, "force")
 )
 def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool, **labels: Any) -> None:
     """
-    Keep a memory from FILE, or from stdin with -.
+    Add a note from FILE, or from stdin with -.
 
     The file is Markdown with frontmatter, plain text with the options below,
     or the JSON that the MCP tool takes: {"text": …, "metadata": {…}}.
@@ -78,7 +78,7 @@ def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool
 )
 def add(book: Spellbook, text: tuple[str, ...], source: str, force: bool, as_json: bool, **labels: Any) -> None:
     """
-    Keep TEXT as a quick note, or what stdin holds with -.
+    Add TEXT as a quick note, or what stdin holds with -.
 
     Its keywords are its tags, and the names and identifiers in it.
 
@@ -106,7 +106,7 @@ def _print_written(done: Scribed, as_json: bool) -> None:
             output.say(f"spellbook: {one_line(duplicate.path)} already says this ({duplicate.score:.2f}).", err=True)
             if duplicate.difference:
                 click.echo(quoted(duplicate.difference), err=True)
-        output.say("  Nothing was written; revise that note, or repeat with --force.", err=True)
+        output.say("  Nothing was written; edit that note, or repeat with --force.", err=True)
         sys.exit(1)
     for duplicate in done.duplicates[0]:
         path = one_line(duplicate.path)
@@ -116,7 +116,9 @@ def _print_written(done: Scribed, as_json: bool) -> None:
     for older in done.may_supersede[0]:
         output.say(f"spellbook: {one_line(older.path)} is about the same: does it still hold?", err=True)
     if not as_json:
-        click.echo(f"{one_line(done.written[0].path)}  {done.written[0].chunk_id}")
+        path = one_line(done.written[0].path)
+        click.echo(f"{path}  {done.written[0].chunk_id}")
+        output.say(f"Saved in {path.rpartition('/')[0]}/.", err=True)
     for remark in done.warnings[0]:  # after the path: it is kept as it is
         click.echo(f"{translated('note:')} {translated(one_line(remark))}", err=True)
 
@@ -176,22 +178,30 @@ def _read_chunk(data: bytes) -> dict[str, Any]:
 
 @command(
     click.argument("id"),
-    click.option("--topic", "is_topic", is_flag=True, help="ID is a topic: erase all its notes."),
+    click.option("--topic", "is_topic", is_flag=True, help="ID is a topic: all its notes go."),
+    click.option("--restore", is_flag=True, help="Bring back what was forgotten as ID."),
     option(table.ERASE, "hard"),
     option(table.ERASE, "whole"),
     click.option("--yes", is_flag=True, help="Do not ask before --hard."),
 )
-def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, whole: bool, yes: bool, as_json: bool) -> None:
+def forget(
+    book: Spellbook, id: str, is_topic: bool, restore: bool, hard: bool, whole: bool, yes: bool, as_json: bool
+) -> None:
     """
-    Erase a note, one section of it, or a topic, into the vault's .trash folder.
+    Move a note, one section of it, or a topic to the trash, the vault's folder .trash.
 
-    ID is a note's id or path (the whole note), or a section's id.
+    ID is a note's id or path (the whole note), or a section's id. With
+    --restore it is also a path in .trash, and a section goes back to its place.
 
     \b
-    spellbook erase 01KAJ3W5V0ZT4N9GJ4X0QK8R1C
-    spellbook erase ops/keys#rotation
-    spellbook erase decision/infra --topic
+    spellbook forget 01KAJ3W5V0ZT4N9GJ4X0QK8R1C
+    spellbook forget ops/keys#rotation
+    spellbook forget decision/infra --topic
+    spellbook forget ops/keys#rotation --restore
     """
+    if restore:
+        _restore(book, id, as_json)
+        return
     if hard and not yes and sys.stdin.isatty():
         output.confirm(f"Delete {id} permanently?")
     done = book.erase_topic(id, hard=hard) if is_topic else book.erase(id, hard=hard, whole=whole)
@@ -199,8 +209,16 @@ def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, whole: bool, yes
         output.as_json({"status": "erased", **output.fields(done)})
     else:
         places = ", ".join(map(one_line, done.trash))
-        gone = f"Erased {done.erased} for good. Earlier snapshots and git's history still have it."
-        output.say(f"Erased {done.erased}. It is in {places}." if places else gone)
+        gone = f"Deleted {done.erased} for good. Earlier snapshots and git's history still have it."
+        output.say(f"Moved to the trash: {places}. `spellbook undo` takes it back." if places else gone)
+
+
+def _restore(book: Spellbook, id: str, as_json: bool) -> None:
+    paths = book.restore(id)
+    if as_json:
+        output.as_json({"paths": paths, "generation": book.state().generation})
+    else:
+        click.echo("\n".join(map(one_line, paths)))
 
 
 @command(
@@ -217,7 +235,7 @@ def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, whole: bool, yes
     option(table.REVISE, "force"),
     dry_run_option,
 )
-def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json: bool, **options: Any) -> None:
+def edit(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json: bool, **options: Any) -> None:
     """
     Change a section's text or frontmatter, and no other byte; prints the difference.
 
@@ -225,9 +243,9 @@ def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json
     stdin with -; lists are given with commas.
 
     \b
-    echo "Keys are rotated every Monday." | spellbook revise ops/keys#rotation -
-    spellbook revise ops/keys --replace "3 days" "5 days"
-    spellbook revise ops/keys --set importance=high --set tags=ops,keys --unset draft
+    echo "Keys are rotated every Monday." | spellbook edit ops/keys#rotation -
+    spellbook edit ops/keys --replace "3 days" "5 days"
+    spellbook edit ops/keys --set importance=high --set tags=ops,keys --unset draft
     """
     text = None if file is None else parse("input", file).text.removeprefix("\ufeff")
     if is_added and text is None:
@@ -288,24 +306,6 @@ def merge(book: Spellbook, a: str, b: str, keep: Any, apply: bool, as_json: bool
     output.result(done, as_json, output.merged)
 
 
-@command(click.argument("name"))
-def restore(book: Spellbook, name: str, as_json: bool) -> None:
-    """
-    Restore erased notes; NAME is a path in .trash, or the id, path or topic that was erased.
-
-    A section goes back to its place in its note.
-
-    \b
-    spellbook restore ops/keys.md
-    spellbook restore "ops/keys#rotation"
-    """
-    paths = book.restore(name)
-    if as_json:
-        output.as_json({"paths": paths, "generation": book.state().generation})
-    else:
-        click.echo("\n".join(map(one_line, paths)))
-
-
 @command(option(table.LOG, "limit", "-n", "--limit"))
 def log(book: Spellbook, limit: int, as_json: bool) -> None:
     """
@@ -361,7 +361,7 @@ def undo(
         return
     if done.difference:
         click.echo(plain(done.difference))
-    what = f"{done.entry.id}: {done.entry.verb} {one_line(done.entry.what)}"
+    what = f"{done.entry.id}: {translated(done.entry.verb)} {one_line(done.entry.what)}"
     if done.paths:
         output.say(f"Would undo {what}." if dry_run else f"Undid {what}.", err=True)
     else:

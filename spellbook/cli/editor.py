@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import command
+from spellbook.system import platform
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text.quoting import one_line
 from spellbook.text.unicode import without_ending
@@ -86,7 +86,7 @@ def _opener(address: str) -> list[str]:
 def _run(command: list[str]) -> None:
     """Run a program in the foreground. Raises InvalidInput if there is none of this name; exits with 1 if it fails."""
     try:
-        code = subprocess.run(command, check=False).returncode
+        code = platform.run(command).returncode
     except OSError as error:
         raise InvalidInput(
             f"{one_line(command[0])}: it cannot be started ({error.strerror}).",

@@ -10,12 +10,12 @@ from spellbook.settings.translate import translated
 
 GROUPS = {
     "Notes": {
-        "add": "Keep a text as a note",
+        "add": "Add a text as a note",
         "show": "Print a note or one of its sections",
-        "revise": "Edit a section or the properties of a note",
+        "edit": "Edit a section or the properties of a note",
         "mv": "Move notes, and mend the links to them",
-        "erase": "Move a note or a section to the trash",
-        "save": "Keep a web page or a PDF as a note",
+        "forget": "Move a note or a section to the trash",
+        "save": "Save a web page or a PDF as a note",
     },
     "Find": {
         "search": "Search by meaning and by words",
@@ -30,7 +30,7 @@ GROUPS = {
     "Connect": {
         "install": "Connect Claude, Obsidian and other programs",
         "serve": "Open the notes in a browser and on a phone",
-        "capture": "Keep sessions of Claude Code and Codex as notes",
+        "capture": "Save sessions of Claude Code and Codex as notes",
     },
     "Machine": {
         "init": "Make a folder a vault, and index it",
@@ -41,13 +41,16 @@ GROUPS = {
 }
 """Commands by group, each with a description of at most 60 letters."""
 
+_FOR_PROGRAMS = {"completion", "context", "demo", "mcp", "memorize", "scribe"}
+"""Commands that are not named here: other programs run them, or another command does the same."""
+
 
 def write(formatter: click.HelpFormatter, others: Iterable[str]) -> None:
     """Write the groups, then the names of the `others`."""
     for group, commands in GROUPS.items():
         with formatter.section(translated(group)):
             formatter.write_dl([(name, translated(text)) for name, text in commands.items()], col_spacing=3)
-    listed = {name for commands in GROUPS.values() for name in commands}
+    listed = {name for commands in GROUPS.values() for name in commands} | _FOR_PROGRAMS
     formatter.write_paragraph()
     formatter.write_text(translated(f"Also: {', '.join(name for name in others if name not in listed)}."))
     formatter.write_text(translated("`spellbook COMMAND --help` tells more of each."))

@@ -95,6 +95,7 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, gitignore: b
             output.say("It holds notes, so the guides for agents were not put beside them; --guides does that.")
         _keep_out_the_trash(book.config.vault, folder, gitignore)
         _offer_categories(book.config, folder, categories)
+        _offer_model(book)
         with output.progress_bar(hidden=False) as progress:
             report = _reindex(book, full=False, words_only=False, progress=progress)
         book.warm_up()  # so that the first question does not wait for the model
@@ -130,8 +131,7 @@ def _choose(vault: Path) -> None:
     file = Path(paths.default_file())
     with disk.explain_errors(str(file)):
         file.parent.mkdir(parents=True, exist_ok=True)
-        with disk.replacing(file) as stream:
-            stream.write(os.fsencode(vault) + b"\n")
+        disk.put(file, os.fsencode(vault) + b"\n")
     output.say(f"Commands use {vault} from now on, wherever no other vault is named; `spellbook use DIR` changes that.")
     here, reason = paths.chosen()
     if os.path.realpath(here) != os.path.realpath(vault):
@@ -157,7 +157,7 @@ def _offer_categories(config: Config, named: str, is_wanted: bool) -> None:
         output.say("These can stand for categories, so that their notes are decisions, projects and so on:", err=True)
         click.echo("\n".join(lines), err=True)
     how = f"`spellbook init {output.argument(named)} --categories` adds the lines to the settings."
-    if is_wanted or _is_agreed("Add the lines to the settings?", how):
+    if is_wanted or is_agreed("Add the lines to the settings?", how):
         file = config.vault / paths.MARKER / "config.toml"
         before = changes.read(file)
         rules = {key: category for key, (category, _) in offered.items()}
@@ -166,7 +166,7 @@ def _offer_categories(config: Config, named: str, is_wanted: bool) -> None:
         output.say(f"Added the lines to {file}.")
 
 
-def _is_agreed(question: str, how: str) -> bool:
+def is_agreed(question: str, how: str) -> bool:
     """Ask a person on a terminal; say `how` it can be had, where nobody can be asked."""
     if sys.stdin.isatty() and sys.stderr.isatty():
         return output.confirm(question, default=True, abort=False)
@@ -183,10 +183,10 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
         if is_wanted:
             output.say(f"{IGNORE} needs no line: git already ignores {TRASH}.", err=True)
         return
-    offer = f"Erased notes go into {TRASH}, which git would commit"
+    offer = f"Forgotten notes go into {TRASH}, which git would commit"
     question = f"{offer}. Add the line {TRASH} to {vault / IGNORE}?"
     how = f"{offer}: `spellbook init {output.argument(named)} --gitignore` adds the line {TRASH} to its {IGNORE}."
-    if is_wanted or _is_agreed(question, how):
+    if is_wanted or is_agreed(question, how):
         hooks.with_line(vault / IGNORE, TRASH).make()
         output.say(f"Added {TRASH} to {vault / IGNORE}.")
 
@@ -212,6 +212,8 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
     \b
     spellbook reindex --quiet        print only faults
     """
+    if not (queued or quiet or as_json or words_only):
+        _offer_model(book)
     with turn(book.config.state) if queued else nullcontext(lambda text: None) as log:
         if log is None:
             return
@@ -237,6 +239,14 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
         sys.exit(1)
 
 
+def _offer_model(book: Spellbook) -> None:
+    """Offer to fetch the bundled model if this vault's embedder needs it, and use it if it was fetched."""
+    from spellbook.cli.models import offer
+
+    if offer(book.config.embedder):
+        book.use(book.index.with_embedder(book.config.embedder))
+
+
 def _following(book: Spellbook, progress: Progress | None) -> Progress:
     """Return a callback that reports progress and, during a long embedding, lets Chroma catch up with it."""
     from spellbook.index.vectors import follow
@@ -257,12 +267,15 @@ def _following(book: Spellbook, progress: Progress | None) -> Progress:
 def _reindex(book: Spellbook, progress: Progress | None, *, full: bool, words_only: bool) -> Report:
     """Re-index, and let Chroma catch up in a child process; seal the vault if nothing was to be done."""
     from spellbook.index.vectors import follow
+    from spellbook.models import embedders
 
     places = str(book.config.vault), str(book.config.state)
     seen = seal.stamps(*places)
     report = book.reindex(progress=_following(book, progress), full=full, words_only=words_only)
     if not replace(report, pending=0 if words_only else report.pending).is_nothing:
         follow.start(book.index)
+    elif embedders.is_missing(book.config.embedder):
+        return report  # a model that comes later changes nothing that a seal looks at
     elif report.scanned and not follow.is_at_work(book.index):  # else the seal would break when Chroma has caught up
         again = replace(report, seconds=0.0)
         file = seal.WORDS if words_only else seal.FILE

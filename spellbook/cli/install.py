@@ -20,12 +20,13 @@ from spellbook.system.processes import LOG
 
 if TYPE_CHECKING:
     from spellbook.cli.clients.changes import FileChange
-    from spellbook.cli.clients.clients import McpClient
     from spellbook.cli.clients.hooks import DriverSetting, Hook
+    from spellbook.cli.clients.known import McpClient
     from spellbook.settings.config import Config
 
-_CLIENTS = ("claude-desktop", "claude-code", "codex", "cursor", "vscode", "opencode", "antigravity", "zed", "lmstudio",
-            "windsurf", "devin", "goose", "openclaw")  # fmt: skip
+_CLIENTS = ("claude-desktop", "claude-code", "codex", "cursor", "vscode", "copilot-cli", "gemini-cli", "qwen-code",
+            "cline", "opencode", "antigravity", "zed", "lmstudio", "windsurf", "devin", "goose",
+            "openclaw")  # fmt: skip
 _HOOKS, _MERGE, _PLUGIN = "git-hooks", "git-merge", "obsidian"
 _SESSIONS = ("claude-code", "codex")
 """Clients whose sessions have hooks."""
@@ -73,15 +74,15 @@ def install(ctx: click.Context, /, client: str | None, uninstall: bool, dry_run:
     Add Spellbook to the settings of CLIENT, or to the hooks of the vault's git repository.
 
     Without CLIENT it lists the clients on this machine, and what each would get.
-    CLIENT is claude-desktop, claude-code, codex, cursor, vscode, opencode,
-    antigravity, zed, lmstudio, windsurf, devin, goose, openclaw, obsidian,
-    git-hooks or git-merge. Nothing else in the client's settings changes. A
-    backup of the file is kept beside it, and --uninstall removes the entry. For
-    goose and openclaw it prints what to add. obsidian puts a plugin into the
-    vault, which asks a running spellbook serve. git-hooks update the index in
-    the background when git has changed the vault's files. git-merge lets git
-    merge frontmatter by its keys: where both sides differ, both stay. --hooks
-    are of claude-code and codex.
+    CLIENT is claude-desktop, claude-code, codex, cursor, vscode, copilot-cli,
+    gemini-cli, qwen-code, cline, opencode, antigravity, zed, lmstudio, windsurf,
+    devin, goose, openclaw, obsidian, git-hooks or git-merge. Nothing else in the
+    client's settings changes. A backup of the file is kept beside it, and
+    --uninstall removes the entry. For goose and openclaw it prints what to add.
+    obsidian puts a plugin into the vault, which asks a running spellbook serve.
+    git-hooks update the index in the background when git has changed the vault's
+    files. git-merge lets git merge frontmatter by its keys: where both sides
+    differ, both stay. --hooks are of claude-code and codex.
 
     \b
     spellbook install
@@ -115,9 +116,6 @@ def _misuse(client: str, options: dict[str, Any]) -> str:
         "--hooks are for claude-code and codex, in their own file; --project names another.": (
             hooks and (client not in _SESSIONS or options["file"])
         ),
-        "--hooks of codex need a POSIX shell, which it does not use on Windows.": (
-            hooks and client == "codex" and sys.platform == "win32"
-        ),
         "--capture needs --hooks.": asks_capture and not hooks,
         "--claude-memory is for claude-code.": options["claude_memory"] is not None and client != "claude-code",
         "--with-token needs --url.": options["with_token"] and not options["url"],
@@ -137,11 +135,11 @@ def _has_hooks(file: Path, name: str) -> bool:
 
 def _list(name: str, as_json: bool) -> None:
     """Print the clients on this machine, and what each would get."""
-    from spellbook.cli.clients import clients, session_hooks
+    from spellbook.cli.clients import clients, known, session_hooks
 
     rows = []
-    for client, about in clients.CLIENTS.items():
-        if not (file := clients.found(clients.places(client, sys.platform, os.environ, Path.home()))):
+    for client, about in known.CLIENTS.items():
+        if not (file := known.found(known.places(client, sys.platform, os.environ, Path.home()))):
             continue
         is_there, command = False, f"spellbook install {client}"
         hooks = session_hooks.settings(client, None, os.environ, Path.home()) if client in _SESSIONS else None
@@ -166,20 +164,20 @@ def _list(name: str, as_json: bool) -> None:
 
 def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **options: Any) -> None:
     from spellbook.capture.ledger import CAPTURE, CLAUDE_MEMORY
-    from spellbook.cli.clients import clients, session_hooks
+    from spellbook.cli.clients import clients, known, session_hooks
 
-    about, name, url = clients.CLIENTS[client], options["name"], options["url"]
+    about, name, url = known.CLIENTS[client], options["name"], options["url"]
     folder = Path(options["project"]).expanduser().resolve() if options["project"] else None
     file = _settings_file(about, options["file"], folder)
-    known = clients.places(client, sys.platform, os.environ, Path.home())
-    place = file or clients.found(known)
+    usual = known.places(client, sys.platform, os.environ, Path.home())
+    place = file or known.found(usual)
     if not about.format or (about.by_hand and not place):
         if url or uninstall:
             raise click.UsageError(f"{about.title} is set up by hand: add an address, or remove the entry, there.")
         click.echo(clients.by_hand(about, name, _entry(ctx, about, **options)))
-        output.say(f"{about.title}: nothing was written. Run this, or add it to {known[0].file}.", err=True)
+        output.say(f"{about.title}: nothing was written. Run this, or add it to {usual[0].file}.", err=True)
         return
-    files = [file] if file else list(dict.fromkeys(place.file for place in known))
+    files = [file] if file else list(dict.fromkeys(place.file for place in usual))
     hooks = client in _SESSIONS and not options["file"]
     settings = session_hooks.settings(client, folder, os.environ, Path.home()) if hooks else Path()
     there = session_hooks.events(settings, name) if hooks else set()
@@ -193,14 +191,14 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
         entry = _entry(ctx, about, **options)
         if not place:
             raise InvalidInput(
-                f"{about.title} is not installed: there is no {known[0].folder}.",
-                f"Start {about.title} once and repeat, or name its settings with --file {known[0].file}.",
+                f"{about.title} is not installed: there is no {usual[0].folder}.",
+                f"Start {about.title} once and repeat, or name its settings with --file {usual[0].file}.",
             )
         planned = [clients.add(place, about, name, entry, force=options["force"])]
         if options["hooks"] or (there and not url):  # those that are there have the vault and the index of the entry
             recall = options["recall"] or (not options["hooks"] and "UserPromptSubmit" in there)
             command, mark = [*clients.launch(), "--vault", str(vault_of(ctx))], session_hooks.mark(name)
-            ends = (clients.carried(os.environ), _scope(ctx), recall, mark)
+            ends = (clients.carried(os.environ), _scope(ctx), recall, mark, sys.platform)
             planned.append(session_hooks.add(settings, name, session_hooks.groups(client, command, *ends)))
     for change in planned:
         if change.before == change.after:
@@ -222,11 +220,7 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
     if not (uninstall or dry_run or url):
         _keep_first_answers(ctx, options["toolsets"] or os.environ.get("SPELLBOOK_TOOLSETS", DEFAULT))
     if not dry_run and any(change.before != change.after for change in planned):
-        step = about.next
-        if client == "antigravity" and file and options["file"]:  # others have settings of its form
-            other = clients.OTHERS.get(file.parent.name)
-            step = f"Start {other} again." if other else f"Start the client of {file} again."
-        output.say(step)
+        output.say(about.next)
         if client == "codex" and not uninstall and (options["hooks"] or there):
             output.say("Codex runs a hook only after you trust it: open /hooks in it.")
 

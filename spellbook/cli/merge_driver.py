@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import main
 from spellbook.notes.files import MOST_BYTES
-from spellbook.system import disk
+from spellbook.system import disk, platform
 from spellbook.system.errors import SpellbookError
 from spellbook.text.quoting import counted, one_line
 
@@ -51,5 +50,5 @@ def _other_copy(branch: str, path: str) -> str:
     # Git before 2.44 does not name the branch; the variables of `git merge` do.
     head = next((name[8:] for name in os.environ if name.startswith("GITHEAD_")), branch.partition(" ")[0])
     about = ("--format=%ad, %an", "--date=format:%e %b", "--end-of-options", head, "--", path)
-    done = subprocess.run(["git", "--literal-pathspecs", "log", "-1", *about], capture_output=True, check=False)
+    done = platform.run(["git", "--literal-pathspecs", "log", "-1", *about], capture_output=True)
     return ", ".join(filter(None, ("other copy", re.sub(r"[^\w ,.'-]", "", os.fsdecode(done.stdout)).strip())))

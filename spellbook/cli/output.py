@@ -177,12 +177,12 @@ def explanation(why: Explanation) -> None:
 
     words = [f"{one_line(readable(word.text))} ({word.chunks:,})" for word in why.words]
     if words:
-        say(f"Query words, with the number of chunks that contain each: {', '.join(words)}.")
+        say(f"Query words, with the number of sections that contain each: {', '.join(words)}.")
     if why.known is not None and why.known < 1:
         say(f"The vault contains {why.known:.0%} of them, by weight.")
     if why.when:
         say(f"Read as a time: {one_line(why.when)}.")
-    say(f"Candidates: {counted(why.candidates, 'chunk', of=why.index['chunks'])}.")
+    say(f"Candidates: {counted(why.candidates, 'section', of=why.index['chunks'])}.")
     click.echo()
     if not why.rows:
         say("No candidate matches the query.")
@@ -284,7 +284,7 @@ def contents(listed: Sequence[Category], about: Callable[[Topic], TopicSummary])
             branch = "└─" if number == len(category.topics) else "├─"
             main = about(topic)
             summary = presentation.stated(main.summary, main.is_outside)
-            size = f"{translated(counted(topic.notes, 'note'))}, {translated(counted(topic.chunks, 'chunk'))}"
+            size = f"{translated(counted(topic.notes, 'note'))}, {translated(counted(topic.chunks, 'section'))}"
             named = presentation.stated(topic.topic, topic.is_outside) or translated("(top folder)")
             named += presentation.UNTRUSTED if topic.is_outside or main.is_outside else ""
             line = f"{branch} {named}  {size}, {topic.updated[:10]}"
@@ -317,7 +317,7 @@ def log(entries: Sequence[Entry]) -> None:
         kinds = Counter(trace.kind for trace in entry.traces)
         files = ", ".join(translated(f"{count} {kind}") for kind, count in kinds.items())
         state = "  ".join(["", *filter(None, (entry.state and f"({translated(entry.state)})", entry.session))])
-        line = f"{entry.id:>5}  {dt.datetime.fromtimestamp(entry.at):%Y-%m-%d %H:%M}  {entry.verb:<8}"
+        line = f"{entry.id:>5}  {dt.datetime.fromtimestamp(entry.at):%Y-%m-%d %H:%M}  {pad(translated(entry.verb), 8)}"
         click.echo(f"{line} {one_line(entry.what)}  {click.style(files + state, dim=True)}")
     if not entries:
         say("No command or tool has changed anything yet.", err=True)
@@ -426,7 +426,7 @@ def summary(report: Report) -> str:
         f"{counted(report.pending, 'text')} still to embed" if report.pending else "",
     )
     done = "; ".join(filter(None, parts))
-    return f"{counted(report.scanned, 'note')}: {done}. {counted(report.chunks, 'chunk')}, {report.seconds:.1f} s."
+    return f"{counted(report.scanned, 'note')}: {done}. {counted(report.chunks, 'section')}, {report.seconds:.1f} s."
 
 
 def chroma(state: Mapping[str, Any]) -> str:

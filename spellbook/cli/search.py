@@ -1,4 +1,4 @@
-"""Commands that read: search, memorize, find, why, recent, show, history, topics."""
+"""Commands that read: search, memorize, find, recent, show, history."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ _NARROWED = (option(table.SEARCH, "limit", "-n", "--limit"), filter_option, scop
 _SHOWN = (option(table.SEARCH, "max_tokens"), option(table.SEARCH, "explain"))
 
 
-def _pick(item: Any, keys: str) -> dict[str, Any]:
-    """Return the fields of a chunk or a topic that `keys` lists, with blanks between them."""
-    return {key: getattr(item, key) for key in keys.split()}
+_MOST_TOKENS = 10_000_000
+"""Tokens of the contents as JSON: a program gets them whole."""
 
 
 @command(click.argument("query"), *_NARROWED, min_score_option, *_SHOWN, kind=Asking)
@@ -40,7 +39,7 @@ def memorize(book: Reader, query: str, as_json: bool, **options: Any) -> None:
 
 @command(
     click.argument("words", nargs=-1, required=True),
-    click.option("--all", "match_all", is_flag=True, help="Only chunks that contain every WORD."),
+    click.option("--all", "match_all", is_flag=True, help="Only sections that contain every WORD."),
     *_NARROWED,
     *_SHOWN,
     kind=Asking,
@@ -57,29 +56,30 @@ def find(book: Reader, words: tuple[str, ...], match_all: bool, as_json: bool, *
     output.result(reply, as_json, show)
 
 
-@command(click.argument("query", required=False), also_option, *_NARROWED, min_score_option, *_SHOWN, kind=Asking)
-def search(book: Reader, query: str | None, as_json: bool, **options: Any) -> None:
+@command(
+    click.argument("query"),
+    also_option,
+    *_NARROWED,
+    min_score_option,
+    *_SHOWN,
+    click.option("--why", metavar="ID", help="Explain why this note or section is, or is not, found."),
+    kind=Asking,
+)
+def search(book: Reader, query: str, why: str | None, as_json: bool, **options: Any) -> None:
     """
     Search by meaning and by words.
-
-    Without QUERY, --filter lists the notes that it leaves, newest first, as `recent` does.
 
     \b
     spellbook search "how do we rotate keys" --filter category=decision
     spellbook search "how do we rotate keys" --also "Keys are rotated every 90 days." --also "키 교체 주기"
-    spellbook search --filter category=decision
+    spellbook search "how do we rotate keys" --why decision/keys.md
     """
-    if query is not None:
+    if why is None:
         show = partial(output.answer, vault=book.config.vault, explain=options["explain"])
         output.result(book.search(query, **options), as_json, show)
-    elif options["filter"] is None:
-        raise click.UsageError("Give a QUERY to search for or --filter K=V to list notes.")
-    elif options["also"] or options["as_of"]:
-        raise click.UsageError("--also and --as-of need a QUERY.")
-    elif options["min_score"] is not None:
-        raise click.UsageError("--min-score needs a QUERY: a list of notes has no scores.")
     else:
-        _list(book, options["limit"], options["filter"], as_json)
+        asked = {name: value for name, value in options.items() if name not in {"explain", "max_tokens"}}
+        output.result(book.why(query, why, **asked), as_json, output.explanation)
 
 
 @command(option(table.RECENT, "limit", "-n", "--limit"), filter_option, scope_option)
@@ -91,48 +91,33 @@ def recent(book: Reader, limit: int, filter: dict[str, object] | None, as_json: 
     spellbook recent
     spellbook recent --filter category=decision --filter when=2026-11
     """
-    _list(book, limit, filter, as_json)
-
-
-def _list(book: Reader, limit: int, filter: dict[str, object] | None, as_json: bool) -> None:
     notes = book.recent(limit, filter=filter)
     warn_of_unmatched(book, filter)
     output.result(notes, as_json, output.recent)
 
 
-@command(
-    click.argument("query"),
-    click.argument("id", required=False),
-    option(table.WHY, "verb", "--by"),
-    also_option,
-    *_NARROWED,
-    min_score_option,
-    kind=Asking,
-)
-def why(book: Reader, query: str, id: str | None, by: str, as_json: bool, **options: Any) -> None:
+@command(click.argument("id", required=False), option(table.SHOW, "as_of"), filter_option, scope_option)
+def show(book: Reader, id: str | None, as_of: str, filter: dict[str, object] | None, as_json: bool) -> None:
     """
-    Explain what QUERY finds, or why the note or chunk ID is or is not found.
+    Print a note or one of its sections; ID is a section's id, a note's id or its path.
 
-    Prints the rank and share of each part, every adjustment, and how certain it
-    is that a chunk is relevant at all.
-
-    \b
-    spellbook why "how do we rotate keys"
-    spellbook why "how do we rotate keys" decision/keys.md
-    """
-    output.result(book.why(query, id, verb=by, **options), as_json, output.explanation)
-
-
-@command(click.argument("id"), option(table.SHOW, "as_of"))
-def show(book: Reader, id: str, as_of: str, as_json: bool) -> None:
-    """
-    Print a note or one of its chunks; ID is a chunk's id, a note's id or its path.
-
-    Notes that link to it and related notes follow.
+    Notes that link to it and related notes follow. With a / at its end, ID is a
+    topic, whose sections are listed. Without ID, all topics are listed by
+    category; --filter leaves some of them out.
 
     \b
     spellbook show 01KAJ3W5V0ZT4N9GJ4X0QK8R1C
+    spellbook show decision/infra/
+    spellbook show
     """
+    if id is None:
+        _print_contents(book, filter, as_json)
+        return
+    if filter:
+        raise click.UsageError("--filter goes without ID.")
+    if id.rstrip("/") != id:
+        _print_topic(book, id.rstrip("/"), as_json)
+        return
     chunks = book.show(id, as_of)
     around = book.around(chunks[0].path)
     if as_json:
@@ -161,36 +146,23 @@ def history(book: Reader, id: str, limit: int, as_json: bool) -> None:
     output.result(kept.versions(book, id, limit), as_json, output.versions)
 
 
-@command(click.argument("topic", required=False), filter_option, scope_option)
-def topics(book: Reader, topic: str | None, filter: dict[str, object] | None, as_json: bool) -> None:
-    """
-    Print categories and their topics as a tree, or what TOPIC holds.
+def _print_topic(book: Reader, topic: str, as_json: bool) -> None:
+    """Print where the sections of a topic stand."""
+    chunks = book.topic(topic)
+    if as_json:
+        fields = ("id", "path", "line", "title", "heading")
+        output.as_json({"topic": topic, "chunks": [{key: getattr(each, key) for key in fields} for each in chunks]})
+    else:
+        output.pointers(chunks)
 
-    \b
-    spellbook topics
-    spellbook topics decision/infra
-    """
-    if topic:
-        chunks = book.topic(topic)
-        if not as_json:
-            output.pointers(chunks)
-            return
-        shown = [_pick(entry, "id path line title heading") for entry in chunks]
-        output.as_json({"topic": topic, "chunks": shown})
-        return
+
+def _print_contents(book: Reader, filter: dict[str, object] | None, as_json: bool) -> None:
+    """Print categories and their topics as a tree."""
     listed = book.contents(filter=filter)
     warn_of_unmatched(book, filter)
-    if not as_json:
-        output.contents(listed, book.about)
-        return
-    from spellbook.search import toc
+    if as_json:
+        from spellbook.mcp import render
 
-    described = [
-        {"category": entry.name, "description": entry.description, "topics": len(entry.topics)} for entry in listed
-    ]
-    listed_topics = [
-        {**_pick(entry, "category topic notes chunks updated keywords"), **output.fields(book.about(entry))}
-        for category in listed
-        for entry in category.topics
-    ]
-    output.as_json({"categories": described, "topics": listed_topics, **toc.totals(listed)})
+        output.as_json(render.contents_json(listed, _MOST_TOKENS, book.about))
+    else:
+        output.contents(listed, book.about)

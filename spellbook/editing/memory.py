@@ -21,6 +21,7 @@ from spellbook.notes.dates import VALID
 from spellbook.notes.decisions import title as first_sentence
 from spellbook.notes.files import MOST_BYTES
 from spellbook.notes.frontmatter import LEVELS, compose, known_key, load_value
+from spellbook.notes.labels import INBOX, MEMORY
 from spellbook.notes.markdown import heading_text, lines, literals
 from spellbook.notes.note import blocks
 from spellbook.settings.limits import MOST_LINE, MOST_SOURCE
@@ -153,8 +154,8 @@ def check(
     """
     Check a chunk `{"text", "metadata": {topic, keywords, …}}`; `source` and `category` stand in for missing ones.
 
-    With `labels` "derived" it may be of any length and have no keywords, and no warning asks for labels. An `untrusted`
-    text comes from outside, and its note says so.
+    With `labels` "derived" it may be of any length and have no keywords and no topic, which is then the inbox, and no
+    warning asks for labels. An `untrusted` text comes from outside, and its note says so.
     """
     findings = Findings()
     if not isinstance(chunk, Mapping):
@@ -173,7 +174,9 @@ def check(
     if not isinstance(labelled, Mapping):
         findings.errors.append("metadata must be an object")
         labelled = {}
-    defaults = {"category": (category or "").strip() or CATEGORY, "source": source or None, "scope": scope or None}
+    own, topic = (MEMORY, INBOX) if labels == "derived" else (CATEGORY, None)
+    defaults = {"category": (category or "").strip() or own, "topic": topic}
+    defaults |= {"source": source or None, "scope": scope or None}
     meta = metadata({**defaults, **{key: value for key, value in labelled.items() if value is not None}}, findings)
     meta = {key: value for key, value in meta.items() if value is not None}
     if (valid := validity(meta))[1] < valid[0]:

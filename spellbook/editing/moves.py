@@ -36,7 +36,7 @@ from spellbook.vault.journal import Entry, Journal
 from spellbook.vault.vault import Vault
 from spellbook.vault.writer import mode_of
 
-VERB = "mv"
+VERB = "move"
 _TO = " → "
 _LOCK = "moving.lock"
 _TRIES = 20

@@ -96,7 +96,7 @@ def mend(index: Index, *, dry_run: bool, scan: bool = True) -> Offer:
         sync.scan(index)
     broken_links, planned = _plan(index)
     if planned.texts and not dry_run:
-        with index.vault.change("doctor", "links"):
+        with index.vault.change("repair", "links"):
             failed = planned.write(planned.texts)
         for path, error in failed.items():
             planned.fail(path, error)

@@ -39,7 +39,7 @@ def mend(index: Index, *, dry_run: bool) -> Offer:
         texts[fault.path] = note.encode(text), digest(data)
         changed.append(RelinkedNote(fault.path, count, unified(note.text, text, f"a/{fault.path}", f"b/{fault.path}")))
     if texts and not dry_run:
-        with index.vault.change("doctor", "properties"):
+        with index.vault.change("repair", "properties"):
             failed = index.vault.write_all(texts)
         left += [Fault.of(path, error) for path, error in failed.items()]
         changed = [each for each in changed if each.path not in failed]

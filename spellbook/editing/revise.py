@@ -114,7 +114,7 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
         if secrets and not revision.force:
             raise InvalidInput(f"{chunk.path}: {'; '.join(secrets)}.", credentials.HINT)
         try:
-            with index.vault.change("revise", id):
+            with index.vault.change("edit", id):
                 index.vault.write(chunk.path, note.encode(text), digest(data))
         except Conflict:
             continue  # changed at the same moment: check again whether the parts overlap
@@ -225,10 +225,10 @@ def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> 
         siblings, called = index.catalog.at(chunk.path), id if is_note else chunk.note
         what = str(chunk.meta.get("id") or _NAMELESS) if hard else ""
         if is_note or whole or len(siblings) == 1:
-            with index.vault.change("erase", what or called, for_good=hard):
+            with index.vault.change("forget", what or called, for_good=hard):
                 kept = next(iter(_remove(index, [chunk.path], hard)), None)
             gone, sections, title = siblings, _sections(siblings), flat(chunk.title)
-            erased = f"the note {title} ({sections} sections)" if sections > 1 else f"the note {title}"
+            erased = f"the note {title} ({counted(sections, 'section')})" if sections > 1 else f"the note {title}"
         else:
             kept, gone, erased = _erase_section(index, chunk, what, hard), [chunk], _place_of(chunk, siblings)
         sync.scan_paths(index, [chunk.path])
@@ -261,7 +261,7 @@ def erase_topic(index: Index, topic: str, category: str | None, *, hard: bool = 
 
 
 def erase_notes(
-    index: Index, stored: Sequence[StoredChunk], called: str, what: str, verb: str = "erase", *, hard: bool = False
+    index: Index, stored: Sequence[StoredChunk], called: str, what: str, verb: str = "forget", *, hard: bool = False
 ) -> Erased:
     """Erase whole notes as one change, or none if one was edited (Conflict); `called`, `verb`, `what` describe it."""
     paths = list(dict.fromkeys(chunk.path for chunk in stored))
@@ -310,7 +310,7 @@ def _erase_section(index: Index, chunk: StoredChunk, what: str, hard: bool) -> s
         copy = note.encode(("\ufeff" if note.encoding != "utf-8" else "") + kept_text)
         name = f"{without_ending(chunk.path.rpartition('/')[2])} {piece.suffix.strip('#')}".strip()
         try:
-            with index.vault.change("erase", what or chunk.id, for_good=hard):
+            with index.vault.change("forget", what or chunk.id, for_good=hard):
                 kept = None if hard else index.vault.trash.keep(chunk.path, name, copy)
                 index.vault.write(chunk.path, left, digest(data))
             return kept
@@ -418,4 +418,4 @@ def forget_working(index: Index, days: float | None = None) -> Erased | None:
     """Move due working memories to the trash, as one change; None if none is due. `days` defaults to `working_days`."""
     notes = due(index, index.config.working_days if days is None else days, time.time())
     count = counted(len(notes), "note")
-    return erase_notes(index, notes, f"working memories ({count})", "working memories", "forget") if notes else None
+    return erase_notes(index, notes, f"working memories ({count})", "working memories", "tidy") if notes else None

@@ -41,7 +41,7 @@ _PAUSE = 1800.0
 _SECONDS = {"m": 60, "h": 3_600, "d": 86_400}
 """Seconds of a minute, an hour and a day."""
 
-_ERASING = {"erase", "forget"}
+_ERASING = {"forget", "tidy"}
 """Verbs of the log that move notes to the trash and do nothing else."""
 
 
@@ -50,12 +50,14 @@ class Undone:
     """
     An undo: the entry, the changed files (none if nothing was to do), a unified diff, the generation.
 
+    `changes` has the path and the texts of each file that the diff shows, before the undo and after it, "" for none.
     `newer` is the latest change if that is another's, which an agent's undo leaves.
     """
 
     entry: Entry
     paths: tuple[str, ...]
     difference: str
+    changes: tuple[tuple[str, str, str], ...]
     generation: int
     newer: Entry | None = None
 
@@ -95,13 +97,17 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
     # What a note leaves in the trash, or takes from there, is the note itself.
     shown = [step for step in steps if not step.path.startswith(f"{TRASH}/")] or steps
     renamed = [f"rename from {one_line(here)}\nrename to {one_line(there)}" for here, there in moved]
-    difference = "\n".join([*renamed, *(_difference_of(index, step, at[step.path]) for step in shown)])
+    texts = [(step, _texts_of(index, step, at[step.path])) for step in shown]
+    difference = "\n".join([*renamed, *(_difference_of(index, *each) for each in texts)])
+    is_text = [(step.path, pair) for step, pair in texts if _is_shown(index, step.path)]
+    changes = tuple((path, _decode(path, pair[0]), _decode(path, pair[1])) for path, pair in is_text)
     if not dry_run:
         back = moves.relocated(vault, new, old) if is_moved else contextlib.nullcontext()
         with vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id), back:
             revert(vault, steps)
         _update_index(index, list(paths))
-    return Undone(picked, paths, difference, index.catalog.generation, None if latest == picked else latest)
+    newer = None if latest == picked else latest
+    return Undone(picked, paths, difference, changes, index.catalog.generation, newer)
 
 
 def chosen(index: Index, since: str = "", now: float | None = None) -> list[Entry]:
@@ -289,20 +295,30 @@ def _decode(path: str, data: bytes | None) -> str:
         return f"({counted(len(data or b''), 'byte')} that cannot be read as text)"
 
 
-def _difference_of(index: Index, step: Step, at: str) -> str:
+def _texts_of(index: Index, step: Step, at: str) -> tuple[bytes | None, bytes | None]:
+    """Return the text of a step's file as it is, and as it is put back; None where there is none."""
     now = earlier = None
     if step.now is not None and not step.now.startswith(INODE) and is_logged(at, index.vault.locate(at)):
         now = index.vault.read(at)[0]
     if step.earlier is not None:
         earlier = step.text or index.vault.journal.text(step.earlier)
+    return now, earlier
+
+
+def _difference_of(index: Index, step: Step, texts: tuple[bytes | None, bytes | None]) -> str:
     old = f"a/{step.path}" if step.now is not None else "/dev/null"
     new = f"b/{step.path}" if step.earlier is not None else "/dev/null"
-    return _compare(index, step.path, (now, earlier), old, new)
+    return _compare(index, step.path, texts, old, new)
+
+
+def _is_shown(index: Index, path: str) -> bool:
+    """Return whether the texts of a file are shown: not of canvases and excluded notes."""
+    return path.startswith(f"{TRASH}/") or index.vault.is_note(path)
 
 
 def _compare(index: Index, path: str, texts: tuple[bytes | None, bytes | None], *names: str) -> str:
-    """Return the difference of two texts of a file under two names; of canvases and excluded notes, the names alone."""
-    if path.startswith(f"{TRASH}/") or index.vault.is_note(path):
+    """Return the difference of two texts of a file under two names; the names alone of one that is not shown."""
+    if _is_shown(index, path):
         return unified(*(_decode(path, text) for text in texts), *names)
     return "--- {}\n+++ {}".format(*names) if texts[1] else ""
 

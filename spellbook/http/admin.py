@@ -33,6 +33,7 @@ from spellbook.index.vectors import follow
 from spellbook.library.reader import Reader
 from spellbook.mcp.toolsets import memento
 from spellbook.search import newest
+from spellbook.system import platform
 from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError
 from spellbook.text.quoting import counted
 from spellbook.vault.names import TRASH
@@ -316,7 +317,7 @@ def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, An
     before, entry, trash = book.index.catalog.disk_bytes(), None, dict[str, str]()
     if not dry_run:
         if due and (done := book.whole.forget_working(days)):
-            entry = entry_of(book, "forget", due[0].path)
+            entry = entry_of(book, "tidy", due[0].path)
             trash = {path.removeprefix(f"{TRASH}/"): path for path in done.trash}
         book.index.catalog.sessions.forget_ended()
         embed.tidy(book.index)
@@ -360,7 +361,7 @@ def _count(call: Call, key: str, value: str) -> int:
 
 def trashed(vault: str) -> Iterator[tuple[float, int, str]]:
     """Yield the files of the trash: the time of each in seconds since 1970, its bytes, and its path in the vault."""
-    for folder, _, names in os.walk(os.path.join(vault, TRASH)):
+    for folder, _, names in platform.walk(os.path.join(vault, TRASH)):
         for name in names:
             place = os.path.join(folder, name)
             try:

@@ -28,12 +28,14 @@ from spellbook.http.guard import MESSAGES, MOST_BYTES, SSE, AccessRules, Guard, 
 from spellbook.http.oauth.addresses import SCOPES, STREAMABLE, challenge
 from spellbook.http.oauth.provider import Provider
 from spellbook.http.oauth.routes import routes
-from spellbook.http.pages.view import missing
+from spellbook.http.pages.view import environment, missing
 from spellbook.http.served import Served, in_thread
 from spellbook.http.tokens import Caller
 from spellbook.index.metrics import CALLS
 from spellbook.mcp.app import SpellbookServer, build
 from spellbook.mcp.base import load
+from spellbook.settings import translate
+from spellbook.system import package_files
 from spellbook.system.errors import SpellbookError
 from spellbook.watch.background import Background
 
@@ -41,6 +43,7 @@ from spellbook.watch.background import Background
 def make(served: Served, rules: AccessRules | None = None, *, live: bool = True) -> Guard:
     """Return the app that serves a book, behind its guard. A `live` one watches the vault."""
     rules = rules or AccessRules()
+    package_files.at_start()
     called = threading.Event()
     doors = Doors(served, called, rules)
     is_public = bool(rules.public)
@@ -51,8 +54,8 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
         background = Background(served.book, called, load) if live else None
         async with anyio.create_task_group() as tasks:
             doors.tasks = tasks
-            # The first client needs it. A thread of its own, because the end does not wait for it.
-            threading.Thread(target=import_module, args=("spellbook.mcp.app",), daemon=True).start()
+            # A thread of its own, because the end does not wait for it.
+            threading.Thread(target=_load_ahead, daemon=True).start()
             try:
                 yield
             finally:
@@ -89,6 +92,14 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
 
     guard = app.state.guard = Guard(route, served.tokens, rules, count_refusal, served.grants if is_public else None)
     return guard
+
+
+def _load_ahead() -> None:
+    """Load what the first page and the first client need, also because an update may replace the files."""
+    environment()
+    translate.table()
+    translate.table(pages.__name__)
+    import_module("spellbook.mcp.app")
 
 
 class Doors:

@@ -22,7 +22,7 @@ from spellbook.settings import config
 from spellbook.system.errors import InvalidInput, StorageError
 
 ROOT = "/data"
-"""The volume: vault, index, snapshots, pulled models, tokens. SPELLBOOK_DATA names another one."""
+"""The volume: vault, index, snapshots, models, tokens. SPELLBOOK_DATA names another one."""
 
 MOUNTED = "/vault"
 """A folder that is mounted here is the vault, in place of the one in the volume."""

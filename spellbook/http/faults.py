@@ -12,7 +12,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, SpellbookError, shown_error
+from spellbook.system import package_files
+from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, SpellbookError, Updated, shown_error
 from spellbook.text.quoting import json_of, one_line
 
 STATUS = {
@@ -77,7 +78,7 @@ def shown(request: Request, error: Exception) -> SpellbookError:
 
 def status_of(error: SpellbookError) -> int:
     """Return the status of an answer that is this error."""
-    return 503 if isinstance(error, EmbeddingError) else STATUS.get(error.code, 500)
+    return 503 if isinstance(error, EmbeddingError | Updated) else STATUS.get(error.code, 500)
 
 
 def of_http(request: Request, error: Exception) -> Response:
@@ -96,6 +97,10 @@ def of_http(request: Request, error: Exception) -> Response:
 
 
 def unforeseen(error: Exception, doing: str) -> SpellbookError:
-    """Return an error that nobody foresaw, by its class alone; the log has the rest."""
+    """Return an error that nobody foresaw, by its class alone; the log has the rest, unless the code was updated."""
+    if package_files.are_replaced():
+        updated = Updated("Spellbook was updated while this server was running.", "Start the server again.")
+        _log.warning("%s failed with %s. %s", doing, type(error).__name__, updated)
+        return updated
     _log.error("%s failed", doing, exc_info=error)
     return SpellbookError(f"Spellbook failed with {type(error).__name__}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -51,9 +50,7 @@ class KeptFile(Generic[T]):
     def write(self, value: Any) -> None:
         """Replace the file by `value` as JSON; only within `alone`."""
         data = json.dumps(value, ensure_ascii=False, indent=1).encode()
-        with disk.written(self.file.parent, data, 0o600) as made:
-            os.replace(made, self.file)
-        disk.sync_folder(self.file.parent)
+        disk.put(self.file, data, 0o600)
 
     def _stamp(self) -> object:
         try:

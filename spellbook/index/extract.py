@@ -51,7 +51,7 @@ from spellbook.notes.frontmatter import as_json
 from spellbook.notes.labels import SESSION
 from spellbook.notes.note import Note, height, parse
 from spellbook.system import processes
-from spellbook.system.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
+from spellbook.system.errors import HeldBack, MemoryNotFound, PathOutsideVault, UnreadableNote
 from spellbook.system.lazy import regex
 from spellbook.text import languages, terms
 from spellbook.text.unicode import composed
@@ -113,8 +113,11 @@ def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None)
     except (MemoryNotFound, PathOutsideVault):  # it was there a moment ago, or was no link
         return None
     except UnreadableNote as error:
+        stamp = vault.stamp(path) or Stamp(0, 0, 0)
+        if isinstance(error, HeldBack) and known and known.sha256 and stamp[:2] == known.stamp[:2]:
+            return FileEntry(path, stamp, read_ns, known.sha256)  # only its bytes went
         # Its stamp is not trusted: permissions may change without showing in it.
-        return FileEntry(path, vault.stamp(path) or Stamp(0, 0, 0), 0, "", (Fault.of(path, error),))
+        return FileEntry(path, stamp, 0, "", (Fault.of(path, error),))
     sha256 = digest(data)
     if known is not None and known.sha256 == sha256:
         return FileEntry(path, stamp, read_ns, sha256)

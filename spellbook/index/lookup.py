@@ -23,6 +23,7 @@ from spellbook.index.opened import Index
 from spellbook.notes.files import Files
 from spellbook.notes.files import key as link_key
 from spellbook.notes.frontmatter import MERGED
+from spellbook.notes.labels import INBOX, MEMORY
 from spellbook.system.errors import InvalidInput, MemoryNotFound, UnreadableNote
 from spellbook.system.lazy import lazy, regex
 from spellbook.text.quoting import counted, exact
@@ -134,7 +135,7 @@ def _ways(index: Index, name: str, is_link: bool) -> Iterator[Sequence[str]]:
 
 
 def folder_of(index: Index, category: str, topic: str) -> str:
-    """Return the folder of an agent's note: by settings, or by its category. Raises InvalidInput."""
+    """Return the folder of a new note: by settings, the inbox, or by its category. Raises InvalidInput."""
     config = index.config
     chosen = composed(config.folders.get("memories", "")).removesuffix("/")
     home = "/".join(safe_parts(chosen))
@@ -143,6 +144,8 @@ def folder_of(index: Index, category: str, topic: str) -> str:
         raise InvalidInput(wrong, "Write one that is neither hidden nor excluded into .spellbook/config.toml.")
     rules = (rule[:-1] for rule, of in config.categories.items() if rule[-1:] == "/" and fold(of) == fold(category))
     own = next((rule for rule in rules if "/".join(safe_parts(rule)) == rule), category)
+    if not home and (own, topic) == (MEMORY, INBOX) and (inbox := index.vault.inbox()):
+        return inbox
     home = f"{home}/{category}" if home else own
     return f"{home}/{topic.removeprefix(f'{home}/')}"
 

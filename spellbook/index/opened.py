@@ -18,7 +18,7 @@ from spellbook.index.vectors.chroma import Chroma, Unavailable
 from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.settings.config import Config, load
-from spellbook.system import disk
+from spellbook.system import disk, platform
 from spellbook.system.errors import EmbeddingError, MemoryNotFound, SpellbookError, StorageError
 from spellbook.system.lazy import lazy, shutil
 from spellbook.system.sqlite import BUSY_SECONDS
@@ -175,7 +175,7 @@ class Index:
             with disk.explain_errors(str(self.config.state)), chroma:
                 self.chroma.close()
                 for copy in chain(*map(self.config.state.glob, _COPIES)):
-                    shutil.rmtree(copy) if copy.is_dir() else copy.unlink(missing_ok=True)
+                    shutil.rmtree(copy) if copy.is_dir() else platform.discard(copy)
         except Unavailable as error:
             raise StorageError(f"Chroma could not be deleted: {error}.", "Try again in a moment.") from error
 

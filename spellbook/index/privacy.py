@@ -218,8 +218,7 @@ def _has(name: str, origin: str, main: str, *, reserve: bool = False) -> bool:
     if reserve and holder[0] != origin and (holder == [""] or main in holder[1:]):
         with contextlib.suppress(OSError, StorageError):  # where nothing can be kept, names may be equal
             file.parent.mkdir(parents=True, exist_ok=True)
-            with disk.replacing(file) as kept:
-                kept.write(os.fsencode(f"{origin}\n{main}"))
+            disk.put(file, os.fsencode(f"{origin}\n{main}"))
     return holder == [""] or main in holder[1:] or holder[0] == origin
 
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from spellbook.settings import environment, paths
 from spellbook.settings.translate import translated
+from spellbook.system import platform
 from spellbook.text import ENDINGS
 
 FILE = "seal"
@@ -47,7 +48,7 @@ def nothing_to_do(arguments: list[str]) -> bool:
 def answer(named: str, *, as_json: bool = False, file: str = FILE) -> str | None:
     """Return the answer of a `reindex` of the vault that `named` means; None if there is no valid seal."""
     try:
-        root = os.path.realpath(paths.vault(named))
+        root = paths.real(paths.vault(named))
         state = paths.state(root)
         with open(os.path.join(state, file), "rb") as kept:
             sentence, text, seen = kept.readline(), kept.readline(), kept.read()
@@ -97,7 +98,7 @@ def _tree(root: str, endings: tuple[str, ...]) -> Iterator[tuple[str, list[str]]
                     continue
                 if entry.name.lower().endswith(endings) and not entry.is_dir():
                     seen += entry.name, _stamp(entry.stat())
-                elif entry.is_dir(follow_symlinks=False):
+                elif entry.is_dir(follow_symlinks=False) and not platform.is_link(entry):
                     todo.append(entry.path)
         yield folder, seen
 

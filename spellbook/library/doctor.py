@@ -12,7 +12,7 @@ from spellbook.index.catalog.usage import local
 from spellbook.index.metrics import Meter, brief
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
-from spellbook.models.embedders import ALONE
+from spellbook.models.embedders import ALONE, MISSING, OFFERED, is_missing
 from spellbook.notes import broken_headers, dates
 from spellbook.notes.same_cause import grouped
 from spellbook.system.disk import eventless
@@ -204,4 +204,6 @@ def _embedder(index: Index) -> list[str]:
         return [str(error)]
     length = float(np.linalg.norm(vector))
     wrong = vector.ndim != 1 or not 0.99 < length < 1.01
-    return [f"{index.embedder.name} gave a vector of shape {vector.shape} and length {length:.3f}"] if wrong else []
+    if wrong:
+        return [f"{index.embedder.name} gave a vector of shape {vector.shape} and length {length:.3f}"]
+    return [Remark(f"{MISSING} {OFFERED}")] if is_missing(index.config.embedder) else []

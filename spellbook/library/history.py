@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from operator import itemgetter
@@ -12,6 +12,7 @@ from spellbook.index import lookup
 from spellbook.index.catalog.usage import local
 from spellbook.library.reader import Reader
 from spellbook.notes.files import MOST_BYTES
+from spellbook.notes.note import parse
 from spellbook.settings.limits import MOST_VERSIONS
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
 from spellbook.system.git import Repository
@@ -20,6 +21,9 @@ from spellbook.text.unicode import is_markdown
 from spellbook.vault.folder import digest
 from spellbook.vault.names import TRASH
 from spellbook.vault.vault import Vault
+
+Compare = Callable[[str, str, str, str], Any]
+"""Returns the difference of two texts of a file under two names, in the form that a door shows."""
 
 _MOST_PATHS = 5
 """Former paths of a note for which git is asked."""
@@ -34,9 +38,11 @@ class _KeptText(NamedTuple):
     text: bytes | None
 
 
-def versions(book: Reader, id: str, most: int = 20) -> dict[str, Any]:
+def versions(book: Reader, id: str, most: int = 20, compare: Compare = unified) -> dict[str, Any]:
     """
     Return the versions of a note (its id or path, or a chunk's id), newest first, each with its difference.
+
+    `compare` makes it of two texts and their names.
 
     `sources` name where each is kept, the earliest first: `commit HASH`, `entry NUMBER VERB` of the journal, or `file`.
     A missing note needs its path. Raises MemoryNotFound if neither git nor the journal has it, InvalidInput for a
@@ -67,13 +73,13 @@ def versions(book: Reader, id: str, most: int = 20) -> dict[str, Any]:
     times = [*(entry.at for entry in entries), *accumulate((commit.at + 0.999 for commit in commits), max)]
     found = [kept for _, kept in sorted(zip(times, [*entries, *commits], strict=True), key=itemgetter(0))]
     found += _of_file(vault, path, found[-1].at if found else 0.0)
-    listed = _distinct(found)[:most]
+    listed = _distinct(found, compare)[:most]
     if missing and not listed:
         raise missing
     return {"id": id, "path": path, "versions": listed, "not_read": not_read}
 
 
-def _distinct(texts: Iterable[_KeptText]) -> list[dict[str, Any]]:
+def _distinct(texts: Iterable[_KeptText], compare: Compare) -> list[dict[str, Any]]:
     """Return `texts`, oldest first, as versions, newest first; texts that differ only in line ends are one version."""
     listed: list[dict[str, Any]] = []
     before: bytes | None = None
@@ -84,7 +90,7 @@ def _distinct(texts: Iterable[_KeptText]) -> list[dict[str, Any]]:
             last["sources"] = [*dict.fromkeys([*last["sources"], source])]
         elif last or text is not None:
             left, right = ((part or b"").decode("utf-8", "replace") for part in (before, text))
-            difference = unified(left, right, f"a/{last['path']}", f"b/{path}") if last else ""
+            difference = compare(left, right, f"a/{last['path']}", f"b/{path}") if last else ""
             version = {
                 "at": local(at),
                 "path": path,
@@ -109,6 +115,17 @@ def _of_git(repository: Repository, paths: Sequence[str], most: int) -> Iterator
     for hash, at, path, blob in reversed(ordered[: most + 1]):
         with suppress(InvalidInput):  # too large for a note
             yield _KeptText(at, path, f"commit {hash}", repository.text(blob, MOST_BYTES) if blob else None)
+
+
+def is_corrected(vault: Vault, path: str) -> bool:
+    """Say whether a person edited the text of the note at `path` and left it so, as far as the journal keeps that."""
+    for entry in vault.journal.of_note(path):
+        if entry.verb == "edit" and not (entry.caller or entry.is_undone):
+            for trace in entry.traces:
+                before, after = (vault.journal.text(state or "") for state in (trace.before, trace.after))
+                if before and after and parse(path, before).body != parse(path, after).body:
+                    return True
+    return False
 
 
 def _of_journal(vault: Vault, path: str, most: int) -> Iterator[_KeptText]:

@@ -155,7 +155,7 @@ def previous(index: Index) -> str:
     """Return the name of the previous embedder, "" for the default. Raises InvalidInput if there was no migration."""
     name = index.catalog.vectors.left()
     if name is None:
-        raise InvalidInput("This index was never migrated.", "`spellbook migrate --to MODEL` does so.")
+        raise InvalidInput("This index was never migrated.", "`spellbook model use MODEL` does so.")
     return name
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from spellbook import __version__
 from spellbook.settings.config import Config
 from spellbook.settings.translate import language
-from spellbook.system import disk, processes
+from spellbook.system import disk, platform, processes
 from spellbook.system.errors import StorageError
 
 HANDSHAKE = ("initialize", "ping", "tools/list", "prompts/list", "resources/list", "resources/templates/list")
@@ -76,10 +76,9 @@ def read(file: Path) -> Answers:
 def write(file: Path, answers: Answers) -> None:
     """Keep answers in a file. Where that is impossible, the next start is slow."""
     with contextlib.suppress(OSError, StorageError):
-        with disk.written(file.parent, json.dumps(answers).encode(), 0o600) as made:
-            os.replace(made, file)
+        disk.put(file, json.dumps(answers).encode(), 0o600)
         for old in sorted(file.parent.glob(_FILE.format("*")), key=os.path.getmtime)[:-_MOST_FILES]:
-            old.unlink()
+            platform.remove(old)
 
 
 class Wire:

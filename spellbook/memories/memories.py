@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 else:
     (pages,) = lazy("spellbook.memories", "articles")  # loads what fetches web pages
 
-CATEGORY, INBOX = "memory", "inbox"
 TYPES = ("working", "episodic", "semantic", "procedural")
 PLAIN = "semantic"
 """The type of a note that names none."""
@@ -77,7 +76,7 @@ class Memories(Opened):
         """
         named_tags = labels.tags(tags or ())
         meta: dict[str, Any] = {
-            "topic": topic or next(iter(named_tags), "") or project_id or self.index.scope or INBOX,
+            "topic": topic or next(iter(named_tags), "") or project_id or self.index.scope,
             "type": type,
             "tags": named_tags,
             "importance": "" if importance in {0.5, "medium"} else importance,
@@ -86,7 +85,7 @@ class Memories(Opened):
             **{"keywords": keywords, "questions": questions, "valid_from": valid_from, "valid_until": valid_until},
         }
         chunk = {"text": content, "metadata": {key: value for key, value in meta.items() if value or value == 0}}
-        done = self._scribe(chunk, category=CATEGORY, force=force)
+        done = self._scribe(chunk, force=force)
         same = next((twin for twin in done.duplicates[0] if twin.how == "words"), None)
         repeats = [*map(asdict, done.duplicates[0])]
         if not done.written and same:

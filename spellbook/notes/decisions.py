@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from spellbook.notes.labels import DECISION
+from spellbook.notes.markdown import without_signs
 from spellbook.notes.splitter import sentences
 from spellbook.system.lazy import regex
 from spellbook.text.quoting import shortened
@@ -89,7 +90,8 @@ class Checkpoint:
 def title(text: str) -> str:
     """Return the first sentence of a text on one line, at most 120 letters, without a final full stop."""
     line = next((text[start:end] for start, end in sentences(text)), "").strip().split("\n", 1)[0]
-    line = shortened(" ".join(line.lstrip("#>-*+ ").split()), _MOST_TITLE, to_a_word=True)
+    line = " ".join((without_signs(line) or line).lstrip("#>-*+ ").split())
+    line = shortened(line, _MOST_TITLE, to_a_word=True)
     return line.rstrip(".。") or line
 
 

@@ -23,6 +23,9 @@ COMMAS = f"[{COMMA}]"
 DECISION, CHECKPOINT = "decision", "checkpoint"
 """Categories of notes that agents write by the toolset of decisions."""
 
+MEMORY, INBOX = "memory", "inbox"
+"""Category and topic of a note that was given none; such notes go to the vault's one inbox (`index.lookup`)."""
+
 SESSION = "session"
 """Category of a captured session: its title is its first request, and counts for its first section alone."""
 

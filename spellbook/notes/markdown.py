@@ -282,14 +282,18 @@ _ADDRESS = (
 _INLINE = regex(rf"\(\s*(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>{_ADDRESS})){_LINK_TITLE}\s*\)", re.S)
 _HTML = r"""/?[A-Za-z][\w-]*(?:\s+[A-Za-z_:][\w.:-]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'=<>`]+))?)*\s*/?>"""
 # Obsidian's own rule: all letters but white space, these signs, and two ranges of punctuation; a number is no tag.
-_TAG = r"""[^\s\ufeff\u2000-\u206f\u2e00-\u2e7f'!"#$%&()*+,.:;<=>?@^`{|}~\[\]\\]++"""
+TAG = r"""[0-9]*+/*+[^\s\ufeff\u2000-\u206f\u2e00-\u2e7f'!"#$%&()*+,.:;<=>?@^`{|}~\[\]\\]++"""
 # A search for a set of letters is several times as fast as one for alternatives.
 _TOKEN = regex(
     r"[\\%<\[\]#](?:(?<=\\)[!-/:-@\[-`{-~]|(?P<comment>(?<=%)%)"
     rf"|(?<=<)(?:(?P<html>!--)|[A-Za-z][A-Za-z0-9+.-]{{1,31}}:[^\s<>]*>|{_HTML})"
-    rf"|(?P<wiki>(?<=\[)\[)|(?P<open>(?<=\[))|(?P<close>(?<=\]))|(?P<tag>(?<=#)[0-9]*+/*+{_TAG}))"
+    rf"|(?P<wiki>(?<=\[)\[)|(?P<open>(?<=\[))|(?P<close>(?<=\]))|(?P<tag>(?<=#){TAG}))"
 )
 _SPAN, _IMAGE = regex(r"[^\[\]]*+\]"), regex(r"[^\[\]]*+\][(\[]")
+_PAIRED = regex(
+    r"(?m)%%[^%]{0,2000}%%|^%%[^%]*\Z|\[\^[^\]\s]{1,100}\]:?|(?<!\S)\^[A-Za-z0-9-]+[ \t]*$"
+    r"|\$\$(?P<formula>[^$]{1,2000})\$\$|(?P<sign>\*\*|==|~~|\$)(?=\S)(?P<text>.{1,500}?)(?<=\S)(?P=sign)(?!\d)"
+)
 _BAR = regex(r"(?<!\\)\|")
 _EDGE = regex(r"[ \t>]*+(?:\[\^[^\]\s]++\]:|(?P<before>\[![^\]\r\n]++\]|[\r\n]))")
 _QUOTED = regex(r"(?:^|[\r\n])[ \t>]*>$")
@@ -303,6 +307,11 @@ _PAIRS = {
     "=": (regex(r"==(?=\S)"), regex(r"(?<=\S)==")),
 }
 """By the sign of an emphasis, where it can open and where it can close."""
+
+
+def without_signs(text: str) -> str:
+    """Return a text for a title or a list, without comments, notes' marks, ids, and signs of emphasis and formulas."""
+    return _PAIRED.sub(lambda pair: pair["formula"] or pair["text"] or "", text)
 
 
 def runs(

@@ -100,7 +100,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         if one.chunk.key == NO_TEXT:
             return "it has no text but a title"
         if one.chunk.path in full and number in numbers:
-            return f"beyond {counted(question.per_note, 'chunk')} of one note"
+            return f"beyond {counted(question.per_note, 'section')} of one note"
         if number in numbers:
             return f"beyond the limit of {question.limit}" if len(chosen) == question.limit else weights.SESSION
         reason = _refusal(question, ranked, one, least)

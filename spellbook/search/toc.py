@@ -12,6 +12,7 @@ from spellbook.index.catalog.rows import StoredChunk, Topic
 from spellbook.index.filters import NO_GUIDES, alike, conditions, fold, with_suggestions
 from spellbook.index.opened import Index
 from spellbook.notes.files import key as link_key
+from spellbook.notes.markdown import without_signs
 from spellbook.notes.splitter import sentences
 from spellbook.search.presentation import is_outside
 from spellbook.system.errors import MemoryNotFound
@@ -172,7 +173,11 @@ def _summary(chunks: Sequence[StoredChunk]) -> str:
 
 def first_sentence(text: str) -> str:
     """Return the first sentence of prose in Markdown, without markup, "" if there is none."""
-    tokens = markdown_it.MarkdownIt("commonmark").enable("table").parse(_NO_PROSE.sub("", _WIKILINK.sub(r"\1", text)))
+    tokens = (
+        markdown_it.MarkdownIt("commonmark")
+        .enable("table")
+        .parse(without_signs(_NO_PROSE.sub("", _WIKILINK.sub(r"\1", text))))
+    )
     listed: list[str] = []
     for before, inline in pairwise(tokens):
         if before.type == "paragraph_open" and inline.type == "inline":

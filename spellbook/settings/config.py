@@ -18,7 +18,7 @@ from spellbook.settings import paths
 from spellbook.settings.defaults import Settings
 from spellbook.settings.limits import MOST_GLOB, MOST_SCOPES
 from spellbook.settings.paths import MARKER
-from spellbook.system import disk
+from spellbook.system import disk, platform
 from spellbook.system.errors import InvalidInput, VaultNotFound
 from spellbook.system.lazy import regex
 
@@ -97,7 +97,8 @@ class Config(Settings):
     @property
     def is_elsewhere(self) -> bool:
         """Whether the path that names the vault leads to another folder by now, as a link or a mount may."""
-        return bool(self.named) and os.path.realpath(self.named) != str(self.vault)
+        named, vault = os.path.realpath(self.named), str(self.vault)
+        return bool(self.named) and named != vault and platform.real_path(named) != vault
 
 
 class Service(NamedTuple):
@@ -161,7 +162,7 @@ def load(
         Path(paths.state(str(root), str(state or ""))),
         embedder_given=bool(models["embedder"]),
         scope=(scope if scope is not None else os.environ.get("SPELLBOOK_SCOPE", "")).strip(),
-        snapshot_folder=Path(paths.data(str(root), "snapshots")),
+        snapshot_folder=Path(paths.snapshots(str(root))),
         chroma_url=url,
         chroma_token=os.environ.get("SPELLBOOK_CHROMA_TOKEN", ""),
         wikis=tuple(map(str, wikis or ())) or tuple(paths.listed(os.environ.get("SPELLBOOK_WIKI", ""))),
@@ -285,7 +286,7 @@ def find_vault(vault: str | Path | None = None) -> Path:
             f"{root}: {wrong} ({reason})." if reason else f"{root}: {wrong}.",
             "Give the folder of your notes with --vault DIR or SPELLBOOK_VAULT, or make one with `spellbook init DIR`.",
         )
-    return root.resolve()
+    return Path(paths.real(folder))
 
 
 def _read_settings(file: Path) -> dict[str, Any]:

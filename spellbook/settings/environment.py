@@ -27,7 +27,6 @@ VARIABLES = {
     "SPELLBOOK_FETCH_LOCAL": "",
     "SPELLBOOK_CAPTURE": "",
     "OLLAMA_HOST": "entry index",
-    "HF_ENDPOINT": "",
     "SPELLBOOK_CONTAINER": "",
     "SPELLBOOK_API_KEY": "secret",
     "SPELLBOOK_RERANKER_API_KEY": "secret",

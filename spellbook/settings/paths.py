@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 
+from spellbook.system import platform
+
 MARKER = ".spellbook"
 """The folder inside a vault that holds the vault's own settings."""
 
@@ -93,14 +95,60 @@ def state(root: str, base: str = "") -> str:
     return _of(root, base or os.environ.get("SPELLBOOK_STATE") or _default("state"))
 
 
-def data(root: str, name: str = "") -> str:
-    """Return the folder of the vault at the real path `root` in the data folder, or in its subfolder `name`."""
-    return _of(root, common(name))
+def real(folder: str) -> str:
+    """Return the real path of a vault, in the true case of its names; what another case led to becomes its own."""
+    named = os.path.realpath(folder)
+    root = platform.real_path(named)
+    if root != named:
+        for place in (state, data, snapshots):
+            _moved(place(named), place(root))
+    return root
+
+
+_OF_VAULT = ("capture-off", "capture", "tokens.json")
+"""Data that earlier versions kept in a vault's state folder on Windows and macOS; tokens are moved last."""
+
+
+def data(root: str) -> str:
+    """Return the folder of the vault at the real path `root` for its tokens and its capture."""
+    base, before = _data()
+    folder, old = _of(root, base), _of(root, before or base)
+    is_moved = all(_moved(os.path.join(old, name), os.path.join(folder, name)) for name in _OF_VAULT)
+    return folder if is_moved else old
+
+
+def snapshots(root: str) -> str:
+    """Return the folder for the snapshots of the vault at the real path `root`."""
+    return _of(root, common("snapshots"))
 
 
 def common(name: str) -> str:
     """Return the folder `name` that all vaults of this machine share: in SPELLBOOK_DATA, or the system's folder."""
-    return os.path.join(os.path.abspath(os.path.expanduser(os.environ.get("SPELLBOOK_DATA") or _default("data"))), name)
+    base, before = _data()
+    place, old = os.path.join(base, name), os.path.join(before or base, name)
+    return place if _moved(old, place) else old
+
+
+def _data() -> tuple[str, str]:
+    """Return the folder for data, and the one in which earlier versions kept it, "" for the same."""
+    folder = os.environ.get("SPELLBOOK_DATA") or _default("data")
+    base = os.path.abspath(os.path.expanduser(folder))
+    if os.environ.get("SPELLBOOK_DATA") or folder != _default("state"):
+        return base, ""
+    # Windows and macOS have one folder for both. Deleting the index must not delete the tokens.
+    return os.path.join(base, "data"), base
+
+
+def _moved(old: str, new: str) -> bool:
+    """Move what is at `old` to `new`, if only that is there; return whether nothing is left to move."""
+    if old == new or os.path.lexists(new) or not os.path.lexists(old):
+        return True
+    try:
+        os.makedirs(os.path.dirname(new), 0o700, exist_ok=True)
+        platform.rename(old, new)
+    except OSError:  # open elsewhere, or another process was first
+        return not os.path.lexists(old)
+    return True
 
 
 def _of(root: str, base: str) -> str:

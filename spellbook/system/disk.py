@@ -12,59 +12,18 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from spellbook.system import platform
 from spellbook.system.errors import SpellbookError, StorageError
-from spellbook.system.lazy import ctypes, regex, shutil
+from spellbook.system.lazy import regex, shutil
 from spellbook.system.lock import held
+from spellbook.system.platform import exchange
 
 if TYPE_CHECKING:
     from _typeshed import SupportsRead
-
-_EXCHANGE = 2
-"""The flag of `renameat2` of Linux and of `renamex_np` of macOS."""
-
-_FREE = 4 if sys.platform == "darwin" else 1
-"""The flag of the same two for a name that must be free."""
-
-_HERE = -100
-"""Linux: paths count from the working folder."""
-
-
-def exchange(one: Path, other: Path) -> bool:
-    """Let two files, which are both there, change places. Raises FileNotFoundError."""
-    # Watchers are told of `one` that it went and came; in the other order some would take it for gone.
-    return _rename(one, other, _EXCHANGE)
-
-
-def _rename(source: Path, target: Path, flag: int) -> bool:
-    """Rename by the system's own call, and say whether it could. Raises FileExistsError, FileNotFoundError."""
-    call = system_call()
-    sys.audit("os.rename", source, target, -1, -1)  # as Python's own
-    if call is None or call(os.fsencode(source), os.fsencode(target), flag) != 0:
-        code = ctypes.get_errno() if call else errno.ENOSYS
-        if code in {errno.EEXIST, errno.ENOENT}:
-            raise OSError(code, os.strerror(code), str(source), None, str(target))
-        return False
-    return True
-
-
-@cache
-def system_call() -> Callable[[bytes, bytes, int], int] | None:
-    try:
-        if sys.platform == "darwin":
-            swap = ctypes.CDLL(None, use_errno=True).renamex_np
-            return lambda source, target, flags: int(swap(source, target, ctypes.c_uint(flags)))
-        if sys.platform == "linux":
-            rename2 = ctypes.CDLL(None, use_errno=True).renameat2
-            return lambda source, target, flags: int(rename2(_HERE, source, _HERE, target, ctypes.c_uint(flags)))
-    except (OSError, AttributeError):
-        pass
-    return None
-
 
 _REMOTE = regex(
     "9p|afs|beegfs|ceph|cifs|coda|davfs|drvfs|fakeowner|fuse(?:[.].*)?|gfs2|gpfs|lustre|nfs4?|ocfs2|orangefs|prl_fs|smb3"
@@ -122,13 +81,13 @@ def written(folder: Path, data: bytes | Iterable[bytes], mode: int | None = None
             with open(name, "xb", opener=lambda file, flags: os.open(file, flags, own)) as file:
                 file.writelines((data,) if isinstance(data, bytes) else data)
                 file.flush()
-                os.fsync(file.fileno())
+                platform.flush(file.fileno())
             if mode is not None:
                 os.chmod(name, mode)
         yield name
     finally:
         with contextlib.suppress(OSError):
-            os.unlink(name)
+            platform.remove(name)
 
 
 @contextmanager
@@ -141,13 +100,21 @@ def replacing(place: Path, like: Path | None = None) -> Iterator[BinaryIO]:
                 os.chmod(name, stat.S_IMODE(os.stat(name).st_mode) & permissions_in(like))
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, place)
+            platform.flush(file.fileno())
+        platform.replace(name, place)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(name)
+            platform.remove(name)
         raise
     sync_folder(place.parent)
+
+
+def put(place: Path, data: bytes, mode: int | None = None) -> None:
+    """Replace the file `place` by `data`, with this mode or as `replacing` has it. Raises OSError."""
+    with replacing(place) as file:
+        if mode is not None:
+            os.chmod(file.name, mode)
+        file.write(data)
 
 
 def copy_status(source: Path, target: Path) -> None:
@@ -175,17 +142,17 @@ def claim(source: Path, target: Path) -> None:
 
 def take(source: Path, target: Path) -> None:
     """Move `source`, whatever it is at that moment, to `target`. Raises FileExistsError if that name is taken."""
-    if not _rename(source, target, _FREE):
-        is_folder = source.is_dir() and not source.is_symlink()
+    if not platform.rename_free(source, target):
+        is_folder = source.is_dir() and not platform.is_link(source)
         if is_folder and os.path.lexists(target):
             raise FileExistsError(target)
         if not is_folder:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL))
         try:
-            os.replace(source, target)
+            platform.replace(source, target)
         except OSError:
             if not is_folder:
-                os.unlink(target)
+                platform.remove(target)
             raise
     sync_folder(source.parent)
     sync_folder(target.parent)
@@ -213,7 +180,7 @@ def swap(source: Path, target: Path, is_expected: Callable[[Path], bool]) -> boo
             if not done:
                 _swap_back(source, target, ours)
     elif done:
-        os.replace(source, target)
+        platform.replace(source, target)
     return done
 
 
@@ -223,7 +190,7 @@ def _swap_back(source: Path, target: Path, ours: int) -> None:
         newest = os.lstat(source).st_ino
         try:
             if not exchange(target, source):
-                os.replace(source, target)
+                platform.replace(source, target)
                 return
         except FileNotFoundError:  # deleted meanwhile, or about to be made anew
             with contextlib.suppress(FileExistsError):
@@ -326,7 +293,7 @@ def fsync(path: Path) -> None:
         return  # which has no such thing for folders
     number = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
     try:
-        os.fsync(number)
+        platform.flush(number)
     finally:
         os.close(number)
 
@@ -367,6 +334,9 @@ def explain_errors(path: str) -> Iterator[None]:
 
 def storage_error(path: str, error: OSError) -> StorageError:
     """Return a disk's error in words for a person."""
+    if platform.is_held(error):
+        reason = "another program has it open, or it may not be written"
+        return StorageError(f"{path}: {reason}.", "Close it there and try again; nothing was written.")
     reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
     return StorageError(f"{path}: {reason}.", "Nothing was written; mend that and try again.")
 
@@ -393,6 +363,6 @@ def append_line(file: Path, line: str, most: int) -> None:
     """Add a line to a log; one over `most` bytes becomes `file.1`, in place of the one before. Never raises."""
     with contextlib.suppress(OSError):
         if file.exists() and file.stat().st_size > most:
-            os.replace(file, file.with_name(f"{file.name}.1"))
+            platform.replace(file, file.with_name(f"{file.name}.1"))
         with open(file, "a", encoding="utf-8", errors="backslashreplace", opener=open_restricted) as log:
             log.write(f"{line}\n")

@@ -39,6 +39,10 @@ class UnreadableNote(InvalidInput):
         self.line = line
 
 
+class HeldBack(UnreadableNote):
+    """The bytes of a file are not on this machine; a scan leaves its note as it is in the index."""
+
+
 class PathOutsideVault(SpellbookError, code="PATH_OUTSIDE_VAULT"):
     """A path leads out of the vault, or no file system could store it."""
 
@@ -104,6 +108,10 @@ class AuthenticationError(EmbeddingError, code="AUTHENTICATION_ERROR"):
 
 class RateLimited(EmbeddingError, code="RATE_LIMIT_EXCEEDED"):
     """A service received too many requests and asks for a pause."""
+
+
+class Updated(SpellbookError):
+    """The package's files are no longer those that a server runs."""
 
 
 _OF_CALLERS = (InvalidInput, MemoryNotFound, PermissionDenied)

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from spellbook.system import platform
 from spellbook.system.errors import InvalidInput, StorageError
 
 SECONDS = 60.0
@@ -141,7 +142,7 @@ class Repository:
         pipes: dict[str, Any] = dict.fromkeys(("stdin", "stderr"), subprocess.DEVNULL)
         flags = _NO_WINDOW if os.name == "nt" else 0
         try:
-            child = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(), creationflags=flags, **pipes)
+            child = platform.start(command, stdout=subprocess.PIPE, env=environment(), creationflags=flags, **pipes)
         except FileNotFoundError as error:
             raise InvalidInput("There is no git on this machine.", "Install git.") from error
         except OSError as error:
@@ -179,9 +180,7 @@ def merge_file(ours: bytes, base: bytes, theirs: bytes, *, labels: tuple[str, st
             Path(folder, name).write_bytes(text)
         names = ("-L", labels[0], "-L", "base", "-L", labels[1], "ours", "base", "theirs")
         command = ["git", "-c", "merge.conflictStyle=merge", "merge-file", "--stdout", *names]
-        done = subprocess.run(
-            command, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False
-        )
+        done = platform.run(command, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, capture_output=True)
     if not 0 <= done.returncode <= _MOST_CONFLICTS:
         raise StorageError(f"git merge-file failed: {os.fsdecode(done.stderr).strip()[:200]}")
     return done.stdout, done.returncode

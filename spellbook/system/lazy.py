@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, AnyStr
 
 __all__ = ["charset_normalizer", "frontmatter", "httpcore", "httpx", "markdown_it", "np", "npt", "yaml"]
-__all__ += ["calendar", "ctypes", "shutil", "tempfile"]
+__all__ += ["calendar", "shutil", "tempfile"]
 
 
 class _Later:
@@ -67,7 +67,6 @@ def _read(module: str, name: str) -> str:
 
 if TYPE_CHECKING:
     import calendar
-    import ctypes
     import shutil
     import tempfile
 
@@ -82,7 +81,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import yaml
 else:
-    calendar, ctypes = _module("calendar"), _module("ctypes")
+    calendar = _module("calendar")
     shutil, tempfile = _module("shutil"), _module("tempfile")
     charset_normalizer, frontmatter = _module("charset_normalizer"), _module("frontmatter")
     httpcore, httpx, markdown_it = _module("httpcore"), _module("httpx"), _module("markdown_it")

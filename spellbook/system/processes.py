@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from spellbook.system import disk
+from spellbook.system import disk, platform
 from spellbook.system.lazy import regex
 from spellbook.system.lock import held, take
 
@@ -70,7 +70,7 @@ def present(state: Path, kind: str) -> Iterator[None]:
         if lock is not None:
             lock.release()
             with contextlib.suppress(OSError):
-                file.unlink()
+                platform.remove(file)
 
 
 def processes(state: Path) -> tuple[Process, ...]:
@@ -93,7 +93,7 @@ def _present(state: Path, kind: str = "*") -> tuple[Process, ...]:
             if is_locked(file):
                 running.append(Process(name["kind"], int(name["pid"]), int(name["since"]) // 1_000_000_000))
             else:
-                file.unlink()  # whoever held it was killed
+                platform.remove(file)  # whoever held it was killed
     return tuple(sorted(running, key=lambda process: (process.since, process.pid)))
 
 
@@ -127,7 +127,7 @@ def announce(state: Path, unseen: str | None) -> None:
     """Announce, as the process that watches, a scan of the vault and its `unseen` folders; None withdraws it."""
     with contextlib.suppress(OSError):
         if unseen is None:
-            (state / WATCHED).unlink(missing_ok=True)
+            platform.discard(state / WATCHED)
         else:
             (state / WATCHED).write_text(unseen, "utf-8")
             os.utime(state / WATCHED)
@@ -195,7 +195,13 @@ def child(module: str, variables: Mapping[str, str] | None = None, *, alone: boo
     apart: dict[str, Any] = {"creationflags": flags} if sys.platform == "win32" else {"start_new_session": True}
     pipes: dict[str, Any] = {"stdin": stream, "stdout": stream, "stderr": subprocess.DEVNULL}
     code = f"import sys; sys.path[:] = sys.argv[1:]; from {module} import serve; serve()"
-    return subprocess.Popen([sys.executable, "-P", "-c", code, *sys.path], env=variables, **pipes, **apart)
+    return platform.start([sys.executable, "-P", "-c", code, *sys.path], env=variables, **pipes, **apart)
+
+
+def run_module(module: str, *arguments: str) -> int:
+    """Run a module of this Python, with its output on stderr; return its exit code at its end. Raises OSError."""
+    # -P: a folder of that name in the working directory is not the module.
+    return platform.run([sys.executable, "-P", "-m", module, *arguments], stdout=2).returncode
 
 
 def read_stdin(most: int, seconds: float) -> bytes:

@@ -13,12 +13,12 @@ import os
 import sqlite3
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from spellbook.system.damaged import DatabasePlace
 from spellbook.system.disk import open_restricted
 from spellbook.system.errors import SearchError, StorageError
 from spellbook.system.lock import held
@@ -74,8 +74,9 @@ class Database:
         is_durable: bool = False,
     ) -> None:
         self.file = file
+        self._place = DatabasePlace(file, what, loss)
         self._patience = patience
-        self._synchronous = "FULL" if is_durable else "NORMAL"
+        self._is_durable = is_durable
         self._what = what
         self._loss = loss
         self._form = form
@@ -144,6 +145,11 @@ class Database:
     def vacuum(self, patience: float = BRIEF_SECONDS) -> None:
         """Write the file anew, without what was deleted. Raises StorageError if somebody writes, or on a full disk."""
         connection = self.connection()
+        if self._place.is_beside:
+            raise StorageError(
+                f"{self.file}: another program has this damaged file open, which may hold deleted text.",
+                "Close that program, and try again.",
+            )
         with self._translate_errors(connection), _wait_up_to(connection, patience):
             connection.execute("PRAGMA temp_store = FILE")  # a copy of the whole file would be much for memory
             try:
@@ -158,7 +164,10 @@ class Database:
         """Return this thread's connection, a new one if the file was set aside or deleted. Raises StorageError."""
         connection: _Connection | None = getattr(self._local, "connection", None)
         if connection is not None:
-            if connection.in_transaction or (not connection.is_spoiled and connection.inode == self._inode()):
+            is_current = not connection.is_spoiled and connection.inode == self._inode()
+            if os.name == "nt" and self._place.is_to_be_left():
+                is_current = False  # another process found damage in it, and cannot move it while it is open
+            if connection.in_transaction or is_current:
                 return connection
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
@@ -169,13 +178,13 @@ class Database:
 
     def _inode(self) -> int:
         try:
-            return os.stat(self.file).st_ino
+            return os.stat(self._place.used).st_ino
         except OSError:
             return 0
 
     def _open(self) -> _Connection:
         with contextlib.suppress(StorageError):  # it is made, built anew or mended below
-            if self._inode() and not self._mark.exists():
+            if self._inode() and not self._place.mark.exists():
                 return self._connect(self._check)
         # One process at a time: the switch to WAL does not wait, and a damaged file must be set aside once.
         try:
@@ -183,11 +192,11 @@ class Database:
             with held(self.file.with_suffix(".lock"), self._patience) as is_ours:
                 if not is_ours:
                     raise StorageError(f"{self.file}: another process is opening it.", "Try again in a moment.")
-                self._move_damaged()
+                self._place.move_damaged(self.close)
                 try:
                     return self._connect(self._prepare)
                 except Damaged:
-                    self._move_damaged()
+                    self._place.move_damaged(self.close)
                     return self._connect(self._prepare)
         except OSError as error:
             raise StorageError(
@@ -199,16 +208,22 @@ class Database:
         inode = self._inode()
         if not inode:  # what belongs to the file gets its permissions from SQLite
             with contextlib.suppress(OSError):
-                os.close(open_restricted(self.file, os.O_CREAT | os.O_RDWR))
+                os.close(open_restricted(self._place.used, os.O_CREAT | os.O_RDWR))
         with self._translate_errors(None):
             # isolation_level None: transactions are opened by name, above.
             connection = sqlite3.connect(
-                self.file, timeout=self._patience, isolation_level=None, check_same_thread=False, factory=_Connection
+                self._place.used,
+                timeout=self._patience,
+                isolation_level=None,
+                check_same_thread=False,
+                factory=_Connection,
             )
         connection.inode = self._inode()
         try:
             with self._translate_errors(connection):
-                connection.executescript(f"PRAGMA synchronous = {self._synchronous}; PRAGMA temp_store = MEMORY;")
+                # On macOS even FULL leaves the bytes to the drive's cache; elsewhere `fullfsync` changes nothing.
+                kept = "synchronous = FULL; PRAGMA fullfsync = ON" if self._is_durable else "synchronous = NORMAL"
+                connection.executescript(f"PRAGMA {kept}; PRAGMA temp_store = MEMORY;")
                 for name, (arguments, function) in self._functions.items():
                     connection.create_function(name, arguments, function, deterministic=True)
                 prepare(connection)
@@ -266,7 +281,7 @@ class Database:
             if connection is not None:
                 connection.is_spoiled = True
                 with contextlib.suppress(OSError):
-                    self._mark.write_text(str(connection.inode))
+                    self._place.mark.write_text(str(connection.inode))
             return Damaged(
                 f"{self.file}: the {self._what} is damaged ({error}).", f"Run the command again: {self._loss}."
             )
@@ -276,30 +291,9 @@ class Database:
             f"{self.file}: {error}.", _HINTS.get(code, "The index can be deleted; it is rebuilt from the vault.")
         )
 
-    @property
-    def _mark(self) -> Path:
-        return self.file.with_suffix(".broken")
-
     def set_aside(self) -> list[Path]:
         """Return the damaged file that was set aside last, with what belongs to it; nothing if there is none."""
-        return sorted(self.file.parent.glob(f"{self.file.name}.damaged-*"))
-
-    def _move_damaged(self) -> None:
-        """Move a damaged file out of the way, unless another process did; keep the last such file."""
-        try:
-            damaged = int(self._mark.read_text() or 0)
-        except (OSError, ValueError):
-            damaged = 0
-        if damaged and damaged == self._inode():
-            for old in self.set_aside():
-                old.unlink(missing_ok=True)
-            aside = self.file.with_name(f"{self.file.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
-            # Its log first: a new file must never meet an old log.
-            for side in ("-wal", "-shm", ""):
-                with contextlib.suppress(FileNotFoundError):
-                    self.file.with_name(self.file.name + side).replace(aside.with_name(aside.name + side))
-            _log.warning("The %s was damaged, and lies in %s now: %s.", self._what, aside, self._loss)
-        self._mark.unlink(missing_ok=True)
+        return self._place.set_aside()
 
 
 def expect(file: Path, form: int, patience: float) -> None:

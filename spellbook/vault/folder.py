@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
 from io import BufferedReader
@@ -14,8 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from spellbook.notes.files import MOST_BYTES, Fault, Files, Stamp, check_size
-from spellbook.system import disk
-from spellbook.system.errors import MemoryNotFound, PathOutsideVault, SpellbookError, UnreadableNote, VaultNotFound
+from spellbook.system import disk, platform
+from spellbook.system.errors import (
+    HeldBack,
+    MemoryNotFound,
+    PathOutsideVault,
+    SpellbookError,
+    UnreadableNote,
+    VaultNotFound,
+)
 from spellbook.system.lazy import lazy
 from spellbook.text.unicode import folded, is_markdown, is_whole
 from spellbook.vault import listing, names, obsidian
@@ -99,7 +107,7 @@ class Folder:
         The path names the folder by its number as an open file, which Linux alone can. Elsewhere it is `place` itself.
         Raises PathOutsideVault, OSError.
         """
-        if not os.path.isdir(_OPENED):
+        if sys.platform != "linux" or not os.path.isdir(_OPENED):
             yield place
             return
         inside = os.path.relpath(os.path.realpath(place.parent), self.root)
@@ -114,7 +122,7 @@ class Folder:
 
     def _walk_names(self, folder: str = "") -> Iterator[tuple[str, list[str], list[str]]]:
         """Yield the path of each folder, "" or `a/b/`, with the names of its folders and files, but for dot-names."""
-        for place, folders, files in os.walk(self.root / folder):
+        for place, folders, files in platform.walk(self.root / folder):
             inside = f"{Path(place).relative_to(self.root).as_posix()}/".removeprefix("./")
             folders[:] = [name for name in folders if not (name.startswith(".") or names.BIN.search(inside + name))]
             files = list(dict.fromkeys(map(names.meant, files)))
@@ -144,7 +152,7 @@ class Folder:
     def symlinks(self) -> list[str]:
         """Return the paths of the symbolic links outside dot-folders."""
         paths = (inside + name for inside, folders, files in self._walk_names() for name in (*folders, *files))
-        return [path for path in paths if os.path.islink(self.root / path)]
+        return [path for path in paths if platform.is_link(self.root / path)]
 
     def is_note(self, path: str) -> bool:
         """Say whether a file at `path` would be read as a note, by its name and the patterns alone."""
@@ -213,6 +221,9 @@ class Folder:
         place = self.locate(path)
         try:
             with disk.regular(place) as file:
+                if getattr(os.fstat(file.fileno()), "st_flags", 0) & platform.SF_DATALESS:
+                    away = _away(path)
+                    raise HeldBack(away.message, away.hint)
                 yield file
         except (FileNotFoundError, NotADirectoryError) as error:
             self.check_here(path)
@@ -227,7 +238,7 @@ class Folder:
         """Raise UnreadableNote if an iCloud placeholder stands for the file at `path`, which keeps its place."""
         place = self.root.joinpath(*path.split("/"))
         if not os.path.lexists(place) and os.path.lexists(_placeholder(place)):
-            raise UnreadableNote(f"{path}: it is not on this machine, iCloud has it.", "Download it first, in Finder.")
+            raise _away(path)
 
     def hash(self, path: str) -> str:
         """Return the `digest` of a file of any kind and size. Raises MemoryNotFound, UnreadableNote."""
@@ -238,15 +249,18 @@ class Folder:
         Return the file system path of `path`. Raises PathOutsideVault for a path that leaves the vault.
 
         Absolute paths, drive letters, `..`, NUL, device names and links out of the vault are refused. Names such as
-        `C:x` or `aux` are accepted where the system gives them no meaning and the file exists, or existed (`known`).
+        `~x`, `C:x` or `aux` are accepted where the system gives them no meaning and the file exists, or existed
+        (`known`).
         """
         parts = path.replace("\\", "/").split("/") if os.name == "nt" else path.split("/")
         leaves = not path or "\0" in path or any(part in {"", ".", ".."} for part in parts)
-        elsewhere = path.startswith(("\\", "~")) or re.match(r"[A-Za-z]:", path) or any(map(names.DEVICES.match, parts))
+        elsewhere = path.startswith("\\") or re.match(r"[A-Za-z]:", path) or any(map(names.DEVICES.match, parts))
+        refused = elsewhere and os.name == "nt"
         if (
             leaves
+            or refused
             or not self.holds(path)
-            or (elsewhere and (os.name == "nt" or not (known or os.path.lexists(self.root / path))))
+            or ((elsewhere or path[0] == "~") and not (known or os.path.lexists(self.root / path)))
         ):
             raise PathOutsideVault(
                 f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`."
@@ -284,6 +298,11 @@ class Folder:
     def holds(self, path: str) -> bool:
         """Say whether `path`, with all links resolved, is inside the vault."""
         return listing.is_inside(self.root, path)
+
+
+def _away(path: str) -> UnreadableNote:
+    """Return the error for a file whose bytes are in iCloud alone."""
+    return UnreadableNote(f"{path}: it is not on this machine, iCloud has it.", "Download it first, in Finder.")
 
 
 def _placeholder(place: Path) -> Path:
@@ -383,7 +402,7 @@ def tree(vault: Folder) -> Tree:
         for entry in entries:
             path = f"{folder}/{meant(entry.name)}" if folder else meant(entry.name)
             try:
-                if entry.is_dir(follow_symlinks=False):
+                if entry.is_dir(follow_symlinks=False) and not platform.is_link(entry):
                     if belongs(path + "/") and not vault.ignores(path + "/"):
                         folders.append(path)
                 elif belongs(path) and (path.startswith(".") or not vault.ignores(path)):
@@ -399,7 +418,7 @@ def _item(vault: Folder, entry: os.DirEntry[str], path: str, faults: list[Fault]
         return
     try:
         vault.locate(path)
-        status = entry.stat()
+        status = platform.status(entry)
     except (PathOutsideVault, FileNotFoundError):
         with contextlib.suppress(FileNotFoundError):  # a file that is gone is no fault, a link that leads nowhere is
             os.lstat(entry.path)

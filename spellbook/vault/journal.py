@@ -62,6 +62,12 @@ be told apart. None for a person.
 INODE = "inode:"
 """The beginning of the state of a file that is only moved."""
 
+_EARLIER = {"scribe": "add", "revise": "edit", "erase": "forget", "mv": "move", "doctor": "repair"}
+"""Verbs of entries that earlier versions wrote, and the words for the same acts now."""
+
+_AN_AGENT = "an agent"
+"""Stands in the journal for a CALLER that cannot be told apart, so that no person is taken for one."""
+
 BY_ITSELF = "capture"
 """The verb of entries that nobody asked for. An undo takes such an entry back only by its number."""
 
@@ -279,7 +285,8 @@ class Journal:
 
     def _begin(self, connection: Any, draft: EntryDraft) -> int:
         sql = "INSERT INTO entries (at, verb, what, undoes, session, caller) VALUES (?, ?, ?, ?, ?, ?)"
-        row = (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes, draft.session, CALLER.get() or "")
+        caller = _AN_AGENT if CALLER.get() == "" else CALLER.get() or ""
+        row = (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes, draft.session, caller)
         return int(connection.execute(sql, row).lastrowid or 0)
 
     def _drop(self, entry: int) -> None:
@@ -396,7 +403,7 @@ class Journal:
         entry, at, verb, what, undoes, whole, *names = row
         sql = "SELECT path, before, after, mode FROM changes WHERE entry = ? ORDER BY change"
         traces = net([Trace(*change) for change in self._database.rows(sql, (entry,))])
-        return Entry(entry, at, verb, what, undoes, entry in undone, bool(whole), traces, *names)
+        return Entry(entry, at, _EARLIER.get(verb, verb), what, undoes, entry in undone, bool(whole), traces, *names)
 
     # -- bounds
 

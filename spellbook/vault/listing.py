@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spellbook.notes.files import Fault, Stamp
-from spellbook.system import disk
+from spellbook.system import disk, platform
 from spellbook.system.errors import InvalidInput, VaultNotFound
 from spellbook.system.lazy import regex
 from spellbook.text.unicode import is_markdown, is_whole
@@ -65,11 +65,13 @@ def walk(root: Path, ignored: IsLeftOut | None) -> Listing:
             try:
                 if name[0] == ".":
                     litter += [path] * bool(disk.TEMPORARY.fullmatch(name))
-                elif entry.is_dir(follow_symlinks=False):
-                    folders += [path] * (not (names.BIN.search(path) or (ignored and ignored(path + "/"))))
-                elif entry.is_symlink() and entry.is_dir():
-                    if not (ignored and ignored(path + "/")):
+                elif entry.is_dir():
+                    if ignored and ignored(path + "/"):
+                        continue
+                    if entry.is_symlink() or (platform.HAS_JUNCTIONS and platform.is_link(entry)):
                         left_out.append(Fault(shown(path), 0, "a link to a folder, which is not followed; not read"))
+                    elif not names.BIN.search(path):
+                        folders.append(path)
                 elif is_markdown(name) and not (ignored and ignored(path)):
                     if not names.is_note(name) or is_beside(root, path):
                         copies += [path] * (name[:2] != "~$")
@@ -142,7 +144,7 @@ def _stamp_at(root: Path, entry: os.DirEntry[str], path: str, faults: list[Fault
     if entry.is_symlink() and not (is_inside(root, path) and os.path.exists(entry.path)):
         faults.append(Fault(shown(path), 0, "a link that leads out of the vault, or nowhere; not read"))
         return None
-    status = entry.stat()
+    status = platform.status(entry)
     if not stat.S_ISREG(status.st_mode):
         if not stat.S_ISDIR(status.st_mode):
             faults.append(Fault(shown(path), 0, "not a regular file (a FIFO, a socket or a device); not read"))

@@ -1,4 +1,4 @@
-"""Obsidian's settings of a vault: files that are no notes, and names of daily notes. Unusable ones are `problems`."""
+"""Obsidian's settings of a vault: files that are no notes, names of daily notes, and the folder of new ones."""
 
 from __future__ import annotations
 
@@ -104,6 +104,12 @@ def read(root: Path) -> ObsidianSettings:
         tuple(reasons),
         tuple(shapes),
     )
+
+
+def new_notes(root: Path) -> str:
+    """Return the folder for new notes that the settings name, as they write it; "" if they name none."""
+    app = _load(root, APP, [])
+    return _folder(app.get("newFileFolderPath")) if app.get("newFileLocation") == "folder" else ""
 
 
 def _load(root: Path, name: str, reasons: list[str]) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from spellbook.notes.files import MOST_BYTES
 from spellbook.settings.paths import MARKER
-from spellbook.system import disk
+from spellbook.system import disk, platform
 from spellbook.system.errors import Conflict, MemoryNotFound, PermissionDenied, SpellbookError, StorageError
 from spellbook.system.lock import held
 from spellbook.text.unicode import folded, is_markdown
@@ -74,14 +74,13 @@ class Writer(Folder):
         """Eight digits that the temporary files of this state folder have in their names; read under the write lock."""
         file = self._state / "owner"
         if not file.exists():
-            with disk.replacing(file) as new:
-                new.write(os.urandom(4).hex().encode())
+            disk.put(file, os.urandom(4).hex().encode())
         return file.read_text()
 
     def litter(self) -> list[str]:
         """Return the whole paths of temporary files in the state folder, and in the folders that `walk` leaves out."""
         folders = (self.root / names.TRASH, self.root / MARKER, self._state)
-        own = (found for folder in folders if not folder.is_symlink() for found in os.walk(folder))
+        own = (found for folder in folders if not folder.is_symlink() for found in platform.walk(folder))
         return [
             os.path.join(place, name) for place, _, files in own for name in files if disk.TEMPORARY.fullmatch(name)
         ]
@@ -101,7 +100,7 @@ class Writer(Folder):
                     # A temporary file may already carry the times of the file it replaces.
                     is_old = time.time() - max(status.st_mtime, status.st_ctime) > age
                     if is_old or (is_ours and os.path.basename(path).startswith(f".spellbook-{self._owner}")):
-                        os.unlink(self.root / path)
+                        platform.remove(self.root / path)
 
     @contextlib.contextmanager
     def record(self, *changes: Change) -> Iterator[None]:
@@ -314,14 +313,14 @@ class Writer(Folder):
         change = Change(path, self.read_for_log(path, expected), None, mode_of(self.locate(path)))
         with self.record(change), self.anchored(self.locate(path)) as place:
             aside = disk.temporary_name(place.parent, self._owner)
-            os.replace(place, aside)
+            platform.replace(place, aside)
             try:
                 if disk.hash_of(aside) != expected:
                     raise Conflict(
                         f"{path}: the file was changed by somebody else meanwhile.",
                         "Read it again and repeat; nothing was erased.",
                     )
-                aside.unlink()
+                platform.remove(aside)
             except BaseException:
                 for name in names.numbered(place.name):
                     with contextlib.suppress(FileExistsError, FileNotFoundError):

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from watchdog import events
-from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
 from spellbook.index import embed, sync
@@ -33,6 +32,7 @@ from spellbook.system.errors import SpellbookError, StorageError
 from spellbook.system.lock import take
 from spellbook.text.unicode import is_markdown, is_whole
 from spellbook.vault.names import IGNORE_FILE
+from spellbook.watch.observers import observer
 
 QUIET = 0.3
 """Seconds without an event before the vault is scanned."""
@@ -71,7 +71,7 @@ _ELECTION = 1.0
 _LIMITS = {errno.ENOSPC: "fs.inotify.max_user_watches", errno.EMFILE: "fs.inotify.max_user_instances"}
 """The kernel limit to raise, by the error number."""
 
-_USEFUL: list[type[events.FileSystemEvent]] = [
+USEFUL: list[type[events.FileSystemEvent]] = [
     events.FileCreatedEvent,
     events.FileModifiedEvent,
     events.FileClosedEvent,
@@ -316,8 +316,8 @@ class Watcher:
         started = time.monotonic()
         one = None
         try:
-            one = observer(str(vault), self._refuse)
-            one.schedule(self._hints, str(vault), recursive=True, event_filter=_USEFUL)
+            one = observer(str(vault), self._refuse, lambda: self._hints.add(None))
+            one.schedule(self._hints, str(vault), recursive=True, event_filter=USEFUL)
             one.start()
         except OSError as error:  # a limit, or the root is gone; the timer still scans
             self._refuse(str(vault), error)
@@ -378,52 +378,13 @@ def _advice(code: int) -> str:
     return "it cannot be read, fix its permissions" if code == errno.EACCES else os.strerror(code)
 
 
-def observer(root: str, refused: Callable[[str, OSError], None]) -> BaseObserver:
-    """Return an observer of `root`; `refused` is called for each folder that cannot be watched. Raises OSError."""
-    if sys.platform != "linux":
-        return Observer()
-    from watchdog.observers.inotify import InotifyEmitter
-    from watchdog.observers.inotify_c import CallbackId, InotifyFD, Mask, WatchCallback, WatchDescriptor
-
-    class Inotify(InotifyFD):
-        """Reports the folders that cannot be watched; watchdog alone ignores them silently."""
-
-        def add_callback(self, path: bytes, mask: Mask, callback: WatchCallback, id_: CallbackId) -> WatchDescriptor:
-            place = os.fsdecode(path)
-            if "/." in place.removeprefix(root):
-                raise FileNotFoundError(errno.ENOENT, "dot-folders hold no notes, and watches are limited", place)
-            try:
-                descriptor = super().add_callback(path, mask, callback, id_)
-                if descriptor == -1:  # watchdog's sign of a refusal
-                    self.remove_callbacks([(descriptor, id_)])
-                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), place)
-            except OSError as error:
-                refused(place, error)
-                raise
-            return descriptor
-
-    class Observing(BaseObserver):
-        """An observer with an inotify instance of its own."""
-
-        def __init__(self) -> None:
-            self._events = Inotify()
-            self._events.start()
-            super().__init__(InotifyEmitter, inotify_fd=self._events)
-
-        def on_thread_stop(self) -> None:
-            super().on_thread_stop()
-            self._events.stop()
-            self._events.join(timeout=3)
-
-    return Observing()
-
-
 class Hints(events.FileSystemEventHandler):
-    """Collects what to scan."""
+    """Collects what to scan. On a system that `tells_folders`, an event of a folder that went says that it was one."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, tells_folders: bool = sys.platform != "win32") -> None:
         self.wake = threading.Event()
         self._root = os.path.join(root, "")
+        self._tells_folders = tells_folders
         self._guard = threading.Lock()
         self._paths: set[str] = set()
         self._full = False
@@ -450,11 +411,15 @@ class Hints(events.FileSystemEventHandler):
                 self.add(None)
             elif path.startswith(".") or "/." in path or "\\." in path:
                 continue
-            elif event.is_directory:
+            elif event.is_directory or self._may_be_folder(event, path):
                 self.add(None)
             elif is_markdown(path) and path != place:
                 # A name that is not UTF-8 is for the walk to report.
                 self.add(path.replace(os.sep, "/") if is_whole(path) else None)
+
+    def _may_be_folder(self, event: events.FileSystemEvent, path: str) -> bool:
+        """Say whether a file that was removed may have been a folder: Windows does not say what a name was."""
+        return not self._tells_folders and isinstance(event, events.FileDeletedEvent) and not is_markdown(path)
 
     def due(self, now: float, *, force: bool = False) -> tuple[bool, list[str]] | None:
         """Return whether to scan everything, and what else, once it has been quiet; None until then."""

@@ -302,15 +302,15 @@ def test_what_a_person_changed_stays(captured: Capture, book: Spellbook, change:
     cut_off = text[: text.index("\n## 09:01")]
     book.refresh()
     changes: dict[str, Callable[[], object]] = {
-        "edit": lambda: file.write_text(text.replace("Every ninety", "My own")),
-        "cut": lambda: file.write_text(cut_off),
+        "edit": lambda: file.write_text(text.replace("Every ninety", "My own"), "utf-8"),
+        "cut": lambda: file.write_text(cut_off, "utf-8"),
         "rename": lambda: file.rename(book.config.vault / "kept.md"),
         "delete": file.unlink,
         "erase": lambda: book.erase(f"session-{name[-11:-3]}", whole=True),
         "undo": lambda: book.undo(book.log()[0].id),
         "replace": lambda: file.write_text("---\nid: mine\n---\nMine."),
         "crlf": lambda: file.write_bytes(text.replace("\n", "\r\n").encode()),
-        "bad header": lambda: file.write_text(text.replace("removed: 0", "removed: [")),
+        "bad header": lambda: file.write_text(text.replace("removed: 0", "removed: ["), "utf-8"),
     }
     changes[change]()
     kept = file.read_bytes().partition(b"\n---")[2].partition(b"\n")[2] if file.exists() else b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -69,20 +70,17 @@ def test_a_folder_has_many_names(tmp_path: Path) -> None:
     real = tmp_path / "work" / "client-a"
     (real / "sub").mkdir(parents=True)
     (tmp_path / "work" / "[old]").mkdir()
-    (tmp_path / "short").symlink_to(real)
-    (tmp_path / "all").symlink_to(tmp_path / "work")
     work = f"{tmp_path}/work"
-    names = [
-        f"{real}",
-        f"{tmp_path}/short/sub",
-        f"{work}/o/../client-a/",
-        f"{work}//client-a",
-        f"{tmp_path}/all/client-a",
-    ]
-    for glob in (f"{work}/client-*", f"{tmp_path}/short/", f"{tmp_path}/all/*-a", f"{tmp_path}//all/../short"):
-        assert [is_excluded(name, (glob,)) for name in (*names, f"{work}/client", f"{work}/o")] == [True] * 5 + [
-            False
-        ] * 2
+    names = [f"{real}", f"{work}/o/../client-a/", f"{work}//client-a"]
+    globs = [f"{work}/client-*"]
+    if sys.platform != "win32":  # where links need a right
+        (tmp_path / "short").symlink_to(real)
+        (tmp_path / "all").symlink_to(tmp_path / "work")
+        names += [f"{tmp_path}/short/sub", f"{tmp_path}/all/client-a"]
+        globs += [f"{tmp_path}/short/", f"{tmp_path}/all/*-a", f"{tmp_path}//all/../short"]
+    for glob in globs:
+        assert [name for name in names if not is_excluded(name, (glob,))] == []
+        assert not any(is_excluded(name, (glob,)) for name in (f"{work}/client", f"{work}/o"))
     brackets = (f"{work}/[old]",)
     assert [is_excluded(f"{work}/{name}", brackets) for name in ("[old]", "[old]/x", "older", "x")] == [
         True,
@@ -91,8 +89,8 @@ def test_a_folder_has_many_names(tmp_path: Path) -> None:
         False,
     ]
     for glob in (f"{work}/client-a/**", f"{tmp_path}/**/client-a", f"{work}/**/client-a/**/", f" {work}/client-a "):
-        assert [is_excluded(name, (glob,)) for name in (*names, f"{work}/o")] == [True] * 5 + [False], glob
-    assert [is_excluded(name, ()) for name in ("", "work", "../work", "/work")] == [True, True, True, False]
+        assert [is_excluded(name, (glob,)) for name in (*names, f"{work}/o")] == [True] * len(names) + [False], glob
+    assert [is_excluded(name, ()) for name in ("", "work", "../work", str(tmp_path))] == [True, True, True, False]
 
 
 def test_an_answer_from_an_excluded_folder(captured: Capture, book: Spellbook) -> None:
@@ -127,7 +125,10 @@ def test_settings_exclude_and_nothing_else(vault: Path, setting: str) -> None:
     assert "exclude" in spellbook_in(vault, "status", code=2).stderr
 
 
-@pytest.mark.parametrize("kind", ["outside", "link", "linked folder", "folder", "fifo", "other name", "gone", "up"])
+FIFO = pytest.param("fifo", marks=pytest.mark.skipif(sys.platform == "win32", reason="there are no FIFOs"))
+
+
+@pytest.mark.parametrize("kind", ["outside", "link", "linked folder", "folder", FIFO, "other name", "gone", "up"])
 def test_what_is_no_transcript_is_refused(
     book: Spellbook, ledger: Ledger, home: Path, tmp_path: Path, kind: str
 ) -> None:

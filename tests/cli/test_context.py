@@ -402,13 +402,6 @@ def test_there_and_back(home: Path, vault: Path, client: str, text: str | None) 
     assert not (home / ".codex" / "config.toml").exists()
 
 
-def test_windows_has_no_shell_for_them(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On Windows Codex has no shell that runs our lines: hooks are refused, and nothing is written."""
-    monkeypatch.setattr("sys.platform", "win32")
-    assert "POSIX shell" in spellbook("install", "codex", "--hooks", code=2).stderr
-    assert list((home / ".codex").iterdir()) == []
-
-
 @pytest.mark.skipif(os.name == "nt", reason="runs a POSIX shell")
 def test_the_hook_runs_as_the_client_runs_it(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, book: Spellbook
@@ -445,23 +438,3 @@ def test_a_hook_whose_program_is_gone_stops_nothing(name: str) -> None:
         assert (done.returncode, done.stderr) == (0, b"")
         told = json.loads(done.stdout)["systemMessage"] if done.stdout else ""
         assert ("Spellbook was not found" in told) is name.startswith("SessionStart")
-
-
-@pytest.mark.skipif(os.name != "nt", reason="runs PowerShell")
-@pytest.mark.parametrize("name", written())
-def test_powershell_runs_it_too(name: str) -> None:
-    """Where Git's bash is missing Claude Code takes PowerShell, in which a hook without its program says nothing, too."""
-    command = ["powershell", "-NoProfile", "-NonInteractive", "-Command", written()[name]]
-    done = subprocess.run(
-        command, input=b"{}", capture_output=True, env={**os.environ, "PATH": os.environ["SYSTEMROOT"]}
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout.strip() == b"" or name == "SessionStart"
-
-
-def test_a_line_for_powershell_quotes_what_it_holds() -> None:
-    """Quotes of PowerShell, also curly ones, are doubled."""
-    line = session_hooks.power_line(["C:/it's here/spellbook.exe", "--vault", "C:/a\u2019b"], {"X": "1 2"}, "")
-    program = "'C:/it''s here/spellbook.exe'"
-    there = f"if (Get-Command {program} -ErrorAction SilentlyContinue)"
-    assert line == f"{there} {{ $env:X = '1 2'; & {program} '--vault' 'C:/a\u2019\u2019b' }} else {{  }}; exit 0"

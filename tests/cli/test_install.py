@@ -16,7 +16,7 @@ import pytest
 
 from spellbook.capture.ledger import CLAUDE_MEMORY, Ledger
 from spellbook.cli import main, output
-from spellbook.cli.clients import clients, jsonc, session_hooks
+from spellbook.cli.clients import clients, jsonc, known, session_hooks
 from spellbook.cli.clients.changes import FileChange
 from spellbook.settings import environment
 from spellbook.system.errors import Conflict
@@ -28,7 +28,7 @@ from tests.helpers import PATIENCE
 @pytest.fixture
 def desktop(home: Path) -> Path:
     """Settings of Claude Desktop with other servers in them."""
-    file = clients.places("claude-desktop", sys.platform, os.environ, home)[0].file
+    file = known.places("claude-desktop", sys.platform, os.environ, home)[0].file
     file.parent.mkdir(parents=True)
     file.write_text(DESKTOP, "utf-8", newline="")
     file.chmod(0o600)
@@ -136,6 +136,10 @@ def test_the_client_starts_spellbook(
         ("codex", ".codex/config.toml"),
         ("cursor", ".cursor/mcp.json"),
         ("vscode", ".vscode/mcp.json"),
+        ("copilot-cli", ".mcp.json"),
+        ("gemini-cli", ".gemini/settings.json"),
+        ("qwen-code", ".qwen/settings.json"),
+        ("cline", ""),
         ("opencode", "opencode.json"),
         ("antigravity", ".agents/mcp_config.json"),
         ("zed", ""),
@@ -151,7 +155,7 @@ def test_a_command_and_an_address(tmp_path: Path, home: Path, vault: Path, clien
 
     For a client that was never started nothing is made, unless its file is named: that is removed with the entry.
     """
-    about, file = clients.CLIENTS[client], tmp_path / "new" / ("x.toml" if client == "codex" else "x.json")
+    about, file = known.CLIENTS[client], tmp_path / "new" / ("x.toml" if client == "codex" else "x.json")
     if not about.by_hand:
         assert "is not installed" in install(client, "--vault", vault, code=2).stderr
     others = '[mcp_servers.other]\ncommand = "npx"\n' if client == "codex" else DESKTOP.replace("mcpServers", about.key)
@@ -166,7 +170,10 @@ def test_a_command_and_an_address(tmp_path: Path, home: Path, vault: Path, clien
                     install(client, *option, "--vault", vault, *args, stdin="spb_x\n")
                 seen.append(servers(place, about.key)["spellbook"])
             assert seen[:2] == seen[2:]
-            assert not seen[0].keys() & seen[1].keys() - {"type"} or client == "claude-desktop"
+            both = {"type", *about.more}
+            assert not seen[0].keys() & seen[1].keys() - both or client == "claude-desktop"
+            assert [entry.get(name) for entry in seen for name in about.more] == [*about.more.values()] * len(seen)
+            assert client == "claude-desktop" or clients.is_ours(seen[1])
             assert ("spb_x" in place.read_text()) == (client not in {"codex", "claude-desktop"})
             install(client, *option, "--uninstall")
             assert (place.read_text() if place.exists() else "") == before
@@ -195,8 +202,8 @@ def test_every_client_has_its_name() -> None:
     """The names that `install` takes are those of the clients, and each with hooks is asked for them."""
     (argument,) = (param for param in main.commands["install"].params if param.name == "client")
     assert isinstance(argument.type, click.Choice)
-    assert set(argument.type.choices) == {*clients.CLIENTS, "obsidian", "git-hooks", "git-merge"}
-    for client in clients.CLIENTS:
+    assert set(argument.type.choices) == {*known.CLIENTS, "obsidian", "git-hooks", "git-merge"}
+    for client in known.CLIENTS:
         told = install(client, "--hooks", "--file", "x", code=2).stderr
         assert (f"{client}" in told) == (client in session_hooks.RUNS)
 
@@ -234,65 +241,6 @@ def test_files_that_are_not_plain(home: Path, vault: Path, desktop: Path, tmp_pa
     assert list(desktop.parent.iterdir()) == [desktop]
 
 
-# -- places
-
-PACKAGE = "AppData/Local/Packages/Claude_x/LocalCache/Roaming/Claude/claude_desktop_config.json"
-CLI = ".gemini/antigravity-cli"
-ROAMING = {"APPDATA": "{home}/Roaming"}
-
-
-@pytest.mark.parametrize(
-    ("client", "system", "environ", "there", "expected"),
-    [
-        ("claude-desktop", "darwin", {}, [], "Library/Application Support/Claude/claude_desktop_config.json"),
-        ("claude-desktop", "linux", {}, [], ".config/Claude/claude_desktop_config.json"),
-        ("claude-desktop", "win32", ROAMING, [], "Roaming/Claude/claude_desktop_config.json"),
-        ("claude-desktop", "win32", {}, [f"{PACKAGE}.x", "AppData/Roaming/Claude/claude_desktop_config.json"], PACKAGE),
-        ("claude-code", "linux", {}, [], ".claude.json"),
-        ("claude-code", "darwin", {"CLAUDE_CONFIG_DIR": "{home}/alt"}, [], "alt/.claude.json"),
-        ("vscode", "darwin", {}, [], "Library/Application Support/Code/User/mcp.json"),
-        ("vscode", "linux", {}, [".config/VSCodium/User/x"], ".config/VSCodium/User/mcp.json"),
-        ("cursor", "win32", {}, [], ".cursor/mcp.json"),
-        ("codex", "win32", {}, [], ".codex/config.toml"),
-        ("codex", "linux", {"CODEX_HOME": "{home}/alt"}, [], "alt/config.toml"),
-        ("opencode", "darwin", {}, [], ".config/opencode/opencode.json"),
-        ("opencode", "linux", {"XDG_CONFIG_HOME": "{home}/xdg"}, [], "xdg/opencode/opencode.json"),
-        ("antigravity", "win32", {}, [], ".gemini/config/mcp_config.json"),
-        ("antigravity", "linux", {}, [".gemini/settings.json"], None),
-        ("antigravity", "linux", {}, [f"{CLI}/brain/x"], ".gemini/config/mcp_config.json"),
-        ("antigravity", "linux", {}, [f"{CLI}/mcp_config.json"], f"{CLI}/mcp_config.json"),
-        ("antigravity", "linux", {}, [f"{CLI}/mcp_config.json", ".gemini/config/x"], ".gemini/config/mcp_config.json"),
-        ("zed", "darwin", {}, [], ".config/zed/settings.json"),
-        ("zed", "win32", ROAMING, [], "Roaming/Zed/settings.json"),
-        ("lmstudio", "win32", {}, [], ".lmstudio/mcp.json"),
-        ("windsurf", "win32", {}, [], ".codeium/windsurf/mcp_config.json"),
-        ("devin", "darwin", {}, [], ".config/devin/mcp_config.json"),
-        ("devin", "win32", ROAMING, [], "Roaming/devin/mcp_config.json"),
-        ("goose", "linux", {}, [], ".config/goose/config.yaml"),
-        ("goose", "win32", ROAMING, [], "Roaming/Block/goose/config/config.yaml"),
-        ("openclaw", "linux", {}, [], ".openclaw/openclaw.json"),
-    ],
-)
-def test_places(
-    tmp_path: Path, client: str, system: str, environ: dict[str, str], there: list[str], expected: str | None
-) -> None:
-    """
-    Each client's settings are looked for in the place of that system.
-
-    The file of an earlier Antigravity is used only where it is the only one, a package of Windows has its own folder,
-    and a variant of VS Code its own file; the folder of another program says nothing.
-    """
-    for path in there:
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text("{}")
-    given = {name: value.format(home=tmp_path) for name, value in environ.items()}
-    known = clients.places(client, system, given, tmp_path)
-    for place in known if not there else []:
-        place.folder.mkdir(parents=True, exist_ok=True) if place.folder != place.file else None
-    found = clients.found(known) or (None if there else known[0].file)
-    assert found == (expected and tmp_path / expected)
-
-
 # -- Claude Code's own memory
 
 
@@ -305,7 +253,7 @@ def test_an_update_carries_what_holds_now(
     of ours goes, what its owner added stays.
     """
     (home / f".{client.partition('-')[0]}").mkdir()
-    file = clients.places(client, sys.platform, os.environ, home)[0].file
+    file = known.places(client, sys.platform, os.environ, home)[0].file
     settings = session_hooks.settings(client, None, os.environ, home)
     install(client, "--vault", vault, "--hooks", "--recall")
     if client == "codex":
@@ -353,15 +301,6 @@ def test_capture_is_told(home: Path, vault: Path) -> None:
     assert on in install("claude-code", "--uninstall").stdout
     assert on in install("claude-code", "--vault", vault, "--hooks").stdout
     assert "Capture is off." in install("claude-code", "--vault", vault, "--hooks", "--no-capture").stdout
-
-
-@pytest.mark.parametrize(("folder", "name"), [(".gemini", "Gemini CLI"), (".qwen", "Qwen Code"), ("own", "")])
-def test_the_client_that_was_meant_is_named(home: Path, vault: Path, folder: str, name: str) -> None:
-    """Settings in the form of Antigravity's may be another client's: that one is to be started again."""
-    (home / folder).mkdir()
-    file = home / folder / "settings.json"
-    told = install("antigravity", "--vault", vault, "--file", file).stdout
-    assert f"Start {name or f'the client of {file}'} again." in told
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")

@@ -216,9 +216,9 @@ def test_programs_read_the_same_in_each_language(vault: Path) -> None:
     run(vault, "reindex")
     for command in (
         ("show", "a", "--json"),
-        ("topics", "--json"),
+        ("show", "--json"),
         ("show", "nope", "--json"),
-        ("why", "memory", "--json"),
+        ("search", "memory", "--why", "a.md", "--json"),
     ):
         english, korean = run(vault, *command, SPELLBOOK_LANG="en"), run(vault, *command)
         assert (english.stdout, english.returncode) == (korean.stdout, korean.returncode)
@@ -362,7 +362,7 @@ def test_text_of_others_stays_as_it_is() -> None:
     [
         ("There is no memory 'x'.", "'x'에 해당하는 기억이 없습니다."),
         (
-            "2 notes: 1 added, 1 changed; 3 texts embedded. 4 chunks, 0.1 s.",
+            "2 notes: 1 added, 1 changed; 3 texts embedded. 4 sections, 0.1 s.",
             "노트 2개: 1개 추가, 1개 변경; 글 3개를 의미로 찾을 수 있게 함. 섹션 4개, 0.1초.",
         ),
         (

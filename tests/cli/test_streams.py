@@ -165,7 +165,7 @@ def test_the_tab_key_completes(vault: Path) -> None:
 
 @pytest.mark.parametrize(
     ("verb", "option"),
-    [("find", "--limt"), ("search", "--filtr"), ("memorize", "--max-token"), ("why", "--minscore")],
+    [("find", "--limt"), ("search", "--filtr"), ("memorize", "--max-token"), ("search", "--minscore")],
 )
 def test_a_misspelt_option_is_refused(verb: str, option: str) -> None:
     """It is refused with the right option, and the way to search for the word."""

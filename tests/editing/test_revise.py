@@ -194,7 +194,7 @@ def test_a_changed_value_is_written_as_its_readers_take_it(book, write_note, bef
     """A date stands without quotes, a text that readers of YAML may take for something else in them; keys stay."""
     file = write_note("a.md", f"---\n{before}\n---\ntext\n")
     book.revise("a", metadata=asked)
-    assert file.read_text() == f"---\n{after}\n---\ntext\n"
+    assert file.read_text("utf-8") == f"---\n{after}\n---\ntext\n"
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_another_blank_is_named(book, write_note, written, said):
         book.revise("a", replace=("ten km away", "far"))
     assert f"with {said}." in str(raised.value)
     assert repr(f"{written} away") in str(raised.value)
-    assert file.read_text() == f"It is {written} away.\n"
+    assert file.read_text("utf-8") == f"It is {written} away.\n"
 
 
 # -- erasing

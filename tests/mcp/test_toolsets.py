@@ -73,7 +73,7 @@ def test_a_session_is_named_by_what_it_wrote(book: Spellbook, vault: Path) -> No
         return session, (await agent.json("log"))["entries"]
 
     session, entries = talk(book, conversation, toolsets=["core", "desk"])
-    assert [(each["verb"], each.get("session")) for each in entries] == [("revise", None), ("add", session)]
+    assert [(each["verb"], each.get("session")) for each in entries] == [("edit", None), ("add", session)]
     assert [each.session for each in book.log()] == ["", session]
     with books.open(vault, embedder="hash") as other:
         more = {"text": "The quay is swept on Mondays.", "metadata": {"topic": "quay", "keywords": ["quay"]}}

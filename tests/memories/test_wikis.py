@@ -257,10 +257,11 @@ def test_which_folder_is_the_wiki(
 
 def test_a_folder_in_a_wiki_needs_no_second_index(book: Spellbook, project: Path, tmp_path: Path) -> None:
     """A folder of the wiki is a filter on its index, however it is named."""
-    note_writer(project / "zywiki")("services/a[b]*/x.md", "# X\n\ntokens of the heron\n")
-    for path in ("zywiki/services/a[b]*", str(project / "zywiki/services/a[b]*"), "./zywiki/../zywiki/services/a[b]*/"):
-        assert documents(book, path) == {"zywiki/services/a[b]*/x.md"}
-        assert found(book, "tokens", path) == ["zywiki/services/a[b]*/x.md"]
+    folder = "zywiki/services/a[b]" if os.name == "nt" else "zywiki/services/a[b]*"
+    note_writer(project)(f"{folder}/x.md", "# X\n\ntokens of the heron\n")
+    for path in (folder, str(project / folder), f"./zywiki/../{folder}/"):
+        assert documents(book, path) == {f"{folder}/x.md"}
+        assert found(book, "tokens", path) == [f"{folder}/x.md"]
         assert found(book, "zzqx unrelated", path) == []
         made = book.wikis.index(path)
         assert (made["documents"], made["indexed"]) == (1, 1)

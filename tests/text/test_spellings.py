@@ -1,5 +1,6 @@
 """terms: different spellings of one word find each other, and words of scripts without blanks are found."""
 
+import contextlib
 import sqlite3
 import unicodedata
 
@@ -22,11 +23,11 @@ APART = [("が", "か"), ("ば", "は"), ("कि", "की"), ("й", "и"), ("�
 
 
 def matches(text, asked):
-    database = sqlite3.connect(":memory:")
     categories = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
-    database.execute(f'CREATE VIRTUAL TABLE t USING fts5(x, tokenize="{categories}")')
-    database.execute("INSERT INTO t VALUES (?)", (terms.index_form(text),))
-    return bool(database.execute("SELECT * FROM t WHERE t MATCH ?", (str(terms.phrase(asked)),)).fetchall())
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.execute(f'CREATE VIRTUAL TABLE t USING fts5(x, tokenize="{categories}")')
+        database.execute("INSERT INTO t VALUES (?)", (terms.index_form(text),))
+        return bool(database.execute("SELECT * FROM t WHERE t MATCH ?", (str(terms.phrase(asked)),)).fetchall())
 
 
 @pytest.mark.parametrize(("written", "asked"), PAIRS)

@@ -262,6 +262,8 @@ def _seen(page: str) -> str:
         (rf"<button{inside}>(.*?)</button>", r"[\1]"),
         (rf'<input(?![^>]*type="(?:hidden|radio)"){inside}name="([^"]*)"{inside[2:]}value="([^"]+)"', r"\n\1=\2<"),
         (rf"</?(?:strong|mark){inside}>", "**"),
+        (rf"<del{inside}>(.*?)</del>", r"{-\1-}"),
+        (rf"<ins{inside}>(.*?)</ins>", r"{+\1+}"),
         (rf"</?(?:h\d|p|li|ul|ol|div|section|article|form|d[ldt]|details|summary|pre|aside|option){inside}>", "\n"),
         (r'<(?:[^>"]|"[^"]*")*>', ""),
         (r" +", " "),

@@ -258,7 +258,7 @@ def test_without_events_the_timer_looks(book: Spellbook, vault: Path, monkeypatc
     """At the limit on watches changes are still found, and watches are not requested all the time."""
     tries = []
 
-    def exhausted(root: str, _: object) -> None:
+    def exhausted(root: str, *_: object) -> None:
         tries.append(root)
         raise OSError(28, "inotify watch limit reached")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from spellbook.system import disk
+from spellbook.system import disk, platform
 from spellbook.system.errors import Conflict, StorageError
 from spellbook.text.diff import unified
 
@@ -44,7 +44,7 @@ class FileChange:
         with disk.explain_errors(str(self.path)):
             if self.after is None:
                 self._expect()
-                place.unlink()
+                platform.remove(place)
                 return
             if self.before is None:
                 place.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ class FileChange:
                 if self.before is not None:
                     disk.copy_status(place, temporary)
                 self._expect()
-                os.replace(temporary, place)
+                platform.replace(temporary, place)
 
     def keep(self, folder: Path | None = None) -> Path | None:
         """Keep the bytes before, if they matter, in a file beside it or in `folder`, named by the time; return it."""
@@ -65,8 +65,7 @@ class FileChange:
         copy = (folder or self.path.parent) / (self.path.name + _BACKUP.format(now))
         with disk.explain_errors(str(self.path)):
             copy.parent.mkdir(parents=True, exist_ok=True)
-            with disk.written(copy.parent, self.before, _mode(self.path)) as temporary:
-                os.replace(temporary, copy)
+            disk.put(copy, self.before, _mode(self.path))
         return copy
 
     def _expect(self) -> None:

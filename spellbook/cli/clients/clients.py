@@ -1,5 +1,5 @@
 """
-MCP clients: where each keeps its settings, and Spellbook's entry in them.
+Spellbook's entry in the settings of an MCP client.
 
 An entry is added and removed as text: everything else in the file stays as its owner wrote it. An entry with our name
 that is not ours is not touched.
@@ -14,7 +14,6 @@ import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +23,7 @@ from urllib.parse import urlsplit
 from spellbook.cli import output
 from spellbook.cli.clients import changes, jsonc, toml
 from spellbook.cli.clients.changes import FileChange
+from spellbook.cli.clients.known import McpClient
 from spellbook.settings import environment, paths
 from spellbook.settings.defaults import ADDRESS, PORT
 from spellbook.system.errors import InvalidInput
@@ -35,116 +35,8 @@ _CARRIED = tuple(map(environment.variables, ("folder", "folders", "entry")))
 SECRETS = environment.variables("secret")
 """Variables that are not written into a client's settings unless somebody asks for it."""
 
-_DESKTOP = "claude_desktop_config.json"
+_OPENCODE_2 = ("mcp", "servers")
 _EDITORS: Mapping[str, ModuleType] = {"json": jsonc, "jsonc": jsonc, "toml": toml}
-
-
-@dataclass(frozen=True, slots=True)
-class McpClient:
-    """
-    An MCP client.
-
-    `key`: the object that holds its servers. `project`: its settings in a folder of work, "" if it has none. `format`:
-    json, jsonc (with comments) or toml; "" if its settings are never written. `types`: what an entry says of its kind,
-    for a command and for an address. `names`: fields that it calls otherwise. `by_hand`: what its person runs or adds
-    where nothing is written. `next`: what makes it see the change.
-    """
-
-    title: str
-    key: str
-    next: str
-    project: str = ""
-    format: str = "json"
-    types: tuple[str, str] = ("", "")
-    names: Mapping[str, str] = field(default_factory=dict)
-    by_hand: str = ""
-
-
-_TYPED, _LOCAL = ("stdio", "http"), ("local", "remote")
-_SERVERS, _OPENCODE_2 = "mcpServers", ("mcp", "servers")
-_SERVER_URL = {"url": "serverUrl"}
-_DEVIN = "devin mcp add -s user {name} -- {command}"
-
-CLIENTS = {
-    "claude-desktop": McpClient(
-        "Claude Desktop", _SERVERS, "Quit Claude Desktop (its window alone is not enough) and start it again.",
-        names={"url": ""}),
-    "claude-code": McpClient(
-        "Claude Code", _SERVERS, "Start a new session of Claude Code; /mcp shows its servers.", ".mcp.json",
-        types=_TYPED),
-    "codex": McpClient(
-        "Codex", "mcp_servers", "Start a new session of Codex; /mcp shows its servers.", ".codex/config.toml", "toml",
-        names={"headers": "bearer_token_env_var"}),
-    "cursor": McpClient(
-        "Cursor", _SERVERS, "Restart Cursor, or switch the server on in its MCP settings.", ".cursor/mcp.json", "jsonc",
-        _TYPED),
-    "vscode": McpClient(
-        "VS Code", "servers", "Open a new chat in VS Code; MCP: List Servers in its palette starts a server.",
-        ".vscode/mcp.json", "jsonc", _TYPED),
-    "opencode": McpClient(
-        "OpenCode", "mcp", "Start OpenCode again; `opencode mcp list` shows its servers.", "opencode.json", "jsonc",
-        _LOCAL, {"args": "command", "env": "environment"}),
-    "antigravity": McpClient(
-        "Antigravity", _SERVERS, "Start Antigravity again.", ".agents/mcp_config.json", names=_SERVER_URL),
-    "zed": McpClient("Zed", "context_servers", "Zed's agent settings show the server.", format="jsonc"),
-    "lmstudio": McpClient("LM Studio", _SERVERS, "Switch the server on in LM Studio, under Integrations."),
-    "windsurf": McpClient(
-        "Windsurf", _SERVERS, "Refresh the servers in Windsurf.", names=_SERVER_URL, by_hand=_DEVIN),
-    "devin": McpClient("Devin", _SERVERS, "Start Devin again; `devin mcp list` shows its servers.", by_hand=_DEVIN),
-    "goose": McpClient(
-        "Goose", "extensions", "", format="", types=("stdio", ""), names={"command": "cmd", "env": "envs"},
-        by_hand='extensions:\n  {name}: {{"enabled": true, {fields}}}'),
-    "openclaw": McpClient("OpenClaw", "mcp.servers", "", format="", by_hand="openclaw mcp set {name} {quoted}"),
-}  # fmt: skip
-"""Clients by their names for `spellbook install`."""
-
-OTHERS = {".gemini": "Gemini CLI", ".qwen": "Qwen Code"}
-"""Clients whose settings have the form of Antigravity's, by the folder of the file."""
-
-
-@dataclass(frozen=True, slots=True)
-class SettingsFile:
-    """A settings file, and the folder that shows that its client is installed; without one, the file shows it."""
-
-    file: Path
-    folder: Path
-
-
-def places(name: str, system: str, environ: Mapping[str, str], home: Path) -> list[SettingsFile]:
-    """Return where a client may keep a person's settings, the likeliest first; `system` as in `sys.platform`."""
-    config, claude = Path(environ.get("XDG_CONFIG_HOME") or home / ".config"), environ.get("CLAUDE_CONFIG_DIR")
-    roaming, is_windows = Path(environ.get("APPDATA") or home / "AppData/Roaming"), system == "win32"
-    apps = {"win32": roaming, "darwin": home / "Library/Application Support"}.get(system, config)
-    zed = {"win32": apps / "Zed", "darwin": home / ".config/zed"}.get(system, apps / "zed")
-    gemini, older = (home / ".gemini" / each / "mcp_config.json" for each in ("config", "antigravity-cli"))
-    windsurf, opencode = home / ".codeium/windsurf/mcp_config.json", config / "opencode/opencode.jsonc"
-    devin = (apps if is_windows else config) / "devin/mcp_config.json"
-    # Installed as a package of Windows, Claude Desktop sees a folder of its own in place of the usual one.
-    local = Path(environ.get("LOCALAPPDATA") or home / "AppData/Local")
-    packages = sorted(local.glob("Packages/Claude_*")) if is_windows else []
-    inside = Path("LocalCache", "Roaming", "Claude", _DESKTOP)
-    known: Mapping[str, Sequence[Path | tuple[Path, Path]]] = {
-        "claude-desktop": [*((each / inside, each) for each in packages), apps / "Claude" / _DESKTOP],
-        "claude-code": [(Path(claude or home) / ".claude.json", Path(claude or home / ".claude"))],
-        "codex": [Path(environ.get("CODEX_HOME") or home / ".codex") / "config.toml"],
-        "cursor": [home / ".cursor/mcp.json"],
-        "vscode": [apps / variant / "User/mcp.json" for variant in ("Code", "Code - Insiders", "VSCodium")],
-        "opencode": [(opencode, opencode), opencode.with_suffix(".json")],
-        "antigravity": [gemini, (older, older), (gemini, older.parent)],
-        "zed": [zed / "settings.json"],
-        "lmstudio": [home / ".lmstudio/mcp.json", home / ".cache/lm-studio/mcp.json"],
-        "windsurf": [(windsurf, windsurf)],
-        "devin": [(devin, devin)],
-        "goose": [(apps / "Block/goose/config" if is_windows else config / "goose") / "config.yaml"],
-        "openclaw": [home / ".openclaw/openclaw.json"],
-    }
-    return [SettingsFile(*(each if isinstance(each, tuple) else (each, each.parent))) for each in known[name]]
-
-
-def found(candidates: Sequence[SettingsFile]) -> Path | None:
-    """Return the one of `candidates` that a client uses, None if it is not on this machine."""
-    there = (place.file for place in candidates if place.file.exists() or place.folder.is_dir())
-    return next(there, None)
 
 
 def launch() -> list[str]:
@@ -173,7 +65,7 @@ def entry(client: McpClient, vault: Path, scope: str, environ: Mapping[str, str]
     arguments += [part for option in (("--scope", scope), ("--toolsets", toolsets)) if option[1] for part in option]
     if not is_whole("".join([command, *arguments])):
         raise InvalidInput(f"{str(vault)!a}: the path is not UTF-8, and settings are.", "Rename the folder.")
-    fields = {"type": client.types[0], "command": command, "args": arguments, "env": carried(environ)}
+    fields = {"type": client.types[0], "command": command, "args": arguments, "env": carried(environ), **client.more}
     if client.names.get("args") == "command":  # one list
         fields |= {"command": "", "args": [command, *arguments]}
     return {client.names.get(name, name): value for name, value in fields.items() if value}
@@ -194,7 +86,7 @@ def address(client: McpClient, url: str, token: str = "") -> dict[str, Any]:
     if not is_address or not url.isprintable() or parts.username is not None:
         raise InvalidInput(f"--url {url[:200]}: this is not an address of a server.", f"Write one such as {ADDRESS}.")
     headers = token if not token or "headers" in client.names else {"Authorization": f"Bearer {token}"}
-    fields = {"type": client.types[1], "url": url, "headers": headers}
+    fields = {"type": client.types[1], "url": url, "headers": headers, **client.more}
     return {client.names.get(name, name): value for name, value in fields.items() if value}
 
 
@@ -214,7 +106,7 @@ def is_ours(value: object) -> bool:
         return False
     if "command" not in value:
         with contextlib.suppress(ValueError):
-            return urlsplit(str(value.get("url", value.get("serverUrl")))).port == PORT
+            return any(urlsplit(str(value.get(name))).port == PORT for name in ("url", "serverUrl", "httpUrl"))
         return False
     parts = (value["command"], value.get("args"))
     words = [word for part in parts for word in (part if isinstance(part, list) else [part])]

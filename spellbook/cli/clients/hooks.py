@@ -19,6 +19,7 @@ from pathlib import Path
 
 from spellbook.cli.clients import changes
 from spellbook.cli.clients.changes import FileChange
+from spellbook.system import platform
 from spellbook.system.errors import Conflict, InvalidInput, StorageError
 from spellbook.system.lazy import regex
 
@@ -123,7 +124,7 @@ def start(folder: Path, *arguments: str, **variables: str) -> subprocess.Complet
     }
     command = ["git", "-C", str(folder), *arguments]
     try:
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=kept | variables)
+        return platform.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=kept | variables)
     except OSError as error:
         raise InvalidInput("There is no git on this machine.", "Install git first.") from error
 
@@ -199,13 +200,13 @@ def _span(data: bytes, vault: Path) -> tuple[int, int] | None:
 def _move(source: Path, target: Path) -> None:
     """Move a hook into a folder beside it, or back; a relative symbolic link still points to the same file."""
     if not source.is_symlink():
-        os.replace(source, target)
+        platform.replace(source, target)
         return
     end = os.readlink(source)
     if not os.path.isabs(end):
         end = os.path.join("..", end) if target.parent.name == ASIDE else end.removeprefix(".." + os.sep)
     os.symlink(end, target)
-    source.unlink()
+    platform.remove(source)
 
 
 # -- git's files in the vault, and the merge driver

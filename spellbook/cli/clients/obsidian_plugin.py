@@ -10,7 +10,7 @@ from pathlib import Path
 
 from spellbook.cli.clients import changes, clients, jsonc
 from spellbook.cli.clients.changes import FileChange
-from spellbook.cli.clients.clients import McpClient
+from spellbook.cli.clients.known import McpClient
 from spellbook.settings.config import is_local
 from spellbook.system.errors import InvalidInput
 

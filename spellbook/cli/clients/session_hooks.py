@@ -1,29 +1,32 @@
 """
 Hooks of an agent's sessions: which command runs when, and how a client's settings get and lose it.
 
-Each command gets a group behind the existing ones. Its line ends with a mark, a shell comment, by which it is found
-again; other hooks stay. Codex trusts a hook by its text: a changed line does not run until its person trusts it again.
-A line whose program is gone ends with 0 and stays silent, but for a hint at the start of a session.
+Each command gets a group behind the existing ones. Its line ends with a mark, a comment in every shell, by which it is
+found again; other hooks stay. Codex trusts a hook by its text: a changed line does not run until its person trusts it
+again. A line whose program is gone ends with 0 and stays silent, but for a hint at the start of a session.
+
+On Windows Claude Code takes Git's bash, or PowerShell where `shell` says so or that bash is missing (hooks.md of its
+documentation); Codex takes PowerShell, the shell of its session (shell_detect.rs of openai/codex). One line runs in
+both.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spellbook.cli.clients import clients, jsonc
+from spellbook.cli.clients import clients, jsonc, known
 from spellbook.cli.clients.changes import FileChange
 from spellbook.cli.clients.hooks import shell_line
 from spellbook.system.errors import InvalidInput
 from spellbook.text.unicode import is_whole
 
 _KEY = "hooks"
-_JSON = clients.CLIENTS["claude-code"]
+_JSON = known.CLIENTS["claude-code"]
 """The client whose rules for reading settings hold for every file of hooks: JSON without comments."""
 
 _SECONDS = 5
@@ -34,10 +37,10 @@ Groups = Sequence[tuple[str, Any]]
 
 _FILES = {
     # Claude Code keeps a project's local settings out of git: commands have paths of this machine.
-    "claude-code": ("CLAUDE_CONFIG_DIR", ".claude", "settings.json", ".claude/settings.local.json"),
-    "codex": ("CODEX_HOME", ".codex", "hooks.json", ".codex/hooks.json"),
+    "claude-code": ("claude", "settings.json", ".claude/settings.local.json"),
+    "codex": ("codex", "hooks.json", ".codex/hooks.json"),
 }
-"""For each client: the variable of its folder, the folder in a person's home, the file in it, and that of a project."""
+"""For each client: its folder as `known.folder` knows it, the file in it, and that of a project."""
 
 _START = ("SessionStart", "context --session-start", "startup|resume|clear|compact", _SECONDS)
 _PROMPT = ("UserPromptSubmit", "context --prompt", "", _SECONDS)
@@ -59,8 +62,8 @@ _HINT = json.dumps(
 
 def settings(client: str, project: Path | None, environ: Mapping[str, str], home: Path) -> Path:
     """Return the file that holds the hooks of `client`, a person's own or those of a project's folder."""
-    variable, folder, name, local = _FILES[client]
-    return project / local if project else Path(environ.get(variable) or home / folder) / name
+    folder, name, local = _FILES[client]
+    return project / local if project else known.folder(folder, environ, home) / name
 
 
 def posix_line(command: Sequence[str], env: Mapping[str, str], hint: str) -> str:
@@ -70,7 +73,7 @@ def posix_line(command: Sequence[str], env: Mapping[str, str], hint: str) -> str
 
 
 def power_line(command: Sequence[str], env: Mapping[str, str], hint: str) -> str:
-    """Return the same for PowerShell, which every Windows has."""
+    """Return the same for PowerShell, which every Windows has, without a backtick."""
     is_there = f"Get-Command {_in_power(command[0])} -ErrorAction SilentlyContinue"
     set = "".join(f"$env:{name} = {_in_power(value)}; " for name, value in env.items())
     run = f"{set}& {' '.join(map(_in_power, command))}"
@@ -78,11 +81,18 @@ def power_line(command: Sequence[str], env: Mapping[str, str], hint: str) -> str
 
 
 def _in_power(text: str) -> str:
-    return "'" + re.sub("['\u2018-\u201b]", r"\g<0>\g<0>", text) + "'"  # it takes curly quotes for straight ones
+    quoted = "'" + re.sub("['\u2018-\u201b]", r"\g<0>\g<0>", text) + "'"  # it takes curly quotes for straight ones
+    return "(" + quoted.replace("`", "'+[char]96+'") + ")" if "`" in quoted else quoted
 
 
-LINE = power_line if os.name == "nt" else posix_line
-"""How hooks are written for this system. Their shell is named, as Claude Code takes Git's bash where that is there."""
+def any_line(command: Sequence[str], env: Mapping[str, str], hint: str) -> str:
+    """
+    Return the same for a POSIX shell and for PowerShell.
+
+    To PowerShell "x`#" is a word, and its part ends with `exit`. To the other shell that part is a comment between two
+    backticks, whatever it holds beside them.
+    """
+    return f"echo x`# >$null; {power_line(command, env, hint)} # ` >/dev/null; {posix_line(command, env, hint)}"
 
 
 def groups(
@@ -92,10 +102,17 @@ def groups(
     scope: str = "",
     recall: bool = False,
     mark: str = "",
-    line: Callable[[Sequence[str], Mapping[str, str], str], str] = LINE,
+    system: str = "",
 ) -> Groups:
-    """Return the groups that run `command` in `env`, as `line` writes it. Raises InvalidInput if that is not UTF-8."""
+    """
+    Return the groups that run `command` in `env` on `system`, as in `sys.platform`; "" is each of them.
+
+    Raises InvalidInput if a line is not UTF-8.
+    """
     made = []
+    line = any_line if system in {"", "win32"} else posix_line
+    # Git's bash shows a window for a moment.
+    shell = {"shell": "powershell"} if system == "win32" and client == "claude-code" else {}
     for event, run, matcher, seconds in RUNS[client]:
         if event == _PROMPT[0] and not recall:
             continue
@@ -103,7 +120,6 @@ def groups(
         written = line((*command, *run.split(), *scoped), env, _HINT if event == _START[0] else "") + mark
         if not is_whole(written):
             raise InvalidInput("A path of the hooks is not UTF-8, and settings are.", "Rename the folder.")
-        shell = {"shell": "powershell"} if line is power_line else {}
         ran = {"type": "command", "command": written, **shell, "timeout": seconds}
         made.append((event, {**({"matcher": matcher} if matcher else {}), "hooks": [ran]}))
     return made

@@ -114,7 +114,7 @@ def erase(call: Call, hard: bool) -> dict[str, Any]:
     done = call.book.whole.erase(call.id, hard=hard)
     path = done.trash[0] if done.trash else ""
     hint = {"hint": LEFT} if hard else {}
-    return {"status": "erased", **asdict(done), **hint, "entry": entry_of(call.book, "erase", path) if path else None}
+    return {"status": "erased", **asdict(done), **hint, "entry": entry_of(call.book, "forget", path) if path else None}
 
 
 def search(call: Call, **question: Any) -> dict[str, Any]:

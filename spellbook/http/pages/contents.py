@@ -176,7 +176,7 @@ def search(shown: View) -> Response:
             "listed": [explained(hit, wanted["q"]) for hit in found[offset:]],
             "more": more if is_more and not is_brief else "",
             "most_sections": _MOST_SECTIONS,
-            "excerpt": lambda hit: rendering.excerpt(hit.text, words, weigh, hit.heading),
+            "excerpt": lambda hit: rendering.excerpt(hit.text, words, weigh, hit.heading, hit.title),
             "marked": lambda text: rendering.marked(text, words),
             "present": presentation,
         }

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from spellbook.capture.ledger import Ledger
 from spellbook.http import admin
 from spellbook.http.api import changes, notes
-from spellbook.http.pages import view
+from spellbook.http.pages import differences, view
 from spellbook.http.pages.view import View
 from spellbook.index.catalog.usage import local
 from spellbook.notes.labels import DECISION
@@ -42,21 +42,6 @@ _MOST_ENTRIES = 1_000
 """Entries that a day or a session is looked for in."""
 
 _MOST_TRASH = 50
-
-VERBS = {
-    "add": "Added",
-    "scribe": "Added",  # in journals of 0.3.0
-    "revise": "Edited",
-    "erase": "Erased",
-    "restore": "Restored",
-    "undo": "Taken back",
-    "mv": "Moved",
-    "merge": "Merged",
-    "forget": "Tidied",
-    "import": "Imported",
-    "doctor": "Links repaired",
-}
-"""The words for an entry, by its verb in the journal."""
 
 
 def home(shown: View) -> Response:
@@ -162,7 +147,6 @@ def activity(shown: View) -> Response:
         sessions=list(dict.fromkeys(entry["session"] for entry in entries if "session" in entry)),
         session=session,
         day=day,
-        verbs=VERBS,
         today=str(dt.date.today()),
         yesterday=str(dt.date.today() - dt.timedelta(days=1)),
         older=offset + _ENTRIES if len(chosen) > _ENTRIES and not (session or day) else 0,
@@ -181,12 +165,15 @@ def _days(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[tupl
 
 def difference(shown: View) -> Response:
     """Show what undoing a change would do."""
-    entry = shown.query.get("entry", "")
+    entry = shown.number("entry", 0)
+    found, why = list[differences.Difference](), None
     try:
-        reply = shown.ask(changes.undo, entry=entry, dry_run=True)
-        return shown.page("difference.html", difference=reply["difference"], why="", entry=entry)
+        shown.caller.require("write")
+        done = shown.book.whole.undo(entry, dry_run=True)
+        found = [differences.compared(old, new, path) for path, old, new in done.changes]
     except SpellbookError as error:
-        return shown.page("difference.html", difference="", why=error, entry=entry)
+        why = error
+    return shown.page("difference.html", found=found, why=why, entry=entry)
 
 
 def undo(shown: View) -> Response:

@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
@@ -15,9 +16,9 @@ from starlette.responses import Response
 from spellbook.editing import moves
 from spellbook.http import admin, faults
 from spellbook.http.api import changes, notes
-from spellbook.http.pages import rendering, view
-from spellbook.http.pages.home import VERBS
+from spellbook.http.pages import differences, obsidian, rendering, view
 from spellbook.http.pages.view import View
+from spellbook.library import history as kept
 from spellbook.notes import frontmatter, markdown
 from spellbook.notes.frontmatter import RELATIONS
 from spellbook.notes.note import parse
@@ -38,9 +39,6 @@ _MOST_VERSIONS = 50
 _MOST_FOLDERS = 500
 _RECENT = 8
 """Folders of the newest notes that one tap moves a note to. By hand."""
-
-_KEPT = ("id", "agent", "created", "updated", "modified")
-"""Keys that nobody edits on the page: what writes a note sets them."""
 
 NAMES = (
     *("aliases", "author", "category", "created", "date", "importance", "keywords", "kind", "language", "published"),
@@ -105,37 +103,53 @@ def note(shown: View) -> Response:
     part = max(1, min(shown.number("part", 1), len(pages)))
     linked = (*reply["links"], *reply["backlinks"])
     known = {each["id"] for each in linked}
-    reach = rendering.targets(reply["links"], view.note_address)
+    reach = obsidian.targets(reply["links"], view.note_address)
     embedded = shown.book.pictures(shown.id) if "![" in reply["text"] else {}
     images = view.note_address(reply["note"], page="image")
-    show = rendering.pictures(embedded, lambda path: f"{images}?{urlencode({'path': path})}", shown.say)
+    show = obsidian.pictures(embedded, lambda path: f"{images}?{urlencode({'path': path})}", shown.say)
     stored = shown.book.resolve(shown.id)
     title, form = stored.title, "tick-{}" if shown.may("write") else ""
+    ids = {obsidian.name(each["target"]): each["id"] for each in reply["links"] if each["id"]}
+    drawn = obsidian.Page(reach, show, partial(_embedded, shown, ids), shown.say)
+    sections = pages[part - 1]
+    rendered = drawn.rendered([(each.text, form.format(each.anchor)) for each in sections], title)
     return shown.page(
         "note.html",
         reply=reply,
-        verbs=VERBS,
         title=title,
         stored=stored,
         writes=bool(form),
         outside=presentation.outside(stored),
         period=presentation.period(stored),
-        sections=pages[part - 1],
+        is_repeated=rendering.after_title(title, stored.text) is not None,
+        sections=[*zip(sections, rendered, strict=True)],
         part_number=part,
         parts=len(pages),
         editing=editing,
-        rendered=lambda each: rendering.rendered(each.text, reach, show, title, form.format(each.anchor)),
         folders=view.folders_above(reply["path"]),
         adjacent=shown.book.adjacent(shown.id),
         names=NAMES,
         properties=listed_properties(reply["meta"], stored.tags, shown.say),
-        edited=[(key, frontmatter.dump(value)) for key, value in reply["meta"].items() if key not in _KEPT],
+        edited=[(key, frontmatter.dump(value)) for key, value in reply["meta"].items() if key not in differences.KEPT],
         few=_FEW,
         review_days=_REVIEW_DAYS,
         file=str(shown.book.config.vault / reply["path"]),
         related=[each for each in reply["related"] if each["id"] not in known],
         titles={each["id"]: each["title"] for each in linked if each["id"]},
     )
+
+
+def _embedded(shown: View, ids: Mapping[str, str], target: str) -> tuple[str, str] | None:
+    """Return title and text of the note, section or block that an embed names, by `ids` of notes its reader may see."""
+    id = ids.get(obsidian.name(target), "")
+    wanted = target.partition("#")[2].rpartition("#")[2].strip().casefold()
+    with contextlib.suppress(SpellbookError):  # it is gone
+        reply = shown.ask(notes.note, id)
+        texts = [each.text for each in _sections(reply) if wanted in {"", *each.heading.casefold().split(" > ")}]
+        if wanted.startswith("^"):
+            texts = [each for each in reply["text"].split("\n\n") if each.rstrip().casefold().endswith(f" {wanted}")]
+        return (shown.book.resolve(id).title, "\n\n".join(texts)) if texts else None
+    return None
 
 
 def listed_properties(meta: Mapping[str, Any], tags: Sequence[str], phrase: Callable[..., str]) -> list[Property]:
@@ -188,7 +202,8 @@ def image(shown: View) -> Response:
 
 def history(shown: View) -> Response:
     """Show the versions of a note, also of one that is gone, each with what it changed."""
-    reply = shown.ask(notes.history, id=shown.id, limit=_MOST_VERSIONS)
+    shown.caller.require("read")
+    reply = kept.versions(shown.book, shown.id, _MOST_VERSIONS, lambda *texts: differences.compared(*texts[:2]))
     try:
         title = shown.book.resolve(shown.id).title
     except MemoryNotFound:
@@ -202,7 +217,7 @@ def _kept(source: str) -> dict[str, str]:
     when = "before" if source.startswith("before ") else "after"
     kind, _, name = source.removeprefix("before ").partition(" ")
     name, _, verb = name.partition(" ")
-    return {"kind": when if kind == "entry" else kind, "name": name[:10], "verb": VERBS.get(verb, verb)}
+    return {"kind": when if kind == "entry" else kind, "name": name[:10], "verb": verb}
 
 
 def _sections(reply: Mapping[str, Any]) -> Iterator[ShownSection]:
@@ -253,7 +268,7 @@ def edit(shown: View) -> Response:
     except SpellbookError as error:
         values = {"mine": new, "theirs": theirs, "id": id, "note": shown.form.get("note", ""), "is_new": is_new}
         return shown.page("conflict.html", faults.status_of(error), error=error, **values)
-    return shown.back("revise", done["path"])
+    return shown.back("edit", done["path"])
 
 
 def _lines(text: str) -> str:
@@ -319,7 +334,7 @@ def erase(shown: View) -> Response:
         linked = shown.book.around(id).backlinks
         return shown.page("erase.html", chunk=chunk, id=id, linked=linked)
     shown.ask(notes.erase, id)
-    return shown.back("erase", to=shown.form.get("to") or "/activity")
+    return shown.back("forget", to=shown.form.get("to") or "/activity")
 
 
 def move(shown: View) -> Response:

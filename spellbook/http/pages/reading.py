@@ -17,12 +17,11 @@ from spellbook.http.api import changes, notes
 from spellbook.http.pages import view
 from spellbook.http.pages.notes import section
 from spellbook.http.pages.view import View
-from spellbook.memories.memories import CATEGORY, INBOX
 from spellbook.notes import articles as saved
 from spellbook.notes import decisions as form
 from spellbook.notes import dialogue as captured
 from spellbook.notes import labels
-from spellbook.notes.labels import CHECKPOINT, DECISION, texts
+from spellbook.notes.labels import CHECKPOINT, DECISION, INBOX, texts
 from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.text import credentials
 from spellbook.text.unicode import digest_of
@@ -145,8 +144,7 @@ def write(shown: View) -> Response:
     typed["text"] = typed["text"] or shown.form.get("q", "")  # of the box on Home
     lines = {name: " ".join(text.split()) for name, text in typed.items() if name != "text"}
     meta = {
-        "category": CATEGORY,
-        "topic": lines["topic"] or INBOX,
+        "topic": lines["topic"] or None,
         "title": lines["title"] or None,
         "tags": labels.tags(lines["tags"]) or None,
         "source": lines["source"] or None,

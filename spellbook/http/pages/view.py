@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, wraps
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -26,12 +27,15 @@ from spellbook.editing import moves
 from spellbook.http import admin, api, faults, served
 from spellbook.http.api.notes import entry_of
 from spellbook.http.endpoints import Call, Reply, check_id, checked
-from spellbook.http.guard import COOKIE
-from spellbook.http.pages import rendering
+from spellbook.http.guard import COOKIE, OURS
+from spellbook.http.pages import differences, rendering
 from spellbook.http.tokens import May, Tokens
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.privacy import ON_PURPOSE
-from spellbook.memories.memories import INBOX, TYPES
+from spellbook.library import history
+from spellbook.memories.memories import TYPES
+from spellbook.notes.labels import INBOX
+from spellbook.notes.markdown import without_signs
 from spellbook.search import newest, presentation, toc
 from spellbook.settings import translate
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
@@ -70,15 +74,21 @@ Handler = Callable[["View"], Response]
 
 @cache
 def environment() -> Environment:
-    """Return the templates. They escape every value, and an undefined name is an error."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    """
+    Return the templates. They escape every value, and an undefined name is an error.
 
-    loader = PackageLoader("spellbook.http.pages")
+    All are read at the first call: an update of Spellbook under a running server changes the files, not its pages.
+    """
+    from jinja2 import DictLoader, Environment, StrictUndefined
+
+    folder = resources.files(__package__) / "templates"
+    loader = DictLoader({file.name: file.read_text("utf-8") for file in folder.iterdir()})
     made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    filters = (note_address, chunk_address, folder_address, advice)
+    filters = (note_address, chunk_address, folder_address, advice, without_signs)
     made.filters |= {each.__name__: each for each in filters}
     made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside, "session": presentation.is_session}
     made.filters |= {"author": presentation.author, "dated": newest.date_of, "gist": rendering.gist}
+    made.filters["differences"] = differences.of_patch
     made.filters["day"] = lambda time: str(time or "")[:10]
     return made
 
@@ -136,6 +146,7 @@ class View(Call):
         own = {"view": self, "job": self.job, "csrf": self.csrf, "theme": self.request.cookies.get("spellbook-theme")}
         words = {"_": self.say, "translated": self.translated, "count": self.count, "named": self.named}
         words["ago"] = lambda chunk: ago(chunk, self.say, self.count)
+        words["corrected"] = lambda chunk: history.is_corrected(self.book.index.vault, chunk.path)
         text = environment().get_template(template).render({**own, **words, **values})
         return HTMLResponse(_seen(text), code, {"vary": "Accept-Language, Cookie"})
 
@@ -160,11 +171,14 @@ class View(Call):
 
     def change(self, verb: Callable[..., Any], id: str = "", /, **arguments: Any) -> Response:
         """Change a note by a verb of the API, and go to a page where that can be undone."""
-        return self.back("revise", self.ask(verb, id, **arguments)["path"])
+        return self.back("edit", self.ask(verb, id, **arguments)["path"])
 
     def did(self, entry: str) -> tuple[str, list[str]]:
-        """Return the verb of one of the latest entries of the log, and between which places it moved a note, if so."""
-        verb, what = next(((each.verb, each.what) for each in self.book.log() if str(each.id) == entry), ("", ""))
+        """Return the verb of one of the latest entries of the log, and the folder or the places that it is about."""
+        done = next((each for each in self.book.log() if str(each.id) == entry), None)
+        verb, what = (done.verb, done.what) if done else ("", "")
+        if done and verb == "add" and done.traces:
+            return verb, [f"{done.traces[0].path.rpartition('/')[0]}/"]
         move = what.partition(f": {moves.VERB} ")[2] if verb == "undo" else what if verb == moves.VERB else ""
         (old, _, was), (new, _, now) = (without_ending(each).rpartition("/") for each in move.partition(" → ")[::2])
         quote = "‘{}’" if self.language == "ko" else "{}"
@@ -181,8 +195,9 @@ def _seen(page: str) -> str:
 
 def say(language: str, english: str, *values: object) -> str:
     """Return a message of the pages, or one of a word that the package has too; `{0}` is the first value."""
-    korean = translate.table(__package__).get(english) or translate.table().get(english, english)
-    return translate.fill(korean if language == "ko" else english, values)
+    if language != "ko":
+        return translate.fill(english, values)
+    return translate.fill(translate.table(__package__).get(english) or translate.table().get(english, english), values)
 
 
 def page(path: str, handler: Handler, right: May = "read") -> Route:
@@ -203,6 +218,8 @@ def _route(method: str, path: str, handler: Handler, right: May, thread: Callabl
         except ValueError as error:
             raise InvalidInput("The form could not be read.", "Open the page again.") from error
         done: Response = await thread(_answer, handler, request, form, right)
+        if done.status_code == 303 and OURS in request.headers:
+            done.status_code = 200  # the page's script goes there: a redirect that fetch follows has no fragment
         return done
 
     return Route(path, answer, methods=[method], name=handler.__name__)

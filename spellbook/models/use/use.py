@@ -164,7 +164,8 @@ class USE:
     name = "use"
     fingerprint = FINGERPRINT
 
-    def __init__(self, threads: int = 2) -> None:
+    def __init__(self, threads: int = 2, remark: str = "") -> None:
+        self.remark = remark
         self.local = LocalEngine(self.name, lambda: (UseOnnx(ready()), self.describe()), _HINT, threads)
         """The engine that makes the raw vectors."""
 
@@ -192,8 +193,8 @@ class USE:
         return unit(self.vectors(texts))
 
     def describe(self) -> str:
-        """Say what runs it; loads nothing."""
-        return f"universal-sentence-encoder-multilingual 3 on onnxruntime, {WIDTH} bytes a text"
+        """Say what runs it, and the remark of its maker; loads nothing."""
+        return f"universal-sentence-encoder-multilingual 3 on onnxruntime, {WIDTH} bytes a text{self.remark}"
 
 
 @cache

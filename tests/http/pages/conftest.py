@@ -48,6 +48,18 @@ NOTES = {
         "---\ntitle: 데이터베이스\ncategory: project\ntopic: database\nreview: 2026-01-01\n---\n"
         "PostgreSQL 16을 쓴다. [[배포]] 전에 백업한다.\n\n## Backup\n\nEvery night with pg_dump.\n"
     ),
+    "projects/marks.md": (
+        "---\ntitle: Marks\n---\n# Marks\n\nA ==found word==, a note[^n] and ^[one at once], %%hidden%% $E=mc^2$, #표시/둘, "
+        "https://example.com/a_b and ~~gone~~. ^block-1\n\n"
+        "$$\n\\sum_{i=1}^{n} x_i = \\frac{a+b+c+d+e+f+g+h+i+j+k+l+m+n+o+p}{\\sqrt{q+r+s+t+u+v+w}} + \\int_0^\\infty y\\,dy + z\n$$\n\n"
+        "Within a line $a+b+c+d+e+f+g+h+i+j+k+l+m+n+o+p+q+r+s+t+u+v+w+x+y+z$ is long, too.\n\n"
+        "## 표\n\n| 항목 | 하나 | 금액 | Somewhat longer heading | 비고 |\n|---|---|--:|---|:-:|\n"
+        "| 서버 | 둘 | 1,200,000 | ==marked== `code` | 없음 |\n\n"
+        "```mermaid\ngraph LR\n  A[Start] --> B[A step with a very long name so that it is wider than a phone]\n```\n\n"
+        "> [!note] 알림\n> A callout with $x_1$ and [[배포]].\n\n"
+        "## Embedded\n\n![[데이터베이스]]\n\n![[배포#순서]]\n\n![[absent]]\n\n![[missing.png|200]]\n\n"
+        "- [ ] ==do== it #later\n- [x] done\n\n[^n]: The note.\n"
+    ),
     "broken.md": "---\ntitle: [\n---\nA note whose frontmatter is broken.\n",
 }
 
@@ -87,6 +99,25 @@ document.title = 'owned'
 | <style>body{display:none}</style> | <base href=//evil.test> |
 
 <svg><style><img src=x onerror=document.title='owned'></style></svg> <math><mi//xlink:href="data:x,<script>1</script>">
+
+$\\href{javascript:document.title='owned'}{x}$ $\\style{background:url(http://evil.test/5)}{x}$ $\\text{<script>document.title='owned'</script>}$
+$\\text{</mtext></math><img src=http://evil.test/6.png onerror="document.title='owned'">}$ $\\class{row}\\cssId{q}{x}$
+$$
+<maction actiontype="statusline" xlink:href="javascript:document.title='owned'"><annotation-xml encoding="text/html"><script>document.title='owned'</script>
+$$
+$<math href=javascript:1>$ $x^{$ $\\frac{\\frac{a}}$ a[^"onload=alert(1)] b[^<script>] ^[<img src=http://evil.test/7.png onerror=alert(1)>]
+==<script>document.title='owned'</script>== #"><script>document.title='owned'</script> #x'onmouseover=alert(1) %%<script>%% ^id"><script>
+https://evil.test/"onmouseover="alert(1) https://evil.test/<script>document.title='owned'</script>
+
+![[evil]]
+
+![[other#"><script>document.title='owned'</script>]]
+
+![[http://evil.test/8]]
+
+[^"onload=alert(1)]: <img src=http://evil.test/9.png onerror="document.title='owned'">
+[^<script>]: [x](javascript:document.title='owned') ![](http://evil.test/10.png)
+
 {{ 7*7 }} {% raw %} ${7*7} <form action=//evil.test><input name=csrf><button>
 """
 

@@ -17,7 +17,7 @@ from spellbook.http.pages import view
 from spellbook.library.book import Spellbook
 from tests.helpers import held, session_writer
 
-from ..running import form, shows
+from ..running import form, lacks, shows
 
 
 def test_a_long_section_has_one_editor(browser, full, vault, book):
@@ -145,7 +145,7 @@ def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch
     assert "quick brown fox" in browser.press(merged, "/do/merge", "sure")
     line = re.compile(r'<p class="line (\w+)">([^<]*)')
     assert [kind for kind, _ in line.findall(browser.open("/links"))] == ["warn"] * 4 + ["good"]
-    for path in ("broken.md", "projects/배포.md", "projects/데이터베이스.md"):
+    for path in ("broken.md", "projects/배포.md", "projects/데이터베이스.md", "projects/marks.md"):
         (vault / path).unlink()
     for kind in ("snapshot", "check", "reindex"):
         browser.send(f"/do/{kind}", to="/")
@@ -220,16 +220,17 @@ def sessions(vault: Path, book: Spellbook) -> Path:
 
 def test_sessions_have_a_menu_and_pages(browser, full, vault, book):
     """
-    Without a session the page says how to get one, and no menu leads to it. Twenty are on a page.
+    Without a session the page leads to the switch of capture, and no menu leads to it. Twenty are on a page.
 
     The form that keeps an exchange has all of its words, however many; other notes have no way to be kept.
     """
     assert 'href="/sessions"' not in browser.open("/")
-    assert "spellbook capture on" in browser.open("/sessions")
+    assert 'href="/settings#sessions"' in browser.open("/sessions")
+    assert '<h2 id="sessions">' in browser.open("/settings")
     write = session_writer(vault)
     for number in range(25):
         write(f"s{number}", f"Words of {number}.", created=f"2026-09-01T10:00:{number:02}")
-    file = write("long", LONG, created="2026-11-20T10:00:00")
+    file = write("long", LONG, created="2036-11-20T10:00:00")
     assert 'href="/sessions"' in browser.open("/")
     assert 'href="/sessions?offset=20"' in browser.open("/sessions")
     page = browser.open("/sessions?offset=20")
@@ -243,10 +244,13 @@ def test_sessions_have_a_menu_and_pages(browser, full, vault, book):
 
 
 def test_who_sees_sessions(sessions, guarded, served):
-    """A reader's token has no buttons; one that is limited sees no session, which is private."""
+    """A reader's token has no buttons, and reads how capture is switched on; a limited one sees no private session."""
     for sees, is_there in (("private", True), ("team", False)):
         guarded.client.cookies.clear()
         guarded.send("/login", token=served.tokens.add(sees, "read", sees))
-        assert ("Rotate" in guarded.open("/sessions")) is is_there
+        page = guarded.open("/sessions")
+        assert ("Rotate" in page) is is_there
+        assert ("spellbook capture on" in page) is not is_there
+        lacks(page, "/settings#sessions")
         assert ('href="/sessions"' in guarded.open("/")) is is_there
         assert ("/new?keep=" in guarded.open("/note/session-new", 200 if is_there else 404)) is False

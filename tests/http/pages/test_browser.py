@@ -7,7 +7,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -25,6 +25,7 @@ NOTE = "/note/projects/배포"
 PAGES = f"""
     / /new?text=x&url=https://example.com/ /search?q=백업 /contents /contents?folder=projects
     /decisions /articles /sessions /note/session-a /activity /statistics /links /settings {NOTE} /graph
+    /upkeep /contents?category=memory /note/projects/marks
     {NOTE}?add=yes {NOTE}?edit=projects/배포%23rollback /history/projects/배포 /nowhere /login
 """.split()
 EMPTY = ("/decisions", "/articles", "/sessions", "/activity", "/")
@@ -33,20 +34,24 @@ EMPTY = ("/decisions", "/articles", "/sessions", "/activity", "/")
 PHONE = {"has_touch": True, "is_mobile": True, "viewport": {"width": 360, "height": 740}}
 _ALL = [*product(("en-US", "ko-KR"), (False, True))]
 IS_ALL = os.environ.get("SPELLBOOK_LOOKS") == "all"
-LOOKS = _ALL if IS_ALL else (_ALL[0], _ALL[-1])
-"""Languages, and whether on a phone: the two that differ in both; with SPELLBOOK_LOOKS=all the other two as well."""
+LOOKS = (_ALL[:2], _ALL[2:]) if IS_ALL else ((_ALL[0], _ALL[-1]),)
+"""Languages, and whether on a phone: two that differ in both; with SPELLBOOK_LOOKS=all both of each language."""
+
+WIDTHS = (320, 360, 768, 1280)
 
 SMALL = """() => [...document.querySelectorAll("a, button, summary, input:not([type=hidden], [type=radio]), select, textarea")]
     .filter((each) => each.checkVisibility() && !each.closest("p, .prose, dd, .skip, dialog"))
-    .map((each) => [each.outerHTML.slice(0, 120), each.getBoundingClientRect()])
+    .map((each) => [each, getComputedStyle(each, "::after").position === "absolute" ? each.offsetParent : each])
+    .map(([each, pressed]) => [each.outerHTML.slice(0, 120), pressed.getBoundingClientRect()])
     .filter(([, box]) => box.width && box.height < 43.5).map(([text, box]) => `${box.height} ${text}`)"""
-"""What a finger is to press that is less than 44 px high; links within a sentence may be."""
+"""What a finger is to press that is less than 44 px high; links within a sentence may be. A title takes its whole row."""
 
 
-@pytest.mark.timeout(90 * len(LOOKS))
-def test_every_page_is_accessible_and_fits(tab, serving, vault, book):
+@pytest.mark.timeout(900 if IS_ALL else 180)
+@pytest.mark.parametrize("looks", LOOKS, ids=lambda looks: looks[0][0])
+def test_every_page_is_accessible_and_fits(tab, serving, vault, book, looks):
     """
-    axe finds nothing, in light and dark, with everything unfolded.
+    axe finds nothing, in light and dark, with everything unfolded; with SPELLBOOK_LOOKS=all, in each of the widths.
 
     In Korean and on a phone, too, nothing is wider than the screen, a finger finds 44 px, and no page asks another host.
     """
@@ -55,31 +60,33 @@ def test_every_page_is_accessible_and_fits(tab, serving, vault, book):
     server = serving("--toolsets", "core,decisions,articles")
     asked: list[str] = []
 
-    def look(page: Any, place: str, widths: Sequence[int], *, is_touched: bool) -> None:
+    def judge(page: Any, place: str) -> None:
+        found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+        page.emulate_media(color_scheme="dark")
+        found += page.evaluate("axe.run(document, {runOnly: {type: 'rule', values: ['color-contrast']}})")["violations"]
+        page.emulate_media(color_scheme="light")
+        assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == [], place
+
+    def look(page: Any, place: str, *, is_touched: bool) -> None:
         page.goto(server.url + place)
         if "graph" in place:  # a script asks for more
             page.wait_for_load_state("networkidle")
         page.evaluate("document.querySelectorAll('main details').forEach((each) => { each.open = true; })")
-        for width in widths:
+        for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 740})
             assert page.evaluate("document.documentElement.scrollWidth") <= width, (place, width)
-        assert not is_touched or page.evaluate(SMALL) == [], place
-        if not is_touched or IS_ALL:
-            light = Axe().run(page, options={"resultTypes": ["violations"]}).response
-            page.emulate_media(color_scheme="dark")
-            dark = page.evaluate("axe.run(document, {runOnly: {type: 'rule', values: ['color-contrast']}})")
-            page.emulate_media(color_scheme="light")
-            found = [*light["violations"], *dark["violations"]]
-            assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == [], place
+            assert not is_touched or width > 360 or page.evaluate(SMALL) == [], (place, width)
+            if IS_ALL or (width == WIDTHS[-1] and not is_touched):
+                judge(page, f"{place}, {width} px")
 
     pages = [
         tab(locale=language, bypass_csp=True, expecting="404", **(PHONE if is_touched else {}))
-        for language, is_touched in LOOKS
+        for language, is_touched in looks
     ]
     for page in pages:
         page.on("request", lambda request: asked.append(request.url))
     for place in EMPTY:
-        look(pages[-1], place, (320, 360), is_touched=True)
+        look(pages[-1], place, is_touched=True)
         assert pages[-1].locator("section.empty").count() == 1, place
     fill(vault)
     session_writer(vault)("a", "배포는 화요일에 한다. " * 9, "Done.", "Rotate the signing keys.")
@@ -87,8 +94,8 @@ def test_every_page_is_accessible_and_fits(tab, serving, vault, book):
     book.memories.remember("The umbrella is in the hall, because it rains.")
     book.reindex()
     for place in PAGES:
-        for page, (_, is_touched) in zip(pages, LOOKS, strict=True):
-            look(page, place, (1280, 320, 360) if is_touched else (800, 360, 1280), is_touched=is_touched)
+        for page, (_, is_touched) in zip(pages, looks, strict=True):
+            look(page, place, is_touched=is_touched)
     assert [url for url in asked if not url.startswith(server.url)] == []
     pages[-1].goto(server.url)
     assert pages[-1].locator(".acts").count()
@@ -198,7 +205,9 @@ def test_a_person_finds_reads_and_edits(tab, place):
 
 def test_a_hostile_note_runs_and_loads_nothing(tab, place):
     """Whatever a note holds, no script of it runs, and nothing is asked of another host."""
+    long = f"\n\n$$\n{'x+' * 50_000}x\n$$\n\n${'x+' * 900}x$\n"
     (place.vault / "evil.md").write_text(HOSTILE, "utf-8")
+    (place.vault / "long.md").write_text(long, "utf-8")
     (place.vault / "other.md").write_text("[[evil]]", "utf-8")
     until(lambda: httpx.get(f"{place.url}/api/notes/other").status_code == 200)
     page = tab()
@@ -207,10 +216,11 @@ def test_a_hostile_note_runs_and_loads_nothing(tab, place):
     page.on("dialog", lambda dialog: asked.append(f"dialog {dialog.message}"))
     for address in (
         *("/", "/contents", "/decisions", "/articles", "/activity", "/upkeep", "/graph"),
-        *("/note/evil", "/history/evil", "/note/evil?edit=evil%23", "/search?q=owned"),
+        *("/note/evil", "/note/long", "/history/evil", "/note/evil?edit=evil%23", "/search?q=owned"),
     ):
         page.goto(place.url + address)
         page.wait_for_load_state("load")
+        page.evaluate("document.querySelectorAll('main details').forEach((each) => { each.open = true; })")
         for link in page.locator(".prose a, .hit a").all()[:20]:
             link.hover(force=True, timeout=2000)
         assert page.title() != "owned", address

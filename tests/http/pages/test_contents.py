@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -45,6 +46,47 @@ def rows(page: str) -> dict[str, int]:
 def test_a_line_of_a_note(title, text, line):
     """It says what the title does not, without marks, and is short."""
     assert rendering.gist(SimpleNamespace(title=title, text=text)) == line
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "rest"),
+    [
+        ("We sail", "We sail.", ""),
+        ("We sail.", "We sail.\n", ""),
+        ("We sail", "**We sail.** The tide turns.", "The tide turns."),
+        ("Do we sail?", "Do we sail? At noon.", "At noon."),
+        ("배는 정오에 떠난다", "배는 정오에  떠난다.\n\n비가 오면 쉰다.", "비가 오면 쉰다."),
+        ("We sail at…", "We sail at noon.", "noon."),
+        ("Keel", "# Keel\n\nKeel. Wood.", "Wood."),
+        ("Keel", "Keel and mast.", None),
+        ("배", "배포는 화요일.", None),
+        ("Log", "We sail.", None),
+        ("…", "… and we sail.", None),
+        ("", "We sail.", None),
+    ],
+)
+def test_a_title_that_is_the_first_sentence_is_known(title, text, rest):
+    """A title repeats a text if it is its first sentence, whole or cut by "…"; a word that both begin with is none."""
+    assert rendering.after_title(title, text) == rest
+
+
+def test_a_title_that_repeats_the_text_is_shown_once(browser, write_note, book):
+    """In lists, among hits, on the note's page and in its editor; the heading stays for those who cannot see."""
+    write_note("m/a.md", "The <spare> key hangs in the hall.", title="The <spare> key hangs in the hall")
+    write_note("m/b.md", "The ladder stands in the cellar. Ask Mina.", title="The ladder stands in the cellar")
+    book.reindex()
+    once = re.compile("key hangs in the hall|ladder stands in the cellar")
+    shown = lambda place: re.sub(r"<mark>|</mark>|<title>.*?</title>|<input[^>]*>", "", browser.open(place))  # noqa: E731
+    for place in ("/", "/contents?folder=m", "/search?q=hall", "/search?q=ladder"):
+        found = Counter(once.findall(shown(place)))
+        assert found, place
+        assert set(found.values()) == {1}, place
+    shows(browser.open("/search?q=ladder"), '<p class="text">Ask Mina.</p>')
+    for place in ("/note/m/a", "/note/m/b", "/note/m/a?edit=m/a%23", "/note/m/a?edit=m/a"):
+        page = shown(place).partition('<aside class="aside"')[0]
+        seen = re.sub('<(h1|span) class="skip">.*?</\\1>|aria-label="[^"]*"', "", page)
+        assert len(once.findall(page)) > len(once.findall(seen)) == 1, place
+    shows(browser.open("/note/m/a"), '<h1 class="skip">The &lt;spare&gt; key hangs in the hall</h1>')
 
 
 def test_a_large_vault_is_a_small_page(browser, vault, book, write_note):
@@ -123,7 +165,7 @@ def test_ten_hits_and_more_on_demand(browser, many):
     assert part.count("<li>") == 8
     shows(part, 'href="/search?q=lighthouse"', 'data-question="lighthouse"')
     assert "<h1>" in browser.open("/search?brief=1&q=lighthouse")
-    assert browser.client.get("/search?brief=1&q=", headers=PART).text.strip() == ""
+    assert hits(browser.client.get("/search?brief=1&q=", headers=PART).text) == []
     assert "Nothing" in browser.client.get("/search?brief=1&q=zzzzqq&mode=find", headers=PART).text
     page = Browser(browser.client, "ko").open("/search?q=lighthouse&mode=find")
     shows(page, "노트 23개, 관련도순", "다른 섹션 3개")

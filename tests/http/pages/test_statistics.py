@@ -61,8 +61,8 @@ def test_the_page_counts_what_is_there(browser: Browser, full: object, vault: Pa
     said = words(page)
     notes, chunks = status["notes"], status["chunks"]
     assert status["pending"] == 1
-    shows(said, f"Notes {notes} ", f"Chunks {chunks} ", "Model: hash")
-    shows(said, f"{chunks - status['pending']} of {chunks} chunks have the vector that they need")
+    shows(said, f"Notes {notes} ", f"Sections {chunks} ", "Model: hash")
+    shows(said, f"{chunks - status['pending']} of {chunks} sections have the vector that they need")
     shows(said, "project 2 ", "decision 2 ", "without category")
     assert {name or "without category" for name in status["categories"]} - {"(none)"} <= set(
         re.findall(r"[\w-]+", said)
@@ -87,7 +87,7 @@ def test_a_limited_token_counts_what_it_sees(guarded: Browser, served: Served, f
     guarded.send("/login", token=served.tokens.add("reader", "read", "public"))
     page = guarded.open("/statistics")
     said = words(page)
-    shows(said, "Notes 1 ", "Chunks 2 ", "2 of 2 chunks have the vector that they need", "harbour 1 2")
+    shows(said, "Notes 1 ", "Sections 2 ", "2 of 2 sections have the vector that they need", "harbour 1 2")
     lacks(said, "project", "decision", "Model")
 
 

@@ -364,6 +364,11 @@ const count = document.getElementById("graph-count");
 fetch("/api/graph/whole").then(async (answer) => {
   if (!answer.ok) throw new Error(answer.status);
   const graph = await answer.json();
+  if (!graph.edges.length) {  // points without a line between them would say nothing
+    document.getElementById("graph-empty").hidden = false;
+    for (const each of document.querySelectorAll(".lead, .graphed")) each.remove();
+    return;
+  }
   take(graph);
   refresh();
   const values = [graph.notes.length, graph.total, graph.edges.length].map((each) => each.toLocaleString(document.documentElement.lang));

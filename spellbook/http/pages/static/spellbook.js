@@ -1,4 +1,4 @@
-// What a page can do beyond plain links and forms: copying, and keys. Everything else works without.
+// What a page can do beyond plain links and forms: copying, keys, drafts, and a save that outlives a lost network.
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
@@ -10,22 +10,33 @@ document.addEventListener("click", (event) => {
 // The keys of every page. Letters and signs count where nobody types; a Korean keyboard gives ㅜ for n and ㅏ for k.
 const palette = document.getElementById("palette");
 const keys = {
-  "/": search,
+  "/": toBox,
   "?": () => document.getElementById("keys").showModal(),
   n: () => document.querySelector("[data-key=n]")?.click(), // the menu's link, for who may write
 };
 keys["ㅜ"] = keys.n;
 
+// Opens the dialog that searches. Every page has it.
 function search() {
-  const box = document.querySelector("main input[type=search]");
-  if (box) {
-    box.focus();
-    box.select();
-  } else if (palette) {
-    if (!palette.open) palette.showModal();
-    palette.querySelector("input").select();
-  } else location.href = "/search";
+  if (!palette.open) palette.showModal();
+  palette.querySelector("input").select();
 }
+
+function toBox() {
+  const box = document.querySelector("main form[action='/search'] input[type=search]");
+  if (!box) return search();
+  box.focus();
+  box.select();
+}
+
+if (/Mac|iP(hone|ad|od)/.test(navigator.platform)) {
+  for (const key of document.querySelectorAll("[data-apple]")) key.textContent = key.dataset.apple;
+}
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches("[data-palette]")) return;
+  event.preventDefault();
+  search();
+});
 
 // Moves from the search box through the hits, in the dialog if it is open.
 function move(event) {
@@ -41,7 +52,7 @@ function move(event) {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.isComposing || event.altKey || !document.querySelector("main")) return;
+  if (event.isComposing || event.altKey || !palette) return;
   const typing = event.target.closest("input, textarea, select, [contenteditable]");
   const commanding = event.metaKey || event.ctrlKey;
   if (commanding && "kKㅏ".includes(event.key)) {
@@ -61,6 +72,7 @@ document.addEventListener("keydown", (event) => {
 
 // Enter in the dialog opens the first hit, if the hits are those of the question; else it shows all on the page.
 palette?.addEventListener("submit", (event) => {
+  if (!event.target.matches("[role=search]")) return;
   const found = palette.querySelector("[data-question]");
   const first = found?.querySelector("[data-hit]");
   if (!first || found.dataset.question !== palette.querySelector("input").value.trim()) return;
@@ -68,6 +80,14 @@ palette?.addEventListener("submit", (event) => {
   event.stopImmediatePropagation();
   first.click();
 }, true);
+
+// Where nothing can be asked the dialog says so, instead of the hits of another question.
+for (const failure of ["htmx:sendError", "htmx:responseError"]) {
+  palette?.addEventListener(failure, () => {
+    document.getElementById("found").replaceChildren();
+    document.getElementById("heard").textContent = palette.dataset.failed;
+  });
+}
 
 // Recent questions stay in this browser: the server does not keep them.
 const recent = {
@@ -107,7 +127,9 @@ document.addEventListener("submit", (event) => {
   if (event.target.matches("[role=search]") && !event.submitter?.matches("[formaction]")) recent.keep(new FormData(event.target).get("q"));
   if (!event.target.action.endsWith("/logout")) return;
   recent.write([]);
-  sessionStorage.removeItem("draft");
+  for (const store of drafts.stores) {
+    for (const name of Object.keys(store)) if (name.startsWith(drafts.name)) store.removeItem(name);
+  }
 });
 document.addEventListener("click", (event) => {
   const area = event.target.closest("[data-hit]")?.closest("main, dialog");
@@ -121,17 +143,116 @@ document.addEventListener("input", (event) => { if (event.target.matches("textar
 document.addEventListener("submit", () => { changed = false; });
 window.addEventListener("beforeunload", (event) => { if (changed) event.preventDefault(); });
 
-// The text of a new note outlives a login that ended and a server that is away, in this tab, until it is saved.
-const draft = document.querySelector("form[data-draft]");
-if (draft) {
-  const text = draft.elements.text;
-  if (!text.value.trim() && sessionStorage.getItem("draft")) {
-    text.value = sessionStorage.getItem("draft");
+// What is written outlives a login that ended and a server that is away: in this tab while it is typed, and on this
+// device once it could not be sent. With it goes what the text was based on, so that a conflict stays one.
+const drafts = {
+  name: "spellbook.draft ",
+  stores: [sessionStorage, localStorage],
+  keep(form, store = sessionStorage) {
+    const fields = [...new FormData(form)].filter(([name]) => !["csrf", "to", "anyway"].includes(name));
+    if (form.dataset.draft) store.setItem(this.name + form.dataset.draft, JSON.stringify(fields));
+  },
+  forget(form) {
+    for (const store of this.stores) store.removeItem(this.name + form.dataset.draft);
+  },
+  restore(form) {
+    const text = form.querySelector("textarea, [type=search]");
+    const kept = this.stores.map((store) => store.getItem(this.name + form.dataset.draft)).find(Boolean);
+    if (!kept || (text.value.trim() && !("id" in form.elements))) return;
+    const fields = JSON.parse(kept);
+    if (fields.some(([name, value]) => name === text.name && value === text.value)) return;
+    for (const [name, value] of fields) {
+      const field = form.elements[name] ?? form.appendChild(Object.assign(document.createElement("input"), { type: "hidden", name }));
+      field.value = value;
+    }
     changed = true;
+    form.before(document.getElementById("restored").content.cloneNode(true));
+  },
+};
+for (const form of document.querySelectorAll("form[data-draft]")) drafts.restore(form);
+document.addEventListener("htmx:afterSettle", (event) => {
+  const form = event.target.closest("section")?.querySelector("form[data-draft]"); // of a section that is edited in place
+  if (form) drafts.restore(form);
+});
+document.addEventListener("input", (event) => {
+  const form = event.target.closest("form[data-draft]:has(textarea)");
+  if (form) drafts.keep(form);
+});
+document.addEventListener("click", (event) => {
+  const form = event.target.closest("a")?.closest("form[data-draft]");
+  if (form) drafts.forget(form); // the link of a form is "Cancel"
+});
+
+// A form that changes something is sent from here, so that the page and what is typed stay when nobody answers.
+document.addEventListener("submit", (event) => {
+  const [form, button] = [event.target, event.submitter];
+  const action = button?.getAttribute("formaction") ?? form.getAttribute("action");
+  if (event.defaultPrevented || !action?.startsWith("/do/")) return;
+  event.preventDefault();
+  if (form.getAttribute("aria-busy") !== "true") send(form, button, action);
+});
+
+async function send(form, button, action) {
+  const fields = new URLSearchParams(new FormData(form));
+  if (button?.name) fields.append(button.name, button.value);
+  document.querySelector(".unsent")?.remove();
+  form.setAttribute("aria-busy", "true");
+  try {
+    const headers = { accept: "text/html", "x-spellbook": "1" };
+    const answer = await fetch(action, { method: "POST", body: fields, headers, signal: AbortSignal.timeout(60_000) });
+    const place = answer.headers.get("location");
+    if (answer.redirected) { // to the login: this one has ended
+      drafts.keep(form);
+      changed = false;
+      location.assign(`/login?to=${encodeURIComponent(location.pathname + location.search)}`);
+    } else if (place) {
+      drafts.forget(form);
+      go(place);
+      return; // the form stays busy until the page is another one
+    } else if (answer.headers.get("content-type")?.startsWith("text/html") && answer.headers.has("x-spellbook-api")) {
+      show(await answer.text());
+    } else { // something between here and the server, or its guard
+      const fault = await answer.json().catch(() => ({}));
+      notSent(form, button, fault.error?.message);
+    }
+  } catch {
+    notSent(form, button);
   }
-  text.addEventListener("input", () => sessionStorage.setItem("draft", text.value));
-} else if (document.querySelector(".alert.done")) {
-  sessionStorage.removeItem("draft");
+  form.removeAttribute("aria-busy");
+}
+
+window.addEventListener("pageshow", () => document.querySelector("[aria-busy]")?.removeAttribute("aria-busy"));
+
+function go(place) {
+  const to = new URL(place, location.href);
+  const isHere = to.pathname + to.search === location.pathname + location.search;
+  location.assign(to);
+  if (isHere && to.hash) location.reload();
+}
+
+// The answer to a form takes the place of the page's text; "Back" leads to the form again.
+let answered = "";
+function show(text) {
+  const page = new DOMParser().parseFromString(text, "text/html");
+  document.title = page.title;
+  document.querySelector("main").replaceWith(page.querySelector("main"));
+  htmx.process(document.querySelector("main"));
+  history.pushState(null, "", location.href);
+  answered = location.href;
+  scrollTo(0, 0);
+  document.querySelector("main [autofocus], main [role=alert]")?.focus();
+}
+window.addEventListener("popstate", () => { if (answered === location.href) location.reload(); });
+
+function notSent(form, button, why = "") {
+  const hasText = Boolean(form.dataset.draft);
+  if (hasText) drafts.keep(form, localStorage);
+  changed ||= hasText;
+  const alert = document.getElementById("unsent").content.firstElementChild.cloneNode(true);
+  alert.querySelector(hasText ? "[data-of=act]" : "[data-of=text]").remove();
+  alert.querySelector("[data-why]").textContent = why;
+  alert.querySelector("button").addEventListener("click", () => form.requestSubmit(button));
+  document.body.append(alert);
 }
 
 // The rest of the menu folds when one goes on elsewhere.
