@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from spellbook.http.faults import fault
+from spellbook.http.oauth.addresses import AUTHORIZE
 
 API = "v1.0.0"
 POLICY = "content-security-policy"
@@ -26,8 +27,8 @@ HEADERS = {
 }
 
 
-_OF_CONSENT = {POLICY, "referrer-policy", "cross-origin-opener-policy"}
-"""Headers of which a page may have its own, because its form leads to another site, perhaps one that opened it."""
+_OPENED = {AUTHORIZE, "/login"}
+"""Pages that an app may open in a window of its own, where it waits for the answer."""
 
 
 class Body:
@@ -79,12 +80,12 @@ class Sent:
             self._has_begun = True
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
-                own = headers.get(name, "")
+                own = headers.get(name)
                 if name == POLICY and own and "form-action" not in own:
-                    value = f"{own}, {value}"  # a route may be stricter: a browser keeps each of several policies
-                elif own and name in _OF_CONSENT:
-                    value = own
-                headers[name] = value
+                    own = f"{own}, {value}"  # a route may be stricter: a browser keeps each of several policies
+                headers[name] = own or value
+            if self._scope["path"] in _OPENED:
+                headers["cross-origin-opener-policy"] = "unsafe-none"
             kept = "no-cache" if self._scope["path"].startswith("/static/") else "no-store"  # asked whether it changed
             headers["cache-control"] = headers.get("cache-control", kept)
         elif is_start or (message.get("more_body") and not self._is_known()):

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from spellbook.http.counts import Bounded
 from spellbook.http.exchange import Body, Sent, over
 from spellbook.http.faults import fault
-from spellbook.http.oauth.addresses import AUTHORIZE, OPEN, STREAMABLE, challenge
+from spellbook.http.oauth.addresses import AUTHORIZE, FOR_PROGRAMS, OPEN, STREAMABLE, challenge
 from spellbook.http.oauth.grants import Grants
 from spellbook.http.tokens import Caller, Tokens, is_random
 from spellbook.settings.config import is_loopback
@@ -46,11 +46,11 @@ RATE = 10_000
 _MOST_HEAD = 64_000
 """Most bytes of the head of a request."""
 
-_OPEN_HEAD = 16_000
-_OPEN_BYTES = 8_000
-"""The same, and most bytes of the body, of a request without a token. By hand: a login has 2 KB, with some cookies."""
+_OPEN_HEAD = 32_000
+_OPEN_BYTES = 32_000
+"""The same, and most bytes of the body, of a request without a token. By hand: what an app asks may have some KB."""
 
-_MOST_PLACE = 2_000
+_MOST_PLACE = 8_000
 """Letters of an address that a login leads back to: it is sent with the login, thrice as long."""
 
 _MOST_OPEN = 200
@@ -62,8 +62,8 @@ _MOST_OPEN_EACH = 50
 _MOST_FAILURES = 10
 """Wrong tokens of one address within a minute; then it has to wait."""
 
-_MOST_LOGINS = 100
-"""Failed logins of all addresses within a minute; then everybody waits who has not logged in."""
+_MOST_WRONG = 100
+"""Wrong tokens of all addresses within a minute; then everybody has to wait whom the server does not know."""
 
 _OPEN = ("/health", "/login")
 _WELL_KNOWN = "/.well-known/"
@@ -155,8 +155,8 @@ class Guard:
         self._tokens, self._grants = tokens, grants
         self._rules = rules
         self._accepted: set[bytes] = set()
-        self.failures = Bounded(_MOST_FAILURES, 60)
-        self._logins = Bounded(_MOST_LOGINS, 60)
+        self._failures = Bounded(_MOST_FAILURES, 60)
+        self._all_failures = Bounded(_MOST_WRONG, 60)
         self._requests = Bounded(rules.rate, 3_600)
         self._open: Counter[str] = Counter()
         """Requests without a token that are being answered, by address."""
@@ -208,8 +208,9 @@ class Guard:
                 f"This server is not known by the name {host[:100]!r}.",
                 "Name it in SPELLBOOK_ALLOWED_HOSTS if it is yours, and start the server again.",
             )
-        _check_origin(scope, headers)
         path, address, is_open = scope["path"], _address(scope), self._is_open(scope)
+        if not (self._rules.public and path in FOR_PROGRAMS):
+            _check_origin(scope, headers)
         most_head, most = (_OPEN_HEAD, _OPEN_BYTES) if is_open else (_MOST_HEAD, MOST_BYTES)
         head = len(path) + len(scope.get("query_string", b"")) + sum(len(n) + len(v) for n, v in scope["headers"])
         if head > most_head:
@@ -224,16 +225,12 @@ class Guard:
             if self._open[address] >= _MOST_OPEN_EACH or self._open.total() >= _MOST_OPEN:
                 message, wait = "Too many requests without a token are under way.", {"retry-after": "1", **_CLOSE}
                 raise _refusal(503, "RATE_LIMIT_EXCEEDED", message, "Try again in a moment.", wait)
-            if (
-                path == "/login" and scope["method"] == "POST" and not self._rules.public
-            ):  # there, the page asks `login_wait`
-                self._check_failures(address)
             return Caller("", "read", "public")
-        caller = self._known(scope, headers, address)
+        caller = self._known(scope, headers)
         if caller is None:
             is_other = path.startswith(("/api/", "/admin/")) or is_mcp(scope)
             if scope["method"] in {"GET", "POST"} and "text/html" in headers.get("accept", "") and not is_other:
-                raise _Refused(_to_login(scope, headers))
+                raise _Refused(to_login(scope, headers))
             hint = "Send Authorization: Bearer TOKEN; `spellbook token add NAME` makes a token."
             if name := _proxy_of(headers):
                 hint = f"{hint} The header {name[:100]} is one that proxies add: name yours with --trusted-proxy."
@@ -248,7 +245,7 @@ class Guard:
                 raise _too_many(message, seconds, f"Wait {seconds} s, or set SPELLBOOK_RATE.")
         return caller
 
-    def _known(self, scope: Scope, headers: Headers, address: str) -> Caller | None:
+    def _known(self, scope: Scope, headers: Headers) -> Caller | None:
         try:
             if self._is_owner(scope, headers):
                 return Caller()
@@ -256,17 +253,16 @@ class Guard:
             caller = None
             if token or cookie:
                 digest = sha256((token or cookie).encode("utf-8", "replace")).digest()
-                # Others' mistakes do not lock out who was let in before; nor, where a tunnel gives all one address, who
-                # has a token that nobody can guess.
-                if digest not in self._accepted and not (self._rules.public and is_random(token or cookie)):
-                    self._check_failures(address)
+                # Others' mistakes do not lock out who was let in before.
+                if digest not in self._accepted and (seconds := self.wait(scope, token or cookie)):
+                    raise _too_many("Too many wrong tokens came.", seconds, f"Wait {seconds} s.")
                 caller = self._holder(scope, token, cookie)
         except StorageError as error:
             raise _refusal(500, error.code, error.message, error.hint) from error
         if caller is None:
             if token or cookie:
                 self._accepted.discard(digest)
-                self.failures.add(address)
+                self.count_wrong(scope)
             return None
         if len(self._accepted) >= _MOST_ACCEPTED:
             self._accepted.clear()
@@ -306,19 +302,20 @@ class Guard:
         is_of_pages = path in _OPEN or path.startswith(("/static/", _WELL_KNOWN))
         return is_of_pages or bool(self._rules.public and path in OPEN)
 
-    def login_wait(self, address: str, token: str) -> int:
-        """Return for how many seconds a login must wait, 0 for a token that nobody can guess."""
-        return 0 if is_random(token) or not token else max(self.failures.wait(address), self._logins.wait(""))
+    def wait(self, scope: Scope, secret: str) -> int:
+        """
+        Return for how many seconds a request with a token or cookie must wait, because of wrong ones that came before.
 
-    def fail_login(self, address: str) -> None:
-        """Count a wrong token that was given on a page."""
-        self.failures.add(address)
-        self._logins.add("")
+        A tunnel gives all requests one address: there a secret that nobody can guess never waits.
+        """
+        if self._rules.public and is_random(secret):
+            return 0
+        return max(self._failures.wait(_address(scope)), self._all_failures.wait(""))
 
-    def _check_failures(self, address: str) -> None:
-        """Refuse an address that gave ten wrong tokens within a minute."""
-        if wait := self.failures.wait(address):
-            raise _too_many("Too many wrong tokens came from this address.", wait, f"Wait {wait} s.")
+    def count_wrong(self, scope: Scope) -> None:
+        """Count a wrong token or cookie."""
+        self._failures.add(_address(scope))
+        self._all_failures.add("")
 
 
 def is_mcp(scope: Scope) -> bool:
@@ -365,8 +362,8 @@ def _address(scope: Scope) -> str:
     return str((scope.get("client") or ("", 0))[0])
 
 
-def _to_login(scope: Scope, headers: Headers) -> Response:
-    """Return the answer to a browser that has not logged in, or whose cookie is too old."""
+def to_login(scope: Scope, headers: Headers) -> Response:
+    """Return the answer to a browser that has not logged in, or whose cookie is too old; then it comes back."""
     place = scope["path"] + (f"?{scope['query_string'].decode('ascii', 'replace')}" if scope["query_string"] else "")
     if headers.get("sec-fetch-site") == "cross-site" and COOKIE not in cookie_parser(headers.get("cookie", "")):
         # The browser keeps a strict cookie from a page that another one links to. The page asks again by itself.

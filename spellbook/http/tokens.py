@@ -189,15 +189,13 @@ class Tokens:
 
     def caller_by_cookie(self, value: str) -> Caller | None:
         """Return the caller with this cookie; None if it is false, too old, logged out, or its token is gone."""
-        holders = {each.id: each for each in self.all()}
-        id, expiry = self._kept.value()[1].get(digest(value), ("", 0))
-        return holders[id].caller(by_cookie=True) if id in holders and time.time() < expiry else None
+        holder = self._holder_by_cookie(value)
+        return holder.caller(by_cookie=True) if holder else None
 
-    def lasting(self, token: str, cookie: str = "") -> Token | None:
-        """Return the token that `caller` would know, unless it ends with this process. Raises StorageError."""
-        who = self.caller(token, cookie)
-        lent = {each.id for each in self._lent.values()}
-        return next((each for each in self.all() if who and each.id == who.id and each.id not in lent), None)
+    def lasting(self, cookie: str) -> Token | None:
+        """Return the token with which a browser logged in, unless it ends with this process. Raises StorageError."""
+        holder = self._holder_by_cookie(cookie)
+        return None if holder in self._lent.values() else holder
 
     def log_out(self, value: str) -> None:
         """End a cookie: nobody is let in with it any more. Raises StorageError."""
@@ -209,6 +207,11 @@ class Tokens:
     def csrf(cookie: str) -> str:
         """Return the value that a form must send with this cookie: a stranger's page knows neither."""
         return hmac.digest(cookie.encode(), b"spellbook csrf", "sha256").hex()
+
+    def _holder_by_cookie(self, value: str) -> Token | None:
+        holders = {each.id: each for each in self.all()}
+        id, expiry = self._kept.value()[1].get(digest(value), ("", 0))
+        return holders.get(id) if time.time() < expiry else None
 
     def _holder_of(self, token: str) -> Token | None:
         """Return the token with this secret. Every one is compared, whichever fits."""

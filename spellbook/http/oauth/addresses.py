@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from spellbook.http.tokens import May
 from spellbook.system.errors import InvalidInput
 from spellbook.system.lazy import regex
 
@@ -14,7 +15,10 @@ STREAMABLE = "/mcp"
 AUTHORIZE, TOKEN, REGISTER, REVOKE = "/authorize", "/token", "/register", "/revoke"
 RESOURCE = "/.well-known/oauth-protected-resource"
 SERVERS = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
-OPEN = frozenset({AUTHORIZE, TOKEN, REGISTER, REVOKE, RESOURCE, f"{RESOURCE}{STREAMABLE}", *SERVERS})
+FOR_PROGRAMS = frozenset({TOKEN, REGISTER, REVOKE, RESOURCE, f"{RESOURCE}{STREAMABLE}", *SERVERS})
+"""Addresses that any program may ask, also one in a page of another origin; no cookie counts there."""
+
+OPEN = FOR_PROGRAMS | {AUTHORIZE}
 """Addresses that need no token of their caller."""
 
 _NAME = regex(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
@@ -49,6 +53,11 @@ def challenge(issuer: str, path: str, error: str = "", scopes: tuple[str, ...] =
     place = f"{issuer}{RESOURCE}{'' if path == '/' else STREAMABLE}"
     scope = " ".join(scopes)
     return {"www-authenticate": f'Bearer {named}resource_metadata="{place}", scope="{scope}"'}
+
+
+def scopes_for(may: May) -> list[str]:
+    """Return the scopes of a token that may read, or write."""
+    return list(SCOPES) if may == "write" else [READ]
 
 
 def scopes_of(text: str | None) -> tuple[str, ...]:

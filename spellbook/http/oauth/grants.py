@@ -10,17 +10,20 @@ import datetime as dt
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from spellbook.http.kept import KeptFile
-from spellbook.http.tokens import RIGHTS, SCOPES, VARIABLE, Caller, May, Sees, Tokens, digest
+from spellbook.http.tokens import RIGHTS, SCOPES, VARIABLE, Caller, May, Sees, Token, Tokens, digest
 from spellbook.system.errors import InvalidInput
 
 FILE = "grants.json"
+
+CODE_SECONDS = 60.0
+"""Seconds that an app has to get its first tokens after a person consented."""
 
 DAY = 24 * 3600
 ACCESS_SECONDS = DAY
@@ -81,18 +84,19 @@ class Grants:
 
     def __init__(self, tokens: Tokens, clock: Callable[[], float] = time.time) -> None:
         """`clock` gives seconds since 1970."""
-        self._tokens, self.now = tokens, clock
+        self.now = clock
+        self._tokens = tokens
         self._kept: KeptFile[Held] = KeptFile(tokens.file.with_name(FILE), _parsed, {"grants": [], "apps": []})
 
     @property
     def file(self) -> Path:
         return self._kept.file
 
-    def all(self) -> tuple[Grant, ...]:
+    # -- grants
+
+    def all(self) -> list[Grant]:
         """Return the grants that have not ended; those below a token of the environment wherever it is set."""
-        there, now = {each.id for each in self._tokens.all()}, self.now()
-        known = (each for each in self._kept.value()[0] if each.parent in there or each.by == VARIABLE)
-        return tuple(each for each in known if now < each.ends)
+        return self._lasting(self._kept.value()[0])
 
     def of(self, id: str) -> Grant | None:
         """Return the grant with this id, None if it or its token is gone. Raises StorageError."""
@@ -119,38 +123,41 @@ class Grants:
         grant, may = found
         return Caller(grant.name, may, grant.sees, id=f"{grant.id}-{may}", is_grant=True)
 
-    def begin(self, app: str, name: str, parent: str, may: May) -> tuple[Grant, str, str]:
+    def begin(self, app: str, name: str, holder: Token, may: May) -> Grant:
         """
-        Make a grant for an app below the token with the id `parent`; return it, an access and a refresh token.
+        Make a grant for an app below the token `holder`; it ends in a minute unless it is renewed.
 
-        Raises InvalidInput if that token is gone, may not do so much, or there are too many grants; StorageError.
+        Raises PermissionDenied if that token may not do so much, InvalidInput for too many grants, StorageError.
         """
-        holder = next((each for each in self._tokens.all() if each.id == parent), None)
-        if holder is None:
-            raise InvalidInput("The token that consented was removed.", "Connect the app again.")
         holder.caller().require(may)
         now = self.now()
+        created = dt.datetime.fromtimestamp(now).astimezone().isoformat(timespec="seconds")
         with self._changing() as (grants, _):
-            self._make_room(grants)
-            called = _free(name, now, {each.name for each in grants})
-            created = dt.datetime.fromtimestamp(now).astimezone().isoformat(timespec="seconds")
-            own = (secrets.token_hex(8), called, app, parent, holder.name, may, holder.sees, created)
-            made, access, refresh = self._renewed(Grant(*own, now, "", {}), may)
+            if len(grants) >= MOST_GRANTS:
+                grants[:] = self._lasting(grants)
+            if len(grants) >= MOST_GRANTS:
+                raise InvalidInput(
+                    f"{MOST_GRANTS} apps are connected already.", "Remove one: spellbook token remove NAME."
+                )
+            id, called = secrets.token_hex(8), _free(name, now, {each.name for each in grants})
+            end = now + CODE_SECONDS
+            made = Grant(id, called, app, holder.id, holder.name, may, holder.sees, created, end, "", {})
             grants.append(made)
-        return made, access, refresh
+        return made
 
     def renew(self, id: str, may: May) -> tuple[str, str]:
-        """Give a grant a new access and a new refresh token, and 90 days more. Raises KeyError if it is gone."""
+        """Give a grant new tokens, for access and refresh, and 90 days. Raises KeyError if it or its parent is gone."""
+        access, refresh = (each + secrets.token_urlsafe(32) for each in (_ACCESS, _REFRESH))
+        now, holders = self.now(), self._holders()
         with self._changing() as (grants, _):
-            at = next((at for at, each in enumerate(grants) if each.id == id), None)
+            at = next((at for at, each in enumerate(grants) if each.id == id and each.parent in holders), None)
             if at is None:
                 raise KeyError(id)
-            grants[at], access, refresh = self._renewed(grants[at], may)
+            kept = [(hashed, row) for hashed, row in grants[at].access.items() if now < row[0]]
+            latest = dict([*kept, (digest(access), (now + ACCESS_SECONDS, may))][-_MOST_ACCESS:])
+            ends = now + GRANT_DAYS * DAY
+            grants[at] = replace(grants[at], ends=ends, refresh=digest(refresh), access=latest)
         return access, refresh
-
-    def check_room(self) -> None:
-        """Raise InvalidInput if no app more can be connected."""
-        self._make_room([*self._kept.value()[0]])
 
     def end(self, id: str) -> None:
         """End a grant: its tokens are refused at once."""
@@ -159,25 +166,24 @@ class Grants:
 
     def remove(self, name: str) -> Grant | None:
         """End the grant with this name and return it, None if there is none."""
-        with self._changing() as (grants, _):
-            removed = next((each for each in grants if each.name == name), None)
-            grants[:] = [each for each in grants if each != removed]
+        removed = next((each for each in self._kept.value()[0] if each.name == name), None)
+        if removed:
+            self.end(removed.id)
         return removed
+
+    # -- apps that registered themselves
 
     def registered(self, id: str) -> Registered | None:
         """Return the app that registered itself and was given this id; after a day it needs a grant."""
-        used, since = {each.app for each in self.all()}, self.now() - DAY
-        return next(
-            (each for each in self._kept.value()[1] if each.id == id and (id in used or each.created > since)), None
-        )
+        return next((each for each in self._known(*self._kept.value()) if each.id == id), None)
 
     def register(self, app: Registered) -> None:
         """Keep an app that registers itself; of more than 50 the oldest without a grant goes. Raises InvalidInput."""
         with self._changing() as (grants, apps):
-            used, since = {each.app for each in grants}, self.now() - DAY
-            apps[:] = [each for each in apps if each.id in used or each.created > since]
-            unused = [each for each in apps if each.id not in used]
+            apps[:] = self._known(grants, apps)
             if len(apps) >= MOST_REGISTERED:
+                used = {each.app for each in self._lasting(grants)}
+                unused = [each for each in apps if each.id not in used]
                 if not unused:
                     raise InvalidInput(
                         f"{MOST_REGISTERED} apps are registered already.", "Remove one: spellbook token remove NAME."
@@ -185,43 +191,40 @@ class Grants:
                 apps.remove(unused[0])
             apps.append(app)
 
+    def _known(self, grants: Iterable[Grant], apps: Iterable[Registered]) -> list[Registered]:
+        """Return the apps that have a grant, or registered themselves within a day."""
+        used, since = {each.app for each in self._lasting(grants)}, self.now() - DAY
+        return [each for each in apps if each.id in used or each.created > since]
+
+    # -- the file
+
+    def _holders(self) -> set[str]:
+        return {each.id for each in self._tokens.all()}
+
+    def _lasting(self, grants: Iterable[Grant]) -> list[Grant]:
+        there, now = self._holders(), self.now()
+        return [each for each in grants if now < each.ends and (each.parent in there or each.by == VARIABLE)]
+
     def _live(self) -> list[Grant]:
-        there = {each.id for each in self._tokens.all()}
+        there = self._holders()
         return [each for each in self.all() if each.parent in there]
-
-    def _make_room(self, grants: list[Grant]) -> None:
-        """Drop grants that have ended, if there are too many. Raises InvalidInput if all are in use."""
-        if len(grants) >= MOST_GRANTS:
-            there = {each.id for each in self.all()}
-            grants[:] = [each for each in grants if each.id in there]
-        if len(grants) >= MOST_GRANTS:
-            raise InvalidInput(f"{MOST_GRANTS} apps are connected already.", "Remove one: spellbook token remove NAME.")
-
-    def _renewed(self, grant: Grant, may: May) -> tuple[Grant, str, str]:
-        access, refresh = (each + secrets.token_urlsafe(32) for each in (_ACCESS, _REFRESH))
-        now = self.now()
-        kept = {hashed: row for hashed, row in grant.access.items() if now < row[0]}
-        latest = dict([*kept.items(), (digest(access), (now + ACCESS_SECONDS, may))][-_MOST_ACCESS:])
-        made = replace(grant, ends=now + GRANT_DAYS * DAY, refresh=digest(refresh), access=latest)
-        return made, access, refresh
 
     @contextmanager
     def _changing(self) -> Iterator[tuple[list[Grant], list[Registered]]]:
         """Yield grants and apps to be changed, then write them; other processes wait. Raises StorageError."""
         with self._kept.alone() as held:
-            grants, apps = [*held[0]], [*held[1]]
+            grants = list(held[0])
+            apps = list(held[1])
             yield grants, apps
-            if (tuple(grants), tuple(apps)) != held:
-                self._kept.write({"grants": [asdict(each) for each in grants], "apps": [asdict(each) for each in apps]})
+            self._kept.write({"grants": [asdict(each) for each in grants], "apps": [asdict(each) for each in apps]})
 
 
 def _free(app: str, now: float, taken: set[str]) -> str:
     """Return a name for a grant: app, day, and a number if that is taken. No token can have a colon in its name."""
     plain = re.sub(r"[^\w.-]+", "-", app).strip("-")[:40] or "app"
     name = f"{plain}:{dt.date.fromtimestamp(now)}"
-    return next(
-        each for each in (name, *(f"{name}:{number}" for number in range(2, MOST_GRANTS + 2))) if each not in taken
-    )
+    numbered = (f"{name}:{number}" for number in range(2, MOST_GRANTS + 2))
+    return next(each for each in (name, *numbered) if each not in taken)
 
 
 def _parsed(kept: Any) -> Held:

@@ -17,25 +17,22 @@ from mcp.server.auth.provider import (
     AccessToken,
     AuthorizationCode,
     AuthorizationParams,
-    AuthorizeError,
     OAuthAuthorizationServerProvider,
     RefreshToken,
     RegistrationError,
     TokenError,
-    construct_redirect_uri,
 )
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from pydantic import AnyUrl
 
 from spellbook.http.oauth import clients
-from spellbook.http.oauth.addresses import READ, SCOPES, WRITE, resources
-from spellbook.http.oauth.grants import ACCESS_SECONDS, Grant, Grants, Registered
+from spellbook.http.oauth.addresses import WRITE, scopes_for
+from spellbook.http.oauth.grants import ACCESS_SECONDS, CODE_SECONDS, Grant, Grants, Registered
 from spellbook.http.served import writing
-from spellbook.http.tokens import May, digest
+from spellbook.http.tokens import May, Token, digest
 from spellbook.system.errors import SpellbookError
-from spellbook.system.lazy import regex
 from spellbook.text.quoting import one_line
 
-CODE_SECONDS = 60.0
 _REMEMBERED = 600.0
 """Seconds for which a code is known after it was given: one that comes again ends its grant."""
 
@@ -46,18 +43,15 @@ MOST_AGAIN = 10
 _MOST_USED = 1_000
 _MOST_NAME = 60
 _MOST_REDIRECTS = 10
-_CHALLENGE = regex(r"[A-Za-z0-9_-]{43}")
 
 
-@dataclass
-class _Given:
-    """A code that was given at `at` (monotonic) below the token `parent`; `grant` is the id of the grant it made."""
+class Code(AuthorizationCode):
+    """A code that was given at `given` (monotonic) for a grant; the answer went to `redirect`, letter by letter."""
 
-    code: AuthorizationCode
+    grant: str
     redirect: str
-    parent: str
-    at: float
-    grant: str = ""
+    given: float
+    is_used: bool = False
 
 
 @dataclass
@@ -70,15 +64,16 @@ class _Used:
     again: int = 0
 
 
-class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
+class Provider(OAuthAuthorizationServerProvider[Code, RefreshToken, AccessToken]):
     """The authorization server of one vault, known as `issuer`."""
 
     def __init__(self, grants: Grants, issuer: str, ticks: Callable[[], float] = time.monotonic) -> None:
         """`ticks` gives seconds of a clock that never jumps."""
-        self.grants, self.issuer = grants, issuer
+        self.grants = grants
+        self.issuer = issuer
         self._ticks = ticks
         self._lock = threading.Lock()
-        self._codes: dict[str, _Given] = {}
+        self._codes: dict[str, Code] = {}
         self._used: dict[str, _Used] = {}
 
     # -- apps
@@ -88,23 +83,18 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         if clients.pinned(id):
             return clients.app_at(redirect, id)
         app = self.grants.registered(id)
-        is_own = app and clients.portless(redirect) in map(clients.portless, app.redirects)
-        of = clients.app_at(redirect) if is_own else None
-        if app is None or of is None:
+        if app is None or clients.portless(redirect) not in map(clients.portless, app.redirects):
             return None
-        return app.name if clients.is_loopback(redirect) else of  # an app of the web is known by its address alone
+        # An app of the web is known by its address alone, whatever it calls itself.
+        return app.name if clients.is_loopback(redirect) else clients.app_at(redirect)
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
-        app = None if clients.pinned(client_id) else self.grants.registered(client_id)
+        app = self.grants.registered(client_id)
         if app is None and not clients.pinned(client_id):
             return None
         secret = app.secret if app else ""
-        return OAuthClientInformationFull(
-            client_id=client_id,
-            scope=" ".join(SCOPES),
-            token_endpoint_auth_method="client_secret_post" if secret else "none",  # `routes` brings it into this form
-            client_secret=secret or None,
-        )
+        method = "client_secret_post" if secret else "none"  # `routes` brings each request into this form
+        return OAuthClientInformationFull(client_id=client_id, token_endpoint_auth_method=method, client_secret=secret)
 
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
         redirects = tuple(map(str, client_info.redirect_uris or ()))
@@ -121,65 +111,52 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     # -- codes
 
     async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
-        """Check what the SDK does not, before a person is asked; `give` then gives the code."""
-        if params.resource is not None and params.resource not in resources(self.issuer):
-            raise AuthorizeError("invalid_target", "This server is not that resource.")
-        if not _CHALLENGE.fullmatch(params.code_challenge):
-            raise AuthorizeError("invalid_request", "The code_challenge is not that of S256.")
-        return self.issuer
+        """The page of `consent` asks a person, and then calls `give`."""
+        raise NotImplementedError
 
-    def give(self, app: str, redirect: str, params: AuthorizationParams, parent: str, may: May) -> str:
-        """Return the redirect with a code that may be exchanged once within a minute, for a grant below `parent`."""
-        code, now = secrets.token_urlsafe(32), self._ticks()
-        scopes = list(SCOPES) if may == "write" else [READ]
-        made = AuthorizationCode(
-            code=code,
-            scopes=scopes,
+    def give(self, app: str, name: str, redirect: str, challenge: str, holder: Token, may: May) -> str:
+        """Return a code, which may be exchanged once within a minute for a grant below `holder`. Raises as `begin`."""
+        grant, now = self.grants.begin(app, name, holder, may), self._ticks()
+        code = Code(
+            code=secrets.token_urlsafe(32),
+            scopes=scopes_for(may),
             expires_at=math.inf,  # `load_authorization_code` goes by a clock that does not jump
             client_id=app,
-            code_challenge=params.code_challenge,
-            redirect_uri=params.redirect_uri,
+            code_challenge=challenge,
+            redirect_uri=AnyUrl(redirect),
             redirect_uri_provided_explicitly=True,
+            grant=grant.id,
+            redirect=redirect,
+            given=now,
         )
         with self._lock:
-            self._codes = {key: each for key, each in self._codes.items() if now - each.at < _REMEMBERED}
-            self._codes[digest(code)] = _Given(made, redirect, parent, now)
-        return construct_redirect_uri(redirect, code=code, state=params.state, iss=self.issuer)
+            self._codes = {key: each for key, each in self._codes.items() if now - each.given < _REMEMBERED}
+            self._codes[digest(code.code)] = code
+        return code.code
 
     def redirect_of(self, code: str) -> str | None:
         """Return where a code was sent, letter by letter; None for an unknown one."""
         given = self._codes.get(digest(code))
         return given.redirect if given else None
 
-    async def load_authorization_code(
-        self, client: OAuthClientInformationFull, authorization_code: str
-    ) -> AuthorizationCode | None:
-        given = self._codes.get(digest(authorization_code))
-        if given and given.grant:
-            await writing(self.grants.end, given.grant)
-        is_fresh = given and not given.grant and self._ticks() - given.at < CODE_SECONDS
-        return given.code if given and is_fresh else None
+    async def load_authorization_code(self, client: OAuthClientInformationFull, authorization_code: str) -> Code | None:
+        code = self._codes.get(digest(authorization_code))
+        if code and code.is_used:
+            await writing(self.grants.end, code.grant)
+        return code if code and self._ticks() - code.given < CODE_SECONDS else None
 
     async def exchange_authorization_code(
-        self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
+        self, client: OAuthClientInformationFull, authorization_code: Code
     ) -> OAuthToken:
-        return await writing(self._exchange, client.client_id, authorization_code)
+        return await writing(self._exchange, authorization_code)
 
-    def _exchange(self, app: str, code: AuthorizationCode) -> OAuthToken:
-        may: May = "write" if WRITE in code.scopes else "read"
+    def _exchange(self, code: Code) -> OAuthToken:
         with self._lock:
-            given = self._codes.get(digest(code.code))
-            if given is None or given.grant:
-                if given:
-                    self.grants.end(given.grant)
+            if code.is_used:
+                self.grants.end(code.grant)
                 raise TokenError("invalid_grant", "The code was used before.")
-            name = self.redirects_to(app, str(code.redirect_uri)) or "MCP"
-            try:
-                grant, access, refresh = self.grants.begin(app, name, given.parent, may)
-            except SpellbookError as error:
-                raise TokenError("invalid_grant", error.message) from error
-            given.grant = grant.id
-        return _pair(access, refresh, may)
+            code.is_used = True
+            return self._renewed(code.grant, "write" if WRITE in code.scopes else "read")
 
     # -- tokens
 
@@ -187,8 +164,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         grant = await writing(self._refreshing, refresh_token)
         if grant is None:
             return None
-        scopes = list(SCOPES) if grant.may == "write" else [READ]
-        return RefreshToken(token=refresh_token, client_id=grant.app, scopes=scopes)
+        return RefreshToken(token=refresh_token, client_id=grant.app, scopes=scopes_for(grant.may))
 
     def _refreshing(self, token: str) -> Grant | None:
         """Return the grant that a refresh token, present or used, is of."""
@@ -206,32 +182,34 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         with self._lock:
             if used := self._used.get(hashed):
                 used.again += 1
-                if now - used.at < AGAIN_SECONDS and used.again < MOST_AGAIN and self.grants.of(used.grant):
+                if now - used.at < AGAIN_SECONDS and used.again < MOST_AGAIN:
                     return used.pair
                 self.grants.end(used.grant)
                 raise TokenError("invalid_grant", "The refresh token was used before. Connect again.")
             grant = self.grants.refreshed_by(token)
-            try:
-                pair = _pair(*self.grants.renew(grant.id if grant else "", may), may)
-            except KeyError as error:
-                raise TokenError("invalid_grant", "The grant is gone.") from error
+            id = grant.id if grant else ""
+            pair = self._renewed(id, may)
             if len(self._used) >= _MOST_USED:
                 del self._used[next(iter(self._used))]
-            self._used[hashed] = _Used(grant.id if grant else "", pair, now)
+            self._used[hashed] = _Used(id, pair, now)
         return pair
+
+    def _renewed(self, grant: str, may: May) -> OAuthToken:
+        """Return new tokens of a grant. Raises TokenError if it is gone."""
+        try:
+            access, refresh = self.grants.renew(grant, may)
+        except KeyError as error:
+            raise TokenError("invalid_grant", "The grant is gone. Connect again.") from error
+        scope = " ".join(scopes_for(may))
+        return OAuthToken(access_token=access, expires_in=ACCESS_SECONDS, scope=scope, refresh_token=refresh)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
         found = self.grants.opened_by(token)
-        return AccessToken(token=token, client_id=found[0].app, scopes=[]) if found else None
+        return AccessToken(token=token, client_id=found[0].app, scopes=scopes_for(found[1])) if found else None
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
         """End the grant of a token: an app that logs out is connected no more."""
         found = self.grants.opened_by(token.token)
-        grant = found[0] if found else self.grants.refreshed_by(token.token)
+        grant = found[0] if found else self._refreshing(token.token)
         if grant:
             await writing(self.grants.end, grant.id)
-
-
-def _pair(access: str, refresh: str, may: May) -> OAuthToken:
-    scope = " ".join(SCOPES) if may == "write" else READ
-    return OAuthToken(access_token=access, expires_in=ACCESS_SECONDS, scope=scope, refresh_token=refresh)

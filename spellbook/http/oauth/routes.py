@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -14,6 +13,7 @@ from mcp.server.auth.handlers.register import RegistrationHandler
 from mcp.server.auth.handlers.revoke import RevocationHandler
 from mcp.server.auth.handlers.token import TokenHandler
 from mcp.server.auth.middleware.client_auth import ClientAuthenticator
+from mcp.server.auth.routes import cors_middleware
 from mcp.server.auth.settings import ClientRegistrationOptions
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -21,7 +21,6 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Message
 
 from spellbook.http.counts import Bounded
-from spellbook.http.oauth import consent
 from spellbook.http.oauth.addresses import (
     AUTHORIZE,
     REGISTER,
@@ -34,6 +33,7 @@ from spellbook.http.oauth.addresses import (
     resources,
     scopes_of,
 )
+from spellbook.http.oauth.consent import consent
 from spellbook.http.oauth.provider import Provider
 from spellbook.http.tokens import digest
 
@@ -48,22 +48,27 @@ def routes(provider: Provider) -> list[BaseRoute]:
     """Return the routes of a server that is known as `provider.issuer`."""
     issuer = provider.issuer
     authenticator = ClientAuthenticator(provider)
-    tokens, revocations = TokenHandler(provider, authenticator), RevocationHandler(provider, authenticator)
+    tokens = TokenHandler(provider, authenticator)
+    revocations = RevocationHandler(provider, authenticator)
     registrations = RegistrationHandler(provider, ClientRegistrationOptions(enabled=True))
-    counts = Bounded(_MOST_REGISTRATIONS, 60)
     documents = {
         f"{RESOURCE}{STREAMABLE}": _resource(issuer, STREAMABLE),
         RESOURCE: _resource(issuer, ""),
         **dict.fromkeys(SERVERS, _server(issuer)),
     }
     return [
-        *(Route(path, partial(_document, document)) for path, document in documents.items()),
-        Route(AUTHORIZE, partial(consent.ask, provider)),
-        Route(AUTHORIZE, partial(consent.answer, provider), methods=["POST"]),
-        Route(TOKEN, partial(_token, provider, tokens.handle), methods=["POST"]),
-        Route(REVOKE, partial(_revoke, revocations.handle), methods=["POST"]),
-        Route(REGISTER, partial(_register, counts, registrations.handle), methods=["POST"]),
+        *(_for_programs("GET", path, partial(_document, document)) for path, document in documents.items()),
+        _for_programs("POST", TOKEN, partial(_with_form, provider, tokens.handle)),
+        _for_programs("POST", REVOKE, partial(_with_form, provider, revocations.handle)),
+        _for_programs("POST", REGISTER, partial(_register, Bounded(_MOST_REGISTRATIONS, 60), registrations.handle)),
+        Route(AUTHORIZE, partial(consent, provider), methods=["GET", "POST"]),
     ]
+
+
+def _for_programs(method: str, path: str, handler: Callable[[Request], Awaitable[Response]]) -> Route:
+    """Return a route that pages of other origins may ask, too: some apps run in a browser."""
+    methods = [method, "OPTIONS"]
+    return Route(path, cors_middleware(handler, methods), methods=methods)
 
 
 def _resource(issuer: str, path: str) -> dict[str, Any]:
@@ -98,27 +103,19 @@ async def _document(document: Mapping[str, Any], request: Request) -> Response:
     return JSONResponse(document)
 
 
-async def _token(provider: Provider, handle: Handler, request: Request) -> Response:
+async def _with_form(provider: Provider, handle: Handler, request: Request) -> Response:
     """Check what the SDK does not: fields that come twice, another resource, a redirect that differs in a byte."""
     form = await _form(request)
     if form is None:
         return _refused("invalid_request", "Send each field once, as application/x-www-form-urlencoded.")
     if form.get("resource") and form["resource"] not in resources(provider.issuer):
         return _refused("invalid_target", "This server is not that resource.")
-    if form.get("grant_type") == "authorization_code":
-        redirect = provider.redirect_of(form.get("code", ""))
-        if redirect is not None and redirect != form.get("redirect_uri"):
-            return _refused("invalid_grant", "The redirect_uri is not the one of the code.")
+    redirect = provider.redirect_of(form.get("code", ""))
+    if redirect is not None and redirect != form.get("redirect_uri"):
+        return _refused("invalid_grant", "The redirect_uri is not the one of the code.")
     if "scope" in form:
         form["scope"] = " ".join(scopes_of(form["scope"]))
     return await handle(_with(request, urlencode(form)))
-
-
-async def _revoke(handle: Handler, request: Request) -> Response:
-    form = await _form(request)
-    if form is None:
-        return _refused("invalid_request", "Send each field once, as application/x-www-form-urlencoded.")
-    return await handle(_with(request, urlencode({"client_secret": "", **form})))
 
 
 async def _register(counts: Bounded, handle: Handler, request: Request) -> Response:
@@ -139,30 +136,23 @@ async def _register(counts: Bounded, handle: Handler, request: Request) -> Respo
 
 async def _form(request: Request) -> dict[str, str] | None:
     """
-    Return the fields of a form, None if it is none; the secret of an app is its hash there, also one of a Basic header.
+    Return the fields of a form, None if it is none. An app's id and secret are also read from a header.
 
-    The SDK compares it with the secret that `Provider.get_client` returns, and only hashes are kept.
+    The secret is replaced by its hash: only that is kept, and the SDK compares it with that of `Provider.get_client`.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    scheme, _, basic = request.headers.get("authorization", "").partition(" ")
     try:
         pairs = parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
-        scheme, _, basic = request.headers.get("authorization", "").partition(" ")
+        form = {"client_secret": "", **dict(pairs)}
         if scheme.lower() == "basic":
             id, _, secret = base64.b64decode(basic, validate=True).decode().partition(":")
-            pairs = [("client_id", unquote(id)), ("client_secret", unquote(secret)), *_other(pairs, unquote(id))]
-    except (ValueError, binascii.Error):
+            form |= {"client_id": unquote(id), "client_secret": unquote(secret)}
+    except ValueError:
         return None
-    form = dict(pairs)
-    if kind != "application/x-www-form-urlencoded" or len(form) < len(pairs):
+    if kind != "application/x-www-form-urlencoded" or len(dict(pairs)) < len(pairs):
         return None
-    if form.get("client_secret"):
-        form["client_secret"] = digest(form["client_secret"])
-    return form
-
-
-def _other(pairs: list[tuple[str, str]], id: str) -> list[tuple[str, str]]:
-    """Return the fields but for an id that a header gave as well."""
-    return [pair for pair in pairs if pair != ("client_id", id)]
+    return {**form, "client_secret": digest(form["client_secret"]) if form["client_secret"] else ""}
 
 
 def _with(request: Request, body: str) -> Request:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from functools import partial
 from urllib.parse import parse_qsl
 
 import segno
 from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from spellbook.capture.ledger import Ledger
@@ -108,17 +107,9 @@ def capture(shown: View) -> Response:
     return shown.back()
 
 
-def _login(request: Request, to: str, status: int = 200, message: str = "") -> HTMLResponse:
-    own = {
-        "_": partial(view.say, language(request)),
-        "language": language(request),
-        "theme": request.cookies.get("spellbook-theme"),
-    }
-    return HTMLResponse(view.environment().get_template("login.html").render(own, to=to, message=message), status)
-
-
 async def login(request: Request) -> Response:
-    return _login(request, view.local(request.query_params.get("to", "/")))
+    to = view.local(request.query_params.get("to", "/"))
+    return view.bare(request, "login.html", to=to, message="")
 
 
 async def enter(request: Request) -> Response:
@@ -127,14 +118,15 @@ async def enter(request: Request) -> Response:
     except ValueError:
         fields = {}
     token, to = fields.get("token", "").strip(), view.local(fields.get("to", "/"))
-    address, guard = request.client.host if request.client else "", request.app.state.guard
-    if wait := guard.login_wait(address, token):
+    guard = request.app.state.guard
+    if wait := guard.wait(request.scope, token):
         message = translated(f"Too many wrong tokens came. Wait {wait} s.", language(request))
-        return _login(request, to, 429, message)
+        return view.bare(request, "login.html", 429, {"retry-after": str(wait)}, to=to, message=message)
     cookie = await in_thread(served_of(request).tokens.cookie, token)
     if cookie is None:
-        guard.fail_login(address)
-        return _login(request, to, 401, "The token is wrong, or its link was opened before.")
+        guard.count_wrong(request.scope)
+        message = "The token is wrong, or its link was opened before."
+        return view.bare(request, "login.html", 401, to=to, message=message)
     return _keep(request, RedirectResponse(to, 303), COOKIE, cookie)
 
 

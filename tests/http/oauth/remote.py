@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
+
+from spellbook.http.tokens import Tokens
 
 HOST = "notes.example.org"
 ISSUER = f"https://{HOST}"
@@ -50,9 +53,26 @@ class App:
             {name: value for name, value in (asked | changed).items() if value is not None}
         )
 
-    def consent(self, query: str = "", **form: str) -> httpx.Response:
+    def log_in(self, **headers: str) -> dict[str, str]:
+        """The headers of a browser in which the person has logged in."""
+        answer = self.http.post("/login", data={"token": self.token}, headers=headers)
+        assert answer.status_code == 303, answer.text
+        self.http.cookies.clear()
+        return {"cookie": f"spellbook={answer.cookies['spellbook']}"}
+
+    @cached_property
+    def browser(self) -> dict[str, str]:
+        return self.log_in()
+
+    def page(self, query: str = "", **headers: str) -> httpx.Response:
+        """What a person sees who has logged in."""
+        return self.http.get(query or self.query(), headers={**self.browser, **headers})
+
+    def consent(self, query: str = "", headers: dict[str, str] | None = None, **form: str) -> httpx.Response:
         """What a person answers on the page."""
-        return self.http.post(query or self.query(), data={"token": self.token, "answer": "yes", **form})
+        jar = self.browser
+        fields = {"csrf": Tokens.csrf(jar["cookie"].partition("=")[2]), "answer": "yes", **form}
+        return self.http.post(query or self.query(), data=fields, headers={**jar, **(headers or {})})
 
     def code(self, query: str = "", **form: str) -> str:
         return answered(self.consent(query, **form))["code"]

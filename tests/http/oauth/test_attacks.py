@@ -6,6 +6,7 @@ import base64
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
@@ -77,50 +78,69 @@ def test_what_may_not_be_asked(remote, method):
 
 def test_who_may_consent(remote):
     """
-    Only who has a token of the file, which is asked for in the page or was used to log in: no wrong one, none of an app,
-    no cookie without the form's own value, none that ends with the server. A grant has no more than its token.
+    Only who has logged in with a token of the file, on our own page: no stranger, no app, no form of another page, no
+    frame, no login that ends with the server. A grant has no more than its token.
     """
     tokens: Tokens = remote.http.served.tokens
+    for method in ("GET", "POST"):
+        answer = remote.http.request(method, remote.query())
+        assert answer.status_code == 303
+        assert answer.headers["location"].startswith("/login")
+        answer = remote.http.request(method, remote.query(), headers={"authorization": f"Bearer {remote.token}"})
+        assert answer.status_code == 303
+    to = parse_qs(urlsplit(remote.http.get(remote.query()).headers["location"]).query)["to"]
+    assert to == [remote.query()]
     pair = remote.connect(BOTH, write="yes")
-    for wrong in (
-        "",
-        "wrong",
-        remote.token + "x",
-        pair["access_token"],
-        pair["refresh_token"],
-        tokens.lend(),
-        tokens.link(),
-    ):
-        assert remote.consent(token=wrong).status_code == 401, wrong
-    assert remote.consent(answer="no").status_code == 302
-    assert answered(remote.consent(answer="maybe"))["error"] == "access_denied"
-    cookie = tokens.cookie(remote.token)
-    jar = {"cookie": f"spellbook={cookie}"}
-    page = remote.http.get(remote.query(), headers=jar).text
+    for wrong in ("", "wrong", remote.token + "x", pair["access_token"], pair["refresh_token"]):
+        assert remote.http.post("/login", data={"token": wrong}).status_code == 401, wrong
+    for ends in (tokens.lend(), tokens.link()):
+        person = App(remote.http, ends)
+        assert (person.page().status_code, person.consent().status_code) == (303, 303)
+    csrf = tokens.csrf(remote.browser["cookie"].partition("=")[2])
+    page = remote.page().text
+    assert csrf in page
     assert 'type="password"' not in page
-    assert tokens.csrf(cookie) in page
     for form, origin, code in (
-        ({}, ISSUER, 401),
-        ({"csrf": tokens.csrf("x")}, ISSUER, 401),
-        ({"csrf": tokens.csrf(cookie)}, "https://evil.example", 403),
-        ({"csrf": tokens.csrf(cookie)}, "null", 403),
-        ({"csrf": tokens.csrf(cookie)}, ISSUER, 302),
+        ({"csrf": ""}, ISSUER, 200),
+        ({"csrf": tokens.csrf("x")}, ISSUER, 200),
+        ({"csrf": "\ud800"}, ISSUER, 200),
+        ({"answer": "maybe"}, ISSUER, 200),
+        ({}, "https://evil.example", 403),
+        ({}, "null", 403),
+        ({}, ISSUER, 302),
     ):
-        headers = {**jar, "origin": origin}
-        answer = remote.http.post(remote.query(), data={"answer": "yes", **form}, headers=headers)
+        sent = urlencode({"csrf": csrf, "answer": "yes", **form}, errors="surrogatepass")
+        answer = remote.http.post(remote.query(), content=sent, headers={**remote.browser, "origin": origin})
         assert answer.status_code == code, (form, origin)
-    own = {**jar, "origin": "null", "sec-fetch-site": "same-origin"}  # a page without a referrer has no origin
-    form = {"answer": "yes", "csrf": tokens.csrf(cookie)}
-    assert remote.http.post(remote.query(), data=form, headers=own).status_code == 302
+    assert answered(remote.consent(answer="no"))["error"] == "access_denied"
+    # A page without a referrer has no origin.
+    assert remote.consent(headers={"origin": "null", "sec-fetch-site": "same-origin"}).status_code == 302
     reader, team = App(remote.http, tokens.add("reader", "read")), App(remote.http, tokens.add("team", "read", "team"))
-    assert reader.connect(BOTH, write="yes")["scope"] == READ
-    assert team.connect(BOTH, write="yes")["scope"] == READ
+    for limited in (reader, team):
+        assert 'name="write"' not in limited.page(limited.query(scope=BOTH)).text
+        assert limited.connect(BOTH, write="yes")["scope"] == READ
     sees = {each.by: (each.may, each.sees) for each in remote.http.served.grants.all()}
-    assert sees == {"me": ("write", "private"), "reader": ("read", "private"), "team": ("read", "team")}
+    assert sees == {"me": ("read", "private"), "reader": ("read", "private"), "team": ("read", "team")}
     frame = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"}
-    assert remote.http.get(remote.query(), headers=frame).status_code == 403
+    assert remote.page(**frame).status_code == 403
     link = {**frame, "sec-fetch-dest": "document"}
     assert 'http-equiv="refresh"' in remote.http.get(remote.query(), headers=link).text
+
+
+def test_what_a_person_may_allow(remote):
+    """Writing may be ticked for an app that asks for it or for no scope at all, and never for one that asks to read."""
+    for scope, is_offered in (
+        (BOTH, True),
+        ("vault:write", True),
+        (None, True),
+        (" offline_access", True),
+        (READ, False),
+    ):
+        asked = remote.query(scope=scope)
+        assert ('name="write"' in remote.page(asked).text) is is_offered, scope
+        assert "checked" not in remote.page(asked).text
+        for ticked, right in (({}, READ), ({"write": "yes"}, BOTH if is_offered else READ)):
+            assert remote.exchange(remote.code(asked, **ticked)).json()["scope"] == right, (scope, ticked)
 
 
 def test_what_a_code_and_a_refresh_token_are_good_for(remote):
@@ -225,7 +245,7 @@ def test_registering(remote):
         assert answer.json()["error"] in {"invalid_redirect_uri", "invalid_client_metadata"}
     for body in (b"", b"[]", b"{", b"[" * 4_000, b"\xff"):
         assert remote.http.post("/register", content=body).status_code == 400
-    assert remote.http.post("/register", content=b"x" * 9_000).status_code == 413
+    assert remote.http.post("/register", content=b"x" * 33_000).status_code == 413
     about = {"redirect_uris": [loopback], "client_name": "mcp\u202e-remote<b>", "scope": "vault:admin"}
     public = remote.http.post("/register", json=about)
     assert public.status_code == 201
@@ -233,7 +253,7 @@ def test_registering(remote):
     secret = remote.http.post("/register", json={**about, "token_endpoint_auth_method": "client_secret_basic"}).json()
     assert secret["client_secret_expires_at"] == 0
     app = App(remote.http, remote.token, secret["client_id"], "http://127.0.0.1:5/oauth/callback")
-    page = remote.http.get(app.query()).text
+    page = app.page().text
     assert "<b>127.0.0.1</b>" in page
     assert "\u202e" not in page
     code = app.code()
@@ -259,10 +279,8 @@ def test_strangers_do_not_lock_the_owner_out(remote):
     header and on the page. An app that logs out ends its grant, Settings ends one, and a token that is removed all of its.
     """
     pair = remote.connect()
-    for number in range(12):
-        remote.consent(token=f"guess {number}")
-    assert remote.consent(token="guess").status_code == 429
-    assert remote.http.post("/login", data={"token": "guess"}).status_code == 429
+    statuses = [remote.http.post("/login", data={"token": f"guess {number}"}).status_code for number in range(12)]
+    assert (statuses[0], statuses[-1]) == (401, 429)
     assert remote.http.post("/login", data={"token": remote.token}).status_code == 303
     assert remote.http.get("/api/status", headers={"authorization": "Bearer guess"}).status_code == 429
     assert remote.http.get("/api/status", headers={"authorization": f"Bearer {remote.token}"}).status_code == 200
@@ -279,7 +297,7 @@ def test_strangers_do_not_lock_the_owner_out(remote):
     access = admin.connect()["access_token"]
     cookie = tokens.cookie(admin.token)
     jar = {"cookie": f"spellbook={cookie}", "accept": "text/html", "origin": ISSUER}
-    [grant] = remote.http.served.grants.all()
+    [grant] = [each for each in remote.http.served.grants.all() if each.by == "admin"]
     assert grant.name in shown(remote.http.get("/settings", headers=jar).text)
     gone = {"csrf": tokens.csrf(cookie), "name": grant.name, "to": "/settings"}
     assert remote.http.post("/do/revoke", data=gone, headers=jar).status_code == 303

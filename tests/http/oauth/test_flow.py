@@ -163,7 +163,7 @@ def test_what_apps_really_send(app):
 
     A page says who asks, and where the answer goes.
     """
-    page = app.http.get(app.query(scope=" offline_access", prompt="consent"), headers={"user-agent": "Claude-User"})
+    page = app.page(app.query(scope=" offline_access", prompt="consent"))
     assert page.status_code == 200
     assert page.headers["cache-control"] == "no-store"
     assert page.headers["referrer-policy"] == "no-referrer"
@@ -183,8 +183,7 @@ def test_what_apps_really_send(app):
     assert len({each.text for each in answers}) == 1
     assert app.call(answers[0].json()["access_token"]).status_code != 401
     local = App(app.http, app.token, CODE, "http://localhost:53123/callback")
-    assert "Connect Claude Code?" in shown(local.http.get(local.query()).text)
+    assert "Connect Claude Code?" in shown(local.page().text)
     assert local.connect()["scope"] == READ
     assert app.connect(BOTH)["scope"] == READ  # not ticked
     assert app.connect(BOTH, write="yes")["scope"] == BOTH
-    assert app.connect(READ, write="yes")["scope"] == READ  # not asked

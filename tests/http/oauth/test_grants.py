@@ -10,12 +10,20 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp.server.auth.provider import AuthorizationParams, TokenError
-from pydantic import AnyUrl
+from mcp.server.auth.provider import TokenError
 
-from spellbook.http.oauth.grants import DAY, GRANT_DAYS, MOST_GRANTS, MOST_REGISTERED, Grants, Registered
-from spellbook.http.oauth.provider import AGAIN_SECONDS, CODE_SECONDS, MOST_AGAIN, Provider
-from spellbook.http.tokens import FILE, Tokens
+from spellbook.http.oauth.grants import (
+    CODE_SECONDS,
+    DAY,
+    GRANT_DAYS,
+    MOST_GRANTS,
+    MOST_REGISTERED,
+    Grant,
+    Grants,
+    Registered,
+)
+from spellbook.http.oauth.provider import AGAIN_SECONDS, MOST_AGAIN, Provider
+from spellbook.http.tokens import FILE, May, Token, Tokens
 from spellbook.system.errors import InvalidInput, PermissionDenied, StorageError
 
 from .remote import CALLBACK, CHALLENGE, CLAUDE, ISSUER, READ
@@ -41,14 +49,16 @@ class Place:
         self.provider = Provider(self.grants, ISSUER, lambda: clocks.ticks)
 
     def code(self, parent: str) -> str:
-        params = AuthorizationParams(
-            state=None,
-            scopes=[READ],
-            code_challenge=CHALLENGE,
-            redirect_uri=AnyUrl(CALLBACK),
-            redirect_uri_provided_explicitly=True,
-        )
-        return self.provider.give(CLAUDE, CALLBACK, params, parent, "read").split("code=")[1].split("&")[0]
+        return self.provider.give(CLAUDE, "Claude", CALLBACK, CHALLENGE, self.holder(parent), "read")
+
+    def holder(self, name: str) -> Token:
+        return next(each for each in self.tokens.all() if each.name == name)
+
+    def begin(self, app: str = CLAUDE, name: str = "Claude", parent: str = "me", may: May = "read") -> Grant:
+        """A grant whose app has its first tokens."""
+        made = self.grants.begin(app, name, self.holder(parent), may)
+        self.grants.renew(made.id, may)
+        return made
 
     def exchange(self, code: str) -> Any:
         async def run() -> Any:
@@ -87,7 +97,7 @@ def test_when_things_end(place, clocks, tmp_path):
     A clock that is set forward or back ends no code and no repeat early, and deletes nothing. After a restart a used
     refresh token is refused and ends nothing.
     """
-    me = place.tokens.all()[0].id
+    me = "me"
     late, code = place.code(me), place.code(me)
     clocks.day += 10 * DAY
     pair = place.exchange(code)
@@ -113,7 +123,7 @@ def test_when_things_end(place, clocks, tmp_path):
     clocks.pass_by(AGAIN_SECONDS)
     with pytest.raises(TokenError):
         place.refresh(pair.refresh_token)
-    assert place.grants.all() == ()
+    assert place.grants.caller(renewed.access_token) is None
     pair = place.exchange(place.code(me))
     clocks.pass_by(DAY - 1)
     assert place.grants.caller(pair.access_token)
@@ -128,7 +138,7 @@ def test_when_things_end(place, clocks, tmp_path):
     assert place.grants.caller(pair.access_token)
     clocks.pass_by(GRANT_DAYS * DAY)
     assert place.refresh(pair.refresh_token) is None
-    assert place.grants.all() == ()
+    assert place.grants.all() == []
 
 
 def test_how_many_there_are_and_what_the_file_tells(place, clocks, tmp_path):
@@ -137,36 +147,34 @@ def test_how_many_there_are_and_what_the_file_tells(place, clocks, tmp_path):
     forgotten after a day, and the oldest first. Names differ, and no token can have one of them. Only hashes are kept,
     for the owner alone; a damaged file lets nobody in and is not written over.
     """
-    me = place.tokens.all()[0].id
-    made = [place.grants.begin(CLAUDE, "Claude", me, "write") for _ in range(MOST_GRANTS)]
-    assert len({grant.name for grant, _, _ in made}) == MOST_GRANTS
-    for name in (made[0][0].name, made[1][0].name):
+    made = [place.begin() for _ in range(MOST_GRANTS)]
+    assert len({grant.name for grant in made}) == MOST_GRANTS
+    for name in (made[0].name, made[1].name):
         with pytest.raises(InvalidInput):
             place.tokens.add(name)
-    for full in (place.grants.check_room, lambda: place.grants.begin(CLAUDE, "Claude", me, "read")):
-        with pytest.raises(InvalidInput, match="100 apps are connected"):
-            full()
-    assert place.grants.remove(made[5][0].name).id == made[5][0].id
+    with pytest.raises(InvalidInput, match="100 apps are connected"):
+        place.begin()
+    assert place.grants.remove(made[5].name).id == made[5].id
     assert place.grants.remove("nothing") is None
-    place.grants.begin("x", "앱 <b>", me, "read")
+    secrets = place.grants.renew(place.begin("x", "앱 <b>").id, "read")
     file = place.grants.file
     text = file.read_text("utf-8")
-    assert not [secret for _, *secrets in made for secret in secrets if secret in text]
+    assert not [secret for secret in secrets if secret in text]
     assert sys.platform == "win32" or stat.S_IMODE(file.stat().st_mode) == 0o600
     clocks.pass_by(GRANT_DAYS * DAY)
-    place.grants.begin(CLAUDE, "Claude", me, "read")
+    place.begin()
     assert len(json.loads(file.read_text("utf-8"))["grants"]) == 1
     reader = place.tokens.add("reader", "read")
-    of_reader = next(each.id for each in place.tokens.all() if each.name == "reader")
     with pytest.raises(PermissionDenied):
-        place.grants.begin(CLAUDE, "Claude", of_reader, "write")
+        place.begin(parent="reader", may="write")
+    of_reader = place.begin(parent="reader").id
     place.tokens.remove("reader")
-    with pytest.raises(InvalidInput, match="was removed"):
-        place.grants.begin(CLAUDE, "Claude", of_reader, "read")
+    with pytest.raises(KeyError):
+        place.grants.renew(of_reader, "read")
     for number in range(MOST_REGISTERED + 1):
         place.grants.register(Registered(str(number), "x", (CALLBACK,), "", clocks.day))
         if number == 1:
-            place.grants.begin("1", "x", me, "read")
+            place.begin("1", "x")
     assert [place.grants.registered(str(number)) is None for number in (0, 1, 2, MOST_REGISTERED)] == [
         True,
         False,
