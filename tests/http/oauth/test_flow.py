@@ -18,7 +18,7 @@ from pydantic import AnyUrl
 
 from spellbook.cli import main
 
-from .remote import BOTH, CALLBACK, CLAUDE, CODE, ISSUER, READ, App, answered, shown
+from .remote import BOTH, CALL, CALLBACK, CLAUDE, CODE, ISSUER, READ, App, answered, shown
 
 pytestmark = pytest.mark.slow
 RESOURCE = f"{ISSUER}/.well-known/oauth-protected-resource"
@@ -155,6 +155,78 @@ def test_the_clients_of_the_sdk(tunnel, app, metadata):
         ).json()["error"]
         == "invalid_grant"
     )
+
+
+def test_an_app_asks_for_more_when_a_tool_needs_it(tunnel, app):
+    """
+    A tool that writes is refused in mid-session with the scope that it needs; the SDK's client asks the person for that,
+    and the call goes on as one that may write.
+    """
+    store: Any = Store()
+    ticked: list[dict[str, str]] = [{}, {"write": "yes"}]
+    asked: list[str] = []
+
+    async def redirect(url: str) -> None:
+        asked.append(url.removeprefix(ISSUER))
+
+    async def callback() -> AuthorizationCodeResult:
+        form = ticked[len(asked) - 1]
+        back = answered(await anyio.to_thread.run_sync(lambda: app.consent(asked[-1], **form)))
+        return AuthorizationCodeResult(code=back["code"], state=back["state"], iss=back["iss"])
+
+    about = OAuthClientMetadata(client_name="Claude", redirect_uris=[AnyUrl(CALLBACK)])
+    auth = OAuthClientProvider(f"{ISSUER}/mcp", about, store, redirect, callback, client_metadata_url=CLAUDE)
+
+    async def talk() -> None:
+        async with (
+            httpx2.AsyncClient(auth=auth, transport=Tunnel(tunnel[0]), timeout=60) as http,
+            Client(streamable_http_client(f"{ISSUER}/mcp", http_client=http)) as client,
+        ):
+            assert "remember" not in {tool.name for tool in (await client.list_tools()).tools}
+            saved = await client.call_tool("remember", {"text": "The ferry leaves at noon."})
+            assert not saved.is_error, saved
+
+    anyio.run(talk)
+    assert [parse_qs(urlsplit(each).query)["scope"] for each in asked] == [[READ], [BOTH]]
+    assert store.tokens.scope == BOTH
+    assert any("ferry" in each.read_text("utf-8") for each in tunnel[4].rglob("*.md"))
+
+
+def test_the_older_transport(app):
+    """At /sse an app's token opens a session as at /mcp, which reads; a tool that writes is refused there, too."""
+    bearer = {"authorization": f"Bearer {app.connect()['access_token']}"}
+    assert app.http.get("/sse").headers["www-authenticate"].startswith("Bearer resource_metadata=")
+    with app.http.stream("GET", "/sse", headers=bearer) as events:
+        assert events.status_code == 200
+        lines = events.iter_lines()
+        place = next(line for line in lines if line.startswith("data: /messages/")).removeprefix("data: ")
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+        assert app.http.post(place, json=begin, headers=bearer).status_code == 202
+        writing = {**CALL, "params": {"name": "remember", "arguments": {"text": "x"}}}
+        refused = app.http.post(place, json=writing, headers=bearer)
+        assert refused.status_code == 403
+        assert 'error="insufficient_scope"' in refused.headers["www-authenticate"]
+        assert app.http.post(place, json=CALL).status_code == 401
+
+
+def test_a_program_in_a_page_of_another_origin(app):
+    """It may ask the documents and the routes for programs, without cookies; nothing else of the server, nor consent."""
+    page = {"origin": "http://localhost:6274", "sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"}
+    asks = {**page, "access-control-request-method": "POST", "access-control-request-headers": "content-type"}
+    for path in ("/token", "/register", "/revoke"):
+        assert app.http.options(path, headers=asks).headers["access-control-allow-origin"] == "*", path
+        answer = app.http.post(path, headers=page)
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (400, "*"), path
+        assert "access-control-allow-credentials" not in answer.headers
+    documents = ("oauth-protected-resource/mcp", "oauth-protected-resource", "oauth-authorization-server")
+    for name in (*documents, "openid-configuration"):
+        answer = app.http.get(f"/.well-known/{name}", headers={**page, "mcp-protocol-version": "2025-06-18"})
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "*"), name
+    for path in ("/authorize", "/mcp", "/login", "/api/status"):
+        answer = app.http.post(path, headers=page)
+        assert answer.status_code == 403, path
+        assert "access-control-allow-origin" not in answer.headers
 
 
 def test_what_apps_really_send(app):
