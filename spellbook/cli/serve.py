@@ -309,7 +309,7 @@ def remove(ctx: click.Context, name: str) -> None:
     from spellbook.http.oauth.grants import Grants
 
     tokens = _tokens(ctx)
-    gone = Grants(tokens).remove(name) or tokens.remove(name)
+    gone = Grants(tokens).remove(name)
     output.say(f"{one_line(gone.name)} was removed.")
     if tokens.is_empty:
         output.say("No token is left: a server for this machine alone now answers every program on it.", err=True)

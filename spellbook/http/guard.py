@@ -27,7 +27,7 @@ from spellbook.http.oauth.addresses import AUTHORIZE, FOR_PROGRAMS, OPEN, STREAM
 from spellbook.http.oauth.grants import Grants
 from spellbook.http.tokens import Caller, Tokens, is_random
 from spellbook.settings.config import is_loopback
-from spellbook.system.errors import StorageError
+from spellbook.system.errors import StorageError, shown_error
 from spellbook.system.lazy import regex
 
 MOST_BYTES = 24_000_000
@@ -258,7 +258,8 @@ class Guard:
                     raise _too_many("Too many wrong tokens came.", seconds, f"Wait {seconds} s.")
                 caller = self._holder(scope, token, cookie)
         except StorageError as error:
-            raise _refusal(500, error.code, error.message, error.hint) from error
+            shown = shown_error(error, is_limited=bool(self._rules.public))
+            raise _refusal(500, shown.code, shown.message, shown.hint) from error
         if caller is None:
             if token or cookie:
                 self._accepted.discard(digest)

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 from spellbook.system.lazy import regex, toml_in
 
-_LOOPBACK = regex(r"(http://(?:localhost|127\.0\.0\.1|\[::1\])):\d{1,5}(?=/)", re.A)
+_LOOPBACK = regex(r"(http://(?:localhost|127\.0\.0\.1|\[::1\])):(\d{1,5})(?=/)", re.A)
+_LAST_PORT = 65_535
 _MOST_LETTERS = 500
 
 
@@ -43,7 +44,7 @@ def app_at(redirect: str, id: str = "") -> str | None:
 
 def portless(redirect: str) -> str:
     """Return an address without its port if it is of this machine: a program takes any free one (RFC 8252, 7.3)."""
-    return _LOOPBACK.sub(r"\1", redirect[:_MOST_LETTERS])
+    return _LOOPBACK.sub(lambda found: found[1] if int(found[2]) <= _LAST_PORT else found[0], redirect[:_MOST_LETTERS])
 
 
 def is_loopback(redirect: str) -> bool:

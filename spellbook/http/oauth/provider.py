@@ -30,7 +30,7 @@ from spellbook.http.oauth.addresses import WRITE, scopes_for
 from spellbook.http.oauth.grants import ACCESS_SECONDS, CODE_SECONDS, Grant, Grants, Registered
 from spellbook.http.served import writing
 from spellbook.http.tokens import May, Token, digest
-from spellbook.system.errors import SpellbookError
+from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import one_line
 
 _REMEMBERED = 600.0
@@ -105,7 +105,7 @@ class Provider(OAuthAuthorizationServerProvider[Code, RefreshToken, AccessToken]
         app = Registered(client_info.client_id, called or "MCP", redirects, secret, self.grants.now())
         try:
             await writing(self.grants.register, app)
-        except SpellbookError as error:
+        except InvalidInput as error:
             raise RegistrationError("invalid_client_metadata", error.message) from error
 
     # -- codes

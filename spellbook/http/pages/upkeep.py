@@ -94,8 +94,7 @@ def add_token(shown: View) -> Response:
 
 def revoke(shown: View) -> Response:
     """Remove a token or a connected app: it is refused at once, and so is every browser that logged in with it."""
-    name = shown.form.get("name", "")
-    if shown.served.grants.remove(name) is None and shown.served.tokens.remove(name).name == PHONE:
+    if shown.served.grants.remove(shown.form.get("name", "")).name == PHONE:
         shown.served.phone = ""
     return shown.back()
 

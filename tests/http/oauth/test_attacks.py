@@ -38,6 +38,7 @@ NO_REDIRECT: dict[str, dict[str, str | None]] = {
     "Claude at this machine": {"redirect_uri": "http://localhost:5/callback"},
     "a program at Claude": {"client_id": CODE},
     "a program at another machine": {"client_id": CODE, "redirect_uri": "http://10.0.0.5:5/callback"},
+    "a program at a port that is none": {"client_id": CODE, "redirect_uri": "http://localhost:65536/callback"},
     "a program at another path": {"client_id": CODE, "redirect_uri": "http://localhost:5/other"},
     "a program at a name like localhost": {
         "client_id": CODE,
@@ -64,7 +65,8 @@ def test_what_may_not_be_asked(remote, method):
     """
     person = {"token": remote.token, "answer": "yes"}
     for name, changed in NO_REDIRECT.items():
-        answer = remote.http.request(method, remote.query(**changed), data=person, headers={"accept-language": "ko"})
+        headers = {**remote.browser, "accept-language": "ko"}
+        answer = remote.http.request(method, remote.query(**changed), data=person, headers=headers)
         assert (answer.status_code, answer.headers.get("location")) == (400, None), name
         assert "모르는 앱" in answer.text
     twice = remote.http.request(method, remote.query() + "&state=2", data=person)
@@ -271,6 +273,24 @@ def test_registering(remote):
     statuses = [remote.http.post("/register", json=about).status_code for _ in range(12)]
     assert statuses[-1] == 429
     assert app.refresh(answer.json()["refresh_token"], client_secret=secret["client_secret"]).status_code == 200
+
+
+def test_a_damaged_file_of_grants(remote):
+    """It lets no app in, and tells no stranger where it lies; tokens work, and can be removed, as before."""
+    access = remote.connect()["access_token"]
+    remote.http.served.grants.file.write_text("{", "utf-8")
+    for answer in (
+        remote.http.post("/register", json={"redirect_uris": [CALLBACK]}),
+        remote.refresh("spr_x"),
+        remote.call(access),
+        remote.call("spa_x"),
+    ):
+        assert answer.status_code == 500
+        assert "grants.json" not in answer.text
+    bearer = {"authorization": f"Bearer {remote.token}"}
+    assert remote.http.get("/api/status", headers=bearer).status_code == 200
+    assert remote.http.served.grants.remove("me").name == "me"
+    assert remote.http.get("/api/status", headers=bearer).status_code == 401
 
 
 def test_strangers_do_not_lock_the_owner_out(remote):

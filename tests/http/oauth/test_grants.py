@@ -155,7 +155,9 @@ def test_how_many_there_are_and_what_the_file_tells(place, clocks, tmp_path):
     with pytest.raises(InvalidInput, match="100 apps are connected"):
         place.begin()
     assert place.grants.remove(made[5].name).id == made[5].id
-    assert place.grants.remove("nothing") is None
+    for unknown in ("nothing", "no:thing"):
+        with pytest.raises(InvalidInput, match="no token named"):
+            place.grants.remove(unknown)
     secrets = place.grants.renew(place.begin("x", "앱 <b>").id, "read")
     file = place.grants.file
     text = file.read_text("utf-8")
