@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
+from spellbook.http.oauth.grants import Grants
 from spellbook.http.tokens import Tokens
 
 from .remote import BOTH, CALLBACK, CLAUDE, CODE, HOST, ISSUER, READ, App, answered, shown
@@ -178,7 +179,7 @@ def test_what_a_code_and_a_refresh_token_are_good_for(remote):
     assert remote.refresh(pair["refresh_token"], client_id=CODE).json()["error"] == "invalid_grant"
     assert remote.refresh(pair["refresh_token"], scope=BOTH).json()["error"] == "invalid_scope"
     assert remote.refresh(pair["refresh_token"], resource=EVIL).json()["error"] == "invalid_target"
-    assert remote.exchange(code).json()["error"] == "invalid_grant"
+    assert remote.exchange(code, code_verifier="w" * 50).json()["error"] == "invalid_grant"
     assert remote.call(pair["access_token"]).status_code == 401  # a code that came twice ended its grant
     assert remote.refresh(pair["refresh_token"]).json()["error"] == "invalid_grant"
     both = remote.connect(BOTH, write="yes")
@@ -273,6 +274,25 @@ def test_registering(remote):
     statuses = [remote.http.post("/register", json=about).status_code for _ in range(12)]
     assert statuses[-1] == 429
     assert app.refresh(answer.json()["refresh_token"], client_secret=secret["client_secret"]).status_code == 200
+
+
+def test_a_grant_below_the_token_of_the_environment(tmp_path):
+    """It is listed wherever the variable is set or not, and lets an app in only where the token is the same as then."""
+    own = {"SPELLBOOK_TOKEN": "a long word that nobody guesses"}
+    there, gone, other = (
+        Grants(Tokens(tmp_path / "tokens.json", environment))
+        for environment in (own, {}, {"SPELLBOOK_TOKEN": "another long word of the same"})
+    )
+    tokens = Tokens(tmp_path / "tokens.json", own)
+    made = there.begin(CLAUDE, "Claude", tokens.all()[0], "write")
+    access, refresh = there.renew(made.id, "write")
+    assert there.caller(access).may == "write"
+    for grants in (gone, other):
+        assert [each.name for each in grants.all()] == [made.name]
+        assert grants.caller(access) is None
+        assert grants.refreshed_by(refresh) is None
+        with pytest.raises(KeyError):
+            grants.renew(made.id, "write")
 
 
 def test_a_damaged_file_of_grants(remote):
