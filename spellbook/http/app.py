@@ -26,8 +26,6 @@ from starlette.types import Message, Receive, Scope, Send
 from spellbook.http import admin, api, faults, pages
 from spellbook.http.guard import MESSAGES, MOST_BYTES, SSE, AccessRules, Guard, is_mcp
 from spellbook.http.oauth.addresses import SCOPES, STREAMABLE, challenge
-from spellbook.http.oauth.provider import Provider
-from spellbook.http.oauth.routes import routes
 from spellbook.http.pages.view import environment, missing
 from spellbook.http.served import Served, in_thread
 from spellbook.http.tokens import Caller
@@ -46,8 +44,9 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
     package_files.at_start()
     called = threading.Event()
     doors = Doors(served, called, rules)
-    is_public = bool(rules.public)
-    own = routes(Provider(served.grants, rules.public)) if is_public else []
+    routes = [*api.ROUTES, *pages.ROUTES, *admin.ROUTES]  # they are tried one after the other
+    if rules.public:  # else nobody waits for the SDK's parts of OAuth
+        routes += import_module("spellbook.http.oauth.routes").routes(served.grants, rules.public)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -66,7 +65,7 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
                 tasks.cancel_scope.cancel()
 
     app = Starlette(
-        routes=[*api.ROUTES, *pages.ROUTES, *admin.ROUTES, *own],  # they are tried one after the other
+        routes=routes,
         lifespan=lifespan,
         exception_handlers={
             **dict.fromkeys((SpellbookError, ClientDisconnect, Exception), faults.of_error),
@@ -90,7 +89,7 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
             error = SpellbookError("A rate limit was met.")
             served.book.meter.failed("guard", "http", error, code="RATE_LIMIT_EXCEEDED", message=error.message)
 
-    guard = app.state.guard = Guard(route, served.tokens, rules, count_refusal, served.grants if is_public else None)
+    guard = app.state.guard = Guard(route, served.tokens, rules, count_refusal, served.grants if rules.public else None)
     return guard
 
 

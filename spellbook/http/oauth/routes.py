@@ -34,6 +34,7 @@ from spellbook.http.oauth.addresses import (
     scopes_of,
 )
 from spellbook.http.oauth.consent import consent
+from spellbook.http.oauth.grants import Grants
 from spellbook.http.oauth.provider import Provider
 from spellbook.http.tokens import digest
 
@@ -44,9 +45,9 @@ _MOST_FIELDS = 30
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def routes(provider: Provider) -> list[BaseRoute]:
-    """Return the routes of a server that is known as `provider.issuer`."""
-    issuer = provider.issuer
+def routes(grants: Grants, issuer: str) -> list[BaseRoute]:
+    """Return the routes of a server that is known as `issuer`."""
+    provider = Provider(grants, issuer)
     authenticator = ClientAuthenticator(provider)
     tokens = TokenHandler(provider, authenticator)
     revocations = RevocationHandler(provider, authenticator)
