@@ -164,7 +164,7 @@ class Provider(OAuthAuthorizationServerProvider[Code, RefreshToken, AccessToken]
         grant = await writing(self._refreshing, refresh_token)
         if grant is None:
             return None
-        return RefreshToken(token=refresh_token, client_id=grant.app, scopes=scopes_for(grant.may))
+        return RefreshToken(token=refresh_token, client_id=grant.app, scopes=scopes_for(grant.may), subject=grant.id)
 
     def _refreshing(self, token: str) -> Grant | None:
         """Return the grant that a refresh token, present or used, is of."""
@@ -204,12 +204,11 @@ class Provider(OAuthAuthorizationServerProvider[Code, RefreshToken, AccessToken]
         return OAuthToken(access_token=access, expires_in=ACCESS_SECONDS, scope=scope, refresh_token=refresh)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
-        found = self.grants.opened_by(token)
-        return AccessToken(token=token, client_id=found[0].app, scopes=scopes_for(found[1])) if found else None
+        if (found := self.grants.opened_by(token)) is None:
+            return None
+        grant, may = found
+        return AccessToken(token=token, client_id=grant.app, scopes=scopes_for(may), subject=grant.id)
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
         """End the grant of a token: an app that logs out is connected no more."""
-        found = self.grants.opened_by(token.token)
-        grant = found[0] if found else self._refreshing(token.token)
-        if grant:
-            await writing(self.grants.end, grant.id)
+        await writing(self.grants.end, token.subject or "")
