@@ -3,7 +3,8 @@ Have clients that nobody here wrote judge the MCP server: `python scripts/confor
 
 The inspector's strict check of the tools, calls and a load run over stdio, in both eras of the protocol. Then the
 protocol's own conformance suite runs over HTTP, against `spellbook serve`. Some of its scenarios need fixtures of the
-suite (tools called `test_…`), or features that the server does not offer. They do not apply and are not judged.
+suite (tools called `test_…`), or features that the server does not offer. They do not apply and are not judged. Last,
+the suite, mcp-remote and the inspector connect over OAuth.
 
 The tools come from npm, into DIR or a cache folder, never into the repository. Without npm there is nothing to do. The
 exit code is 1 if anything that applies fails.
@@ -23,12 +24,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import conformance_oauth
 import platformdirs
 
 import spellbook
 from spellbook.mcp.names import TOOLSETS
 
-PACKAGES = ("@modelcontextprotocol/inspector@2.12.0", "@modelcontextprotocol/conformance@0.2.0-alpha.12")
+PACKAGES = (
+    "@modelcontextprotocol/inspector@2.12.0",
+    "@modelcontextprotocol/conformance@0.2.0-alpha.12",
+    "mcp-remote@0.15.1",
+)
 NODE = 22
 """What the inspector needs."""
 
@@ -71,7 +77,11 @@ def main() -> None:
         }
         with spellbook.open(vault) as book:
             book.reindex()
-        results = [*_inspect(tools, vault), *_conform(tools, vault, Path(folder))]
+        results = [
+            *_inspect(tools, vault),
+            *_conform(tools, vault, Path(folder)),
+            *conformance_oauth.connect(tools, vault, Path(folder)),
+        ]
     for name, wrong in results:
         print(f"{'wrong' if wrong else 'well '}  {name}{f': {wrong}' if wrong else ''}")
     sys.exit(any(wrong for _, wrong in results))

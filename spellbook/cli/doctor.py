@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -45,9 +45,12 @@ def status(ctx: click.Context, book: Spellbook, verbose: bool, as_json: bool) ->
     ),
     click.option("--yes", is_flag=True, help="With --fix: write the repairs."),
     click.option("--okf", is_flag=True, help="List what does not conform to the Open Knowledge Format."),
+    click.option(
+        "--public", metavar="URL", help="Ask `serve --public-url URL` from outside, as Claude and ChatGPT do."
+    ),
     json=False,
 )
-def doctor(book: Spellbook, fix: str | None, yes: bool, okf: bool) -> None:
+def doctor(book: Spellbook, fix: str | None, yes: bool, okf: bool, public: str | None) -> None:
     """
     Check the vault, the index and the embedder; exit 1 if something must be fixed.
 
@@ -62,6 +65,7 @@ def doctor(book: Spellbook, fix: str | None, yes: bool, okf: bool) -> None:
     way, where only one reading is possible.
 
     \b
+    spellbook doctor --public https://notes.example.org
     spellbook doctor --fix links
     spellbook doctor --fix properties
     """
@@ -81,17 +85,24 @@ def doctor(book: Spellbook, fix: str | None, yes: bool, okf: bool) -> None:
         return
     from spellbook.library.doctor import Remark
 
+    if public is not None:
+        from spellbook.http.oauth import outside
+
+        checks: Iterable[tuple[str, Sequence[str]]] = outside.checks(public)
+    else:
+        checks = book.doctor()
     sick = False
-    for name, problems in book.doctor():
+    for name, problems in checks:
         is_wrong = not all(isinstance(problem, Remark) for problem in problems)
         mark = output.pad(translated("wrong" if is_wrong else "ok"), 5)
         click.echo(f"{click.style(mark, fg='red' if is_wrong else 'green')}  {translated(name)}")
         for problem in problems:
             output.say(f"       {one_line(problem)}")
         sick = sick or is_wrong
-    with output.progress_bar(hidden=False) as progress:
-        found = book.check(progress=progress)
-    _print_repeated(found)
+    if public is None:
+        with output.progress_bar(hidden=False) as progress:
+            found = book.check(progress=progress)
+        _print_repeated(found)
     if sick:
         sys.exit(1)
 

@@ -86,6 +86,12 @@ container_option = click.option(
     help="A proxy whose X-Forwarded headers are believed; repeat for more.",
 )
 @click.option("--phone", "is_for_phone", is_flag=True, help="Also open it to a phone in this network, by a code.")
+@click.option(
+    "--public-url",
+    "public",
+    metavar="URL",
+    help="The address of your tunnel, https://NAME: apps such as Claude and ChatGPT may then be connected there.",
+)
 @click.option("--open/--no-open", "opens", default=True, help="Open the page in this machine's browser, or not.")
 @debug_option
 @wiki_option
@@ -101,6 +107,7 @@ def serve(
     keyfile: str | None,
     proxies: tuple[str, ...],
     is_for_phone: bool,
+    public: str | None,
     opens: bool,
     debug_log: bool,
 ) -> None:
@@ -124,7 +131,9 @@ def serve(
     if is_for_phone and not is_loopback(host):
         raise click.UsageError("--phone chooses the address itself: leave out --host and SPELLBOOK_HOST.")
     from spellbook.http import run
+    from spellbook.http.oauth.addresses import public_url
 
+    issuer = public_url(public) if public is not None else ""
     address = run.Address(run.bound(host, port), host, "https" if certfile else "http")
     homes, at = [run.home()] if is_for_phone else [], address.socket.getsockname()[1]
     others = [run.Address(run.bound(home, at), home, address.scheme) for home in homes]
@@ -134,19 +143,22 @@ def serve(
             from spellbook.mcp.base import open_log, wants_log
 
             allowed = os.environ.get("SPELLBOOK_ALLOWED_HOSTS", "").lower().split(",")
-            named = tuple(name for each in allowed if (name := each.strip()))
+            named = tuple(name for each in [*allowed, issuer.removeprefix("https://")] if (name := each.strip()))
             rules = guard.AccessRules(
                 hosts=guard.hosts(host, (*homes, *named)),
                 is_local=is_loopback(host) and not proxies,
                 is_open=either("SPELLBOOK_AUTH", "token", "none") == "none",
                 is_contained=bool(os.environ.get("SPELLBOOK_CONTAINER")),
                 rate=_number("SPELLBOOK_RATE", guard.RATE),
+                public=issuer,
             )
             if rules.is_open:
                 _check_open(rules, host, named, proxies)
             log = open_log(book.config.state, "http") if wants_log(debug_log) else None
-            doors = served.Served(book.whole, toolsets_of(toolsets), log=log)
+            doors = served.Served(book.whole, toolsets_of(toolsets), log=log, public=issuer)
             asks_all = not rules.is_open and (rules.others or not rules.is_local)
+            if issuer:
+                output.say(f"Apps connect at {issuer}/mcp, once your tunnel leads there.", err=True)
             if asks_all and doors.tokens.is_empty and (named or proxies or not others):
                 _print_first_token(doors.tokens.add("first"), address.url)
             for other in others:
@@ -203,7 +215,7 @@ def _check_open(rules: AccessRules, host: str, named: tuple[str, ...], proxies: 
         raise InvalidInput(
             f"SPELLBOOK_AUTH=none is for this machine alone, and this server also has: {', '.join(beyond)}.",
             "Unset SPELLBOOK_AUTH, so that clients need a token; or take these out of SPELLBOOK_ALLOWED_HOSTS, --host, "
-            "--trusted-proxy and --phone.",
+            "--trusted-proxy, --public-url and --phone.",
         )
     if rules.is_contained:
         output.say("SPELLBOOK_AUTH=none: whoever reaches this server can read and change all notes.", err=True)
@@ -273,16 +285,19 @@ def add(ctx: click.Context, name: str, may: str | None, sees: str) -> None:
 @vault_option
 @click.pass_context
 def list_(ctx: click.Context, as_json: bool) -> None:
-    """List the tokens by name, with what they may do and see."""
+    """List the tokens and the connected apps by name, with what they may do and see."""
+    from spellbook.http.oauth.grants import Grants
+
     tokens = _tokens(ctx).all()
+    grants = Grants(_tokens(ctx)).all()
     if as_json:
-        output.as_json({"tokens": [row.as_dict() for row in tokens]})
+        output.as_json({"tokens": [row.as_dict() for row in tokens], "apps": [row.as_dict() for row in grants]})
         return
     if not tokens:
         output.say("No token yet. To make one: spellbook token add NAME")
-    for row in tokens:
-        named = click.style(one_line(row.name), bold=True)
-        click.echo(f"{named}  {row.may}, {row.sees}  {row.created[:10]}".rstrip())
+    for row in (*(each.as_dict() for each in tokens), *(each.as_dict() for each in grants)):
+        named = click.style(one_line(row["name"]), bold=True)
+        click.echo(f"{named}  {row['may']}, {row['sees']}  {row['created'][:10]}".rstrip())
 
 
 @token.command()
@@ -290,9 +305,11 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 @vault_option
 @click.pass_context
 def remove(ctx: click.Context, name: str) -> None:
-    """Remove the token NAME; running servers refuse it, and browsers that logged in with it, at once."""
+    """Remove the token or app NAME; running servers refuse it, and browsers that logged in with it, at once."""
+    from spellbook.http.oauth.grants import Grants
+
     tokens = _tokens(ctx)
-    gone = tokens.remove(name)
+    gone = Grants(tokens).remove(name)
     output.say(f"{one_line(gone.name)} was removed.")
     if tokens.is_empty:
         output.say("No token is left: a server for this machine alone now answers every program on it.", err=True)

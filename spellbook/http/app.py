@@ -8,8 +8,9 @@ the book as it sees it, made at its first request: a session belongs to the toke
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -23,12 +24,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Scope, Send
 
 from spellbook.http import admin, api, faults, pages
-from spellbook.http.guard import MESSAGES, MOST_BYTES, SSE, STREAMABLE, AccessRules, Guard, is_mcp
+from spellbook.http.guard import MESSAGES, MOST_BYTES, SSE, AccessRules, Guard, is_mcp
+from spellbook.http.oauth.addresses import SCOPES, STREAMABLE, challenge
 from spellbook.http.pages.view import environment, missing
 from spellbook.http.served import Served, in_thread
 from spellbook.http.tokens import Caller
 from spellbook.index.metrics import CALLS
-from spellbook.mcp.app import build
+from spellbook.mcp.app import SpellbookServer, build
 from spellbook.mcp.base import load
 from spellbook.settings import translate
 from spellbook.system import package_files
@@ -41,7 +43,10 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
     rules = rules or AccessRules()
     package_files.at_start()
     called = threading.Event()
-    doors = Doors(served, called, rules.hosts)
+    doors = Doors(served, called, rules)
+    routes = [*api.ROUTES, *pages.ROUTES, *admin.ROUTES]  # they are tried one after the other
+    if rules.public:  # else nobody waits for the SDK's parts of OAuth
+        routes += import_module("spellbook.http.oauth.routes").routes(served.grants, rules.public)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -60,7 +65,7 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
                 tasks.cancel_scope.cancel()
 
     app = Starlette(
-        routes=[*api.ROUTES, *pages.ROUTES, *admin.ROUTES],  # they are tried one after the other
+        routes=routes,
         lifespan=lifespan,
         exception_handlers={
             **dict.fromkeys((SpellbookError, ClientDisconnect, Exception), faults.of_error),
@@ -84,7 +89,7 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
             error = SpellbookError("A rate limit was met.")
             served.book.meter.failed("guard", "http", error, code="RATE_LIMIT_EXCEEDED", message=error.message)
 
-    guard = app.state.guard = Guard(route, served.tokens, rules, count_refusal)
+    guard = app.state.guard = Guard(route, served.tokens, rules, count_refusal, served.grants if rules.public else None)
     return guard
 
 
@@ -99,13 +104,14 @@ def _load_ahead() -> None:
 class Doors:
     """The MCP servers of all tokens."""
 
-    def __init__(self, served: Served, called: threading.Event, hosts: Sequence[str]) -> None:
-        """`called` is set by the first call of a tool; `hosts` are the names of this server."""
+    def __init__(self, served: Served, called: threading.Event, rules: AccessRules) -> None:
+        """`called` is set by the first call of a tool; `rules` have the names of this server."""
         self._served = served
         self._called = called
-        self._names = [*hosts, *(f"{host}:*" for host in hosts if ":" not in host or host.endswith("]"))]
-        self.servers: dict[tuple[Caller, str], tuple[Starlette, Starlette]] = {}
-        """The two transports, streamable HTTP and SSE, of each token's MCP server."""
+        self._public = rules.public
+        self._names = [*rules.hosts, *(f"{host}:*" for host in rules.hosts if ":" not in host or host.endswith("]"))]
+        self.servers: dict[tuple[Caller, str], tuple[SpellbookServer, Starlette, Starlette]] = {}
+        """Each token's MCP server, and its two transports, streamable HTTP and SSE."""
         self._guard = anyio.Lock()
         self.tasks: TaskGroup | None = None
         """Where the sessions run; set while the server runs."""
@@ -113,15 +119,21 @@ class Doors:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = replace(scope["spellbook.caller"], by_cookie=False)
         async with self._guard:
-            streamable, sse = self.servers.get((caller, caller.id)) or await self._open(caller)
+            mcp, streamable, sse = self.servers.get((caller, caller.id)) or await self._open(caller)
         if scope["method"] == "POST":  # the SDK logs a trace for a body that breaks off
-            receive = _whole(await Request(scope, receive).body(), receive)
+            body = await Request(scope, receive).body()
+            if caller.is_grant and not caller.has("write") and _writes(mcp, body):
+                way = challenge(self._public, scope["path"], "insufficient_scope", SCOPES)
+                message = "This app may only read: connect it again, and allow it to write."
+                await faults.fault(403, "PERMISSION_DENIED", message, {}, way)(scope, receive, send)
+                return
+            receive = _whole(body, receive)
         path = scope["path"]
         if path in {"/", f"{STREAMABLE}/"}:
             scope = {**scope, "path": STREAMABLE, "raw_path": STREAMABLE.encode()}
         await (streamable if scope["path"] == STREAMABLE else sse)(scope, receive, send)
 
-    async def _open(self, caller: Caller) -> tuple[Starlette, Starlette]:
+    async def _open(self, caller: Caller) -> tuple[SpellbookServer, Starlette, Starlette]:
         assert self.tasks is not None
         state, may_write = self._served, caller.has("write")
         mcp = await in_thread(
@@ -148,8 +160,20 @@ class Doors:
                 await anyio.sleep_forever()
 
         await self.tasks.start(sessions)
-        self.servers[caller, caller.id] = streamable, sse
-        return streamable, sse
+        made = self.servers[caller, caller.id] = mcp, streamable, sse
+        return made
+
+
+def _writes(mcp: SpellbookServer, body: bytes) -> bool:
+    """Say whether a request, or one of several in it, calls a tool that changes notes."""
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    calls = [each for each in (message if isinstance(message, list) else [message]) if isinstance(each, dict)]
+    called = (each for each in calls if each.get("method") == "tools/call" and isinstance(each.get("params"), dict))
+    named = (each["params"].get("name") for each in called)
+    return any(mcp.writes(name) for name in named if isinstance(name, str))
 
 
 def _whole(body: bytes, receive: Receive) -> Receive:

@@ -8,7 +8,6 @@ that was given for less.
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -16,24 +15,26 @@ from functools import partial
 from hashlib import sha256
 from urllib.parse import urlencode, urlsplit
 
-import anyio
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from spellbook.http.counts import Bounded
+from spellbook.http.exchange import Body, Sent, over
 from spellbook.http.faults import fault
-from spellbook.http.tokens import Caller, Tokens
+from spellbook.http.oauth.addresses import AUTHORIZE, FOR_PROGRAMS, OPEN, STREAMABLE, challenge
+from spellbook.http.oauth.grants import Grants
+from spellbook.http.tokens import Caller, Tokens, is_random
 from spellbook.settings.config import is_loopback
-from spellbook.system.errors import StorageError
+from spellbook.system.errors import StorageError, shown_error
 from spellbook.system.lazy import regex
 
 MOST_BYTES = 24_000_000
 """Most bytes of a request: a note of 10 MB, escaped."""
 
-STREAMABLE, SSE, MESSAGES = "/mcp", "/sse", "/messages/"
+SSE, MESSAGES = "/sse", "/messages/"
 
-API = "v1.0.0"
 COOKIE = "spellbook"
 OURS = "x-spellbook"
 """The header that a write by cookie needs: a page of another origin cannot send it."""
@@ -45,11 +46,11 @@ RATE = 10_000
 _MOST_HEAD = 64_000
 """Most bytes of the head of a request."""
 
-_OPEN_HEAD = 16_000
-_OPEN_BYTES = 8_000
-"""The same, and most bytes of the body, of a request without a token. By hand: a login has 2 KB, with some cookies."""
+_OPEN_HEAD = 32_000
+_OPEN_BYTES = 32_000
+"""The same, and most bytes of the body, of a request without a token. By hand: what an app asks may have some KB."""
 
-_MOST_PLACE = 2_000
+_MOST_PLACE = 8_000
 """Letters of an address that a login leads back to: it is sent with the login, thrice as long."""
 
 _MOST_OPEN = 200
@@ -61,8 +62,8 @@ _MOST_OPEN_EACH = 50
 _MOST_FAILURES = 10
 """Wrong tokens of one address within a minute; then it has to wait."""
 
-_MOST_COUNTED = 10_000
-"""Addresses or tokens that are counted at a time; one more, and all begin anew."""
+_MOST_WRONG = 100
+"""Wrong tokens of all addresses within a minute; then everybody has to wait whom the server does not know."""
 
 _OPEN = ("/health", "/login")
 _WELL_KNOWN = "/.well-known/"
@@ -87,20 +88,12 @@ How headers begin that a proxy or a tunnel adds, as the documents of each say: s
 The last line also knows proxies that no other names, by their True-Client-IP or the like.
 """
 
+AGAIN = '<!doctype html><meta http-equiv="refresh" content="0"><title>Spellbook</title>'
+"""A page that asks for itself again: its own request has the cookie that a link of another page does not send."""
+
 _PORT = regex(r":\d{1,5}\Z", re.A)
 _MOST_ACCEPTED = 1_000
 _READS = {"GET", "HEAD", "OPTIONS"}
-_POLICY = "content-security-policy"
-HEADERS = {
-    _POLICY: "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; font-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "cross-origin-opener-policy": "same-origin",
-    "x-spellbook-api": API,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +103,8 @@ class AccessRules:
 
     `is_local` is whether it listens at this machine alone, behind no proxy: then programs of this machine need no token
     until there is one. With `is_open` (SPELLBOOK_AUTH=none) they never need one. `is_contained` is whether it runs in a
-    container, whose engine hides who asks. `rate` is a token's requests an hour, 0 without a bound.
+    container, whose engine hides who asks. `rate` is a token's requests an hour, 0 without a bound. `public` is the
+    address of the server on the internet, `https://name`, if apps may connect over OAuth there.
     """
 
     hosts: tuple[str, ...] = LOOPBACK
@@ -118,6 +112,7 @@ class AccessRules:
     is_open: bool = False
     is_contained: bool = False
     rate: int = RATE
+    public: str = ""
 
     @property
     def others(self) -> list[str]:
@@ -147,16 +142,22 @@ class Guard:
     """The same, of a request without a token."""
 
     def __init__(
-        self, app: ASGIApp, tokens: Tokens, rules: AccessRules, refused: Callable[[int], object] = lambda status: None
+        self,
+        app: ASGIApp,
+        tokens: Tokens,
+        rules: AccessRules,
+        refused: Callable[[int], object] = lambda status: None,
+        grants: Grants | None = None,
     ) -> None:
-        """`refused` is called with the status of each refused request."""
+        """`refused` is called with the status of each refused request. With `grants`, connected apps may ask MCP."""
         self.app = app
         self._refused = refused
-        self._tokens = tokens
+        self._tokens, self._grants = tokens, grants
         self._rules = rules
         self._accepted: set[bytes] = set()
-        self.failures = _Bounded(_MOST_FAILURES, 60)
-        self._requests = _Bounded(rules.rate, 3_600)
+        self._failures = Bounded(_MOST_FAILURES, 60)
+        self._all_failures = Bounded(_MOST_WRONG, 60)
+        self._requests = Bounded(rules.rate, 3_600)
         self._open: Counter[str] = Counter()
         """Requests without a token that are being answered, by address."""
 
@@ -171,12 +172,12 @@ class Guard:
             scope["spellbook.caller"] = self._caller(scope, Headers(scope=scope))
         except _Refused as refused:
             self._refused(refused.answer.status_code)
-            await refused.answer(scope, receive, _Sent(scope, send))
+            await refused.answer(scope, receive, Sent(scope, send))
             return
-        is_open, address = _is_open(scope), _address(scope)
+        is_open, address = self._is_open(scope), _address(scope)
         bounds = (_OPEN_BYTES, self.open_seconds) if is_open else (MOST_BYTES, self.body_seconds)
-        body = _Body(receive, *bounds)
-        sent = _Sent(scope, send, body, partial(self._is_known, scope))
+        body = Body(receive, *bounds)
+        sent = Sent(scope, send, body, partial(self._is_known, scope))
         self._open[address] += is_open
         try:
             await self.app(scope, body, sent)
@@ -192,7 +193,7 @@ class Guard:
         """Say whether the token or cookie of a request is still let in."""
         who: Caller = scope["spellbook.caller"]
         try:
-            return not who.name or self._tokens.caller(*_credentials(Headers(scope=scope))) == who
+            return not who.name or self._holder(scope, *_credentials(Headers(scope=scope))) == who
         except StorageError:
             return False
 
@@ -207,34 +208,36 @@ class Guard:
                 f"This server is not known by the name {host[:100]!r}.",
                 "Name it in SPELLBOOK_ALLOWED_HOSTS if it is yours, and start the server again.",
             )
-        _check_origin(scope, headers)
-        path, address, is_open = scope["path"], _address(scope), _is_open(scope)
+        path, address, is_open = scope["path"], _address(scope), self._is_open(scope)
+        if not (self._rules.public and path in FOR_PROGRAMS):
+            _check_origin(scope, headers)
         most_head, most = (_OPEN_HEAD, _OPEN_BYTES) if is_open else (_MOST_HEAD, MOST_BYTES)
         head = len(path) + len(scope.get("query_string", b"")) + sum(len(n) + len(v) for n, v in scope["headers"])
         if head > most_head:
-            raise _refusal(431, "INVALID_INPUT", _over(most_head, "The head of the request"), headers=_CLOSE)
+            raise _refusal(431, "INVALID_INPUT", over(most_head, "The head of the request"), headers=_CLOSE)
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > most:
-            raise _refusal(413, "INVALID_INPUT", _over(most))
-        if path.startswith(_WELL_KNOWN):
+            raise _refusal(413, "INVALID_INPUT", over(most))
+        if path.startswith(_WELL_KNOWN) and not (self._rules.public and path in OPEN):
             # A plain 404, else clients try OAuth and forget the header that they were given.
             raise _refusal(404, "MEMORY_NOT_FOUND", "There is no OAuth here: send Authorization: Bearer TOKEN.")
         if is_open:
             if self._open[address] >= _MOST_OPEN_EACH or self._open.total() >= _MOST_OPEN:
                 message, wait = "Too many requests without a token are under way.", {"retry-after": "1", **_CLOSE}
                 raise _refusal(503, "RATE_LIMIT_EXCEEDED", message, "Try again in a moment.", wait)
-            if path == "/login" and scope["method"] == "POST":
-                self._check_failures(address)
             return Caller("", "read", "public")
-        caller = self._known(scope, headers, address)
+        caller = self._known(scope, headers)
         if caller is None:
             is_other = path.startswith(("/api/", "/admin/")) or is_mcp(scope)
             if scope["method"] in {"GET", "POST"} and "text/html" in headers.get("accept", "") and not is_other:
-                raise _Refused(_to_login(scope, headers))
+                raise _Refused(to_login(scope, headers))
             hint = "Send Authorization: Bearer TOKEN; `spellbook token add NAME` makes a token."
             if name := _proxy_of(headers):
                 hint = f"{hint} The header {name[:100]} is one that proxies add: name yours with --trusted-proxy."
-            raise _refusal(401, "AUTHENTICATION_ERROR", "The token is missing or wrong.", hint, _BEARER)
+            way = _BEARER
+            if self._rules.public and is_mcp(scope):
+                way = challenge(self._rules.public, path, "invalid_token" if _credentials(headers)[0] else "")
+            raise _refusal(401, "AUTHENTICATION_ERROR", "The token is missing or wrong.", hint, way)
         if caller.name and self._rules.rate:
             self._requests.add(caller.id)
             if seconds := self._requests.wait(caller.id, 1):
@@ -242,7 +245,7 @@ class Guard:
                 raise _too_many(message, seconds, f"Wait {seconds} s, or set SPELLBOOK_RATE.")
         return caller
 
-    def _known(self, scope: Scope, headers: Headers, address: str) -> Caller | None:
+    def _known(self, scope: Scope, headers: Headers) -> Caller | None:
         try:
             if self._is_owner(scope, headers):
                 return Caller()
@@ -250,15 +253,17 @@ class Guard:
             caller = None
             if token or cookie:
                 digest = sha256((token or cookie).encode("utf-8", "replace")).digest()
-                if digest not in self._accepted:  # others' mistakes do not lock out who was let in before
-                    self._check_failures(address)
-                caller = self._tokens.caller(token, cookie)
+                # Others' mistakes do not lock out who was let in before.
+                if digest not in self._accepted and (seconds := self.wait(scope, token or cookie)):
+                    raise _too_many("Too many wrong tokens came.", seconds, f"Wait {seconds} s.")
+                caller = self._holder(scope, token, cookie)
         except StorageError as error:
-            raise _refusal(500, error.code, error.message, error.hint) from error
+            shown = shown_error(error, is_limited=bool(self._rules.public))
+            raise _refusal(500, shown.code, shown.message, shown.hint) from error
         if caller is None:
             if token or cookie:
                 self._accepted.discard(digest)
-                self.failures.add(address)
+                self.count_wrong(scope)
             return None
         if len(self._accepted) >= _MOST_ACCEPTED:
             self._accepted.clear()
@@ -285,32 +290,33 @@ class Guard:
         named = host if _PORT.search(host) else f"{host}:{443 if scope['scheme'] == 'https' else 80}"
         return _is_own(host) and named.endswith(f":{port}") and is_loopback(bound) and is_loopback(_address(scope))
 
-    def _check_failures(self, address: str) -> None:
-        """Refuse an address that gave ten wrong tokens within a minute."""
-        if wait := self.failures.wait(address):
-            raise _too_many("Too many wrong tokens came from this address.", wait, f"Wait {wait} s.")
+    def _holder(self, scope: Scope, token: str, cookie: str) -> Caller | None:
+        """Return who has a token or cookie; an app's token is for MCP alone. Raises StorageError."""
+        caller = self._tokens.caller(token, cookie)
+        if caller is None and self._grants and token and is_mcp(scope):
+            caller = self._grants.caller(token)
+        return caller
 
+    def _is_open(self, scope: Scope) -> bool:
+        """Return whether a request needs no token."""
+        path = scope["path"]
+        is_of_pages = path in _OPEN or path.startswith(("/static/", _WELL_KNOWN))
+        return is_of_pages or bool(self._rules.public and path in OPEN)
 
-class _Bounded:
-    """Counts by key. A count ends `seconds` after it began."""
+    def wait(self, scope: Scope, secret: str) -> int:
+        """
+        Return for how many seconds a request with a token or cookie must wait, because of wrong ones that came before.
 
-    def __init__(self, most: int, seconds: float) -> None:
-        self._most, self._seconds = most, seconds
-        self._counts: dict[str, tuple[float, int]] = {}
-        """When each count ends, and how much it is."""
+        A tunnel gives all requests one address: there a secret that nobody can guess never waits.
+        """
+        if self._rules.public and is_random(secret):
+            return 0
+        return max(self._failures.wait(_address(scope)), self._all_failures.wait(""))
 
-    def add(self, key: str) -> None:
-        now = time.monotonic()
-        if len(self._counts) >= _MOST_COUNTED and key not in self._counts:
-            self._counts.clear()
-        ends, count = self._counts.get(key, (0.0, 0))
-        self._counts[key] = (ends, count + 1) if ends > now else (now + self._seconds, 1)
-
-    def wait(self, key: str, more: int = 0) -> int:
-        """Return for how many seconds a key must wait, 0 unless it has as many as allowed, and so many `more`."""
-        ends, count = self._counts.get(key, (0.0, 0))
-        left = ends - time.monotonic()
-        return int(left) + 1 if left > 0 and count >= self._most + more else 0
+    def count_wrong(self, scope: Scope) -> None:
+        """Count a wrong token or cookie."""
+        self._failures.add(_address(scope))
+        self._all_failures.add("")
 
 
 def is_mcp(scope: Scope) -> bool:
@@ -325,6 +331,8 @@ def is_mcp(scope: Scope) -> bool:
 def _check_origin(scope: Scope, headers: Headers) -> None:
     """Refuse requests from pages of other origins; they may only link to a page."""
     origins = headers.getlist("origin")
+    if scope["path"] == AUTHORIZE and origins == ["null"] and headers.get("sec-fetch-site") == "same-origin":
+        return  # that page sends no referrer, and so no origin
     try:
         is_own = all(urlsplit(each).netloc.lower() == headers["host"].lower() for each in origins)
     except ValueError:
@@ -341,11 +349,6 @@ def _too_many(message: str, wait: int, hint: str) -> _Refused:
     return _refusal(429, "RATE_LIMIT_EXCEEDED", message, hint, {"retry-after": str(wait)})
 
 
-def _is_open(scope: Scope) -> bool:
-    """Return whether a request needs no token."""
-    return bool(scope["path"] in _OPEN or scope["path"].startswith(("/static/", _WELL_KNOWN)))
-
-
 def _is_own(host: str) -> bool:
     """Say whether a host, `name` or `name:port`, is this machine by a loopback name."""
     return _PORT.sub("", host) in LOOPBACK
@@ -360,12 +363,12 @@ def _address(scope: Scope) -> str:
     return str((scope.get("client") or ("", 0))[0])
 
 
-def _to_login(scope: Scope, headers: Headers) -> Response:
-    """Return the answer to a browser that has not logged in, or whose cookie is too old."""
+def to_login(scope: Scope, headers: Headers) -> Response:
+    """Return the answer to a browser that has not logged in, or whose cookie is too old; then it comes back."""
     place = scope["path"] + (f"?{scope['query_string'].decode('ascii', 'replace')}" if scope["query_string"] else "")
     if headers.get("sec-fetch-site") == "cross-site" and COOKIE not in cookie_parser(headers.get("cookie", "")):
         # The browser keeps a strict cookie from a page that another one links to. The page asks again by itself.
-        return HTMLResponse('<!doctype html><meta http-equiv="refresh" content="0"><title>Spellbook</title>', 401)
+        return HTMLResponse(AGAIN, 401)
     is_kept = scope["method"] == "GET" and place != "/" and len(place) <= _MOST_PLACE
     to = f"/login?{urlencode({'to': place})}" if is_kept else "/login"
     gone = {"set-cookie": f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"}
@@ -379,77 +382,6 @@ def _credentials(headers: Headers) -> tuple[str, str]:
     kind, _, token = headers.get("authorization", "").partition(" ")
     cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
     return token.strip() if not token or kind.lower() == "bearer" else f"{kind} {token}", cookie
-
-
-class _Body:
-    """A request as it arrives, within bounds of bytes and seconds; `refused` is the answer once it is beyond them."""
-
-    def __init__(self, receive: Receive, most: int, seconds: float) -> None:
-        self._receive = receive
-        self._most, self._seconds = most, seconds
-        self._until = time.monotonic() + seconds
-        self._size = 0
-        self._is_whole = False
-        self.refused: Response | None = None
-
-    async def __call__(self) -> Message:
-        if self.refused:
-            return {"type": "http.disconnect"}
-        if self._is_whole:  # what follows is the end of the connection, however long that takes
-            return await self._receive()
-        message: Message = {"type": "http.disconnect"}
-        with anyio.move_on_after(max(0.0, self._until - time.monotonic())) as limit:
-            message = await self._receive()
-        self._size += len(message.get("body", b""))
-        self._is_whole = not message.get("more_body", False)
-        if limit.cancelled_caught:
-            self.refused = fault(408, "INVALID_INPUT", f"The request did not arrive within {self._seconds:.0f} s.")
-        elif self._size > self._most:
-            self.refused = fault(413, "INVALID_INPUT", _over(self._most))
-        return {"type": "http.disconnect"} if self.refused else message
-
-
-class _Sent:
-    """An answer on its way: it gets every answer's headers, and is replaced or ended once its request is refused."""
-
-    def __init__(
-        self, scope: Scope, send: Send, body: _Body | None = None, is_known: Callable[[], bool] = lambda: True
-    ) -> None:
-        self._scope = scope
-        self._send = send
-        self._is_known = is_known
-        self._has_begun = self._is_over = False
-        self.body = body
-
-    async def __call__(self, message: Message) -> None:
-        is_start = message["type"] == "http.response.start"
-        if is_start and not self._has_begun:
-            if self.body and self.body.refused:
-                await self.refuse()
-                return
-            self._has_begun = True
-            headers = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
-                # A route may be stricter: a browser keeps each of several policies.
-                headers[name] = ", ".join(filter(None, [headers.get(name), value])) if name == _POLICY else value
-            kept = "no-cache" if self._scope["path"].startswith("/static/") else "no-store"  # asked whether it changed
-            headers["cache-control"] = headers.get("cache-control", kept)
-        elif is_start or (message.get("more_body") and not self._is_known()):
-            # The SDK answers again at the end of a stream of events.
-            message = {"type": "http.response.body"}
-        if not self._is_over:
-            await self._send(message)
-            self._is_over = message["type"] == "http.response.body" and not message.get("more_body")
-
-    async def refuse(self) -> None:
-        """Send the answer of a request that was refused while it arrived, unless another has begun."""
-        body, self.body = self.body, None
-        if body and body.refused and not self._has_begun:
-            await body.refused(self._scope, body, self)
-
-
-def _over(most: int, what: str = "The request") -> str:
-    return f"{what} is over {f'{most // 1_000_000} MB' if most >= 1_000_000 else f'{most // 1_000} KB'}."
 
 
 def hosts(bound: str, named: Collection[str]) -> tuple[str, ...]:

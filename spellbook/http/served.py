@@ -22,6 +22,7 @@ from anyio.lowlevel import RunVar
 from starlette.requests import Request
 
 from spellbook.http.faults import unforeseen
+from spellbook.http.oauth.grants import Grants
 from spellbook.http.tokens import Caller, Tokens
 from spellbook.index.opened import Progress
 from spellbook.library.book import Spellbook
@@ -59,6 +60,8 @@ class Served:
     """Gets each call of a tool."""
     phone: str = ""
     """The address that logs a phone in, "" unless the server is open to the home network."""
+    public: str = ""
+    """The address on the internet at which apps connect over OAuth, "" for none."""
 
     def __post_init__(self) -> None:
         base.set_waiting(service(self.book.config.embedder) is not None)
@@ -74,6 +77,11 @@ class Served:
     def tokens(self) -> Tokens:
         """The tokens that are let in. Raises InvalidInput for a SPELLBOOK_TOKEN that is too short."""
         return Tokens.of(self.book.config.vault)
+
+    @cached_property
+    def grants(self) -> Grants:
+        """The apps that a person connected."""
+        return Grants(self.tokens)
 
     def book_of(self, caller: Caller) -> Reader:
         """Return a reader of the notes that a caller may see."""

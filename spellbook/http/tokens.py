@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import datetime as dt
 import hmac
-import json
 import os
+import re
 import secrets
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,9 +20,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
+from spellbook.http.kept import KeptFile
 from spellbook.settings import paths
-from spellbook.system import disk
-from spellbook.system.errors import InvalidInput, PermissionDenied, StorageError
+from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.system.lazy import regex
 
 May = Literal["read", "write", "admin"]
@@ -55,9 +54,9 @@ _MOST_LETTERS = 1_000
 _MOST_LOGINS = 100
 """Browsers that are logged in with one token; one more logs out the first."""
 
+_RANDOM = regex(r"(?:sp[abr]_)?[\w-]{43}", re.A)
 _NAME = regex(r"[\w][\w .@-]{0,59}")
 _KEYS = ("name", "may", "sees", "created", "verifier")
-_PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,8 @@ class Caller:
     sees: Sees = "private"
     by_cookie: bool = False
     id: str = field(default="", compare=False)
+    is_grant: bool = False
+    """Whether an app asks that was connected over OAuth."""
 
     @property
     def is_limited(self) -> bool:
@@ -118,7 +119,7 @@ class Token:
     @property
     def id(self) -> str:
         """A hash that no other token has, not even a later one of its name; it opens nothing."""
-        return _digest(self.verifier)[:16]
+        return digest(self.verifier)[:16]
 
     def caller(self, *, by_cookie: bool = False) -> Caller:
         return Caller(self.name, self.may, self.sees, by_cookie, self.id)
@@ -145,8 +146,7 @@ class Tokens:
         """Tokens that are in no file and end with this process, by name."""
         self._links: dict[str, str] = {}
         """Secrets that log a browser in once, each with the lent token that its cookie then stands for."""
-        self._guard = threading.Lock()
-        self._read: tuple[object, tuple[Token, ...], Logins] = (None, (), {})
+        self._kept: KeptFile[tuple[tuple[Token, ...], Logins]] = KeptFile(file, _parsed, {"tokens": []})
 
     @classmethod
     def of(cls, vault: Path) -> Tokens:
@@ -184,43 +184,48 @@ class Tokens:
             mine = [each for each, (id, _) in logins.items() if id == holder.id]
             for oldest in mine[: max(0, len(mine) - _MOST_LOGINS + 1)]:
                 del logins[oldest]
-            logins[_digest(cookie)] = holder.id, int(time.time()) + COOKIE_SECONDS
+            logins[digest(cookie)] = holder.id, int(time.time()) + COOKIE_SECONDS
         return cookie
 
     def caller_by_cookie(self, value: str) -> Caller | None:
         """Return the caller with this cookie; None if it is false, too old, logged out, or its token is gone."""
-        holders = {each.id: each for each in self.all()}
-        id, expiry = self._read[2].get(_digest(value), ("", 0))
-        return holders[id].caller(by_cookie=True) if id in holders and time.time() < expiry else None
+        holder = self._holder_by_cookie(value)
+        return holder.caller(by_cookie=True) if holder else None
+
+    def lasting(self, cookie: str) -> Token | None:
+        """Return the token with which a browser logged in, unless it ends with this process. Raises StorageError."""
+        holder = self._holder_by_cookie(cookie)
+        return None if holder in self._lent.values() else holder
 
     def log_out(self, value: str) -> None:
         """End a cookie: nobody is let in with it any more. Raises StorageError."""
         if self.caller_by_cookie(value):
             with self._changing() as (_, logins):
-                logins.pop(_digest(value), None)
+                logins.pop(digest(value), None)
 
     @staticmethod
     def csrf(cookie: str) -> str:
         """Return the value that a form must send with this cookie: a stranger's page knows neither."""
         return hmac.digest(cookie.encode(), b"spellbook csrf", "sha256").hex()
 
+    def _holder_by_cookie(self, value: str) -> Token | None:
+        holders = {each.id: each for each in self.all()}
+        id, expiry = self._kept.value()[1].get(digest(value), ("", 0))
+        return holders.get(id) if time.time() < expiry else None
+
     def _holder_of(self, token: str) -> Token | None:
         """Return the token with this secret. Every one is compared, whichever fits."""
-        digest = _digest(token[:_MOST_LETTERS])
+        hashed = digest(token[:_MOST_LETTERS])
         holder = None
         for known in self.all():
-            holder = known if hmac.compare_digest(known.verifier, digest) else holder
+            holder = known if hmac.compare_digest(known.verifier, hashed) else holder
         return holder if len(token) <= _MOST_LETTERS else None
 
     # -- which there are
 
     def all(self) -> tuple[Token, ...]:
         """Return all tokens by name, those in no file first. Raises StorageError for a damaged file."""
-        with self._guard:
-            stamp = self._stamp()
-            if stamp != self._read[0]:
-                self._read = (stamp, *self._in_file())
-            return (*self._own, *self._lent.values(), *self._read[1])
+        return (*self._own, *self._lent.values(), *self._kept.value()[0])
 
     @property
     def is_empty(self) -> bool:
@@ -280,64 +285,41 @@ class Tokens:
             tokens.remove(removed)
         return removed
 
-    # -- the file
-
     @contextmanager
     def _changing(self) -> Iterator[tuple[list[Token], Logins]]:
         """Yield tokens and cookies of the file to be changed, then write them; other processes wait."""
-        busy = StorageError(f"{self.file}: another process is changing it.", "Try again in a moment.")
-        with disk.explain_errors(str(self.file)):
-            self.file.parent.mkdir(0o700, parents=True, exist_ok=True)
-            with disk.alone(self.file.with_suffix(".lock"), _PATIENCE, busy):
-                there, logins = self._in_file()
-                tokens = list(there)
-                yield tokens, logins
-                # A token of the environment, or of a phone, is another process's, and keeps its cookies.
-                gone, now = {each.id for each in {*there} - {*tokens}}, time.time()
-                left = {each: (id, end) for each, (id, end) in logins.items() if id not in gone and end > now}
-                kept = [{**each.as_dict(), "verifier": each.verifier} for each in tokens]
-                data = json.dumps({"tokens": kept, "logins": left}, ensure_ascii=False, indent=1).encode()
-                disk.put(self.file, data, 0o600)
+        with self._kept.alone() as (there, logins):
+            tokens = list(there)
+            yield tokens, logins
+            # A token of the environment, or of a phone, is another process's, and keeps its cookies.
+            gone, now = {each.id for each in {*there} - {*tokens}}, time.time()
+            left = {each: (id, end) for each, (id, end) in logins.items() if id not in gone and end > now}
+            kept = [{**each.as_dict(), "verifier": each.verifier} for each in tokens]
+            self._kept.write({"tokens": kept, "logins": left})
 
-    def _stamp(self) -> object:
-        try:
-            status = self.file.stat()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._fault(error.strerror or str(error)) from error
-        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
-    def _in_file(self) -> tuple[tuple[Token, ...], Logins]:
-        try:
-            data = disk.read_small(self.file)
-        except FileNotFoundError:
-            return (), {}
-        except OSError as error:
-            raise self._fault(error.strerror or str(error)) from error
-        try:
-            kept = json.loads(data)
-            logins = {str(each): (str(id), int(end)) for each, (id, end) in kept.get("logins", {}).items()}
-            # A token that a file of 0.2.0 limits to some vaults must not see this whole one: it is not let in.
-            rows = [row for row in kept["tokens"] if "vaults" not in row]
-            tokens = [Token(**{key: str(row[key]) for key in _KEYS}) for row in rows]  # type: ignore[arg-type]
-            for each in tokens:
-                size = len(bytes.fromhex(each.verifier))
-                if each.may not in RIGHTS or each.sees not in SCOPES or size != sha256().digest_size:
-                    raise ValueError("unknown rights or a broken hash")
-            return tuple(sorted(tokens, key=lambda each: each.name)), logins
-        except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
-            raise self._fault("it is not as Spellbook wrote it") from error
-
-    def _fault(self, reason: str) -> StorageError:
-        return StorageError(
-            f"{self.file}: {reason}, so nobody is let in.", "Mend the file, or delete it and make new tokens."
-        )
+def _parsed(kept: Any) -> tuple[tuple[Token, ...], Logins]:
+    """Return tokens and cookies of the file. Raises ValueError and others for what Spellbook did not write."""
+    logins = {str(each): (str(id), int(end)) for each, (id, end) in kept.get("logins", {}).items()}
+    # A token that a file of 0.2.0 limits to some vaults must not see this whole one: it is not let in.
+    rows = [row for row in kept["tokens"] if "vaults" not in row]
+    tokens = [Token(**{key: str(row[key]) for key in _KEYS}) for row in rows]  # type: ignore[arg-type]
+    for each in tokens:
+        size = len(bytes.fromhex(each.verifier))
+        if each.may not in RIGHTS or each.sees not in SCOPES or size != sha256().digest_size:
+            raise ValueError("unknown rights or a broken hash")
+    return tuple(sorted(tokens, key=lambda each: each.name)), logins
 
 
 def _token(name: str, may: May, sees: Sees, created: str, secret: str) -> Token:
-    return Token(name, may, sees, created, _digest(secret))
+    return Token(name, may, sees, created, digest(secret))
 
 
-def _digest(secret: str) -> str:
+def is_random(secret: str) -> bool:
+    """Say whether a secret has the form of those that are made here, which nobody can guess."""
+    return bool(_RANDOM.fullmatch(secret))
+
+
+def digest(secret: str) -> str:
+    """Return the hash of a secret, by which it is kept."""
     return sha256(secret.encode("utf-8", "replace")).hexdigest()

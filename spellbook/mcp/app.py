@@ -155,6 +155,11 @@ class SpellbookServer(MCPServer):
                 listed.append(tool.model_copy(update={"name": name, **about}))
         return listed
 
+    def writes(self, name: str) -> bool:
+        """Say whether a tool of this name may change notes."""
+        tool = self._tool_manager.get_tool(self.names.called(name))
+        return tool is not None and not _only_reads(tool)
+
     async def serve(self, wire: first_answer.Wire) -> None:
         """Answer the lines of a client until it leaves."""
         server, file = self._lowlevel_server, anyio.wrap_file(cast("Any", wire))

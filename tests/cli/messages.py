@@ -102,6 +102,7 @@ SENTENCES = {
     "cli/doctor.py": "_print_repeated _show _found _faults _users _details _processes _timings _snapshots",
     "cli/models.py": "_in_words",
     "http/container.py": "embedding",
+    "http/oauth/outside.py": "_problems",
     "search/explain.py": "_refusal why",
     "index/filters.py": "__str__ validity with_suggestions",
     "search/ranking.py": "costs",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from functools import partial
 from urllib.parse import parse_qsl
 
 import segno
 from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from spellbook.capture.ledger import Ledger
@@ -21,6 +20,7 @@ from spellbook.http.pages import view
 from spellbook.http.pages.view import View
 from spellbook.http.served import in_thread, language, served_of
 from spellbook.http.tokens import COOKIE_SECONDS, PHONE, RIGHTS
+from spellbook.settings.translate import translated
 
 
 def health(shown: View, reply: object = None) -> Response:
@@ -56,7 +56,7 @@ def merge(shown: View) -> Response:
 
 def settings(shown: View, made: str = "") -> Response:
     """Show what a person can set, and how a client is told of this server; `made` is a token to be shown once."""
-    url = str(shown.request.base_url).rstrip("/")
+    url = shown.served.public or str(shown.request.base_url).rstrip("/")
     header = {"headers": {"Authorization": "Bearer TOKEN"}} if shown.caller.name else {}
     client = {"type": "http", "url": f"{url}/mcp", **header}
     is_admin, served = shown.may("admin"), shown.served
@@ -65,6 +65,7 @@ def settings(shown: View, made: str = "") -> Response:
         "settings.html",
         vault=shown.book.config.vault if is_admin else "",
         tokens=served.tokens.all() if is_admin else (),
+        grants=served.grants.all() if is_admin else (),
         made=made,
         rights=RIGHTS,
         ledger=Ledger(str(shown.book.config.vault)) if is_admin else None,
@@ -92,8 +93,8 @@ def add_token(shown: View) -> Response:
 
 
 def revoke(shown: View) -> Response:
-    """Remove a token: it is refused at once, and so is every browser that logged in with it."""
-    if shown.served.tokens.remove(shown.form.get("name", "")).name == PHONE:
+    """Remove a token or a connected app: it is refused at once, and so is every browser that logged in with it."""
+    if shown.served.grants.remove(shown.form.get("name", "")).name == PHONE:
         shown.served.phone = ""
     return shown.back()
 
@@ -105,17 +106,9 @@ def capture(shown: View) -> Response:
     return shown.back()
 
 
-def _login(request: Request, to: str, status: int = 200, message: str = "") -> HTMLResponse:
-    own = {
-        "_": partial(view.say, language(request)),
-        "language": language(request),
-        "theme": request.cookies.get("spellbook-theme"),
-    }
-    return HTMLResponse(view.environment().get_template("login.html").render(own, to=to, message=message), status)
-
-
 async def login(request: Request) -> Response:
-    return _login(request, view.local(request.query_params.get("to", "/")))
+    to = view.local(request.query_params.get("to", "/"))
+    return view.bare(request, "login.html", to=to, message="")
 
 
 async def enter(request: Request) -> Response:
@@ -123,17 +116,23 @@ async def enter(request: Request) -> Response:
         fields = dict(parse_qsl((await request.body()).decode(), max_num_fields=10))
     except ValueError:
         fields = {}
-    cookie = await in_thread(served_of(request).tokens.cookie, fields.get("token", "").strip())
-    to = view.local(fields.get("to", "/"))
+    token, to = fields.get("token", "").strip(), view.local(fields.get("to", "/"))
+    guard = request.app.state.guard
+    if wait := guard.wait(request.scope, token):
+        message = translated(f"Too many wrong tokens came. Wait {wait} s.", language(request))
+        return view.bare(request, "login.html", 429, {"retry-after": str(wait)}, to=to, message=message)
+    cookie = await in_thread(served_of(request).tokens.cookie, token)
     if cookie is None:
-        request.app.state.guard.failures.add(request.client.host if request.client else "")
-        return _login(request, to, 401, "The token is wrong, or its link was opened before.")
+        guard.count_wrong(request.scope)
+        message = "The token is wrong, or its link was opened before."
+        return view.bare(request, "login.html", 401, to=to, message=message)
     return _keep(request, RedirectResponse(to, 303), COOKIE, cookie)
 
 
 def _keep(request: Request, answer: Response, name: str, value: str, seconds: int = COOKIE_SECONDS) -> Response:
     """Return an answer that gives the browser a cookie, which no script and no other site can use."""
-    is_https = request.url.scheme == "https"
+    is_public = served_of(request).public == f"https://{request.url.hostname}"  # its tunnel has the certificate
+    is_https = request.url.scheme == "https" or is_public
     answer.set_cookie(name, value, seconds, secure=is_https, httponly=True, samesite="strict")
     return answer
 

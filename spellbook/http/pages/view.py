@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode
@@ -192,6 +192,16 @@ def _seen(page: str) -> str:
     parts = _SENT.split(page)
     parts[::2] = map(plain, parts[::2])
     return "".join(parts)
+
+
+def bare(
+    request: Request, template: str, code: int = 200, headers: Mapping[str, str] | None = None, **values: Any
+) -> HTMLResponse:
+    """Return a page that stands alone, for a person whom the server may not know, by its template."""
+    tongue = served.language(request)
+    own = {"_": partial(say, tongue), "language": tongue, "theme": request.cookies.get("spellbook-theme")}
+    text = environment().get_template(template).render(own, **values)
+    return HTMLResponse(_seen(text), code, {"vary": "Accept-Language, Cookie", **(headers or {})})
 
 
 def say(language: str, english: str, *values: object) -> str:

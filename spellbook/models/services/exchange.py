@@ -28,11 +28,12 @@ class Remote:
     """
     Sends requests to the server at `url`, which messages call `who`; for any number of threads.
 
-    `headers` are asked for at the first request. No redirect is followed, and no proxy is used for this machine.
+    `headers` are asked for at the first request, `options` are those of httpx.Client. No redirect is followed, and no
+    proxy is used for this machine.
     """
 
-    def __init__(self, who: str, url: str, headers: Callable[[], Mapping[str, str]]) -> None:
-        self._who, self._url, self._headers = who, url, headers
+    def __init__(self, who: str, url: str, headers: Callable[[], Mapping[str, str]], **options: Any) -> None:
+        self._who, self._url, self._headers, self._options = who, url, headers, options
         self._guard = threading.Lock()
         self._http: httpx.Client | None = None
 
@@ -76,7 +77,7 @@ class Remote:
     def _connect(self) -> httpx.Client:
         with self._guard:
             if self._http is None:
-                self._http = connect(self._who, self._url, self._headers())
+                self._http = connect(self._who, self._url, self._headers(), **self._options)
                 weakref.finalize(self, self._http.close)
             return self._http
 
