@@ -45,8 +45,8 @@ def home(shown: View) -> Response:
     """A box that asks and keeps, notes of agents, reviews that are due, open decisions, and the newest notes."""
     due = shown.ask(admin.reviews, due=True)["reviews"] if shown.may("admin") else []
     state, recent = shown.book.state(), shown.book.recent(_MOST_SEARCHED).notes
-    waiting = [Condition(WAITS)] if shown.book.config.review else [Condition("id")]
-    listed, _ = shown.book.index.catalog.newest(waiting, _MOST_SEARCHED, 0)
+    catalog = shown.book.index.catalog
+    listed = catalog.newest([Condition(WAITS)], _MOST_SEARCHED, 0)[0] if shown.book.config.review else []
     of_notes = {chunk.path: chunk for chunk in (*listed, *recent)}.values()
     agents = [each for each in of_notes if presentation.author(each)[0] == "agent" and not presentation.is_kept(each)]
     attention = [shown.translated(state.reason)] if state.reason else []  # it keeps answers incomplete
