@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from spellbook.index import lookup, privacy
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.links import LABELS, Linked, Links
+from spellbook.index.catalog.links import LABELS, Linked, Links, Superseding
 from spellbook.index.catalog.rows import LinkRow, ListedNote, StoredChunk
 from spellbook.index.filters import HELD, NO_GUIDES, WAITS, Condition, as_of_moment, fold, validity
 from spellbook.index.opened import Index
@@ -303,12 +303,9 @@ def named(index: Index, id: str, as_of: str) -> list[StoredChunk]:
 def _superseded(
     catalog: Catalog, paths: Collection[str] | None, hiding: Sequence[Condition], at: float
 ) -> dict[str, Superseded]:
-    superseding = catalog.links.superseding(paths)
+    superseding = _reviewed(catalog, catalog.links.superseding(paths), hiding)
     if not superseding:
         return {}
-    if waiting := [each for each in hiding if each.key == WAITS]:  # what nobody reviewed supersedes nothing
-        counting = catalog.among([note.path for note in superseding], waiting)
-        superseding = [note for note in superseding if note.path in counting]
     files = _files(catalog.links, _names_in(note.link for note in superseding))
     notes = {note.path: note for note in superseding}
     shown = catalog.among(notes, hiding) if hiding else notes.keys()
@@ -327,6 +324,15 @@ def _superseded(
             ends = min((begins[other] for other in above[path] if other in begins), default=None)
             result[path] = Superseded(frozenset(above[path]), by, ends)
     return result
+
+
+def _reviewed(catalog: Catalog, notes: list[Superseding], hiding: Sequence[Condition]) -> list[Superseding]:
+    """Return the notes that supersede something: for an agent not those that wait for the person's review."""
+    waiting = [each for each in hiding if each.key == WAITS]
+    if not (notes and waiting):
+        return notes
+    counting = catalog.among([note.path for note in notes], waiting)
+    return [note for note in notes if note.path in counting]
 
 
 def _newest_first(above: dict[str, set[str]], age: Callable[[str], tuple[float, str]]) -> list[str]:

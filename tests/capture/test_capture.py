@@ -49,7 +49,8 @@ def test_the_note_of_a_session(captured: Capture, home: Path) -> None:
     ((name, text),) = notes.items()
     note = parse(f"sessions/{name}", text.encode())
     assert re.fullmatch(r"2026-11-26-shop-[0-9a-f]{8}\.md", name)
-    assert {key: str(value) for key, value in note.meta.items() if key not in {"created", "updated"}} == {
+    assert note.meta["generated"] == {"by": "claude-code/unknown", "at": note.meta["updated"]}
+    assert {key: str(note.meta[key]) for key in note.meta if key not in {"created", "updated", "generated"}} == {
         **{"id": f"session-{name[-11:-3]}", "session": SESSION, "title": ROTATE[0], "category": "session"},
         **{"type": "episodic", "importance": "low", "trust": "agent", "privacy_scope": "private"},
         **{"scope": "shop", "source": "claude-code", "removed": "0"},

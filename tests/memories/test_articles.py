@@ -55,7 +55,7 @@ def test_a_page_becomes_a_note(book, vault, site):
     )
     fetched = note.meta.pop("fetched")
     assert isinstance(fetched, dt.datetime)
-    assert {key: note.meta[key] for key in note.meta if key not in {"id", "agent", "created", "updated"}} == {
+    assert {key: note.meta[key] for key in note.meta if key not in {"id", "generated", "created", "updated"}} == {
         "title": "9.81파크, 중력으로 달리는 테마파크",
         "topic": "longblack",
         "category": "article",

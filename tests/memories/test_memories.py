@@ -174,7 +174,7 @@ def through(book: Spellbook, tool: str, **given: Any) -> dict[str, Any]:
 
 def told(answer: dict[str, Any], book: Spellbook) -> tuple[dict[str, Any], str]:
     """Return an answer and its note, without what differs from one note to the next: ids, times, and who wrote it."""
-    text = (book.config.vault / answer["path"]).read_text("utf-8").replace("agent: agent\n", "")
+    text = re.sub(r"generated: .*\n", "", (book.config.vault / answer["path"]).read_text("utf-8"))
     kept = {key: value for key, value in answer.items() if key not in {"id", "memory_id", "generation"}}
     times = re.compile(r"\d{4}-\d\d-\d\dT[\d:+.Z-]+")
     return json.loads(times.sub("TIME", json.dumps(kept))), times.sub("TIME", re.sub(r"(?m)^id: .*$", "id: ID", text))

@@ -22,6 +22,7 @@ from spellbook.http import admin
 from spellbook.http.api import changes, notes
 from spellbook.http.pages import differences, view
 from spellbook.http.pages.view import View
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.usage import local
 from spellbook.index.filters import WAITS, Condition
 from spellbook.notes.labels import DECISION
@@ -45,10 +46,7 @@ def home(shown: View) -> Response:
     """A box that asks and keeps, notes of agents, reviews that are due, open decisions, and the newest notes."""
     due = shown.ask(admin.reviews, due=True)["reviews"] if shown.may("admin") else []
     state, recent = shown.book.state(), shown.book.recent(_MOST_SEARCHED).notes
-    waiting = [Condition(WAITS)] if shown.book.config.review else [Condition("id")]
-    listed, _ = shown.book.index.catalog.newest(waiting, _MOST_SEARCHED, 0)
-    of_notes = {chunk.path: chunk for chunk in (*listed, *recent)}.values()
-    agents = [each for each in of_notes if presentation.author(each)[0] == "agent" and not presentation.is_kept(each)]
+    agents = _unkept(shown, recent)
     attention = [shown.translated(state.reason)] if state.reason else []  # it keeps answers incomplete
     if shown.may("admin"):  # that there is no snapshot waits for a day: the server makes one by itself
         listed, yesterday = shown.ask(admin.alerts)["alerts"], local(time.time() - 86_400)
@@ -68,6 +66,14 @@ def home(shown: View) -> Response:
         reviews=due[:_REVIEWS],
         waiting=_waiting(shown),
     )
+
+
+def _unkept(shown: View, recent: Sequence[StoredChunk]) -> list[StoredChunk]:
+    """Return the notes of agents that nobody kept: those that wait for it, and of the `recent` ones."""
+    catalog = shown.book.index.catalog
+    listed = catalog.newest([Condition(WAITS)], _MOST_SEARCHED, 0)[0] if shown.book.config.review else []
+    of_notes = {chunk.path: chunk for chunk in (*listed, *recent)}.values()
+    return [each for each in of_notes if presentation.author(each)[0] == "agent" and not presentation.is_kept(each)]
 
 
 def _waiting(shown: View) -> str:
