@@ -88,7 +88,7 @@ class Memories(Opened):
             "importance": "" if importance in {0.5, "medium"} else importance,
             "privacy_scope": "" if privacy_scope == "private" else privacy_scope,
             **{"title": title, "source": source, "scope": project_id or project, "supersedes": supersedes},
-            cited.KEY: rests_on,
+            "sources": rests_on,
             **{"keywords": keywords, "questions": questions, "valid_from": valid_from, "valid_until": valid_until},
         }
         chunk = {"text": content, "metadata": {key: value for key, value in meta.items() if value or value == 0}}
