@@ -163,7 +163,7 @@ def test_a_command_and_an_address(tmp_path: Path, home: Path, vault: Path, clien
     for place, option in places:
         for before in ("", others):
             place.parent.mkdir(exist_ok=True)
-            place.write_text(before) if before else None
+            place.write_text(before, "utf-8") if before else None
             seen = []
             for args in ((), ("--url", "--with-token"), (), ("--url", "--with-token")):
                 if not args or client != "claude-desktop":
@@ -174,9 +174,9 @@ def test_a_command_and_an_address(tmp_path: Path, home: Path, vault: Path, clien
             assert not seen[0].keys() & seen[1].keys() - both or client == "claude-desktop"
             assert [entry.get(name) for entry in seen for name in about.more] == [*about.more.values()] * len(seen)
             assert client == "claude-desktop" or clients.is_ours(seen[1])
-            assert ("spb_x" in place.read_text()) == (client not in {"codex", "claude-desktop"})
+            assert ("spb_x" in place.read_text("utf-8")) == (client not in {"codex", "claude-desktop"})
             install(client, *option, "--uninstall")
-            assert (place.read_text() if place.exists() else "") == before
+            assert (place.read_text("utf-8") if place.exists() else "") == before
     assert [*home.iterdir()] == []
 
 
@@ -208,7 +208,7 @@ def test_every_client_has_its_name() -> None:
         assert (f"{client}" in told) == (client in session_hooks.RUNS)
 
 
-@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a place where nobody can write")
+@pytest.mark.skipif(not os.path.isdir("/proc/self") or os.name == "nt", reason="needs a place where nobody can write")
 def test_files_that_are_not_plain(home: Path, vault: Path, desktop: Path, tmp_path: Path) -> None:
     """
     A place that cannot be written is named, and nothing is half done; a read-only file keeps its mode.
@@ -229,12 +229,12 @@ def test_files_that_are_not_plain(home: Path, vault: Path, desktop: Path, tmp_pa
     link.parent.mkdir()
     link.symlink_to(real)
     for before in (None, DESKTOP):
-        real.write_text(before) if before else None
+        real.write_text(before, "utf-8") if before else None
         install("cursor", "--vault", vault)
         assert "spellbook" in servers(real)
         install("cursor", "--uninstall")
         assert link.is_symlink()
-        assert (real.read_text() if real.exists() else None) == before
+        assert (real.read_text("utf-8") if real.exists() else None) == before
     with pytest.raises(Conflict):
         FileChange(desktop, b"what it was", b"what it would be").make()
     assert desktop.read_text("utf-8") == DESKTOP

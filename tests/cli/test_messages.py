@@ -148,6 +148,7 @@ def test_the_language_is_that_of_the_person() -> None:
     assert of(LANG="kok_IN.UTF-8") == of(LANG="C.UTF-8") == "en"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="macOS' home is HOME")
 def test_macos_keeps_the_language_in_a_file(tmp_path: Path) -> None:
     """A program that macOS starts without LANG has the first language of the person's settings; no process is started."""
     file = tmp_path / "Library/Preferences/.GlobalPreferences.plist"
@@ -174,7 +175,7 @@ try:
 except SystemExit:
     logging.getLogger("spellbook.x").warning("%s: %s is no setting, and has no effect.", "a.toml", "x")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
     assert done.stderr == "spellbook: a.toml: x 설정은 없으며 효과가 없습니다.\n"
 
 

@@ -25,6 +25,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, patch
+from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
@@ -76,6 +77,7 @@ CHANGING = (
     (r'("bytes": )\d+(?=,\s+"vectors")', r"\g<1>0"),
     (r"\(\d\.\d MB\)", "(N MB)"),
     (r"\b\d+\.\d( s\b|초)", r"N\g<1>"),
+    (r"(?m)^spellbook: .+: \d+ ?%.*\n", ""),
     (r"(?m)^spellbook: .+ …\n", ""),  # said where a busy machine makes a command wait
     (re.escape(__version__), "VERSION"),
     (re.escape(str(Path(books.__file__).parents[1])), "PACKAGE"),
@@ -156,6 +158,9 @@ class Player:
             parts = map(re.escape, (self.folder.drive, *self.folder.parts[1:]))
             path = r"[\\/]+".join(parts) + r"[^\s\"'<>|*?:]*"
             text = re.sub(path, lambda found: re.sub(r"\\+", "/", found[0]), text)
+            quoted = quote(str(self.folder), safe="")
+            inside = re.escape(quoted) + r"([\w%.~-]*)"
+            text = re.sub(inside, lambda found: f"/here{found[1].replace('%5C', '/')}", text)
         return text.replace(self.folder.as_posix(), "/here")
 
     def _answer(self, line: str, given: str) -> Answer:
