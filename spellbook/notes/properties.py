@@ -43,7 +43,11 @@ _PLANNED = regex(r"(?P<key>SCHEDULED|DEADLINE): <(?P<date>\d{4}-\d\d-\d\d)(?!\d)
 # A search for a set of letters is several times as fast as one for alternatives.
 _HINT = rf"(?:(?<=::)|(?<=[ \t]\[)[^\]]\]|(?<=[{''.join(_DATED)}])"
 _MAY_BE = regex(rf"[:\[{''.join(_DATED)}]{_HINT})")
-_MAY_BE_IN_GRAPH = regex(rf"[:\[{''.join(_DATED)}A-Z]{_HINT}|(?<=[A-Z])[A-Z-]{{2,}}(?:[ \t]|: <))")
+_FIRST = "".join(sorted({each[0] for each in (*_MARKERS, "SCHEDULED", "DEADLINE")}))
+_MAY_BE_IN_GRAPH = regex(
+    rf"[:\[{''.join(_DATED)}{_FIRST}]{_HINT}|(?:{'|'.join(f'(?<={each[0]}){each[1:]}' for each in _MARKERS)})[ \t]"
+    r"|(?<=S)CHEDULED: <|(?<=D)EADLINE: <)"
+)
 _LETTER = regex(r"[^\r\n]")
 _HIDDEN = regex(
     r"[%<$](?:(?<=%)%(?s:.*?)%%|(?<=<)!--(?s:(?!<!--|-->).)*+-->"

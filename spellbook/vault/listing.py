@@ -73,7 +73,7 @@ def walk(root: Path, ignored: IsLeftOut | None) -> Listing:
                     elif not names.BIN.search(path):
                         folders.append(path)
                 elif is_markdown(name) and not (ignored and ignored(path)):
-                    if not names.is_note(name) or is_beside(root, path):
+                    if names.is_copy(name) or is_beside(root, path):
                         copies += [path] * (name[:2] != "~$")
                     elif (name == entry.name or path not in files) and (stamp := _stamp_at(root, entry, path, faults)):
                         files[path] = stamp

@@ -102,8 +102,13 @@ def is_note(path: str) -> bool:
     """Say whether `path` names a note: Markdown, in no dot-folder or `BIN`, no conflict copy, no lock of Office."""
     if not is_markdown(path) or path[0] == "." or "/." in path or ("/" in path and BIN.search(path)):
         return False
-    stem = path[path.rfind("/") + 1 : path.rfind(".")]
-    return not (_MARK.search(stem) and COPY.search(composed(stem)))
+    return not is_copy(path[path.rfind("/") + 1 :])
+
+
+def is_copy(name: str) -> bool:
+    """Say whether a Markdown file's name is that of a conflict copy, or of a lock of Office."""
+    stem = name[: name.rfind(".")]
+    return bool(_MARK.search(stem) and COPY.search(composed(stem)))
 
 
 def meant(name: str) -> str:
