@@ -15,7 +15,7 @@ from pathlib import Path
 
 from spellbook.archive.export import Exported
 from spellbook.index.filters import bound
-from spellbook.index.privacy import GENERATED, SCOPES, VERIFIED, privacy_of, verifications
+from spellbook.index.privacy import GENERATED, KEY, SCOPES, VERIFIED, privacy_of, verifications
 from spellbook.notes import links
 from spellbook.notes.files import Fault, Files
 from spellbook.notes.frontmatter import FRONTMATTER, compose, dump
@@ -130,16 +130,22 @@ def _chosen(vault: Vault, private: bool) -> tuple[dict[str, Note], list[str], li
         except SpellbookError as error:
             missing.append(fault_of(item.path, error))
             continue
-        if private or _is_listing(note) or privacy_of(note.meta) != SCOPES[-1]:
-            notes[_name(note)] = note
-        else:
+        if _is_private(note) and not private:
             hidden += 1
+        else:
+            notes[_name(note)] = note
     files = [item.path for item in content.files if not (is_note(item.path) or is_setting(item.path))]
     there, led = Files(files, {}), set[str]()
     for note in notes.values():
         reached = (there.follow(note.path, link.target, link.is_markdown) for link in links.find(note))
         led.update(each.path for each in reached if each)
     return notes, [path for path in files if private or path in led], missing, hidden
+
+
+def _is_private(note: Note) -> bool:
+    """Say whether a note calls itself private, or says something of it that cannot be read."""
+    says = KEY in note.meta or bool(note.faults)
+    return says and privacy_of(note.meta) == SCOPES[-1]
 
 
 def _is_listing(note: Note) -> bool:

@@ -15,12 +15,12 @@ from tests.commands import spellbook_in
 
 PUBLIC = "privacy_scope: public\n"
 NOTES = {
-    "plain.md": "Nobody sees this.\n",
+    "plain.md": "---\nprivacy_scope: [\n---\n\nNobody sees this.\n",
     "secret.md": "---\nprivacy_scope: private\ntype: Note\n---\n\nNobody sees this.\n",
     "typed.md": f"---\ntype: Metric  # kept\n{PUBLIC}description: What [it] is\n---\n\n![[a.png]] [[plain]]\n",
     "sub/untyped.md": f"---\r\n{PUBLIC.strip()}\r\ncategory: decision\r\n---\r\n\r\nWe decided.\r\n",
     "sub/toml.md": '+++\nprivacy_scope = "public"\ntitle = "A [b]"\n+++\n\nText.\n',
-    "sub/deep/list.md": f"---\ntype: [a, b]\n{PUBLIC}---\n\nText.\n",
+    "sub/deep/list.md": "---\ntype: [a, b]\n---\n\nText.\n",
     "sub/deep/index.md": f"---\n{PUBLIC}---\n\nA note, not a listing.\n",
     "sub/log.md": "# Log\n\n## 2026-05-22\n* **Creation**: made.\n",
 }
@@ -40,7 +40,7 @@ def test_a_bundle_conforms_and_hides_what_is_private(filled: Spellbook, vault: P
     """
     Each note has a type, each folder a listing, and the top names the version; the rest of a note stays as it is.
 
-    Without --private there are the notes that say that others may see them, and the files that these lead to.
+    Without --private there are the notes that do not call themselves private, and the files that these lead to.
     """
     before = {path: path.read_bytes() for path in vault.rglob("*.md")}
     done, hidden = filled.export_bundle(tmp_path / "out")

@@ -28,7 +28,6 @@ from spellbook.index.catalog.rows import FUNCTIONS as OF_TEXTS
 from spellbook.index.catalog.rows import packed, unpacked
 from spellbook.index.catalog.tables import FORM
 from spellbook.index.catalog.usage import FailureKind, Failures
-from spellbook.index.catalog.vectors import compact, restored, width_of
 from spellbook.index.loaded import LoadedIndex
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import parse
@@ -478,23 +477,3 @@ def test_what_is_embedded_is_made_of_what_is_stored():
         around = {chunk.lead for chunk in parts[1:]}, {chunk.tail for chunk in parts[:-1]}
         assert around == ({f"{fence}py\n"}, {f"{fence}\n"})
         assert all(f"{fence}py\n" in chunk.embedded for chunk in parts)
-
-
-def test_a_vector_keeps_its_direction():
-    """
-    What is read back is a unit vector, as wide as before, and so near that no ranking changes. Vectors of two embedders
-    are read together, and a vector of zeros stays one.
-    """
-    for width in (1, 2, 3, 384, 1_025):
-        block = np.random.default_rng(width).standard_normal((50, width)).astype("<f4")
-        block /= np.linalg.norm(block, axis=1, keepdims=True)
-        stored = [compact(row.tobytes()) for row in block]
-        assert {(len(each), width_of(len(each))) for each in stored} == {((3 * width + 1) // 2, width)}
-        back = np.stack([np.frombuffer(each, "<f4") for each in restored(stored)])
-        assert back.shape == block.shape
-        np.testing.assert_allclose(np.linalg.norm(back, axis=1), 1, atol=1e-6)
-        assert (np.vecdot(back, block) > 1 - 1e-6).all()
-        assert [compact(each) for each in restored(stored)] == stored
-    vectors = [np.eye(1, width, dtype="<f4").tobytes() for width in (4, 7, 4)] + [bytes(16)]
-    assert restored([compact(each) for each in vectors]) == vectors
-    assert restored([]) == []

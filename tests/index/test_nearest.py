@@ -10,6 +10,7 @@ import pytest
 
 from spellbook.index import embed, loaded, sync
 from spellbook.index.catalog.catalog import Catalog
+from spellbook.index.catalog.vectors import compact, restored, width_of
 from spellbook.index.filters import conditions
 from spellbook.index.loaded import Matrix, Nearest
 from spellbook.index.vectors import chroma, follow
@@ -340,3 +341,23 @@ def test_labels_are_embedded_before_texts_and_are_not_counted_as_pending(vault, 
         catalog.vectors.evict(1)
         assert catalog.vectors.has([old]) == set()
         assert [label[3] for label in labelled(index)] == [True]
+
+
+def test_a_vector_keeps_its_direction():
+    """
+    What is read back is a unit vector, as wide as before, and so near that no ranking changes. Vectors of two embedders
+    are read together, and a vector of zeros stays one.
+    """
+    for width in (1, 2, 3, 384, 1_025):
+        block = np.random.default_rng(width).standard_normal((50, width)).astype("<f4")
+        block /= np.linalg.norm(block, axis=1, keepdims=True)
+        stored = [compact(row.tobytes()) for row in block]
+        assert {(len(each), width_of(len(each))) for each in stored} == {((3 * width + 1) // 2, width)}
+        back = np.stack([np.frombuffer(each, "<f4") for each in restored(stored)])
+        assert back.shape == block.shape
+        np.testing.assert_allclose(np.linalg.norm(back, axis=1), 1, atol=1e-6)
+        assert (np.vecdot(back, block) > 1 - 1e-6).all()
+        assert [compact(each) for each in restored(stored)] == stored
+    vectors = [np.eye(1, width, dtype="<f4").tobytes() for width in (4, 7, 4)] + [bytes(16)]
+    assert restored([compact(each) for each in vectors]) == vectors
+    assert restored([]) == []
