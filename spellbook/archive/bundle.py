@@ -144,7 +144,7 @@ def _chosen(vault: Vault, private: bool) -> tuple[dict[str, Note], list[str], li
 
 def _is_private(note: Note) -> bool:
     """Say whether a note calls itself private, or says something of it that cannot be read."""
-    says = KEY in note.meta or bool(note.faults)
+    says = bool(note.faults) or any(key.casefold() == KEY for key in note.meta)
     return says and privacy_of(note.meta) == SCOPES[-1]
 
 
