@@ -99,6 +99,13 @@ def is_conversation(meta: Mapping[str, object]) -> bool:
     return not _kinds(meta).isdisjoint(_CONVERSATIONS)
 
 
+def speaker(heading: str) -> str:
+    """Return the name under whose heading a turn stands, "" for words such as `User` that name nobody."""
+    match = _HEADING.fullmatch(heading.partition(" > ")[0])
+    name = match["name"].strip() if match else ""
+    return "" if name.casefold() in _ASKING else name
+
+
 def words(text: str) -> str:
     """Return the person's words in the last exchange of a captured session's text, "" if it has none."""
     found = _WORDS.search(_SECTION.split(text)[-1])

@@ -12,11 +12,13 @@ from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import instant, validity
 from spellbook.index.privacy import is_session, lapsed
 from spellbook.models.base import Reranker
+from spellbook.notes import dialogue
 from spellbook.notes.labels import CHECKPOINT
 from spellbook.search import weights
 from spellbook.search.related import Superseded, is_superseded
 from spellbook.search.scores import Candidate, outcome
 from spellbook.system.errors import EmbeddingError
+from spellbook.text import terms
 from spellbook.text.quoting import counted
 
 if TYPE_CHECKING:
@@ -118,6 +120,15 @@ def lower_listings(candidates: Sequence[Candidate]) -> None:
         others = (one for one in candidates if one.chunk.path.startswith(folder) and not one.is_listing)
         above = [one.score for one in others if one.score >= least]
         listing.add("a listing of its folder", min([0.0, *(score - 0.0001 - listing.score for score in above)]))
+
+
+def lift_speakers(candidates: Sequence[Candidate], question: str) -> None:
+    """Lift the turns of a conversation whose speaker the `question` names."""
+    asked = set(terms.terms(question)) - terms.STOP_WORDS
+    for candidate in candidates:
+        name = dialogue.speaker(candidate.chunk.heading) if dialogue.is_conversation(candidate.chunk.meta) else ""
+        if not asked.isdisjoint(terms.terms(name)):
+            candidate.add(f"the question names {name}", weights.SPOKEN)
 
 
 # -- what supersedes a note
@@ -255,15 +266,21 @@ def choose(candidates: Sequence[Candidate], limit: int, per_note: int = 0, few: 
 
     With `few`, at most two of the first five are from captured sessions; the others wait until five are chosen. From
     its second chunk on, a note loses score for each further place, and so does a text that repeats a chosen one. Either
-    takes another note's place only if it is better even so.
+    takes another note's place only if it is better even so. In a conversation each turn counts as a note: an answer
+    may stand in several, and no title tells them apart.
     """
     left = list(candidates)
     chosen: list[Candidate] = []
     places: Counter[str] = Counter()
+    hits: Counter[str] = Counter()
     texts: dict[str, str] = {}
 
+    def unit(chunk: StoredChunk) -> str:
+        turn = chunk.id.rpartition("#")[2].partition("~")[0] if dialogue.is_conversation(chunk.meta) else ""
+        return f"{chunk.path}#{turn}"
+
     def costs(chunk: StoredChunk) -> list[tuple[str, float]]:
-        further = places[chunk.path] - weights.FREE_PLACES + 1
+        further = places[unit(chunk)] - weights.FREE_PLACES + 1
         cost = min(weights.MOST_CROWDED, weights.CROWDED * further)
         crowded = [(f"chunk {further + weights.FREE_PLACES} of its note here", -cost)] if further > 0 else []
         twin = texts.get(chunk.key) if chunk.key != NO_TEXT else None
@@ -289,9 +306,10 @@ def choose(candidates: Sequence[Candidate], limit: int, per_note: int = 0, few: 
         path = candidate.chunk.path
         for reason, share in costs(candidate.chunk):
             candidate.add(reason, share)
-        places[path] += 1
+        places[unit(candidate.chunk)] += 1
+        hits[path] += 1
         texts.setdefault(candidate.chunk.key, path)
         chosen.append(candidate)
-        if places[path] == per_note:
+        if hits[path] == per_note:
             left = [other for other in left if other.chunk.path != path]
     return chosen

@@ -107,6 +107,8 @@ class Searcher:
         if self._index.reranker is not None and question.mode != "keyword":
             ranking.rerank(ranked, question.text, self._index.reranker, reasons)
         ranking.adjust(ranked, self._index.config.half_lives, uses, now)
+        if question.mode != "keyword":
+            ranking.lift_speakers(ranked, question.text)
         ranking.lower(ranked, found.first.words.inflected)
         ranking.lower_titles(ranked, 0.0 if question.mode == "keyword" else weights.AS_MANY_WORDS)
         ranking.lower_listings(ranked)

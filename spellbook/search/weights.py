@@ -157,6 +157,12 @@ IMPORTANCE = 0.04
 PINNED = 0.05
 """Gain of a pinned note. By hand."""
 
+SPOKEN = 0.05
+"""
+Gain of a turn of a conversation whose speaker the question names. Over three conversations of LoCoMo .710 of the
+evidence is among five, without it .695; over the other seven .685 and .668. More gains nothing among ten.
+"""
+
 SESSION = "from a session, not kept on purpose"
 """The label of a captured session, and the reason of its loss."""
 
@@ -218,7 +224,8 @@ CROWDED, MOST_CROWDED = 0.03, 0.12
 """
 Cost of each further hit of one note above that of the hit before, and the most it costs. The title lifts all chunks of
 its note together. Korean headings that look for Korean sections have an nDCG@10 of .446, with 0.10 of .431; loose
-questions find as many answers among five.
+questions find as many answers among five. A turn of a conversation costs nothing: an answer may need several, and of
+LoCoMo's evidence .668 is among five, with the cost .629 (seven conversations that chose nothing).
 """
 
 MOST_SESSIONS, FIRST_HITS = 2, 5
