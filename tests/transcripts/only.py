@@ -6,7 +6,7 @@ Which parts of an answer a transcript shows: the words of its last line `$ only 
 | `.hits[].path` | of JSON: this value of each hit, and the objects and lists that lead to it |
 | `.error.message` | of JSON that says what is wrong: this value |
 | `changes` | lines that the last answer of the same kind has not, after `+`, and those that only that one has, after `-`, unless the whole answer is as short |
-| any other | of a text or a page: the lines in which this regular expression is found |
+| any other | of a text or a page: the lines in which this regular expression is found; of `A..B`, the lines from A to B |
 
 An answer for which the filter has no word is whole. It is an error if a filter selects nothing of an answer for which it
 has words, and if a word selects nothing at all: neither could fail. An answer that says what is wrong may be whole.
@@ -72,9 +72,11 @@ class Only:
             shown = _pruned(value, "", paths, used) if paths else value
             self.unused -= used
             return [*lines[:begin], *laid(shown).splitlines()] if used or not paths else []
-        used = {each for each in self.patterns if any(re.search(each, line) for line in lines)}
-        self.unused -= used
-        return [line for line in lines if not self.patterns or any(re.search(each, line) for each in used)]
+        if not self.patterns:
+            return lines
+        chosen = {pattern: _found(pattern, lines) for pattern in self.patterns}
+        self.unused -= {pattern for pattern, numbers in chosen.items() if numbers}
+        return [lines[number] for number in sorted(set().union(*chosen.values()))]
 
 
 def laid(value: Any, indent: str = "") -> str:
@@ -88,6 +90,17 @@ def laid(value: Any, indent: str = "") -> str:
     )
     parts = ",\n".join(f"{deeper}{name}{laid(each, deeper)}" for name, each in named or [("", each) for each in value])
     return f"{short[0]}\n{parts}\n{indent}{short[-1]}"
+
+
+def _found(pattern: str, lines: list[str]) -> set[int]:
+    """Return the numbers of the lines that `pattern` selects; `A..B` selects from A through the next B, or to the end."""
+    first, to, last = pattern.partition("..")
+    found: set[int] = set()
+    for number, line in enumerate(lines):
+        if re.search(first, line) and number not in found:
+            ends = [end for end in range(number + 1, len(lines)) if last and re.search(last, lines[end])] if to else []
+            found.update(range(number, (ends[0] if ends else len(lines) - 1) + 1) if to else {number})
+    return found
 
 
 def _pruned(value: Any, at: str, paths: set[str], used: set[str]) -> Any:
