@@ -35,7 +35,7 @@ class Only:
         self.changes = CHANGES in shlex.split(words)
         self.unused = {word for word in shlex.split(words) if word != CHANGES}
         self.patterns = {word for word in self.unused if not word.startswith(".")}
-        self.errors = {word for word in self.unused if word.startswith(".error")}
+        self.errors = {word for word in self.unused if f"{word}.".startswith(".error.")}
         self.paths = self.unused - self.patterns - self.errors
 
     def of_answer(self, answer: str, before: str | None) -> list[str]:
@@ -43,26 +43,19 @@ class Only:
         lines = self._selected(answer, self.paths)
         if not lines and answer.strip():
             raise LookupError(f"$ only {self.words}: it selects nothing of this answer:\n{answer}")
-        return self._compared(lines, None if before is None else self._selected(before, self.paths))
+        if not self.changes or before is None:
+            return lines
+        changes = list(_changes(self._selected(before, self.paths), lines)) or ["(as before)"]
+        return min(lines, changes, key=len)
 
     def of_failed(self, answer: str) -> list[str]:
         """Return the lines that are shown of an answer that says what is wrong: all, if the filter selects nothing of it."""
-        return self._selected(answer, self.errors) or answer.splitlines()
-
-    def of_file(self, text: str, before: str | None) -> list[str]:
-        """Return the lines that are shown of a file that a person looks at: all, or its changes."""
-        return self._compared(text.splitlines(), None if before is None else before.splitlines())
+        return self._selected(answer, self.paths | self.errors) or answer.splitlines()
 
     def close(self) -> None:
         """Raise LookupError if a word selected nothing while the filter held."""
         if self.unused:
             raise LookupError(f"$ only {self.words}: {' '.join(sorted(self.unused))} selected nothing.")
-
-    def _compared(self, lines: list[str], before: list[str] | None) -> list[str]:
-        if not self.changes or before is None:
-            return lines
-        changes = list(_changes(before, lines)) or ["(as before)"]
-        return min(lines, changes, key=len)
 
     def _selected(self, answer: str, paths: set[str]) -> list[str]:
         lines = answer.splitlines()

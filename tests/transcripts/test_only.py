@@ -23,7 +23,7 @@ PAGE = "Saved.\n[Undo]\nThe sea"
         (".found", f"200\netag: x\n{HITS}", ["200", "etag: x", '{"found": 2}']),
         (". Saved", '{"a": 1}', ['{"a": 1}']),
         ("Saved sea$", PAGE, ["Saved.", "The sea"]),
-        (r"\[Undo\]..", PAGE, ["[Undo]", "The sea"]),
+        (r'"\[Undo\].."', PAGE, ["[Undo]", "The sea"]),
         (r"Saved..Undo", PAGE, ["Saved.", "[Undo]"]),
         (".found", PAGE, PAGE.splitlines()),
         ("Saved", "", []),

@@ -66,7 +66,7 @@ CHANGING = (
     (r'("loadAverage": )\[.*?\]', r"\g<1>[]"),
     (r"\bgeneration \d+", "generation N"),
     (r'("(?:looked_at|last_indexed)": ")[^"]+', r"\g<1>TIME"),
-    (r"(SPELLBOOK_CACHE\"?(?:: | = |=))[^\s,}]+", r"\g<1>CACHE"),
+    (r"(SPELLBOOK_CACHE\"?(?:: | = |=)\"?)[^\s,}\"]+", r"\g<1>CACHE"),
     (r"(looked at|확인 시각) +[-\d]+ [:\d]+", r"\g<1> TIME"),
     (r"\b(vault|fresh|other|people)-[0-9a-f]{10}(?![0-9a-f])", r"\g<1>-HASH"),
     (r'("bytes": )\d+(?=,\s+"vectors")', r"\g<1>0"),
@@ -86,14 +86,13 @@ PREVIEW = r' --(?:dry-run|yes)\b|(?:, |(?<=\{))"dry_run": (?:true|false)| \{\}$'
 
 @dataclass
 class Answer:
-    """The answer to a line `$ …`. A page has its address without its query; a file that a person looks at is `by_hand`."""
+    """The answer to a line `$ …`; `page` is the address of a page without its query."""
 
     out: str = ""
     err: str = ""
     code: int = 0
     page: str = ""
     failed: bool = False
-    by_hand: bool = False
 
 
 @dataclass
@@ -138,10 +137,10 @@ class Player:
             return []
         if answer.code or answer.failed:
             return self.only.of_failed(text)
-        kind = answer.page or (shlex.join(shlex.split(command)) if answer.by_hand else re.sub(PREVIEW, "", command))
+        kind = answer.page or re.sub(PREVIEW, "", command)
         before = self.answered.get(kind)
         self.answered[kind] = text
-        return self.only.of_file(text, before) if answer.by_hand else self.only.of_answer(text, before)
+        return self.only.of_answer(text, before)
 
     def _known(self, text: str) -> str:
         """Return a line of a transcript with what its placeholders stand for."""
@@ -180,7 +179,7 @@ class Player:
             at = words.index("spellbook")
             return self._command(words[at + 1 :], given, dict(each.split("=", 1) for each in words[:at]))
         try:
-            return Answer(self._by_hand(given)[word](*words[1:]) or "", by_hand=True)
+            return Answer(self._by_hand(given)[word](*words[1:]) or "")
         except OSError as error:
             return Answer(err=f"{error.strerror}", code=1)
 
@@ -190,7 +189,7 @@ class Player:
         def write(path: str) -> None:
             (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / path).write_text(given, "utf-8", newline="")
-            self.answered[shlex.join(["cat", path])] = given
+            self.answered[f'cat "{path}"' if " " in path else f"cat {path}"] = given
             if not path.startswith("project/"):  # answers say how old a note is
                 os.utime(self.folder / path, (self.clock.now.timestamp(),) * 2)
 
