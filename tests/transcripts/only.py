@@ -3,7 +3,7 @@ Which parts of an answer a transcript shows: the words of its last line `$ only 
 
 | Word | Shown |
 | --- | --- |
-| `.hits[].path` | of JSON: this value of each hit, and the objects and lists that lead to it |
+| `.hits[].path` | of JSON: this value of each hit, and the objects and lists that lead to it; `.id|.path`, those that are there |
 | `.error.message` | of JSON that says what is wrong: this value |
 | `changes` | lines that the last answer of the same kind has not, after `+`, and those that only that one has, after `-`, unless the whole answer is as short |
 | any other | of a text or a page: the lines in which this regular expression is found; of `A..B`, the lines from A to B |
@@ -35,8 +35,9 @@ class Only:
         self.changes = CHANGES in shlex.split(words)
         self.unused = {word for word in shlex.split(words) if word != CHANGES}
         self.patterns = {word for word in self.unused if not word.startswith(".")}
-        self.errors = {word for word in self.unused if f"{word}.".startswith(".error.")}
-        self.paths = self.unused - self.patterns - self.errors
+        paths = {path for word in self.unused - self.patterns for path in word.split("|")}
+        self.errors = {path for path in paths if f"{path}.".startswith(".error.")}
+        self.paths = paths - self.errors
 
     def of_answer(self, answer: str, before: str | None) -> list[str]:
         """Return the lines that are shown of `answer`; `before` is the last answer of the same kind. Raises LookupError."""
@@ -63,7 +64,7 @@ class Only:
         if value is not None:
             used: set[str] = set()
             shown = _pruned(value, "", paths, used) if paths else value
-            self.unused -= used
+            self.unused -= {word for word in self.unused if used & {*word.split("|")}}
             return [*lines[:begin], *laid(shown).splitlines()] if used or not paths else []
         if not self.patterns:
             return lines

@@ -19,6 +19,7 @@ PAGE = "Saved.\n[Undo]\nThe sea"
         (".hits[].path", HITS, ['{"hits": [{"path": "a.md"}, {"path": "b.md"}]}']),
         (".found .hits[].why.words", HITS, ['{"hits": [{"why": {"words": ["sea"]}}, {}], "found": 2}']),
         (".hits[].path", '{"hits": []}', ['{"hits": []}']),
+        (".found|.lost", HITS, ['{"found": 2}']),
         (".[].a", '[{"a": null, "b": 1}]', ['[{"a": null}]']),
         (".found", f"200\netag: x\n{HITS}", ["200", "etag: x", '{"found": 2}']),
         (". Saved", '{"a": 1}', ['{"a": 1}']),
