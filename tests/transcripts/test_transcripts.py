@@ -80,7 +80,7 @@ CHANGING = (
 )
 """What differs between two runs or machines, and what stands for it."""
 
-PREVIEW = r' --(?:dry-run|yes)\b|(?:, |(?<=\{))"dry_run": (?:true|false)| \{\}$'
+PREVIEW = r' --(?:dry-run|yes)\b|(?:, |(?<=\{))"dry_run": (?:true|false)| \{(?:"dry_run": (?:true|false))?\}$'
 """What makes a command or a call one of a preview, whose answer is compared with that of the call itself."""
 
 
