@@ -9,7 +9,7 @@ Which parts of an answer a transcript shows: the words of its last line `$ only 
 | any other | of a text or a page: the lines in which this regular expression is found; of `A..B`, the lines from A to B |
 
 An answer for which the filter has no word is whole. It is an error if a filter selects nothing of an answer for which it
-has words, and if a word selects nothing at all: neither could fail. An answer that says what is wrong may be whole.
+has words, and if a word selects nothing at all: neither could fail. What is refused, and stderr, may be whole.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Only:
         return min(lines, changes, key=len)
 
     def of_failed(self, answer: str) -> list[str]:
-        """Return the lines that are shown of an answer that says what is wrong: all, if the filter selects nothing of it."""
+        """Return the lines that are shown of stderr and of what is refused: all, if the filter selects nothing of them."""
         return self._selected(answer, self.paths | self.errors) or answer.splitlines()
 
     def close(self) -> None:

@@ -127,7 +127,7 @@ class Player:
             if line.startswith(("$ ", "<")) and not following.startswith("<"):
                 answer = self._answer(self._known(command), self._known(given))
                 yield from (f"> {each}".rstrip() for each in self._shown(answer, command))
-                yield from (f"2> {each}".rstrip() for each in self._steady(answer.err).splitlines())
+                yield from (f"2> {each}".rstrip() for each in self.only.of_failed(self._steady(answer.err)))
                 yield from [f"? {answer.code}"] if answer.code else []
 
     def _shown(self, answer: Answer, command: str) -> list[str]:
