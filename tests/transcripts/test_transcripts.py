@@ -106,6 +106,7 @@ class Player:
     open: ExitStack = field(default_factory=ExitStack)
     seen: str = ""
     only: Only = field(default_factory=Only)
+    once: Only = field(default_factory=Only)
     answered: dict[str, str] = field(default_factory=dict)
 
     def play(self, text: str) -> str:
@@ -114,6 +115,7 @@ class Player:
         with self.open:
             played = "".join(f"{line}\n" for line in self._lines(lines))
         self.only.close()
+        self.once.close()
         return played
 
     def _lines(self, lines: list[str]) -> Iterator[str]:
@@ -126,21 +128,25 @@ class Player:
                 given += f"{line[2:]}\n"
             if line.startswith(("$ ", "<")) and not following.startswith("<"):
                 answer = self._answer(self._known(command), self._known(given))
-                yield from (f"> {each}".rstrip() for each in self._shown(answer, command))
-                yield from (f"2> {each}".rstrip() for each in self.only.of_failed(self._steady(answer.err)))
+                only = self.once if self.once.words else self.only
+                yield from (f"> {each}".rstrip() for each in self._shown(answer, command, only))
+                yield from (f"2> {each}".rstrip() for each in only.of_failed(self._steady(answer.err)))
                 yield from [f"? {answer.code}"] if answer.code else []
+                if only is self.once and (answer.out or answer.err):
+                    only.close()
+                    self.once = Only()
 
-    def _shown(self, answer: Answer, command: str) -> list[str]:
-        """Return the lines of an answer that the last `$ only` selects."""
+    def _shown(self, answer: Answer, command: str, only: Only) -> list[str]:
+        """Return the lines of an answer that the filter `only` selects."""
         text = self._steady(answer.out)
         if not answer.out:
             return []
         if answer.code or answer.failed:
-            return self.only.of_failed(text)
+            return only.of_failed(text)
         kind = answer.page or re.sub(PREVIEW, "", command)
         before = self.answered.get(kind)
         self.answered[kind] = text
-        return self.only.of_answer(text, before)
+        return only.of_answer(text, before)
 
     def _known(self, text: str) -> str:
         """Return a line of a transcript with what its placeholders stand for."""
@@ -170,9 +176,9 @@ class Player:
         if word in {"tools", "toolsets"}:
             listed = self._listed(rest)
             return listed if word == "tools" else Answer()
-        if word == "only":
-            self.only.close()
-            self.only = Only(rest)
+        if word in {"only", "once"}:
+            getattr(self, word).close()
+            setattr(self, word, Only(rest))
             return Answer()
         words = shlex.split(line)
         if "spellbook" in words[:4]:
