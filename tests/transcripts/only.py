@@ -1,5 +1,5 @@
 """
-Which parts of an answer a transcript shows: the words of its last line `$ only …`.
+Which parts of an answer a transcript shows: the words of its last line `$ only …`, or of `$ once …` for one.
 
 | Word | Shown |
 | --- | --- |

@@ -313,7 +313,10 @@ def _described(tool: Mapping[str, Any]) -> str:
     schema = tool["inputSchema"]
     rest = {key: value for key, value in schema.items() if key not in {"type", "properties", "required"}}
     head = {key: value for key, value in tool.items() if key not in {"name", "description", "inputSchema"}} | rest
-    lines = [f"{tool['name']} {json.dumps(head, ensure_ascii=False)}", f"  {json.dumps(tool['description'], ensure_ascii=False)}"]
+    lines = [
+        f"{tool['name']} {json.dumps(head, ensure_ascii=False)}",
+        f"  {json.dumps(tool['description'], ensure_ascii=False)}",
+    ]
     for name, argument in schema["properties"].items():
         mark = "*" if name in schema.get("required", []) else ""
         text = laid(argument, "  ") if "properties" in argument else json.dumps(argument, ensure_ascii=False)
