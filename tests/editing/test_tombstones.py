@@ -254,7 +254,8 @@ def test_unreadable_tombstones_stop_agents_alone(world: World, capsys: pytest.Ca
         assert not world.holds(OTHER)
         said = world.command("add", f"{OTHER} It is blue, number {len(data)}.", "--force")
         assert "cannot be read" in said
-        world.command("forget", world.book.recent(1).notes[0].path)
+        [written] = [note.path for note in world.book.recent(9).notes if OTHER in note.text]
+        world.command("forget", written)
         assert stones.read_bytes() == data
     stones.write_bytes(whole)
     assert "The person erased" in world.tool(("remember", {"content": OURS}))[0]

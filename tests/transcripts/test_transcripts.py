@@ -42,6 +42,7 @@ from tests.helpers import until
 from tests.http.running import PROGRAM, Described, form
 from tests.mcp.agent import Agent, talk
 from tests.transcripts.clock import BEGIN, Clock
+from tests.transcripts.only import Only, laid
 
 HERE = Path(__file__).parent
 RECORD = bool(os.environ.get("SPELLBOOK_RECORD"))
@@ -53,9 +54,6 @@ pytestmark = [
 
 
 ANSWERS = (">", "2>", "?")
-WIDTH = 110
-"""Letters of a line up to which a value of JSON stays on one line."""
-
 MADE = {
     "session": r"rest-[0-9a-f]{24}",
     "job": r"(?<=/api/jobs/)[0-9a-f]{8}\b|(?<=\"id\": \")[0-9a-f]{8}(?=\")",
@@ -68,10 +66,9 @@ SIZES = "databaseSize|usage|rss|peak|before_bytes|after_bytes|index_size_mb"
 CHANGING = (
     (rf'("(?:{TIMES}|{SIZES}|generation)": )[\d.]+', r"\g<1>0"),
     (r'("loadAverage": )\[.*?\]', r"\g<1>[]"),
-    (r"(\d\.\d{6})\d+", r"\g<1>"),
     (r"\bgeneration \d+", "generation N"),
     (r'("(?:looked_at|last_indexed)": ")[^"]+', r"\g<1>TIME"),
-    (r"(SPELLBOOK_CACHE\"?(?:: | = |=))[^\s,}]+", r"\g<1>CACHE"),
+    (r"(SPELLBOOK_CACHE\"?(?:: | = |=)\"?)[^\s,}\"]+", r"\g<1>CACHE"),
     (r"(looked at|확인 시각) +[-\d]+ [:\d]+", r"\g<1> TIME"),
     (r"\b(vault|fresh|other|people)-[0-9a-f]{10}(?![0-9a-f])", r"\g<1>-HASH"),
     (r'("bytes": )\d+(?=,\s+"vectors")', r"\g<1>0"),
@@ -92,14 +89,19 @@ if sys.platform == "win32":
     numbers = ((2, errno.ENOENT), (3, errno.ENOENT), (5, errno.EACCES), (80, errno.EEXIST), (183, errno.EEXIST))
     WORDS = {ctypes.FormatError(windows).rstrip(". "): os.strerror(posix) for windows, posix in numbers}
 
+PREVIEW = r' --(?:dry-run|yes)\b|(?:, |(?<=\{))"dry_run": (?:true|false)| \{(?:"dry_run": (?:true|false))?\}$'
+"""What makes a command or a call one of a preview, whose answer is compared with that of the call itself."""
+
 
 @dataclass
 class Answer:
-    """The answer to a line `$ …`."""
+    """The answer to a line `$ …`; `page` is the address of a page without its query."""
 
     out: str = ""
     err: str = ""
     code: int = 0
+    page: str = ""
+    failed: bool = False
 
 
 @dataclass
@@ -112,12 +114,18 @@ class Player:
     toolsets: tuple[str, ...] = (DEFAULT,)
     open: ExitStack = field(default_factory=ExitStack)
     seen: str = ""
+    only: Only = field(default_factory=Only)
+    once: Only = field(default_factory=Only)
+    answered: dict[str, str] = field(default_factory=dict)
 
     def play(self, text: str) -> str:
         """Return the transcript `text` with the answers that its lines `$ …` get now."""
         lines = [line for line in text.splitlines() if not line.startswith(ANSWERS)]
         with self.open:
-            return "".join(f"{line}\n" for line in self._lines(lines))
+            played = "".join(f"{line}\n" for line in self._lines(lines))
+        self.only.close()
+        self.once.close()
+        return played
 
     def _lines(self, lines: list[str]) -> Iterator[str]:
         command, given = "", ""
@@ -129,9 +137,25 @@ class Player:
                 given += f"{line[2:]}\n"
             if line.startswith(("$ ", "<")) and not following.startswith("<"):
                 answer = self._answer(self._known(command), self._known(given))
-                for mark, text in ((">", answer.out), ("2>", answer.err)):
-                    yield from (f"{mark} {each}".rstrip() for each in self._steady(text).splitlines())
+                only = self.once if self.once.words else self.only
+                yield from (f"> {each}".rstrip() for each in self._shown(answer, command, only))
+                yield from (f"2> {each}".rstrip() for each in only.of_failed(self._steady(answer.err)))
                 yield from [f"? {answer.code}"] if answer.code else []
+                if only is self.once and (answer.out or answer.err):
+                    only.close()
+                    self.once = Only()
+
+    def _shown(self, answer: Answer, command: str, only: Only) -> list[str]:
+        """Return the lines of an answer that the filter `only` selects."""
+        text = self._steady(answer.out)
+        if not answer.out:
+            return []
+        if answer.code or answer.failed:
+            return only.of_failed(text)
+        kind = answer.page or re.sub(PREVIEW, "", command)
+        before = self.answered.get(kind)
+        self.answered[kind] = text
+        return only.of_answer(text, before)
 
     def _known(self, text: str) -> str:
         """Return a line of a transcript with what its placeholders stand for."""
@@ -173,6 +197,10 @@ class Player:
         if word in {"tools", "toolsets"}:
             listed = self._listed(rest)
             return listed if word == "tools" else Answer()
+        if word in {"only", "once"}:
+            getattr(self, word).close()
+            setattr(self, word, Only(rest))
+            return Answer()
         words = shlex.split(line)
         if "spellbook" in words[:4]:
             at = words.index("spellbook")
@@ -188,6 +216,7 @@ class Player:
         def write(path: str) -> None:
             (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / path).write_text(given, "utf-8", newline="")
+            self.answered[f'cat "{path}"' if " " in path else f"cat {path}"] = given
             if not path.startswith("project/"):  # answers say how old a note is
                 os.utime(self.folder / path, (self.clock.now.timestamp(),) * 2)
 
@@ -221,19 +250,22 @@ class Player:
         return build(self._book, self.toolsets, live=False)
 
     def _listed(self, names: str) -> Answer:
+        """Return the list of tools; one that was listed before, and is the same, by its name alone."""
         self.toolsets = toolsets_of(names)
         self.__dict__.pop("_server", None)
-        tools = talk(self._book, Agent.tools, server=self._server)
-        return Answer(
-            "\n".join(_laid(tool.model_dump(mode="json", exclude_none=True, by_alias=True)) for tool in tools)
-        )
+        lines = []
+        for tool in talk(self._book, Agent.tools, server=self._server):
+            text = _described(tool.model_dump(mode="json", exclude_none=True, by_alias=True))
+            lines.append(tool.name if self.answered.get(f"tools {tool.name}") == text else text)
+            self.answered[f"tools {tool.name}"] = text
+        return Answer("\n".join(lines))
 
     def _tool(self, name: str, given: str) -> Answer:
         arguments = json.loads(given or "{}")
         done = talk(self._book, lambda agent: agent.client.call_tool(name, arguments), server=self._server)
         parts = [self._read(part.text) if part.type == "text" else str(part) for part in done.content]
         if done.structured_content is not None:
-            parts.append(f"structured: {_laid(done.structured_content)}")
+            parts.append(f"structured: {laid(done.structured_content)}")
         return Answer("\n".join(parts), code=int(bool(done.is_error)))
 
     def _command(self, words: list[str], given: str, environment: Mapping[str, str]) -> Answer:
@@ -253,23 +285,26 @@ class Player:
             if self.__dict__.get("served"):
                 until(lambda: all(job.state != "running" for job in self.served.jobs.all()))
             self.seen = reply.text
-            return Answer(_seen(reply.text), code=0 if reply.is_success else reply.status_code)
+            code = 0 if reply.is_success else reply.status_code
+            return Answer(_seen(reply.text), code=code, page=reply.url.path)
         if method == "page":
             reply = self._api.get(path, headers={"accept": "text/html"}, follow_redirects=False)
-            return Answer(f"{reply.status_code} {reply.headers.get('content-type', '')}")
+            return Answer(f"{reply.status_code} {reply.headers.get('content-type', '')}", failed=not reply.is_success)
         reply = self._api.request(method, path, headers=sent, **options)
         if reply.status_code == 202:
             until(lambda: all(job.state != "running" for job in self.served.jobs.all()))
         told = [f"{name}: {reply.headers[name]}" for name in ("etag", "location") if name in reply.headers]
-        return Answer("\n".join([str(reply.status_code), *told, self._read(reply.text)]))
+        out = "\n".join([str(reply.status_code), *told, self._read(reply.text)])
+        return Answer(out, failed=not reply.is_success)
 
     def _read(self, text: str) -> str:
         """Return a text, laid out if it is an object or a list of JSON."""
         try:
-            value = json.loads(self._here(text))  # its length decides about lines
+            # The length of a path decides about lines, and two digits of a score tell who is first.
+            value = json.loads(self._here(text), parse_float=lambda each: round(float(each), 2))
         except ValueError:
             return text
-        return _laid(value) if isinstance(value, dict | list) else text
+        return laid(value) if isinstance(value, dict | list) else text
 
 
 def _seen(page: str) -> str:
@@ -294,17 +329,20 @@ def _seen(page: str) -> str:
     return html.unescape(text.strip())
 
 
-def _laid(value: Any, indent: str = "") -> str:
-    """Return JSON in lines that can be compared: a value that is too wide has a line for each of its parts."""
-    short = json.dumps(value, ensure_ascii=False)
-    if len(short) + len(indent) <= WIDTH or not isinstance(value, dict | list) or not value:
-        return short
-    deeper = f"{indent}  "
-    named = (
-        [(f"{json.dumps(key, ensure_ascii=False)}: ", value[key]) for key in value] if isinstance(value, dict) else []
-    )
-    parts = ",\n".join(f"{deeper}{name}{_laid(each, deeper)}" for name, each in named or [("", each) for each in value])
-    return f"{short[0]}\n{parts}\n{indent}{short[-1]}"
+def _described(tool: Mapping[str, Any]) -> str:
+    """Return the description of a tool: a line for each part of it and for each argument; `*` marks a required one."""
+    schema = tool["inputSchema"]
+    rest = {key: value for key, value in schema.items() if key not in {"type", "properties", "required"}}
+    head = {key: value for key, value in tool.items() if key not in {"name", "description", "inputSchema"}} | rest
+    lines = [
+        f"{tool['name']} {json.dumps(head, ensure_ascii=False)}",
+        f"  {json.dumps(tool['description'], ensure_ascii=False)}",
+    ]
+    for name, argument in schema["properties"].items():
+        mark = "*" if name in schema.get("required", []) else ""
+        text = laid(argument, "  ") if "properties" in argument else json.dumps(argument, ensure_ascii=False)
+        lines.append(f"  {name}{mark}: {text}")
+    return "\n".join(lines)
 
 
 @pytest.fixture
