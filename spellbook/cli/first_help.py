@@ -13,7 +13,6 @@ GROUPS = {
         "add": "Add a text as a note",
         "show": "Print a note or one of its sections",
         "edit": "Edit a section or the properties of a note",
-        "mv": "Move notes, and mend the links to them",
         "keep": "Say that a note is right",
         "forget": "Move a note or a section to the trash",
         "save": "Save a web page or a PDF as a note",

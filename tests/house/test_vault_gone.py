@@ -88,7 +88,12 @@ ASKED = {"broken_links", "doctor", "estimate", "migrate_back", "require_session"
 COMMANDS = (
     *("import OUTSIDE", "export OUTSIDE/o.json", "doctor --fix links --yes", "undo", "snapshot", "reindex", "add Tea."),
     *("scribe OUTSIDE/new.md --topic ops -k new", "save Two --text OUTSIDE/new.md --category database"),
-    *("edit ops/keys.md --append OUTSIDE/new.md", "forget ops/keys.md", "merge ops/keys.md ops/more.md --yes"),
+    *(
+        "edit ops/keys.md --append OUTSIDE/new.md",
+        "keep ops/keys.md",
+        "forget ops/keys.md",
+        "merge ops/keys.md ops/more.md --yes",
+    ),
     *("mv ops/keys.md new/place.md", "forget .trash/erased.md --restore", "model use hash --yes", "capture forget one"),
 )
 OTHER_COMMANDS = (
@@ -149,6 +154,8 @@ class Gone:
         """What has no tool of its own, and what would only look or copy nothing."""
         book, ids = self.book, self.ids
         calls: dict[str, Callable[[], object]] = {
+            "export_bundle": lambda: book.export_bundle(self.outside / "bundle.zip"),
+            "keep": lambda: book.keep("ops/keys.md"),
             "scribe_all": lambda: book.scribe_all([CHUNK]),
             "erase_topic": lambda: book.erase_topic("ops"),
             "forget_working": lambda: book.forget_working(1),

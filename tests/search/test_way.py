@@ -12,7 +12,19 @@ import spellbook
 from spellbook.library.book import Spellbook
 from tests.helpers import Write, watched
 
-STAGES = {"question", "searcher", "candidates", "words", "synonyms", "when", "scores", "related", "ranking", "packing"}
+STAGES = {
+    "question",
+    "searcher",
+    "candidates",
+    "words",
+    "synonyms",
+    "when",
+    "scores",
+    "related",
+    "ranking",
+    "packing",
+    "cited",
+}
 
 
 @pytest.mark.bare
