@@ -65,7 +65,7 @@ REMEMBER = verb(
     source=text("A path, a URL, a person.", 300),
     privacy_scope=choice("Who may read it.", "private team public", "private"),
     project_id=text("Its project; else the server's scope.", 200),
-    sources=texts("Code it rests on: src/retry.py#L10-L20.", 500),
+    sources=texts("Code it rests on: src/a.py#L1-L20.", 500),
     force=FORCE,
 )
 RECALL = verb(

@@ -252,7 +252,11 @@ def section(reply: Mapping[str, Any], id: str) -> ShownSection:
 
 
 def edit(shown: View) -> Response:
-    """Save a section or a note, or `add` a section. If it was changed meanwhile, nothing is written, both are shown."""
+    """
+    Save a section or a note, or `add` a section. If it was changed meanwhile, nothing is written, both are shown.
+
+    What was erased before is written if the very same text is sent again for it.
+    """
     id, old, new = (_lines(shown.form.get(key, "")) for key in ("id", "old", "content"))
     heading = " ".join(shown.form.get("heading", "").split())
     new = f"## {heading}\n\n{new}" if heading and new.strip() else new
@@ -264,10 +268,13 @@ def edit(shown: View) -> Response:
         shown.book.index.vault.check_there()
         if not is_new and (theirs is None or ("old" in shown.form and theirs.text != old)):
             raise Conflict("This text was changed meanwhile.", "Keep one of the two, or copy what you need.")
-        done = shown.ask(notes.change, id, **({"append": new} if is_new else seen.change(new)))
+        changes = {"append": new} if is_new else seen.change(new)
+        is_sure = shown.form.get("anyway", "") == digest_of(new, 16)
+        done = shown.ask(notes.change, id, force=is_sure, **changes)
     except SpellbookError as error:
         values = {"mine": new, "theirs": theirs, "id": id, "note": shown.form.get("note", ""), "is_new": is_new}
-        return shown.page("conflict.html", faults.status_of(error), error=error, **values)
+        anyway = digest_of(new, 16) if "force=true" in error.hint else ""
+        return shown.page("conflict.html", faults.status_of(error), error=error, anyway=anyway, **values)
     return shown.back("edit", done["path"])
 
 

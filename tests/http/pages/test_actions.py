@@ -176,6 +176,21 @@ def typed(page: str) -> dict[str, str]:
     return form(page, "/do/new") | ({"anyway": anyway[1]} if anyway else {})
 
 
+def test_what_was_erased_is_saved_by_a_second_press(browser, vault, write_note):
+    """A section that says again what was erased is saved if that very text is sent once more by its own button."""
+    write_note("tides.md", TEXT)
+    write_note("ferry.md", "The ferry leaves at nine.\n")
+    browser.open("/")
+    browser.send("/do/erase", id="tides", sure="yes")
+    sent = {"note": "ferry", "id": "ferry#", "content": TEXT}
+    page = browser.send("/do/edit", 400, **sent).text
+    [anyway] = re.findall(r'name="anyway" value="(\w+)"', page)
+    browser.send("/do/edit", 400, **{**sent, "content": f"{TEXT} ", "anyway": "yes"})
+    assert "lighthouse" not in (vault / "ferry.md").read_text("utf-8")
+    browser.send("/do/edit", **sent, anyway=anyway)
+    assert "lighthouse" in (vault / "ferry.md").read_text("utf-8")
+
+
 def test_a_text_is_never_lost(browser, vault):
     """
     A text that is shared stands in the form as text. What is no secret, or no duplicate, is saved by saying so of this

@@ -156,7 +156,7 @@ def test_a_lost_network_loses_no_text(tab, place, memory, language):
     assert lost.count() == 0
 
     page.goto(f"{place.url}/note/{memory}?edit={memory}")
-    page.locator("textarea").fill("Mine: under the stone.")
+    page.locator("textarea").fill(f"Mine: under the stone, {language}.")
     page.context.set_offline(True)
     save.tap()
     lost.get_by_text(kept).wait_for()
@@ -165,11 +165,11 @@ def test_a_lost_network_loses_no_text(tab, place, memory, language):
     retry.tap()
     page.locator(".alert.critical").wait_for()
     texts = page.locator("main textarea").evaluate_all("(all) => all.map((each) => each.value)")
-    assert [text.strip() for text in texts] == ["Mine: under the stone.", "The key is in the drawer."]
+    assert [text.strip() for text in texts] == [f"Mine: under the stone, {language}.", "The key is in the drawer."]
     assert "in the drawer" in file.read_text("utf-8")
     page.go_back()  # the draft is there again, and still a conflict
     page.get_by_role("status").first.wait_for()
-    assert page.locator("textarea").input_value() == "Mine: under the stone."
+    assert page.locator("textarea").input_value() == f"Mine: under the stone, {language}."
     save.tap()
     page.locator(".alert.critical").wait_for()
     page.locator("main form .main").tap()
