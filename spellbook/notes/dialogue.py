@@ -39,6 +39,7 @@ _DATED = _CONVERSATIONS | {
 _NAME = r"(?P<name>[^\W_][^\n:：*_\[\]()#>|`]{0,30}?)(?: (?:said|says|responded|replied|wrote))?"
 _TIME = r"(?P<time>[^()\[\]\n]{0,24}\d[^()\[\]\n]{0,24})"
 _HEADING = regex(rf"\W{{0,4}}(?:role::? ?)?{_NAME}\s*[:：]?(?:\s*[-,·(\[（]\s*{_TIME}[)\]）]?)?\s*[:：]?")
+_BETWEEN_KINDS = regex(r"[,\s/#]+")
 _LINES = tuple(
     regex(r"[ \t]{0,3}" + pattern)
     for pattern in (
@@ -119,7 +120,7 @@ def _kinds(meta: Mapping[str, object]) -> set[str]:
         value = meta.get(key)
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, str):
-                words |= {word.casefold() for word in re.split(r"[,\s/#]+", item)}
+                words.update(_BETWEEN_KINDS.split(item.casefold()))
     return words
 
 

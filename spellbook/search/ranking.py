@@ -126,7 +126,9 @@ def lift_speakers(candidates: Sequence[Candidate], question: str) -> None:
     """Lift the turns of a conversation whose speaker the `question` names."""
     asked = set(terms.terms(question)) - terms.STOP_WORDS
     for candidate in candidates:
-        name = dialogue.speaker(candidate.chunk.heading) if dialogue.is_conversation(candidate.chunk.meta) else ""
+        if not dialogue.is_conversation(candidate.chunk.meta):
+            continue
+        name = dialogue.speaker(candidate.chunk.heading)
         if not asked.isdisjoint(terms.terms(name)):
             candidate.add(f"the question names {name}", weights.SPOKEN)
 
