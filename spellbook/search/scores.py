@@ -26,6 +26,9 @@ FOREIGN = "in another language"
 _LISTINGS = ("index.md", "log.md")
 """Names of files that list a folder and its changes, as the Open Knowledge Format has them."""
 
+_OF_LISTINGS = {"okf_version"}
+"""The keys of frontmatter that a listing may have."""
+
 Parts = Mapping[str, float]
 """The parts of a score by their names."""
 
@@ -214,8 +217,11 @@ class Candidate:
 
     @property
     def is_listing(self) -> bool:
-        """Whether its note lists a folder or its changes."""
-        return self.chunk.path.lower().endswith(_LISTINGS) and self.chunk.path.rpartition("/")[2].lower() in _LISTINGS
+        """Whether it lists a folder's notes or changes: a page of these names with frontmatter of its own is a note."""
+        path = self.chunk.path.lower()
+        return (
+            path.endswith(_LISTINGS) and path.rpartition("/")[2] in _LISTINGS and self.chunk.meta.keys() <= _OF_LISTINGS
+        )
 
     @property
     def order(self) -> tuple[float, bool, float, float, str, str]:

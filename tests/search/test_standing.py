@@ -82,14 +82,17 @@ def test_a_note_says_that_it_does_not_hold(book: Spellbook, write_note: Callable
 def test_a_listing_stands_below_what_it_lists(book: Spellbook, write_note: Callable[..., Path]) -> None:
     """`index.md` and `log.md` of any level are found, and never above a note of their folder that matches as well."""
     listed = "* [Tides](tides.md) - when the tide comes, and the harbour opens\n"
-    write_note("index.md", f"# Sea\n\n{listed}* [Ropes](ropes.md) - ropes\n", title="Tides of the harbour")
-    write_note("sea/index.md", f"# Sea\n\n{listed}", title="Tides of the harbour")
-    write_note("sea/Log.md", f"# Log\n\n## 2026-05-01\n{listed}", title="Tides of the harbour")
+    write_note("index.md", f"# Tides of the harbour\n\n{listed}* [Ropes](ropes.md) - ropes\n")
+    write_note("sea/index.md", f"# Tides of the harbour\n\n{listed}")
+    write_note("sea/Log.md", f"# Tides of the harbour\n\n## 2026-05-01\n{listed}")
     write_note("sea/tides.md", "The tide comes at six, and the harbour opens.", description="Ebb and flood by the moon")
     for asked in ("does the tide come and the harbour open", "Tides of the harbour", "harbour"):
         paths = [hit.path for hit in book.find(asked.split(), limit=10).hits]
         assert paths[0] == "sea/tides.md", (asked, paths)
         assert {"index.md", "sea/index.md", "sea/Log.md"} <= {*paths}
+    write_note("hooks/index.md", "Hooks of the boat hold its nets. They are made of steel.", title="Hooks")
+    write_note("hooks/steel.md", "Hooks are made of steel, and so is the anchor.")
+    assert book.find(["hooks", "boat", "steel"]).hits[0].path == "hooks/index.md"  # it lists nothing
     (hit, *_) = book.find("moon").hits
     assert "description Ebb and flood by the moon" in hit.properties
     assert [hit.path for hit in book.find("ropes").hits] == ["index.md"]

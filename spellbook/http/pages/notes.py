@@ -25,6 +25,7 @@ from spellbook.notes.note import parse
 from spellbook.search import presentation
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError
 from spellbook.system.lazy import regex
+from spellbook.text import credentials
 from spellbook.text.unicode import digest_of, without_ending
 
 _MOST_AT_ONCE = 200_000
@@ -273,7 +274,8 @@ def edit(shown: View) -> Response:
         done = shown.ask(notes.change, id, force=is_sure, **changes)
     except SpellbookError as error:
         values = {"mine": new, "theirs": theirs, "id": id, "note": shown.form.get("note", ""), "is_new": is_new}
-        anyway = digest_of(new, 16) if "force=true" in error.hint else ""
+        is_erased = "force=true" in error.hint and error.hint != credentials.HINT
+        anyway = digest_of(new, 16) if is_erased else ""
         return shown.page("conflict.html", faults.status_of(error), error=error, anyway=anyway, **values)
     return shown.back("edit", done["path"])
 
