@@ -313,7 +313,7 @@ def there(file: Path, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
     """Yield a connection to a file that is there, in a transaction. It is never made or mended. Raises StorageError."""
     address = f"{file.absolute().as_uri()}?mode=rw"
     try:
-        opened = sqlite3.connect(address, BUSY_SECONDS, isolation_level=None, uri=True)
+        opened = sqlite3.connect(address, timeout=BUSY_SECONDS, isolation_level=None, uri=True)
         with contextlib.closing(opened) as connection, _atomic(connection, kind):
             yield connection
     except sqlite3.Error as error:
