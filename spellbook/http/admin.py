@@ -230,7 +230,7 @@ def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[st
         report(action, number, len(actions))
         tables = max(tables, catalog.optimize(action))
         if action == "index":
-            follow.catch_up(catalog, book.index.chroma)
+            follow.complete(book.index)
     after, free = catalog.disk_bytes(), catalog.free_bytes()
     advice = {"type": "table", "priority": "low", "description": 'The file has free pages: run the action "vacuum".'}
     advice["estimatedImprovement"] = f"{free / 1e6:,.0f} MB of the disk."

@@ -85,7 +85,7 @@ def test_nothing_of_it_is_left(vault: Path, tmp_path: Path) -> None:
         sync.run(index)
         embed.embed_texts(index)
         embed.embed_second(index, None)
-        follow.catch_up(index.catalog, index.chroma)
+        follow.complete(index)
         for name in ("gone", "stays"):
             revise.revise(index, f"{name}-1", Revision(append="And more of it."))
             data = index.vault.read(f"{name}.md")[0]
@@ -96,7 +96,7 @@ def test_nothing_of_it_is_left(vault: Path, tmp_path: Path) -> None:
                 log.write(f"2026-11-29 {name}.md: the line 3 is odd\n")
         sync.run(index)
         embed.embed_second(index, None)
-        follow.catch_up(index.catalog, index.chroma)
+        follow.complete(index)
         (index.config.snapshot_folder / "exports").mkdir(parents=True)
         export.run(index.vault, index.config.snapshot_folder / "exports" / "all.zip", "markdown")
         export.run(index.vault, index.config.snapshot_folder / "exports" / "all.json", "json")
@@ -109,7 +109,7 @@ def test_nothing_of_it_is_left(vault: Path, tmp_path: Path) -> None:
         assert "git-hooks.log" in where(index, [b"gone.md"])
 
         erase.erase(index, "gone-1", hard=True)
-        follow.catch_up(index.catalog, index.chroma)
+        follow.complete(index)
         exports = {file.name for file in (index.config.snapshot_folder / "exports").iterdir()}
         assert exports == {"one.zip"}
         for form, each in mine.items():

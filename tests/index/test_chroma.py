@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import pickle
 import shutil
@@ -219,6 +220,7 @@ def large(vault, write_note):
         write_note(f"{i:02}.md", f"# Note {i}\n\nword{i} common lighthouse")
     with opened(vault, exact_most=1) as index:
         sync.run(index)
+        until(lambda: not follow.is_at_work(index))
         yield index
 
 
@@ -267,11 +269,12 @@ def test_chroma_answers_what_exact_search_does(large):
 
 
 def test_a_small_run_leaves_chroma_to_others_and_a_large_one_fills_it(large, write_note):
-    """Where Chroma answers, a run fills it if a twentieth is missing; elsewhere it leaves Chroma to a child."""
+    """Where Chroma answers, a run has a child fill it if a twentieth is missing; elsewhere the next command has."""
     behind = []
     for number in range(60, 65):
         write_note(f"{number}.md", f"the zebra {number}")
         sync.run(large)
+        until(lambda: not follow.is_at_work(large))
         behind.append(follow.behind(large))
         assert ask(large, f"the zebra {number}")[0][0] == f"{number}.md"
     assert behind == [1, 2, 3, 0, 1]
@@ -452,8 +455,23 @@ def test_a_child_waits_for_the_one_before(index):
     assert "Chroma was not brought up to date: " in follow.in_child(index, threading.Event())
     empty = index.config.state.parent / "empty"
     child = processes.child(follow.__name__)
-    told, _ = child.communicate(pickle.dumps((empty, index.embedder.fingerprint, "", "")), timeout=PATIENCE)
+    told, _ = child.communicate(pickle.dumps((empty, index.embedder.fingerprint, "", "", 0)), timeout=PATIENCE)
     assert (b"there is no index yet" in told, child.returncode, empty.exists()) == (True, 1, False)
+
+
+def test_no_process_with_texts_fills_chroma(index, tmp_path, monkeypatch):
+    """
+    Neither a command that embedded much, nor an export of the vectors, nor the action of an administrator writes
+    Chroma's files itself: they keep scraps of the memory of the process that writes them. A child does it.
+    """
+    monkeypatch.setattr(Chroma, "catch_up", lambda *_: pytest.fail("this process filled Chroma"))
+    large = dataclasses.replace(index, config=dataclasses.replace(index.config, exact_most=1))
+    embed.maintain(large)
+    until(lambda: not follow.is_due(large))
+    assert large.chroma.rows == 3
+    (large.config.vault / "new.md").write_text("Lanterns hang in the tower.", "utf-8")
+    sync.run(large)
+    assert follow.copy(large, tmp_path / "copy") == 4
 
 
 def test_the_copy_is_read_by_any_client(index, tmp_path):

@@ -93,7 +93,7 @@ def machine(folder: Path, url: str, *, word: str = "lighthouse", notes: int = NO
 def keep_up(index):
     report = sync.run(index)
     with contextlib.suppress(Unavailable):
-        follow.catch_up(index.catalog, index.chroma)
+        follow.complete(index)
     return report
 
 
@@ -223,7 +223,7 @@ def test_a_collection_with_another_vector_is_not_believed(tmp_path, url, wrong, 
     assert "not those of this machine's model" in caplog.text
     client(url).delete_collection(name)
     with machine(tmp_path / "two", url, exact_most=0) as two:
-        follow.catch_up(two.catalog, two.chroma)
+        follow.complete(two)
         assert (ask(two), doctor.chroma(two).get("doubted")) == (expected, None)
         assert [count for _, count in names(url)] == [NOTES, NOTES]
 
