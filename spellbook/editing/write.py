@@ -192,7 +192,12 @@ def scribe(index: Index, searcher: Searcher, chunks: Sequence[object], **options
         twins = [i for i in range(number) if set(drafts[i].folds) & set(draft.folds)]
         in_call = [Duplicate("", "", f"chunk {i + 1} of this call", 1.0, "") for i in twins[:1]]
         repeats.append((*(each for each in found if each.how == "words" or each.path not in gone), *in_call))
-    is_repeated = any(duplicate.how != "labels" for listed in repeats for duplicate in listed)
+    # A text that says which one it replaces is written although a third one is alike: the three are not the same then.
+    is_repeated = any(
+        duplicate.how == "words" or (duplicate.how == "meaning" and not gone)
+        for listed, gone in zip(repeats, replaced, strict=True)
+        for duplicate in listed
+    )
     session = options.get("session") or ""
     again = options.get("again", options.get("force", False))
     written = () if is_repeated and not options.get("force") else _write(index, memories, drafts, session, again)
