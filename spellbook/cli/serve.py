@@ -155,7 +155,7 @@ def serve(
             if rules.is_open:
                 _check_open(rules, host, named, proxies)
             log = open_log(book.config.state, "http") if wants_log(debug_log) else None
-            doors = served.Served(book.whole, toolsets_of(toolsets), log=log, public=issuer)
+            doors = served.Served(book, toolsets_of(toolsets), log=log, public=issuer)
             asks_all = not rules.is_open and (rules.others or not rules.is_local)
             if issuer:
                 output.say(f"Apps connect at {issuer}/mcp, once your tunnel leads there.", err=True)

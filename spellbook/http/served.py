@@ -26,8 +26,7 @@ from spellbook.http.oauth.grants import Grants
 from spellbook.http.tokens import Caller, Tokens
 from spellbook.index.opened import Progress
 from spellbook.library.book import Spellbook
-from spellbook.library.limited import seen_by
-from spellbook.library.reader import Reader
+from spellbook.library.limited import Seen, seen_by
 from spellbook.mcp import base
 from spellbook.mcp.base import Write, computing, limiter
 from spellbook.mcp.names import DEFAULT
@@ -83,7 +82,7 @@ class Served:
         """The apps that a person connected."""
         return Grants(self.tokens)
 
-    def book_of(self, caller: Caller) -> Reader:
+    def book_of(self, caller: Caller) -> Seen:
         """Return a reader of the notes that a caller may see."""
         return seen_by(self.book, "" if caller.sees == "private" else caller.sees)
 

@@ -44,12 +44,12 @@ class Memories(Opened):
     @property
     def decisions(self) -> Decisions:
         """Decisions and checkpoints: save, checkpoint, update, find."""
-        return Decisions(self.index, self.searcher, self.meter, self.answer, self.denial)
+        return Decisions(self.book)
 
     @property
     def articles(self) -> pages.Articles:
         """Web pages, PDFs and given texts: save, find, list, read, ask, delete."""
-        return pages.Articles(self.index, self.searcher, self.meter, self.answer, self.denial)
+        return pages.Articles(self.book)
 
     def remember(
         self,
@@ -129,8 +129,18 @@ class Memories(Opened):
         `filters` are those of a search, and type, tags, project_id, time_from and time_to. Raises InvalidInput for
         invalid ones.
         """
-        options = {"also": also or (), "limit": limit, "min_score": min_score, "max_tokens": max_tokens, "as_of": as_of}
-        return self.answer("search", query, filter=filter_of(filters), per_note=1, explain=explain, **options)
+        return self.answer(
+            "search",
+            query,
+            filter=filter_of(filters),
+            per_note=1,
+            explain=explain,
+            also=also or (),
+            limit=limit,
+            min_score=min_score,
+            max_tokens=max_tokens,
+            as_of=as_of,
+        )
 
     def newest(self, limit: int = 8, filters: object = None) -> Recent:
         """Return the newest memories; `filters` as for `recall`."""
