@@ -11,6 +11,7 @@ from spellbook.index import lookup
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.memories.decisions import Decisions
 from spellbook.notes import labels
+from spellbook.notes.frontmatter import IMPORTANCE
 from spellbook.search import newest
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer
@@ -56,7 +57,7 @@ class Memories(Opened):
         content: str,
         type: str = "semantic",
         tags: Sequence[str] | None = None,
-        importance: str | float = 0.5,
+        importance: str | float = IMPORTANCE,
         privacy_scope: str = "private",
         *,
         source: str = "",
@@ -85,7 +86,7 @@ class Memories(Opened):
             "topic": topic or next(iter(named_tags), "") or project_id or self.index.scope,
             "type": type,
             "tags": named_tags,
-            "importance": "" if importance in {0.5, "medium"} else importance,
+            "importance": "" if importance in {IMPORTANCE, "medium"} else importance,
             "privacy_scope": "" if privacy_scope == "private" else privacy_scope,
             **{"title": title, "source": source, "scope": project_id or project, "supersedes": supersedes},
             "sources": rests_on,

@@ -22,6 +22,7 @@ STAGES = {
     "scores",
     "related",
     "ranking",
+    "choice",
     "packing",
     "cited",
 }
