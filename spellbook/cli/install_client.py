@@ -92,15 +92,20 @@ def _only_by_hand(about: McpClient) -> click.UsageError:
     return click.UsageError(f"{about.title} is set up by hand: add an address, or remove the entry, there.")
 
 
+def _print_by_hand(ctx: click.Context, about: McpClient, file: Path, options: Mapping[str, Any]) -> None:
+    """Print what a person runs, or adds to `file`. Raises UsageError for an address."""
+    if options["url"]:
+        raise _only_by_hand(about)
+    click.echo(clients.by_hand(about, options["name"], _entry(ctx, about, options)))
+    output.say(f"{about.title}: nothing was written. Run this, or add it to {file}.", err=True)
+
+
 def add(ctx: click.Context, client: str, dry_run: bool, options: Mapping[str, Any]) -> None:
     """Add the entry, and hooks if they are wanted or there already, to a client's settings."""
     about, name, url, usual = CLIENTS[client], options["name"], options["url"], _places(client)
     place = _settings_file(about, options) or known.found(usual)
     if _is_by_hand(about, place):
-        if url:
-            raise _only_by_hand(about)
-        click.echo(clients.by_hand(about, name, _entry(ctx, about, options)))
-        output.say(f"{about.title}: nothing was written. Run this, or add it to {usual[0].file}.", err=True)
+        _print_by_hand(ctx, about, usual[0].file, options)
         return
     hooks = _hooks_file(client, options)
     there = session_hooks.events(hooks, name) if hooks else set()
@@ -114,9 +119,7 @@ def add(ctx: click.Context, client: str, dry_run: bool, options: Mapping[str, An
     # Hooks that are there get the vault and the index of the entry.
     if hooks and (options["hooks"] or (there and not url)):
         recall = options["recall"] or (not options["hooks"] and _RECALL in there)
-        command, mark = [*clients.launch(), "--vault", str(vault_of(ctx))], session_hooks.mark(name)
-        ends = (clients.carried(os.environ), _scope(ctx), recall, mark, sys.platform)
-        planned.append(session_hooks.add(hooks, name, session_hooks.groups(client, command, *ends)))
+        planned.append(session_hooks.add(hooks, name, _groups(ctx, client, name, recall)))
     of = url or vault_of(ctx)
     for change in planned:
         if change.before == change.after:
@@ -130,6 +133,11 @@ def add(ctx: click.Context, client: str, dry_run: bool, options: Mapping[str, An
         output.say(about.next)
         if client == "codex" and (options["hooks"] or there):
             output.say("Codex runs a hook only after you trust it: open /hooks in it.")
+
+
+def _groups(ctx: click.Context, client: str, name: str, recall: bool) -> session_hooks.Groups:
+    command, mark = [*clients.launch(), "--vault", str(vault_of(ctx))], session_hooks.mark(name)
+    return session_hooks.groups(client, command, clients.carried(os.environ), _scope(ctx), recall, mark, sys.platform)
 
 
 def _ask(ctx: click.Context, client: str, options: Mapping[str, Any]) -> None:
