@@ -28,7 +28,13 @@ SAID = {
 }  # fmt: skip
 """Functions and errors whose texts a person reads."""
 
-TO_AGENTS = {"mcp/arguments.py", "mcp/render.py", "mcp/table_of_contents.py", "memories/briefing.py", "verbs/aliases.py"}
+TO_AGENTS = {
+    "mcp/arguments.py",
+    "mcp/render.py",
+    "mcp/table_of_contents.py",
+    "memories/briefing.py",
+    "verbs/aliases.py",
+}
 """Modules, beside the toolsets, whose texts are for agents and stay English, but for their CONSTANTS."""
 
 OF_PAGES = "http/pages/"
