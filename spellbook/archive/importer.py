@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from spellbook.archive import sources
 from spellbook.archive.formats.conversations import Incoming
@@ -117,6 +117,22 @@ class _Verdict:
     over: str | None = None
 
 
+class _Wanted(NamedTuple):
+    """The name that a file should have, "" for any, a valid path for it, and the rule if that is taken."""
+
+    name: str
+    path: str
+    rule: str
+
+
+class _HeldFile(NamedTuple):
+    """A file of a source, distrusted; its hash, and that before it was; and warnings of it."""
+
+    file: IO[bytes]
+    hashes: tuple[str, str]
+    warnings: list[Fault]
+
+
 def run(index: Index, place: Path, options: ImportOptions, progress: Progress | None = None) -> Imported:
     """
     Import a source (see `sources`), and return what was done.
@@ -128,131 +144,175 @@ def run(index: Index, place: Path, options: ImportOptions, progress: Progress | 
         raise InvalidInput(f"There is no rule {options.on_conflict!r:.80}.", f"Rules are {', '.join(RULES)}.")
     if not os.path.exists(place):
         raise InvalidInput(f"{place}: there is no such file or folder.", "Name an export, a folder or a zip of notes.")
-    root, real = index.vault.root, place.resolve()
-    if place.is_dir() and (real.is_relative_to(root) or root.is_relative_to(real)):
-        raise InvalidInput(f"{place} and the vault {root} lie in one another.", "What is in the vault needs no import.")
+    vault, real = index.vault, place.resolve()
+    if place.is_dir() and (real.is_relative_to(vault.root) or vault.root.is_relative_to(real)):
+        raise InvalidInput(
+            f"{place} and the vault {vault.root} lie in one another.", "What is in the vault needs no import."
+        )
+    importing = _Importing(index, options)
+    report = importing.report
     if options.into:
-        index.vault.admitted(_into(options, "x.md"))
-    report = Imported(dry_run=options.dry_run)
+        vault.admitted(importing.into("x.md"))
     if options.dry_run:
-        _take_all(index, place, options, report, progress)
+        importing.take_all(place, progress)
         return report
-    with index.vault.change("import", str(place)):
-        folders = _take_all(index, place, options, report, progress)
-        for folder in {index.vault.locate(path, known=True).parent for path in report.paths}:
+    with vault.change("import", str(place)):
+        folders = importing.take_all(place, progress)
+        for folder in {vault.locate(path, known=True).parent for path in report.paths}:
             disk.sync_folder(folder)
     for empty in folders:
         with contextlib.suppress(OSError, PathOutsideVault):  # an empty folder is nothing to fail for
-            index.vault.admitted(empty)
-            index.vault.make(empty)
+            vault.admitted(empty)
+            vault.make(empty)
     imported = sync.telling(f"{counted(len(report.paths), 'file')} imported")
     with imported if report.paths else contextlib.nullcontext():
         sync.scan(index)
     return report
 
 
-@contextlib.contextmanager
-def _held(
-    index: Index, incoming: Incoming, options: ImportOptions, before: int
-) -> Iterator[tuple[IO[bytes], tuple[str, str], list[Fault]]]:
-    """Hold a file of a source, after `before` bytes; yield it, distrusted, with its hash, that before, and warnings."""
-    state, pieces = index.config.state, disk.Hashed(incoming.pieces)
-    with tempfile.SpooledTemporaryFile(MOST_BYTES, dir=str(state)) as file:
-        for piece in pieces:
-            with disk.explain_errors(str(state)):
-                file.write(piece)
-                _check_room(index, before, file.tell(), options)
-        sha256, warnings = pieces.sha256, []
-        if is_note(incoming.path) and not options.keep_trust and file.tell() <= MOST_BYTES:
-            file.seek(0)
-            data = file.read()
-            if privacy.is_foreign_guide(incoming.path, data):
-                warnings.append(Fault(incoming.path, 0, "a guide: agents that write memories are told it"))
-            trusts, confirms = privacy.claims_of(privacy.meta_of(incoming.path, data))
-            if trusts or confirms:
-                own = privacy.distrusted(incoming.path, data)
+class _Importing:
+    """An import under way, and the report of it so far."""
+
+    def __init__(self, index: Index, options: ImportOptions) -> None:
+        self.report = Imported(dry_run=options.dry_run)
+        self._index = index
+        self._vault = index.vault
+        self._options = options
+        self._seen: dict[str, str] = {}
+        """The hash of each file so far, by its id or path."""
+        self._taken = names.Paths(disk.ignores_case(index.vault.root))
+        self._size = 0
+        self._is_hinted = False
+
+    def into(self, path: str) -> str:
+        """Return a path of the source as one of the vault."""
+        return f"{self._options.into.strip('/')}/{path}".strip("/")
+
+    def take_all(self, place: Path, progress: Progress | None) -> list[str]:
+        """Check and place the files of a source, and add them to the report; return its empty folders."""
+        stage = "reading" if self._options.dry_run else "importing"
+        with sources.opened(place, self._options.kind) as source:
+            for number, incoming in enumerate(source.files, 1):
+                with self._hold(incoming) as held:
+                    self._take(incoming, held)
+                if progress:
+                    progress(stage, number, number)  # only the end of the source says how many there are
+            self.report.faults += source.faults
+            return [self.into(folder) for folder in source.folders]
+
+    @contextlib.contextmanager
+    def _hold(self, incoming: Incoming) -> Iterator[_HeldFile]:
+        """Hold a file of the source while it is checked and placed."""
+        state, pieces = self._index.config.state, disk.Hashed(incoming.pieces)
+        with tempfile.SpooledTemporaryFile(MOST_BYTES, dir=str(state)) as file:
+            for piece in pieces:
+                with disk.explain_errors(str(state)):
+                    file.write(piece)
+                    self._check_room(file.tell())
+            sha256, warnings = pieces.sha256, list[str]()
+            if is_note(incoming.path) and not self._options.keep_trust and file.tell() <= MOST_BYTES:
                 file.seek(0)
-                file.truncate()
-                file.write(own)
-                sha256 = digest(own)
-            if trusts:
-                warnings.append(
-                    Fault(incoming.path, 0, "it calls itself trusted: imported as untrusted; see --keep-trust")
-                )
-            if confirms:
-                warnings.append(
-                    Fault(incoming.path, 0, "it says that a person confirmed it: that counts once you keep it")
-                )
-        yield file, (sha256, pieces.sha256), warnings
+                data = file.read()
+                if privacy.is_foreign_guide(incoming.path, data):
+                    warnings.append("a guide: agents that write memories are told it")
+                trusts, confirms = privacy.claims_of(privacy.meta_of(incoming.path, data))
+                if trusts or confirms:
+                    own = privacy.distrusted(incoming.path, data)
+                    file.seek(0)
+                    file.truncate()
+                    file.write(own)
+                    sha256 = digest(own)
+                if trusts:
+                    warnings.append("it calls itself trusted: imported as untrusted; see --keep-trust")
+                if confirms:
+                    warnings.append("it says that a person confirmed it: that counts once you keep it")
+            faults = [Fault(incoming.path, 0, reason) for reason in warnings]
+            yield _HeldFile(file, (sha256, pieces.sha256), faults)
 
+    def _take(self, incoming: Incoming, held: _HeldFile) -> None:
+        """Decide what becomes of a file, write it if it is to be written, and report it."""
+        if reason := names.refusal(incoming.path):
+            self.report.faults.append(Fault(shown(incoming.path), 0, reason))
+            return
+        wanted = self._destination(incoming)
+        # Settings are of a whole vault.
+        is_notable = self._options.attachments or is_note(incoming.path)
+        is_wanted = not self._options.into if is_setting(incoming.path) else is_notable
+        key = incoming.id or wanted.path  # conversations of one title are several all the same
+        if self._seen.get(key, held.hashes[0]) != held.hashes[0]:
+            raise InvalidInput(f"{key} is in it twice, and not the same.", "Nothing was imported.")
+        if not is_wanted or key in self._seen:
+            return
+        self._seen[key] = held.hashes[0]
+        verdict = self._decide(incoming, wanted, held)
+        if verdict.what in _WRITTEN:
+            self._write(incoming, verdict, held)
+        if verdict.what == "unchanged":
+            self.report.unchanged += 1
+        elif verdict.what == "renamed":
+            self.report.renamed[wanted.name] = verdict.path
+        else:
+            getattr(self.report, verdict.what).append(verdict.path)
 
-# -- checking and placing
+    def _decide(self, incoming: Incoming, wanted: _Wanted, held: _HeldFile) -> _Verdict:
+        """Return the fate of a file, also by what the vault knows of its memory, and of what was erased."""
+        verdict = _verdict(self._vault, wanted, held.hashes, self._taken)
+        known = self._index.catalog.note(incoming.id) if incoming.sha256 else []
+        if known and known[0].meta.get("source_hash") == incoming.sha256:
+            return replace(verdict, what="unchanged")  # whatever the note says by now
+        if known and verdict.what == "skipped":
+            return replace(verdict, what="proposed")
+        is_erased = verdict.what in _WRITTEN and _is_erased(self._vault, verdict, held.file)
+        return replace(verdict, what="erased") if is_erased else verdict
 
+    def _write(self, incoming: Incoming, verdict: _Verdict, held: _HeldFile) -> None:
+        """Check a file that is to be written, and place it unless this is a dry run."""
+        path, over, file = verdict.path, verdict.over, held.file
+        _check_path(self._vault, path, self._taken)
+        self._taken.add(path)
+        self._size += file.tell()
+        self.report.warnings += held.warnings
+        file.seek(0)
+        if is_setting(path):
+            _check_settings(path, file.read())
+        elif not self._is_hinted and is_note(path) and _BASIC_MEMORY.match(file.read(_HEAD)):
+            self._is_hinted = True  # one line is enough
+            self.report.warnings.append(Fault(incoming.path, 0, _HINT))
+        if self._options.dry_run:
+            return
+        self.report.trash += [self._vault.trash.copy(path, over)] if over else []
+        file.seek(0)
+        pieces, mode, mtime_ns = disk.pieces_of(file), incoming.mode, incoming.mtime_ns
+        self._vault.place(path, pieces, mode=mode, mtime_ns=mtime_ns, expected=over, sync=False)
 
-def _take_all(
-    index: Index, place: Path, options: ImportOptions, report: Imported, progress: Progress | None
-) -> list[str]:
-    """Check and place the files of a source, and add them to `report`; return its empty folders."""
-    seen: dict[str, str] = {}
-    taken = names.Paths(disk.ignores_case(index.vault.root))
-    size = 0
-    is_hinted = False
-    with sources.opened(place, options.kind) as source:
-        for number, incoming in enumerate(source.files, 1):
-            with _held(index, incoming, options, size) as (file, hashes, warnings):
-                if reason := names.refusal(incoming.path):
-                    report.faults.append(Fault(shown(incoming.path), 0, reason))
-                    continue
-                name, path, rule = _destination(index, incoming, options)
-                # Settings are of a whole vault.
-                is_notable = options.attachments or is_note(incoming.path)
-                is_wanted = not options.into if is_setting(incoming.path) else is_notable
-                key = incoming.id or path  # conversations of one title are several all the same
-                if is_wanted and key not in seen:
-                    seen[key] = hashes[0]
-                    verdict = _verdict(index.vault, (name, path, rule), hashes, taken)
-                    known = index.catalog.note(incoming.id) if incoming.sha256 else []
-                    if known and known[0].meta.get("source_hash") == incoming.sha256:
-                        verdict = replace(verdict, what="unchanged")  # whatever the note says by now
-                    elif known and verdict.what == "skipped":
-                        verdict = replace(verdict, what="proposed")
-                    if verdict.what in _WRITTEN and _is_erased(index.vault, verdict, file):
-                        verdict = replace(verdict, what="erased")
-                    if verdict.what in _WRITTEN:
-                        _check_path(index.vault, verdict.path, taken)
-                        taken.add(verdict.path)
-                        size += file.tell()
-                        report.warnings += warnings
-                        file.seek(0)
-                        if not is_hinted and is_note(path) and _BASIC_MEMORY.match(file.read(_HEAD)):
-                            is_hinted = True  # one line is enough
-                            report.warnings.append(Fault(incoming.path, 0, _HINT))
-                        if is_setting(path):
-                            file.seek(0)
-                            _check_settings(path, file.read())
-                        if not options.dry_run:
-                            _place(index.vault, incoming, verdict, file, report)
-                    if verdict.what == "unchanged":
-                        report.unchanged += 1
-                    elif verdict.what == "renamed":
-                        report.renamed[name] = verdict.path
-                    else:
-                        getattr(report, verdict.what).append(verdict.path)
-                elif seen.get(key, hashes[0]) != hashes[0]:
-                    raise InvalidInput(f"{key} is in it twice, and not the same.", "Nothing was imported.")
-            if progress:
-                stage = "reading" if options.dry_run else "importing"
-                progress(stage, number, number)  # only the end of the source says how many there are
-        report.faults += source.faults
-        return [_into(options, folder) for folder in source.folders]
+    def _check_room(self, held: int) -> None:
+        """Raise StorageError before an import fills a disk, as an endless or sparse file would."""
+        if self._size + held <= LARGE:
+            return
+        of_vault = self._size if self._options.dry_run else 0
+        for folder, needed in ((self._index.config.state, 0), (self._vault.root, of_vault)):
+            if shutil.disk_usage(folder).free < RESERVE + needed:
+                hint = "Make room; nothing was imported."
+                raise StorageError(f"{folder}: the disk is nearly full, and there is more to import.", hint)
 
-
-def _place(vault: Vault, incoming: Incoming, verdict: _Verdict, file: IO[bytes], report: Imported) -> None:
-    path, over = verdict.path, verdict.over
-    report.trash += [vault.trash.copy(path, over)] if over else []
-    file.seek(0)
-    mode, mtime_ns = incoming.mode, incoming.mtime_ns
-    vault.place(path, disk.pieces_of(file), mode=mode, mtime_ns=mtime_ns, expected=over, sync=False)
+    def _destination(self, incoming: Incoming) -> _Wanted:
+        """Return where a file should go, and the rule if that is taken. Raises PathOutsideVault."""
+        index, options = self._index, self._options
+        if is_setting(incoming.path):
+            # Nobody reads settings under another name. Settings can hide notes or shorten the history of changes, so a
+            # vault that has notes takes them only with the rule `overwrite`.
+            rule = "skip" if options.on_conflict == "rename" else options.on_conflict
+            rule = _KEEP_OUT if rule == "skip" and index.catalog.counts().notes else rule
+            return _Wanted(incoming.path, incoming.path, rule)
+        if incoming.id and (known := index.catalog.note(incoming.id)):
+            return _Wanted(known[0].path, known[0].path, options.on_conflict)
+        name = self.into(incoming.path)
+        if incoming.sha256 and not options.into:
+            category, topic, file = name.split("/")
+            name = f"{folder_of(index, category, topic)}/{file}"
+        path = _fitting(self._vault, name)
+        # Two conversations of one title are no conflict, and any name will do.
+        return _Wanted("", path, "rename") if incoming.id else _Wanted(name, path, options.on_conflict)
 
 
 def _is_erased(vault: Vault, verdict: _Verdict, file: IO[bytes]) -> bool:
@@ -262,15 +322,6 @@ def _is_erased(vault: Vault, verdict: _Verdict, file: IO[bytes]) -> bool:
     file.seek(0)
     old = [vault.read(verdict.path)[0]] if verdict.over else []
     return vault.tombstones.found(verdict.path, file.read(), old) is not None
-
-
-def _check_room(index: Index, before: int, held: int, options: ImportOptions) -> None:
-    """Raise StorageError before an import fills a disk, as an endless or sparse file would."""
-    if before + held > LARGE:
-        for folder, needed in ((index.config.state, 0), (index.vault.root, before if options.dry_run else 0)):
-            if shutil.disk_usage(folder).free < RESERVE + needed:
-                hint = "Make room; nothing was imported."
-                raise StorageError(f"{folder}: the disk is nearly full, and there is more to import.", hint)
 
 
 def _check_path(vault: Vault, path: str, taken: names.Paths) -> None:
@@ -284,25 +335,6 @@ def _check_path(vault: Vault, path: str, taken: names.Paths) -> None:
                 f"{path} needs a folder where the vault has the file {blocked}.",
                 "Rename that file, or import with --into another folder; nothing was imported.",
             )
-
-
-def _destination(index: Index, incoming: Incoming, options: ImportOptions) -> tuple[str, str, str]:
-    """Return the wanted name of a file, a valid path, and the rule if the path is taken."""
-    if is_setting(incoming.path):
-        # Nobody reads settings under another name. Settings can hide notes or shorten the history of changes, so a
-        # vault that has notes takes them only with the rule `overwrite`.
-        rule = "skip" if options.on_conflict == "rename" else options.on_conflict
-        rule = _KEEP_OUT if rule == "skip" and index.catalog.counts().notes else rule
-        return incoming.path, incoming.path, rule
-    if incoming.id and (known := index.catalog.note(incoming.id)):
-        return known[0].path, known[0].path, options.on_conflict
-    name = _into(options, incoming.path)
-    if incoming.sha256 and not options.into:
-        category, topic, file = name.split("/")
-        name = f"{folder_of(index, category, topic)}/{file}"
-    if incoming.id:  # two conversations of one title are no conflict, and any name will do
-        return "", _fitting(index.vault, name), "rename"
-    return name, _fitting(index.vault, name), options.on_conflict
 
 
 def _fitting(vault: Vault, path: str) -> str:
@@ -320,12 +352,8 @@ def _fitting(vault: Vault, path: str) -> str:
     return path
 
 
-def _verdict(vault: Vault, wanted: tuple[str, str, str], hashes: Collection[str], taken: names.Paths) -> _Verdict:
-    """
-    Apply the rule of a file, `wanted` as `_destination` returns it; one of its `hashes` says that it is there.
-
-    `taken` are the paths of files before it.
-    """
+def _verdict(vault: Vault, wanted: _Wanted, hashes: Collection[str], taken: names.Paths) -> _Verdict:
+    """Apply the rule of a file; one of its `hashes` says that it is there. `taken` are the paths of files before it."""
     name, first, rule = wanted
     for path in numbered(first):
         there: str | None = ""  # the hash of the file there, "" for anything else, None if the path is free
@@ -365,7 +393,3 @@ def _check_settings(path: str, data: bytes) -> None:
             patterns_of(path, data, "Mend the line; patterns are as in .gitignore.")
     except (InvalidInput, UnicodeDecodeError) as error:
         raise InvalidInput(f"The settings in it cannot be read: {error}", "Nothing was imported.") from error
-
-
-def _into(options: ImportOptions, path: str) -> str:
-    return f"{options.into.strip('/')}/{path}".strip("/")

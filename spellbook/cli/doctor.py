@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spellbook.cli import output
+from spellbook.cli import changed, output
 from spellbook.cli.app import command, main, named
 from spellbook.notes.files import Fault
 from spellbook.notes.same_cause import grouped
@@ -77,7 +77,7 @@ def doctor(book: Spellbook, fix: str | None, yes: bool, okf: bool, public: str |
         output.faults(odd, end=True)
         return
     if fix:
-        mend, show = (book.mend_links, output.offer) if fix == "links" else (book.mend_properties, output.properties)
+        mend, show = (book.mend_links, changed.offer) if fix == "links" else (book.mend_properties, changed.properties)
         made = mend(dry_run=not yes)
         show(made, is_done=yes)
         if made.left or (made.changed and not yes):
@@ -215,7 +215,7 @@ def _details(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "second", _second(state) if "second_encoder" in state else ""
     yield "looked at", _minute(state["looked_at"]) if state["looked_at"] else ""
     yield "open in", _processes(state["processes"])
-    yield "chroma", translated(output.chroma(state["chroma"]))
+    yield "chroma", translated(_chroma(state["chroma"]))
     yield "snapshots", translated(_snapshots(state["snapshots"]))
     yield "categories", f"{categories} ({translated('sections')})" if categories else translated("none")
     yield "texts", translated(reused) if state["embedded"] else ""
@@ -248,6 +248,19 @@ def _snapshots(state: Mapping[str, Any]) -> str:
     if not state["count"]:
         return "none yet: `spellbook snapshot` takes one"
     return f"{state['count']}, the latest from {_minute(state['last'])}, in {state['folder']}"
+
+
+def _chroma(state: Mapping[str, Any]) -> str:
+    """Say where Chroma keeps the vectors and how far it is."""
+    if not state["place"]:
+        return (
+            f"empty, {counted(state['behind'], 'vector')} to come: "
+            "a server, `spellbook watch` or a large reindex fills it"
+        )
+    there, at = counted(state["vectors"], "vector"), state["place"]
+    if "doubted" in state:
+        return f"{there} in {at}; not used: {', '.join(state['doubted'])}, see `spellbook doctor`"
+    return f"{there} in {at}; {state['behind']:,} to come" if state["behind"] else f"{there} in {at}"
 
 
 def _minute(at: str) -> str:

@@ -325,7 +325,7 @@ def mcp(ctx: click.Context, toolsets: str, debug_log: bool) -> None:
     with ExitStack() as running:
         with growing():
             from spellbook.mcp.app import AwaitedBook, build, run_stdio
-            from spellbook.mcp.base import open_log, wants_log
+            from spellbook.mcp.debug_log import open_log, wants_log
 
             log = None
             book: Any = AwaitedBook(lambda: spellbook.open(**named(ctx)))

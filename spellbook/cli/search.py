@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spellbook.cli import output
+from spellbook.cli import found, output
 from spellbook.cli.app import Asking, command, filter_option, option, scope_option, warn_of_unmatched
 from spellbook.search.presentation import note_fields
 from spellbook.verbs import table
@@ -34,7 +34,7 @@ def memorize(book: Reader, query: str, as_json: bool, **options: Any) -> None:
     \b
     spellbook memorize "왜 PostgreSQL로 옮겼나?"
     """
-    show = partial(output.answer, vault=book.config.vault, explain=options["explain"])
+    show = partial(found.answer, vault=book.config.vault, explain=options["explain"])
     output.result(book.memorize(query, **options), as_json, show)
 
 
@@ -53,7 +53,7 @@ def find(book: Reader, words: tuple[str, ...], match_all: bool, as_json: bool, *
     spellbook find useState "error boundary" --all
     """
     reply = book.find(words, "all" if match_all else "any", **options)
-    show = partial(output.answer, vault=book.config.vault, by_words=True, explain=options["explain"])
+    show = partial(found.answer, vault=book.config.vault, by_words=True, explain=options["explain"])
     output.result(reply, as_json, show)
 
 
@@ -76,11 +76,11 @@ def search(book: Reader, query: str, why: str | None, as_json: bool, **options: 
     spellbook search "how do we rotate keys" --why decision/keys.md
     """
     if why is None:
-        show = partial(output.answer, vault=book.config.vault, explain=options["explain"])
+        show = partial(found.answer, vault=book.config.vault, explain=options["explain"])
         output.result(book.search(query, **options), as_json, show)
     else:
         asked = {name: value for name, value in options.items() if name not in {"explain", "max_tokens"}}
-        output.result(book.why(query, why, **asked), as_json, output.explanation)
+        output.result(book.why(query, why, **asked), as_json, found.explanation)
 
 
 @command(option(table.RECENT, "limit", "-n", "--limit"), filter_option, scope_option)
@@ -94,7 +94,7 @@ def recent(book: Reader, limit: int, filter: dict[str, object] | None, as_json: 
     """
     notes = book.recent(limit, filter=filter)
     warn_of_unmatched(book, filter)
-    output.result(notes, as_json, output.recent)
+    output.result(notes, as_json, found.recent)
 
 
 @command(click.argument("id", required=False), option(table.SHOW, "as_of"), filter_option, scope_option)
@@ -126,8 +126,8 @@ def show(book: Reader, id: str | None, as_of: str, filter: dict[str, object] | N
     else:
         if as_of:
             output.say(f"On {as_of} this held:")
-        output.chunks(chunks, book.superseded(chunks))
-        output.around(around)
+        found.chunks(chunks, book.superseded(chunks))
+        found.around(around)
         output.faults([fault for fault in book.index.catalog.notes.faults() if fault.path == chunks[0].path])
 
 
@@ -144,7 +144,7 @@ def history(book: Spellbook, id: str, limit: int, as_json: bool) -> None:
     """
     from spellbook.library import history as kept
 
-    output.result(kept.versions(book, id, limit), as_json, output.versions)
+    output.result(kept.versions(book, id, limit), as_json, found.versions)
 
 
 def _print_topic(book: Reader, topic: str, as_json: bool) -> None:
@@ -154,7 +154,7 @@ def _print_topic(book: Reader, topic: str, as_json: bool) -> None:
         fields = ("id", "path", "line", "title", "heading")
         output.as_json({"topic": topic, "chunks": [{key: getattr(each, key) for key in fields} for each in chunks]})
     else:
-        output.pointers(chunks)
+        found.pointers(chunks)
 
 
 def _print_contents(book: Reader, filter: dict[str, object] | None, as_json: bool) -> None:
@@ -162,8 +162,8 @@ def _print_contents(book: Reader, filter: dict[str, object] | None, as_json: boo
     listed = book.contents(filter=filter)
     warn_of_unmatched(book, filter)
     if as_json:
-        from spellbook.mcp import render
+        from spellbook.mcp import table_of_contents
 
-        output.as_json(render.contents_json(listed, _MOST_TOKENS, book.about))
+        output.as_json(table_of_contents.as_json(listed, _MOST_TOKENS, book.about))
     else:
-        output.contents(listed, book.about)
+        found.contents(listed, book.about)

@@ -120,12 +120,7 @@ def serve(
     """
     if bool(certfile) != bool(keyfile):
         raise click.UsageError("--certfile and --keyfile belong together.")
-    for proxy in proxies:
-        try:
-            ipaddress.ip_network(proxy, strict=False)
-        except ValueError as error:
-            reason = f"--trusted-proxy {proxy[:100]}: this is neither an address nor a network."
-            raise click.UsageError(reason) from error
+    _check_proxies(proxies)
     from spellbook.settings.config import either, is_loopback
 
     if is_for_phone and not is_loopback(host):
@@ -140,7 +135,7 @@ def serve(
     with address.socket, opened(ctx) as book:
         with growing():
             from spellbook.http import app, guard, served
-            from spellbook.mcp.base import open_log, wants_log
+            from spellbook.mcp.debug_log import open_log, wants_log
 
             allowed = os.environ.get("SPELLBOOK_ALLOWED_HOSTS", "").lower().split(",")
             named = tuple(name for each in [*allowed, issuer.removeprefix("https://")] if (name := each.strip()))
@@ -156,17 +151,12 @@ def serve(
                 _check_open(rules, host, named, proxies)
             log = open_log(book.config.state, "http") if wants_log(debug_log) else None
             doors = served.Served(book, toolsets_of(toolsets), log=log, public=issuer)
-            asks_all = not rules.is_open and (rules.others or not rules.is_local)
             if issuer:
                 output.say(f"Apps connect at {issuer}/mcp, once your tunnel leads there.", err=True)
-            if asks_all and doors.tokens.is_empty and (named or proxies or not others):
-                _print_first_token(doors.tokens.add("first"), address.url)
+            is_for_others = bool(named or proxies or not others)
+            url = _let_in(doors.tokens, rules, address.url, is_for_others=is_for_others)
             for other in others:
                 doors.phone = f"{other.url}/login#{doors.tokens.lend()}"
-            url = address.url
-            asks_here = asks_all or not (rules.is_open or doors.tokens.is_empty)
-            if asks_here and sys.stderr.isatty():  # a log would keep it
-                url = f"{url}/login#{doors.tokens.link()}"
             asgi = app.make(doors, rules)
         with present(book.config.state, "serve"):
             tls = (certfile, keyfile) if certfile and keyfile else None
@@ -174,6 +164,26 @@ def serve(
             run.serve(asgi, address, announce, proxies, tls, others)
             book.meter.flush()
             leave_threads()
+
+
+def _check_proxies(proxies: tuple[str, ...]) -> None:
+    """Raise UsageError for a proxy that is neither an address nor a network."""
+    for proxy in proxies:
+        try:
+            ipaddress.ip_network(proxy, strict=False)
+        except ValueError as error:
+            reason = f"--trusted-proxy {proxy[:100]}: this is neither an address nor a network."
+            raise click.UsageError(reason) from error
+
+
+def _let_in(tokens: Tokens, rules: AccessRules, url: str, *, is_for_others: bool) -> str:
+    """Return the address for the person at this terminal, who is logged in by it; make the first token if needed."""
+    asks_all = not rules.is_open and (rules.others or not rules.is_local)
+    if asks_all and tokens.is_empty and is_for_others:
+        _print_first_token(tokens.add("first"), url)
+    asks_here = asks_all or not (rules.is_open or tokens.is_empty)
+    # A log would keep it.
+    return f"{url}/login#{tokens.link()}" if asks_here and sys.stderr.isatty() else url
 
 
 def _announce(url: str, login: str, vault: Path, opens: bool) -> None:

@@ -1,17 +1,11 @@
-"""
-Routes of the admin API: performance, errors and alerts; the database, caches and links; old memories; the document.
-
-An alert says what needs attention now, and its next step.
-"""
+"""Routes of the admin API: performance and errors; the database, caches and links; old memories; the document."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import math
 import os
 import re
-import shutil
 import sys
 import time
 from collections import Counter
@@ -20,7 +14,8 @@ from dataclasses import asdict
 from typing import Any
 
 from spellbook.editing import erase
-from spellbook.http import api, faults
+from spellbook.http import api
+from spellbook.http.alerts import alerts
 from spellbook.http.api import changes, openapi
 from spellbook.http.api.notes import entry_of
 from spellbook.http.endpoints import Call, Endpoint, Reply
@@ -35,7 +30,6 @@ from spellbook.mcp.toolsets import memento
 from spellbook.search import newest
 from spellbook.system import platform
 from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError
-from spellbook.text.quoting import counted
 from spellbook.vault.names import TRASH
 from spellbook.verbs import admin
 
@@ -43,23 +37,6 @@ _SEARCHES = ("search", "memorize", "find")
 """The verbs whose time is that of a search."""
 
 _TYPES = ("working", "episodic", "semantic", "procedural")
-
-_SLOW_MS = 500.0
-"""Milliseconds from which on the 95th percentile of searches is slow."""
-
-_MOST_FAILING = 0.05
-"""Share of calls that may fail. Errors of the caller, such as the name of a missing note, do not count."""
-
-_LEAST_FREE = 500_000_000
-"""Bytes of the disk that should be free."""
-
-_SNAPSHOT_DAYS = 2
-"""Days after which a snapshot is no longer recent."""
-
-_HOUR = 3_600.0
-
-_PENDING_SECONDS = 3_600.0
-"""Seconds for which texts may wait to be embedded."""
 
 _MUCH_FREE = 10_000_000
 """Bytes that are worth a vacuum."""
@@ -146,69 +123,6 @@ def resolve(call: Call, errorId: str, resolvedBy: str, reason: str) -> dict[str,
     if not call.book.index.catalog.usage.resolve(errorId, resolvedBy, reason):
         raise MemoryNotFound(f"There is no open error {errorId!r}.", "GET /admin/stats/errors lists them.")
     return {"message": call.translated("The error is resolved.")}
-
-
-def alerts(call: Call) -> dict[str, Any]:
-    """Return what needs attention now, each with its next step. `since` is when the alerts first showed it."""
-    call.book.refresh()
-    listed = list(_alerts(call))
-    known, now = call.served.noticed, time.time()
-    first = {alert["id"]: known.get(alert["id"], alert.pop("since", None) or now) for alert in listed}
-    call.served.noticed = first
-    late = [each for each in listed if each["id"] != "pending" or now - first["pending"] >= _PENDING_SECONDS]
-    shown = [{**each, "since": local(first[each["id"]])} for each in late]
-    return {"message": call.translated("Performance alerts."), "alerts": shown}
-
-
-def _alerts(call: Call) -> Iterator[dict[str, Any]]:
-    """Yield what is wrong; `since`, where it is known, in seconds since 1970."""
-    book = call.book
-
-    def alert(
-        message: str, value: Any, threshold: Any, *, id: str, hint: str, severity: str = "warning"
-    ) -> dict[str, Any]:
-        row = {"what": call.translated(message), "value": value, "threshold": threshold}
-        return {"id": id, "severity": severity, **row, "hint": call.translated(hint)}
-
-    # The first search after a pause loads the model. The slowest queries, to which the hint leads, are this process's.
-    warm = book.meter.warm(_HOUR)
-    slow = warm[math.ceil(0.95 * len(warm)) - 1] if len(warm) >= admin.ENOUGH else 0.0
-    if slow > _SLOW_MS:
-        hint = "Look at the slowest queries: /admin/stats/performance?includeDetails=true."
-        message = f"Searches are slow: 95 % took up to {slow / 1_000:.3g} s."
-        yield alert(message, round(slow, 1), _SLOW_MS, id="slow_search", hint=hint)
-    state = book.state()
-    if state.pending:
-        message = f"{counted(state.pending, 'text')} cannot be found by meaning yet."
-        yield alert(message, state.pending, 0, id="pending", hint="Start a job: POST /api/reindex.", severity="info")
-    if state.degraded:
-        message = f"Answers are incomplete: {state.reason}"
-        yield alert(message, state.reason, "", id="degraded", hint="Run spellbook doctor.", severity="critical")
-    hour = metrics.brief(*book.meter.read(1))
-    calls, errors = hour["calls"], hour["errors"]
-    failed = sum(count for code, count in errors.items() if faults.STATUS.get(code, 500) >= 500)
-    if calls >= admin.ENOUGH and failed / calls > _MOST_FAILING:
-        hint = "Look at them: /admin/stats/errors."
-        message = f"{failed / calls:.0%} of the calls of the last hour failed."
-        yield alert(message, round(failed / calls, 4), _MOST_FAILING, id="errors", hint=hint)
-    last = book.snapshots.state()["last"]
-    age = (time.time() - dt.datetime.fromisoformat(last).timestamp()) / 86_400 if last else None
-    if age is None or age >= _SNAPSHOT_DAYS:
-        days = None if age is None else int(age)
-        message = "No snapshot was taken yet." if days is None else f"The last snapshot is {days:,} days old."
-        row = alert(message, days, _SNAPSHOT_DAYS, id="snapshot", hint="Take one: POST /api/snapshots.")
-        yield {**row, "since": time.time() - (age - _SNAPSHOT_DAYS) * 86_400} if age else row
-    folder = book.config.vault if os.path.exists(book.config.vault) else book.config.state  # it may have gone away
-    free = shutil.disk_usage(folder).free
-    if free < _LEAST_FREE:
-        message = f"The disk is nearly full: {free / 1e6:,.0f} MB are free."
-        yield alert(message, free, _LEAST_FREE, id="disk", hint="Free some space.", severity="critical")
-    if broken := len({fault.path for fault in book.index.catalog.notes.faults()}):
-        message = "1 note needs fixing." if broken == 1 else f"{broken:,} notes need fixing."
-        yield alert(message, broken, 0, id="faults", hint="They are listed by GET /api/status.")
-    if refusals := errors.get("RATE_LIMIT_EXCEEDED", 0):
-        message = f"The limit of requests was met {counted(refusals, 'time')} in the last hour."
-        yield alert(message, refusals, 0, id="rate", hint="Ask less often, or set SPELLBOOK_RATE.")
 
 
 def optimize(call: Call, actions: Sequence[str], autoCreateIndexes: bool) -> Reply:

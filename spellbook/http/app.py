@@ -31,10 +31,12 @@ from spellbook.http.served import Served, in_thread
 from spellbook.http.tokens import Caller
 from spellbook.index.metrics import CALLS
 from spellbook.mcp.app import SpellbookServer, build
-from spellbook.mcp.base import load
+from spellbook.mcp.tool import load
 from spellbook.settings import translate
+from spellbook.settings.config import service
 from spellbook.system import package_files
 from spellbook.system.errors import SpellbookError
+from spellbook.system.threads import expect_waiting
 from spellbook.watch.background import Background
 
 
@@ -50,6 +52,8 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        if service(served.book.config.embedder):
+            expect_waiting()
         background = Background(served.book, called, load) if live else None
         async with anyio.create_task_group() as tasks:
             doors.tasks = tasks

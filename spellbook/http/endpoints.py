@@ -24,7 +24,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from spellbook.http.faults import InvalidFields
-from spellbook.http.served import Jobs, Served, caller_of, in_thread, language, once, served_of, waiting, writing
+from spellbook.http.jobs import Jobs
+from spellbook.http.served import Served, caller_of, in_thread, language, once, served_of, waiting, writing
 from spellbook.http.tokens import Caller, May
 from spellbook.index.metrics import Meter
 from spellbook.library.limited import Seen

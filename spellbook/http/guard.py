@@ -25,6 +25,7 @@ from spellbook.http.exchange import Body, Sent, over
 from spellbook.http.faults import fault
 from spellbook.http.oauth.addresses import AUTHORIZE, FOR_PROGRAMS, OPEN, STREAMABLE, challenge
 from spellbook.http.oauth.grants import Grants
+from spellbook.http.proxies import proxy_of
 from spellbook.http.tokens import Caller, Tokens, is_random
 from spellbook.settings.config import is_loopback
 from spellbook.system.errors import StorageError, shown_error
@@ -69,25 +70,6 @@ _OPEN = ("/health", "/login")
 _WELL_KNOWN = "/.well-known/"
 _CLOSE = {"connection": "close"}
 _BEARER = {"www-authenticate": 'Bearer realm="spellbook"'}
-_OF_PROXIES = regex(
-    r"""
-    forwarded|via|cdn-loop  # standards: RFC 7239; RFC 9110, 7.6.3; RFC 8586
-    |x-(?:forward|original-|real-|host|scheme|url-scheme|proxy|request-start)|front-end-https  # conventions
-    |x-(?:envoy-|traefik-|replaced-path|varnish)  # proxies
-    |cf-|zrok-|(?:x-)?(?:tailscale|ngrok)-|x-(?:pinggy|tunnel|ms|github)-  # tunnels
-    |(?:x-)?akamai-|fastly-|cloudfront-|incap-|x-(?:amz-cf|amzn|appengine|goog|azure|arr|sucuri)-  # networks
-    |fly-|x-(?:vercel|nf|railway)-  # hosts
-    |remote-|x-(?:auth-request|remote|authentik|pomerium|webauth)-  # proxies that log people in
-    |(?:.*-)?(?:forward\w*|(?:client|real|remote|socket|src|user)?ip(?:v[46])?|addr(?:ess)?)(?:-|$)  # an address in any
-    """,
-    re.A | re.X,
-)
-"""
-How headers begin that a proxy or a tunnel adds, as the documents of each say: such a request may come from anywhere.
-
-The last line also knows proxies that no other names, by their True-Client-IP or the like.
-"""
-
 AGAIN = '<!doctype html><meta http-equiv="refresh" content="0"><title>Spellbook</title>'
 """A page that asks for itself again: its own request has the cookie that a link of another page does not send."""
 
@@ -199,6 +181,31 @@ class Guard:
 
     def _caller(self, scope: Scope, headers: Headers) -> Caller:
         """Return the caller. Raises _Refused for callers and requests that are not let in."""
+        self._check_host(headers)
+        path, is_open = scope["path"], self._is_open(scope)
+        if not (self._rules.public and path in FOR_PROGRAMS):
+            _check_origin(scope, headers)
+        _check_size(scope, headers, is_open)
+        if path.startswith(_WELL_KNOWN) and not (self._rules.public and path in OPEN):
+            # A plain 404, else clients try OAuth and forget the header that they were given.
+            raise _refusal(404, "MEMORY_NOT_FOUND", "There is no OAuth here: send Authorization: Bearer TOKEN.")
+        if is_open:
+            if self._open[_address(scope)] >= _MOST_OPEN_EACH or self._open.total() >= _MOST_OPEN:
+                message, wait = "Too many requests without a token are under way.", {"retry-after": "1", **_CLOSE}
+                raise _refusal(503, "RATE_LIMIT_EXCEEDED", message, "Try again in a moment.", wait)
+            return Caller("", "read", "public")
+        caller = self._known(scope, headers)
+        if caller is None:
+            raise self._unknown(scope, headers)
+        if caller.name and self._rules.rate:
+            self._requests.add(caller.id)
+            if seconds := self._requests.wait(caller.id, 1):
+                message = f"This token has made {self._rules.rate:,} requests in this hour."
+                raise _too_many(message, seconds, f"Wait {seconds} s, or set SPELLBOOK_RATE.")
+        return caller
+
+    def _check_host(self, headers: Headers) -> None:
+        """Refuse a request that names this server by another name than its own."""
         named = headers.getlist("host")
         host = named[0].lower() if len(named) == 1 else ""
         if not {_PORT.sub("", host), host} & set(self._rules.hosts):
@@ -208,62 +215,38 @@ class Guard:
                 f"This server is not known by the name {host[:100]!r}.",
                 "Name it in SPELLBOOK_ALLOWED_HOSTS if it is yours, and start the server again.",
             )
-        path, address, is_open = scope["path"], _address(scope), self._is_open(scope)
-        if not (self._rules.public and path in FOR_PROGRAMS):
-            _check_origin(scope, headers)
-        most_head, most = (_OPEN_HEAD, _OPEN_BYTES) if is_open else (_MOST_HEAD, MOST_BYTES)
-        head = len(path) + len(scope.get("query_string", b"")) + sum(len(n) + len(v) for n, v in scope["headers"])
-        if head > most_head:
-            raise _refusal(431, "INVALID_INPUT", over(most_head, "The head of the request"), headers=_CLOSE)
-        length = headers.get("content-length", "")
-        if length.isdecimal() and int(length) > most:
-            raise _refusal(413, "INVALID_INPUT", over(most))
-        if path.startswith(_WELL_KNOWN) and not (self._rules.public and path in OPEN):
-            # A plain 404, else clients try OAuth and forget the header that they were given.
-            raise _refusal(404, "MEMORY_NOT_FOUND", "There is no OAuth here: send Authorization: Bearer TOKEN.")
-        if is_open:
-            if self._open[address] >= _MOST_OPEN_EACH or self._open.total() >= _MOST_OPEN:
-                message, wait = "Too many requests without a token are under way.", {"retry-after": "1", **_CLOSE}
-                raise _refusal(503, "RATE_LIMIT_EXCEEDED", message, "Try again in a moment.", wait)
-            return Caller("", "read", "public")
-        caller = self._known(scope, headers)
-        if caller is None:
-            is_other = path.startswith(("/api/", "/admin/")) or is_mcp(scope)
-            if scope["method"] in {"GET", "POST"} and "text/html" in headers.get("accept", "") and not is_other:
-                raise _Refused(to_login(scope, headers))
-            hint = "Send Authorization: Bearer TOKEN; `spellbook token add NAME` makes a token."
-            if name := _proxy_of(headers):
-                hint = f"{hint} The header {name[:100]} is one that proxies add: name yours with --trusted-proxy."
-            way = _BEARER
-            if self._rules.public and is_mcp(scope):
-                way = challenge(self._rules.public, path, "invalid_token" if _credentials(headers)[0] else "")
-            raise _refusal(401, "AUTHENTICATION_ERROR", "The token is missing or wrong.", hint, way)
-        if caller.name and self._rules.rate:
-            self._requests.add(caller.id)
-            if seconds := self._requests.wait(caller.id, 1):
-                message = f"This token has made {self._rules.rate:,} requests in this hour."
-                raise _too_many(message, seconds, f"Wait {seconds} s, or set SPELLBOOK_RATE.")
-        return caller
+
+    def _unknown(self, scope: Scope, headers: Headers) -> _Refused:
+        """Return the refusal of a caller whom the server does not know: a page for a browser, else how to get in."""
+        is_other = scope["path"].startswith(("/api/", "/admin/")) or is_mcp(scope)
+        if scope["method"] in {"GET", "POST"} and "text/html" in headers.get("accept", "") and not is_other:
+            return _Refused(to_login(scope, headers))
+        hint = "Send Authorization: Bearer TOKEN; `spellbook token add NAME` makes a token."
+        if name := proxy_of(headers):
+            hint = f"{hint} The header {name[:100]} is one that proxies add: name yours with --trusted-proxy."
+        way = _BEARER
+        if self._rules.public and is_mcp(scope):
+            way = challenge(self._rules.public, scope["path"], "invalid_token" if _credentials(headers)[0] else "")
+        return _refusal(401, "AUTHENTICATION_ERROR", "The token is missing or wrong.", hint, way)
 
     def _known(self, scope: Scope, headers: Headers) -> Caller | None:
+        token, cookie = _credentials(headers)
+        digest = sha256((token or cookie).encode("utf-8", "replace")).digest()
         try:
             if self._is_owner(scope, headers):
                 return Caller()
-            token, cookie = _credentials(headers)
-            caller = None
-            if token or cookie:
-                digest = sha256((token or cookie).encode("utf-8", "replace")).digest()
-                # Others' mistakes do not lock out who was let in before.
-                if digest not in self._accepted and (seconds := self.wait(scope, token or cookie)):
-                    raise _too_many("Too many wrong tokens came.", seconds, f"Wait {seconds} s.")
-                caller = self._holder(scope, token, cookie)
+            if not (token or cookie):
+                return None
+            # Others' mistakes do not lock out who was let in before.
+            if digest not in self._accepted and (seconds := self.wait(scope, token or cookie)):
+                raise _too_many("Too many wrong tokens came.", seconds, f"Wait {seconds} s.")
+            caller = self._holder(scope, token, cookie)
         except StorageError as error:
             shown = shown_error(error, is_limited=bool(self._rules.public))
             raise _refusal(500, shown.code, shown.message, shown.hint) from error
         if caller is None:
-            if token or cookie:
-                self._accepted.discard(digest)
-                self.count_wrong(scope)
+            self._accepted.discard(digest)
+            self.count_wrong(scope)
             return None
         if len(self._accepted) >= _MOST_ACCEPTED:
             self._accepted.clear()
@@ -282,7 +265,7 @@ class Guard:
         """
         rules = self._rules
         needs_none = rules.is_open or (rules.is_local and self._tokens.is_empty)
-        if not needs_none or rules.others or _proxy_of(headers):
+        if not needs_none or rules.others or proxy_of(headers):
             return False
         if rules.is_open and rules.is_contained:
             return True
@@ -345,6 +328,17 @@ def _check_origin(scope: Scope, headers: Headers) -> None:
         raise _refusal(403, "PERMISSION_DENIED", "Pages of other origins may not ask this server.")
 
 
+def _check_size(scope: Scope, headers: Headers, is_open: bool) -> None:
+    """Refuse a request whose head, or body as announced, has too many bytes; fewer are allowed where none is known."""
+    most_head, most = (_OPEN_HEAD, _OPEN_BYTES) if is_open else (_MOST_HEAD, MOST_BYTES)
+    names = sum(len(name) + len(value) for name, value in scope["headers"])
+    if len(scope["path"]) + len(scope.get("query_string", b"")) + names > most_head:
+        raise _refusal(431, "INVALID_INPUT", over(most_head, "The head of the request"), headers=_CLOSE)
+    length = headers.get("content-length", "")
+    if length.isdecimal() and int(length) > most:
+        raise _refusal(413, "INVALID_INPUT", over(most))
+
+
 def _too_many(message: str, wait: int, hint: str) -> _Refused:
     return _refusal(429, "RATE_LIMIT_EXCEEDED", message, hint, {"retry-after": str(wait)})
 
@@ -352,11 +346,6 @@ def _too_many(message: str, wait: int, hint: str) -> _Refused:
 def _is_own(host: str) -> bool:
     """Say whether a host, `name` or `name:port`, is this machine by a loopback name."""
     return _PORT.sub("", host) in LOOPBACK
-
-
-def _proxy_of(headers: Headers) -> str:
-    """Return the name of the first header that a proxy added, "" if none did."""
-    return next((name for name in headers if _OF_PROXIES.match(name.replace("_", "-"))), "")
 
 
 def _address(scope: Scope) -> str:

@@ -49,8 +49,9 @@ from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
 from spellbook.mcp import first_answer, names
 from spellbook.mcp.arguments import lean
-from spellbook.mcp.base import TOOLS, Write, as_text, load, session_of
+from spellbook.mcp.debug_log import Write
 from spellbook.mcp.names import DEFAULT, Names, actor_of, toolsets_of, way_on
+from spellbook.mcp.tool import TOOLS, as_text, load, session_of
 from spellbook.settings.config import Config
 from spellbook.system import disk, processes
 from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError

@@ -8,22 +8,19 @@ came from outside is labelled as data.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 from spellbook.editing.write import Scribed, superseding_fields
 from spellbook.index import privacy
-from spellbook.index.catalog.rows import StoredChunk, Topic
-from spellbook.index.filters import fold
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.mcp.names import way_on
-from spellbook.search import newest, presentation, toc
+from spellbook.search import newest, presentation
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer, State
 from spellbook.search.related import Around, Backlink, Related
 from spellbook.search.scores import Hit
-from spellbook.search.toc import Category, TopicSummary
 from spellbook.text.quoting import counted, exact, flat, json_of, quoted
 from spellbook.text.terms import estimate_tokens
 
@@ -31,7 +28,7 @@ T = TypeVar("T")
 Fields = dict[str, Any]
 
 _MOST_POINTERS = 50
-_MORE_TOKENS = 30
+MORE_TOKENS = 30
 """Tokens reserved for the line that says what was left out."""
 
 _POINTERS = 0.25
@@ -40,11 +37,6 @@ _POINTERS = 0.25
 _AROUND = 0.2
 """Largest share of an answer for backlinks and related notes."""
 
-_MOST_KEYWORDS = 4
-
-_INTO = (
-    'get_topic(topic) reads a topic. recent(filter={"topic": name}) lists its notes. search(query) finds across all.'
-)
 _AGAIN = "Ask again with also: the sentence you expect, and words in the other language."
 
 _REFUSED = "A similar memory exists; nothing was written. Revise that one, or pass force=true."
@@ -170,7 +162,7 @@ def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[s
             for chunk in left[:_MOST_POINTERS]
         ]
         lacks = f"{counted(len(left), 'chunk')} did not fit; ask with a larger max_tokens or {instead}:"
-        parts.append("\n".join([lacks, *_first_that_fit(pointers, room - _MORE_TOKENS)]))
+        parts.append("\n".join([lacks, *_first_that_fit(pointers, room - MORE_TOKENS)]))
     return parts
 
 
@@ -178,7 +170,7 @@ def _fitting(
     chunks: Sequence[StoredChunk], room: int, lay_out: Callable[[StoredChunk], T], size: Callable[[T], int]
 ) -> tuple[list[T], list[StoredChunk], int]:
     """Return chunks, laid out, that fit into `room` tokens, those that do not, and the room for naming the latter."""
-    whole = sum(estimate_tokens(chunk.text) + _MORE_TOKENS for chunk in chunks)
+    whole = sum(estimate_tokens(chunk.text) + MORE_TOKENS for chunk in chunks)
     kept = int(room * _POINTERS) if whole > room else 0
     parts: list[T] = []
     left: list[StoredChunk] = []
@@ -196,7 +188,7 @@ def topic_json(
 ) -> Fields:
     """Return what `topic` returns, for JSON: the chunks that fit, and `left_out`, which names the others."""
     linked = _first_that_fit((each._asdict() for each in backlinks), int(max_tokens * _AROUND))
-    return {"topic": name, **_read_json(chunks, max_tokens - _size(linked), old), "backlinks": linked}
+    return {"topic": name, **_read_json(chunks, max_tokens - size_of(linked), old), "backlinks": linked}
 
 
 def shown_json(
@@ -206,7 +198,7 @@ def shown_json(
     lists = near.as_dict()
     around = {name: _first_that_fit(rows, int(max_tokens * _AROUND / len(lists))) for name, rows in lists.items()}
     meta = dict(_first_that_fit(chunks[0].meta.items(), int(max_tokens * _AROUND)))
-    room = max_tokens - _size(around) - _size(meta)
+    room = max_tokens - size_of(around) - size_of(meta)
     standing = privacy.standing(chunks[0].meta, chunks[0].updated).as_dict()
     return {"id": id, "path": chunks[0].path, **standing, "meta": meta, **_read_json(chunks, room, old), **around}
 
@@ -217,7 +209,7 @@ def _read_json(chunks: Sequence[StoredChunk], room: int, old: Mapping[str, Field
         text = fence(row.pop("text").strip(), chunk)
         return {**row, **({"superseded_by": old[chunk.path]} if chunk.path in old else {}), "text": text}
 
-    rows, left, room = _fitting(chunks, room, lay_out, _size)
+    rows, left, room = _fitting(chunks, room, lay_out, size_of)
     named = [{"id": each.id, "line": each.line, "tokens": estimate_tokens(each.text)} for each in left[:_MOST_POINTERS]]
     more = {"left_out": _first_that_fit(named, room), "left_out_count": len(left)} if left else {}
     return {"chunks": rows, **more}
@@ -227,14 +219,14 @@ def _first_that_fit(rows: Iterable[T], room: int) -> list[T]:
     """Return the first rows that fit into `room` tokens as JSON."""
     kept: list[T] = []
     for row in rows:
-        room -= _size(row)
+        room -= size_of(row)
         if room < 0:
             break
         kept.append(row)
     return kept
 
 
-def _size(value: object) -> int:
+def size_of(value: object) -> int:
     """Return an upper estimate of the tokens of a value as JSON."""
     return estimate_tokens(json_of(value)) + 2
 
@@ -247,7 +239,7 @@ def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list
         reason = f": {flat(why)}" if why else ""
         title = f"{presentation.stated(note.title, note.untrusted)}{', untrusted' if note.untrusted else ''}"
         line = f"- [{title}] id: {exact(note.id)} ({exact(note.path)}){reason}"
-        if tokens_of([*lines, line]) > room - _MORE_TOKENS:
+        if tokens_of([*lines, line]) > room - MORE_TOKENS:
             lines.append(f"- … {len(listed) - len(lines) + 1} more")
             break
         lines.append(line)
@@ -264,158 +256,6 @@ def recent(listed: Recent, offset: int) -> str:
         for one in listed.notes
     ]
     return "\n".join([shown, *lines])
-
-
-def contents(
-    categories: Sequence[Category], state: State, max_tokens: int, about: Callable[[Topic], TopicSummary]
-) -> str:
-    """
-    Return the table of contents within `max_tokens`: categories with their topics, largest first.
-
-    Names come first, as many as fit. The remaining room is for sizes, dates and summaries of topics, the largest first,
-    and descriptions of their categories.
-    """
-    topics = sum(len(each.topics) for each in categories)
-    whole = f"{counted(state.notes, 'note')}, {counted(state.chunks, 'chunk')}"
-    lines = [f"{whole}, {counted(topics, 'topic')} in {counted(len(categories), 'category', 'categories')}."]
-    last = ["", way_on(_INTO)]
-    room = max_tokens - tokens_of([*lines, *last])
-    named, is_all = _names(categories, room)
-    held = [[each] for each in named]
-    if is_all:
-        _pick_out(held, categories, room - tokens_of(named), about)
-    return "\n".join([*lines, *(line for each in held for line in each), *last])
-
-
-def contents_json(categories: Sequence[Category], max_tokens: int, about: Callable[[Topic], TopicSummary]) -> Fields:
-    """
-    Return the table of contents for JSON within `max_tokens`: categories with their topics, largest first.
-
-    Each category gives a topic in turn, with all of its fields, while there is room. `topic_count` and the totals count
-    all topics; with `truncated`, `left_out` counts the missing ones.
-    """
-    listing: Fields = {"categories": [], **toc.totals(categories)}
-    room = max_tokens - _size({**listing, "truncated": True, "left_out": {"categories": 0, "topics": 0}})
-    half = room // 2
-    for category in categories:
-        row = {
-            "id": category.name,
-            "name": category.name,
-            "description": category.description,
-            "topic_count": len(category.topics),
-        }
-        if (left := half - _size({**row, "topics": []})) < 0 and listing["categories"]:
-            break
-        room, half = room - half + left, left
-        listing["categories"].append({**row, "topics": []})
-    turns = sorted(_largest(categories[: len(listing["categories"])]), key=lambda each: each[1])
-    shown = 0
-    for at, _, topic in turns[: max_tokens // _MORE_TOKENS]:  # no topic takes less
-        if (cost := _size(row := _topic_row(topic, about(topic)))) <= room:
-            room, shown = room - cost, shown + 1
-            listing["categories"][at]["topics"].append(row)
-    missing = {"categories": len(categories) - len(listing["categories"]), "topics": listing["total_topics"] - shown}
-    return {**listing, **({"truncated": True, "left_out": missing} if any(missing.values()) else {})}
-
-
-def _topic_row(topic: Topic, main: TopicSummary) -> Fields:
-    return {
-        "id": presentation.filed(topic.category, topic.topic),
-        "title": (presentation.cut(main.title) if main.is_outside else main.title) or topic.topic,
-        "summary": presentation.cut(main.summary) if main.is_outside else main.summary,
-        "category": topic.category,
-        "chunk_count": topic.chunks,
-        "keywords": [*topic.keywords[:_MOST_KEYWORDS]],
-        "last_updated": topic.updated,
-        **({"untrusted": True} if main.is_outside or topic.is_outside else {}),
-    }
-
-
-def _pick_out(
-    lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], TopicSummary]
-) -> None:
-    """Give the largest topics lines of their own, with summaries, while they fit; the others stay in one line."""
-    for at, number, topic in _largest(categories):
-        if left < _MORE_TOKENS:
-            return
-        rest = "; ".join(f"{_topic_name(each)} ({each.chunks})" for each in categories[at].topics[number:])
-        full = [
-            *(lines[at][:number] if number > 1 else [_heading(categories[at])]),
-            _row_about(topic, about),
-            *([f"- {rest}"] if rest else []),
-        ]
-        left -= tokens_of(full) - tokens_of(lines[at])
-        if left < 0:
-            return
-        lines[at] = full
-
-
-def _largest(categories: Sequence[Category]) -> list[tuple[int, int, Topic]]:
-    """Return all topics, largest first, each with the index of its category and its own number in it, from 1."""
-    topics = [(at, number, topic) for at, each in enumerate(categories) for number, topic in enumerate(each.topics, 1)]
-    return sorted(topics, key=lambda each: -each[2].chunks)
-
-
-def _names(categories: Sequence[Category], room: int) -> tuple[list[str], bool]:
-    """Return a line for each category with as many names of topics as fit, in turn, and whether all of them fit."""
-    whole = [_names_line(each, len(each.topics)) for each in categories]
-    if tokens_of(whole) <= room:
-        return whole, True
-
-    def lines(shown: int, names: int) -> list[str]:
-        each = [
-            _names_line(category, (names + shown - 1 - at) // shown) for at, category in enumerate(categories[:shown])
-        ]
-        # A name may be shorter than how to list the others.
-        return [min(pair, key=len) for pair in zip(whole, each, strict=False)]
-
-    shown, rest = len(categories), []
-    if tokens_of(lines(shown, 0)) > room:
-        room -= _MORE_TOKENS
-        shown = bisect_right(range(1, shown), room, key=lambda count: tokens_of(lines(count, 0)))
-        left_out = len(categories) - shown
-        rest = [f"\n… {left_out} smaller categories: search, or get_index with a larger max_tokens"]
-    most = shown * max((len(each.topics) for each in categories), default=0)
-    return lines(
-        shown, bisect_right(range(1, most), room, key=lambda names: tokens_of(lines(shown, names)))
-    ) + rest, False
-
-
-def _names_line(category: Category, names: int) -> str:
-    """Return the line of a category with the names of its largest topics, and how to list the others."""
-    listed = [_topic_name(each) for each in category.topics[:names]]
-    if (rest := len(category.topics) - names) > 0:
-        scope = (
-            f"(scope={json_of(category.name)})" if category.name else " with a folder as scope, or a larger max_tokens"
-        )
-        listed.append(f"… {rest} {'smaller ' if names else ''}topics: get_index{scope}")
-    return f"\n{_category_name(category)}: {'; '.join(listed)}"
-
-
-def _category_name(category: Category) -> str:
-    return presentation.category_of(category.name, category.is_outside) or "(no category)"
-
-
-def _heading(category: Category) -> str:
-    what = f" ({flat(category.description)})" if category.description else ""
-    count = f"{counted(len(category.topics), 'topic')}, {counted(category.chunks, 'chunk')}"
-    return f"\n{_category_name(category)}{what}: {count}, last update {category.updated[:10]}"
-
-
-def _topic_name(topic: Topic) -> str:
-    named = presentation.stated(topic.topic, topic.is_outside) or "(top folder)"
-    return f"{named}{presentation.UNTRUSTED if topic.is_outside else ''}"
-
-
-def _row_about(topic: Topic, about: Callable[[Topic], TopicSummary]) -> str:
-    """Return the line of a topic with its title, summary and keywords."""
-    main = about(topic)
-    title = main.title if fold(main.title) not in fold(topic.topic) else ""
-    stated = (presentation.stated(text, main.is_outside) for text in (title, main.summary))
-    words = [presentation.stated(word, topic.is_outside) for word in topic.keywords[:_MOST_KEYWORDS]]
-    mark = presentation.UNTRUSTED if main.is_outside and not topic.is_outside else ""
-    row = f"- {_topic_name(topic)} ({topic.chunks}, {topic.updated[:10]}){mark}"
-    return ": ".join(filter(None, (row, *stated))) + (f" [{', '.join(words)}]" if words else "")
 
 
 def tokens_of(lines: Sequence[str]) -> int:

@@ -28,7 +28,13 @@ SAID = {
 }  # fmt: skip
 """Functions and errors whose texts a person reads."""
 
-TO_AGENTS = {"mcp/arguments.py", "mcp/render.py", "memories/briefing.py", "verbs/aliases.py"}
+TO_AGENTS = {
+    "mcp/arguments.py",
+    "mcp/render.py",
+    "mcp/table_of_contents.py",
+    "memories/briefing.py",
+    "verbs/aliases.py",
+}
 """Modules, beside the toolsets, whose texts are for agents and stay English, but for their CONSTANTS."""
 
 OF_PAGES = "http/pages/"
@@ -79,7 +85,7 @@ PLACED = {
     ("", "progress"): 0,
     ("", "telling"): 0,
     ("cli", "McpClient"): 2,
-    ("cli", "_make"): 2,
+    ("cli", "make"): 2,
     ("library", "wrong"): 1,
     ("editing", "erase_notes"): 2,
     ("editing", "leave"): 1,
@@ -89,7 +95,8 @@ PLACED = {
 
 SENTENCES = {
     "system/errors.py": "shown_error",
-    "cli/output.py": "summary around chroma _join_words _source",
+    "cli/output.py": "summary",
+    "cli/found.py": "around _join_words _source",
     "__main__.py": "_sentence",
     "models/e5/prepare.py": "described unprepared prepared_folder _make _description",
     "models/e5/wheel.py": "by_hand",
@@ -100,7 +107,7 @@ SENTENCES = {
     "archive/bundle.py": "_odd_keys",
     "library/history.py": "_of_journal _of_file",
     "cli/backup.py": "_row _print_imported",
-    "cli/doctor.py": "_print_repeated _show _found _faults _users _details _processes _timings _snapshots",
+    "cli/doctor.py": "_print_repeated _show _found _faults _users _details _processes _timings _snapshots _chroma",
     "cli/models.py": "_in_words",
     "http/container.py": "embedding",
     "http/oauth/outside.py": "_problems",

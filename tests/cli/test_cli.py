@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import click
 import pytest
 
-from spellbook.cli import main, output
+from spellbook.cli import found, main
 from spellbook.index import metrics
 from spellbook.library.book import Spellbook
 from spellbook.settings.config import Config, load
@@ -180,7 +180,7 @@ def test_hits_and_closest_notes_are_laid_out(
     shown = spellbook("--vault", vault, "search", "mast", "--why", "long.md").stdout
     assert shown.count("long.md:") == 20
     assert shown.endswith("  … 10 more: --json lists them\n")
-    output.answer(dataclasses.replace(book.search("zzz"), closest=book.find(["lamp"]).hits), book.config.vault)
+    found.answer(dataclasses.replace(book.search("zzz"), closest=book.find(["lamp"]).hits), book.config.vault)
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("Not sure; closest:")

@@ -254,7 +254,7 @@ def test_an_update_carries_what_holds_now(
     """
     (home / f".{client.partition('-')[0]}").mkdir()
     file = known.places(client, sys.platform, os.environ, home)[0].file
-    settings = session_hooks.settings(client, None, os.environ, home)
+    settings = known.hooks_file(client, None, os.environ, home)
     install(client, "--vault", vault, "--hooks", "--recall")
     if client == "codex":
         text = file.read_text("utf-8").replace("[mcp_servers.spellbook]", "[mcp_servers.spellbook]\nrequired = true", 1)

@@ -16,12 +16,14 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from spellbook.http.app import make
-from spellbook.http.served import Cancelled, Job, Jobs, Queue, Served, Work, in_thread, once, writing
+from spellbook.http.jobs import Cancelled, Job, Jobs, Work
+from spellbook.http.served import Queue, Served, in_thread, once, writing
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.mcp.base import ADD, READ, ToolForm, computing, set_waiting
+from spellbook.mcp.tool import ADD, READ, ToolForm
 from spellbook.settings import config
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
+from spellbook.system.threads import computing, expect_waiting
 from spellbook.verbs import declare as verbs
 from tests.helpers import PATIENCE, Counting, held, note_writer
 
@@ -168,11 +170,9 @@ async def test_who_sees_the_same_shares_an_answer(book):
 @pytest.mark.parametrize(("is_waiting", "threads"), [(False, 2), (True, 8)])
 async def test_more_may_wait_for_other_machines(is_waiting, threads):
     """Where a question waits for a database or a service, more of them are asked at once."""
-    set_waiting(is_waiting)
-    try:
-        assert computing().total_tokens == threads
-    finally:
-        set_waiting(False)
+    if is_waiting:
+        expect_waiting()
+    assert computing().total_tokens == threads
 
 
 Report = Callable[[str, int, int], None]

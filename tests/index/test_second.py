@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from spellbook.archive.snapshots import Snapshots
-from spellbook.cli import output
+from spellbook.cli import found
 from spellbook.index import embed, sync
 from spellbook.index.filters import conditions
 from spellbook.index.loaded import Nearest
@@ -218,7 +218,7 @@ def test_answers_say_how_far_it_is(vault, write_note, monkeypatch, capsys):
         assert "meaning: 100 % by the second encoder, 37 % by the embedder" in render.indexline(now())
         for language in ("en", "ko"):
             monkeypatch.setenv("SPELLBOOK_LANG", language)
-            output.answer(Answer("crane", (), now()), vault)
+            found.answer(Answer("crane", (), now()), vault)
         told = capsys.readouterr().err
         assert "Meaning: 100 % by the second encoder, 37 % by the embedder; `spellbook reindex` does it." in told
         assert "의미 검색: 보조 인코더로 100%, 임베딩 모델로 37% 준비되었습니다." in told

@@ -14,8 +14,9 @@ from mcp import Client
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.mcp.app import build
-from spellbook.mcp.base import DEBUG_LOG, TOOLS, open_log, wants_log
+from spellbook.mcp.debug_log import DEBUG_LOG, open_log, wants_log
 from spellbook.mcp.names import DEFAULT, TOOLSETS
+from spellbook.mcp.tool import TOOLS
 from tests.commands import spellbook
 from tests.helpers import Write
 from tests.mcp.agent import Agent, talk

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from spellbook.cli import output
+from spellbook.cli import found
 from spellbook.index import privacy
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
@@ -61,7 +61,7 @@ def test_a_closest_note_is_labelled(
 ) -> None:
     """A session that is near and not sure is told as a session, too."""
     session("s", ASKED)
-    output.answer(dataclasses.replace(book.search("zzz"), closest=book.find(["signing"]).hits), book.config.vault)
+    found.answer(dataclasses.replace(book.search("zzz"), closest=book.find(["signing"]).hits), book.config.vault)
     assert f"      {LABEL}\n" in capsys.readouterr().err
 
 

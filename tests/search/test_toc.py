@@ -11,7 +11,7 @@ import pytest
 from spellbook.index import sync
 from spellbook.index.catalog.rows import Topic
 from spellbook.library.book import Spellbook
-from spellbook.mcp import render
+from spellbook.mcp import table_of_contents
 from spellbook.search.question import Question, State
 from spellbook.search.searcher import Searcher
 from spellbook.search.toc import Category, TopicSummary
@@ -54,7 +54,7 @@ def test_names_come_before_descriptions(sizes: tuple[int, ...], room: int) -> No
         )
 
     listed = [Category(f"c{number}", "What it is for.", topics(number, count)) for number, count in enumerate(sizes)]
-    text = render.contents(
+    text = table_of_contents.as_text(
         listed, State(1, 500, 500, 0), room, lambda topic: TopicSummary("", "Told of it in a sentence.")
     )
     names = [topic.topic for category in listed for topic in category.topics]

@@ -71,6 +71,9 @@ _SITES = {"chatgpt": ("ChatGPT", "https://chatgpt.com/c/"), "claude": ("Claude",
 _MARKS = regex("\ue200[^\ue201]*\ue201|[\ue200-\ue2ff]")
 """How ChatGPT marks citations, in letters that no font has."""
 
+_UNSEEN_KINDS = {"thoughts", "reasoning_recap", "user_editable_context", "model_editable_context"}
+"""Kinds of messages of ChatGPT that nobody saw."""
+
 _Turn = tuple[bool, str]
 """Whether the person speaks, and the text."""
 
@@ -84,16 +87,16 @@ def is_conversation(value: object) -> bool:
 
 def convert(chat: Mapping[str, Any]) -> Incoming | None:
     """Convert a conversation to a note; None if it has no text, or no id."""
-    kind = "chatgpt" if isinstance(chat.get("mapping"), Mapping) else "claude"
+    kind, read = ("chatgpt", _of_chatgpt) if isinstance(chat.get("mapping"), Mapping) else ("claude", _of_claude)
     name, address = _SITES[kind]
-    texts = ((who, cleaned(text).strip()) for who, text in (_of_chatgpt if kind == "chatgpt" else _of_claude)(chat))
+    texts = ((who, cleaned(text).strip()) for who, text in read(chat))
     sides = groupby((turn for turn in texts if turn[1]), key=itemgetter(0))  # one may need several messages
     turns = [(is_person, "\n\n".join(text for _, text in run)) for is_person, run in sides]
-    number = re.sub(r"[^\w-]", "-", str(chat.get("conversation_id") or chat.get("id") or chat.get("uuid") or ""))[:100]
+    number = re.sub(r"[^\w-]", "-", _first(chat, "conversation_id", "id", "uuid"))[:100]
     if not turns or not number:
         return None
-    title = on_one_line(str(chat.get("title") or chat.get("name") or ""))
-    title = title or " ".join(turns[0][1].split()[:10])[:_MOST_TITLE]  # else how it begins
+    begins = " ".join(turns[0][1].split()[:10])[:_MOST_TITLE]
+    title = on_one_line(_first(chat, "title", "name")) or begins
     created, updated = (moment(chat.get(f"{verb}_time") or chat.get(f"{verb}d_at")) for verb in ("create", "update"))
     meta: dict[str, object] = {
         "id": f"{kind}-{number}",
@@ -107,6 +110,11 @@ def convert(chat: Mapping[str, Any]) -> Incoming | None:
     body = "\n\n".join(f"## {'User' if is_person else name}\n\n{lowered(text)}" for is_person, text in turns)
     day = f"{created.date().isoformat()} " if created else ""
     return make_note(f"{CATEGORY}/{name}/{note_name(f'{day}{title[:_MOST_TITLE]}')}.md", meta, body)
+
+
+def _first(chat: Mapping[str, Any], *keys: str) -> str:
+    """Return the first value that a conversation has for one of `keys`, "" if it has none."""
+    return next((str(chat[key]) for key in keys if chat.get(key)), "")
 
 
 def cleaned(text: str) -> str:
@@ -167,38 +175,33 @@ def _time_of(message: Mapping[str, Any]) -> float:
 
 
 def _turn_of(message: Mapping[str, Any]) -> Iterator[_Turn]:
-    role = (message.get("author") or {}).get("role")
-    meta = message.get("metadata") or {}
+    role, meta, content = ((message.get(key) or {}) for key in ("author", "metadata", "content"))
+    is_person, kind = role.get("role") == "user", content.get("content_type")
     # Nobody saw what a model and its tools tell each other.
-    if (
-        role not in {"user", "assistant"}
-        or message.get("recipient", "all") != "all"
-        or meta.get("is_visually_hidden_from_conversation")
-    ):
+    is_hidden = message.get("recipient", "all") != "all" or meta.get("is_visually_hidden_from_conversation")
+    if is_hidden or role.get("role") not in {"user", "assistant"} or kind in _UNSEEN_KINDS:
         return
-    content = message.get("content") or {}
-    kind = content.get("content_type")
-    if kind in {"thoughts", "reasoning_recap", "user_editable_context", "model_editable_context"}:
-        return
+    text = str(content.get("text") or "")
     if kind == "code":
-        yield role == "user", _fence(str(content.get("text") or ""), str(content.get("language") or ""))
+        yield is_person, _fence(text, str(content.get("language") or ""))
         return
     parts = content.get("parts")
-    texts = [] if isinstance(parts, list) else [str(content.get("text") or "")]
-    for part in parts if isinstance(parts, list) else ():
-        if isinstance(part, str):
-            texts.append(part)
-        elif isinstance(part, Mapping) and isinstance(part.get("text"), str):  # what was spoken
-            texts.append(part["text"])
-        elif isinstance(part, Mapping) and "image" in str(part.get("content_type") or ""):
-            texts.append("(image)")
+    texts = [*map(_text_of, parts)] if isinstance(parts, list) else [text]
     texts += [f"(attached: {file['name']})" for file in _mappings(meta.get("attachments")) if file.get("name")]
     text = "\n\n".join(filter(None, texts))
     for reference in _mappings(meta.get("content_references")):
         matched, shown = reference.get("matched_text"), reference.get("alt")
         if isinstance(matched, str) and matched.startswith("\ue200") and isinstance(shown, str):
             text = text.replace(matched, shown)
-    yield role == "user", text
+    yield is_person, text
+
+
+def _text_of(part: object) -> str:
+    """Return a part of a message of ChatGPT as text, "" for one that is neither text nor a picture."""
+    if not isinstance(part, Mapping):
+        return part if isinstance(part, str) else ""
+    spoken = part.get("text")
+    return spoken if isinstance(spoken, str) else "(image)" * ("image" in str(part.get("content_type") or ""))
 
 
 # -- Claude: a list of messages

@@ -61,22 +61,43 @@ def extract(body: bytes, url: str = "", charset: str = "") -> dict[str, str]:
 
     Raises FetchError if there is no article.
     """
-    import trafilatura
     from lxml import html
 
-    nothing = FetchError(
-        "No article text found; give it as text.", "The page may be made by a script, or want a login or a click."
-    )
     text = decoded(body, charset)
     # Some servers call everything text/html.
-    if body.startswith(b"%PDF-") or len(_CONTROLS.findall(text)) * 1_000 > len(text) or not text.strip():
-        raise nothing
-    tree = html.document_fromstring(text.encode(), html.HTMLParser(encoding="utf-8"))
+    is_page = not body.startswith(b"%PDF-") and len(_CONTROLS.findall(text)) * 1_000 <= len(text) and text.strip()
+    tree = html.document_fromstring(text.encode(), html.HTMLParser(encoding="utf-8")) if is_page else None
     if tree is None:
-        raise nothing
+        raise _nothing()
     meta, graph = _meta(tree), list(_linked_data(tree))
     byline = _byline(tree)
     canonical = tree.xpath("string(//link[translate(@rel, 'CANONIL', 'canonil')='canonical']/@href)").strip()
+    article = _article(tree, url)
+    title = safe.line(article.title or meta.get("og:title", "") or tree.xpath("string(//title)"))
+    publishers = (name for node in graph for name in _names(node.get("publisher")))
+    site = safe.line(meta.get("og:site_name") or next(publishers, article.sitename or ""), _MOST_NAME)
+    authors = [
+        *(_names(node.get("author")) for node in graph),
+        *([meta[key]] for key in _AUTHORS if key in meta),
+        [byline],
+        [article.author],
+    ]
+    dates = [*(str(node.get("datePublished", "")) for node in graph), *(meta.get(key, "") for key in _DATES)]
+    return {
+        "title": title,
+        "markdown": safe.safe("\n\n".join(_without_title(list(_blocks(article.body, url)), title))),
+        "author": _author(authors, site),
+        "published": next(filter(None, map(day, [*dates, article.date or ""])), ""),
+        "description": safe.line(meta.get("og:description") or meta.get("description", ""), _MOST_DESCRIPTION),
+        "canonical": _join(url, canonical) if canonical else "",
+        "site": site,
+    }
+
+
+def _article(tree: Any, url: str) -> Any:
+    """Return what trafilatura finds. Raises FetchError if that is no article."""
+    import trafilatura
+
     article: Any = trafilatura.bare_extraction(
         tree,
         url=url or None,
@@ -89,32 +110,22 @@ def extract(body: bytes, url: str = "", charset: str = "") -> dict[str, str]:
         include_tables=True,
         date_extraction_params={"original_date": True, "extensive_search": False},
     )
-    if article is None or article.body is None:
-        raise nothing
-    if sum(map(len, "".join(article.body.itertext()).split())) < LEAST_LETTERS:
-        raise nothing
-    title = safe.line(article.title or meta.get("og:title", "") or tree.xpath("string(//title)"))
-    blocks = list(_blocks(article.body, url))
-    if blocks and title and re.sub(r"\W", "", blocks[0]) == re.sub(r"\W", "", title):
-        blocks = blocks[1:]  # a heading that repeats the title
-    publishers = (name for node in graph for name in _names(node.get("publisher")))
-    site = safe.line(meta.get("og:site_name") or next(publishers, article.sitename or ""), _MOST_NAME)
-    authors = [
-        *(_names(node.get("author")) for node in graph),
-        *([meta[key]] for key in _AUTHORS if key in meta),
-        [byline],
-        [article.author],
-    ]
-    dates = [*(str(node.get("datePublished", "")) for node in graph), *(meta.get(key, "") for key in _DATES)]
-    return {
-        "title": title,
-        "markdown": safe.safe("\n\n".join(blocks)),
-        "author": _author(authors, site),
-        "published": next(filter(None, map(day, [*dates, article.date or ""])), ""),
-        "description": safe.line(meta.get("og:description") or meta.get("description", ""), _MOST_DESCRIPTION),
-        "canonical": _join(url, canonical) if canonical else "",
-        "site": site,
-    }
+    body = None if article is None else article.body
+    if body is None or sum(map(len, "".join(body.itertext()).split())) < LEAST_LETTERS:
+        raise _nothing()
+    return article
+
+
+def _without_title(blocks: list[str], title: str) -> list[str]:
+    """Return the blocks of an article without a heading that repeats its title."""
+    repeats = blocks and title and re.sub(r"\W", "", blocks[0]) == re.sub(r"\W", "", title)
+    return blocks[1:] if repeats else blocks
+
+
+def _nothing() -> FetchError:
+    return FetchError(
+        "No article text found; give it as text.", "The page may be made by a script, or want a login or a click."
+    )
 
 
 def decoded(body: bytes, charset: str = "") -> str:

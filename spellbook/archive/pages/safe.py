@@ -118,11 +118,6 @@ def link(text: str, url: str) -> str:
     return f"[{text.strip() or escaped(url)}]({address(url)})"
 
 
-def image(alt: str, url: str, label: str = "image") -> str:
-    """Return an image as a link, which nothing loads by itself."""
-    return link(f"{label}: {escaped(' '.join(alt.split()))}" if alt.strip() else label, url)
-
-
 def code(text: str, language: str = "") -> str:
     """Return a code block, whose language is kept only if it is a programming language."""
     language = language.lower() if language.lower() in LANGUAGES else ""
@@ -255,12 +250,11 @@ def _inline(tokens: Sequence[Token], label: str, line_end: str) -> str:
         elif kind == "code_inline":
             # Dataview runs `= …` and `$= …`.
             parts.append(PlainText(token.content) if _QUERY.match(token.content) else code_span(token.content))
-        elif (mark := _MARKS.get(kind.partition("_")[0])) and kind.endswith("_open"):
-            parts.append(mark)
-        elif mark and parts[-1:] == [mark] and not isinstance(parts[-1], PlainText):
-            parts.pop()  # there is nothing in it
-        elif mark:
-            parts.append(mark)
+        elif mark := _MARKS.get(kind.partition("_")[0]):
+            if kind.endswith("_close") and parts[-1:] == [mark] and not isinstance(parts[-1], PlainText):
+                parts.pop()  # there is nothing in it
+            else:
+                parts.append(mark)
         elif kind == "link_open":
             opened.append((len(parts), str(token.attrGet("href") or "")))
         elif kind == "link_close":
@@ -268,15 +262,19 @@ def _inline(tokens: Sequence[Token], label: str, line_end: str) -> str:
             if _LINK.match(url):
                 parts[at:] = [link(join_parts(parts[at:]), url)]
         elif kind == "image":
-            alt = "".join(part.content for part in token.children or ())
-            url = str(token.attrGet("src") or "")
-            if opened or not _LINK.match(url):  # a link in a link would be two brackets in a row
-                parts.append(PlainText(f"{label}: {alt}" if alt else label))
-            else:
-                parts.append(image(alt, url, label))
+            parts.append(_image(token, label, is_linked=bool(opened)))
         else:
             parts.append(PlainText(token.content))
     return join_parts(parts, begins_line=line_end == "\n")
+
+
+def _image(token: Token, label: str, *, is_linked: bool) -> str:
+    """Return an image as a link, which nothing loads by itself; as text where that is impossible."""
+    alt = "".join(part.content for part in token.children or ())
+    url = str(token.attrGet("src") or "")
+    if is_linked or not _LINK.match(url):  # a link in a link would be two brackets in a row
+        return PlainText(f"{label}: {alt}" if alt else label)
+    return link(f"{label}: {escaped(' '.join(alt.split()))}" if alt.strip() else label, url)
 
 
 def join_parts(parts: Sequence[str], begins_line: bool = True) -> str:

@@ -21,7 +21,8 @@ class McpClient:
     may be, the likeliest first, as `places` reads them. `project`: its settings in a folder of work, "" if it has none.
     `format`: json, jsonc (with comments) or toml; "" if its settings are never written. `types`: what an entry says of
     its kind, for a command and for an address. `names`: fields that it calls otherwise. `more`: fields that only it
-    has. `by_hand`: what its person runs or adds where nothing is written.
+    has. `by_hand`: what its person runs or adds where nothing is written. `hooks`: the file with the hooks of a
+    sessions, and that of a project. `package`: its package of Windows, as a pattern, if it has one.
     """
 
     title: str
@@ -34,6 +35,8 @@ class McpClient:
     names: Mapping[str, str] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
     by_hand: str = ""
+    hooks: tuple[str, str] = ("", "")
+    package: str = ""
 
 
 _TYPED, _LOCAL = ("stdio", "http"), ("local", "remote")
@@ -50,13 +53,16 @@ _EXTENSION = "{apps}/Code/User/globalStorage/saoudrizwan.claude-dev"
 CLIENTS = {
     "claude-desktop": McpClient(
         "Claude Desktop", _SERVERS, "Quit Claude Desktop (its window alone is not enough) and start it again.",
-        ["{apps}/Claude/claude_desktop_config.json"], names={"url": ""}),
+        ["{apps}/Claude/claude_desktop_config.json"], names={"url": ""}, package="Claude_*"),
     "claude-code": McpClient(
         "Claude Code", _SERVERS, "Start a new session of Claude Code; /mcp shows its servers.",
-        [("{claude_json}", "{claude}")], ".mcp.json", types=_TYPED),
+        [("{claude_json}", "{claude}")], ".mcp.json", types=_TYPED,
+        # Claude Code keeps a project's local settings out of git: commands have paths of this machine.
+        hooks=("{claude}/settings.json", ".claude/settings.local.json")),
     "codex": McpClient(
         "Codex", "mcp_servers", "Start a new session of Codex; /mcp shows its servers.", ["{codex}/config.toml"],
-        ".codex/config.toml", "toml", names={"headers": "bearer_token_env_var"}),
+        ".codex/config.toml", "toml", names={"headers": "bearer_token_env_var"},
+        hooks=("{codex}/hooks.json", ".codex/hooks.json")),
     "cursor": McpClient(
         "Cursor", _SERVERS, "Restart Cursor, or switch the server on in its MCP settings.", ["{home}/.cursor/mcp.json"],
         ".cursor/mcp.json", "jsonc", _TYPED),
@@ -125,12 +131,6 @@ class SettingsFile:
     folder: Path
 
 
-def folder(client: str, environ: Mapping[str, str], home: Path) -> Path:
-    """Return the folder of settings of a client of `_FOLDERS`."""
-    variable, usual = _FOLDERS[client]
-    return Path(environ.get(variable) or home / usual)
-
-
 def places(name: str, system: str, environ: Mapping[str, str], home: Path) -> list[SettingsFile]:
     """
     Return where a client may keep a person's settings, the likeliest first; `system` as in `sys.platform`.
@@ -138,16 +138,22 @@ def places(name: str, system: str, environ: Mapping[str, str], home: Path) -> li
     In a row of `CLIENTS` that is a path, whose folder shows that the client is installed, or a path and what shows it.
     """
     roots = _roots(system, environ, home)
-    rows = CLIENTS[name].files
-    listed = [row if isinstance(row, tuple) else (row, row.rpartition("/")[0]) for row in rows]
+    about = CLIENTS[name]
+    listed = [row if isinstance(row, tuple) else (row, row.rpartition("/")[0]) for row in about.files]
     known = [SettingsFile(*(Path(part.format_map(roots)) for part in row)) for row in listed]
-    if name != "claude-desktop" or system != "win32":
+    if not about.package or system != "win32":
         return known
-    # Installed as a package of Windows, Claude Desktop sees a folder of its own in place of the usual one.
+    # Installed as a package of Windows, a client sees a folder of its own in place of the usual one.
     local = Path(environ.get("LOCALAPPDATA") or home / "AppData/Local")
     inside = known[0].file.relative_to(roots["apps"])
-    packages = sorted(local.glob("Packages/Claude_*"))
+    packages = sorted(local.glob(f"Packages/{about.package}"))
     return [*(SettingsFile(each / _PACKAGE / inside, each) for each in packages), *known]
+
+
+def hooks_file(client: str, project: Path | None, environ: Mapping[str, str], home: Path) -> Path:
+    """Return the file that holds the hooks of a client that has some, a person's own or those of a project's folder."""
+    own, local = CLIENTS[client].hooks
+    return project / local if project else Path(own.format_map(_roots("", environ, home)))
 
 
 def _roots(system: str, environ: Mapping[str, str], home: Path) -> dict[str, Path]:
@@ -167,7 +173,7 @@ def _roots(system: str, environ: Mapping[str, str], home: Path) -> dict[str, Pat
         "cline": Path(environ.get("CLINE_DATA_DIR") or cline / "data"),
         "zed": {"win32": apps / "Zed", "darwin": home / ".config/zed"}.get(system, apps / "zed"),
         "goose": apps / "Block/goose/config" if is_windows else config / "goose",
-        **{name: folder(name, environ, home) for name in _FOLDERS},
+        **{name: Path(environ.get(variable) or home / usual) for name, (variable, usual) in _FOLDERS.items()},
     }
 
 

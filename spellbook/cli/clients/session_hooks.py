@@ -35,13 +35,6 @@ _SECONDS = 5
 Groups = Sequence[tuple[str, Any]]
 """The key of the events, each of which has groups of hooks."""
 
-_FILES = {
-    # Claude Code keeps a project's local settings out of git: commands have paths of this machine.
-    "claude-code": ("claude", "settings.json", ".claude/settings.local.json"),
-    "codex": ("codex", "hooks.json", ".codex/hooks.json"),
-}
-"""For each client: its folder as `known.folder` knows it, the file in it, and that of a project."""
-
 _START = ("SessionStart", "context --session-start", "startup|resume|clear|compact", _SECONDS)
 _PROMPT = ("UserPromptSubmit", "context --prompt", "", _SECONDS)
 _SUMMARY = ("PreCompact", "context --reminder", "manual|auto", _SECONDS)  # it leaves a job for capture, too
@@ -58,12 +51,6 @@ RUNS = {
 _HINT = json.dumps(
     {"systemMessage": "Spellbook was not found, so this session has no notes. Install it again, or remove its hooks."}
 )
-
-
-def settings(client: str, project: Path | None, environ: Mapping[str, str], home: Path) -> Path:
-    """Return the file that holds the hooks of `client`, a person's own or those of a project's folder."""
-    folder, name, local = _FILES[client]
-    return project / local if project else known.folder(folder, environ, home) / name
 
 
 def posix_line(command: Sequence[str], env: Mapping[str, str], hint: str) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from spellbook.http.endpoints import Call, Endpoint, Reply
-from spellbook.http.served import Job, Work
+from spellbook.http.jobs import Job, Work
 from spellbook.mcp.toolsets import desk
 from spellbook.mcp.toolsets.articles import listed
 from spellbook.system.errors import MemoryNotFound

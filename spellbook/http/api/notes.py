@@ -27,13 +27,13 @@ from spellbook.http.served import Served, served_of
 from spellbook.index.catalog.usage import local
 from spellbook.library import history as kept
 from spellbook.library.reader import Reader
-from spellbook.mcp import render
+from spellbook.mcp import render, table_of_contents
 from spellbook.mcp.arguments import phrase
-from spellbook.mcp.base import limiter
 from spellbook.search.presentation import note_fields
 from spellbook.search.question import Answer
 from spellbook.search.related import Around
 from spellbook.system.errors import InvalidInput
+from spellbook.system.threads import limiter
 from spellbook.verbs import table
 
 _MOST_ENTRIES = 20
@@ -148,7 +148,7 @@ def recent(call: Call, **bounds: Any) -> dict[str, Any]:
 
 def contents(call: Call, scope: str, max_tokens: int) -> dict[str, Any]:
     """The table of contents: categories with their topics."""
-    return render.contents_json(call.book.contents(scope), max_tokens, call.book.about)
+    return table_of_contents.as_json(call.book.contents(scope), max_tokens, call.book.about)
 
 
 def topic(call: Call, name: str, max_tokens: int) -> dict[str, Any]:

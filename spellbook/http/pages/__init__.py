@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
-from spellbook.http.pages import contents, home, notes, reading, statistics, upkeep
+from spellbook.http.pages import activity, contents, home, notes, reading, statistics, upkeep
 
-MODULES = (home, notes, contents, reading, statistics, upkeep)
+MODULES = (home, activity, notes, contents, reading, statistics, upkeep)
 
 FILES = Mount("/static", StaticFiles(packages=[("spellbook.http.pages", "static")]))
 ROUTES: list[BaseRoute] = [FILES, *(route for module in MODULES for route in module.ROUTES)]

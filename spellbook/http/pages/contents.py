@@ -158,30 +158,7 @@ def search(shown: View) -> Response:
     values: dict[str, Any] = {"wanted": wanted, "modes": MODES, "days": DAYS, "offset": offset}
     values |= {"answer": None, "missing": None}
     if wanted["q"]:
-        options: dict[str, Any] = {"query": wanted["q"], "mode": wanted["mode"], "as_of": wanted["as_of"]}
-        options["limit"] = _BRIEF if is_brief else offset + _HITS
-        filter = {key: wanted[of] for key, of in (("category", "category"), ("tags", "tag")) if wanted[of]}
-        if wanted["days"] in DAYS:
-            filter["when"] = f"{dt.date.today() - dt.timedelta(days=int(wanted['days']))}.."
-        options |= {"filter": filter} if filter else {}
-        answer = notes.answer(shown.book, **options, per_note=1, max_tokens=_TEXTS)
-        found = answer.hits or answer.closest
-        rows = (row for hit in found for row in hit.why["words"])
-        words = rendering.found_words(wanted["q"], [text for row in rows for text in row])
-        weigh = packing.by_words({word: 1.0 for word in terms.terms(wanted["q"]) if word not in STOP_WORDS})
-        more = f"/search?{urlencode({**wanted, 'missing': '', 'offset': offset + _HITS})}"
-        is_more = answer.found > offset + _HITS <= MOST_HITS - _HITS
-        values |= {
-            "answer": answer,
-            "listed": [explained(hit, wanted["q"]) for hit in found[offset:]],
-            "more": more if is_more and not is_brief else "",
-            "most_sections": _MOST_SECTIONS,
-            "excerpt": lambda hit: rendering.excerpt(hit.text, words, weigh, hit.heading, hit.title),
-            "marked": lambda text: rendering.marked(text, words),
-            "present": presentation,
-        }
-        if wanted["missing"]:
-            values["missing"] = shown.ask(notes.why, id=wanted["missing"], **options)
+        values |= _found(shown, wanted, offset, is_brief)
     if is_brief:
         return shown.page("brief.html", **values)
     counts = Counter[str]()
@@ -190,6 +167,33 @@ def search(shown: View) -> Response:
         counts[category] += number
     values["categories"] = [name for name, _ in counts.most_common(_MOST_CATEGORIES) if name]
     return shown.page("search.html", **values)
+
+
+def _found(shown: View, wanted: Mapping[str, str], offset: int, is_brief: bool) -> dict[str, Any]:
+    """Return what a template needs of the hits from `offset` on; and why one note, if it is `missing`, is none."""
+    question = wanted["q"]
+    options: dict[str, Any] = {"query": question, "mode": wanted["mode"], "as_of": wanted["as_of"]}
+    options["limit"] = _BRIEF if is_brief else offset + _HITS
+    filter = {key: wanted[of] for key, of in (("category", "category"), ("tags", "tag")) if wanted[of]}
+    if wanted["days"] in DAYS:
+        filter["when"] = f"{dt.date.today() - dt.timedelta(days=int(wanted['days']))}.."
+    options |= {"filter": filter} if filter else {}
+    answer = notes.answer(shown.book, **options, per_note=1, max_tokens=_TEXTS)
+    found = answer.hits or answer.closest
+    words = rendering.found_words(question, [text for hit in found for row in hit.why["words"] for text in row])
+    weigh = packing.by_words({word: 1.0 for word in terms.terms(question) if word not in STOP_WORDS})
+    more = f"/search?{urlencode({**wanted, 'missing': '', 'offset': offset + _HITS})}"
+    is_more = answer.found > offset + _HITS <= MOST_HITS - _HITS
+    return {
+        "answer": answer,
+        "listed": [explained(hit, question) for hit in found[offset:]],
+        "more": more if is_more and not is_brief else "",
+        "most_sections": _MOST_SECTIONS,
+        "excerpt": lambda hit: rendering.excerpt(hit.text, words, weigh, hit.heading, hit.title),
+        "marked": lambda text: rendering.marked(text, words),
+        "present": presentation,
+        "missing": shown.ask(notes.why, id=wanted["missing"], **options) if wanted["missing"] else None,
+    }
 
 
 def explained(hit: Hit, query: str) -> Hit:

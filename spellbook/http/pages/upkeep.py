@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from spellbook.capture.ledger import Ledger
 from spellbook.http import admin
+from spellbook.http.alerts import alerts
 from spellbook.http.api import changes, notes
 from spellbook.http.guard import COOKIE
 from spellbook.http.pages import view
@@ -27,7 +28,7 @@ def health(shown: View, reply: object = None) -> Response:
     """Show what a person can look after: backup, duplicates, links (`reply`), broken notes, and what is not found."""
     is_admin = shown.may("admin")
     last = shown.jobs.last("check")
-    alarms = shown.ask(admin.alerts)["alerts"] if is_admin else []  # those about the machine are the API's
+    alarms = shown.ask(alerts)["alerts"] if is_admin else []  # those about the machine are the API's
     listed = [each for each in alarms if each["id"] in {"degraded", "disk"}]
     found = {"status": shown.ask(notes.status), "result": last.result if last else None, "reply": reply}
     return shown.page("health.html", admin=is_admin, alerts=listed, **found)

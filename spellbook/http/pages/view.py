@@ -28,6 +28,7 @@ from spellbook.http import admin, api, faults, served
 from spellbook.http.api.notes import entry_of
 from spellbook.http.endpoints import Call, Reply, check_id, checked
 from spellbook.http.guard import COOKIE, OURS
+from spellbook.http.jobs import Job
 from spellbook.http.pages import differences, rendering
 from spellbook.http.tokens import May, Tokens
 from spellbook.index.catalog.rows import StoredChunk
@@ -152,7 +153,7 @@ class View(Call):
         return HTMLResponse(_seen(text), code, {"vary": "Accept-Language, Cookie"})
 
     @property
-    def job(self) -> served.Job | None:
+    def job(self) -> Job | None:
         """The running job, or the one that has just ended."""
         job = next(iter(self.jobs.all()), None)
         return job if job and (job.ended is None or dt.datetime.now(dt.UTC) - job.ended < ENDED) else None

@@ -18,7 +18,7 @@ from spellbook.archive.pages.source import ADDRESS
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import fold
 from spellbook.library.reader import Reader
-from spellbook.mcp.base import CHANGE, READ, as_json, is_local, render, reporter, tool
+from spellbook.mcp.tool import CHANGE, READ, as_json, is_local, render, reporter, tool
 from spellbook.memories.articles import ALL
 from spellbook.notes import articles as form
 from spellbook.notes.labels import texts

@@ -15,21 +15,9 @@ from spellbook.editing.write import numbered
 from spellbook.index.catalog.usage import Session, local
 from spellbook.library.limited import Seen
 from spellbook.mcp.arguments import phrase
-from spellbook.mcp.base import (
-    ADD,
-    CHANGE,
-    DECLINED,
-    READ,
-    Erasing,
-    agreed,
-    as_json,
-    can_ask,
-    is_local,
-    render,
-    reporter,
-    tool,
-)
+from spellbook.mcp.asking import DECLINED, Erasing, agreed, can_ask
 from spellbook.mcp.names import way_on
+from spellbook.mcp.tool import ADD, CHANGE, READ, as_json, is_local, render, reporter, table_of_contents, tool
 from spellbook.mcp.toolsets import wiki
 from spellbook.memories import briefing
 from spellbook.settings.translate import language_of_tools, translated
@@ -152,10 +140,10 @@ def get_index(book: Seen, scope: str, max_tokens: int, format: str) -> str:
     """Call first: the person's preferences, what is due, and the contents by category and topic."""
     listed = book.contents(scope)
     if format == "json":
-        return as_json(**render.contents_json(listed, max_tokens, book.about))
+        return as_json(**table_of_contents.as_json(listed, max_tokens, book.about))
     first = [] if scope else briefing.opening(book.index, int(max_tokens * _OPENING))
     room = max_tokens - render.tokens_of(first)
-    return "\n".join([*first, render.contents(listed, book.state(), room, book.about)])
+    return "\n".join([*first, table_of_contents.as_text(listed, book.state(), room, book.about)])
 
 
 @tool("Read a topic", READ, table.TOPIC.unlisted(*_ASIDE), topic_id="topic")
@@ -275,7 +263,7 @@ def add_resources(mcp: MCPServer, book: Seen) -> None:
 
     def contents() -> str:
         """The table of contents: categories, their topics, and how many notes each has."""
-        return as_json(**render.contents_json(book.contents(), 4_000, book.about))
+        return as_json(**table_of_contents.as_json(book.contents(), 4_000, book.about))
 
     mcp.resource("memory://index", title="Table of contents", mime_type="application/json")(contents)
 

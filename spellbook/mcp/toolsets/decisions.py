@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spellbook.library.reader import Reader
-from spellbook.mcp.base import ADD, CHANGE, READ, as_json, tool
+from spellbook.mcp.tool import ADD, CHANGE, READ, as_json, tool
 from spellbook.memories.decisions import FoundDecisions
 from spellbook.notes.dates import VALID
 from spellbook.notes.labels import DECISION

@@ -17,7 +17,7 @@ from mcp.server.mcpserver import Context
 
 from spellbook.archive.snapshots import name_of
 from spellbook.library.limited import Seen
-from spellbook.mcp.base import ADD, CHANGE, READ, as_json, render, reporter, tool
+from spellbook.mcp.tool import ADD, CHANGE, READ, as_json, render, reporter, tool
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import counted, exact, flat, quoted

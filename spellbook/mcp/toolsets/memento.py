@@ -24,7 +24,8 @@ from spellbook.index import lookup, privacy
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.usage import local
 from spellbook.library.reader import Reader
-from spellbook.mcp.base import CHANGE, DECLINED, READ, Forgetting, agreed, as_json, render, tool
+from spellbook.mcp.asking import DECLINED, Forgetting, agreed
+from spellbook.mcp.tool import CHANGE, READ, as_json, render, tool
 from spellbook.memories.memories import is_pinned, type_of
 from spellbook.notes.articles import cut
 from spellbook.search import newest, presentation

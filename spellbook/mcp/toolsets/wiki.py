@@ -9,7 +9,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import ToolAnnotations
 
 from spellbook.library.limited import Seen
-from spellbook.mcp.base import READ, as_json, render, reporter, tool
+from spellbook.mcp.tool import READ, as_json, render, reporter, tool
 from spellbook.memories import wikis
 from spellbook.search import presentation
 from spellbook.system.errors import SpellbookError

@@ -1,12 +1,11 @@
 """
-Shared by all toolsets: running and adding tools, their annotations, answers, the person's consent, and the debug log.
+Shared by all toolsets: declaring, adding and running tools, their annotations, and their answers.
 
 `render` is imported at the first answer: at the start it would delay the answer to `initialize` by 10 %.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import inspect
 import json
 import logging
@@ -17,35 +16,31 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import anyio.from_thread
 import anyio.to_thread
-from anyio import CapacityLimiter
-from anyio.lowlevel import RunVar
-from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, MCPServer, Resolve
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, Field
 
 from spellbook.library.reader import Reader
 from spellbook.mcp.arguments import signature
 from spellbook.mcp.names import agent_of, way_on
 from spellbook.settings.translate import language_of_tools, translated
-from spellbook.system import disk
 from spellbook.system.errors import Conflict, SpellbookError, shown_error
 from spellbook.system.lazy import lazy
-from spellbook.text.quoting import exact, flat, json_of, one_line, quoted
-from spellbook.text.terms import estimate_tokens
+from spellbook.system.threads import computing
+from spellbook.text.quoting import flat, json_of, one_line, quoted
 from spellbook.verbs import declare as verbs
 from spellbook.verbs.declare import Verb
 
 if TYPE_CHECKING:
     from spellbook.mcp import render as render
+    from spellbook.mcp import table_of_contents as table_of_contents
 else:
-    (render,) = lazy("spellbook.mcp", "render")
+    render, table_of_contents = lazy("spellbook.mcp", "render", "table_of_contents")
 
 _TAKES_NOTHING = verbs.verb("")
 _RUN = os.urandom(16)
@@ -63,7 +58,7 @@ _BETWEEN = 0.1
 
 def load() -> None:
     """Import the layouts of most answers now, before one is asked for."""
-    import_module("spellbook.mcp.render")
+    import_module("spellbook.mcp.table_of_contents")
 
 
 def as_text(error: SpellbookError, *, is_limited: bool) -> str:
@@ -193,119 +188,3 @@ def reporter(ctx: Context) -> Callable[[str, int, int], None]:
 def as_json(**fields: Any) -> str:
     """Return an answer of these fields as JSON text; what is Spellbook's own advice is phrased for who reads it."""
     return json_of({key: way_on(value) if key in {"hint", "message"} else value for key, value in fields.items()})
-
-
-_MOST_NAMED = 200
-
-
-class Confirm(BaseModel):
-    """The answer of the person."""
-
-    really: bool = Field(description="Yes, delete it.")
-
-
-def can_ask(ctx: Context[Any, Any]) -> bool:
-    """Return whether the person can be asked."""
-    capabilities = ctx.client_capabilities
-    asking = capabilities.elicitation if capabilities else None
-    # A bare `elicitation: {}` means forms; one that names URLs alone cannot show the question.
-    return asking is not None and (asking.form is not None or asking.url is None)
-
-
-def _question(ctx: Context[Any, Any], name: str, *, topic: bool, hard: bool) -> Elicit[Confirm] | Confirm:
-    if not name or not (topic or hard) or not can_ask(ctx):
-        return Confirm(really=True)
-    what = f"every note of the topic {exact(name[:_MOST_NAMED])}" if topic else exact(name[:_MOST_NAMED])
-    how = "for good, without trash and without undo" if hard else "(they go to the trash)"
-    return Elicit(f"Delete {what} {how}?", Confirm)
-
-
-def _before_erase(
-    ctx: Context[Any, Any], chunk_id: str, topic_id: str, hard: bool, dry_run: bool | None
-) -> Elicit[Confirm] | Confirm:
-    name = "" if dry_run or (chunk_id and topic_id) else topic_id or chunk_id  # of both the tool wants one
-    return _question(ctx, name, topic=bool(topic_id), hard=hard)
-
-
-def _before_forget(ctx: Context[Any, Any], memory_id: str, hard: bool) -> Elicit[Confirm] | Confirm:
-    return _question(ctx, memory_id, topic=False, hard=hard)
-
-
-Erasing = Annotated[ElicitationResult[Confirm], Resolve(_before_erase)]
-Forgetting = Annotated[ElicitationResult[Confirm], Resolve(_before_forget)]
-
-DECLINED = "The person did not agree; nothing was erased."
-
-
-def agreed(answer: ElicitationResult[Confirm]) -> bool:
-    """Return whether the person said yes, or could not be asked."""
-    return isinstance(answer, AcceptedElicitation) and answer.data.really
-
-
-_COMPUTING = 2
-"""
-Threads that compute at a time. Python runs one of them, and each more makes them take turns more often: with four, two
-hundred clients got three quarters of the answers, with forty half. A second one answers while the first one waits.
-"""
-
-_WAITING = 8
-"""The same where questions wait for other machines most of the time."""
-
-_most = _COMPUTING
-"""Which of the two this process has; see `set_waiting`."""
-
-_computing: RunVar[CapacityLimiter] = RunVar("spellbook.computing")
-
-
-def computing() -> CapacityLimiter:
-    """Return the limiter of this event loop for what computes: first come is first served."""
-    return limiter(_computing, _most)
-
-
-def set_waiting(is_waiting: bool) -> None:
-    """Set how many threads `computing` gives: more where questions wait for a service that embeds."""
-    global _most
-    _most = _WAITING if is_waiting else _COMPUTING
-
-
-def limiter(variable: RunVar[CapacityLimiter], threads: int) -> CapacityLimiter:
-    """Return the limiter of this event loop for one kind of work; `variable` keeps it."""
-    try:
-        return variable.get()
-    except LookupError:
-        variable.set(bound := CapacityLimiter(threads))
-        return bound
-
-
-DEBUG_LOG = "mcp_debug.log"
-_MOST_BYTES = 1_000_000
-"""Then the log becomes mcp_debug.log.1, in place of the one before."""
-
-Write = Callable[[str, float, str, str], None]
-"""Writes what a tool answered: its name, its milliseconds, the answer's text, the code of its error or ""."""
-
-
-def wants_log(is_asked: bool = False) -> bool:
-    """Say whether the log is to be written: by an option, or by SPELLBOOK_DEBUG_LOG=1."""
-    return is_asked or os.environ.get("SPELLBOOK_DEBUG_LOG", "").strip() not in {"", "0"}
-
-
-def open_log(state: Path, door: str) -> Write:
-    """
-    Return what writes into the debug log in the state folder: a line of JSON a call, without arguments and texts.
-
-    `door` is how the server is reached.
-    """
-
-    def write(tool: str, ms: float, text: str, code: str) -> None:
-        row: dict[str, Any] = {
-            "time": dt.datetime.now().astimezone().isoformat(timespec="milliseconds"),
-            "door": door,
-            "tool": tool,
-            "letters": len(text),
-            "tokens": estimate_tokens(text),
-            "ms": round(ms, 1),
-        }
-        disk.append_line(state / DEBUG_LOG, json_of(row | ({"error": code} if code else {})), _MOST_BYTES)
-
-    return write

@@ -1,0 +1,89 @@
+"""Put Obsidian's plugin into a vault, and git hooks and the merge driver into its repository; take them out again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from spellbook.cli import output
+from spellbook.cli.clients import clients, hooks, obsidian_plugin
+from spellbook.cli.clients.changes import FileChange
+from spellbook.cli.clients.hooks import DriverSetting, Hook
+from spellbook.cli.install_client import make
+from spellbook.settings.config import Config, load
+from spellbook.settings.defaults import ADDRESS
+from spellbook.system.processes import LOG
+
+
+def git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, options: Mapping[str, Any]) -> None:
+    if options["project"] or options["file"] or options["force"]:
+        raise click.UsageError(
+            "--project, --file and --force are for clients; hooks belong to the repository that holds the vault."
+        )
+    config = _config(ctx)
+    repository = hooks.find(config.vault)
+    if uninstall:
+        planned = [hooks.take_out(repository.hooks, name, config.vault) for name in hooks.HOOKS]
+    else:
+        lines = hooks.block(repository.top, config.vault, clients.launch(), clients.carried(os.environ))
+        planned = [hooks.add(repository.hooks, name, config.vault, lines) for name in hooks.HOOKS]
+    changed = [hook for hook in planned if hook]
+    names = ", ".join(hook.change.path.name for hook in changed)
+    done = f"{names} in {repository.hooks} index {config.vault} in the background; the log is {config.state / LOG}."
+    done = f"Removed from {repository.hooks}: {names}." if uninstall else done
+    unchanged = f"The hooks in {repository.hooks} are already as they should be; nothing was changed."
+    _carry_out(changed, dry_run, unchanged, done)
+    listed = ("ls-files", "--cached", "--others", "--exclude-standard", "--", str(repository.hooks))
+    is_inside = repository.hooks.resolve().is_relative_to(repository.top.resolve())
+    if changed and not uninstall and is_inside and hooks.git(repository.top, *listed):
+        output.say(f"Do not commit the hooks in {repository.hooks}: they name places of this machine.", err=True)
+
+
+def obsidian(ctx: click.Context, uninstall: bool, dry_run: bool, options: Mapping[str, Any]) -> None:
+    if options["project"] or options["file"] or options["with_token"]:
+        raise click.UsageError(
+            "--project, --file and --with-token are not for obsidian: paste a token into the plugin's settings."
+        )
+    config, force = _config(ctx), options["force"]
+    folder = obsidian_plugin.home(config.vault)
+    if uninstall:
+        planned = obsidian_plugin.take_out(folder, config.state, force=force)
+    else:
+        planned = obsidian_plugin.add(folder, options["url"] or "", ADDRESS, force=force)
+    for change in planned:
+        backups = None if change.path.is_relative_to(folder) else config.state  # git would take the list's
+        make(change, dry_run, f"Deleted {change.path}." if change.after is None else f"Wrote {change.path}.", backups)
+    if not planned:
+        output.say(f"The plugin in {folder} is already as it should be; nothing was changed.")
+    elif uninstall and not dry_run:
+        with contextlib.suppress(OSError):  # something else is in it
+            folder.rmdir()
+            folder.parent.rmdir()
+    elif not dry_run:
+        output.say(obsidian_plugin.ABOUT.next)
+
+
+def _config(ctx: click.Context) -> Config:
+    return load(ctx.ensure_object(dict).get("vault"))
+
+
+def git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
+    vault = _config(ctx).vault
+    planned = hooks.merging(vault, [] if uninstall else clients.launch())
+    attributes = vault / hooks.ATTRIBUTES
+    unchanged = f"{attributes} and the repository's settings are as they should be; nothing was changed."
+    done = f"Git merges the notes in {vault} by Spellbook; commit {attributes} for the others."
+    done = f"Git merges the notes in {vault} as any other text again." if uninstall else done
+    _carry_out(planned, dry_run, unchanged, done)
+
+
+def _carry_out(planned: Sequence[FileChange | Hook | DriverSetting], dry_run: bool, unchanged: str, done: str) -> None:
+    """Make the changes of a repository, or print them; say what was done, or that there was nothing to do."""
+    for change in planned:
+        click.echo(change.difference(), nl=False) if dry_run else change.make()
+    if not (planned and dry_run):
+        output.say(done if planned else unchanged)
