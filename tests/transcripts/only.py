@@ -46,8 +46,8 @@ class Only:
             raise LookupError(f"$ only {self.words}: it selects nothing of this answer:\n{answer}")
         if not self.changes or before is None:
             return lines
-        changes = list(_changes(self._selected(before, self.paths), lines)) or ["(as before)"]
-        return min(lines, changes, key=len)
+        changed = list(changes(self._selected(before, self.paths), lines)) or ["(as before)"]
+        return min(lines, changed, key=len)
 
     def of_failed(self, answer: str) -> list[str]:
         """Return the lines that are shown of stderr and of what is refused: all, if the filter selects nothing of them."""
@@ -113,7 +113,8 @@ def _pruned(value: Any, at: str, paths: set[str], used: set[str]) -> Any:
     return {key: _pruned(value[key], f"{at}.{key}", below, used) for key in keys}
 
 
-def _changes(old: list[str], new: list[str]) -> Iterator[str]:
+def changes(old: list[str], new: list[str]) -> Iterator[str]:
+    """Return the lines that only `old` has, after `-`, and those that only `new` has, after `+`."""
     for kind, old_from, old_to, new_from, new_to in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
         if kind != "equal":
             yield from (f"-{line}" for line in old[old_from:old_to])
