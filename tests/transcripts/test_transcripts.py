@@ -236,8 +236,11 @@ class Player:
         def later(hours: str) -> None:
             self.clock.now += dt.timedelta(hours=float(hours.removesuffix("h")))
 
+        def reindex() -> None:
+            self._command(["reindex", "--quiet"], "", {})
+
         return {
-            **{"ls": ls, "later": later, "git": lambda *words: git(self.folder, *words)},
+            **{"ls": ls, "later": later, "reindex": reindex, "git": lambda *words: git(self.folder, *words)},
             "cat": lambda path: (self.folder / path).read_text("utf-8"),
             "rm": lambda path: (self.folder / path).unlink(),
             "export": lambda pair: self.clock.patch.setenv(*pair.split("=", 1)),
