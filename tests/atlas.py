@@ -4,8 +4,6 @@ The thirteen steps of a deletion, of the Agent Memory Atlas (neoneye, benchmarks
 Each step is done and looked at; nothing is taken for granted. The same steps are a test, and a row of the scorecard.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One harness for kills: a verb is killed at each of its disk operations in turn, and a test checks what is left."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

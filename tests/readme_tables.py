@@ -5,8 +5,6 @@ The READMEs' address of the repository is that of pyproject.toml. docs/design.md
     python -m tests.readme_tables      rewrites them between their markers
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import tempfile

@@ -1,7 +1,5 @@
 """Erasing for good: after it no file that Spellbook keeps has the text, or the bytes of one of its vectors."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import zlib

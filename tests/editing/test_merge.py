@@ -1,7 +1,5 @@
 """Merging two notes: no sentence is lost, and contradictions are decided by the caller."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Chroma: answers are right whatever happens to it."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """Several machines, one Chroma server: each takes the vectors that another one made, and none changes another's."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

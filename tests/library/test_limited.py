@@ -5,8 +5,6 @@ Each private note carries a word of its own in its text, title, path, labels and
 is asked for these words, ids, paths and topics, and the answers must hold none of them but the one that was asked for.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import itertools

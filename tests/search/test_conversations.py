@@ -1,7 +1,5 @@
 """Ranking in conversations: their turns, and who speaks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

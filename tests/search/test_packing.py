@@ -1,7 +1,5 @@
 """Packing: an answer stays within its budget, shows most of the best hits, and names what is left out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Ranking: fusion, adjustments and choice; every share has a name, and shares add up."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 from itertools import pairwise

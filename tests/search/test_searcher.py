@@ -1,7 +1,5 @@
 """Search: filters apply first, scores add up, answers stay within budget, and no query breaks it; `why` explains all."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Quoting: no note's text can pass for a line of Spellbook, in any answer."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """How each change of a vault is made: alone, and flushed to the disk before it gets its name."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys
