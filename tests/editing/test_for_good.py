@@ -15,10 +15,11 @@ from spellbook.editing.revise import Revision
 from spellbook.index import embed, sync
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
+from spellbook.index.vectors.chroma import Chroma
 from spellbook.models.embedders import HashEmbedder
 from spellbook.settings import paths
 from spellbook.system.errors import StorageError
-from tests.helpers import Small, opened
+from tests.helpers import Small, opened, until
 
 WORD = "Quillonbrass"
 TEXT = f"# Keeper\n\nThe {WORD} is hidden under the third stair of the house.\n"
@@ -134,3 +135,20 @@ def test_a_step_that_fails_stops_no_other(vault: Path) -> None:
             erase.erase(index, "gone-1", hard=True)
         assert {file.name for file in exports.iterdir()} == {"a folder.zip", "none.zip"}
     assert next(step.__name__ for step in for_good.STEPS) == "_trash"
+
+
+def test_no_process_with_texts_fills_chroma(vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Neither a command that embedded much nor an export of the vectors writes Chroma's files itself: they keep scraps of
+    the memory of the process that writes them. A child does it.
+    """
+    monkeypatch.setattr(Chroma, "catch_up", lambda *_: pytest.fail("this process filled Chroma"))
+    with opened(vault.resolve(), HashEmbedder(), exact_most=1) as index:
+        for name, text in {"one": TEXT, "two": SIBLING}.items():
+            (index.config.vault / f"{name}.md").write_text(text, "utf-8")
+            sync.run(index)
+            until(lambda: not follow.is_due(index))
+        assert index.chroma.rows == index.catalog.counts().chunks > 1
+        (index.config.vault / "new.md").write_text("Lanterns hang in the tower.", "utf-8")
+        sync.run(index)
+        assert follow.copy(index, tmp_path / "copy") == index.catalog.counts().chunks

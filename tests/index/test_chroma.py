@@ -1,7 +1,6 @@
 """Chroma: answers are right whatever happens to it."""
 
 import contextlib
-import dataclasses
 import json
 import pickle
 import shutil
@@ -455,21 +454,6 @@ def test_a_child_waits_for_the_one_before(index):
     child = processes.child(follow.__name__)
     told, _ = child.communicate(pickle.dumps((empty, index.embedder.fingerprint, "", "", 0)), timeout=PATIENCE)
     assert (b"there is no index yet" in told, child.returncode, empty.exists()) == (True, 1, False)
-
-
-def test_no_process_with_texts_fills_chroma(index, tmp_path, monkeypatch):
-    """
-    Neither a command that embedded much, nor an export of the vectors, nor the action of an administrator writes
-    Chroma's files itself: they keep scraps of the memory of the process that writes them. A child does it.
-    """
-    monkeypatch.setattr(Chroma, "catch_up", lambda *_: pytest.fail("this process filled Chroma"))
-    large = dataclasses.replace(index, config=dataclasses.replace(index.config, exact_most=1))
-    embed.maintain(large)
-    until(lambda: not follow.is_due(large))
-    assert large.chroma.rows == 3
-    (large.config.vault / "new.md").write_text("Lanterns hang in the tower.", "utf-8")
-    sync.run(large)
-    assert follow.copy(large, tmp_path / "copy") == 4
 
 
 def test_the_copy_is_read_by_any_client(index, tmp_path):
