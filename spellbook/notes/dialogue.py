@@ -107,6 +107,12 @@ def speaker(heading: str) -> str:
     return "" if name.casefold() in _ASKING else name
 
 
+def is_answer(heading: str) -> bool:
+    """Say whether a turn stands under the name of an assistant."""
+    match = _HEADING.fullmatch(heading.partition(" > ")[0])
+    return bool(match and _ANSWERING.fullmatch(match["name"].strip().casefold()))
+
+
 def words(text: str) -> str:
     """Return the person's words in the last exchange of a captured session's text, "" if it has none."""
     found = _WORDS.search(_SECTION.split(text)[-1])

@@ -154,16 +154,26 @@ def lower_listings(candidates: Sequence[Candidate]) -> list[Candidate]:
     return [lowered(one) if one.is_listing else one for one in candidates]
 
 
-def lift_speakers(candidates: Sequence[Candidate], question: str) -> list[Candidate]:
-    """Return the candidates, with a gain for turns of a conversation whose speaker the `question` names."""
+def weigh_turns(candidates: Sequence[Candidate], question: str) -> list[Candidate]:
+    """
+    Return the candidates, turns of a conversation by who speaks: with a gain if the `question` names the speaker.
+
+    An assistant's answers lose: where a person's own words match as well, these are what is to be remembered.
+    """
     asked = set(terms.terms(question)) - terms.STOP_WORDS
 
-    def lifted(candidate: Candidate) -> Candidate:
-        name = dialogue.speaker(candidate.chunk.heading) if dialogue.is_conversation(candidate.chunk.meta) else ""
-        is_named = not asked.isdisjoint(terms.terms(name))
-        return candidate.plus(f"the question names {name}", weights.SPOKEN) if is_named else candidate
+    def weighed(candidate: Candidate) -> Candidate:
+        heading = candidate.chunk.heading
+        if not dialogue.is_conversation(candidate.chunk.meta):
+            return candidate
+        name = dialogue.speaker(heading)
+        if not asked.isdisjoint(terms.terms(name)):
+            return candidate.plus(f"the question names {name}", weights.SPOKEN)
+        if dialogue.is_answer(heading):
+            return candidate.plus("an assistant's answer", -weights.SESSION_LOSS * candidate.score)
+        return candidate
 
-    return [*map(lifted, candidates)]
+    return [*map(weighed, candidates)]
 
 
 # -- what supersedes a note

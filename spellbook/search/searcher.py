@@ -116,7 +116,7 @@ class Searcher:
             ranked = ranking.rerank(ranked, question.text, index.reranker, found.reasons)
         ranked = ranking.adjust(ranked, index.config.half_lives, uses, now)
         if not by_words:
-            ranked = ranking.lift_speakers(ranked, question.text)
+            ranked = ranking.weigh_turns(ranked, question.text)
         ranked = ranking.lower(ranked, words.inflected)
         ranked = ranking.lower_titles(ranked, 0.0 if by_words else weights.AS_MANY_WORDS)
         return ranking.lower_listings(ranked)

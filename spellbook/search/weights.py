@@ -167,7 +167,11 @@ SESSION = "from a session, not kept on purpose"
 """The label of a captured session, and the reason of its loss."""
 
 SESSION_LOSS = 0.15
-"""Share of its score that a session loses. Beside 200 of them .45 of memories come first (.43 alone), with 0.05 .42."""
+"""
+Share of its score that a session loses. Beside 200 of them .45 of memories come first (.43 alone), with 0.05 .42. An
+assistant's turn of a conversation loses it too: over two chats of BEAM .521 of the evidence is among ten, without it
+.404; over two others .268 and .220.
+"""
 
 OPENED = 0.01
 """Gain for each doubling of the times a note was opened. By hand."""

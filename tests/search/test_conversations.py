@@ -7,7 +7,7 @@ import pytest
 
 from spellbook.library.book import Spellbook
 from spellbook.search.choice import choose
-from spellbook.search.ranking import lift_speakers
+from spellbook.search.ranking import weigh_turns
 from spellbook.search.scores import fuse
 from tests.search.candidates import candidate
 
@@ -62,4 +62,21 @@ def test_stop_words_name_nobody() -> None:
     """Somebody called Will is not named by each question that begins with that word."""
     (each,) = fuse([candidate(semantic=0.5, type="chat")], "both")
     each = each._replace(chunk=each.chunk._replace(heading="Will"))
-    assert lift_speakers([each], "Will it rain?") == [each]
+    assert weigh_turns([each], "Will it rain?") == [each]
+
+
+@pytest.mark.parametrize(
+    ("answering", "is_lower"), [("Assistant", True), ("ChatGPT", True), ("어시스턴트", True), ("Ann", False)]
+)
+def test_a_person_stands_above_the_assistant(
+    book: Spellbook, write_note: Callable[..., Path], answering: str, is_lower: bool
+) -> None:
+    """Of two turns that say the same, the person's comes first; an assistant's loses, and says so."""
+    said = "The ferry to Lissavik leaves at dawn."
+    write_note("a.md", f"## {answering}\n\n{said}\n\n## User\n\nSo {said}\n", category="conversation")
+    book.reindex()
+    hits = book.search("when does the ferry leave?", min_score=0.0).hits
+    reasons = {hit.heading: [one["reason"] for one in hit.why["adjustments"]] for hit in hits}
+    assert ("an assistant's answer" in reasons[answering]) is is_lower
+    assert "an assistant's answer" not in reasons["User"]
+    assert not is_lower or hits[0].heading == "User"
