@@ -135,9 +135,9 @@ def _remember(ctx: click.Context, option: click.Parameter, value: str | tuple[st
         ctx.ensure_object(dict)[option.name] = value
 
 
-def _remembered(name: str, metavar: str, help: str, **settings: Any) -> Callable[[F], F]:
+def _remembered(name: str, metavar: str, text: str, **settings: Any) -> Callable[[F], F]:
     """Return an option whose value is for `opened` instead of the command."""
-    return click.option(name, metavar=metavar, help=help, expose_value=False, callback=_remember, **settings)
+    return click.option(name, metavar=metavar, help=text, expose_value=False, callback=_remember, **settings)
 
 
 vault_option = _remembered(

@@ -164,9 +164,9 @@ def _result(
     """Return the result for a chunk or its whole note; `data` are the bytes of the file now."""
     after = index.catalog.at(chunk.path)
     now = next((row for row in after if row.ordinal == chunk.ordinal), chunk)
-    hash = now.hash if len(after) == 1 or not is_note else digest(data)[:16]
+    sha = now.hash if len(after) == 1 or not is_note else digest(data)[:16]
     id = now.note if is_note else now.id
-    return Revised(id, chunk.path, index.catalog.generation, difference, hash, *remarks)
+    return Revised(id, chunk.path, index.catalog.generation, difference, sha, *remarks)
 
 
 def _revise_text(index: Index, chunk: StoredChunk, read: tuple[Note, str], revision: Revision, *, is_note: bool) -> str:

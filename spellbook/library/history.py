@@ -113,10 +113,10 @@ def _of_git(repository: Repository, paths: Sequence[str], most: int) -> Iterator
         for commit in repository.commits_of(path, most + 1)
         if commit.blob or path == paths[0]
     }
-    ordered = [found[hash] for hash in repository.commits() if hash in found] if found else []
-    for hash, at, path, blob in reversed(ordered[: most + 1]):
+    ordered = [found[name] for name in repository.commits() if name in found] if found else []
+    for name, at, path, blob in reversed(ordered[: most + 1]):
         with suppress(InvalidInput):  # too large for a note
-            yield _KeptText(at, path, f"commit {hash}", repository.text(blob, MOST_BYTES) if blob else None)
+            yield _KeptText(at, path, f"commit {name}", repository.text(blob, MOST_BYTES) if blob else None)
 
 
 def is_corrected(vault: Vault, path: str) -> bool:

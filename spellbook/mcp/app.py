@@ -279,8 +279,8 @@ class SpellbookServer(MCPServer):
 class AwaitedBook:
     """A vault that could not be opened: the first use that can opens it. Until then each raises why it cannot."""
 
-    def __init__(self, open: Callable[[], Spellbook]) -> None:
-        self._open = open
+    def __init__(self, opens: Callable[[], Spellbook]) -> None:
+        self._open = opens
 
     @cached_property
     def _book(self) -> Spellbook:

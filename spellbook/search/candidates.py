@@ -248,8 +248,8 @@ class Lookup:
         query = Query()
         stems = None
         if self.is_by_words and question.keywords:
-            query = phrases(question.keywords, all=question.match_all)
-            stems = phrases(question.keywords, all=question.match_all, form=stem_phrase)
+            query = phrases(question.keywords, needs_all=question.match_all)
+            stems = phrases(question.keywords, needs_all=question.match_all, form=stem_phrase)
         elif self.is_by_words:
             config = loaded.index.config
             query = parse(text.text, synonyms.of(config.words_of or config.vault))

@@ -321,10 +321,10 @@ def _with_synonyms(words: Sequence[tuple[str, Term]], table: synonyms.Table) -> 
     ]
 
 
-def phrases(listed: Iterable[str], *, all: bool = False, form: Callable[[str], Phrase] = terms.phrase) -> Query:
-    """Return a query for any, or `all`, of these texts, each as the phrase that `form` makes of it."""
+def phrases(listed: Iterable[str], *, needs_all: bool = False, form: Callable[[str], Phrase] = terms.phrase) -> Query:
+    """Return a query for any of these texts, or one that `needs_all`, each as the phrase that `form` makes of it."""
     parts = dict.fromkeys(filter(None, map(form, listed)))
-    return Query(tuple(Term(((part,),)) for part in parts), all=all)
+    return Query(tuple(Term(((part,),)) for part in parts), all=needs_all)
 
 
 def stem_phrase(text: str) -> Phrase:

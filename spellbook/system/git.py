@@ -92,11 +92,11 @@ class Repository:
         output = self._output(*_LOG, f"--max-count={most}", "HEAD", "--", os.fsdecode(place))
         if output is None and self._output("rev-parse", "--verify", "--quiet", "HEAD"):
             raise self._missing("HEAD")  # without a commit there would be no such name
-        hash = at = source = b""
+        name_of_commit = at = source = b""
         fields = iter((output or b"").split(b"\0"))
         for row in map(bytes.split, fields):
             if len(row) == 2:
-                hash, at = row
+                name_of_commit, at = row
             elif row:
                 _, mode, _, blob, status = row
                 source = name = next(fields)
@@ -105,7 +105,9 @@ class Repository:
                 if name != place:
                     continue  # it lies in a folder that had this name
                 shown = place.removeprefix(self._prefix).decode("utf-8", "replace")
-                yield Commit(hash.decode("ascii"), int(at), shown, blob.decode("ascii") if mode in _FILES else "")
+                yield Commit(
+                    name_of_commit.decode("ascii"), int(at), shown, blob.decode("ascii") if mode in _FILES else ""
+                )
                 if status.startswith(b"C"):
                     return  # --follow would go on with the file that it was copied from
                 place = source

@@ -191,7 +191,7 @@ def _known(database: Any, hashes: Collection[bytes]) -> dict[bytes, tuple[str, s
     for start in range(0, len(left), _AT_ONCE):
         some = left[start : start + _AT_ONCE]
         sql = f"SELECT hash, day, by FROM stones WHERE hash IN ({', '.join('?' * len(some))})"
-        found |= {hash: (day, by) for hash, day, by in database.execute(sql, some)}
+        found |= {stone: (day, by) for stone, day, by in database.execute(sql, some)}
     return found
 
 

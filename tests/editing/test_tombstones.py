@@ -302,10 +302,10 @@ def test_the_vault_alone_tells_no_secret(world: World) -> None:
     rows = database.execute("SELECT hash, day, note, by FROM stones").fetchall()
     database.close()
     assert rows
-    assert all(len(hash) == 32 for hash, *_ in rows)
+    assert all(len(stone) == 32 for stone, *_ in rows)
     places = (world.vault, world.book.config.state)
     held = [file.read_bytes() for place in places for file in place.rglob("*") if file.is_file()]
-    for trace in (key, *(hash for hash, *_ in rows)):
+    for trace in (key, *(stone for stone, *_ in rows)):
         assert not any(trace in data or trace.hex().encode() in data for data in held)
     for data in (*held, stones.read_bytes()):
         assert not any(word in data for word in (b"4821", b"safe behind", path.encode()))

@@ -251,8 +251,8 @@ def test_no_tool_and_no_command_says_what_a_note_forges(hostile, book):
         assert not [line for line in done.output.splitlines() if FORGERY.match(line) and not line.startswith(marks)]
 
     async def conversation(agent):
-        hash, named = book.show("a.md")[0].hash, f"c{BREAK}FORGED.md"
-        stale = {"chunk_id": book.show("a.md")[0].id, "content": "x", "expected_hash": hash[::-1]}
+        sha, named = book.show("a.md")[0].hash, f"c{BREAK}FORGED.md"
+        stale = {"chunk_id": book.show("a.md")[0].id, "content": "x", "expected_hash": sha[::-1]}
         asked = {
             "search": [{"query": "harbour"}],
             "memorize": [{"query": "harbour one", "min_score": 0, "max_tokens": 300}],

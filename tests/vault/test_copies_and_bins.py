@@ -70,12 +70,12 @@ def test_names_that_a_person_gives_are_notes(name: str, folder: str, ending: str
 
 @given(st.sampled_from(BINS), st.sampled_from(OWN_FOLDERS), st.booleans(), st.sampled_from(ENDINGS))
 def test_bins_at_any_depth_are_left_out_and_alike_folders_are_not(
-    bin: str, own: str, is_deep: bool, ending: str
+    name: str, own: str, is_deep: bool, ending: str
 ) -> None:
     """What lies in a bin is no note and belongs to no vault; a folder or a note of a name like a bin's is a person's."""
-    inside = f"{own}/{bin}/b{ending}" if is_deep else f"{bin}/b{ending}"
+    inside = f"{own}/{name}/b{ending}" if is_deep else f"{name}/b{ending}"
     assert not is_note(inside)
     assert not belongs(inside)
     assert is_note(f"{own}/b{ending}")
     assert is_note(f"{own}{ending}")
-    assert is_note(f"x/{bin.rpartition('/')[2].lstrip('.')} too{ending}")
+    assert is_note(f"x/{name.rpartition('/')[2].lstrip('.')} too{ending}")

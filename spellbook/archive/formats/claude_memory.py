@@ -36,7 +36,8 @@ def convert(slug: str, path: str, data: bytes, titled: Mapping[str, str]) -> Inc
     note = parse(path, data)
     inner = note.meta.get("metadata")
     about = {**(inner if isinstance(inner, dict) else {}), **note.meta}
-    text, source, hash = cleaned(note.body).strip(), f"{KIND}:{slug}/{path}", sha256(data).hexdigest()
+    text, source = cleaned(note.body).strip(), f"{KIND}:{slug}/{path}"
+    sha = sha256(data).hexdigest()
     title = on_one_line(titled.get(path) or str(about.get("name") or note.title))[:80]
     meta = {
         "id": f"{KIND}-{sha256(source.encode('utf-8', 'replace')).hexdigest()[:16]}",
@@ -46,9 +47,9 @@ def convert(slug: str, path: str, data: bytes, titled: Mapping[str, str]) -> Inc
         "summary": on_one_line(str(about.get("description") or "")),
         "trust": "agent",
         "source": source,
-        "source_hash": hash,
+        "source_hash": sha,
         "updated": moment(str(about.get("modified") or "")),
     }
     made = make_note(f"{meta['category']}/{KIND}/{note_name(title)}.md", meta, text)
-    made.sha256 = hash
+    made.sha256 = sha
     return made if text else None

@@ -62,8 +62,8 @@ def posix_line(command: Sequence[str], env: Mapping[str, str], hint: str) -> str
 def power_line(command: Sequence[str], env: Mapping[str, str], hint: str) -> str:
     """Return the same for PowerShell, which every Windows has, without a backtick."""
     is_there = f"Get-Command {_in_power(command[0])} -ErrorAction SilentlyContinue"
-    set = "".join(f"$env:{name} = {_in_power(value)}; " for name, value in env.items())
-    run = f"{set}& {' '.join(map(_in_power, command))}"
+    settings = "".join(f"$env:{name} = {_in_power(value)}; " for name, value in env.items())
+    run = f"{settings}& {' '.join(map(_in_power, command))}"
     return f"if ({is_there}) {{ {run} }} else {{ {hint and _in_power(hint)} }}; exit 0"
 
 
