@@ -64,7 +64,7 @@ bench-public: $(READY) ## Measure search over the public benchmarks in DATA (fol
 	$(BIN)/python -m tests.benchmarks.public $(DATA) $(ARGS)
 
 conformance: $(READY) ## Judge the MCP server by the inspector and the protocol's own suite, where npm is there
-	$(BIN)/python scripts/conformance.py
+	$(BIN)/python -m scripts.conformance
 
 screenshots: $(READY) ## Make the pictures of the READMEs and of dashboard.md in both languages, where chromium is installed (ARGS=ko: one)
 	$(BIN)/python scripts/screenshots.py $(ARGS)

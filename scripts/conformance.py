@@ -1,5 +1,5 @@
 """
-Have clients that nobody here wrote judge the MCP server: `python scripts/conformance.py [--tools DIR]`.
+Have clients that nobody here wrote judge the MCP server: `python -m scripts.conformance [--tools DIR]`.
 
 The inspector's strict check of the tools, calls and a load run over stdio, in both eras of the protocol. Then the
 protocol's own conformance suite runs over HTTP, against `spellbook serve`. Some of its scenarios need fixtures of the
@@ -24,10 +24,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import conformance_oauth
 import platformdirs
 
 import spellbook
+from scripts import conformance_oauth
 from spellbook.mcp.names import TOOLSETS
 
 PACKAGES = (
