@@ -28,9 +28,10 @@ from spellbook.notes.note import Note, newline, parse
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.system.lazy import regex
 from spellbook.text import credentials
+from spellbook.vault.folder import digest
 from spellbook.vault.journal import BY_ITSELF
 from spellbook.vault.names import safe_name
-from spellbook.vault.vault import Vault, digest
+from spellbook.vault.vault import Vault
 
 _MOST_TITLE = 80  # letters
 _MOST_WORDS = 60  # letters of a heading

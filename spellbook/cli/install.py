@@ -16,7 +16,7 @@ from spellbook.cli.app import Command, json_option, main, scope_option, vault_of
 from spellbook.mcp.names import DEFAULT, toolsets_of
 from spellbook.settings.defaults import ADDRESS
 from spellbook.system.errors import InvalidInput, SpellbookError
-from spellbook.system.processes import LOG
+from spellbook.system.hook_queue import LOG
 
 if TYPE_CHECKING:
     from spellbook.cli.clients.changes import FileChange

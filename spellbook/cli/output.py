@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from spellbook.search.related import Around, Related
     from spellbook.search.scores import Hit
     from spellbook.search.toc import Category, TopicSummary
-    from spellbook.vault.journal import Entry
+    from spellbook.vault.entries import Entry
 
 T = TypeVar("T")
 

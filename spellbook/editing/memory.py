@@ -12,11 +12,10 @@ from functools import cached_property
 from typing import Any, Literal
 
 from spellbook.index import privacy
-from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import bound, fold, validity
-from spellbook.index.lookup import folder_of, resolve
+from spellbook.index.lookup import folder_of
 from spellbook.index.opened import Index
-from spellbook.notes import labels, links
+from spellbook.notes import labels
 from spellbook.notes.dates import VALID
 from spellbook.notes.decisions import title as first_sentence
 from spellbook.notes.files import MOST_BYTES
@@ -25,10 +24,9 @@ from spellbook.notes.labels import INBOX, MEMORY
 from spellbook.notes.markdown import heading_text, lines, literals
 from spellbook.notes.note import blocks
 from spellbook.settings.limits import MOST_LINE, MOST_SOURCE
-from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.system.lazy import regex
 from spellbook.text import credentials, terms
-from spellbook.text.quoting import counted, flat
+from spellbook.text.quoting import counted
 from spellbook.text.terms import STOP_WORDS, estimate_tokens, is_short
 
 AGENT: ContextVar[str] = ContextVar("agent", default="")
@@ -309,34 +307,6 @@ def _plain(value: object, depth: int = 0) -> bool:
 
 
 # -- notes that a memory supersedes
-
-
-def meant(index: Index, ids: object) -> list[StoredChunk]:
-    """Return the first chunk of each note named by ids, paths, titles or links. Raises MemoryNotFound, InvalidInput."""
-    listed = labels.listed(ids or (), "")
-    if not isinstance(listed, Sequence) or not all(isinstance(each, str) for each in listed):
-        raise InvalidInput(f"supersedes holds {ids!r:.80}.", "It is a list of ids or titles; nothing was written.")
-    found: dict[str, StoredChunk] = {}
-    for each in listed:
-        try:
-            chunks = [resolve(index, each.strip())]
-        except MemoryNotFound:
-            if "," not in each:  # as a title may have
-                raise
-            chunks = [resolve(index, part.strip()) for part in each.split(",")]
-        found |= {chunk.path: chunk for chunk in chunks}
-    return list(found.values())
-
-
-def replacing(chunks: Sequence[StoredChunk]) -> dict[str, Any]:
-    """Return the key of a note that supersedes these, empty for none."""
-    named = [links.wikilink(chunk.path) for chunk in chunks]
-    return {"supersedes": named if len(named) > 1 else named[0]} if named else {}
-
-
-def named(chunk: StoredChunk) -> dict[str, Any]:
-    """Return a note's id and title, as an answer names it."""
-    return {"id": chunk.note, "title": flat(chunk.title)}
 
 
 # -- keywords of a text without any: identifiers and rare names, never made-up questions

@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from spellbook.editing.moves import Mended, RelinkedNote, Relinking, cards, rewrite_links
+from spellbook.editing.moves import RelinkedNote, Relinking
+from spellbook.editing.relinking import Mended, cards, rewrite_links
 from spellbook.index import sync
 from spellbook.index.catalog.links import Linked
 from spellbook.index.catalog.rows import LinkRow

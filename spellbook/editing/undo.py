@@ -26,10 +26,11 @@ from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, one_line
 from spellbook.text.unicode import is_markdown, without_ending
 from spellbook.vault import names
+from spellbook.vault.entries import INODE, Entry, Trace
 from spellbook.vault.folder import digest
-from spellbook.vault.journal import BY_ITSELF, CALLER, INODE, Entry, Trace, net
+from spellbook.vault.journal import BY_ITSELF, CALLER, net
 from spellbook.vault.names import TRASH
-from spellbook.vault.vault import Step, revert, states
+from spellbook.vault.revert import Step, revert, states
 from spellbook.vault.writer import is_logged
 
 _MOST_EMBEDDED = 20
@@ -104,7 +105,7 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
     if not dry_run:
         back = moves.relocated(vault, new, old) if is_moved else contextlib.nullcontext()
         with vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id, again=True), back:
-            revert(vault, steps)
+            revert(vault.trash, steps)
         _update_index(index, list(paths))
     newer = None if latest == picked else latest
     return Undone(picked, paths, difference, changes, index.catalog.generation, newer)

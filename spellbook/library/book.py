@@ -42,10 +42,12 @@ if TYPE_CHECKING:
         repair_links,
         repair_properties,
         revise,
+        scribed,
         undo,
         write,
     )
     from spellbook.editing.erase import Erased
+    from spellbook.editing.joining import Keep
     from spellbook.editing.keep import KeptNote
     from spellbook.editing.revise import Revised
     from spellbook.index import embed as embedding
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
     from spellbook.library.migrate import Estimate, Migrated
     from spellbook.memories import wikis as documents
     from spellbook.search import duplicates, toc
-    from spellbook.vault.journal import Entry
+    from spellbook.vault.entries import Entry
 else:  # Imported at their first use, as those of `reader` are.
     bundle, export, importer = lazy("spellbook.archive", "bundle", "export", "importer")
     merge, moves, repair_links = lazy("spellbook.editing", "merge", "moves", "repair_links")
@@ -205,13 +207,13 @@ class Spellbook(Reader):
 
     # -- writing
 
-    def scribe(self, chunk: object, **options: Unpack[write.ScribeOptions]) -> write.Scribed:
+    def scribe(self, chunk: object, **options: Unpack[scribed.ScribeOptions]) -> scribed.Scribed:
         """Save one finished chunk `{"text", "metadata"}` as a note, as `scribe_all` does."""
         return self.scribe_all([chunk], **options)
 
-    def scribe_all(self, chunks: Sequence[object], **options: Unpack[write.ScribeOptions]) -> write.Scribed:
+    def scribe_all(self, chunks: Sequence[object], **options: Unpack[scribed.ScribeOptions]) -> scribed.Scribed:
         """
-        Save finished chunks, each as one note; `options` are those of `write.ScribeOptions`. Search finds them at once.
+        Save finished chunks, each as one note; `options` as `ScribeOptions` says. Search finds them at once.
 
         All are checked first: raises InvalidInput; if one repeats a chunk, nothing is written unless `force` is set.
         """
@@ -278,7 +280,7 @@ class Spellbook(Reader):
         category, name = toc.category_and_topic(self.index, topic)
         return erase.erase_topic(self.index, name, category, hard=hard)
 
-    def merge(self, a: str, b: str, *, keep: merge.Keep = "", apply: bool = False) -> merge.Merged:
+    def merge(self, a: str, b: str, *, keep: Keep = "", apply: bool = False) -> merge.Merged:
         """Merge two similar notes into one; writes nothing unless `apply` is set. See `editing.merge.merge`."""
         return self._change(lambda: merge.merge(self.index, a, b, keep=keep, apply=apply))
 

@@ -25,8 +25,9 @@ from spellbook.system.lazy import lazy
 from spellbook.system.lock import held
 from spellbook.text.unicode import folded, is_markdown
 from spellbook.vault import names
+from spellbook.vault.entries import INODE, Change
 from spellbook.vault.folder import Folder, digest
-from spellbook.vault.journal import INODE, Change, Journal, inode_of
+from spellbook.vault.journal import Journal, inode_of
 
 if TYPE_CHECKING:
     from spellbook.vault import tombstones as stones
@@ -145,8 +146,7 @@ class Writer(Folder):
 
     def _expect(self, path: str, expected: str) -> bytes:
         """Return the bytes of a note if they hash to `expected`. Raises Conflict."""
-        data = self.read(path)[0]
-        if digest(data) != expected:
+        if digest(data := self.read(path)[0]) != expected:
             raise changed(path)
         return data
 
@@ -347,10 +347,7 @@ class Writer(Folder):
             platform.replace(place, aside)
             try:
                 if disk.hash_of(aside) != expected:
-                    raise Conflict(
-                        f"{path}: the file was changed by somebody else meanwhile.",
-                        "Read it again and repeat; nothing was erased.",
-                    )
+                    raise changed(path)
                 platform.remove(aside)
             except BaseException:
                 for name in names.numbered(place.name):
@@ -398,8 +395,6 @@ def mode_of(place: Path) -> int:
 
 def is_logged(path: str, place: Path) -> bool:
     """Say whether the journal records the file at `place`: notes of readable size, also in the trash."""
-    try:
-        size = place.stat().st_size
-    except OSError:  # it is gone
-        size = 0
-    return is_markdown(path) and size <= MOST_BYTES
+    with contextlib.suppress(OSError):
+        return is_markdown(path) and place.stat().st_size <= MOST_BYTES
+    return is_markdown(path)  # it is gone

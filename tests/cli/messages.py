@@ -113,7 +113,7 @@ SENTENCES = {
     "search/cited.py": "_remarks",
     "editing/erase.py": "_buried _place_of erase",
     "editing/revise.py": "_remark_name",
-    "vault/journal.py": "state described",
+    "vault/entries.py": "state described",
     "cli/install.py": "_misuse",
     "capture/ledger.py": "problems",
     "library/doctor.py": "unseen _unwatched checks _links _unfinished _embedder _second",
