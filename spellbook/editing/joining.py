@@ -31,6 +31,7 @@ _Path = tuple[str, ...]
 """A section by its heading and those above it, without case; () is above the first heading."""
 
 
+_Kind = Literal["sentence", "item", "block"]
 _MARKER = regex(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 
 
@@ -80,7 +81,7 @@ class _Unit:
     start: int
     end: int
     text: str
-    kind: Literal["sentence", "item", "block"]
+    kind: _Kind
     block: int
     section: _Path
 
@@ -229,13 +230,7 @@ def _page(note: Note) -> _NoteUnits:
     page = _NoteUnits()
     stack: list[tuple[int, str]] = []
     has_title = False
-    blocks: list[Block] = []
-    for block in (*note.blocks, Block("", len(source), len(source))):
-        # Lines that are in no block, as definitions of links are, count as one.
-        written = [i for i in range(blocks[-1].end if blocks else 0, block.start) if source[i].strip()]
-        blocks += [Block("references", written[0], written[-1] + 1)] if written else []
-        blocks += [block] if block.end > block.start else []
-    for block in blocks:
+    for block in _blocks(note):
         start = offsets[block.start]
         text = note.text[start : offsets[block.end]].rstrip()
         if block.kind == "heading" and block.level == 1 and not stack and not has_title:
@@ -247,12 +242,31 @@ def _page(note: Note) -> _NoteUnits:
         number = len(page.ends)
         page.ends.append(start + len(text))
         page.last[path] = number
-        kind: Literal["sentence", "item", "block"] = "block"
-        spans = [] if block.kind in {"heading", "hr"} else [(0, len(text))]
-        if block.kind == "paragraph":
-            kind, spans = "sentence", [*sentences(text)]
-        elif block.kind.endswith("_list"):
-            starts = [*(offsets[line] - start for line in block.items), len(text)]
-            kind, spans = "item", [(a, a + len(text[a:b].rstrip())) for a, b in pairwise(starts)]
+        kind, spans = _spans(block, text, [offsets[line] - start for line in block.items])
         page.units += (_Unit(start + a, start + b, text[a:b], kind, number, path) for a, b in spans)
     return page
+
+
+def _blocks(note: Note) -> list[Block]:
+    """Return a note's blocks; lines that are in none, as definitions of links are, count as one."""
+    source = note.body_lines
+    blocks: list[Block] = []
+    for block in (*note.blocks, Block("", len(source), len(source))):
+        written = [i for i in range(blocks[-1].end if blocks else 0, block.start) if source[i].strip()]
+        if written:
+            blocks.append(Block("references", written[0], written[-1] + 1))
+        if block.end > block.start:
+            blocks.append(block)
+    return blocks
+
+
+def _spans(block: Block, text: str, items: Sequence[int]) -> tuple[_Kind, list[tuple[int, int]]]:
+    """Return the kind of a block's units, and where they begin and end in its text; `items` are those of a list."""
+    if block.kind in {"heading", "hr"}:
+        return "block", []
+    if block.kind == "paragraph":
+        return "sentence", [*sentences(text)]
+    if block.kind.endswith("_list"):
+        bounds = pairwise([*items, len(text)])
+        return "item", [(a, a + len(text[a:b].rstrip())) for a, b in bounds]
+    return "block", [(0, len(text))]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spellbook.editing.relinking import Mended, Shift, mend, mend_cards
@@ -175,32 +175,46 @@ def _plan_move(index: Index, old: str, new: str) -> tuple[str, str, Shift, Relin
     old, new = _resolve_places(index, old, new)
     files = index.vault.files()
     moved = {path: target for path in files if (target := names.after_move(path, old, new)) != path}
-    aliases = index.catalog.links.aliases()
-    gone = {folded(name) for path in moved for name in dates.logseq_names(path)}
-    kept = {name: moved.get(path, path) for name, path in aliases.items() if path not in moved or name not in gone}
-    shift = Shift(Files(files, aliases), Files((moved.get(path, path) for path in files), kept), moved)
+    shift = _shift(index, files, moved)
     known = index.catalog.notes.known().keys()
     others = {path for path in files if path.endswith(names.CANVAS) or (names.is_note(path) and path not in known)}
     planned = Relinking(index.vault, set(map(shift.now, others)))
     # Links in a file behind a symbolic link are rewritten in that file.
-    paths = (path for pair in moved.items() for path in pair)
+    for source in sorted((_concerned(index, shift) & set(files) | others) - set(index.vault.symlinks())):
+        _plan_note(planned, shift, source, source)
+    _leave_mentions(planned, shift, files, old)
+    return old, new, shift, planned
+
+
+def _shift(index: Index, files: Sequence[str], moved: Mapping[str, str]) -> Shift:
+    """Return the files before and after a move; names of Logseq's pages go with their files."""
+    aliases = index.catalog.links.aliases()
+    gone = {folded(name) for path in moved for name in dates.logseq_names(path)}
+    kept = {name: moved.get(path, path) for name, path in aliases.items() if path not in moved or name not in gone}
+    return Shift(Files(files, aliases), Files((moved.get(path, path) for path in files), kept), moved)
+
+
+def _concerned(index: Index, shift: Shift) -> set[str]:
+    """Return the notes with a link that would lead elsewhere after the move."""
+    paths = (path for pair in shift.moved.items() for path in pair)
     touched = {link_key(name) for path in paths for name in (path, *dates.logseq_names(path))}
-    concerned = {
+    return {
         linked.source
         for linked in index.catalog.links.to()
-        if (linked.source in moved or linked.link.name in touched)
+        if (linked.source in shift.moved or linked.link.name in touched)
         and shift.wanted(linked.source, linked.link.target, linked.link.is_markdown)
     }
-    for source in sorted((concerned & set(files) | others) - set(index.vault.symlinks())):
-        _plan_note(planned, shift, source, source)
-    renamed = {link_key(path) for path, target in moved.items() if link_key(path) != link_key(target)}
-    wanted = renamed | {without_ending(folded(path)) for path in (old, *moved)}
+
+
+def _leave_mentions(planned: Relinking, shift: Shift, files: Sequence[str], old: str) -> None:
+    """Report the bases and bookmarks of Obsidian that name a moved file: neither is rewritten."""
+    renamed = {link_key(path) for path, target in shift.moved.items() if link_key(path) != link_key(target)}
+    wanted = renamed | {without_ending(folded(path)) for path in (old, *shift.moved)}
     for path in (*(path for path in files if path.lower().endswith(".base")), _BOOKMARKS):
-        with contextlib.suppress(SpellbookError):  # a moved file that these name is reported: neither is rewritten
-            mentioned = _NAMED.findall(decode(path, index.vault.read(path)[0])[0])
+        with contextlib.suppress(SpellbookError):
+            mentioned = _NAMED.findall(decode(path, planned.vault.read(path)[0])[0])
             if any(without_ending(folded(name).strip().strip("/")) in wanted for name in mentioned):
                 planned.leave(shift.now(path), f"it names {old}, and is as it was")
-    return old, new, shift, planned
 
 
 def _plan_note(planned: Relinking, shift: Shift, source: str, at: str) -> None:
@@ -211,23 +225,9 @@ def _plan_note(planned: Relinking, shift: Shift, source: str, at: str) -> None:
 def _resolve_places(index: Index, old: str, new: str) -> tuple[str, str]:
     """Return the source and target that are meant. Raises MemoryNotFound, InvalidInput, PathOutsideVault, Conflict."""
     vault = index.vault
-    source, target = bare(index, old).rstrip("/"), new.rstrip("/")
-    if not os.path.lexists(vault.locate(source)):
-        chunks, is_whole = named(index, old)
-        source = chunks[0].path
-        if not is_whole and len(index.catalog.at(source)) > 1:
-            raise InvalidInput(
-                f"{old[:200]!r} is one section of {source}.",
-                f"Move the note, {chunks[0].note!r:.200}, or its folder; nothing was moved.",
-            )
+    source = _source_of(index, old)
     is_note = names.is_note(source) and not vault.locate(source).is_dir()
-    if target in {"", "."}:
-        target = source.rpartition("/")[2]
-    elif new.endswith("/") or (vault.locate(target).is_dir() and target.casefold() != source.casefold()):
-        target = f"{target}/{source.rpartition('/')[2]}"
-    elif is_note and not names.is_note(target.rpartition("/")[2]):
-        target += source[len(without_ending(source)) :]
-    place = vault.locate(target)
+    target = _target_of(vault, source, new, is_note=is_note)
     if target == source or target.startswith(f"{source}/"):
         raise InvalidInput(f"{source} cannot be moved to {target}.", "Choose a path elsewhere; nothing was moved.")
     dotted = next((path for path in (source, target) if any(part.startswith(".") for part in path.split("/"))), "")
@@ -242,9 +242,38 @@ def _resolve_places(index: Index, old: str, new: str) -> tuple[str, str]:
             f"{target}: some systems, or links, cannot hold {bad!r}.", "Choose another name; nothing was moved."
         )
     vault.check_here(target)
+    place = vault.locate(target)
     if os.path.lexists(place) and not disk.is_same_name(place, vault.locate(source)):
         raise Conflict(f"{target}: something is there already.", "Choose another path; nothing was moved.")
     return source, target
+
+
+def _source_of(index: Index, old: str) -> str:
+    """Return the path of the file or folder that `old` names. Raises MemoryNotFound, InvalidInput for a section."""
+    source = bare(index, old).rstrip("/")
+    if os.path.lexists(index.vault.locate(source)):
+        return source
+    chunks, is_whole = named(index, old)
+    source = chunks[0].path
+    if not is_whole and len(index.catalog.at(source)) > 1:
+        raise InvalidInput(
+            f"{old[:200]!r} is one section of {source}.",
+            f"Move the note, {chunks[0].note!r:.200}, or its folder; nothing was moved.",
+        )
+    return source
+
+
+def _target_of(vault: Vault, source: str, new: str, *, is_note: bool) -> str:
+    """Return the path that `new` means for `source`: a folder takes it in, and a note keeps its ending."""
+    target = new.rstrip("/")
+    own = source.rpartition("/")[2]
+    if target in {"", "."}:
+        return own
+    if new.endswith("/") or (vault.locate(target).is_dir() and target.casefold() != source.casefold()):
+        return f"{target}/{own}"
+    if is_note and not names.is_note(target.rpartition("/")[2]):
+        return target + source[len(without_ending(source)) :]
+    return target
 
 
 # -- doing

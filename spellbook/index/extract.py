@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from string import ascii_letters, digits
+from typing import Any
 
 from spellbook.index import privacy
 from spellbook.index.catalog.rows import (
@@ -116,80 +117,127 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     labels = {name: getattr(note, name) for name in ("keywords", "tags", "aliases", "entities", "questions")}
     linking = links.find(note)
     problems = [fault for fault in note.faults if fault.reason != PLACEHOLDER]
-    faults = [*problems, *_left_out(note, {**labels, "links": linking})]
-    keywords, tags, aliases, entities, questions = (values[:_MOST_LABELS] for values in labels.values())
-    title, category = note.title, composed(category_of(note, rules.categories))
+    faults = (*problems, *_left_out(note, {**labels, "links": linking}))
+    kept = {name: values[:_MOST_LABELS] for name, values in labels.items()}
     pieces = chunks.cut(note, rules.chunk_tokens)
-    meta, says_nothing = as_json(note.meta), _says_nothing(note, pieces)
-    own = terms.findable(" ".join(map(" ".join, properties.own(meta))))
-    names = [title, *aliases]
-    if says_nothing and len(pieces) == 1:  # it is found by its file name and headings, too
-        heads = (block.text for block in note.blocks if block.kind == "heading")
-        names = [*dict.fromkeys((*names, composed(note.path.rpartition("/")[2].removesuffix(".md")), *heads))]
-    found_by = (names, (*keywords, *entities, *tags), questions)
-    whole = tuple(terms.findable(" ".join(each)) for each in found_by)
-    first = *whole[:2], f"{whole[2]} {own}".strip()
-    if says_nothing and len(pieces) > 1:
-        first = "", "", own  # the other chunks are found by the rest
-    room = (_REPEATED + len(note.text)) // len(pieces)
-    later = tuple(terms.findable(" ".join(each)[:room]) for each in found_by)
-    if category == SESSION:
-        later = ("", *later[1:])
-    headings = {heading: terms.findable(heading) for heading in {" > ".join(piece.heading) for piece in pieces}}
-    rows = tuple(_row(note, piece, headings, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
-    if says_nothing:
-        words = (first[0], "", first[1], first[2], "", "")
-        rows = (rows[0]._replace(key=NO_TEXT, checksum=checksum(*words), words=words), *rows[1:])
-    columns = {
+    title = note.title
+    says_nothing = _says_nothing(note, pieces)
+    meta = as_json(note.meta)
+    columns: dict[str, Any] = {
         "name": link_key(note.path),
         "declared": note.declared_id,
         "title": title,
         "topic": composed(note.topic),
-        "category": category,
+        "category": composed(category_of(note, rules.categories)),
         "kind": note.kind,
         "importance": note.importance,
         "created": note.created or dates.day_in(note.path, rules.formats),
         "updated": note.updated,
-        "keywords": _json(keywords),
-        "tags": _json(tags),
+        "keywords": _json(kept["keywords"]),
+        "tags": _json(kept["tags"]),
         "meta": _json(meta),
-        "labels": _json([first] if first == later else [first, later]),
     }
-    titles = [title] if note.page.get("title") else []  # a page of Logseq is linked by it
-    named: dict[str, Sequence[object]] = {
-        "id": [note.declared_id] if note.declared_id else [],
-        **{name: [columns[name]] for name in ("title", "topic", "kind")},
-        "category": note.categories or [category],
-        "keywords": keywords,
-        # Links to a note that was merged into this one lead here.
-        "aliases": (
-            *aliases,
-            *(name.rpartition("/")[2] for name in note.merged),
-            *dates.logseq_names(note.path),
-            *titles,
-        ),
-        "entities": entities,
-        "scope": scopes_of(note, rules.scopes),
-        **({privacy.TRUST: [privacy.UNTRUSTED]} if privacy.is_untrusted(note.meta) else {}),
-        # A tag a/b is found by a as well.
-        "tags": [
-            "/".join(tag.split("/")[:depth]) for tag in tags for depth in range(1, min(tag.count("/"), _DEEPEST) + 2)
-        ],
-    }
+    own = terms.findable(" ".join(map(" ".join, properties.own(meta))))
+    first, later = _found_by(note, pieces, columns, kept, own, says_nothing=says_nothing)
+    columns["labels"] = _json([first] if first == later else [first, later])
+    rows = _rows(note, pieces, first, later, rules.fingerprint, says_nothing=says_nothing)
     standing = privacy.standing(note.meta, note.updated)
-    if standing.by:
-        named["by"] = (standing.by, standing.by.partition("/")[0], agent_name(standing.by))
+    named = _named(note, rules, columns, kept, standing.by)
+    fields = _fields(note, named, pieces, standing.tier)
     linked = tuple(
         LinkRow(link_key(link.target), link.target, link.fragment, link.is_markdown, link.line, link.relation)
         for link in linking[:_MOST_LINKS]
     )
     labelled = tuple(
         LabelRow(kind, text, label_key(rules.fingerprint, kind, text))
-        for kind, texts in ((TITLE, (title,)), (QUESTION, questions))
+        for kind, texts in ((TITLE, (title,)), (QUESTION, kept["questions"]))
         for text in texts
         if text.strip()
     )
-    found, starts = islice(properties.fields(note), 20 * _MOST_LABELS), [piece.start for piece in pieces]
+    return FileEntry(note.path, stamp, read_ns, sha256, faults, columns, fields, rows, linked, labelled)
+
+
+def _found_by(
+    note: Note,
+    pieces: Sequence[chunks.Chunk],
+    columns: Mapping[str, Any],
+    labels: Mapping[str, Sequence[str]],
+    own: str,
+    *,
+    says_nothing: bool,
+) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
+    """
+    Return the words of names, labels and questions by which the first chunk and each other one is found.
+
+    `own` are those of a note's own properties.
+    """
+    names = [columns["title"], *labels["aliases"]]
+    if says_nothing and len(pieces) == 1:  # it is found by its file name and headings, too
+        heads = (block.text for block in note.blocks if block.kind == "heading")
+        names = [*dict.fromkeys((*names, composed(note.path.rpartition("/")[2].removesuffix(".md")), *heads))]
+    texts = (names, (*labels["keywords"], *labels["entities"], *labels["tags"]), labels["questions"])
+    name, label, question = (terms.findable(" ".join(each)) for each in texts)
+    first = name, label, f"{question} {own}".strip()
+    if says_nothing and len(pieces) > 1:
+        first = "", "", own  # the other chunks are found by the rest
+    room = (_REPEATED + len(note.text)) // len(pieces)
+    name, label, question = (terms.findable(" ".join(each)[:room]) for each in texts)
+    return first, ("" if columns["category"] == SESSION else name, label, question)
+
+
+def _rows(
+    note: Note,
+    pieces: Sequence[chunks.Chunk],
+    first: tuple[str, str, str],
+    later: tuple[str, str, str],
+    fingerprint: str,
+    *,
+    says_nothing: bool,
+) -> tuple[ChunkRow, ...]:
+    """Return the rows of a note's chunks; a first one that `says_nothing` gets no vector."""
+    headings = {heading: terms.findable(heading) for heading in {" > ".join(piece.heading) for piece in pieces}}
+    rows = tuple(_row(note, piece, headings, later if piece.ordinal else first, fingerprint) for piece in pieces)
+    if not says_nothing:
+        return rows
+    names, labels, questions = first
+    words = (names, "", labels, questions, "", "")
+    return (rows[0]._replace(key=NO_TEXT, checksum=checksum(*words), words=words), *rows[1:])
+
+
+def _named(
+    note: Note, rules: Rules, columns: Mapping[str, object], labels: Mapping[str, Sequence[str]], by: str
+) -> dict[str, Sequence[object]]:
+    """Return the values of a note, which `by` wrote, that filters know by names of their own."""
+    titles = [columns["title"]] if note.page.get("title") else []  # a page of Logseq is linked by it
+    merged = (name.rpartition("/")[2] for name in note.merged)  # links to a note that was merged into this one
+    named: dict[str, Sequence[object]] = {
+        "id": [note.declared_id] if note.declared_id else [],
+        **{name: [columns[name]] for name in ("title", "topic", "kind")},
+        "category": note.categories or [columns["category"]],
+        "keywords": labels["keywords"],
+        "aliases": (*labels["aliases"], *merged, *dates.logseq_names(note.path), *titles),
+        "entities": labels["entities"],
+        "scope": scopes_of(note, rules.scopes),
+        # A tag a/b is found by a as well.
+        "tags": [
+            "/".join(tag.split("/")[:depth])
+            for tag in labels["tags"]
+            for depth in range(1, min(tag.count("/"), _DEEPEST) + 2)
+        ],
+    }
+    if privacy.is_untrusted(note.meta):
+        named[privacy.TRUST] = [privacy.UNTRUSTED]
+    if by:
+        named["by"] = (by, by.partition("/")[0], agent_name(by))
+    return named
+
+
+def _fields(
+    note: Note, named: Mapping[str, Sequence[object]], pieces: Sequence[chunks.Chunk], tier: str
+) -> frozenset[tuple[str, str, int]]:
+    """Return key, folded value and ordinal of all that a filter can ask of a note; -1 for the whole of it."""
+    found = islice(properties.fields(note), 20 * _MOST_LABELS)
+    starts = [piece.start for piece in pieces]
     in_text = ((*pair, bisect_right(starts, at) - 1) for at, key, value in found for pair in flat(fold(key), value))
     # `ko-KR` is found by `ko` too, and `lang` by `language`. Where no key declares it: by its text, if that is clear.
     declared = note.meta.get("language") or note.meta.get("lang")
@@ -200,9 +248,8 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     of_note += [(*pair, -1) for key, value in others.items() for pair in flat(fold(key), value)]
     of_note += [("language", language, -1)] if language else []
     # No note calls itself confirmed by a key of that name.
-    filters = frozenset(row for row in (*of_note, *in_text) if row[0] != "tier" or row[1] not in {*TIERS, CHANGED})
-    filters |= {("tier", standing.tier, -1)} if standing.tier != TIERS[0] else set()
-    return FileEntry(note.path, stamp, read_ns, sha256, tuple(faults), columns, filters, rows, linked, labelled)
+    fields = frozenset(row for row in (*of_note, *in_text) if row[0] != "tier" or row[1] not in {*TIERS, CHANGED})
+    return fields | {("tier", tier, -1)} if tier != TIERS[0] else fields
 
 
 def _says_nothing(note: Note, pieces: Sequence[chunks.Chunk]) -> bool:

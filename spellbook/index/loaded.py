@@ -153,18 +153,23 @@ class LoadedIndex:
         kept = self._notes
         notes = {path: kept[path] for path, first in firsts.items() if path in kept and kept[path].first == first}
         missing = [path for path in firsts if path not in notes]
-        if not missing:
-            return notes
+        if missing:
+            notes |= self._read(missing)
+        return notes
+
+    def _read(self, paths: list[str]) -> dict[str, _VectorsOfNote]:
+        """Return the notes at `paths` as the catalog has them, and keep those to which no more vectors will come."""
         members: dict[str, list[tuple[int, str]]] = {}
-        for path, number, key in self.catalog.labels.chunks(missing):
+        for path, number, key in self.catalog.labels.chunks(paths):
             members.setdefault(path, []).append((number, key))
         labels: dict[str, list[tuple[str, str]]] = {}
-        for path, kind, key in self.catalog.labels.of(missing):
+        for path, kind, key in self.catalog.labels.of(paths):
             labels.setdefault(path, []).append((kind, key))
         wanted = (key for rows in members.values() for _, key in rows if key != NO_TEXT)
         read = self.nearest.vectors(wanted, _MOST_READ)  # in one call for all
-        if len(kept) > _REMEMBERED:
-            kept = self._notes = {}
+        if len(self._notes) > _REMEMBERED:
+            self._notes = {}
+        notes: dict[str, _VectorsOfNote] = {}
         for path, rows in members.items():
             keys = {key for _, key in rows if key != NO_TEXT}
             vectors = [read[key] for key in keys if key in read]
@@ -173,5 +178,5 @@ class LoadedIndex:
             note = _VectorsOfNote(rows[0][0], rows[-1][0], mean, tuple(labels.get(path, ())))
             notes[path] = note
             if len(vectors) == len(keys) and len(note.labels) <= _MOST_LABELS:  # else more vectors come
-                kept[path] = note
+                self._notes[path] = note
         return notes

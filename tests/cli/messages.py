@@ -94,6 +94,7 @@ SENTENCES = {
     "models/e5/wheel.py": "by_hand",
     "text/credentials.py": "in_note",
     "editing/write.py": "numbered",
+    "editing/good_chunks.py": "remarks",
     "search/synonyms.py": "read _fault _read_file",
     "archive/pages/fetch.py": "_hint",
     "archive/bundle.py": "_odd_keys",
