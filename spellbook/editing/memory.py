@@ -169,10 +169,7 @@ def check(
     meta = {key: value for key, value in meta.items() if value is not None}
     if (valid := validity(meta))[1] < valid[0]:
         findings.errors.append("valid_until is before valid_from")
-    if untrusted:
-        meta[privacy.TRUST] = privacy.UNTRUSTED
-    if agent := AGENT.get():
-        meta[privacy.GENERATED] = {"by": agent}
+    meta |= _origin(untrusted=untrusted)
     for key in set(chunk) - {"text", "metadata"}:
         findings.warnings.append(f"{key!r} beside text and metadata was not kept; put it into metadata")
     if not meta.get("topic"):
@@ -190,6 +187,13 @@ def check(
             findings.memory = None
             findings.errors.append(_too_large(size))
     return findings
+
+
+def _origin(*, untrusted: bool) -> dict[str, Any]:
+    """Return the keys that say where a text comes from: from outside, and from an agent."""
+    trust = {privacy.TRUST: privacy.UNTRUSTED} if untrusted else {}
+    agent = AGENT.get()
+    return trust | ({privacy.GENERATED: {"by": agent}} if agent else {})
 
 
 def _text_of(chunk: Mapping[Any, Any], findings: Findings) -> str:

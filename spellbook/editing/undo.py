@@ -103,7 +103,7 @@ def _pick(journal: Journal, entry: int | None) -> tuple[Entry, Entry | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _UndoPlan:
     """
     The work of an undo: the files that go back from `new` to `old`, if that move `is_moved` still, and steps, of which
     `at` has the present path of each file.
@@ -123,7 +123,7 @@ class _Plan:
         return tuple(dict.fromkeys([*moved, *(step.path for step in self.steps)]))
 
 
-def _plan(index: Index, picked: Entry) -> _Plan:
+def _plan(index: Index, picked: Entry) -> _UndoPlan:
     """Return how to undo an entry. Raises as `undo` does."""
     vault = index.vault
     old, new = moves.paths_of_move(vault.journal, picked) or ("", "")
@@ -138,10 +138,10 @@ def _plan(index: Index, picked: Entry) -> _Plan:
     later = reversed(vault.journal.entries(vault.journal.entries(1)[0].id - picked.id))
     since = [each for entry in later if entry.id > picked.id and (each := moves.paths_of_move(vault.journal, entry))]
     steps = [step for trace in traces if (step := _plan_step(index, picked, trace, since, at[trace.path]))]
-    return _Plan(old, new, is_moved, moved, steps, at)
+    return _UndoPlan(old, new, is_moved, moved, steps, at)
 
 
-def _show(index: Index, plan: _Plan) -> tuple[str, tuple[tuple[str, str, str], ...]]:
+def _show(index: Index, plan: _UndoPlan) -> tuple[str, tuple[tuple[str, str, str], ...]]:
     """Return the difference that an undo makes, and the texts of each file in it, before and after."""
     # What a note leaves in the trash, or takes from there, is the note itself.
     shown = [step for step in plan.steps if not step.path.startswith(f"{TRASH}/")] or plan.steps

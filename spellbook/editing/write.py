@@ -17,7 +17,7 @@ from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.catalog.vectors import Row
 from spellbook.index.filters import NO_GUIDES, fold
-from spellbook.index.opened import Index, wrote
+from spellbook.index.opened import Index
 from spellbook.index.privacy import DRAFT, ON_PURPOSE
 from spellbook.models.base import score
 from spellbook.notes import frontmatter
@@ -223,7 +223,7 @@ def _write(
     sync.scan_paths(index, paths)
     embed.embed_labels(index, [path for path, draft in zip(paths, drafts, strict=True) if draft.vectors])
     generation, ids = index.catalog.generation, [index.catalog.where_is(path) or path for path in paths]
-    wrote(CALLER.get() or "", ids)
+    index.wrote(CALLER.get() or "", ids)
     return tuple(
         WrittenNote(id, path, generation, len(draft.vectors) < len(draft.rows))
         for id, path, draft in zip(ids, paths, drafts, strict=True)
@@ -250,12 +250,15 @@ def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
 
 def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same: set[str]) -> tuple[Overturned, ...]:
     """Return living notes about the same thing, for a checkpoint or an article only of its kind; none from outside."""
-    old = related.standing(index, [chunk for chunk, *_ in near])
-    older: dict[str, Overturned] = {}
+    likely: list[tuple[StoredChunk, float]] = []
     for chunk, _, about in near:
         is_alike = chunk.category == note.category or not {chunk.category, note.category} & {*_APART}
-        is_other = chunk.path not in old and chunk.id not in same and not is_outside(chunk)
-        if about >= _SAME_THING and is_alike and is_other:
+        if about >= _SAME_THING and is_alike and chunk.id not in same and not is_outside(chunk):
+            likely.append((chunk, about))
+    old = related.standing(index, [chunk for chunk, _ in likely]) if likely else {}
+    older: dict[str, Overturned] = {}
+    for chunk, about in likely:
+        if chunk.path not in old:
             older.setdefault(chunk.path, Overturned(chunk.note, chunk.path, chunk.title, round(about, 3)))
     return tuple(older.values())[:_MOST_OVERTURNED]
 

@@ -12,7 +12,6 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack
 
@@ -21,10 +20,11 @@ from spellbook.index.catalog.usage import Session
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.opened import BEING_READ, Index, Progress
 from spellbook.library.reader import Reader
+from spellbook.library.scanning import LastScan, embed_briefly, is_being_read, scan
 from spellbook.models.base import Embedder
 from spellbook.settings import config
 from spellbook.system import processes
-from spellbook.system.errors import EmbeddingError, InvalidInput, MemoryNotFound, StorageError, VaultNotFound
+from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError, VaultNotFound
 from spellbook.system.lazy import lazy
 from spellbook.system.lock import tell, waiting
 from spellbook.system.sqlite import Damaged
@@ -69,18 +69,6 @@ else:  # Imported at their first use, as those of `reader` are.
 
 T = TypeVar("T")
 
-_MOST_EMBEDDED = 64
-"""Most texts that a search embeds before it answers; a reindex or a watcher embeds the rest."""
-
-_EMBED_SECONDS = 2.0
-"""A search starts no further batch after so many seconds: MCP clients time out on a slow server."""
-
-_EMBED_SECONDS_BESIDE = 0.1
-"""The same while a process embeds all that waits: a just saved note is found, and the rest is left to that process."""
-
-_MOST_UNREAD = 200
-"""Files of a never-read vault which a question reads itself, in .3 s; more are left to the process that reads them."""
-
 
 def open(
     vault: str | Path | None = None,
@@ -97,24 +85,6 @@ def open(
     it; see `memories.wikis`. Raises VaultNotFound, InvalidInput for settings that make no sense, StorageError.
     """
     return Spellbook(config.load(vault, embedder=embedder, state=state, scope=scope, wikis=wikis))
-
-
-@dataclass(slots=True)
-class LastScan:
-    """
-    The beginning of the last scan that found no change (monotonic clock), and the index's generation then.
-
-    It is believed for the seconds in the settings. A write through any Spellbook with this index ends it at once, by
-    the generation; another program's change is found when it has ended.
-    """
-
-    began: float = -math.inf
-    generation: int = -1
-
-    def is_believed(self, index: Index) -> bool:
-        """Return whether nothing needs to be scanned yet."""
-        is_fresh = time.monotonic() - self.began < index.config.look_seconds
-        return is_fresh and index.catalog.generation == self.generation
 
 
 @door(import_="source", export="file", restore_snapshot="into")
@@ -190,10 +160,7 @@ class Spellbook(Reader):
             complaint = str(error)
         self.complaint = complaint if scans else self.complaint
         if embed and not complaint:
-            seconds = _EMBED_SECONDS_BESIDE if processes.is_embedding(index.config.state) else _EMBED_SECONDS
-            until = time.monotonic() + seconds
-            with contextlib.suppress(EmbeddingError), waiting("the notes that changed are embedded first"):
-                embedding.embed_texts(index, most=_MOST_EMBEDDED, stop=lambda: time.monotonic() > until)
+            embed_briefly(index)
 
     def follow(self) -> None:
         """Switch to the embedding model that another process has migrated the vault to, if it has."""
@@ -431,24 +398,3 @@ class Spellbook(Reader):
         """Put quotes around values of broken frontmatter; see `editing.repair_properties.mend`."""
         self.index.vault.check_there()
         return repair_properties.mend(self.index, dry_run=dry_run)
-
-
-def is_being_read(index: Index) -> bool:
-    """Return whether a process is at the first scan of a vault, or about to be, that a question should not wait for."""
-    if index.catalog.is_read or not processes.is_embedding(index.config.state):
-        return False
-    return index.catalog.counts().notes > _MOST_UNREAD or len(index.vault.walk().files) > _MOST_UNREAD
-
-
-def scan(index: Index) -> bool:
-    """Scan the vault; return whether no file was read or gone. A damaged catalog is begun anew. Raises StorageError."""
-    read: list[str] = []
-
-    def scanned() -> sync.Report:
-        return sync.scan(index, progress=lambda stage, *_: read.append(stage))
-
-    try:
-        report = scanned()
-    except Damaged:  # the next use starts a new catalog
-        report = scanned()
-    return not (read or report.removed)

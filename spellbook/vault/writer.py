@@ -66,10 +66,11 @@ class Writer(Folder):
         if self.is_only_read:
             raise PermissionDenied(f"{self.root}: this folder is only read.", "Change the file in an editor.")
         self.check_there()
-        busy = StorageError("Another Spellbook has been writing for 30 seconds.", "Try again; nothing was written.")
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as lock:
             try:
-                held.enter_context(disk.alone(self._state / "write.lock", 30, busy))
+                if not lock.enter_context(held(self._state / "write.lock", 30)):
+                    busy = "Another Spellbook has been writing for 30 seconds."
+                    raise StorageError(busy, "Try again; nothing was written.")
             except OSError as error:
                 raise StorageError(
                     f"{self._state}: the state folder cannot be written ({error.strerror}).",
@@ -334,8 +335,7 @@ class Writer(Folder):
         """Move a file with the bytes or the state `data` to `to`, or to a numbered path beside it if that is taken."""
         folder, _, name = to.rpartition("/")
         self.make(folder)
-        moved = self._move_free(source, data, names.numbered(to))
-        if moved is None:
+        if (moved := self._move_free(source, data, names.numbered(to))) is None:
             raise StorageError(f"{folder}: 10,000 files are called {name}.", "Empty the trash.")
         return moved
 
