@@ -219,7 +219,7 @@ def told(index: Index) -> dict[str, Any]:
     catalog = index.catalog
     faults = sorted((fault.path, fault.line, fault.reason) for fault in catalog.notes.faults())
     found = {name: rows(catalog, sql) for name, sql in TOLD.items()}
-    return {**found, "faults": faults, "pending": catalog.counts().pending, "unsound": catalog.verify()}
+    return {**found, "faults": faults, "pending": catalog.counts().pending, "unsound": catalog.upkeep.verify()}
 
 
 def from_scratch(vault: Path, state: Path, **settings: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from spellbook.system.disk import explain_errors, replacing
 from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.system.lazy import regex
 from spellbook.text.unicode import without_ending
-from spellbook.vault.folder import fault_of, is_note, is_setting, tree
+from spellbook.vault.backup_files import fault_of, is_note, is_setting, tree
 from spellbook.vault.vault import Vault
 
 VERSION = "0.2"

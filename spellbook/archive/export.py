@@ -23,7 +23,7 @@ from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import parse
 from spellbook.system.disk import explain_errors, replacing
 from spellbook.system.errors import InvalidInput, SpellbookError, UnreadableNote
-from spellbook.vault.folder import BackupFile, fault_of, is_note, is_setting, tree
+from spellbook.vault.backup_files import BackupFile, fault_of, is_note, is_setting, tree
 from spellbook.vault.vault import Vault
 
 FORMAT = "spellbook-export"

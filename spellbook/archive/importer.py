@@ -31,7 +31,8 @@ from spellbook.system.errors import InvalidInput, PathOutsideVault, StorageError
 from spellbook.system.lazy import regex
 from spellbook.text.quoting import counted
 from spellbook.vault import names
-from spellbook.vault.folder import digest, is_note, is_setting
+from spellbook.vault.backup_files import is_note, is_setting
+from spellbook.vault.folder import digest
 from spellbook.vault.listing import patterns_of, shown
 from spellbook.vault.names import IGNORE_FILE, numbered, safe_name
 from spellbook.vault.vault import Vault

@@ -28,7 +28,8 @@ from spellbook.system.errors import InvalidInput, MemoryNotFound, PathOutsideVau
 from spellbook.text.quoting import counted
 from spellbook.text.unicode import is_markdown
 from spellbook.vault import names
-from spellbook.vault.folder import BackupFile, Folder, tree
+from spellbook.vault.backup_files import BackupFile, tree
+from spellbook.vault.folder import Folder
 from spellbook.vault.listing import Patterns, leaves_out, patterns_of, shown, verdict
 from spellbook.vault.names import IGNORE_FILE
 from spellbook.vault.vault import Vault
@@ -304,7 +305,7 @@ def _remove_others(
     before, removed = tree(vault), []
     for item in before.files:
         if item.path not in known and not leaves_out(partial(verdict, patterns), item.path):
-            vault.remove(item.path, vault.hash(item.path))
+            vault.trash.remove(item.path, vault.hash(item.path))
             removed.append(item.path)
     wanted = {*manifest.head["folders"], *before.folders}
     for folder in sorted(tree(vault).folders, reverse=True):

@@ -26,7 +26,7 @@ from spellbook.notes.files import Fault, Stamp
 from spellbook.system import disk, platform
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
 from spellbook.system.lazy import regex
-from spellbook.vault.folder import BackupFile, fault_of, tree
+from spellbook.vault.backup_files import BackupFile, fault_of, tree
 from spellbook.vault.vault import Vault
 
 DAYS = 7

@@ -25,7 +25,8 @@ from spellbook.system.errors import InvalidInput, PathOutsideVault
 from spellbook.system.lazy import regex
 from spellbook.text import credentials
 from spellbook.text.unicode import is_markdown
-from spellbook.vault.folder import Folder, tree
+from spellbook.vault.backup_files import tree
+from spellbook.vault.folder import Folder
 from spellbook.vault.names import belongs
 
 _CHATS = regex(r"conversations(?:-\d+)?\.json")

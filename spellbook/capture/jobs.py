@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from spellbook.capture import session_note
 from spellbook.capture.excluded import is_excluded
 from spellbook.capture.ledger import LOCK, Ledger
 from spellbook.capture.private import taken_out
+from spellbook.capture.session_note import SessionNote
 from spellbook.capture.transcript import Exchange, located, read, session_of, transcripts
 from spellbook.index.opened import Index
 from spellbook.settings.config import load
@@ -120,6 +121,7 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
     session = session_of(real)
     is_off = ledger.is_off(session)
     stem, part = ("", 0) if is_off else ledger.get("session", session) or ("", 0)
+    note = SessionNote(client, session, stem, part)
     count = 0
     new = dict[str, Exchange]()
     with disk.regular(real) as file:
@@ -129,29 +131,41 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
         is_end = False
         while not is_end:
             exchanges, offset, is_end = read(file, offset, is_over=is_over or is_off)
-            barred = {each.turn for each in exchanges if not _is_harmless(index, ledger, each)}
-            for each in exchanges:
-                each.answer, removed = taken_out("" if each.turn in barred else each.answer, _MOST_ANSWER)
-                each.removed += removed
-            if erased := [each for each in exchanges if each.is_kept and _is_erased(index, each)]:
-                ledger.put(("erased", session, len(erased) + (ledger.get("erased", session) or 0)))
-            for each in erased:
-                each.is_kept = False
+            _clean(index, ledger, session, exchanges)
             new |= {each.key: each for each in exchanges if each.is_kept or is_off}
-            letters = sum(len(each.prompt) for each in new.values())
-            if new and not (is_off or stem or len(new) > 1 or letters >= _LEAST_LETTERS):
-                continue
             if new and not is_off:
-                stem, part = session_note.write(index, (client, session, stem, part), [*new.values()])
+                letters = sum(len(each.prompt) for each in new.values())
+                if not note.stem and len(new) == 1 and letters < _LEAST_LETTERS:
+                    continue
+                note = session_note.write(index, note, [*new.values()])
                 count += len(new)
-            keys = [
-                ("key", key, _OFF if is_off else 1) for each in new.values() for key in (each.key, each.uuid) if key
-            ]
-            known = [("session", session, [stem, part])] if stem else []
-            sizes = [("size", str(real), size)] if is_off and is_end else []
-            ledger.put(*keys, *known, *sizes, ("transcript", str(real), offset))
+            rows = _rows_of(new.values(), is_off=is_off)
+            if note.stem:
+                rows.append(("session", session, [note.stem, note.part]))
+            if is_off and is_end:
+                rows.append(("size", str(real), size))
+            ledger.put(*rows, ("transcript", str(real), offset))
             new = {}
     return count
+
+
+def _clean(index: Index, ledger: Ledger, session: str, exchanges: Sequence[Exchange]) -> None:
+    """Take out of exchanges what is not to be kept, and say of each whether it is kept; count those erased before."""
+    barred = {each.turn for each in exchanges if not _is_harmless(index, ledger, each)}
+    for each in exchanges:
+        each.answer, removed = taken_out("" if each.turn in barred else each.answer, _MOST_ANSWER)
+        each.removed += removed
+    erased = [each for each in exchanges if each.is_kept and _is_erased(index, each)]
+    if erased:
+        ledger.put(("erased", session, len(erased) + (ledger.get("erased", session) or 0)))
+    for each in erased:
+        each.is_kept = False
+
+
+def _rows_of(exchanges: Iterable[Exchange], *, is_off: bool) -> list[tuple[str, str, Any]]:
+    """Return the ledger's rows by which exchanges are known again: by their keys, and by the ids of their lines."""
+    value = _OFF if is_off else 1
+    return [("key", key, value) for each in exchanges for key in (each.key, each.uuid) if key]
 
 
 def _is_erased(index: Index, exchange: Exchange) -> bool:

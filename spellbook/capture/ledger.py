@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from spellbook.settings import paths
-from spellbook.system import disk, processes
+from spellbook.system import children, disk
 from spellbook.system.sqlite import BUSY_SECONDS, Database, run_script
 from spellbook.text.unicode import digest_of
 
@@ -147,7 +147,7 @@ class Ledger:
             marks = [] if job["is_off"] else [("mark", session, number)]
             self.put(*marks, ("job", str(number), job))
             variables = {**os.environ, "SPELLBOOK_VAULT": self._root}
-            _started.append(processes.child("spellbook.capture.jobs", variables, alone=True))
+            _started.append(children.child("spellbook.capture.jobs", variables, alone=True))
 
     def problems(self) -> list[str]:
         """Return what a person should know: the last run failed, jobs wait, an earlier ledger was damaged."""
@@ -168,6 +168,6 @@ def hook(vault: str) -> None:
     """Leave a job for the event that a client's hook gets on stdin. Prints and raises nothing; waits .3 s at most."""
     logging.disable()
     with contextlib.suppress(Exception):
-        given = json.loads(processes.read_stdin(_MOST_STDIN, _STDIN_SECONDS))
+        given = json.loads(children.read_stdin(_MOST_STDIN, _STDIN_SECONDS))
         Ledger(paths.real(paths.vault(vault)), PATIENCE).leave_job(given)
     logging.disable(logging.NOTSET)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import accumulate
 from typing import Any
@@ -28,9 +29,10 @@ from spellbook.notes.note import Note, newline, parse
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.system.lazy import regex
 from spellbook.text import credentials
+from spellbook.vault.folder import digest
 from spellbook.vault.journal import BY_ITSELF
 from spellbook.vault.names import safe_name
-from spellbook.vault.vault import Vault, digest
+from spellbook.vault.vault import Vault
 
 _MOST_TITLE = 80  # letters
 _MOST_WORDS = 60  # letters of a heading
@@ -50,13 +52,23 @@ _SAYS_NOTHING = regex(
 """A word that names no topic, in a request such as `go on` or `thanks, commit it`."""
 
 
-def write(index: Index, known: tuple[str, str, str, int], new: list[Exchange]) -> tuple[str, int]:
-    """Write exchanges of a session, of which the client, the id, the note and the last part of that are `known`."""
-    client, session, stem, part = known
+@dataclass(frozen=True, slots=True)
+class SessionNote:
+    """The note of a client's session: its name, "" before the first, and the part that was written last, 0 for none."""
+
+    client: str
+    session: str
+    stem: str = ""
+    part: int = 0
+
+
+def write(index: Index, known: SessionNote, new: list[Exchange]) -> SessionNote:
+    """Write exchanges of a session; return its note as it is `known` after that."""
+    client, session = known.client, known.session
     begun, number = new[0].at.astimezone(), sha256(session.encode()).hexdigest()[:8]
     project = next(iter(privacy.project_names(index.config.projects, folder=new[0].cwd)), "")
     scope = credentials.masked(project, likely=True)
-    stem = stem or _stem(index.vault, number) or f"{begun:%Y-%m-%d}-{safe_name(scope or client, 40)}-{number}"
+    stem = known.stem or _stem(index.vault, number) or f"{begun:%Y-%m-%d}-{safe_name(scope or client, 40)}-{number}"
     meta = {
         **{"id": f"session-{number}", "session": session, "title": _title(new)},
         **{"category": "session", "type": "episodic", "importance": "low", "trust": "agent"},
@@ -66,7 +78,8 @@ def write(index: Index, known: tuple[str, str, str, int], new: list[Exchange]) -
     }
     meta |= {"status": privacy.DRAFT} if index.config.review else {}
     with index.vault.change(BY_ITSELF, stem):
-        return stem, _append(index.vault, stem, part, CLIENTS[client][0], new, meta)
+        part = _append(index.vault, stem, known.part, CLIENTS[client][0], new, meta)
+    return replace(known, stem=stem, part=part)
 
 
 def _stem(vault: Vault, number: str) -> str:

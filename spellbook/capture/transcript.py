@@ -14,7 +14,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -262,21 +262,14 @@ def _spoken(entry: Mapping[str, Any]) -> tuple[str, str]:
     before it is not the last. OMITTED stands for words that are hidden, also where a person answers a tool.
     """
     payload = _mapping(entry.get("payload"))
-    if entry.get("type") == "response_item":  # Codex
-        if str(payload.get("type")).endswith(("_call", "_call_output")):
-            return "unfinished", ""
-        entry = {**entry, "type": payload.get("role"), "message": payload}
-    queued = _mapping(entry.get("attachment"))  # typed while the agent works; a line `user` may say it again
-    if queued.get("type") == "queued_command" and queued.get("commandMode") == "prompt":
-        entry = {**entry, "type": "user", "message": {"content": queued.get("prompt")}}
-    message = _mapping(entry.get("message"))
-    role, content = entry.get("type"), message.get("content")
-    is_human = entry.get("origin") is None or _mapping(entry["origin"]).get("kind") == "human"
-    is_sdk = str(entry.get("entrypoint")).startswith("sdk-") or entry.get("promptSource") not in _TYPED
+    is_of_codex = entry.get("type") == "response_item"
+    if is_of_codex and str(payload.get("type")).endswith(("_call", "_call_output")):
+        return "unfinished", ""
+    role, content = (payload.get("role"), payload) if is_of_codex else _role_and_content(entry)
+    message = _mapping(content)
     if any(map(entry.get, _FLAGS)) or role not in ("user", "assistant") or message.get("model") == "<synthetic>":
         return "", ""
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    blocks = [*map(_mapping, blocks)] if isinstance(blocks, list) else []
+    blocks = _blocks(message.get("content"))
     kinds = {str(block.get("type")) for block in blocks}
     if entry.get("toolUseResult") or "tool_result" in kinds:
         result = json.dumps(blocks, ensure_ascii=False)[:_MOST_LETTERS]  # a person may have answered the tool
@@ -285,17 +278,43 @@ def _spoken(entry: Mapping[str, Any]) -> tuple[str, str]:
         return "unfinished", ""
     texts = [block.get("text") for block in blocks if block.get("type") in ("text", "input_text", "output_text")]
     whole = [_words(text) for text in texts if isinstance(text, str)]
+    if role == "user":
+        return _asked(entry, whole)
+    answered = (text for text in whole if not _is_added(text, is_marked=True))
+    return "assistant", without_private("\n\n".join(answered)).strip()[:_MOST_LETTERS]
+
+
+def _role_and_content(entry: Mapping[str, Any]) -> tuple[object, object]:
+    """Return who speaks in a line of Claude Code, and the message; words that are queued are typed while it works."""
+    queued = _mapping(entry.get("attachment"))  # a line `user` may say it again
+    if queued.get("type") == "queued_command" and queued.get("commandMode") == "prompt":
+        return "user", {"content": queued.get("prompt")}
+    return entry.get("type"), entry.get("message")
+
+
+def _blocks(content: object) -> list[dict[str, Any]]:
+    """Return the blocks of a message; a text is one block."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [*map(_mapping, content)] if isinstance(content, list) else []
+
+
+def _asked(entry: Mapping[str, Any], whole: Sequence[str]) -> tuple[str, str]:
+    """Return who speaks in a line of a person, and the words that they typed, of its `whole` texts; see `_spoken`."""
+    is_human = entry.get("origin") is None or _mapping(entry["origin"]).get("kind") == "human"
+    is_sdk = str(entry.get("entrypoint")).startswith("sdk-") or entry.get("promptSource") not in _TYPED
+    is_ours = is_human and not is_sdk  # an answer to others is none to the question before
     is_marked = entry.get("origin") is not None or entry.get("promptSource") is not None
-    is_ours = role == "assistant" or (is_human and not is_sdk)  # an answer to others is none to the question before
-    typed = [text for text in whole if is_ours and not _is_added(text, is_marked or role == "assistant")]
+    typed = [text for text in whole if is_ours and not _is_added(text, is_marked)]
     text = without_private("\n\n".join(typed)).strip()
     # Words that are not kept may hide something, and nobody looks for secrets in the rest of a long text.
     rest = (without_private(each) for each in whole if each not in typed)
-    is_hiding = role == "user" and (len(text) > _MOST_LETTERS or any(taken_out(each, 0)[1] for each in rest))
-    is_stopped = role == "user" and whole and not typed and whole[0].lstrip().startswith(_INTERRUPTED)
-    if role == "user" and whole and whole[0].lstrip().startswith(_PRINTED) and not is_hiding:
+    is_hiding = len(text) > _MOST_LETTERS or any(taken_out(each, 0)[1] for each in rest)
+    first = whole[0].lstrip() if whole else ""
+    if first.startswith(_PRINTED) and not is_hiding:
         return "printed", ""
-    return "unfinished" if is_stopped else str(role), text[:_MOST_LETTERS] + OMITTED * is_hiding
+    is_stopped = not typed and first.startswith(_INTERRUPTED)
+    return "unfinished" if is_stopped else "user", text[:_MOST_LETTERS] + OMITTED * is_hiding
 
 
 def _name(value: object) -> str:

@@ -21,8 +21,8 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import Command, json_option, main, opened, scope_option, vault_of, vault_option
 from spellbook.cli.search import also_option
+from spellbook.system.children import age, read_stdin
 from spellbook.system.errors import SpellbookError
-from spellbook.system.processes import age, read_stdin
 from spellbook.text.quoting import counted, json_of, one_line
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from spellbook.text.quoting import one_line, plain, quoted
 from spellbook.verbs import memories, table
 
 if TYPE_CHECKING:
-    from spellbook.editing.write import Scribed
+    from spellbook.editing.scribed import Scribed
     from spellbook.library.book import Spellbook
 
 dry_run_option = option(table.REVISE, "dry_run")

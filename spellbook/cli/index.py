@@ -36,9 +36,11 @@ from spellbook.notes.same_cause import grouped
 from spellbook.settings import paths
 from spellbook.settings.translate import translated
 from spellbook.system import disk
+from spellbook.system.children import growing
 from spellbook.system.errors import SpellbookError
+from spellbook.system.hook_queue import turn
 from spellbook.system.lock import listening
-from spellbook.system.processes import growing, is_elected, present, turn
+from spellbook.system.processes import is_elected, present
 from spellbook.text.quoting import counted, json_of, one_line
 from spellbook.verbs import table
 

@@ -16,7 +16,7 @@ from spellbook.cli.clients.hooks import DriverSetting, Hook
 from spellbook.cli.install_client import make
 from spellbook.settings.config import Config, load
 from spellbook.settings.defaults import ADDRESS
-from spellbook.system.processes import LOG
+from spellbook.system.hook_queue import LOG
 
 
 def git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, options: Mapping[str, Any]) -> None:

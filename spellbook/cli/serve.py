@@ -28,8 +28,9 @@ from spellbook.cli.app import (
 )
 from spellbook.mcp.names import toolsets_of
 from spellbook.settings.defaults import HOST, PORT
+from spellbook.system.children import growing, leave_threads
 from spellbook.system.errors import InvalidInput
-from spellbook.system.processes import growing, leave_threads, present
+from spellbook.system.processes import present
 from spellbook.text.quoting import json_of, one_line
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from spellbook.verbs import table
 
 if TYPE_CHECKING:
     from spellbook.library.book import Spellbook
-    from spellbook.vault.journal import Entry
+    from spellbook.vault.entries import Entry
 
 dry_run_option = option(table.REVISE, "dry_run")
 

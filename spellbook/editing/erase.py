@@ -149,7 +149,7 @@ def _remove(
     texts = [_text(path, index.vault.read(path)[0]) for path in there if is_asked]
     try:
         with _buried(index, texts) if is_asked else contextlib.nullcontext(()) as warnings:
-            return [index.vault.remove(path, known[path].sha256, hard=hard) for path in there], warnings
+            return [index.vault.trash.remove(path, known[path].sha256, hard=hard) for path in there], warnings
     finally:
         sync.scan_paths(index, paths)
 

@@ -96,7 +96,7 @@ def _journal(index: Index, traces: Traces) -> None:
 
 def _catalog(index: Index, traces: Traces) -> None:
     """Write the catalog anew: rows, words, metrics, and the vectors of both encoders, old ones too."""
-    index.catalog.forget()
+    index.catalog.upkeep.forget()
 
 
 def _server(index: Index, traces: Traces) -> None:
@@ -117,7 +117,7 @@ def _copies(index: Index, traces: Traces) -> None:
             for folder in index.config.state.glob("sees-*"):
                 # It may be open in a server, and Windows deletes no such file.
                 with contextlib.closing(Catalog.open(folder)) as catalog:
-                    catalog.begin_anew()
+                    catalog.upkeep.begin_anew()
             for copy in chain(*map(index.config.state.glob, _COPIES)):
                 shutil.rmtree(copy) if copy.is_dir() else platform.discard(copy)
     except Unavailable as error:

@@ -15,7 +15,7 @@ from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any
 
-from spellbook.editing import memory
+from spellbook.editing import good_chunks
 from spellbook.index.catalog.usage import Session
 from spellbook.index.filters import conditions, fold
 from spellbook.index.opened import Index
@@ -60,8 +60,8 @@ def chunking(notes: Mapping[str, Note]) -> dict[str, Any]:
     return {
         "principles": _items_of(guide, "principles") + _items_of(guide, "leave"),
         "ideal_chunk_size": {
-            "min_tokens": _number(guide, "min_tokens", memory.MIN_TOKENS),
-            "max_tokens": _number(guide, "max_tokens", memory.MAX_TOKENS),
+            "min_tokens": _number(guide, "min_tokens", good_chunks.MIN_TOKENS),
+            "max_tokens": _number(guide, "max_tokens", good_chunks.MAX_TOKENS),
         },
         "examples": _sections(notes["examples"]) or _sections(_original(notes["examples"])),
     }
@@ -74,8 +74,8 @@ def metadata_rules(notes: Mapping[str, Note]) -> dict[str, Any]:
     return {
         "required_fields": required if isinstance(required, list) else ["topic", "keywords"],
         "keyword_count": {
-            "min": _number(guide, "keyword_min", memory.MIN_KEYWORDS),
-            "max": _number(guide, "keyword_max", memory.MAX_KEYWORDS),
+            "min": _number(guide, "keyword_min", good_chunks.MIN_KEYWORDS),
+            "max": _number(guide, "keyword_max", good_chunks.MAX_KEYWORDS),
         },
         "keyword_guidelines": _items_of(guide, "keywords"),
         "question_guidelines": _items_of(guide, "questions"),

@@ -19,7 +19,7 @@ from spellbook.index.filters import PERSON, STABLE
 from spellbook.index.lookup import named
 from spellbook.index.opened import Index
 from spellbook.notes.note import parse
-from spellbook.vault.vault import digest
+from spellbook.vault.folder import digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from spellbook.editing import good_chunks
 from spellbook.index import privacy
-from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import bound, fold, validity
-from spellbook.index.lookup import folder_of, resolve
+from spellbook.index.lookup import folder_of
 from spellbook.index.opened import Index
-from spellbook.notes import labels, links
+from spellbook.notes import labels
 from spellbook.notes.dates import VALID
 from spellbook.notes.decisions import title as first_sentence
 from spellbook.notes.files import MOST_BYTES
@@ -25,24 +25,15 @@ from spellbook.notes.labels import INBOX, MEMORY
 from spellbook.notes.markdown import heading_text, lines, literals
 from spellbook.notes.note import blocks
 from spellbook.settings.limits import MOST_LINE, MOST_SOURCE
-from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.system.lazy import regex
 from spellbook.text import credentials, terms
-from spellbook.text.quoting import counted, flat
-from spellbook.text.terms import STOP_WORDS, estimate_tokens, is_short
+from spellbook.text.terms import STOP_WORDS
 
 AGENT: ContextVar[str] = ContextVar("agent", default="")
 """The agent that writes in this context, as `claude-code/2.1.0`, "" for a person."""
 
 CATEGORY = "knowledge"
 """The category of a memory that names none."""
-
-MIN_TOKENS = 100
-MAX_TOKENS = 512
-"""Tokens of a memory that are best; the guides say so, and a longer one is to be divided."""
-MIN_KEYWORDS = 3
-MAX_KEYWORDS = 10
-"""Keywords of a memory between which it needs no remark."""
 
 _MOST_NAME_WORDS = 4
 """Words of a title that name the file. By hand: a path is read as a fact, and stays when the note is corrected."""
@@ -166,15 +157,7 @@ def check(
     if not isinstance(chunk, Mapping):
         findings.errors.append("the chunk must be an object with text and metadata")
         return findings
-    text = chunk.get("text")
-    if not isinstance(text, str) or not text.strip():
-        findings.errors.append("text is missing or empty")
-        text = ""
-    elif len(text) > MOST_BYTES:
-        findings.errors.append(_too_large(len(text)))
-        text = ""
-    elif "\0" in text:
-        findings.errors.append("text holds NUL")
+    text = _text_of(chunk, findings)
     labelled = chunk.get("metadata", {})
     if not isinstance(labelled, Mapping):
         findings.errors.append("metadata must be an object")
@@ -186,9 +169,7 @@ def check(
     meta = {key: value for key, value in meta.items() if value is not None}
     if (valid := validity(meta))[1] < valid[0]:
         findings.errors.append("valid_until is before valid_from")
-    if untrusted:
-        meta[privacy.TRUST] = privacy.UNTRUSTED
-    meta |= {privacy.GENERATED: {"by": agent}} if (agent := AGENT.get()) else {}
+    meta |= _origin(untrusted=untrusted)
     for key in set(chunk) - {"text", "metadata"}:
         findings.warnings.append(f"{key!r} beside text and metadata was not kept; put it into metadata")
     if not meta.get("topic"):
@@ -196,22 +177,7 @@ def check(
     if labels == "given":
         if not meta.get("keywords"):
             findings.errors.append("metadata.keywords is missing")
-        tokens, count = estimate_tokens(text), len(meta.get("keywords") or ())
-        length = counted(tokens, "token")
-        if text and is_short(text) and fold(meta.get("category")) != "preference":
-            findings.warnings.append(
-                f"about {length}; {MIN_TOKENS} to {MAX_TOKENS} are best: does it stand alone, with names and reasons?"
-            )
-        if tokens > MAX_TOKENS:
-            findings.warnings.append(
-                f"about {length}; {MIN_TOKENS} to {MAX_TOKENS} are best: divide it where the question changes"
-            )
-        if count and not MIN_KEYWORDS <= count <= MAX_KEYWORDS:
-            findings.warnings.append(f"{counted(count, 'keyword')}; {MIN_KEYWORDS} to {MAX_KEYWORDS} are best")
-        if not meta.get("questions"):
-            findings.warnings.append("no questions: name what this chunk answers")
-        if len(re.findall(r"^ {0,3}##[ \t]", text, re.M)) > 1:
-            findings.warnings.append("more than one ## heading: each becomes a chunk of its own")
+        findings.warnings += good_chunks.remarks(text, meta)
     findings.secrets += credentials.in_note(text, meta)
     findings.warnings += findings.secrets
     if not findings.errors:
@@ -221,6 +187,27 @@ def check(
             findings.memory = None
             findings.errors.append(_too_large(size))
     return findings
+
+
+def _origin(*, untrusted: bool) -> dict[str, Any]:
+    """Return the keys that say where a text comes from: from outside, and from an agent."""
+    trust = {privacy.TRUST: privacy.UNTRUSTED} if untrusted else {}
+    agent = AGENT.get()
+    return trust | ({privacy.GENERATED: {"by": agent}} if agent else {})
+
+
+def _text_of(chunk: Mapping[Any, Any], findings: Findings) -> str:
+    """Return the text of a chunk; "" with an error in `findings` if it cannot be kept."""
+    text = chunk.get("text")
+    if not isinstance(text, str) or not text.strip():
+        findings.errors.append("text is missing or empty")
+        return ""
+    if len(text) > MOST_BYTES:
+        findings.errors.append(_too_large(len(text)))
+        return ""
+    if "\0" in text:
+        findings.errors.append("text holds NUL")
+    return text
 
 
 def _too_large(size: int) -> str:
@@ -248,34 +235,51 @@ def metadata(values: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
 
 def _kept(key: str, value: Any, findings: Findings) -> object:
     """Return the value of a key as it goes into a frontmatter; `findings` get an error if it is none for this key."""
-    wrong, kept = "", value
     if key in LISTS:
-        kept = labels.tags(value) if key == "tags" else labels.listed(value, labels.COMMAS if key == "keywords" else "")
-        if isinstance(kept, Sequence) and all(isinstance(text, str) and text.strip() for text in kept):
-            return list(dict.fromkeys(" ".join(str(text).split()) for text in kept))
-        wrong = f"metadata.{key} must be a list of texts, not {value!r:.60}"
-    elif key in TEXTS:
-        most = MOST_SOURCE if key == "source" else MOST_LINE
-        if isinstance(value, str) and value.strip() and len(value) <= most and not re.search(r"[\x00-\x1f]", value):
-            return value.strip()
-        wrong = f"metadata.{key} must be one line of at most {most:,} letters, not {value!r:.60}"
-    elif key in VALID:
+        return _list(key, value, findings)
+    if key in TEXTS:
+        return _line(key, value, findings)
+    if key in VALID:
         kept = load_value(str(value))
         if bound(str(kept)) is None:
-            wrong = f"metadata.{key} is {value!r:.40}, which is not a date such as 2026-11-21, 2026-11 or 2026"
-    elif key == "entities":
+            findings.errors.append(
+                f"metadata.{key} is {value!r:.40}, which is not a date such as 2026-11-21, 2026-11 or 2026"
+            )
+        return kept
+    if key == "entities":
         return _entities(value, findings)
-    elif key == "importance":
-        kept = value.strip().lower() if isinstance(value, str) else value
-        is_share = isinstance(kept, int | float) and not isinstance(kept, bool) and 0 <= kept <= 1
-        if not is_share and kept not in tuple(LEVELS):
-            wrong = f"metadata.{key} must be high, medium, low, or a number from 0 to 1, not {value!r:.40}"
-    elif key == "pinned":
-        kept = str(value).lower() in {"true", "1"}
-        if not kept and str(value).lower() not in {"false", "0"}:
-            wrong = f"metadata.{key} must be true or false, not {value!r:.40}"
-    findings.errors += [wrong] if wrong else []
-    return kept
+    if key == "importance":
+        return _importance(key, value, findings)
+    if key == "pinned":
+        is_pinned = str(value).lower() in {"true", "1"}
+        if not is_pinned and str(value).lower() not in {"false", "0"}:
+            findings.errors.append(f"metadata.{key} must be true or false, not {value!r:.40}")
+        return is_pinned
+    return value
+
+
+def _list(key: str, value: Any, findings: Findings) -> object:
+    listed = labels.tags(value) if key == "tags" else labels.listed(value, labels.COMMAS if key == "keywords" else "")
+    if isinstance(listed, Sequence) and all(isinstance(text, str) and text.strip() for text in listed):
+        return list(dict.fromkeys(" ".join(str(text).split()) for text in listed))
+    findings.errors.append(f"metadata.{key} must be a list of texts, not {value!r:.60}")
+    return listed
+
+
+def _line(key: str, value: Any, findings: Findings) -> object:
+    most = MOST_SOURCE if key == "source" else MOST_LINE
+    if isinstance(value, str) and value.strip() and len(value) <= most and not re.search(r"[\x00-\x1f]", value):
+        return value.strip()
+    findings.errors.append(f"metadata.{key} must be one line of at most {most:,} letters, not {value!r:.60}")
+    return value
+
+
+def _importance(key: str, value: Any, findings: Findings) -> object:
+    level = value.strip().lower() if isinstance(value, str) else value
+    is_share = isinstance(level, int | float) and not isinstance(level, bool) and 0 <= level <= 1
+    if not is_share and level not in tuple(LEVELS):
+        findings.errors.append(f"metadata.{key} must be high, medium, low, or a number from 0 to 1, not {value!r:.40}")
+    return level
 
 
 def _entities(value: object, findings: Findings) -> list[Any]:
@@ -309,34 +313,6 @@ def _plain(value: object, depth: int = 0) -> bool:
 
 
 # -- notes that a memory supersedes
-
-
-def meant(index: Index, ids: object) -> list[StoredChunk]:
-    """Return the first chunk of each note named by ids, paths, titles or links. Raises MemoryNotFound, InvalidInput."""
-    listed = labels.listed(ids or (), "")
-    if not isinstance(listed, Sequence) or not all(isinstance(each, str) for each in listed):
-        raise InvalidInput(f"supersedes holds {ids!r:.80}.", "It is a list of ids or titles; nothing was written.")
-    found: dict[str, StoredChunk] = {}
-    for each in listed:
-        try:
-            chunks = [resolve(index, each.strip())]
-        except MemoryNotFound:
-            if "," not in each:  # as a title may have
-                raise
-            chunks = [resolve(index, part.strip()) for part in each.split(",")]
-        found |= {chunk.path: chunk for chunk in chunks}
-    return list(found.values())
-
-
-def replacing(chunks: Sequence[StoredChunk]) -> dict[str, Any]:
-    """Return the key of a note that supersedes these, empty for none."""
-    named = [links.wikilink(chunk.path) for chunk in chunks]
-    return {"supersedes": named if len(named) > 1 else named[0]} if named else {}
-
-
-def named(chunk: StoredChunk) -> dict[str, Any]:
-    """Return a note's id and title, as an answer names it."""
-    return {"id": chunk.note, "title": flat(chunk.title)}
 
 
 # -- keywords of a text without any: identifiers and rare names, never made-up questions

@@ -10,29 +10,27 @@ A move is one entry of the journal: `spellbook undo` takes it back, also after a
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from spellbook.editing.relinking import Mended, Shift, mend, mend_cards
 from spellbook.index import sync
 from spellbook.index.lookup import bare, named
 from spellbook.index.opened import Index
 from spellbook.notes import dates
-from spellbook.notes.files import By, Fault, Files, Reached
+from spellbook.notes.files import Fault, Files
 from spellbook.notes.files import key as link_key
-from spellbook.notes.frontmatter import FRONTMATTER
-from spellbook.notes.links import Link, destination, find, replaced, retargeted, spelled
 from spellbook.notes.note import Note, decode, parse
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.system.lazy import regex
 from spellbook.text.diff import unified
-from spellbook.text.unicode import folded, is_whole, without_ending
+from spellbook.text.unicode import folded, without_ending
 from spellbook.vault import names
+from spellbook.vault.entries import Entry
 from spellbook.vault.folder import digest
-from spellbook.vault.journal import Entry, Journal
+from spellbook.vault.journal import Journal
 from spellbook.vault.vault import Vault
 from spellbook.vault.writer import mode_of
 
@@ -43,9 +41,6 @@ _TRIES = 20
 """Attempts to rewrite a note that an editor saves meanwhile."""
 _BOOKMARKS = ".obsidian/bookmarks.json"
 _NAMED = regex(r"""["'\[(]([^"'\[\]()|#\r\n]{1,1000})""")  # a file, perhaps, in a base or in bookmarks
-_WIKI_END = regex(r"[ \t]*(?:\\?\|(?P<shown>[^\r\n]*?))?\]\]")
-# A quote within a string of JSON has a backslash in front of it, a key has none.
-_VALUE = regex(r'(?<!\\)"(file|background|text)"\s*:\s*("(?:[^"\\]|\\.)*+")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,42 +62,6 @@ class Moved:
     changed: tuple[RelinkedNote, ...]
     left: tuple[Fault, ...]
     generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """The files before and after a move; `moved` maps old paths to new ones."""
-
-    before: Files
-    after: Files
-    moved: Mapping[str, str]
-
-    def now(self, path: str) -> str:
-        """Return where the file that was at `path` is now."""
-        return self.moved.get(path, path)
-
-    def wanted(self, source: str, target: str, is_markdown: bool) -> tuple[Reached, str] | None:
-        """
-        Return the old target of a link in the note that was at `source` and the wanted new one, None if it is well.
-
-        A Markdown link that was relative stays so, for other readers than Obsidian.
-        """
-        reached = self.before.follow(source, target, is_markdown)
-        if reached is None:
-            return None
-        wanted = self.now(reached.path)
-        now = self.after.follow(self.now(source), target, is_markdown)
-        is_well = now is not None and now.path == wanted and (reached.by != By.RELATIVE or now.by == By.RELATIVE)
-        return None if is_well else (reached, wanted)
-
-
-@dataclass(frozen=True, slots=True)
-class Mended:
-    """A text whose links were mended, how many, and those that could not be."""
-
-    text: str
-    count: int
-    left: tuple[Link, ...] = ()
 
 
 @dataclass(slots=True)
@@ -216,32 +175,46 @@ def _plan_move(index: Index, old: str, new: str) -> tuple[str, str, Shift, Relin
     old, new = _resolve_places(index, old, new)
     files = index.vault.files()
     moved = {path: target for path in files if (target := names.after_move(path, old, new)) != path}
-    aliases = index.catalog.links.aliases()
-    gone = {folded(name) for path in moved for name in dates.logseq_names(path)}
-    kept = {name: moved.get(path, path) for name, path in aliases.items() if path not in moved or name not in gone}
-    shift = Shift(Files(files, aliases), Files((moved.get(path, path) for path in files), kept), moved)
+    shift = _shift(index, files, moved)
     known = index.catalog.notes.known().keys()
     others = {path for path in files if path.endswith(names.CANVAS) or (names.is_note(path) and path not in known)}
     planned = Relinking(index.vault, set(map(shift.now, others)))
     # Links in a file behind a symbolic link are rewritten in that file.
-    paths = (path for pair in moved.items() for path in pair)
+    for source in sorted((_concerned(index, shift) & set(files) | others) - set(index.vault.symlinks())):
+        _plan_note(planned, shift, source, source)
+    _leave_mentions(planned, shift, files, old)
+    return old, new, shift, planned
+
+
+def _shift(index: Index, files: Sequence[str], moved: Mapping[str, str]) -> Shift:
+    """Return the files before and after a move; names of Logseq's pages go with their files."""
+    aliases = index.catalog.links.aliases()
+    gone = {folded(name) for path in moved for name in dates.logseq_names(path)}
+    kept = {name: moved.get(path, path) for name, path in aliases.items() if path not in moved or name not in gone}
+    return Shift(Files(files, aliases), Files((moved.get(path, path) for path in files), kept), moved)
+
+
+def _concerned(index: Index, shift: Shift) -> set[str]:
+    """Return the notes with a link that would lead elsewhere after the move."""
+    paths = (path for pair in shift.moved.items() for path in pair)
     touched = {link_key(name) for path in paths for name in (path, *dates.logseq_names(path))}
-    concerned = {
+    return {
         linked.source
         for linked in index.catalog.links.to()
-        if (linked.source in moved or linked.link.name in touched)
+        if (linked.source in shift.moved or linked.link.name in touched)
         and shift.wanted(linked.source, linked.link.target, linked.link.is_markdown)
     }
-    for source in sorted((concerned & set(files) | others) - set(index.vault.symlinks())):
-        _plan_note(planned, shift, source, source)
-    renamed = {link_key(path) for path, target in moved.items() if link_key(path) != link_key(target)}
-    wanted = renamed | {without_ending(folded(path)) for path in (old, *moved)}
+
+
+def _leave_mentions(planned: Relinking, shift: Shift, files: Sequence[str], old: str) -> None:
+    """Report the bases and bookmarks of Obsidian that name a moved file: neither is rewritten."""
+    renamed = {link_key(path) for path, target in shift.moved.items() if link_key(path) != link_key(target)}
+    wanted = renamed | {without_ending(folded(path)) for path in (old, *shift.moved)}
     for path in (*(path for path in files if path.lower().endswith(".base")), _BOOKMARKS):
-        with contextlib.suppress(SpellbookError):  # a moved file that these name is reported: neither is rewritten
-            mentioned = _NAMED.findall(decode(path, index.vault.read(path)[0])[0])
+        with contextlib.suppress(SpellbookError):
+            mentioned = _NAMED.findall(decode(path, planned.vault.read(path)[0])[0])
             if any(without_ending(folded(name).strip().strip("/")) in wanted for name in mentioned):
                 planned.leave(shift.now(path), f"it names {old}, and is as it was")
-    return old, new, shift, planned
 
 
 def _plan_note(planned: Relinking, shift: Shift, source: str, at: str) -> None:
@@ -252,23 +225,9 @@ def _plan_note(planned: Relinking, shift: Shift, source: str, at: str) -> None:
 def _resolve_places(index: Index, old: str, new: str) -> tuple[str, str]:
     """Return the source and target that are meant. Raises MemoryNotFound, InvalidInput, PathOutsideVault, Conflict."""
     vault = index.vault
-    source, target = bare(index, old).rstrip("/"), new.rstrip("/")
-    if not os.path.lexists(vault.locate(source)):
-        chunks, is_whole = named(index, old)
-        source = chunks[0].path
-        if not is_whole and len(index.catalog.at(source)) > 1:
-            raise InvalidInput(
-                f"{old[:200]!r} is one section of {source}.",
-                f"Move the note, {chunks[0].note!r:.200}, or its folder; nothing was moved.",
-            )
+    source = _source_of(index, old)
     is_note = names.is_note(source) and not vault.locate(source).is_dir()
-    if target in {"", "."}:
-        target = source.rpartition("/")[2]
-    elif new.endswith("/") or (vault.locate(target).is_dir() and target.casefold() != source.casefold()):
-        target = f"{target}/{source.rpartition('/')[2]}"
-    elif is_note and not names.is_note(target.rpartition("/")[2]):
-        target += source[len(without_ending(source)) :]
-    place = vault.locate(target)
+    target = _target_of(vault, source, new, is_note=is_note)
     if target == source or target.startswith(f"{source}/"):
         raise InvalidInput(f"{source} cannot be moved to {target}.", "Choose a path elsewhere; nothing was moved.")
     dotted = next((path for path in (source, target) if any(part.startswith(".") for part in path.split("/"))), "")
@@ -283,9 +242,38 @@ def _resolve_places(index: Index, old: str, new: str) -> tuple[str, str]:
             f"{target}: some systems, or links, cannot hold {bad!r}.", "Choose another name; nothing was moved."
         )
     vault.check_here(target)
+    place = vault.locate(target)
     if os.path.lexists(place) and not disk.is_same_name(place, vault.locate(source)):
         raise Conflict(f"{target}: something is there already.", "Choose another path; nothing was moved.")
     return source, target
+
+
+def _source_of(index: Index, old: str) -> str:
+    """Return the path of the file or folder that `old` names. Raises MemoryNotFound, InvalidInput for a section."""
+    source = bare(index, old).rstrip("/")
+    if os.path.lexists(index.vault.locate(source)):
+        return source
+    chunks, is_whole = named(index, old)
+    source = chunks[0].path
+    if not is_whole and len(index.catalog.at(source)) > 1:
+        raise InvalidInput(
+            f"{old[:200]!r} is one section of {source}.",
+            f"Move the note, {chunks[0].note!r:.200}, or its folder; nothing was moved.",
+        )
+    return source
+
+
+def _target_of(vault: Vault, source: str, new: str, *, is_note: bool) -> str:
+    """Return the path that `new` means for `source`: a folder takes it in, and a note keeps its ending."""
+    target = new.rstrip("/")
+    own = source.rpartition("/")[2]
+    if target in {"", "."}:
+        return own
+    if new.endswith("/") or (vault.locate(target).is_dir() and target.casefold() != source.casefold()):
+        return f"{target}/{own}"
+    if is_note and not names.is_note(target.rpartition("/")[2]):
+        return target + source[len(without_ending(source)) :]
+    return target
 
 
 # -- doing
@@ -317,93 +305,4 @@ def _report(index: Index, old: str, new: str, shift: Shift, planned: Relinking) 
 # -- links of one text: pure
 
 
-def mend(note: Note, source: str, shift: Shift) -> Mended:
-    """Rewrite the links of `note`, whose path is the new one, and which was at `source`."""
-    forms: dict[Link, str | None] = {}
-    for link in find(note):
-        if places := shift.wanted(source, link.target, link.is_markdown):
-            forms[link] = retargeted(link, places[0], note.path, places[1], shift.after)
-    return rewrite_links(note, forms)
-
-
-def rewrite_links(note: Note, forms: Mapping[Link, str | None]) -> Mended:
-    """Give links other targets; those with None are left, and those in frontmatter that cannot be read."""
-    header = None if note.editable else FRONTMATTER.match(note.text)
-    first = header.end() if header else 0
-    ordered = sorted(forms.items(), key=lambda pair: pair[0].start)
-    chosen = {link: form for link, form in ordered if form is not None and link.start >= first}
-    left = tuple(link for link in forms if link not in chosen)
-    changes: list[tuple[int, int, str]] = []
-    for link, form in chosen.items():
-        written = note.text[link.start : link.end]
-        if (new := spelled(link, written, form)) != written:
-            changes.append((link.start, link.end, new))
-    if not changes:
-        return Mended(note.text, 0, left)
-    text = replaced(note.text, changes)
-    expected = [chosen.get(link, link.target) for link in find(note)]
-    if [link.target for link in find(parse(note.path, note.encode(text)))] != expected:
-        return Mended(note.text, 0, tuple(forms))
-    return Mended(text, len(changes), left)
-
-
-def unlink(note: Note, is_own: Callable[[Link], bool]) -> str:
-    """
-    Return `note`'s text without its links to itself, which `is_own` recognises; the shown words stay.
-
-    A link to a heading or block keeps that alone. A Markdown link leads to the top of its page. A link stays if the
-    other links would be read differently without it.
-    """
-    own = [number for number, link in enumerate(find(note)) if is_own(link)]
-    for number in reversed(own):
-        links = find(note)
-        done = parse(note.path, note.encode(replaced(note.text, [_removal_of(note.text, links[number])])))
-        left = [(link.target, link.fragment) for link in (*links[:number], *links[number + 1 :])]
-        if [(link.target, link.fragment) for link in find(done)] == left:
-            note = done
-    return note.text
-
-
-def _removal_of(text: str, link: Link) -> tuple[int, int, str]:
-    """Return which characters of `text` are to be replaced, and by what, so that `link` leads to no file."""
-    if link.relation:  # its words would be a relation too
-        is_bare = link.style == "bare"
-        ends = (link.start, link.end) if is_bare else (text.rindex("[[", 0, link.start), text.index("]]", link.end) + 2)
-        return *ends, ""
-    end = _WIKI_END.match(text, link.end)
-    if link.is_markdown or link.fragment or end is None:
-        return link.start, link.end, "#" if link.is_markdown and not link.fragment else ""
-    start = text.rindex("[[", 0, link.start)
-    return start - (text[start - 1 : start] == "!"), end.end(), end["shown"] or text[link.start : link.end]
-
-
 # -- canvases
-
-
-def cards(path: str, text: str) -> Iterator[tuple[re.Match[str], int, Note]]:
-    """Yield the texts and files of a canvas, each with its line and as a note. Raises UnreadableNote if not JSON."""
-    try:
-        json.loads(text.lstrip("\ufeff").strip() or "null")
-    except (ValueError, RecursionError) as error:
-        raise UnreadableNote("it is not valid JSON; its links are as they were") from error
-    line, at = 1, 0
-    for match in _VALUE.finditer(text):
-        line, at = line + text.count("\n", at, match.start()), match.start()
-        value = json.loads(match[2])
-        if is_whole(value) and (match[1] != "text" or "[" in value):
-            markdown = value if match[1] == "text" else f"[file]({destination(f'/{value}')})"
-            yield match, line, parse(path, markdown.encode())
-
-
-def mend_cards(path: str, text: str, mend: Callable[[Note], Mended]) -> Mended:
-    """Rewrite the links of a canvas as `mend` does those of a note; raise as `cards` does."""
-    changes, left, count = [], [], 0
-    for match, line, note in cards(path, text):
-        done = mend(note)
-        left += [link._replace(line=line) for link in done.left]
-        count += done.count
-        if done.count:
-            is_text = match[1] == "text"
-            new = done.text if is_text else find(parse(path, done.text.encode()))[0].target[1:]
-            changes.append((*match.span(2), json.dumps(new, ensure_ascii="\\u" in match[2])))
-    return Mended(replaced(text, changes), count, tuple(left))

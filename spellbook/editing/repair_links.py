@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from spellbook.editing.moves import Mended, RelinkedNote, Relinking, cards, rewrite_links
+from spellbook.editing.moves import RelinkedNote, Relinking
+from spellbook.editing.relinking import Mended, cards, rewrite_links
 from spellbook.index import sync
 from spellbook.index.catalog.links import Linked
 from spellbook.index.catalog.rows import LinkRow
@@ -95,12 +96,20 @@ def mend(index: Index, *, dry_run: bool, scan: bool = True) -> Offer:
     if scan:
         sync.scan(index)
     broken_links, planned = _plan(index)
-    if planned.texts and not dry_run:
-        with index.vault.change("repair", "links"):
-            failed = planned.write(planned.texts)
+    return carry_out(index, planned, "links", broken_links, dry_run=dry_run)
+
+
+def carry_out(
+    index: Index, planned: Relinking, what: str, broken_links: tuple[BrokenLink, ...], *, dry_run: bool
+) -> Offer:
+    """Write planned texts as one entry of the journal, which names `what` was repaired; with `dry_run` only tell."""
+    paths = [*planned.texts]
+    if paths and not dry_run:
+        with index.vault.change("repair", what):
+            failed = planned.write(paths)
         for path, error in failed.items():
             planned.fail(path, error)
-        sync.scan_paths(index, [path for path in planned.texts if names.is_note(path)])
+        sync.scan_paths(index, [path for path in paths if names.is_note(path)])
     return Offer(broken_links, planned.changed(), tuple(planned.left), index.catalog.generation)
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from spellbook.editing.moves import RelinkedNote
-from spellbook.editing.repair_links import Offer
+from spellbook.editing.moves import Relinking
+from spellbook.editing.relinking import Mended
+from spellbook.editing.repair_links import Offer, carry_out
 from spellbook.index import sync
 from spellbook.index.opened import Index
 from spellbook.notes.broken_headers import CAUSES, quoted
-from spellbook.notes.files import Fault
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, known_key, load
 from spellbook.notes.note import Note, parse
-from spellbook.system.errors import SpellbookError
-from spellbook.text.diff import unified
-from spellbook.vault.folder import digest
 
 
 def mend(index: Index, *, dry_run: bool) -> Offer:
@@ -22,29 +19,13 @@ def mend(index: Index, *, dry_run: bool) -> Offer:
     The offer names no broken links; the `links` of a changed note are its values in quotes.
     """
     sync.scan(index)
-    changed: list[RelinkedNote] = []
-    texts: dict[str, tuple[bytes, str]] = {}
-    left: list[Fault] = []
+    planned = Relinking(index.vault)
     for fault in (each for each in index.catalog.notes.faults() if each.reason in CAUSES):
-        try:
-            data = index.vault.read(fault.path)[0]
-            note = parse(fault.path, data)
-        except SpellbookError as error:
-            left.append(Fault.of(fault.path, error))
-            continue
-        text, count = with_quotes(note)
-        if not count:
-            left.append(fault)
-            continue
-        texts[fault.path] = note.encode(text), digest(data)
-        changed.append(RelinkedNote(fault.path, count, unified(note.text, text, f"a/{fault.path}", f"b/{fault.path}")))
-    if texts and not dry_run:
-        with index.vault.change("repair", "properties"):
-            failed = index.vault.write_all(texts)
-        left += [Fault.of(path, error) for path, error in failed.items()]
-        changed = [each for each in changed if each.path not in failed]
-        sync.scan_paths(index, [*texts])
-    return Offer((), tuple(changed), tuple(left), index.catalog.generation)
+        left = len(planned.left)
+        planned.plan(fault.path, fault.path, lambda note: Mended(*with_quotes(note)))
+        if fault.path not in planned.texts and len(planned.left) == left:
+            planned.left.append(fault)
+    return carry_out(index, planned, "properties", (), dry_run=dry_run)
 
 
 def with_quotes(note: Note) -> tuple[str, int]:

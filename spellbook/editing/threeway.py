@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spellbook.editing.edits import same, with_meta
+from spellbook.editing.edits import with_meta
+from spellbook.editing.frontmatter_edits import same
 from spellbook.index import privacy
 from spellbook.index.filters import bound, fold, instant
 from spellbook.notes.frontmatter import MERGED, RELATIONS, dump

@@ -26,10 +26,11 @@ from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, one_line
 from spellbook.text.unicode import is_markdown, without_ending
 from spellbook.vault import names
+from spellbook.vault.entries import INODE, Entry, Trace
 from spellbook.vault.folder import digest
-from spellbook.vault.journal import BY_ITSELF, CALLER, INODE, Entry, Trace, net
+from spellbook.vault.journal import BY_ITSELF, CALLER, Journal, net
 from spellbook.vault.names import TRASH
-from spellbook.vault.vault import Step, revert, states
+from spellbook.vault.revert import Step, revert, states
 from spellbook.vault.writer import is_logged
 
 _MOST_EMBEDDED = 20
@@ -70,44 +71,85 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
     entry that does not exist or lost its texts; Conflict, with the difference and nothing undone, if a later edit
     overlaps.
     """
-    journal = index.vault.journal
-    picked = journal.latest(CALLER.get()) if entry is None else journal.get(entry)
-    latest = journal.latest() if entry is None else picked
-    if picked is None and latest is not None:
+    picked, latest = _pick(index.vault.journal, entry)
+    plan = _plan(index, picked)
+    difference, changes = _show(index, plan)
+    if not dry_run:
+        vault = index.vault
+        back = moves.relocated(vault, plan.new, plan.old) if plan.is_moved else contextlib.nullcontext()
+        with vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id, again=True), back:
+            revert(vault.trash, plan.steps)
+        _update_index(index, list(plan.paths))
+    newer = None if latest == picked else latest
+    return Undone(picked, plan.paths, difference, changes, index.catalog.generation, newer)
+
+
+def _pick(journal: Journal, entry: int | None) -> tuple[Entry, Entry | None]:
+    """Return the entry to undo, and the latest of all. Raises MemoryNotFound as `undo` does."""
+    if entry is not None:
+        picked = journal.get(entry)
+        return picked, picked
+    own, latest = journal.latest(CALLER.get()), journal.latest()
+    if own is not None:
+        return own, latest
+    if latest is not None:
         raise MemoryNotFound(
             f"This session changed nothing that is left to undo. The latest change is {latest.described}.",
             f"undo({latest.id}) takes that one back.",
         )
-    if picked is None:
-        lost = journal.lost
-        hint = f"{lost}." if lost else "`spellbook log` lists what tools and commands changed."
-        raise MemoryNotFound("There is nothing to undo.", hint)
+    lost = journal.lost
+    hint = f"{lost}." if lost else "`spellbook log` lists what tools and commands changed."
+    raise MemoryNotFound("There is nothing to undo.", hint)
+
+
+@dataclass(frozen=True, slots=True)
+class _UndoPlan:
+    """
+    The work of an undo: the files that go back from `new` to `old`, if that move `is_moved` still, and steps, of which
+    `at` has the present path of each file.
+    """
+
+    old: str
+    new: str
+    is_moved: bool
+    moved: list[tuple[str, str]]
+    steps: list[Step]
+    at: dict[str, str]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that it changes, by their paths before and after it."""
+        moved = (path for pair in self.moved for path in pair)
+        return tuple(dict.fromkeys([*moved, *(step.path for step in self.steps)]))
+
+
+def _plan(index: Index, picked: Entry) -> _UndoPlan:
+    """Return how to undo an entry. Raises as `undo` does."""
     vault = index.vault
-    later = reversed(vault.journal.entries(vault.journal.entries(1)[0].id - picked.id))
-    since = [each for entry in later if entry.id > picked.id and (each := moves.paths_of_move(vault.journal, entry))]
     old, new = moves.paths_of_move(vault.journal, picked) or ("", "")
     is_moved = bool(old) and _is_moved(index, picked, old, new)
+    moved: list[tuple[str, str]] = []
+    if is_moved:
+        files = vault.files(new) if vault.locate(new).is_dir() else [new]
+        moved = [(path, names.after_move(path, new, old)) for path in files]
     # Of a move the changes are as of files that were never moved: the files go back first.
     traces = net([trace._replace(path=names.after_move(trace.path, new, old)) for trace in picked.traces])
     at = {trace.path: names.after_move(trace.path, old, new) if is_moved else trace.path for trace in traces}
+    later = reversed(vault.journal.entries(vault.journal.entries(1)[0].id - picked.id))
+    since = [each for entry in later if entry.id > picked.id and (each := moves.paths_of_move(vault.journal, entry))]
     steps = [step for trace in traces if (step := _plan_step(index, picked, trace, since, at[trace.path]))]
-    files = (vault.files(new) if vault.locate(new).is_dir() else [new]) if is_moved else []
-    moved = [(path, names.after_move(path, new, old)) for path in files]
-    paths = tuple(dict.fromkeys([*(path for pair in moved for path in pair), *(step.path for step in steps)]))
+    return _UndoPlan(old, new, is_moved, moved, steps, at)
+
+
+def _show(index: Index, plan: _UndoPlan) -> tuple[str, tuple[tuple[str, str, str], ...]]:
+    """Return the difference that an undo makes, and the texts of each file in it, before and after."""
     # What a note leaves in the trash, or takes from there, is the note itself.
-    shown = [step for step in steps if not step.path.startswith(f"{TRASH}/")] or steps
-    renamed = [f"rename from {one_line(here)}\nrename to {one_line(there)}" for here, there in moved]
-    texts = [(step, _texts_of(index, step, at[step.path])) for step in shown]
+    shown = [step for step in plan.steps if not step.path.startswith(f"{TRASH}/")] or plan.steps
+    texts = [(step, _texts_of(index, step, plan.at[step.path])) for step in shown]
+    renamed = [f"rename from {one_line(here)}\nrename to {one_line(there)}" for here, there in plan.moved]
     difference = "\n".join([*renamed, *(_difference_of(index, *each) for each in texts)])
     is_text = [(step.path, pair) for step, pair in texts if _is_shown(index, step.path)]
-    changes = tuple((path, _decode(path, pair[0]), _decode(path, pair[1])) for path, pair in is_text)
-    if not dry_run:
-        back = moves.relocated(vault, new, old) if is_moved else contextlib.nullcontext()
-        with vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id, again=True), back:
-            revert(vault, steps)
-        _update_index(index, list(paths))
-    newer = None if latest == picked else latest
-    return Undone(picked, paths, difference, changes, index.catalog.generation, newer)
+    return difference, tuple((path, _decode(path, now), _decode(path, earlier)) for path, (now, earlier) in is_text)
 
 
 def chosen(index: Index, since: str = "", now: float | None = None) -> list[Entry]:
@@ -219,18 +261,28 @@ def _plan_step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[s
             f"{trace.path}: the note was moved since, to {home}.",
             "Nothing was undone; undo the move first, or change the note where it is.",
         )
-    if trace.before in now or (trace.before is None and not now):
+    if _is_in(trace.before, now):
         return None
-    if trace.after in now or (trace.after is None and not now) or (not now and _in_trash(index, entry, trace.before)):
-        is_kept = trace.before is None or index.vault.journal.text(trace.before) is not None
-        if not is_kept and not _in_trash(index, entry, trace.before):
-            raise _not_kept(entry)
-        return Step(trace.path, trace.after if now else None, trace.before, trace.mode)
+    if not _is_in(trace.after, now) and (now or not _in_trash(index, entry, trace.before)):
+        return _plan_merge(index, entry, trace, at if now else "")
+    is_kept = trace.before is None or index.vault.journal.text(trace.before) is not None
+    if not is_kept and not _in_trash(index, entry, trace.before):
+        raise _not_kept(entry)
+    return Step(trace.path, trace.after if now else None, trace.before, trace.mode)
+
+
+def _is_in(state: str | None, now: set[str]) -> bool:
+    """Say whether a file with the states `now` has this state; None is no file."""
+    return state in now or (state is None and not now)
+
+
+def _plan_merge(index: Index, entry: Entry, trace: Trace, at: str) -> Step | None:
+    """Return how to undo a change of a note that was edited since, and is `at` a path, "" if it is gone."""
     before, after = (index.vault.journal.text(sha256) if sha256 else None for sha256 in (trace.before, trace.after))
     is_lost = (trace.before and before is None) or (trace.after and after is None)
     if is_lost and is_markdown(trace.path):
         raise _not_kept(entry)
-    data = index.vault.read(at)[0] if now and not is_lost else None
+    data = index.vault.read(at)[0] if at and not is_lost else None
     earlier = None if before is None or after is None or data is None else _merge(trace.path, after, data, before)
     if earlier is None:
         raise Conflict(

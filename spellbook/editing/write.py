@@ -7,15 +7,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
-from spellbook.editing import erase, memory, revise
+from spellbook.editing import erase, memory, revise, superseding
 from spellbook.editing.memory import Findings, Labels, Memory
+from spellbook.editing.scribed import Duplicate, Overturned, Scribed, ScribeOptions, WrittenNote
 from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.catalog.vectors import Row
 from spellbook.index.filters import NO_GUIDES, fold
-from spellbook.index.opened import Index, wrote
+from spellbook.index.opened import Index
 from spellbook.index.privacy import DRAFT, ON_PURPOSE
 from spellbook.models.base import score
 from spellbook.notes import frontmatter
@@ -33,7 +35,8 @@ from spellbook.system.lazy import np
 from spellbook.text import credentials
 from spellbook.text.diff import contradiction, overturns, unified
 from spellbook.text.terms import is_short
-from spellbook.vault.journal import CALLER, Change
+from spellbook.vault.entries import Change
+from spellbook.vault.journal import CALLER
 
 if TYPE_CHECKING:
     from spellbook.editing.book import Book
@@ -81,34 +84,6 @@ _RARE_SHARE = 0.02
 """Share of a vault's chunks in which such a name may be. By hand."""
 
 
-@dataclass(frozen=True, slots=True)
-class Duplicate:
-    """
-    An existing chunk that a new text repeats.
-
-    `how` it was found: by equal `words` (then `score` is 1), by `meaning`, or by `labels` (topic and keywords), only a
-    hint. `difference` is a unified diff, `changed` the contradicting pairs of words, the chunk's first.
-    """
-
-    id: str
-    path: str
-    title: str
-    score: float
-    difference: str
-    how: Literal["words", "meaning", "labels"] = "words"
-    changed: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Overturned:
-    """An older memory about the same thing, which a new one may overturn; `score` compares their texts alone."""
-
-    id: str
-    path: str
-    title: str
-    score: float
-
-
 def superseding_fields(done: Scribed, number: int = 0) -> dict[str, Any]:
     """Return the fields that list superseded notes, and notes that may be superseded with a hint; empty for none."""
     closed, older = done.superseded[number], done.may_supersede[number]
@@ -117,46 +92,6 @@ def superseding_fields(done: Scribed, number: int = 0) -> dict[str, Any]:
         **({"may_supersede": [*map(asdict, older)], "hint": _OVERTURNED} if older else {}),
         **({"warnings": [_UNREAD]} if _UNREAD in done.warnings[number] else {}),
     }
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenNote:
-    """A note that was written: its id, its path, and the generation of the index that contains it."""
-
-    chunk_id: str
-    path: str
-    generation: int
-    pending: bool = False
-
-
-class ScribeOptions(TypedDict, total=False):
-    """
-    Keyword arguments of `Spellbook.scribe` and `Spellbook.scribe_all`.
-
-    `source` and `category` are for chunks whose metadata has none. `force` also writes what repeats a chunk or looks
-    like a secret; `again`, by default as `force`, what was erased. `session` is the REST session to count them in. With
-    `labels` "derived" a chunk without keywords gets those of its tags and its text. `untrusted` text comes from
-    outside: its note says so, and answers mark it.
-    """
-
-    source: str | None
-    category: str | None
-    force: bool
-    again: bool
-    session: str | None
-    labels: Labels
-    untrusted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Scribed:
-    """Notes `written`; for each chunk duplicates, warnings, `may_supersede` candidates, and `superseded` notes."""
-
-    written: tuple[WrittenNote, ...]
-    duplicates: tuple[tuple[Duplicate, ...], ...]
-    warnings: tuple[tuple[str, ...], ...]
-    may_supersede: tuple[tuple[Overturned, ...], ...] = ()
-    superseded: tuple[tuple[dict[str, Any], ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,28 +112,19 @@ def scribe(index: Index, searcher: Searcher, chunks: Sequence[object], **options
     for an invalid chunk, and for a secret unless `force`; MemoryNotFound if one supersedes a missing note.
     """
     findings, memories = _checked(index, chunks, options)
-    replaced = [memory.meant(index, checked.meta.get(frontmatter.SUPERSEDES)) for checked in memories]
+    replaced = [_superseded(index, checked) for checked in memories]
     memories = [
-        replace(checked, meta={**checked.meta, **memory.replacing(chunks)})
-        for checked, chunks in zip(memories, replaced, strict=True)
+        replace(checked, meta={**checked.meta, **superseding.replacing(old)}) if old else checked
+        for checked, old in zip(memories, replaced, strict=True)
     ]
     now = dt.datetime.now().astimezone()
     drafts = [_draft(index, checked, now) for checked in memories]
-    repeats: list[tuple[Duplicate, ...]] = []
-    older: list[tuple[Overturned, ...]] = []
-    for number, draft in enumerate(drafts):
-        gone = {chunk.path for chunk in replaced[number]}  # of which only the words may not be repeated
-        near = _find_near(index, searcher, draft)
-        found = _find_duplicates(index, draft, near)
-        left = [each for each in near if each[0].path not in gone]
-        older.append(_find_overturned(index, draft.note, left, {duplicate.id for duplicate in found}))
-        twins = [i for i in range(number) if set(drafts[i].folds) & set(draft.folds)]
-        in_call = [Duplicate("", "", f"chunk {i + 1} of this call", 1.0, "") for i in twins[:1]]
-        repeats.append((*(each for each in found if each.how == "words" or each.path not in gone), *in_call))
+    compared = [_compare(index, searcher, draft, old) for draft, old in zip(drafts, replaced, strict=True)]
+    repeats = [(*found, *_twins(drafts, number)) for number, (found, _) in enumerate(compared)]
     # A text that says which one it replaces is written although a third one is alike: the three are not the same then.
     is_repeated = any(
-        duplicate.how == "words" or (duplicate.how == "meaning" and not gone)
-        for listed, gone in zip(repeats, replaced, strict=True)
+        duplicate.how == "words" or (duplicate.how == "meaning" and not old)
+        for listed, old in zip(repeats, replaced, strict=True)
         for duplicate in listed
     )
     session = options.get("session") or ""
@@ -208,8 +134,32 @@ def scribe(index: Index, searcher: Searcher, chunks: Sequence[object], **options
         index.catalog.sessions.count(session, len(written))
     unread = () if index.catalog.is_read else (_UNREAD,)
     warnings = tuple((*finding.warnings, *unread) for finding in findings)
-    closed = tuple(tuple(map(memory.named, chunks)) for chunks in replaced)
-    return Scribed(written, tuple(repeats), warnings, tuple(older), closed)
+    closed = tuple(tuple(map(superseding.named, old)) for old in replaced)
+    return Scribed(written, tuple(repeats), warnings, tuple(older for _, older in compared), closed)
+
+
+def _superseded(index: Index, checked: Memory) -> list[StoredChunk]:
+    """Return the first chunk of each note that a memory supersedes. Raises MemoryNotFound, InvalidInput."""
+    ids = checked.meta.get(frontmatter.SUPERSEDES)
+    return superseding.meant(index, ids) if ids else []
+
+
+def _compare(
+    index: Index, searcher: Searcher, draft: _NoteDraft, superseded: Sequence[StoredChunk]
+) -> tuple[list[Duplicate], tuple[Overturned, ...]]:
+    """Return the chunks that a draft repeats, and the notes that it may overturn."""
+    gone = {chunk.path for chunk in superseded}  # of which only the words may not be repeated
+    near = _find_near(index, searcher, draft)
+    found = _find_duplicates(index, draft, near)
+    left = [each for each in near if each[0].path not in gone]
+    older = _find_overturned(index, draft.note, left, {duplicate.id for duplicate in found})
+    return [each for each in found if each.how == "words" or each.path not in gone], older
+
+
+def _twins(drafts: Sequence[_NoteDraft], number: int) -> list[Duplicate]:
+    """Return the first of the drafts before this one that says the same, if there is one."""
+    twins = (i for i in range(number) if set(drafts[i].folds) & set(drafts[number].folds))
+    return [Duplicate("", "", f"chunk {i + 1} of this call", 1.0, "") for i in islice(twins, 1)]
 
 
 def _checked(index: Index, chunks: Sequence[object], options: ScribeOptions) -> tuple[list[Findings], list[Memory]]:
@@ -278,7 +228,7 @@ def _write(
     sync.scan_paths(index, paths)
     embed.embed_labels(index, [path for path, draft in zip(paths, drafts, strict=True) if draft.vectors])
     generation, ids = index.catalog.generation, [index.catalog.where_is(path) or path for path in paths]
-    wrote(CALLER.get() or "", ids)
+    index.wrote(CALLER.get() or "", ids)
     return tuple(
         WrittenNote(id, path, generation, len(draft.vectors) < len(draft.rows))
         for id, path, draft in zip(ids, paths, drafts, strict=True)
@@ -305,12 +255,15 @@ def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
 
 def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same: set[str]) -> tuple[Overturned, ...]:
     """Return living notes about the same thing, for a checkpoint or an article only of its kind; none from outside."""
-    old = related.standing(index, [chunk for chunk, *_ in near])
-    older: dict[str, Overturned] = {}
+    likely: list[tuple[StoredChunk, float]] = []
     for chunk, _, about in near:
         is_alike = chunk.category == note.category or not {chunk.category, note.category} & {*_APART}
-        is_other = chunk.path not in old and chunk.id not in same and not is_outside(chunk)
-        if about >= _SAME_THING and is_alike and is_other:
+        if about >= _SAME_THING and is_alike and chunk.id not in same and not is_outside(chunk):
+            likely.append((chunk, about))
+    old = related.standing(index, [chunk for chunk, _ in likely]) if likely else {}
+    older: dict[str, Overturned] = {}
+    for chunk, about in likely:
+        if chunk.path not in old:
             older.setdefault(chunk.path, Overturned(chunk.note, chunk.path, chunk.title, round(about, 3)))
     return tuple(older.values())[:_MOST_OVERTURNED]
 

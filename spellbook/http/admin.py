@@ -142,7 +142,7 @@ def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[st
     before, tables = catalog.disk_bytes(), 0
     for number, action in enumerate(actions):
         report(action, number, len(actions))
-        tables = max(tables, catalog.optimize(action))
+        tables = max(tables, catalog.upkeep.optimize(action))
         if action == "index":
             follow.complete(book.index)
     after, free = catalog.disk_bytes(), catalog.free_bytes()

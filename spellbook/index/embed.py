@@ -323,7 +323,7 @@ def tidy(index: Index) -> None:
     # Before that, vectors of notes that are not read yet look unused.
     if index.catalog.is_read and index.catalog.vectors.evict(index.config.cache_mb * 1_000_000):
         index.catalog.second.evict()
-    index.catalog.shrink()
+    index.catalog.upkeep.shrink()
 
 
 def maintain(index: Index) -> None:

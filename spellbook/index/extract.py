@@ -7,26 +7,15 @@ an entry with a fault.
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import json
 import logging
-import os
-import pickle
-import struct
-import subprocess
-import sys
 import time
 from bisect import bisect_right
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as Late
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from queue import SimpleQueue
 from string import ascii_letters, digits
-from typing import IO
+from typing import Any
 
 from spellbook.index import privacy
 from spellbook.index.catalog.rows import (
@@ -51,7 +40,6 @@ from spellbook.notes.files import key as link_key
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.labels import SESSION
 from spellbook.notes.note import Note, height, parse
-from spellbook.system import processes
 from spellbook.system.errors import HeldBack, MemoryNotFound, PathOutsideVault, UnreadableNote
 from spellbook.system.lazy import regex
 from spellbook.text import languages, terms
@@ -77,17 +65,6 @@ _DEEPEST = 20
 
 Piece = Mapping[str, KnownFile | None]
 """Files to read, and the catalog's records of them."""
-
-_COUNT = 2
-"""Processes that read: more would wait for the one that writes."""
-
-_AHEAD = 3
-"""Pieces that are read before they are wanted, for each reader."""
-
-PATIENCE = 60.0
-"""Seconds after which a reader that says nothing is given up."""
-
-_SIZE = struct.Struct("!Q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,80 +117,127 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     labels = {name: getattr(note, name) for name in ("keywords", "tags", "aliases", "entities", "questions")}
     linking = links.find(note)
     problems = [fault for fault in note.faults if fault.reason != PLACEHOLDER]
-    faults = [*problems, *_left_out(note, {**labels, "links": linking})]
-    keywords, tags, aliases, entities, questions = (values[:_MOST_LABELS] for values in labels.values())
-    title, category = note.title, composed(category_of(note, rules.categories))
+    faults = (*problems, *_left_out(note, {**labels, "links": linking}))
+    kept = {name: values[:_MOST_LABELS] for name, values in labels.items()}
     pieces = chunks.cut(note, rules.chunk_tokens)
-    meta, says_nothing = as_json(note.meta), _says_nothing(note, pieces)
-    own = terms.findable(" ".join(map(" ".join, properties.own(meta))))
-    names = [title, *aliases]
-    if says_nothing and len(pieces) == 1:  # it is found by its file name and headings, too
-        heads = (block.text for block in note.blocks if block.kind == "heading")
-        names = [*dict.fromkeys((*names, composed(note.path.rpartition("/")[2].removesuffix(".md")), *heads))]
-    found_by = (names, (*keywords, *entities, *tags), questions)
-    whole = tuple(terms.findable(" ".join(each)) for each in found_by)
-    first = *whole[:2], f"{whole[2]} {own}".strip()
-    if says_nothing and len(pieces) > 1:
-        first = "", "", own  # the other chunks are found by the rest
-    room = (_REPEATED + len(note.text)) // len(pieces)
-    later = tuple(terms.findable(" ".join(each)[:room]) for each in found_by)
-    if category == SESSION:
-        later = ("", *later[1:])
-    headings = {heading: terms.findable(heading) for heading in {" > ".join(piece.heading) for piece in pieces}}
-    rows = tuple(_row(note, piece, headings, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
-    if says_nothing:
-        words = (first[0], "", first[1], first[2], "", "")
-        rows = (rows[0]._replace(key=NO_TEXT, checksum=checksum(*words), words=words), *rows[1:])
-    columns = {
+    title = note.title
+    says_nothing = _says_nothing(note, pieces)
+    meta = as_json(note.meta)
+    columns: dict[str, Any] = {
         "name": link_key(note.path),
         "declared": note.declared_id,
         "title": title,
         "topic": composed(note.topic),
-        "category": category,
+        "category": composed(category_of(note, rules.categories)),
         "kind": note.kind,
         "importance": note.importance,
         "created": note.created or dates.day_in(note.path, rules.formats),
         "updated": note.updated,
-        "keywords": _json(keywords),
-        "tags": _json(tags),
+        "keywords": _json(kept["keywords"]),
+        "tags": _json(kept["tags"]),
         "meta": _json(meta),
-        "labels": _json([first] if first == later else [first, later]),
     }
-    titles = [title] if note.page.get("title") else []  # a page of Logseq is linked by it
-    named: dict[str, Sequence[object]] = {
-        "id": [note.declared_id] if note.declared_id else [],
-        **{name: [columns[name]] for name in ("title", "topic", "kind")},
-        "category": note.categories or [category],
-        "keywords": keywords,
-        # Links to a note that was merged into this one lead here.
-        "aliases": (
-            *aliases,
-            *(name.rpartition("/")[2] for name in note.merged),
-            *dates.logseq_names(note.path),
-            *titles,
-        ),
-        "entities": entities,
-        "scope": scopes_of(note, rules.scopes),
-        **({privacy.TRUST: [privacy.UNTRUSTED]} if privacy.is_untrusted(note.meta) else {}),
-        # A tag a/b is found by a as well.
-        "tags": [
-            "/".join(tag.split("/")[:depth]) for tag in tags for depth in range(1, min(tag.count("/"), _DEEPEST) + 2)
-        ],
-    }
+    own = terms.findable(" ".join(map(" ".join, properties.own(meta))))
+    first, later = _found_by(note, pieces, columns, kept, own, says_nothing=says_nothing)
+    columns["labels"] = _json([first] if first == later else [first, later])
+    rows = _rows(note, pieces, first, later, rules.fingerprint, says_nothing=says_nothing)
     standing = privacy.standing(note.meta, note.updated)
-    if standing.by:
-        named["by"] = (standing.by, standing.by.partition("/")[0], agent_name(standing.by))
+    named = _named(note, rules, columns, kept, standing.by)
+    fields = _fields(note, named, pieces, standing.tier)
     linked = tuple(
         LinkRow(link_key(link.target), link.target, link.fragment, link.is_markdown, link.line, link.relation)
         for link in linking[:_MOST_LINKS]
     )
     labelled = tuple(
         LabelRow(kind, text, label_key(rules.fingerprint, kind, text))
-        for kind, texts in ((TITLE, (title,)), (QUESTION, questions))
+        for kind, texts in ((TITLE, (title,)), (QUESTION, kept["questions"]))
         for text in texts
         if text.strip()
     )
-    found, starts = islice(properties.fields(note), 20 * _MOST_LABELS), [piece.start for piece in pieces]
+    return FileEntry(note.path, stamp, read_ns, sha256, faults, columns, fields, rows, linked, labelled)
+
+
+def _found_by(
+    note: Note,
+    pieces: Sequence[chunks.Chunk],
+    columns: Mapping[str, Any],
+    labels: Mapping[str, Sequence[str]],
+    own: str,
+    *,
+    says_nothing: bool,
+) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
+    """
+    Return the words of names, labels and questions by which the first chunk and each other one is found.
+
+    `own` are those of a note's own properties.
+    """
+    names = [columns["title"], *labels["aliases"]]
+    if says_nothing and len(pieces) == 1:  # it is found by its file name and headings, too
+        heads = (block.text for block in note.blocks if block.kind == "heading")
+        names = [*dict.fromkeys((*names, composed(note.path.rpartition("/")[2].removesuffix(".md")), *heads))]
+    texts = (names, (*labels["keywords"], *labels["entities"], *labels["tags"]), labels["questions"])
+    name, label, question = (terms.findable(" ".join(each)) for each in texts)
+    first = name, label, f"{question} {own}".strip()
+    if says_nothing and len(pieces) > 1:
+        first = "", "", own  # the other chunks are found by the rest
+    room = (_REPEATED + len(note.text)) // len(pieces)
+    name, label, question = (terms.findable(" ".join(each)[:room]) for each in texts)
+    return first, ("" if columns["category"] == SESSION else name, label, question)
+
+
+def _rows(
+    note: Note,
+    pieces: Sequence[chunks.Chunk],
+    first: tuple[str, str, str],
+    later: tuple[str, str, str],
+    fingerprint: str,
+    *,
+    says_nothing: bool,
+) -> tuple[ChunkRow, ...]:
+    """Return the rows of a note's chunks; a first one that `says_nothing` gets no vector."""
+    headings = {heading: terms.findable(heading) for heading in {" > ".join(piece.heading) for piece in pieces}}
+    rows = tuple(_row(note, piece, headings, later if piece.ordinal else first, fingerprint) for piece in pieces)
+    if not says_nothing:
+        return rows
+    names, labels, questions = first
+    words = (names, "", labels, questions, "", "")
+    return (rows[0]._replace(key=NO_TEXT, checksum=checksum(*words), words=words), *rows[1:])
+
+
+def _named(
+    note: Note, rules: Rules, columns: Mapping[str, object], labels: Mapping[str, Sequence[str]], by: str
+) -> dict[str, Sequence[object]]:
+    """Return the values of a note, which `by` wrote, that filters know by names of their own."""
+    titles = [columns["title"]] if note.page.get("title") else []  # a page of Logseq is linked by it
+    merged = (name.rpartition("/")[2] for name in note.merged)  # links to a note that was merged into this one
+    named: dict[str, Sequence[object]] = {
+        "id": [note.declared_id] if note.declared_id else [],
+        **{name: [columns[name]] for name in ("title", "topic", "kind")},
+        "category": note.categories or [columns["category"]],
+        "keywords": labels["keywords"],
+        "aliases": (*labels["aliases"], *merged, *dates.logseq_names(note.path), *titles),
+        "entities": labels["entities"],
+        "scope": scopes_of(note, rules.scopes),
+        # A tag a/b is found by a as well.
+        "tags": [
+            "/".join(tag.split("/")[:depth])
+            for tag in labels["tags"]
+            for depth in range(1, min(tag.count("/"), _DEEPEST) + 2)
+        ],
+    }
+    if privacy.is_untrusted(note.meta):
+        named[privacy.TRUST] = [privacy.UNTRUSTED]
+    if by:
+        named["by"] = (by, by.partition("/")[0], agent_name(by))
+    return named
+
+
+def _fields(
+    note: Note, named: Mapping[str, Sequence[object]], pieces: Sequence[chunks.Chunk], tier: str
+) -> frozenset[tuple[str, str, int]]:
+    """Return key, folded value and ordinal of all that a filter can ask of a note; -1 for the whole of it."""
+    found = islice(properties.fields(note), 20 * _MOST_LABELS)
+    starts = [piece.start for piece in pieces]
     in_text = ((*pair, bisect_right(starts, at) - 1) for at, key, value in found for pair in flat(fold(key), value))
     # `ko-KR` is found by `ko` too, and `lang` by `language`. Where no key declares it: by its text, if that is clear.
     declared = note.meta.get("language") or note.meta.get("lang")
@@ -224,9 +248,8 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     of_note += [(*pair, -1) for key, value in others.items() for pair in flat(fold(key), value)]
     of_note += [("language", language, -1)] if language else []
     # No note calls itself confirmed by a key of that name.
-    filters = frozenset(row for row in (*of_note, *in_text) if row[0] != "tier" or row[1] not in {*TIERS, CHANGED})
-    filters |= {("tier", standing.tier, -1)} if standing.tier != TIERS[0] else set()
-    return FileEntry(note.path, stamp, read_ns, sha256, tuple(faults), columns, filters, rows, linked, labelled)
+    fields = frozenset(row for row in (*of_note, *in_text) if row[0] != "tier" or row[1] not in {*TIERS, CHANGED})
+    return fields | {("tier", tier, -1)} if tier != TIERS[0] else fields
 
 
 def _says_nothing(note: Note, pieces: Sequence[chunks.Chunk]) -> bool:
@@ -295,93 +318,3 @@ def _row(
 def entries(vault: Folder, rules: Rules, piece: Piece) -> list[FileEntry]:
     """Read a piece in this process; files that are gone are left out."""
     return [entry for path, known in piece.items() if (entry := read(vault, path, rules, known))]
-
-
-class Readers:
-    """
-    Processes that read the notes of `vault` by `rules` while this one writes the catalog; use it as a context manager.
-
-    They are commands of their own: a fork beside threads may hang, and multiprocessing would run the program's main
-    module again. They only open files; if one fails, this process reads the rest.
-    """
-
-    def __init__(self, vault: Folder, rules: Rules) -> None:
-        self._vault, self._rules = vault, rules
-        self._threads = ThreadPoolExecutor(_COUNT, thread_name_prefix="spellbook-reader")
-        self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
-        self.processes: list[subprocess.Popen[bytes]] = []
-        # A processor for them, and a Python to run them.
-        may_help = (os.cpu_count() or 1) > 1 and bool(sys.executable) and not getattr(sys, "frozen", False)
-        with contextlib.suppress(OSError):  # no memory, or no Python where it was
-            while may_help and len(self.processes) < _COUNT:
-                self.processes.append(processes.child(__name__))
-                self._idle.put(self.processes[-1])
-
-    def __enter__(self) -> Readers:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end()
-        self._threads.shutdown(cancel_futures=True)
-        for process in self.processes:
-            with contextlib.suppress(OSError):  # what was written and not flushed goes nowhere
-                process.communicate()
-
-    def _end(self) -> None:
-        for process in self.processes:
-            process.kill()  # which ends the wait of its thread
-
-    def read(self, pieces: Iterable[Piece]) -> Iterator[list[FileEntry]]:
-        """Yield the entries of each of `pieces`, in their order."""
-        waiting: deque[tuple[Piece, Future[bytes]]] = deque()
-        for piece in pieces:
-            if not self.processes:
-                yield entries(self._vault, self._rules, piece)
-                continue
-            waiting.append((piece, self._threads.submit(self._ask, piece)))
-            if len(waiting) >= _AHEAD * _COUNT:
-                yield self._result(*waiting.popleft())
-        while waiting:
-            yield self._result(*waiting.popleft())
-
-    def _ask(self, piece: Piece) -> bytes:
-        """Return the pickled entries of a piece. Raises OSError or EOFError if the process is no more."""
-        process = self._idle.get()
-        try:
-            assert process.stdin
-            assert process.stdout
-            pickle.dump((self._vault.lies_in, self._rules, piece), process.stdin)
-            process.stdin.flush()
-            return _exactly(process.stdout, _SIZE.unpack(_exactly(process.stdout, _SIZE.size))[0])
-        finally:
-            self._idle.put(process)  # a dead one too: it fails at once, and nobody waits for it
-
-    def _result(self, piece: Piece, answer: Future[bytes]) -> list[FileEntry]:
-        # Unpickled here and not in the threads, which would keep this one from writing meanwhile.
-        with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
-            try:
-                read: list[FileEntry] = pickle.loads(answer.result(PATIENCE))
-                return read
-            except Late:
-                self._end()
-        return entries(self._vault, self._rules, piece)
-
-
-def _exactly(file: IO[bytes], size: int) -> bytes:
-    data = file.read(size)
-    if len(data) < size:
-        raise EOFError
-    return data
-
-
-def serve() -> None:
-    """Be such a process: read pieces from stdin, answer on stdout, and end when stdin ends."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints, prints elsewhere
-    gc.disable()  # notes hold no cycles, and looking for them takes a tenth of the time
-    with contextlib.suppress(EOFError, BrokenPipeError):
-        while True:
-            root, rules, piece = pickle.load(sys.stdin.buffer)
-            answer = pickle.dumps(entries(Folder(root), rules, piece), pickle.HIGHEST_PROTOCOL)
-            answers.write(_SIZE.pack(len(answer)) + answer)
-            answers.flush()

@@ -7,7 +7,7 @@ import fnmatch
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -247,21 +247,32 @@ def _condition(name: str, value: object) -> Condition:
     if key in DATES or isinstance(value, Mapping) or (isinstance(value, str) and _RANGE.match(value.strip())):
         low, high = _range(key, value)
         return Condition(key, low=low, high=high, negated=negated)
+    values = _values(key, value)
+    if key == "path":
+        return Condition(key, _globs(values), negated=negated)
+    if key == "tags":  # `two words` also as a tag is written
+        values = [*values, *labels.tags([*values])]
+    return _of_words(key, tuple(dict.fromkeys(fold(_bare(key, each)) for each in values)), negated)
+
+
+def _values(key: str, value: object) -> Collection[object]:
+    """Return the texts that a filter names, a list of one for a text that is no list. Raises InvalidInput."""
     if isinstance(value, str):
         value = labels.listed(value, labels.COMMAS if key in {"tags", "keywords"} else "") or value
     values = value if isinstance(value, list | tuple | set) else [value]
     if not values or any(isinstance(each, Mapping) or each is None for each in values):
         raise InvalidInput(f"The filter {key}={value!r:.80} makes no sense.", "Give a text, or a list of texts.")
-    if key == "path":
-        if len(values) > MOST_GLOBS or any(len(str(each)) > MOST_GLOB for each in values):
-            raise InvalidInput(
-                "The filter path has too much in it.",
-                f"Name folders: {MOST_GLOBS:,} globs of {MOST_GLOB:,} letters are the most.",
-            )
-        return Condition(key, tuple(unicodedata.normalize("NFC", str(each)) for each in values), negated=negated)
-    if key == "tags":  # `two words` also as a tag is written
-        values = [*values, *labels.tags([*values])]
-    return _of_words(key, tuple(dict.fromkeys(fold(_bare(key, each)) for each in values)), negated)
+    return values
+
+
+def _globs(values: Collection[object]) -> tuple[str, ...]:
+    """Return globs of paths, composed. Raises InvalidInput for too many, and for a long one."""
+    if len(values) > MOST_GLOBS or any(len(str(each)) > MOST_GLOB for each in values):
+        raise InvalidInput(
+            "The filter path has too much in it.",
+            f"Name folders: {MOST_GLOBS:,} globs of {MOST_GLOB:,} letters are the most.",
+        )
+    return tuple(unicodedata.normalize("NFC", str(each)) for each in values)
 
 
 def _of_words(key: str, folded: tuple[str, ...], negated: bool) -> Condition:

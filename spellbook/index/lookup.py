@@ -178,15 +178,10 @@ def _lines_of(index: Index, path: str, wanted: str) -> list[int]:
     if wanted.rpartition("#")[2].startswith("^"):
         mark = regex(rf"(?:^|\s)\^{re.escape(wanted.rpartition('^')[2].strip())}\s*$")
         return [note.body_line + at for at, line in enumerate(note.body_lines) if mark.search(line)]
-    written: dict[int, str] = {}
-    above: list[tuple[int, str]] = []
-    paths: list[tuple[int, list[str]]] = []
-    for block in note.blocks:
-        if block.kind == "heading":
-            above = [*(each for each in above if each[0] < block.level), (block.level, key_of(block.text))]
-            line = note.body_line + block.start
-            written[line] = folded(block.text.strip())
-            paths.append((line, [key for _, key in above]))
+    written = {
+        note.body_line + block.start: folded(block.text.strip()) for block in note.blocks if block.kind == "heading"
+    }
+    paths = list(_headings(note))
     # A heading may hold a `#` itself. Obsidian's links leave it out, as the keys do.
     for keys in ([key_of(wanted)], [*map(key_of, wanted.split("#"))]):
         is_there = [line for line, path in paths if keys[-1] and path[-1] == keys[-1] and _in_order(keys, path)]
@@ -195,6 +190,15 @@ def _lines_of(index: Index, path: str, wanted: str) -> list[int]:
     repeated = _REPEATED.fullmatch(key_of(wanted))  # GitHub's anchor of the second heading of a name ends with `-1`
     same = [line for line, path in paths if repeated and path[-1] == repeated[1]]
     return same[int(repeated[2]) :][:1] if repeated else []
+
+
+def _headings(note: notes.Note) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line of each heading, from 1, with its key below those of the headings above it."""
+    above: list[tuple[int, str]] = []
+    for block in note.blocks:
+        if block.kind == "heading":
+            above = [*(each for each in above if each[0] < block.level), (block.level, key_of(block.text))]
+            yield note.body_line + block.start, [key for _, key in above]
 
 
 def _in_order(keys: Sequence[str], path: Sequence[str]) -> bool:

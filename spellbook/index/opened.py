@@ -41,17 +41,8 @@ _MB = 1_000_000
 """Bytes of a megabyte, as in `journal_mb`."""
 
 
-_WROTE: dict[str, list[str]] = {}
 _MOST_SESSIONS = 1_000
 """Sessions of agents whose notes are known, by the names of CALLER."""
-
-
-def wrote(session: str, ids: Iterable[str]) -> None:
-    """Record that an agent's session wrote notes: it finds them, though they wait for the person's review."""
-    if session:
-        _WROTE.setdefault(session, []).extend(ids)
-        if len(_WROTE) > _MOST_SESSIONS:
-            del _WROTE[next(iter(_WROTE))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +65,8 @@ class Index:
     whole: Index | None = None
     sees: str = ""
     other_scopes: tuple[str, ...] = ()
+    written: dict[str, list[str]] = field(default_factory=dict, repr=False)
+    """Ids of the notes that each session of an agent wrote here, the latest sessions."""
     _widths: set[int] = field(default_factory=set, repr=False)
 
     def missing(self, error: MemoryNotFound) -> MemoryNotFound:
@@ -112,8 +105,20 @@ class Index:
         else:
             journal = Journal(config.state, config.journal_mb * _MB, config.journal_days)
             vault = Vault(config.vault, config.state, journal, lambda: catalog.counts().notes, obsidian=config.obsidian)
-        models_of = embedder, _chroma(config, embedder), reranker, second
-        return cls(config, vault, catalog, *models_of, scope, whole, sees, tuple(others))
+        return cls(
+            config,
+            vault,
+            catalog,
+            embedder,
+            _chroma(config, embedder),
+            reranker,
+            second,
+            scope=scope,
+            other_scopes=tuple(others),
+            whole=whole,
+            sees=sees,
+            written=models.written if isinstance(models, Index) else {},
+        )
 
     @property
     def visible(self) -> tuple[Condition, ...]:
@@ -126,7 +131,14 @@ class Index:
         session = CALLER.get()
         if session is None or not self.config.review:
             return ()
-        return (Condition(WAITS, tuple(_WROTE.get(session, ())), negated=True),)
+        return (Condition(WAITS, tuple(self.written.get(session, ())), negated=True),)
+
+    def wrote(self, session: str, ids: Iterable[str]) -> None:
+        """Record that an agent's session wrote notes: it finds them, though they wait for the person's review."""
+        if session:
+            self.written.setdefault(session, []).extend(ids)
+            if len(self.written) > _MOST_SESSIONS:
+                del self.written[next(iter(self.written))]
 
     def fits(self, width: int) -> None:
         """Raise EmbeddingError if vectors of `width` numbers cannot be compared with those of this index."""

@@ -32,10 +32,10 @@ from spellbook.vault import obsidian
 from spellbook.vault.folder import digest
 
 if TYPE_CHECKING:
-    from spellbook.index import embed, extract
+    from spellbook.index import embed, extract, readers
     from spellbook.index.extract import Rules
 else:  # A scan that finds nothing to read needs no parser, and embeds nothing.
-    embed, extract = lazy("spellbook.index", "embed", "extract")
+    embed, extract, readers = lazy("spellbook.index", "embed", "extract", "readers")
 
 SETTLED_NS = 2_000_000_000
 """A file this young when it was read may change again without its stamp showing it (the coarsest clock is FAT's)."""
@@ -281,11 +281,11 @@ def _read(
     late: list[str] = []
     done = 0
     pieces = [{path: None if full else known.get(path) for path in piece} for piece in _pieces(work.read, disk)]
-    with contextlib.ExitStack() as readers:
+    with contextlib.ExitStack() as helpers:
         if len(pieces) < MANY:
             read: Iterable[list[FileEntry]] = (extract.entries(index.vault, rules(index), piece) for piece in pieces)
         else:
-            read = readers.enter_context(extract.Readers(index.vault, rules(index))).read(pieces)
+            read = helpers.enter_context(readers.Readers(index.vault, rules(index))).read(pieces)
         for piece, entries in zip(pieces, read, strict=True):
             late += _commit(index, entries, {path: known.get(path) for path in piece}, lost, moved, report)
             done += len(piece)

@@ -12,7 +12,6 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack
 
@@ -21,10 +20,11 @@ from spellbook.index.catalog.usage import Session
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.opened import BEING_READ, Index, Progress
 from spellbook.library.reader import Reader
+from spellbook.library.scanning import LastScan, embed_briefly, is_being_read, scan
 from spellbook.models.base import Embedder
 from spellbook.settings import config
 from spellbook.system import processes
-from spellbook.system.errors import EmbeddingError, InvalidInput, MemoryNotFound, StorageError, VaultNotFound
+from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError, VaultNotFound
 from spellbook.system.lazy import lazy
 from spellbook.system.lock import tell, waiting
 from spellbook.system.sqlite import Damaged
@@ -42,10 +42,12 @@ if TYPE_CHECKING:
         repair_links,
         repair_properties,
         revise,
+        scribed,
         undo,
         write,
     )
     from spellbook.editing.erase import Erased
+    from spellbook.editing.joining import Keep
     from spellbook.editing.keep import KeptNote
     from spellbook.editing.revise import Revised
     from spellbook.index import embed as embedding
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
     from spellbook.library.migrate import Estimate, Migrated
     from spellbook.memories import wikis as documents
     from spellbook.search import duplicates, toc
-    from spellbook.vault.journal import Entry
+    from spellbook.vault.entries import Entry
 else:  # Imported at their first use, as those of `reader` are.
     bundle, export, importer = lazy("spellbook.archive", "bundle", "export", "importer")
     merge, moves, repair_links = lazy("spellbook.editing", "merge", "moves", "repair_links")
@@ -66,18 +68,6 @@ else:  # Imported at their first use, as those of `reader` are.
     duplicates, toc = lazy("spellbook.search", "duplicates", "toc")
 
 T = TypeVar("T")
-
-_MOST_EMBEDDED = 64
-"""Most texts that a search embeds before it answers; a reindex or a watcher embeds the rest."""
-
-_EMBED_SECONDS = 2.0
-"""A search starts no further batch after so many seconds: MCP clients time out on a slow server."""
-
-_EMBED_SECONDS_BESIDE = 0.1
-"""The same while a process embeds all that waits: a just saved note is found, and the rest is left to that process."""
-
-_MOST_UNREAD = 200
-"""Files of a never-read vault which a question reads itself, in .3 s; more are left to the process that reads them."""
 
 
 def open(
@@ -95,24 +85,6 @@ def open(
     it; see `memories.wikis`. Raises VaultNotFound, InvalidInput for settings that make no sense, StorageError.
     """
     return Spellbook(config.load(vault, embedder=embedder, state=state, scope=scope, wikis=wikis))
-
-
-@dataclass(slots=True)
-class LastScan:
-    """
-    The beginning of the last scan that found no change (monotonic clock), and the index's generation then.
-
-    It is believed for the seconds in the settings. A write through any Spellbook with this index ends it at once, by
-    the generation; another program's change is found when it has ended.
-    """
-
-    began: float = -math.inf
-    generation: int = -1
-
-    def is_believed(self, index: Index) -> bool:
-        """Return whether nothing needs to be scanned yet."""
-        is_fresh = time.monotonic() - self.began < index.config.look_seconds
-        return is_fresh and index.catalog.generation == self.generation
 
 
 @door(import_="source", export="file", restore_snapshot="into")
@@ -188,10 +160,7 @@ class Spellbook(Reader):
             complaint = str(error)
         self.complaint = complaint if scans else self.complaint
         if embed and not complaint:
-            seconds = _EMBED_SECONDS_BESIDE if processes.is_embedding(index.config.state) else _EMBED_SECONDS
-            until = time.monotonic() + seconds
-            with contextlib.suppress(EmbeddingError), waiting("the notes that changed are embedded first"):
-                embedding.embed_texts(index, most=_MOST_EMBEDDED, stop=lambda: time.monotonic() > until)
+            embed_briefly(index)
 
     def follow(self) -> None:
         """Switch to the embedding model that another process has migrated the vault to, if it has."""
@@ -205,13 +174,13 @@ class Spellbook(Reader):
 
     # -- writing
 
-    def scribe(self, chunk: object, **options: Unpack[write.ScribeOptions]) -> write.Scribed:
+    def scribe(self, chunk: object, **options: Unpack[scribed.ScribeOptions]) -> scribed.Scribed:
         """Save one finished chunk `{"text", "metadata"}` as a note, as `scribe_all` does."""
         return self.scribe_all([chunk], **options)
 
-    def scribe_all(self, chunks: Sequence[object], **options: Unpack[write.ScribeOptions]) -> write.Scribed:
+    def scribe_all(self, chunks: Sequence[object], **options: Unpack[scribed.ScribeOptions]) -> scribed.Scribed:
         """
-        Save finished chunks, each as one note; `options` are those of `write.ScribeOptions`. Search finds them at once.
+        Save finished chunks, each as one note; `options` as `ScribeOptions` says. Search finds them at once.
 
         All are checked first: raises InvalidInput; if one repeats a chunk, nothing is written unless `force` is set.
         """
@@ -278,7 +247,7 @@ class Spellbook(Reader):
         category, name = toc.category_and_topic(self.index, topic)
         return erase.erase_topic(self.index, name, category, hard=hard)
 
-    def merge(self, a: str, b: str, *, keep: merge.Keep = "", apply: bool = False) -> merge.Merged:
+    def merge(self, a: str, b: str, *, keep: Keep = "", apply: bool = False) -> merge.Merged:
         """Merge two similar notes into one; writes nothing unless `apply` is set. See `editing.merge.merge`."""
         return self._change(lambda: merge.merge(self.index, a, b, keep=keep, apply=apply))
 
@@ -429,24 +398,3 @@ class Spellbook(Reader):
         """Put quotes around values of broken frontmatter; see `editing.repair_properties.mend`."""
         self.index.vault.check_there()
         return repair_properties.mend(self.index, dry_run=dry_run)
-
-
-def is_being_read(index: Index) -> bool:
-    """Return whether a process is at the first scan of a vault, or about to be, that a question should not wait for."""
-    if index.catalog.is_read or not processes.is_embedding(index.config.state):
-        return False
-    return index.catalog.counts().notes > _MOST_UNREAD or len(index.vault.walk().files) > _MOST_UNREAD
-
-
-def scan(index: Index) -> bool:
-    """Scan the vault; return whether no file was read or gone. A damaged catalog is begun anew. Raises StorageError."""
-    read: list[str] = []
-
-    def scanned() -> sync.Report:
-        return sync.scan(index, progress=lambda stage, *_: read.append(stage))
-
-    try:
-        report = scanned()
-    except Damaged:  # the next use starts a new catalog
-        report = scanned()
-    return not (read or report.removed)

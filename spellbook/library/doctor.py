@@ -147,7 +147,7 @@ def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
     yield "interrupted work", _unfinished(index)
     if problems := Ledger(str(index.config.vault)).problems():
         yield "captured sessions", problems
-    yield "catalog", _run(index.catalog.verify)
+    yield "catalog", _run(index.catalog.upkeep.verify)
     yield "undo history", _run(lambda: [lost] if (lost := index.vault.journal.lost) else [])
     if doubted := index.chroma.doubted:
         fix = "other vectors than this machine's model makes, so none is used: delete it there, or use that model"

@@ -18,8 +18,9 @@ from typing import Any
 from spellbook.index import embed
 from spellbook.index.opened import BEING_READ, Index
 from spellbook.index.vectors import follow
-from spellbook.library.book import Spellbook, scan
+from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
+from spellbook.library.scanning import scan
 from spellbook.settings.config import Config
 from spellbook.system.errors import PermissionDenied
 

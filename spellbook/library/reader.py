@@ -20,23 +20,24 @@ from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
 from spellbook.models.base import answering, unhurried
 from spellbook.settings.config import Config
-from spellbook.system import processes
+from spellbook.system import children
 from spellbook.system.errors import PermissionDenied, SpellbookError
 from spellbook.system.lazy import lazy
 from spellbook.system.processes import unseen
 from spellbook.text.unicode import door
-from spellbook.vault.folder import Picture, embedded_pictures, read_picture
+from spellbook.vault.pictures import Picture, embedded_pictures, read_picture
 
 if TYPE_CHECKING:
     from spellbook.archive import snapshots as taken
     from spellbook.editing import memory, write
+    from spellbook.editing.scribed import Duplicate
     from spellbook.library import doctor
     from spellbook.memories import memories
     from spellbook.models.onnx import lazy_engine
     from spellbook.search import cited, explain, newest, question, related, searcher, toc
     from spellbook.search.explain import Explanation
     from spellbook.search.question import Answer, SearchOptions
-    from spellbook.vault.journal import Entry
+    from spellbook.vault.entries import Entry
 else:  # Imported at their first use, which takes 0.1 to 0.2 s: a reindex with nothing to do needs none of them.
     (taken,) = lazy("spellbook.archive", "snapshots")
     (write,) = lazy("spellbook.editing", "write")
@@ -259,7 +260,7 @@ class Reader:
 
     def validate(
         self, chunk: object, *, source: str | None = None, category: str | None = None
-    ) -> tuple[memory.Findings, list[write.Duplicate]]:
+    ) -> tuple[memory.Findings, list[Duplicate]]:
         """Check a chunk without writing it; return errors, warnings, and the chunks it would repeat."""
         return write.validate(self.index, self.searcher, chunk, source, category)
 
@@ -287,7 +288,7 @@ class Reader:
     def release(self, before: float) -> None:
         """Free the model, Chroma and vectors in memory, each if unused since `before` (monotonic clock, seconds)."""
         if any((lazy_engine.release(before), self._release(before))):
-            processes.trim()
+            children.trim()
 
     def _release(self, before: float) -> bool:
         """Free what is this reader's own and unused since `before`; return whether there was any."""

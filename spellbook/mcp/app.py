@@ -53,7 +53,7 @@ from spellbook.mcp.debug_log import Write
 from spellbook.mcp.names import DEFAULT, Names, actor_of, toolsets_of, way_on
 from spellbook.mcp.tool import TOOLS, as_text, load, session_of
 from spellbook.settings.config import Config
-from spellbook.system import disk, processes
+from spellbook.system import children, disk
 from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError
 from spellbook.system.lazy import regex
 from spellbook.text import unicode
@@ -378,7 +378,7 @@ def run_stdio(mcp: SpellbookServer, wire: first_answer.Wire) -> None:
     except BaseException as error:
         wire.close()
         raise first(error) from None
-    processes.leave_threads()
+    children.leave_threads()
 
 
 def first(error: BaseException) -> BaseException:

@@ -23,7 +23,7 @@ from typing import Any
 from spellbook import __version__
 from spellbook.settings.config import Config
 from spellbook.settings.translate import language
-from spellbook.system import disk, platform, processes
+from spellbook.system import children, disk, platform
 from spellbook.system.errors import StorageError
 
 HANDSHAKE = ("initialize", "ping", "tools/list", "prompts/list", "resources/list", "resources/templates/list")
@@ -104,7 +104,7 @@ class Wire:
         if sys.platform != "win32" and threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 # The thread that reads stdin cannot be interrupted.
-                signal.signal(number, lambda number, _: processes.leave(128 + number))
+                signal.signal(number, lambda number, _: children.leave(128 + number))
         own = _moved(0, os.open(os.devnull, os.O_RDONLY)), _moved(1, 2)
         self._in = open(own[0], encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
         self._out = open(own[1], "w", 1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
@@ -121,7 +121,7 @@ class Wire:
                 if not self._answers or '"tools/list"' in line:
                     self._is_listed.set()
             if self._answers:
-                processes.leave(0)  # the client has gone, and waits for nothing
+                children.leave(0)  # the client has gone, and waits for nothing
         except OSError as error:
             end = error
         self._lines.put(end)

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
-from spellbook.editing.write import Scribed, superseding_fields
+from spellbook.editing.scribed import Scribed
+from spellbook.editing.write import superseding_fields
 from spellbook.index import privacy
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.mcp.names import way_on

@@ -12,8 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spellbook.editing.memory import meant, named, replacing
-from spellbook.editing.write import Duplicate, Opened, WrittenNote
+from spellbook.editing.scribed import Duplicate, WrittenNote
+from spellbook.editing.superseding import meant, named, replacing
+from spellbook.editing.write import Opened
 from spellbook.index import lookup
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import conditions

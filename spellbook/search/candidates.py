@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.rows import QUESTION, TITLE, Counts, StoredChunk, inflated
 from spellbook.index.filters import NO_GUIDES, Condition
-from spellbook.index.loaded import LoadedIndex, NoteCosines, Reasons
+from spellbook.index.loaded import LoadedIndex, NoteCosines
+from spellbook.index.nearest import Reasons
 from spellbook.index.opened import Index
 from spellbook.index.privacy import ON_PURPOSE, is_session
 from spellbook.models.base import Bytes, Scale, Vectors, question_scale, score, unit

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import DATES, Condition, as_of_moment, without_guides
-from spellbook.index.loaded import LoadedIndex, Reasons
+from spellbook.index.loaded import LoadedIndex
+from spellbook.index.nearest import Reasons
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors, score
 from spellbook.search import choice, packing, ranking, related, weights

@@ -1,4 +1,4 @@
-"""The folder of notes, for reading only: notes, the pictures that they show, and all files for backups."""
+"""The folder of notes, for reading only: notes and other files by their paths there."""
 
 from __future__ import annotations
 
@@ -12,23 +12,21 @@ import time
 from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from spellbook.notes.files import MOST_BYTES, Fault, Files, Stamp, check_size
+from spellbook.notes.files import MOST_BYTES, Files, Stamp, check_size
 from spellbook.system import disk, platform
 from spellbook.system.errors import (
     HeldBack,
     MemoryNotFound,
     PathOutsideVault,
-    SpellbookError,
     UnreadableNote,
     VaultNotFound,
 )
 from spellbook.system.lazy import lazy
-from spellbook.text.unicode import folded, is_markdown, is_whole
+from spellbook.text.unicode import folded, is_whole
 from spellbook.vault import listing, names, obsidian
-from spellbook.vault.listing import Ignored, IsLeftOut, Listing, listed, shown, stamp_of
-from spellbook.vault.names import belongs, meant
+from spellbook.vault.listing import Ignored, IsLeftOut, Listing, stamp_of
 
 if TYPE_CHECKING:
     from spellbook.notes import links
@@ -197,8 +195,8 @@ class Folder:
 
     def read(self, path: str) -> tuple[bytes, Stamp]:
         """Return a file's bytes and stamp. Raises MemoryNotFound, UnreadableNote (too large, or not to be opened)."""
-        gone = MemoryNotFound(f"{path}: no such note in {self.root}.", "Search for it, or list topics.")
-        with self._open(path, gone) as file:
+        gone = f"{path}: no such note in {self.root}."
+        with self._open(path, lambda: MemoryNotFound(gone, "Search for it, or list topics.")) as file:
             status = os.fstat(file.fileno())
             check_size(path, status.st_size)
             data = file.read(status.st_size + 1)  # room for the largest note would take longer to make than the file
@@ -210,12 +208,13 @@ class Folder:
 
     def pieces(self, path: str, size: int = 1 << 20) -> Iterator[bytes]:
         """Yield a file of any kind and length in pieces of `size` bytes. Raises MemoryNotFound, UnreadableNote."""
-        gone = MemoryNotFound(f"{path}: no such file in {self.root}.", "It may have been moved meanwhile.")
-        with self._open(path, gone) as file:
+        gone = f"{path}: no such file in {self.root}."
+        with self._open(path, lambda: MemoryNotFound(gone, "It may have been moved meanwhile.")) as file:
             yield from disk.pieces_of(file, size)
 
     @contextlib.contextmanager
-    def _open(self, path: str, gone: MemoryNotFound) -> Iterator[BufferedReader]:
+    def _open(self, path: str, gone: Callable[[], MemoryNotFound]) -> Iterator[BufferedReader]:
+        """Open a file. Raises UnreadableNote, and `gone` if there is none."""
         place = self.locate(path)
         try:
             with disk.swapped(place) as file:
@@ -226,7 +225,7 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError) as error:
             self.check_here(path)
             self.check_there()
-            raise gone from error
+            raise gone() from error
         except OSError as error:
             raise UnreadableNote(
                 f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed."
@@ -318,130 +317,3 @@ def _leads_out(path: str) -> PathOutsideVault:
 def digest(data: bytes) -> str:
     """Return the sha256 of a file's bytes, in hexadecimal: the `expected_hash` of every write."""
     return hashlib.sha256(data).hexdigest()
-
-
-# -- pictures that a note shows
-
-MOST_PICTURE = 20_000_000
-"""The largest picture that is shown. By hand: a photograph of a telephone has 3 to 12 MB."""
-
-
-class Picture(NamedTuple):
-    """A picture's bytes, its media type by these, and a hash of them."""
-
-    data: bytes
-    media_type: str
-    hash: str
-
-
-def embedded_pictures(vault: Folder, note: str) -> dict[str, str]:
-    """Return targets of the pictures in a note, each with its path or "". Raises MemoryNotFound, UnreadableNote."""
-    pictures = links.pictures(notes.parse(note, vault.read(note)[0]))
-    if not pictures or (folder := vault.attachments) is None:
-        return {}
-    files = folder.pictures()
-    reached = ((link.target, files.follow(note, link.target, link.is_markdown)) for link in pictures)
-    return {target: place.path if place else "" for target, place in reached}
-
-
-def read_picture(vault: Folder, note: str, path: str) -> Picture:
-    """
-    Return the picture at `path`, which the note at the path `note` embeds.
-
-    It lies in the vault by itself: no link leads to it, no folder above it is hidden or ignored. Its first bytes decide
-    its type. Raises MemoryNotFound if the note embeds no such file, UnreadableNote for another type or a large file.
-    """
-    folder = vault.attachments
-    if folder is None or not path or path not in embedded_pictures(vault, note).values():
-        raise MemoryNotFound("This note shows no such picture.", "Open the note again.")
-    place = folder.locate(path)
-    if os.path.realpath(place) != str(place):
-        raise MemoryNotFound(f"{path}: a link leads to this picture.", "Put the file itself in its place.")
-    try:
-        data = disk.read_small(place, MOST_PICTURE)
-    except OSError as error:
-        raise UnreadableNote(f"{path}: the picture cannot be read ({error.strerror}).", "Look at the file.") from error
-    if not (kind := links.media_type(data)):
-        raise UnreadableNote(f"{path}: this is not a PNG, JPEG, GIF or WebP.", "Save the picture as one of these.")
-    return Picture(data, kind, digest(data)[:16])
-
-
-# -- all files of a vault, notes or not, and its empty folders, for backups
-
-
-class BackupFile(NamedTuple):
-    """A file by its path in the vault; `mode` are its permissions, `sha256` is its hash if it is in a snapshot."""
-
-    path: str
-    stamp: Stamp
-    mode: int
-    sha256: str = ""
-
-
-class Tree(NamedTuple):
-    """The files and empty folders of a vault, sorted by path, and the faults of unreadable ones."""
-
-    files: tuple[BackupFile, ...]
-    folders: tuple[str, ...]
-    faults: tuple[Fault, ...]
-
-
-def tree(vault: Folder) -> Tree:
-    """
-    List the whole vault. Raises VaultNotFound if it is not there, or cannot be listed.
-
-    Dot-folders (`.git`, `.obsidian`, `.trash`), files that `.spellbookignore` lists and files beyond links stay out;
-    the vault's own settings belong to it.
-    """
-    vault.check_there()
-    files: list[BackupFile] = []
-    empty: list[str] = []
-    faults: list[Fault] = []
-    folders = [""]
-    for folder, entries in listed(vault.root, folders, [], faults):
-        if folder and not entries and not folder.startswith("."):
-            empty.append(folder)
-        for entry in entries:
-            path = f"{folder}/{meant(entry.name)}" if folder else meant(entry.name)
-            try:
-                if entry.is_dir(follow_symlinks=False) and not platform.is_link(entry):
-                    if belongs(path + "/") and not vault.ignores(path + "/"):
-                        folders.append(path)
-                elif belongs(path) and (path.startswith(".") or not vault.ignores(path)):
-                    files += _item(vault, entry, path, faults)
-            except OSError as error:
-                faults.append(Fault(shown(path), 0, f"cannot be looked at ({error.strerror})"))
-    return Tree(tuple(sorted(files, key=lambda item: item.path)), tuple(sorted(empty)), tuple(faults))
-
-
-def _item(vault: Folder, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Iterator[BackupFile]:
-    if not is_whole(path):
-        faults.append(Fault(shown(path), 0, "the file's name is not UTF-8; rename it"))
-        return
-    try:
-        vault.locate(path)
-        status = platform.status(entry)
-    except (PathOutsideVault, FileNotFoundError):
-        with contextlib.suppress(FileNotFoundError):  # a file that is gone is no fault, a link that leads nowhere is
-            os.lstat(entry.path)
-            faults.append(Fault(shown(path), 0, "a link that leads out of the vault, or nowhere"))
-    else:
-        if stat.S_ISREG(status.st_mode):
-            yield BackupFile(path, stamp_of(status), stat.S_IMODE(status.st_mode))
-        elif not stat.S_ISDIR(status.st_mode):  # the content of a folder behind a link is listed where it lies
-            faults.append(Fault(shown(path), 0, "a pipe, a socket or a device"))
-
-
-def is_setting(path: str) -> bool:
-    """Say whether a file that belongs to a vault holds its settings."""
-    return path.startswith(".")
-
-
-def is_note(path: str) -> bool:
-    """Say whether a file that belongs to a vault is a note by its name."""
-    return is_markdown(path) and not is_setting(path)
-
-
-def fault_of(path: str, error: SpellbookError) -> Fault:
-    """Return as a fault why a file could not be read."""
-    return Fault(path, 0, error.message.removeprefix(f"{path}: ").rstrip("."))

@@ -8,59 +8,31 @@ is made: after a kill the journal knows both states, and the file shows which of
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import os
 import threading
 import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from spellbook.settings.defaults import JOURNAL_DAYS, JOURNAL_MB
 from spellbook.system.errors import MemoryNotFound, StorageError
-from spellbook.system.sqlite import BUSY_SECONDS, Database, run_script
-from spellbook.text.quoting import flat
+from spellbook.system.sqlite import BUSY_SECONDS, Database
+from spellbook.vault import lineage
+from spellbook.vault.entries import INODE, Change, Entry, EntryDraft, Trace
 from spellbook.vault.folder import digest
+from spellbook.vault.journal_tables import FORM, build
 
 FILE = "journal.db"
-
-_FORM = 5
-"""The number of the form of the journal's tables."""
-
-_TABLES = """
-    -- `session` is the one that the change was made in, as the client names it, "" for all others; `caller` is an
-    -- agent's CALLER, "" for a person.
-    CREATE TABLE entries (
-        entry INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, verb TEXT, what TEXT, undoes INTEGER,
-        whole INTEGER DEFAULT 0, session TEXT NOT NULL DEFAULT '', caller TEXT NOT NULL DEFAULT ''
-    );
-    CREATE INDEX entries_undoes ON entries (undoes) WHERE undoes IS NOT NULL;
-    CREATE TABLE changes (
-        change INTEGER PRIMARY KEY AUTOINCREMENT, entry INTEGER NOT NULL, path TEXT NOT NULL, before TEXT,
-        after TEXT, mode INTEGER
-    );
-    CREATE INDEX changes_entry ON changes (entry);
-    CREATE INDEX changes_path ON changes (path);
-    CREATE TABLE blobs (sha256 TEXT PRIMARY KEY, data BLOB NOT NULL);
-"""
-
-_FROM_0_2_0 = "UPDATE changes SET links = NULL;"
-"""The step from form 3, the one of 0.2.0: a move no longer records the links that it rewrote."""
-
-_WITH_CALLER = "ALTER TABLE entries ADD COLUMN caller TEXT NOT NULL DEFAULT '';"
 
 CALLER: ContextVar[str | None] = ContextVar("caller", default=None)
 """
 The session of the agent that makes changes in this context: a name that no other session has, "" where sessions cannot
 be told apart. None for a person.
 """
-
-INODE = "inode:"
-"""The beginning of the state of a file that is only moved."""
 
 _EARLIER = {"scribe": "add", "revise": "edit", "erase": "forget", "mv": "move", "doctor": "repair"}
 """Verbs of entries that earlier versions wrote, and the words for the same acts now."""
@@ -79,100 +51,6 @@ _FIRST_TOO_LARGE = 2**63
 """The least number that SQLite cannot hold."""
 _MOST_WHAT = 1_000
 """Letters kept of an entry's description."""
-# A path, and the paths that it was moved from and to. In the entry of a move, one path loses the text that another one
-# gains. In that of a replacement, the trash gains the old text and the path stays; in its undo, the trash loses it.
-_LINEAGE = """
-    WITH RECURSIVE line (path) AS (
-        SELECT :path UNION SELECT other.path FROM line JOIN changes AS mine ON mine.path = line.path
-        JOIN changes AS other ON other.entry = mine.entry AND other.path <> mine.path
-        WHERE (mine.before = other.after AND mine.after IS NULL AND other.before IS NULL)
-        OR (mine.after = other.before AND mine.before IS NULL AND other.after IS NULL)
-        OR (mine.before = other.after AND other.before IS NULL AND other.path LIKE '.trash/%')
-        OR (mine.after = other.before AND other.after IS NULL AND other.path LIKE '.trash/%')
-    )
-"""
-
-
-class Change(NamedTuple):
-    """A file's bytes before and after (None: no file; a text: sha256 or `inode_of`), and its mode before."""
-
-    path: str
-    before: bytes | str | None
-    after: bytes | str | None
-    mode: int = 0o644
-
-
-class Trace(NamedTuple):
-    """A recorded change: sha256 of texts, which `Journal.text` returns while they are kept, or states of `inode_of`."""
-
-    path: str
-    before: str | None
-    after: str | None
-    mode: int
-
-    @property
-    def kind(self) -> str:
-        """The fate of the file: added, changed or removed."""
-        return "added" if self.before is None else "removed" if self.after is None else "changed"
-
-
-class Entry(NamedTuple):
-    """
-    The changes of one command or tool; `at` is in seconds since 1970.
-
-    `traces` has one item a file, from its first state to its last. `undoes` is the entry that this one undid.
-    `is_whole` is false while the command runs, and for good if it was killed. `session` is the client's, "" for none.
-    `caller` is the CALLER that made them, "" for none.
-    """
-
-    id: int
-    at: float
-    verb: str
-    what: str
-    undoes: int | None
-    is_undone: bool
-    is_whole: bool
-    traces: tuple[Trace, ...]
-    session: str = ""
-    caller: str = ""
-
-    @property
-    def state(self) -> str:
-        """`undone` or `unfinished`; "" for most."""
-        return "undone" if self.is_undone else "" if self.is_whole else "unfinished"
-
-    @property
-    def described(self) -> str:
-        """The entry in a sentence, with the session that made it as far as the log knows it."""
-        who = flat(self.caller or self.session) or "a person, or a program without a session"
-        return f"entry {self.id} ({self.verb} {flat(self.what)}), by {who}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the entry as programs see it, with its time in ISO 8601."""
-        at = dt.datetime.fromtimestamp(int(self.at)).astimezone().isoformat()
-        fields = {"entry": self.id, "at": at, "verb": self.verb, "what": self.what, "undoes": self.undoes}
-        files = [{"path": trace.path, "change": trace.kind} for trace in self.traces]
-        session = {"session": self.session} if self.session else {}
-        return {**fields, "state": self.state, **session, "files": files}
-
-
-@dataclass(slots=True)
-class EntryDraft:
-    """
-    An entry being written; `id` is None until something changed.
-
-    With `again` it may write what was erased; `lifted` are the hashes of the tombstones that it takes away.
-    """
-
-    verb: str
-    what: str
-    undoes: int | None = None
-    for_good: bool = False
-    session: str = ""
-    again: bool = False
-    id: int | None = None
-    made: dict[int, Trace] = field(default_factory=dict)
-    lifted: set[bytes] = field(default_factory=set)
 
 
 class _Here(threading.local):
@@ -186,7 +64,7 @@ class Journal:
     """The journal in `state`, opened on first use; it keeps about `most_bytes` bytes and `most_days` days."""
 
     def __init__(self, state: Path, most_bytes: int = JOURNAL_MB * 1_000_000, most_days: float = JOURNAL_DAYS) -> None:
-        self._database = Database(state / FILE, _FORM, _build, {}, "journal of changes", _LOSS)
+        self._database = Database(state / FILE, FORM, build, {}, "journal of changes", _LOSS)
         self._most_bytes = most_bytes
         self._most_days = most_days
         self._here = _Here()
@@ -263,9 +141,9 @@ class Journal:
             entry = int(known[0]) if known else self._begin(connection, draft)
             for change, trace in zip(changes, traces, strict=True):
                 if draft.for_good:
-                    self._forget(connection, change.path)
+                    lineage.forget(connection, change.path)
                     if change.after is None:
-                        self._rename(connection, change.path, draft.what)
+                        lineage.rename(connection, change.path, draft.what)
                         trace = trace._replace(path=draft.what)
                 else:
                     texts = ((trace.before, change.before), (trace.after, change.after))
@@ -304,30 +182,6 @@ class Journal:
         with self._database.transaction() as connection:
             for table in ("entries", "changes"):
                 connection.execute(f"DELETE FROM {table} WHERE entry = ?", (entry,))
-
-    def _forget(self, connection: Any, path: str) -> None:
-        """Delete the texts of the file at `path` and of its earlier paths, unless another file has the same text."""
-        connection.execute(
-            f"""
-            {_LINEAGE}
-            DELETE FROM blobs WHERE sha256 IN (
-                SELECT before FROM changes WHERE path IN (SELECT path FROM line)
-                UNION SELECT after FROM changes WHERE path IN (SELECT path FROM line)
-            ) AND NOT EXISTS (
-                SELECT 1 FROM changes WHERE path NOT IN (SELECT path FROM line) AND sha256 IN (before, after)
-            )
-            """,
-            {"path": path},
-        )
-
-    @staticmethod
-    def _rename(connection: Any, path: str, label: str) -> None:
-        """Call the file at `path` and at its earlier paths `label` in all entries, which say nothing else of it."""
-        values = {"path": path, "label": label}
-        connection.execute(f"{_LINEAGE} UPDATE changes SET path = :label WHERE path IN (SELECT path FROM line)", values)
-        own = "NOT EXISTS (SELECT 1 FROM changes WHERE changes.entry = entries.entry AND path <> :label)"
-        sql = f"UPDATE entries SET what = iif({own}, :label, '') WHERE entry IN "
-        connection.execute(f"{sql} (SELECT entry FROM changes WHERE path = :label)", values)
 
     def compact(self) -> None:
         """Write the file anew, without deleted texts. Raises StorageError."""
@@ -386,10 +240,8 @@ class Journal:
 
     def of_note(self, path: str) -> list[Entry]:
         """Return the entries that changed the file at `path`, oldest first, under its earlier and later paths too."""
-        sql = f"{_LINEAGE} SELECT DISTINCT entry FROM changes WHERE path IN (SELECT path FROM line) ORDER BY entry"
-        paths = f"{_LINEAGE} SELECT path FROM line"
-        line = {place for (place,) in self._database.rows(paths, {"path": path})}
-        entries = [self.get(entry) for (entry,) in self._database.rows(sql, {"path": path})]
+        line = {place for (place,) in self._database.rows(lineage.PATHS, {"path": path})}
+        entries = [self.get(entry) for (entry,) in self._database.rows(lineage.ENTRIES, {"path": path})]
         return [entry._replace(traces=tuple(each for each in entry.traces if each.path in line)) for entry in entries]
 
     def text(self, sha256: str) -> bytes | None:
@@ -450,12 +302,6 @@ class Journal:
             )
             """
         )
-
-
-def _build(connection: Any, form: int) -> None:
-    if 0 < form < 4:
-        run_script(connection, _FROM_0_2_0)
-    run_script(connection, _WITH_CALLER if form else _TABLES)
 
 
 def inode_of(place: Path) -> str:

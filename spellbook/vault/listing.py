@@ -50,46 +50,71 @@ def walk(root: Path, ignored: IsLeftOut | None) -> Listing:
     Dot-folders, links to folders, bins, `ignored` paths and conflict copies are left out. A note that iCloud holds back
     has the stamp of its placeholder. Raises VaultNotFound if the root itself cannot be listed.
     """
-    files: dict[str, Stamp] = {}
-    faults: list[Fault] = []
-    hidden: list[str] = []
-    litter: list[str] = []
-    left_out: list[Fault] = []
-    copies: list[str] = []
-    pages: list[str] = []
-    folders = [""]
-    for folder, entries in listed(root, folders, hidden, faults):
-        for entry in entries:
-            name = names.meant(entry.name)
-            path = f"{folder}/{name}" if folder else name
-            try:
-                if name[0] == ".":
-                    litter += [path] * bool(disk.TEMPORARY.fullmatch(name))
-                elif entry.is_dir():
-                    if ignored and ignored(path + "/"):
-                        continue
-                    if entry.is_symlink() or (platform.HAS_JUNCTIONS and platform.is_link(entry)):
-                        left_out.append(Fault(shown(path), 0, "a link to a folder, which is not followed; not read"))
-                    elif not names.BIN.search(path):
-                        folders.append(path)
-                elif is_markdown(name) and not (ignored and ignored(path)):
-                    if names.is_copy(name) or is_beside(root, path):
-                        copies += [path] * (name[:2] != "~$")
-                    elif (name == entry.name or path not in files) and (stamp := _stamp_at(root, entry, path, faults)):
-                        files[path] = stamp
-                elif name[-4:].lower() == ".mdx" and not (ignored and ignored(path)):
-                    pages.append(path)
-            except OSError as error:
-                if error.errno != errno.ENOENT:
-                    hidden.append(path)  # it exists, so it does not count as deleted
-                    faults.append(Fault(shown(path), 0, f"cannot be looked at ({error.strerror})"))
-    if copies:
-        more = f"the first of {len(copies):,} conflict copies" if len(copies) > 1 else "a conflict copy"
-        left_out.append(Fault(shown(min(copies)), 0, f"{more} that another program made; not read"))
-    if pages:
-        more = f"the first of {len(pages):,} pages of MDX" if len(pages) > 1 else "a page of MDX"
-        left_out.append(Fault(shown(min(pages)), 0, f"{more}, which is a program, too; not read"))
-    return Listing(files, tuple(faults), tuple(hidden), tuple(litter), tuple(left_out))
+    return _Walk(root, ignored).run()
+
+
+class _Walk:
+    """A walk under way, which collects the parts of a `Listing`."""
+
+    def __init__(self, root: Path, ignored: IsLeftOut | None) -> None:
+        self.root = root
+        self.ignored = ignored
+        self.files: dict[str, Stamp] = {}
+        self.faults: list[Fault] = []
+        self.hidden: list[str] = []
+        self.litter: list[str] = []
+        self.left_out: list[Fault] = []
+        self.copies: list[str] = []
+        self.pages: list[str] = []
+        self.folders = [""]
+
+    def run(self) -> Listing:
+        """Take every entry of every folder. Raises VaultNotFound."""
+        for folder, entries in listed(self.root, self.folders, self.hidden, self.faults):
+            for entry in entries:
+                name = names.meant(entry.name)
+                path = f"{folder}/{name}" if folder else name
+                try:
+                    if name[0] == ".":
+                        self.litter += [path] * bool(disk.TEMPORARY.fullmatch(name))
+                    elif entry.is_dir():
+                        self._take_folder(entry, path)
+                    else:
+                        self._take_file(entry, name, path)
+                except OSError as error:
+                    if error.errno != errno.ENOENT:
+                        self.hidden.append(path)  # it exists, so it does not count as deleted
+                        self.faults.append(Fault(shown(path), 0, f"cannot be looked at ({error.strerror})"))
+        left_out = (*self.left_out, *self._left_out())
+        return Listing(self.files, tuple(self.faults), tuple(self.hidden), tuple(self.litter), left_out)
+
+    def _take_folder(self, entry: os.DirEntry[str], path: str) -> None:
+        if self.ignored and self.ignored(path + "/"):
+            return
+        if entry.is_symlink() or (platform.HAS_JUNCTIONS and platform.is_link(entry)):
+            self.left_out.append(Fault(shown(path), 0, "a link to a folder, which is not followed; not read"))
+        elif not names.BIN.search(path):
+            self.folders.append(path)
+
+    def _take_file(self, entry: os.DirEntry[str], name: str, path: str) -> None:
+        if is_markdown(name) and not (self.ignored and self.ignored(path)):
+            if names.is_copy(name) or is_beside(self.root, path):
+                self.copies += [path] * (name[:2] != "~$")
+            elif name == entry.name or path not in self.files:
+                stamp = _stamp_at(self.root, entry, path, self.faults)
+                if stamp:
+                    self.files[path] = stamp
+        elif name[-4:].lower() == ".mdx" and not (self.ignored and self.ignored(path)):
+            self.pages.append(path)
+
+    def _left_out(self) -> Iterator[Fault]:
+        """Yield a fault for the conflict copies, and one for the pages of MDX, if there are any."""
+        if copies := self.copies:
+            more = f"the first of {len(copies):,} conflict copies" if len(copies) > 1 else "a conflict copy"
+            yield Fault(shown(min(copies)), 0, f"{more} that another program made; not read")
+        if pages := self.pages:
+            more = f"the first of {len(pages):,} pages of MDX" if len(pages) > 1 else "a page of MDX"
+            yield Fault(shown(min(pages)), 0, f"{more}, which is a program, too; not read")
 
 
 def listed(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,9 +70,23 @@ def read(root: Path) -> ObsidianSettings:
     """Read the settings of the vault at `root`; an unreadable or unused one is a problem and no error."""
     reasons: list[str] = []
     files = {name: _load(root, name, reasons) for name in OBSIDIAN}
+    excluded, expressions = _excluded(files[APP], reasons)
+    graph = _graph(root, reasons)
+    excluded += [name.lstrip("/") for name in graph.get(":hidden", []) if name.strip("/ ")]
+    templates = [composed(shape).lower() for shape in _templates(files)]
+    prefixes = (*(composed(prefix).lower() for prefix in excluded), *templates)
+    # The innermost folder decides, "" last.
+    places = sorted(dict.fromkeys((*_daily(files), *_journals(graph))), key=lambda place: -len(place[0]))
+    return ObsidianSettings(
+        tuple(dict.fromkeys(prefixes)), tuple(expressions), tuple(places), tuple(reasons), tuple(templates)
+    )
+
+
+def _excluded(app: Mapping[str, Any], reasons: list[str]) -> tuple[list[str], list[re.Pattern[str]]]:
+    """Return the prefixes and the regular expressions of excluded files."""
     prefixes: list[str] = []
     expressions: list[re.Pattern[str]] = []
-    for filter in _texts(files[APP].get("userIgnoreFilters")):
+    for filter in _texts(app.get("userIgnoreFilters")):
         if len(filter) > 2 and filter.startswith("/") and filter.endswith("/"):
             try:
                 expressions.append(re.compile(filter[1:-1], re.I | re.A))
@@ -80,31 +94,37 @@ def read(root: Path) -> ObsidianSettings:
                 reasons.append(f"{APP}: {filter!r:.80} is not a regular expression, so it excludes nothing")
         else:
             prefixes.append(filter)
-    daily = files[DAILY]
-    places = [(_folder(daily.get("folder")), _text(daily.get("format")) or _DAILY_FORMAT)]
-    templates = [daily.get("template")]
+    return prefixes, expressions
+
+
+def _periods(files: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Yield the settings of each kind of periodic note that is on, with its format where a person chose none."""
     for period, format in _PERIODS.items():
         kind = files[PERIODIC].get(period)
         if isinstance(kind, Mapping) and kind.get("enabled"):
-            places.append((_folder(kind.get("folder")), _text(kind.get("format")) or format))
-            templates.append(kind.get("template", kind.get("templatePath")))
-    graph = _graph(root, reasons)
-    prefixes += [name.lstrip("/") for name in graph.get(":hidden", []) if name.strip("/ ")]
-    journals = composed("/".join(graph.get(":journals-directory", [])).strip("/")) or "journals"
-    names = (*graph.get(":journal/file-name-format", []), *graph.get(":journal/page-title-format", []))
-    places += [(journals, logseq.moment(name)) for name in names]
+            yield kind, format
+
+
+def _daily(files: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return the folders of daily and other periodic notes, each with the format of its names."""
+    kinds = [(files[DAILY], _DAILY_FORMAT), *_periods(files)]
+    return [(_folder(kind.get("folder")), _text(kind.get("format")) or format) for kind, format in kinds]
+
+
+def _journals(graph: Mapping[str, list[str]]) -> list[tuple[str, str]]:
+    """Return the folder of Logseq's journals with each format of their names."""
+    folder = composed("/".join(graph.get(":journals-directory", [])).strip("/")) or "journals"
+    formats = (*graph.get(":journal/file-name-format", []), *graph.get(":journal/page-title-format", []))
+    return [(folder, logseq.moment(name)) for name in formats]
+
+
+def _templates(files: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the folders of templates, which end in `/`, and the files of those for periodic notes."""
     folders = (_folder(files[TEMPLATES].get("folder")), _folder(files[TEMPLATER].get("templates_folder")))
+    named = [files[DAILY].get("template")]
+    named += [kind.get("template", kind.get("templatePath")) for kind, _ in _periods(files)]
     shapes = [f"{folder}/" for folder in folders if folder]
-    shapes += [f"{name.removesuffix('.md')}.md" for each in templates if (name := _folder(each))]
-    shapes = [composed(shape).lower() for shape in shapes]
-    return ObsidianSettings(
-        tuple(dict.fromkeys((*(composed(prefix).lower() for prefix in prefixes), *shapes))),
-        tuple(expressions),
-        # The innermost folder decides, "" last.
-        tuple(sorted(dict.fromkeys(places), key=lambda place: -len(place[0]))),
-        tuple(reasons),
-        tuple(shapes),
-    )
+    return shapes + [f"{name.removesuffix('.md')}.md" for each in named if (name := _folder(each))]
 
 
 def new_notes(root: Path) -> str:

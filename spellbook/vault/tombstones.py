@@ -24,7 +24,8 @@ from spellbook.system.lock import tell
 from spellbook.text import sentences
 from spellbook.text.sentences import MOSTLY
 from spellbook.text.unicode import is_markdown
-from spellbook.vault.journal import BY_ITSELF, CALLER, Change, EntryDraft
+from spellbook.vault.entries import Change, EntryDraft
+from spellbook.vault.journal import BY_ITSELF, CALLER
 from spellbook.vault.names import TRASH
 
 MOST = 100_000

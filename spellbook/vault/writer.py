@@ -25,8 +25,9 @@ from spellbook.system.lazy import lazy
 from spellbook.system.lock import held
 from spellbook.text.unicode import folded, is_markdown
 from spellbook.vault import names
+from spellbook.vault.entries import INODE, Change
 from spellbook.vault.folder import Folder, digest
-from spellbook.vault.journal import INODE, Change, Journal, inode_of
+from spellbook.vault.journal import Journal, inode_of
 
 if TYPE_CHECKING:
     from spellbook.vault import tombstones as stones
@@ -65,10 +66,11 @@ class Writer(Folder):
         if self.is_only_read:
             raise PermissionDenied(f"{self.root}: this folder is only read.", "Change the file in an editor.")
         self.check_there()
-        busy = StorageError("Another Spellbook has been writing for 30 seconds.", "Try again; nothing was written.")
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as lock:
             try:
-                held.enter_context(disk.alone(self._state / "write.lock", 30, busy))
+                if not lock.enter_context(held(self._state / "write.lock", 30)):
+                    busy = "Another Spellbook has been writing for 30 seconds."
+                    raise StorageError(busy, "Try again; nothing was written.")
             except OSError as error:
                 raise StorageError(
                     f"{self._state}: the state folder cannot be written ({error.strerror}).",
@@ -145,8 +147,7 @@ class Writer(Folder):
 
     def _expect(self, path: str, expected: str) -> bytes:
         """Return the bytes of a note if they hash to `expected`. Raises Conflict."""
-        data = self.read(path)[0]
-        if digest(data) != expected:
+        if digest(data := self.read(path)[0]) != expected:
             raise changed(path)
         return data
 
@@ -336,8 +337,7 @@ class Writer(Folder):
         """Move a file with the bytes or the state `data` to `to`, or to a numbered path beside it if that is taken."""
         folder, _, name = to.rpartition("/")
         self.make(folder)
-        moved = self._move_free(source, data, names.numbered(to))
-        if moved is None:
+        if (moved := self._move_free(source, data, names.numbered(to))) is None:
             raise StorageError(f"{folder}: 10,000 files are called {name}.", "Empty the trash.")
         return moved
 
@@ -349,10 +349,7 @@ class Writer(Folder):
             platform.replace(place, aside)
             try:
                 if disk.hash_of(aside) != expected:
-                    raise Conflict(
-                        f"{path}: the file was changed by somebody else meanwhile.",
-                        "Read it again and repeat; nothing was erased.",
-                    )
+                    raise changed(path)
                 platform.remove(aside)
             except BaseException:
                 for name in names.numbered(place.name):
@@ -400,8 +397,6 @@ def mode_of(place: Path) -> int:
 
 def is_logged(path: str, place: Path) -> bool:
     """Say whether the journal records the file at `place`: notes of readable size, also in the trash."""
-    try:
-        size = place.stat().st_size
-    except OSError:  # it is gone
-        size = 0
-    return is_markdown(path) and size <= MOST_BYTES
+    with contextlib.suppress(OSError):
+        return is_markdown(path) and place.stat().st_size <= MOST_BYTES
+    return is_markdown(path)  # it is gone

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from spellbook.library.book import Spellbook, is_being_read
+from spellbook.library.book import Spellbook
+from spellbook.library.scanning import is_being_read
 from spellbook.models.base import servers
 from spellbook.system import processes
+from spellbook.system.children import freeze
 from spellbook.system.errors import SpellbookError
 from spellbook.system.lazy import lazy
-from spellbook.system.processes import freeze
 
 if TYPE_CHECKING:
     from spellbook.watch import watcher

@@ -11,34 +11,24 @@ import contextlib
 import errno
 import logging
 import os
-import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from watchdog import events
 from watchdog.observers.api import BaseObserver
 
 from spellbook.index import embed, sync
 from spellbook.index.sync import Report
 from spellbook.index.vectors import follow
 from spellbook.library.book import Spellbook
-from spellbook.settings.paths import OBSIDIAN
 from spellbook.system import processes
 from spellbook.system.disk import eventless
 from spellbook.system.errors import SpellbookError, StorageError
 from spellbook.system.lock import take
-from spellbook.text.unicode import is_markdown, is_whole
-from spellbook.vault.names import IGNORE_FILE
+from spellbook.watch.hints import USEFUL, Hints
 from spellbook.watch.observers import observer
-
-QUIET = 0.3
-"""Seconds without an event before the vault is scanned."""
-
-MOST_WAIT = 2.0
-"""Seconds for which a stream of events can put that off."""
 
 FULL_SCAN = processes.BELIEVED / 2
 """Seconds between scans of everything, whatever the events were."""
@@ -70,18 +60,6 @@ _ELECTION = 1.0
 
 _LIMITS = {errno.ENOSPC: "fs.inotify.max_user_watches", errno.EMFILE: "fs.inotify.max_user_instances"}
 """The kernel limit to raise, by the error number."""
-
-USEFUL: list[type[events.FileSystemEvent]] = [
-    events.FileCreatedEvent,
-    events.FileModifiedEvent,
-    events.FileClosedEvent,
-    events.FileDeletedEvent,
-    events.FileMovedEvent,
-    events.DirCreatedEvent,
-    events.DirDeletedEvent,
-    events.DirMovedEvent,
-]
-"""All that can change a note; opens and reads, of which there are far more, would overflow the queue."""
 
 
 class Watcher:
@@ -376,71 +354,3 @@ def _advice(code: int) -> str:
             now = 0
         return f"the limit {limit} is reached, raise it: `sudo sysctl {limit}={max(2 * now, 1024)}`"
     return "it cannot be read, fix its permissions" if code == errno.EACCES else os.strerror(code)
-
-
-class Hints(events.FileSystemEventHandler):
-    """Collects what to scan. On a system that `tells_folders`, an event of a folder that went says that it was one."""
-
-    def __init__(self, root: str, *, tells_folders: bool = sys.platform != "win32") -> None:
-        self.wake = threading.Event()
-        self._root = os.path.join(root, "")
-        self._tells_folders = tells_folders
-        self._guard = threading.Lock()
-        self._paths: set[str] = set()
-        self._full = False
-        self._first = self._last = 0.0
-        self._overflow = logging.Handler(logging.WARNING)
-        self._overflow.addFilter(self._take_record)
-        logging.getLogger("watchdog").addHandler(self._overflow)
-
-    def close(self) -> None:
-        """Take no more hints from the log."""
-        logging.getLogger("watchdog").removeHandler(self._overflow)
-
-    def _take_record(self, record: logging.LogRecord) -> bool:
-        """Scan everything after watchdog's only sign of lost events, a line in its log; handle no record."""
-        if "overflow" in record.getMessage().lower():
-            self.add(None)
-        return False
-
-    def dispatch(self, event: events.FileSystemEvent) -> None:
-        """Take an event; small, since the thread that reads them from the kernel waits for it."""
-        for place in filter(None, map(os.fsdecode, (event.src_path, event.dest_path))):
-            path = place.removeprefix(self._root)
-            if path == IGNORE_FILE or path.replace(os.sep, "/") in OBSIDIAN:
-                self.add(None)
-            elif path.startswith(".") or "/." in path or "\\." in path:
-                continue
-            elif event.is_directory or self._may_be_folder(event, path):
-                self.add(None)
-            elif is_markdown(path) and path != place:
-                # A name that is not UTF-8 is for the walk to report.
-                self.add(path.replace(os.sep, "/") if is_whole(path) else None)
-
-    def _may_be_folder(self, event: events.FileSystemEvent, path: str) -> bool:
-        """Say whether a file that was removed may have been a folder: Windows does not say what a name was."""
-        return not self._tells_folders and isinstance(event, events.FileDeletedEvent) and not is_markdown(path)
-
-    def due(self, now: float, *, force: bool = False) -> tuple[bool, list[str]] | None:
-        """Return whether to scan everything, and what else, once it has been quiet; None until then."""
-        with self._guard:
-            wait = min(self._last + QUIET, self._first + MOST_WAIT) - now
-            if not self._first or force or wait <= 0:
-                hints = (self._full, sorted(self._paths)) if self._first else None
-                self._paths, self._full, self._first = set(), False, 0.0
-                self.wake.clear()
-                return hints
-        time.sleep(max(0.005, wait))
-        return None
-
-    def add(self, path: str | None) -> None:
-        """Hint at a path; None stands for the whole vault."""
-        now = time.monotonic()
-        with self._guard:
-            if path is None:
-                self._full = True
-            else:
-                self._paths.add(path)
-            self._first = self._first or now
-            self._last = now
-        self.wake.set()

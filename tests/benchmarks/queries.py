@@ -16,7 +16,7 @@ from spellbook.index import embed, sync
 from spellbook.library.book import Spellbook
 from spellbook.models.e5.e5 import E5
 from spellbook.models.embedders import HashEmbedder
-from spellbook.system.processes import freeze
+from spellbook.system.children import freeze
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.processes import Timed
 from tests.benchmarks.table import Figure, Ratio, Sizes

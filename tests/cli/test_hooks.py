@@ -16,7 +16,8 @@ from filelock import FileLock
 
 from spellbook.cli.clients import hooks
 from spellbook.library import book as books
-from spellbook.system.processes import LOG, is_locked, turn
+from spellbook.system.hook_queue import LOG, turn
+from spellbook.system.processes import is_locked
 from tests.commands import git, spellbook
 from tests.commands import git_alone as git_alone
 from tests.helpers import PATIENCE, until

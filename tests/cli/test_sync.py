@@ -253,7 +253,7 @@ class Clone:
     def erase(self, path: str) -> None:
         vault = Vault(self.vault, config.load(self.vault).state)
         if (self.vault / path).is_file():
-            trash = vault.remove(path, vault.hash(path))
+            trash = vault.trash.remove(path, vault.hash(path))
             assert trash is not None
             self.kept[self.vault / trash] = (self.vault / trash).read_bytes()
         vault.journal.close()

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from spellbook.editing.merge import join, metadata
+from spellbook.editing.joining import join
+from spellbook.editing.merge import metadata
 from spellbook.index.extract import folded
 from spellbook.notes.note import parse
 from spellbook.search.duplicates import DUPLICATE

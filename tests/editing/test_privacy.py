@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from spellbook.editing import edits, merge, threeway
+from spellbook.editing import edits, joining, merge, threeway
 from spellbook.index import privacy
 from spellbook.notes.note import parse
 from spellbook.search.presentation import is_outside
@@ -110,7 +110,7 @@ def test_many_pairs_through_both_merges():
             check(threeway.merge("a.md", base if seed % 2 else b"", ours, theirs).data, ours, theirs)
             done += 1
         first, other = parse("a.md", ours), parse("b.md", theirs)
-        text = merge.join(first, other, "both").text
+        text = joining.join(first, other, "both").text
         with contextlib.suppress(InvalidInput):  # faulty frontmatter is not written into
             merged = parse("a.md", first.encode(text))
             check(merged.encode(edits.with_meta(merged, merge.metadata(first, other)[0])), ours, theirs)

@@ -18,8 +18,9 @@ from spellbook.library import book as books
 from spellbook.library.limited import seen_by
 from spellbook.system.errors import Conflict, MemoryNotFound, StorageError
 from spellbook.system.sqlite import Database
+from spellbook.vault.entries import Change
 from spellbook.vault.folder import digest
-from spellbook.vault.journal import Change, Journal
+from spellbook.vault.journal import Journal
 from spellbook.vault.vault import Vault
 from tests.editing.conftest import NOTE
 from tests.helpers import from_scratch, told
@@ -374,7 +375,7 @@ def test_a_change_that_fails_is_taken_back_though_the_journal_cannot_be_written(
         with notes.change("merge"):
             notes.create("t", "new", b"new")
             notes.write("a.md", b"changed", digest(b"a"))
-            notes.remove("b.md", digest(b"b"))
+            notes.trash.remove("b.md", digest(b"b"))
             monkeypatch.setattr(Database, "transaction", full)
             notes.create("t", "other", b"other")
 

@@ -92,7 +92,7 @@ def test_a_note_that_cannot_be_stored_stops_no_other(vault, write_note, monkeypa
         assert (reasons.keys(), all("cannot keep it" in each for each in reasons.values())) == ({"1.md", "3.md"}, True)
         write_note("1.md", "Mended.\n")
         assert [fault.path for fault in sync.run(index).failed] == ["3.md"]
-        assert index.catalog.verify() == []
+        assert index.catalog.upkeep.verify() == []
         write_note("large.md", "text " * 50_000)
         [[pages]] = rows(index.catalog, "PRAGMA page_count")
         connection = Database.connection

@@ -16,7 +16,8 @@ from spellbook.library.book import Spellbook
 from spellbook.system import disk, platform
 from spellbook.system.errors import Conflict, MemoryNotFound, StorageError
 from spellbook.vault.folder import digest
-from spellbook.vault.vault import Trash, Vault
+from spellbook.vault.trash import Trash
+from spellbook.vault.vault import Vault
 from tests.editor import MANNERS
 from tests.helpers import Write
 from tests.trees import contents, grow
@@ -82,7 +83,7 @@ def test_what_is_saved_right_before_an_erasing_for_good_stays(
     file = write_note("a.md", "old")
     before(platform, "replace", lambda *_: manner(file, b"saved just now"), 1)
     with pytest.raises(Conflict):
-        notes.remove("a.md", digest(b"old"), hard=True)
+        notes.trash.remove("a.md", digest(b"old"), hard=True)
     assert contents(notes.root) == {"a.md": b"saved just now"}
     assert not any(entry.traces for entry in notes.journal.entries())
 
@@ -109,7 +110,7 @@ def test_disks_that_cannot_exchange_names(
     with pytest.raises(Conflict):
         notes.write("a.md", b"newer", digest(b"old"))
     notes.move("a.md", "b.md", digest(b"new"))
-    trash = notes.remove("b.md", digest(b"new"))
+    trash = notes.trash.remove("b.md", digest(b"new"))
     write_note("b.md", "other")
     assert notes.trash.restore(str(trash)) == "b-2.md"
     assert contents(vault) == {"b.md": b"other", "b-2.md": b"new"}
@@ -167,7 +168,7 @@ def test_what_is_not_deleted_is_back(
     else:
         before(disk, "sync_folder", happen, 1)
     with pytest.raises((StorageError, KeyboardInterrupt)), notes.change("merge"):
-        notes.remove("a.md", digest(b"text"), hard=True)
+        notes.trash.remove("a.md", digest(b"text"), hard=True)
     assert contents(vault) == {"a.md": b"text"}
 
 

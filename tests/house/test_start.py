@@ -94,7 +94,7 @@ def test_a_server_answers_with_its_heap_settled(vault):
 import contextlib, gc, sys
 from spellbook.cli import main
 from spellbook.mcp import app
-from spellbook.system.processes import growing
+from spellbook.system.children import growing
 with contextlib.suppress(ValueError), growing():
     print(gc.isenabled())
     raise ValueError

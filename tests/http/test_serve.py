@@ -118,7 +118,7 @@ def test_health(serving, vault, write_note):
 
 AT_WORK = """
 import sys, threading, time
-from spellbook.system.processes import leave_threads
+from spellbook.system.children import leave_threads
 goes_on = threading.Event()
 def work():
     while not goes_on.wait(0.05) and sys.argv[2] == "on":

@@ -18,9 +18,8 @@ import numpy as np
 import pytest
 
 from spellbook.index import embed, loaded, sync
-from spellbook.index.catalog import catalog as catalogs
 from spellbook.index.catalog import rows as stored
-from spellbook.index.catalog import tables
+from spellbook.index.catalog import tables, upkeep
 from spellbook.index.catalog.catalog import FILE, FUNCTIONS, Catalog
 from spellbook.index.catalog.rows import FUNCTIONS as OF_TEXTS
 from spellbook.index.catalog.rows import packed, unpacked
@@ -56,7 +55,7 @@ def test_an_empty_folder_becomes_a_catalog_and_stays_one(state):
         catalog = Catalog.open(state)
         assert rows(catalog, "PRAGMA user_version") == [(FORM,)]
         assert rows(catalog, "PRAGMA journal_mode") == [("wal",)]
-        assert (catalog.generation, catalog.verify()) == (0, [])
+        assert (catalog.generation, catalog.upkeep.verify()) == (0, [])
         rows(catalog, "INSERT OR IGNORE INTO meta VALUES ('kept', 1)")
         catalog.close()
     assert rows(catalog, "SELECT value FROM meta WHERE key = 'kept'") == [(1,)]
@@ -165,7 +164,7 @@ def test_damage_in_the_middle_is_told_once_and_healed_by_the_next_use(book, writ
     catalog.close()
     spoil(catalog.file)
     assert len(book.find("words", limit=60).hits) == 50
-    assert catalog.verify() == []
+    assert catalog.upkeep.verify() == []
     shutil.rmtree(book.config.state, ignore_errors=sys.platform == "win32")  # which deletes no file that is open
     assert len(book.search("words", limit=60).hits) == 50
     assert told(book.index)["notes"] == expected["notes"]
@@ -214,10 +213,10 @@ def test_words_of_other_rules_are_replaced(vault, write_note, tmp_path):
             connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
             connection.execute("INSERT INTO words (rowid, body) SELECT chunk, 'zebra' FROM chunks")
             connection.execute("UPDATE chunks SET checksum = words_checksum('', '', '', '', 'zebra', '')")
-        assert "full-text" in index.catalog.verify()[0]
+        assert "full-text" in index.catalog.upkeep.verify()[0]
         write_note("a.md", "# a\n\nlighthouse\n")
         sync.scan_paths(index, ["a.md"])
-        assert index.catalog.verify() == []
+        assert index.catalog.upkeep.verify() == []
         for word, paths in (("harbor", ["b.md"]), ("zebra", []), ("lighthouse", ["a.md"])):
             assert [hit.path for hit in Searcher(index).ask(Question(word, "keyword")).hits] == paths
         sync.run(index)
@@ -373,7 +372,7 @@ def test_what_notes_do_not_say_is_kept_and_nothing_is_embedded_again(vault, olde
     with opened(vault, embedder) as index:
         report = sync.run(index)
         assert (report.embedded, report.pending, report.added, embedder.taken()) == (0, 0, 2, 0)
-        assert (index.catalog.is_read, index.catalog.verify()) == (True, [])
+        assert (index.catalog.is_read, index.catalog.upkeep.verify()) == (True, [])
         assert index.catalog.counts().second_pending == len(index.catalog.second.waiting.in_order()) == 0
         assert rows(index.catalog, "SELECT DISTINCT chunk > ? FROM chunks", numbers["chunks"]) == [(1,)]
         after = kept(index.catalog)
@@ -439,7 +438,7 @@ def test_a_kill_leaves_the_old_catalog_or_the_new_one(older, tmp_path):
 
 def test_the_file_gives_the_disk_back_what_it_freed(vault, older, monkeypatch):
     """It is written anew once where nobody waits, never while another process writes, and holds what it held."""
-    monkeypatch.setattr(catalogs, "MUCH", 100)
+    monkeypatch.setattr(upkeep, "MUCH", 100)
     with opened(vault) as index:
         sync.scan(index)
         now = told(index)
@@ -447,9 +446,9 @@ def test_the_file_gives_the_disk_back_what_it_freed(vault, older, monkeypatch):
         rows(index.catalog, "DROP TABLE much")
         with contextlib.closing(raw(index.catalog.file)) as other:
             other.execute("BEGIN IMMEDIATE")
-            assert not index.catalog.shrink()
-        assert index.catalog.shrink()
-        assert not index.catalog.shrink()
+            assert not index.catalog.upkeep.shrink()
+        assert index.catalog.upkeep.shrink()
+        assert not index.catalog.upkeep.shrink()
         assert index.catalog.free_bytes() < 1_000_000
         assert told(index) == now
 

@@ -21,7 +21,7 @@ from spellbook.index.vectors.chroma import Chroma, Unavailable
 from spellbook.library import doctor
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from spellbook.system import processes
+from spellbook.system import children
 from spellbook.system.errors import InvalidInput
 from tests.blocks import as_rows, units
 from tests.commands import spellbook_in
@@ -451,7 +451,7 @@ def test_a_child_waits_for_the_one_before(index):
     (index.config.state / "chroma.json").mkdir()
     assert "Chroma was not brought up to date: " in follow.in_child(index, threading.Event())
     empty = index.config.state.parent / "empty"
-    child = processes.child(follow.__name__)
+    child = children.child(follow.__name__)
     told, _ = child.communicate(pickle.dumps((empty, index.embedder.fingerprint, "", "", 0)), timeout=PATIENCE)
     assert (b"there is no index yet" in told, child.returncode, empty.exists()) == (True, 1, False)
 

@@ -6,11 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from spellbook.index import embed, loaded, sync
+from spellbook.index import embed, sync
+from spellbook.index import nearest as searching
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.vectors import compact, restored, width_of
 from spellbook.index.filters import conditions
-from spellbook.index.loaded import Matrix, Nearest
+from spellbook.index.nearest import Matrix, Nearest, Reasons
 from spellbook.index.vectors import chroma, follow
 from spellbook.models.base import label_key
 from spellbook.search.question import Question
@@ -45,7 +46,7 @@ def index(way, monkeypatch):
     shutil.rmtree(folder)
     shutil.copytree(folder.with_name(f"{folder.name}.kept"), folder)
     if name == "read":  # from the catalog, as long as Chroma has nothing
-        monkeypatch.setattr(loaded, "BLOCK", 10)
+        monkeypatch.setattr(searching, "BLOCK", 10)
         monkeypatch.setattr(sync.embed, "maintain", lambda index: None)
     with opened(folder / "vault", state=folder / "state", exact_most=most) as index:
         sync.scan(index)
@@ -53,7 +54,7 @@ def index(way, monkeypatch):
 
 
 def found(index, filter=None, wanted=30, searcher=None):
-    reasons = loaded.Reasons()
+    reasons = Reasons()
     with index.catalog.reading():
         query = index.embedder.embed_query("lighthouse")
         near = (searcher or Nearest(index)).chunks(query, conditions(filter), wanted, reasons)
@@ -90,9 +91,9 @@ def test_a_large_vault_is_searched_before_chroma_has_it(index, monkeypatch):
     returning vectors are found on either side of `exact_most`.
     """
     query, write = index.embedder.embed_query("lighthouse"), note_writer(index.config.vault)
-    known, reasons = Nearest(index), loaded.Reasons()
+    known, reasons = Nearest(index), Reasons()
     with monkeypatch.context() as patch:
-        patch.setattr(loaded, "BEHIND", NOTES - 1)
+        patch.setattr(searching, "BEHIND", NOTES - 1)
         assert len(known.chunks(query, (), 30, reasons)) == 30
     assert reasons == [f"Chroma lacks {NOTES} vectors, which were read one by one"]
     names: set[str] = set()
@@ -131,7 +132,7 @@ def test_exact_most_of_zero_asks_chroma_always(vault, write_note, monkeypatch):
         follow.catch_up(index.catalog, index.chroma)
         assert found(index, wanted=1, searcher=(nearest := Nearest(index))) == ["a.md"]
         assert len(nearest.matrix) == 0
-        reasons = loaded.Reasons()
+        reasons = Reasons()
         monkeypatch.setattr(chroma.Chroma, "nearest", failing)
         assert len(nearest.chunks(index.embedder.embed_query("lighthouse"), (), 1, reasons)) == 1
         assert reasons == ["searched without Chroma: it is being built anew"]
@@ -149,8 +150,8 @@ def test_chroma_may_answer_with_fewer_than_it_holds_or_fail(index, monkeypatch):
     """
     whole, query = chroma.Chroma.nearest, index.embedder.embed_query("lighthouse")
     by_chroma, reasons = (
-        [cosine for _, cosine in Nearest(index).chunks(query, (), 30, loaded.Reasons())],
-        loaded.Reasons(),
+        [cosine for _, cosine in Nearest(index).chunks(query, (), 30, Reasons())],
+        Reasons(),
     )
     monkeypatch.setattr(chroma.Chroma, "nearest", lambda *asked: whole(*asked)[:3])
     assert len(found(index)) == 30
@@ -160,7 +161,7 @@ def test_chroma_may_answer_with_fewer_than_it_holds_or_fail(index, monkeypatch):
     exactly = [cosine for _, cosine in Nearest(index).chunks(query, (), 30, reasons)]
     assert reasons == ["searched without Chroma: it is being built anew"]
     assert all(exact >= near - 0.001 for exact, near in zip(exactly, by_chroma, strict=True))
-    assert len(Nearest(index).chunks(query, conditions({"category": "rare"}), 30, loaded.Reasons())) == NOTES // RARE
+    assert len(Nearest(index).chunks(query, conditions({"category": "rare"}), 30, Reasons())) == NOTES // RARE
     monkeypatch.setattr(chroma.Chroma, "nearest", whole)
     monkeypatch.setattr(sync.embed, "maintain", lambda index: None)
     note_writer(index.config.vault)("new.md", "lighthouse")
@@ -178,9 +179,7 @@ def test_while_most_texts_have_no_vector_no_list_of_the_vault_is_made(vault, wri
         monkeypatch.setattr(Catalog, "keys", lambda *_: pytest.fail("all keys were listed"))
         for count in (0, 7):
             embed.embed_and_store(index, waiting.texts(waiting.in_order()[-count:] * bool(count)))
-            assert (
-                len(Nearest(index).chunks(index.embedder.embed_query("lighthouse"), (), 30, loaded.Reasons())) == count
-            )
+            assert len(Nearest(index).chunks(index.embedder.embed_query("lighthouse"), (), 30, Reasons())) == count
 
 
 @pytest.mark.parametrize("way", ["exact"], indirect=True)

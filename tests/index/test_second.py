@@ -16,8 +16,8 @@ from spellbook.archive.snapshots import Snapshots
 from spellbook.cli import found
 from spellbook.index import embed, sync
 from spellbook.index.filters import conditions
-from spellbook.index.loaded import Nearest
 from spellbook.index.metrics import Meter
+from spellbook.index.nearest import Nearest
 from spellbook.library import book as books
 from spellbook.library import doctor
 from spellbook.library.book import Spellbook

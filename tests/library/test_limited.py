@@ -21,7 +21,7 @@ import pytest
 from spellbook.http.served import Served
 from spellbook.http.tokens import SCOPES, Caller
 from spellbook.index import sync
-from spellbook.index.extract import Readers
+from spellbook.index.readers import Readers
 from spellbook.library import book as books
 from spellbook.library import limited
 from spellbook.library.book import Spellbook

@@ -18,7 +18,7 @@ import spellbook
 from spellbook.library.book import Spellbook
 from spellbook.mcp.toolsets.memento import injection
 from spellbook.text.terms import estimate_tokens
-from spellbook.vault.journal import Entry
+from spellbook.vault.entries import Entry
 from tests.mcp.agent import talk
 from tests.trees import contents
 

@@ -68,4 +68,4 @@ def test_they_are_found_by_words(notes):
             [hit] = found(word)
             assert (hit.path, len(presentation.properties(hit.chunk))) == (path, 200)
         assert max(len(labels) for (labels,) in rows(index.catalog, "SELECT labels FROM notes")) < 500_000
-        assert index.catalog.verify() == []
+        assert index.catalog.upkeep.verify() == []

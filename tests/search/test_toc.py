@@ -90,5 +90,5 @@ def test_a_title_alone_is_embedded_neither_now_nor_after_a_change(
         write_note("b.md", "words\n")
         assert sync.run(index).pending == 0
         assert [hit.path for hit in Searcher(index).ask(Question("words", "keyword")).hits] == ["b.md"]
-        assert index.catalog.verify() == []
+        assert index.catalog.upkeep.verify() == []
     assert_equal_to_scratch(vault, tmp_path / "scratch")

@@ -12,7 +12,8 @@ from spellbook.index.seal import stamps
 from spellbook.library.book import Spellbook
 from spellbook.system import platform
 from spellbook.system.errors import UnreadableNote
-from spellbook.vault.folder import Folder, tree
+from spellbook.vault.backup_files import tree
+from spellbook.vault.folder import Folder
 from tests.helpers import Write
 from tests.trees import grow
 

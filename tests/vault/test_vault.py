@@ -137,7 +137,7 @@ def test_a_file_of_any_name_is_a_note_that_can_be_written(notes, vault):
         assert notes.read(name)[0] == b"old"
         notes.write(name, b"new", digest(b"old"))
         assert [bool(notes.spelled(each)) for each in (name, name.swapcase())] == [True, False]
-        assert notes.trash.restore(notes.remove(name, digest(b"new"))) == name
+        assert notes.trash.restore(notes.trash.remove(name, digest(b"new"))) == name
         assert (vault / name).read_bytes() == b"new"
 
 
@@ -192,7 +192,7 @@ def test_no_path_leaves_the_vault(notes, vault, tmp_path, path):
     for verb in (
         notes.locate,
         notes.read,
-        lambda path: notes.remove(path, digest(b"x")),
+        lambda path: notes.trash.remove(path, digest(b"x")),
         lambda path: notes.write(path, b"", digest(b"x")),
     ):
         with pytest.raises(PathOutsideVault):
@@ -306,18 +306,18 @@ def test_trash_and_restore_keep_what_is_there(notes, vault, write_note):
     """
     for text in ("one", "two"):
         write_note("a/b.md", text)
-        notes.remove("a/b.md", digest(text.encode()))
+        notes.trash.remove("a/b.md", digest(text.encode()))
     assert (vault / ".trash/a/b.md").read_text() == "one"
     assert (vault / ".trash/a/b-2.md").read_text() == "two"
     write_note("a/b.md", "three")
     assert notes.trash.restore(".trash/a/b.md") == "a/b-2.md"
     assert ((vault / "a/b.md").read_text(), (vault / "a/b-2.md").read_text()) == ("three", "one")
     assert not (vault / ".trash/a/b.md").exists()
-    assert notes.remove("a/b.md", digest(b"three"), hard=True) is None
+    assert notes.trash.remove("a/b.md", digest(b"three"), hard=True) is None
     assert sorted(path.name for path in vault.rglob("*.md")) == ["b-2.md", "b-2.md"]
     for hard in (True, False):
         with pytest.raises(MemoryNotFound):
-            notes.remove("a/b.md", digest(b"three"), hard=hard)
+            notes.trash.remove("a/b.md", digest(b"three"), hard=hard)
     (vault / ".trash" / ".git").mkdir()
     for name in (".git/config", "notes.txt"):
         (vault / ".trash" / name).write_text("x")
@@ -440,7 +440,7 @@ def test_no_link_beneath_the_trash_leads_out(notes, vault, tmp_path, write_note)
     write_note("b.md", "x")
     (vault / ".trash" / "b.md").write_text("erased")
     changes = [
-        lambda: notes.remove("d/a.md", digest(b"x")),
+        lambda: notes.trash.remove("d/a.md", digest(b"x")),
         lambda: notes.trash.set_aside("d/a.md"),
         lambda: notes.trash.copy("d/a.md", digest(b"x")),
         lambda: notes.trash.keep("d/a.md", "part", b"x"),
@@ -458,7 +458,7 @@ def test_no_link_beneath_the_trash_leads_out(notes, vault, tmp_path, write_note)
     (vault / ".trash").rename(vault / "trash")
     (vault / ".trash").symlink_to(away)
     with pytest.raises(PathOutsideVault):
-        notes.remove("b.md", digest(b"x"))
+        notes.trash.remove("b.md", digest(b"x"))
     assert (list(away.iterdir()), file.read_text(), (vault / "b.md").read_text()) == ([], "x", "x")
 
 

@@ -30,8 +30,8 @@ CHANGES: dict[str, Callable[[Vault], object]] = {
     "move": lambda notes: notes.move("a.md", "b/a.md", digest(b"a")),
     "relocate": lambda notes: notes.relocate("a.md", "new/a.md"),
     "relocate a folder": lambda notes: notes.relocate("b", "new/b"),
-    "erase": lambda notes: notes.remove("a.md", digest(b"a")),
-    "erase for good": lambda notes: notes.remove("a.md", digest(b"a"), hard=True),
+    "erase": lambda notes: notes.trash.remove("a.md", digest(b"a")),
+    "erase for good": lambda notes: notes.trash.remove("a.md", digest(b"a"), hard=True),
     "set aside": lambda notes: notes.trash.set_aside("b/c.png"),
     "copy to the trash": lambda notes: notes.trash.copy("a.md", digest(b"a")),
     "keep in the trash": lambda notes: notes.trash.keep("a.md", "part", b"new"),
@@ -101,8 +101,8 @@ INSIDE = {
     "move out of it": lambda notes: notes.move("d/a.md", "a.md", digest(b"a")),
     "move into it": lambda notes: notes.move("keep.md", "d/keep.md", digest(b"keep")),
     "relocate": lambda notes: notes.relocate("d/a.md", "d/b.md"),
-    "erase": lambda notes: notes.remove("d/a.md", digest(b"a")),
-    "erase for good": lambda notes: notes.remove("d/a.md", digest(b"a"), hard=True),
+    "erase": lambda notes: notes.trash.remove("d/a.md", digest(b"a")),
+    "erase for good": lambda notes: notes.trash.remove("d/a.md", digest(b"a"), hard=True),
     "restore": lambda notes: notes.trash.restore(".trash/d/old.md"),
 }
 

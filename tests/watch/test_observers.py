@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from watchdog import events
 
-from spellbook.watch import observers, watcher
+from spellbook.watch import hints as hints_of
+from spellbook.watch import observers
 from tests.helpers import PATIENCE
 
 VAULT = os.path.join(os.sep, "v")
@@ -43,7 +44,7 @@ FOLDER_GONE = events.FileDeletedEvent(os.path.join(VAULT, "proj"))
 )
 def test_what_an_event_asks_to_scan(event: events.FileSystemEvent, tells_folders: bool, hint: Any) -> None:
     """A removed name without .md is a folder that went where the system does not say what it was."""
-    with contextlib.closing(watcher.Hints(VAULT, tells_folders=tells_folders)) as hints:
+    with contextlib.closing(hints_of.Hints(VAULT, tells_folders=tells_folders)) as hints:
         hints.dispatch(event)
         assert hints.due(0.0, force=True) == hint
 
@@ -84,11 +85,11 @@ def test_several_changes_in_one_event_of_macos(monkeypatch: Any, native: list[An
         monkeypatch.setitem(sys.modules, "_watchdog_fsevents", stub)
         monkeypatch.delitem(sys.modules, "watchdog.observers.fsevents", raising=False)
     importlib.import_module("watchdog.observers.fsevents")
-    with contextlib.closing(watcher.Hints(VAULT)) as hints:
+    with contextlib.closing(hints_of.Hints(VAULT)) as hints:
         observer = observers.on_mac(lambda: hints.add(None))
         hints.wake.clear()
         with contextlib.suppress(AttributeError):  # the stub's stream is none
-            observer.schedule(hints, VAULT, recursive=True, event_filter=watcher.USEFUL)
+            observer.schedule(hints, VAULT, recursive=True, event_filter=hints_of.USEFUL)
         emitter = next(iter(observer.emitters))
         emitter.queue_events(1.0, list(native))
         while not observer.event_queue.empty():

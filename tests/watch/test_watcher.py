@@ -21,6 +21,7 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.system import processes
 from spellbook.vault.folder import digest
+from spellbook.watch import hints as hints_of
 from spellbook.watch import watcher as watch
 from spellbook.watch.watcher import Watcher
 from tests.editor import atomic, plain, vim
@@ -204,17 +205,17 @@ def test_what_an_event_hints_at() -> None:
     for look, seen in HINTS:
         expected = None if look is None else (True, []) if look == "everything" else (False, look)
         for event in seen:
-            with contextlib.closing(watch.Hints("/v")) as hints:
+            with contextlib.closing(hints_of.Hints("/v")) as hints:
                 hints.dispatch(event)
-                assert hints.due(time.monotonic() + watch.QUIET) == expected, event
-    with contextlib.closing(watch.Hints("/v")) as hints:
+                assert hints.due(time.monotonic() + hints_of.QUIET) == expected, event
+    with contextlib.closing(hints_of.Hints("/v")) as hints:
 
         def streaming() -> bool:
             now = time.monotonic()  # before the event, so that there is no pause, however slow this machine is
             hints.dispatch(events.FileModifiedEvent("/v/a.md"))
             return hints.due(now) == (False, ["a.md"])
 
-        assert until(streaming) >= watch.MOST_WAIT - 0.1
+        assert until(streaming) >= hints_of.MOST_WAIT - 0.1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a permission there")
@@ -242,7 +243,7 @@ def test_an_event_that_comes_within_a_full_look_is_not_lost(
 ) -> None:
     """A note that an event told of is read by the look at everything, even if its stamp shows no change."""
     note(vault / "a.md")
-    monkeypatch.setattr(watch, "QUIET", 1.0)
+    monkeypatch.setattr(hints_of, "QUIET", 1.0)
     with watching(book):
         follows(book)
         note(vault / "a.md", "LANTERN")

@@ -23,7 +23,7 @@ from typing import Any
 from spellbook.archive.pages import html, safe
 from spellbook.archive.pages.html import day
 from spellbook.settings.environment import variables
-from spellbook.system import processes
+from spellbook.system import children
 from spellbook.system.errors import FetchError, InvalidInput, SpellbookError, StorageError
 from spellbook.system.lazy import regex
 
@@ -213,7 +213,7 @@ def parse(
     head = {"kind": kind, "about": about, "memory": memory, "seconds": int(seconds) + 1}
     hidden = {*variables("secret")}
     try:
-        child = processes.child(__name__, {name: value for name, value in os.environ.items() if name not in hidden})
+        child = children.child(__name__, {name: value for name, value in os.environ.items() if name not in hidden})
     except OSError as error:
         raise StorageError(f"No process could be started to read {what} ({error}).", "Is there memory left?") from error
     with child:

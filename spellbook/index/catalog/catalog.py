@@ -7,9 +7,7 @@ that raises the generation, and nothing slow happens inside one.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import sqlite3
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -22,16 +20,15 @@ from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.notes import Notes
 from spellbook.index.catalog.rows import FUNCTIONS as OF_TEXTS
 from spellbook.index.catalog.rows import CountedNote, ListedNote, Meta, StoredChunk, Topic, list_of, mapping_of
-from spellbook.index.catalog.tables import FORM, WEIGHTS, begin_anew, build
+from spellbook.index.catalog.second import Second
+from spellbook.index.catalog.tables import FORM, WEIGHTS, build
+from spellbook.index.catalog.upkeep import Upkeep
 from spellbook.index.catalog.usage import Sessions, Usage
-from spellbook.index.catalog.vectors import Second, Vectors, Waiting
+from spellbook.index.catalog.vectors import Vectors, Waiting
 from spellbook.index.filters import NO_GUIDES, Condition, bound, day_of, instant, moment, path_glob, spelled
 from spellbook.models.base import label_key
 from spellbook.notes.files import key
-from spellbook.system.errors import StorageError
-from spellbook.system.lazy import shutil
-from spellbook.system.sqlite import BUSY_SECONDS, Database
-from spellbook.text.unicode import is_markdown
+from spellbook.system.sqlite import Database
 
 FILE = "catalog.db"
 
@@ -44,9 +41,6 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     **OF_TEXTS,
 }
 """Functions that the catalog adds to SQL, each with the number of its arguments."""
-
-MUCH = 8_000_000
-"""Bytes of free space from which on it is worth writing the file anew."""
 
 FIRST = 100
 """Chunks of a note that stand for the whole: its first ones, so that a very long note is read as quickly as others."""
@@ -72,6 +66,7 @@ class Catalog:
         self.waiting = Waiting(self._database, "pending")
         self.labels = Labels(self._database)
         self.second = Second(self._database, self._meta)
+        self.upkeep = Upkeep(self._database, self.vectors, self.second)
 
     @classmethod
     def open(cls, state: Path) -> Catalog:
@@ -307,68 +302,9 @@ class Catalog:
         """Return how many bytes the catalog takes on disk."""
         return sum(part.stat().st_size for part in self.file.parent.glob(f"{FILE}*") if part.is_file())
 
-    def shrink(self) -> bool:
-        """Write the file anew, where nobody waits, if most of it is free; say whether it was done."""
-        pragmas = ("page_count", "freelist_count", "page_size")
-        pages, free, size = self._rows(f"SELECT * FROM {', '.join(f'pragma_{name}' for name in pragmas)}")[0]
-        if free <= pages // 2 or free * size < MUCH:
-            return False
-        with contextlib.suppress(StorageError, OSError):
-            if shutil.disk_usage(self.file.parent).free > 2 * (pages - free) * size + MUCH:
-                self._database.vacuum()
-                return True
-        return False
-
-    def optimize(self, action: str) -> int:
-        """Do `analyze`, `index` (of words) or `vacuum`; return of how many tables. Raises StorageError."""
-        where = "sql LIKE '%USING fts5%'" if action == "index" else "type = 'table' AND name NOT LIKE 'sqlite%'"
-        tables = [name for (name,) in self._rows(f"SELECT name FROM sqlite_master WHERE {where}")]
-        if action == "vacuum":
-            self._database.vacuum()
-            return len(tables)
-        with self._database.transaction() as connection:
-            if action == "analyze":
-                connection.execute("ANALYZE")
-            else:
-                for table in tables:
-                    connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
-        return len(tables)
-
-    def forget(self) -> None:
-        """Leave nothing of notes that are there no more in the file, free pages included. Raises StorageError."""
-        with self._database.transaction() as connection:
-            connection.execute("DELETE FROM spared")  # keys do not say which texts an older embedder's vectors are of
-            connection.execute("DELETE FROM uses WHERE note NOT IN (SELECT id FROM notes)")
-            left = connection.execute("SELECT new FROM moves WHERE new NOT IN (SELECT path FROM notes)").fetchall()
-            gone = [row for row in left if is_markdown(row[0])]
-            connection.executemany("DELETE FROM moves WHERE new = ?", gone)
-        self.vectors.evict(0)
-        self.second.evict()
-        self.optimize("index")  # deleted words stay in a segment until then
-        self._database.vacuum(BUSY_SECONDS)
-
-    def begin_anew(self) -> None:
-        """Leave no row in the file, also while other programs have it open. Raises StorageError."""
-        with self._database.transaction() as connection:
-            begin_anew(connection)
-        self._database.vacuum(BUSY_SECONDS)
-
     def average_bytes(self) -> int:
         """Return the mean size of a note's file."""
         return int(self._rows("SELECT coalesce(avg(size), 0) FROM files")[0][0])
-
-    def verify(self) -> list[str]:
-        """Return the problems that SQLite's own checks find; none for a healthy catalog."""
-        problems = [row[0] for row in self._rows("PRAGMA integrity_check(5)") if row[0] != "ok"]
-        with self._database.transaction() as connection:
-            try:
-                # SQLite from 3.44 on compares the words with the chunks only if `rank` says so.
-                connection.execute("INSERT INTO words (words, rank) VALUES ('integrity-check', 1)")
-            except sqlite3.DatabaseError as error:
-                problems.append(
-                    f"full-text index: {error}; delete {self.file.parent} and run again, it is rebuilt from the vault"
-                )
-        return problems
 
     def _find(self, where: str, values: Mapping[str, object], tables: str = "chunks JOIN notes") -> list[StoredChunk]:
         """Return chunks. CROSS in `tables` makes SQLite start with the chunks, not with the notes of a condition."""

@@ -6,7 +6,7 @@ import json
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from spellbook.index.catalog.links import Links
@@ -155,7 +155,9 @@ class Notes:
             try:
                 self._remember(connection, current)
                 # A file that could not be opened is stored without a hash, and its note stays as it was.
-                affected |= self._replace_notes(connection, [entry for entry in current if entry.sha256])
+                read = [entry for entry in current if entry.sha256]
+                affected |= self._forget(connection, [entry.path for entry in read if entry.note is None])
+                affected |= self._replace_notes(connection, [entry for entry in read if entry.note is not None])
             except _OF_A_ROW as error:
                 raise _NotStoredError from error
             self._settle_ids(connection, affected, moved)
@@ -234,25 +236,17 @@ class Notes:
 
     def _replace_notes(self, connection: sqlite3.Connection, entries: Sequence[FileEntry]) -> set[str]:
         """Replace notes by their entries; return the ids whose owner may change."""
-        affected = self._forget(connection, [entry.path for entry in entries if entry.note is None])
+        affected: set[str] = set()
         numbered: list[tuple[int, FileEntry]] = []
         stored = _stored(connection, [entry.path for entry in entries])
         notes = [note for note, _ in stored.values()]
         dropped = {key for (key,) in connection.execute(_KEYS, {"notes": json.dumps(notes)})}
         self._drop_chunks(connection, notes)
         for entry in entries:
-            if entry.note is None:
-                continue
-            columns = {**entry.note, "path": entry.path, "mtime_ns": entry.stamp.mtime_ns}
+            columns = {**(entry.note or {}), "path": entry.path, "mtime_ns": entry.stamp.mtime_ns}
             note, declared = stored.get(entry.path, (0, None))
-            if not note:
-                sql = f"INSERT INTO notes ({', '.join(columns)}) VALUES ({', '.join(f':{name}' for name in columns)})"
-                note = connection.execute(sql, columns).lastrowid or 0
-            else:
-                sets = ", ".join(f"{name} = :{name}" for name in columns)
-                connection.execute(f"UPDATE notes SET {sets} WHERE note = :note", {**columns, "note": note})
             affected |= {name for name in (declared, columns["declared"], path_id(entry.path)) if name}
-            numbered.append((note, entry))
+            numbered.append((_put_note(connection, note, columns), entry))
         named = [(note, label) for note, entry in numbered for label in entry.labels]
         keys = {chunk.key for entry in entries for chunk in entry.chunks} | {label.key for _, label in named}
         self._revive(connection, keys - dropped)
@@ -322,6 +316,16 @@ class Notes:
         connection.executemany(
             "UPDATE notes SET id = ? WHERE note = ?", [(name, note) for note, name in settled.items()]
         )
+
+
+def _put_note(connection: sqlite3.Connection, note: int, columns: Mapping[str, object]) -> int:
+    """Write the row of a note, a new one for the number 0; return its number."""
+    if note:
+        sets = ", ".join(f"{name} = :{name}" for name in columns)
+        connection.execute(f"UPDATE notes SET {sets} WHERE note = :note", {**columns, "note": note})
+        return note
+    sql = f"INSERT INTO notes ({', '.join(columns)}) VALUES ({', '.join(f':{name}' for name in columns)})"
+    return connection.execute(sql, columns).lastrowid or 0
 
 
 def _stored(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, tuple[int, str | None]]:

@@ -22,7 +22,7 @@ from spellbook.index.catalog.tables import FORM
 from spellbook.index.opened import Index, vector_index
 from spellbook.index.vectors.chroma import Chroma, Unavailable
 from spellbook.index.vectors.server import Server
-from spellbook.system import processes
+from spellbook.system import children, processes
 from spellbook.system.disk import storage_error
 from spellbook.system.errors import InvalidInput, StorageError
 from spellbook.system.lock import held
@@ -173,7 +173,7 @@ def _begin(index: Index, patience: float) -> subprocess.Popen[bytes] | None:
     """Start a child process that catches up; None where there is no Python to run it. Raises OSError."""
     if not sys.executable or getattr(sys, "frozen", False):
         return None
-    config, child = index.config, processes.child(__name__)
+    config, child = index.config, children.child(__name__)
     assert child.stdin
     with contextlib.suppress(OSError), child.stdin:  # it ended already: its exit code says so
         # On stdin, since a token in the arguments could be read by every user of the machine.

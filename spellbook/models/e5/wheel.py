@@ -19,9 +19,9 @@ from pathlib import Path
 
 from spellbook.models import prepared
 from spellbook.system import disk
+from spellbook.system.children import run_module
 from spellbook.system.errors import EmbeddingError, InvalidInput
 from spellbook.system.lazy import toml_in
-from spellbook.system.processes import run_module
 
 FILE = "e5-small-q4.bin"
 

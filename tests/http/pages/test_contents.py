@@ -17,7 +17,7 @@ from spellbook.http.pages import contents, rendering
 from spellbook.library.book import Spellbook
 from spellbook.search import presentation
 from spellbook.search.scores import FOREIGN
-from spellbook.vault import folder
+from spellbook.vault import pictures
 
 from ..running import shows
 from .conftest import Browser
@@ -308,7 +308,7 @@ def test_pictures_of_the_vault_are_shown(browser, diary, monkeypatch):
         assert answer.status_code in {400, 404, 422}, path
         assert PNG not in answer.content, path
     assert browser.client.get(picture("Attachments/하늘.png", "nowhere")).status_code == 404
-    monkeypatch.setattr(folder, "MOST_PICTURE", 10)
+    monkeypatch.setattr(pictures, "MOST_PICTURE", 10)
     answer = browser.client.get(picture("Attachments/하늘.png"))
     assert answer.status_code >= 400
     assert PNG not in answer.content
