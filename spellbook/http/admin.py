@@ -73,31 +73,32 @@ def performance(call: Call, timeRange: str, includeDetails: bool) -> dict[str, A
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         with contextlib.suppress(OSError), open("/proc/self/statm", encoding="ascii") as file:
             rss = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    database = {
-        "totalMemories": counts.notes,
-        "memoryByType": {**{k: v for k, v in types.items() if v}, "none": counts.notes - sum(types.values())},
-        "averageMemorySize": book.index.catalog.average_bytes(),
-        "databaseSize": book.index.catalog.disk_bytes(),
-        "queryPerformance": {
-            "averageQueryTime": average,
-            "p50": timing.p50,
-            "p95": timing.p95,
-            "slowQueries": slow if includeDetails else [],
+    result = {
+        "database": {
+            "totalMemories": counts.notes,
+            "memoryByType": {**{k: v for k, v in types.items() if v}, "none": counts.notes - sum(types.values())},
+            "averageMemorySize": book.index.catalog.average_bytes(),
+            "databaseSize": book.index.catalog.disk_bytes(),
+            "queryPerformance": {
+                "averageQueryTime": average,
+                "p50": timing.p50,
+                "p95": timing.p95,
+                "slowQueries": slow if includeDetails else [],
+            },
+        },
+        "search": {
+            "totalSearches": timing.count,
+            "averageSearchTime": average,
+            "cacheHitRate": round(hits / (hits + misses), 4) if hits + misses else 0.0,
+            "embeddingSearchRate": round(totals.get(metrics.BY_MEANING, 0) / timing.count, 4) if timing.count else 0.0,
+        },
+        "memory": {"usage": rss, "rss": rss, "peak": peak, "heapUsed": None, "heapTotal": None},
+        "system": {
+            "uptime": round(uptime, 1),
+            "cpuUsage": round(time.process_time() / max(uptime, 0.001), 4),
+            "loadAverage": list(os.getloadavg()) if hasattr(os, "getloadavg") else [],
         },
     }
-    search = {
-        "totalSearches": timing.count,
-        "averageSearchTime": average,
-        "cacheHitRate": round(hits / (hits + misses), 4) if hits + misses else 0.0,
-        "embeddingSearchRate": round(totals.get(metrics.BY_MEANING, 0) / timing.count, 4) if timing.count else 0.0,
-    }
-    memory = {"usage": rss, "rss": rss, "peak": peak, "heapUsed": None, "heapTotal": None}
-    system = {
-        "uptime": round(uptime, 1),
-        "cpuUsage": round(time.process_time() / max(uptime, 0.001), 4),
-        "loadAverage": list(os.getloadavg()) if hasattr(os, "getloadavg") else [],
-    }
-    result = {"database": database, "search": search, "memory": memory, "system": system}
     return {"success": True, "message": call.translated("Performance statistics."), "result": result}
 
 

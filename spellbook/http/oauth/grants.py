@@ -166,9 +166,9 @@ class Grants:
 
     def remove(self, name: str) -> Grant | Token:
         """Remove the grant or the token with this name, and return it. Raises InvalidInput, StorageError."""
-        if ":" not in name:  # so that a token can be removed whatever is wrong with this file
-            return self._tokens.remove(name)
-        removed = next((each for each in self._kept.value()[0] if each.name == name), None)
+        # Without a colon it is a token, which can be removed whatever is wrong with this file.
+        grants = self._kept.value()[0] if ":" in name else ()
+        removed = next((each for each in grants if each.name == name), None)
         if removed is None:
             return self._tokens.remove(name)
         self.end(removed.id)
