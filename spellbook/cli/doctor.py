@@ -258,7 +258,8 @@ def _chroma(state: Mapping[str, Any]) -> str:
             f"empty, {counted(state['behind'], 'vector')} to come: "
             "a server, `spellbook watch` or a large reindex fills it"
         )
-    there, at = counted(state["vectors"], "vector"), state["place"]
+    there = counted(state["vectors"], "vector")
+    at = state["place"]
     if "doubted" in state:
         return f"{there} in {at}; not used: {', '.join(state['doubted'])}, see `spellbook doctor`"
     return f"{there} in {at}; {state['behind']:,} to come" if state["behind"] else f"{there} in {at}"

@@ -314,7 +314,8 @@ def mcp(ctx: click.Context, toolsets: str, debug_log: bool) -> None:
     """
     from spellbook.mcp import first_answer
 
-    sets, file = toolsets_of(toolsets), None
+    sets = toolsets_of(toolsets)
+    file = None
     with suppress(SpellbookError):
         file = first_answer.place(sets, load(**named(ctx)))
     wire = first_answer.Wire(file)

@@ -104,7 +104,8 @@ def _print_migrated(done: Migrated) -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List the models that are on this machine."""
-    installed, folder = embedders.installed(), str(wheel.release().folder)
+    installed = embedders.installed()
+    folder = str(wheel.release().folder)
     if as_json:
         output.as_json({"installed": list(installed), "folder": folder})
         return

@@ -130,7 +130,8 @@ def serve(
 
     issuer = public_url(public) if public is not None else ""
     address = run.Address(run.bound(host, port), host, "https" if certfile else "http")
-    homes, at = [run.home()] if is_for_phone else [], address.socket.getsockname()[1]
+    homes = [run.home()] if is_for_phone else []
+    at = address.socket.getsockname()[1]
     others = [run.Address(run.bound(home, at), home, address.scheme) for home in homes]
     with address.socket, opened(ctx) as book:
         with growing():

@@ -124,7 +124,8 @@ class Endpoint:
 
 async def _answer(endpoint: Endpoint, request: Request) -> Response:
     """Check the caller and the arguments, run the verb in a thread, and answer in JSON."""
-    served, who = served_of(request), caller_of(request)
+    served = served_of(request)
+    who = caller_of(request)
     body = await request.body() if endpoint.has_body and who.has(endpoint.right) else b""
     try:
         who.require(endpoint.right)

@@ -285,7 +285,8 @@ class Tokens:
             tokens = list(there)
             yield tokens, logins
             # A token of the environment, or of a phone, is another process's, and keeps its cookies.
-            gone, now = {each.id for each in {*there} - {*tokens}}, time.time()
+            gone = {each.id for each in {*there} - {*tokens}}
+            now = time.time()
             left = {each: (id, end) for each, (id, end) in logins.items() if id not in gone and end > now}
             kept = [{**each.as_dict(), "verifier": each.verifier} for each in tokens]
             self._kept.write({"tokens": kept, "logins": left})

@@ -81,12 +81,12 @@ def test_a_cookie_stands_for_its_token_until_it_ends(tokens, monkeypatch, file):
         tokens.log_out(gone)
         tokens.log_out(gone + "x")
         for each in (tokens, Tokens(file, {"SPELLBOOK_TOKEN": GIVEN})):
-            assert each.caller_by_cookie(gone) is None
-            assert each.caller_by_cookie(kept)
+            assert each.caller("", gone) is None
+            assert each.caller("", kept)
             assert each.caller(secret)
     assert len(json.loads(file.read_text())["logins"]) == 3
     many = [tokens.cookie(secrets[1]) for _ in range(100)]
-    assert tokens.caller_by_cookie(many[0])
+    assert tokens.caller("", many[0])
     assert tokens.cookie(secrets[1])
     assert [tokens.caller("", each) is None for each in many[:2]] == [True, False]
     tokens.remove("a")
@@ -112,9 +112,9 @@ def test_a_lent_token_is_of_this_process_alone(file, tokens):
     cookies = {secret: tokens.cookie(secret) for secret in (second, own)}
     Tokens(file, {}).add("another")  # a process that knows none of it
     for secret, may in ((second, "write"), (own, "read")):
-        assert tokens.caller_by_cookie(cookies[secret]).may == may
+        assert tokens.caller("", cookies[secret]).may == may
     assert tokens.remove("phone").may == "write"
-    assert tokens.caller(second) is tokens.caller_by_cookie(cookies[second]) is None
+    assert tokens.caller(second) is tokens.caller("", cookies[second]) is None
     assert tokens.caller(own).may == tokens.remove("phone").may == "read"
     token = tokens.add("mine")
     assert tokens.caller(token)
@@ -154,7 +154,7 @@ def test_the_token_of_the_environment(file):
     tokens = Tokens(file, {"SPELLBOOK_TOKEN": GIVEN})
     mine = Caller("SPELLBOOK_TOKEN", "write", "private")
     assert tokens.caller(GIVEN) == mine
-    assert tokens.caller_by_cookie(tokens.cookie(GIVEN)) == Caller(mine.name, "write", "private", True)
+    assert tokens.caller("", tokens.cookie(GIVEN)) == Caller(mine.name, "write", "private", True)
     other = tokens.add("a", "admin")
     assert tuple(each.name for each in tokens.all()) == ("SPELLBOOK_TOKEN", "a")
     assert tokens.caller(other) == Caller("a", "admin")

@@ -22,7 +22,8 @@ MOST_BYTES = 2 * 1024 * 1024
 """Bytes of a file that is read."""
 
 _TITLED = regex(r"\[([^\[\]\n]{1,200})\]\(([^()\s]{1,300})\)")
-_PREFERENCE, _MEMORY = {"category": "preference", "type": "semantic"}, {"category": "memory", "type": "semantic"}
+_PREFERENCE = {"category": "preference", "type": "semantic"}
+_MEMORY = {"category": "memory", "type": "semantic"}
 _FILED = {"user": _PREFERENCE, "feedback": _PREFERENCE, "project": {"category": "memory", "type": "episodic"}}
 
 
@@ -36,7 +37,9 @@ def convert(slug: str, path: str, data: bytes, titled: Mapping[str, str]) -> Inc
     note = parse(path, data)
     inner = note.meta.get("metadata")
     about = {**(inner if isinstance(inner, dict) else {}), **note.meta}
-    text, source, hash = cleaned(note.body).strip(), f"{KIND}:{slug}/{path}", sha256(data).hexdigest()
+    text = cleaned(note.body).strip()
+    source = f"{KIND}:{slug}/{path}"
+    hash = sha256(data).hexdigest()
     title = on_one_line(titled.get(path) or str(about.get("name") or note.title))[:80]
     meta = {
         "id": f"{KIND}-{sha256(source.encode('utf-8', 'replace')).hexdigest()[:16]}",

@@ -176,7 +176,8 @@ def _time_of(message: Mapping[str, Any]) -> float:
 
 def _turn_of(message: Mapping[str, Any]) -> Iterator[_Turn]:
     role, meta, content = ((message.get(key) or {}) for key in ("author", "metadata", "content"))
-    is_person, kind = role.get("role") == "user", content.get("content_type")
+    is_person = role.get("role") == "user"
+    kind = content.get("content_type")
     # Nobody saw what a model and its tools tell each other.
     is_hidden = message.get("recipient", "all") != "all" or meta.get("is_visually_hidden_from_conversation")
     if is_hidden or role.get("role") not in {"user", "assistant"} or kind in _UNSEEN_KINDS:
@@ -190,7 +191,8 @@ def _turn_of(message: Mapping[str, Any]) -> Iterator[_Turn]:
     texts += [f"(attached: {file['name']})" for file in _mappings(meta.get("attachments")) if file.get("name")]
     text = "\n\n".join(filter(None, texts))
     for reference in _mappings(meta.get("content_references")):
-        matched, shown = reference.get("matched_text"), reference.get("alt")
+        matched = reference.get("matched_text")
+        shown = reference.get("alt")
         if isinstance(matched, str) and matched.startswith("\ue200") and isinstance(shown, str):
             text = text.replace(matched, shown)
     yield is_person, text

@@ -181,7 +181,8 @@ class View(Call):
         verb, what = (done.verb, done.what) if done else ("", "")
         if done and verb == "add" and done.traces:
             return verb, [f"{done.traces[0].path.rpartition('/')[0]}/"]
-        move = what.partition(f": {moves.VERB} ")[2] if verb == "undo" else what if verb == moves.VERB else ""
+        what = f"{verb}: {moves.VERB} {what}" if verb == moves.VERB else what
+        move = what.partition(f": {moves.VERB} ")[2] if verb in {"undo", moves.VERB} else ""
         (old, _, was), (new, _, now) = (without_ending(each).rpartition("/") for each in move.partition(" → ")[::2])
         quote = "‘{}’" if self.language == "ko" else "{}"
         places = (was, now) if old == new else (old, new)  # the names, if the folder stays
@@ -249,7 +250,8 @@ def asking(verb: Callable[..., Any]) -> Handler:
 
 
 def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: May = "read") -> Response:
-    who, of = served.caller_of(request), served.served_of(request)
+    who = served.caller_of(request)
+    of = served.served_of(request)
     view = View(request, of, who, of.book_of(who), request.path_params.get("id", ""), served.language(request), form)
     try:
         given = form.get("csrf", "").encode("utf-8", "replace")

@@ -155,13 +155,16 @@ def _search(book: Reader, query: str, filters: str, limit: int, now: float) -> d
         raise InvalidInput(f"limit={limit} is out of range.", "Ask for 1 to 100 memories.")
     if query:
         answer = book.memories.recall(query, filter, limit)
-        results, total, ms = _items(book, answer.hits), answer.found, answer.ms
+        results = _items(book, answer.hits)
+        total = answer.found
+        ms = answer.ms
     else:
         begin = time.monotonic()
         listed = book.memories.newest(limit, filter)
         uses = book.index.catalog.usage.of(each.note for each in listed.notes)
         results = [_item(each, each.text, uses) for each in listed.notes]
-        total, ms = listed.total, round(1_000 * (time.monotonic() - begin), 1)
+        total = listed.total
+        ms = round(1_000 * (time.monotonic() - begin), 1)
     stamps = {"cached_at": local(now), "expires_at": local(now + _CACHE_SECONDS)}
     return {"query": query, "results": results, "total_count": total, "query_time": ms, **stamps}
 
