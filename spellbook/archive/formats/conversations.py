@@ -20,6 +20,7 @@ from spellbook.notes.files import Fault
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import blocks, lines
 from spellbook.system.lazy import regex
+from spellbook.text.quoting import fence_of
 from spellbook.text.unicode import BROKEN
 from spellbook.vault.names import note_name
 
@@ -242,6 +243,5 @@ def _mappings(value: object) -> list[Mapping[str, Any]]:
 
 
 def _fence(text: str, language: str) -> str:
-    # Longer than any in the text, so that the text cannot close it.
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    fence = fence_of(text)
     return f"{fence}{language if language.isalnum() and language != 'unknown' else ''}\n{text.strip(chr(10))}\n{fence}"
