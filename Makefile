@@ -87,7 +87,7 @@ try-release: $(READY) ## Install what make release built into empty environments
 constraints: ## Renew constraints.txt: the newest versions of all libraries
 	$(PYTHON) scripts/constraints.py
 
-readme: $(READY) ## Rewrite the tables of docs/reference.md and the address in the READMEs
+readme: $(READY) ## Rewrite the tables of docs/reference.md, the sizes in docs/design.md, the address in the READMEs
 	$(BIN)/python -m tests.readme_tables
 
 clean: ## Delete .venv and everything that is made

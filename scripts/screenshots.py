@@ -201,7 +201,7 @@ def small(image: np.ndarray) -> bytes:
     """Return a PNG of the commonest colours; any other becomes the nearest of them."""
     height, width, _ = image.shape
     flat = image.reshape(-1, 3).astype(np.int32)
-    known, at, counts = np.unique(flat @ [65536, 256, 1], return_inverse=True, return_counts=True)
+    known, at, counts = np.unique(flat @ np.array([65536, 256, 1]), return_inverse=True, return_counts=True)
     rgb = np.stack([known >> 16, known >> 8 & 255, known & 255], 1)
     palette = rgb[np.argsort(-counts, kind="stable")[:COLOURS]]
     nearest = np.array([((palette - each) ** 2).sum(1).argmin() for each in rgb], np.uint8)
@@ -212,7 +212,11 @@ def small(image: np.ndarray) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
-    parts = ((b"IHDR", head), (b"PLTE", palette.astype(np.uint8).tobytes()), (b"IDAT", zlib.compress(rows, 9)))
+    parts = (
+        (b"IHDR", head),
+        (b"PLTE", palette.astype(np.uint8).tobytes()),
+        (b"IDAT", zlib.compress(rows.tobytes(), 9)),
+    )
     return b"\x89PNG\r\n\x1a\n" + b"".join(part(*each) for each in (*parts, (b"IEND", b"")))
 
 

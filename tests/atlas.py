@@ -4,40 +4,28 @@ The thirteen steps of a deletion, of the Agent Memory Atlas (neoneye, benchmarks
 Each step is done and looked at; nothing is taken for granted. The same steps are a test, and a row of the scorecard.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from spellbook.capture import jobs
 from spellbook.capture.ledger import Ledger
+from spellbook.index.vectors import follow
 from spellbook.library.limited import seen_by
 from spellbook.settings import paths
 from tests.capture.transcripts import claude
 from tests.capture.transcripts import talk as exchanges
 from tests.doors import Way, World
-from tests.helpers import finished, python
 
 TOKEN = "Vantablack-7"
 CANARY = f"The dog of the user is named Plumbus {TOKEN}."
 QUESTION = "dog of the user named"
 
 
-CATCHES_UP = """
-import sys
-from spellbook.index.vectors import follow
-from spellbook.library import book as books
-with books.open(sys.argv[1]) as book:
-    follow.catch_up(book.index.catalog, book.index.chroma)
-"""
-"""In a process of its own, as always: Chroma's files keep scraps of the memory of the process that writes them."""
-
-
 def background(world: World) -> None:
     """Run all that runs by itself or once in a while: scans, Chroma, working memories, snapshots, a full index."""
     world.book.reindex(full=True)
-    finished(python(CATCHES_UP, world.vault, SPELLBOOK_EMBEDDER="hash"))
+    follow.complete(world.book.index)
     world.book.forget_working(0)
     world.book.snapshots.create()
     world.book.snapshots.prune()

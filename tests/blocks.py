@@ -1,7 +1,5 @@
 """Blocks of random unit vectors, and their rows as a catalog keeps them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 DIM = 16

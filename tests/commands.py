@@ -1,7 +1,5 @@
 """Commands of Spellbook and git, run by tests."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Shared fixtures: each test has its own vault and state, and the small deterministic embedder."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

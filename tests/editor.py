@@ -1,7 +1,5 @@
 """The three manners in which editors save a note."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Small helpers of several tests: embedders that count or fail, and an index as plain data."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

@@ -1,11 +1,9 @@
 """
 The tables of docs/reference.md that are drawn from the code: MCP tools, commands, verbs in Python, error codes, the API.
-The READMEs' address of the repository is that of pyproject.toml.
+The READMEs' address of the repository is that of pyproject.toml. docs/design.md has the sizes of mechanisms.
 
     python -m tests.readme_tables      rewrites them between their markers
 """
-
-from __future__ import annotations
 
 import inspect
 import re
@@ -31,6 +29,7 @@ from spellbook.memories.wikis import Wikis
 from spellbook.verbs import memories
 from spellbook.verbs import table as verbs
 from spellbook.verbs.declare import Argument, Verb
+from tests.mechanisms import DESIGN, sized
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -175,3 +174,4 @@ if __name__ == "__main__":
     for page in (README, KOREAN):
         page.write_text(installed(page.read_text("utf-8")), "utf-8")
     REFERENCE.write_text(filled(REFERENCE.read_text("utf-8")), "utf-8")
+    DESIGN.write_text(sized(DESIGN.read_text("utf-8")), "utf-8")

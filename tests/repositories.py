@@ -1,7 +1,5 @@
 """Git repositories made of notes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """An index after any history, compared with one that is built now."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.helpers import from_scratch, opened, told

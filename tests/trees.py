@@ -1,7 +1,5 @@
 """Vaults as plain trees of files: made, compared, and changed by processes that are killed."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import shutil

@@ -85,7 +85,7 @@ def main() -> None:
     if not all(texts for questions, passages in corpora for texts in (*questions.values(), *passages.values())):
         sys.exit(f"{given.data} does not hold eval/xquad and vaults/react-docs.")
     engine = e5.E5().local.engine()
-    sides = []
+    sides = list[Side]()
     for name, embed, number in (("query", engine.query, 0), ("passage", engine.passage, 1)):
         vectors = [
             {language: _embedded(embed, texts) for language, texts in corpus[number].items()} for corpus in corpora
@@ -94,7 +94,7 @@ def main() -> None:
         count = sum(len(rows) for corpus in vectors for rows in corpus.values())
         print(f"{name}: {len(sides[-1].basis)} directions from {count} texts")
     with given.out.open("wb") as file:
-        Calibration(*sides, SCALE).save(file)
+        Calibration(sides[0], sides[1], SCALE).save(file)
     print(f"{given.out.name}: {given.out.stat().st_size:,} bytes")
 
 

@@ -22,7 +22,8 @@ import numpy as np
 from calibrate import react, xquad
 
 from spellbook.models import calibration
-from spellbook.models.base import clean
+from spellbook.models.base import clean, unit
+from spellbook.models.onnx.lazy_engine import Engine
 from spellbook.models.use import use
 from spellbook.models.use.use import UseCalibration
 
@@ -39,7 +40,7 @@ people call the same have less than the fourth, and so do 9 in 10 of the others.
 Texts = dict[str, list[str]]
 
 
-def embedded(engine: use.UseOnnx, texts: Texts) -> dict[str, np.ndarray]:
+def embedded(engine: Engine, texts: Texts) -> dict[str, np.ndarray]:
     """Return the raw vectors of the texts in each language that the model knows."""
     return {name: np.stack([engine.passage(clean(text)) for text in texts[name]]) for name in KNOWN if name in texts}
 
@@ -55,7 +56,7 @@ def learnt(sides: Sequence[Sequence[dict[str, np.ndarray]]]) -> UseCalibration:
         centred.append(rows / np.linalg.norm(rows, axis=1, keepdims=True))
     everything = np.concatenate(centred)
     directions = np.linalg.svd(everything.T @ everything)[2][: use.WIDTH]
-    return UseCalibration(*centres, directions.astype(np.float32), SCALE)
+    return UseCalibration(centres[0], centres[1], directions.astype(np.float32), SCALE)
 
 
 def save(found: UseCalibration, file: IO[bytes]) -> None:
@@ -72,18 +73,18 @@ def save(found: UseCalibration, file: IO[bytes]) -> None:
 
 
 def show(
-    data: Path, engine: use.UseOnnx, given: UseCalibration, asked: dict[str, np.ndarray], told: dict[str, np.ndarray]
+    data: Path, engine: Engine, given: UseCalibration, asked: dict[str, np.ndarray], told: dict[str, np.ndarray]
 ) -> None:
     """Print the cosines of XQuAD's learnt half and of KLUE-STS."""
 
     def kept(rows: np.ndarray, query: bool) -> np.ndarray:
-        return use.unit(np.stack([given.apply(row, query) for row in rows]))
+        return unit(np.stack([given.apply(row, query) for row in rows]))
 
     articles = json.loads((data / "eval/xquad/xquad.en.json").read_text("utf-8"))["data"]
     paragraphs = [each for article in articles for each in article["paragraphs"]]
     right = [number for number, each in enumerate(paragraphs) for _ in each["qas"]][: len(asked["en"])]
     questions, passages = {k: kept(v, True) for k, v in asked.items()}, {k: kept(v, False) for k, v in told.items()}
-    unrelated, within, across = [], [], []
+    unrelated, within, across = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
     for one, other in product(questions, passages):
         cosines = questions[one] @ passages[other].T
         answers = np.arange(len(passages[other])) == np.array(right)[:, None]
@@ -99,12 +100,12 @@ def show(
         f"a quarter of all above {np.percentile(np.concatenate(within + across), 75):.3f}"
     )
     pairs = json.loads((data / "eval/klue-sts/klue-sts-v1.1_dev.json").read_text("utf-8"))
-    left, other = (
+    first, second = (
         kept(np.stack([engine.passage(clean(pair[name])) for pair in pairs]), False)
         for name in ("sentence1", "sentence2")
     )
     same = np.array([pair["labels"]["binary-label"] for pair in pairs]) == 1
-    cosines = (left * other).sum(axis=1)
+    cosines = (first * second).sum(axis=1)
     best = max((((cosines >= cut) == same).mean(), cut) for cut in np.arange(0.3, 1, 0.01))
     print(f"Korean pairs: told apart best at {best[1]:.2f}, {best[0]:.3f} of them")
     print(

@@ -31,7 +31,8 @@ def vector(weights: Weights, tokens: E5Tokeniser, text: str) -> np.ndarray:
         inner = _gelu(_product(weights, value, f"{at}fi"))
         value = _normal(weights, _product(weights, inner, f"{at}fo") + value, f"{at}oln")
     mean = value.mean(axis=0)
-    return mean / np.linalg.norm(mean)
+    unit: np.ndarray = mean / np.linalg.norm(mean)
+    return unit
 
 
 def _product(weights: Weights, value: np.ndarray, name: str) -> np.ndarray:
@@ -52,4 +53,5 @@ def _gelu(value: np.ndarray) -> np.ndarray:
         0.254829592 + part * (-0.284496736 + part * (1.421413741 + part * (-1.453152027 + part * 1.061405429)))
     )
     error = np.sign(value) * (1 - sums * np.exp(-(root**2)))
-    return value * (1 + error) / 2
+    result: np.ndarray = value * (1 + error) / 2
+    return result

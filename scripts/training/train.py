@@ -1,5 +1,5 @@
 """
-Train the query adapter of e5: `python scripts/training/train.py DATA OUT`, DATA from `prepare.py`.
+Train the query adapter of e5: `python scripts/training/train.py DATA OUT`, DATA from `tokenise.py`.
 
 Needs PyTorch and a GPU.
 

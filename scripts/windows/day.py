@@ -53,7 +53,8 @@ def spellbook(*arguments: str, given: str = "", code: int = 0) -> Any:
 
 def first(question: str) -> str:
     """Return the path of the first hit."""
-    return str(next(iter(spellbook("search", question, "--json", "-n", "1")["hits"]), {}).get("path"))
+    hits = spellbook("search", question, "--json", "-n", "1")["hits"]
+    return str(hits[0]["path"]) if hits else "nothing"
 
 
 def until(is_true: Callable[[], object]) -> float:

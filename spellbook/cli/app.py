@@ -33,6 +33,7 @@ from spellbook.verbs import memories, table
 from spellbook.verbs.declare import Verb
 
 if TYPE_CHECKING:
+    from spellbook.library.book import Spellbook
     from spellbook.library.reader import Reader
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -298,7 +299,7 @@ def named(ctx: click.Context) -> dict[str, Any]:
 
 
 @contextmanager
-def opened(ctx: click.Context) -> Iterator[Reader]:
+def opened(ctx: click.Context) -> Iterator[Spellbook]:
     """Open the vault that the options name, and count the errors that a command ends with."""
     with spellbook.open(**named(ctx)) as book:
         ctx.ensure_object(dict)["book"] = book

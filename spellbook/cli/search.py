@@ -13,6 +13,7 @@ from spellbook.search.presentation import note_fields
 from spellbook.verbs import table
 
 if TYPE_CHECKING:
+    from spellbook.library.book import Spellbook
     from spellbook.library.reader import Reader
 
 min_score_option = option(table.SEARCH, "min_score")
@@ -131,7 +132,7 @@ def show(book: Reader, id: str | None, as_of: str, filter: dict[str, object] | N
 
 
 @command(click.argument("id"), option(table.HISTORY, "limit", "-n", "--limit"))
-def history(book: Reader, id: str, limit: int, as_json: bool) -> None:
+def history(book: Spellbook, id: str, limit: int, as_json: bool) -> None:
     """
     List the versions of a note with their differences, newest first; ID as for show.
 

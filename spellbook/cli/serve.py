@@ -151,7 +151,7 @@ def serve(
             if rules.is_open:
                 _check_open(rules, host, named, proxies)
             log = open_log(book.config.state, "http") if wants_log(debug_log) else None
-            doors = served.Served(book.whole, toolsets_of(toolsets), log=log, public=issuer)
+            doors = served.Served(book, toolsets_of(toolsets), log=log, public=issuer)
             if issuer:
                 output.say(f"Apps connect at {issuer}/mcp, once your tunnel leads there.", err=True)
             is_for_others = bool(named or proxies or not others)

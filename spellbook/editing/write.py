@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, TypedDict, Unpack, get_args
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
 from spellbook.editing import erase, memory, revise
 from spellbook.editing.memory import Findings, Labels, Memory
@@ -14,7 +15,6 @@ from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.catalog.vectors import Row
 from spellbook.index.filters import NO_GUIDES, fold
-from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index, wrote
 from spellbook.index.privacy import DRAFT, ON_PURPOSE
 from spellbook.models.base import score
@@ -26,14 +26,17 @@ from spellbook.notes.note import Note, parse
 from spellbook.search import related
 from spellbook.search.duplicates import DUPLICATE, LIKELY, below_headings
 from spellbook.search.presentation import is_outside
-from spellbook.search.question import Answer
+from spellbook.search.question import Answer, SearchOptions
 from spellbook.search.searcher import Searcher
-from spellbook.system.errors import EmbeddingError, InvalidInput, PermissionDenied
+from spellbook.system.errors import EmbeddingError, InvalidInput
 from spellbook.system.lazy import np
 from spellbook.text import credentials
 from spellbook.text.diff import contradiction, overturns, unified
 from spellbook.text.terms import is_short
 from spellbook.vault.journal import CALLER, Change
+
+if TYPE_CHECKING:
+    from spellbook.editing.book import Book
 
 _NEAREST = 10
 """Chunks that are compared for each chunk of a memory. By hand."""
@@ -192,7 +195,12 @@ def scribe(index: Index, searcher: Searcher, chunks: Sequence[object], **options
         twins = [i for i in range(number) if set(drafts[i].folds) & set(draft.folds)]
         in_call = [Duplicate("", "", f"chunk {i + 1} of this call", 1.0, "") for i in twins[:1]]
         repeats.append((*(each for each in found if each.how == "words" or each.path not in gone), *in_call))
-    is_repeated = any(duplicate.how != "labels" for listed in repeats for duplicate in listed)
+    # A text that says which one it replaces is written although a third one is alike: the three are not the same then.
+    is_repeated = any(
+        duplicate.how == "words" or (duplicate.how == "meaning" and not gone)
+        for listed, gone in zip(repeats, replaced, strict=True)
+        for duplicate in listed
+    )
     session = options.get("session") or ""
     again = options.get("again", options.get("force", False))
     written = () if is_repeated and not options.get("force") else _write(index, memories, drafts, session, again)
@@ -359,25 +367,25 @@ def _find_near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[_Nea
 
 @dataclass(frozen=True)
 class Opened:
-    """
-    The index of a vault as it is now, for verbs on kinds of notes, whoever calls them.
+    """An opened vault as it is now, for verbs on kinds of notes, whoever calls them."""
 
-    `answer` answers a search verb as the library does: it embeds new texts first, and counts and times the question.
-    `denial` says why nothing can be changed, None where it can.
-    """
+    book: Book
 
-    index: Index
-    searcher: Searcher
-    meter: Meter
-    answer: Callable[..., Answer]
-    denial: PermissionDenied | None = None
+    @cached_property
+    def index(self) -> Index:
+        """The index, the same for one verb from its beginning to its end."""
+        return self.book.index
+
+    def answer(self, verb: str, query: str, **options: Unpack[SearchOptions]) -> Answer:
+        """Answer a search verb as the library does: embed new texts first, and count and time the question."""
+        return self.book.ask(verb, query, scans=False, **options)
 
     def _scribe(self, chunk: object, **options: Unpack[ScribeOptions]) -> Scribed:
         """Write one note, with keywords of its own text if it has none."""
         options["labels"] = "derived"
         self._check()
-        with self.meter.timed("scribe"):
-            return scribe(self.index, self.searcher, [chunk], **options)
+        with self.book.meter.timed("scribe"):
+            return scribe(self.index, self.book.searcher, [chunk], **options)
 
     def _revise(self, id: str, **change: Any) -> revise.Revised:
         """Change a note; the options are the fields of `editing.revise.Revision`."""
@@ -391,6 +399,6 @@ class Opened:
 
     def _check(self) -> None:
         """Raise PermissionDenied if the vault may only be read, VaultNotFound if it is gone."""
-        if self.denial:
-            raise self.denial
+        if self.book.denial:
+            raise self.book.denial
         self.index.vault.check_there()

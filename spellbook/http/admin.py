@@ -146,7 +146,7 @@ def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[st
         report(action, number, len(actions))
         tables = max(tables, catalog.optimize(action))
         if action == "index":
-            follow.catch_up(catalog, book.index.chroma)
+            follow.complete(book.index)
     after = catalog.disk_bytes()
     free = catalog.free_bytes()
     advice = {"type": "table", "priority": "low", "description": 'The file has free pages: run the action "vacuum".'}

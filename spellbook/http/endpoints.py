@@ -28,7 +28,7 @@ from spellbook.http.jobs import Jobs
 from spellbook.http.served import Served, caller_of, in_thread, language, once, served_of, waiting, writing
 from spellbook.http.tokens import Caller, May
 from spellbook.index.metrics import Meter
-from spellbook.library.reader import Reader
+from spellbook.library.limited import Seen
 from spellbook.mcp.arguments import bounded
 from spellbook.notes.labels import listed
 from spellbook.settings import translate
@@ -48,7 +48,7 @@ class Call:
     request: Request
     served: Served
     caller: Caller
-    book: Reader
+    book: Seen
     id: str = ""
 
     @property
@@ -81,7 +81,7 @@ class Endpoint:
 
     method: str
     path: str
-    verb: Callable[..., Any]
+    verb: Callable[..., object]
     declared: Verb
     statuses: tuple[int, ...] = (200,)
     names: Mapping[str, str] = field(default_factory=dict)

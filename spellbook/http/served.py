@@ -18,8 +18,7 @@ from spellbook.http.jobs import Jobs
 from spellbook.http.oauth.grants import Grants
 from spellbook.http.tokens import Caller, Tokens
 from spellbook.library.book import Spellbook
-from spellbook.library.limited import seen_by
-from spellbook.library.reader import Reader
+from spellbook.library.limited import Seen, seen_by
 from spellbook.mcp.debug_log import Write
 from spellbook.mcp.names import DEFAULT
 from spellbook.system.threads import computing, limiter
@@ -65,7 +64,7 @@ class Served:
         """The apps that a person connected."""
         return Grants(self.tokens)
 
-    def book_of(self, caller: Caller) -> Reader:
+    def book_of(self, caller: Caller) -> Seen:
         """Return a reader of the notes that a caller may see."""
         return seen_by(self.book, "" if caller.sees == "private" else caller.sees)
 

@@ -327,12 +327,11 @@ def tidy(index: Index) -> None:
 
 
 def maintain(index: Index) -> None:
-    """Keep the cache and the file small; let Chroma catch up where it answers and lacks many vectors."""
+    """Keep the cache and the file small; let a child fill Chroma where it answers and lacks many vectors."""
     tidy(index)
     # Answers take longer while Chroma lacks many vectors, in a vault where it answers or soon will.
     chunks = index.catalog.counts().chunks
     most = min(follow.MOST_BEHIND, chunks // 20)
     is_large = chunks > follow.SOON * index.config.exact_most
     if is_large and follow.behind(index) > most:
-        with contextlib.suppress(Unavailable):  # search does without until it succeeds
-            follow.catch_up(index.catalog, index.chroma, follow.AT_ONCE)
+        follow.start(index)  # search does without until it succeeds

@@ -123,11 +123,13 @@ class Spellbook(Reader):
         super().__init__(settings, Index.open(settings, models))
         self.last_scan = LastScan()
         self.beside: list[Reader] = []
-        """Readers that use this book's models and end with it: of documents, of a part."""
+        """Readers of a part of the vault, which use this book's models and end with it."""
+        self.documents: list[Spellbook] = []
+        """The same of folders of documents; see `memories.wikis`."""
 
     def close(self) -> None:
         """Close files and connections."""
-        for reader in self.beside:
+        for reader in (*self.beside, *self.documents):
             reader.close()
         super().close()
 
@@ -139,7 +141,12 @@ class Spellbook(Reader):
     @property
     def wikis(self) -> documents.Wikis:
         """Folders of documents beside the vault: search, index, status. See `memories.wikis`."""
-        return documents.Wikis(self, self.beside, Spellbook)
+
+        def open_beside(settings: config.Config, index: Index) -> Spellbook:
+            self.documents.append(book := Spellbook(settings, index))
+            return book
+
+        return documents.Wikis(self, self.documents, open_beside)
 
     # -- keeping up
 
@@ -213,7 +220,7 @@ class Spellbook(Reader):
         if not self.index.catalog.is_read:
             self.refresh()  # an existing note may be a duplicate
         with self.meter.timed("scribe"):
-            return write.scribe(self.index, self._searcher, chunks, **options)
+            return write.scribe(self.index, self.searcher, chunks, **options)
 
     def revise(
         self,
@@ -376,7 +383,7 @@ class Spellbook(Reader):
     # -- keeping in order
 
     def _release(self, before: float) -> bool:
-        return any([super()._release(before), *(reader._release(before) for reader in self.beside)])
+        return any([super()._release(before), *(reader._release(before) for reader in (*self.beside, *self.documents))])
 
     def check(self, *, progress: Progress | None = None) -> duplicates.Repeated:
         """Compare all texts with each other: duplicates and contradictions."""

@@ -111,10 +111,13 @@ def held_again(index: Index) -> list[Fault]:
     """Return a fault for each note that holds what was erased: files of a person's own, and what came by git."""
     if not index.vault.has_tombstones:
         return []
+    tombstones = index.vault.tombstones
     chunks = (chunk for path in index.catalog.paths(index.visible) for chunk in index.catalog.at(path))
     try:
-        texts = ((each.path, dt.date.fromtimestamp(each.mtime_ns / 1e9).isoformat(), each.text) for each in chunks)
-        paths = dict.fromkeys(index.vault.tombstones.among(texts, MOSTLY))
+        first = tombstones.first_day()
+        dated = ((dt.date.fromtimestamp(chunk.mtime_ns / 1e9).isoformat(), chunk) for chunk in chunks)
+        texts = ((chunk.path, day, chunk.text) for day, chunk in dated if day >= first)
+        paths = dict.fromkeys(tombstones.among(texts, MOSTLY))
         return [Fault(path, 0, "it holds what was erased before") for path in paths]
     except StorageError as error:
         return [Fault("", 0, error.message)]

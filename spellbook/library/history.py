@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spellbook.index import lookup
 from spellbook.index.catalog.usage import local
-from spellbook.library.reader import Reader
 from spellbook.notes.files import MOST_BYTES
 from spellbook.notes.note import parse
 from spellbook.settings.limits import MOST_VERSIONS
@@ -21,6 +20,9 @@ from spellbook.text.unicode import is_markdown
 from spellbook.vault.folder import digest
 from spellbook.vault.names import TRASH
 from spellbook.vault.vault import Vault
+
+if TYPE_CHECKING:
+    from spellbook.library.limited import Seen
 
 Compare = Callable[[str, str, str, str], Any]
 """Returns the difference of two texts of a file under two names, in the form that a door shows."""
@@ -38,7 +40,7 @@ class _KeptText(NamedTuple):
     text: bytes | None
 
 
-def versions(book: Reader, id: str, most: int = 20, compare: Compare = unified) -> dict[str, Any]:
+def versions(book: Seen, id: str, most: int = 20, compare: Compare = unified) -> dict[str, Any]:
     """
     Return the versions of a note (its id or path, or a chunk's id), newest first, each with its difference.
 

@@ -29,7 +29,7 @@ _OF_NOTES = ("generation", "notes", "chunks", "pending", "vectors_in_use", "cate
 """Keys of the status that tell of the notes alone; others tell of the machine, its settings, or who asks."""
 
 
-def seen_by(book: Spellbook, sees: str) -> Reader:
+def seen_by(book: Spellbook, sees: str) -> Seen:
     """Return `book` for a token that sees all; with `sees` (team or public) its reader of such notes alone."""
     if not sees:
         return book
@@ -84,6 +84,11 @@ class LimitedReader(Reader):
         return PermissionDenied(
             f"This token only reads what is {self.sees}, as it is now.", "Use a token that sees all notes."
         )
+
+    @property
+    def whole(self) -> Spellbook:
+        """The book of the whole vault, which the caller may not have. Raises PermissionDenied."""
+        raise self.denial
 
     def refresh(self, *, embed: bool = False, scans: bool = True) -> None:
         """Scan the vault for changes as the whole book does, and take them over."""
@@ -141,3 +146,7 @@ class LimitedReader(Reader):
             if self._own.catalog.counts().chunks > self.config.exact_most:
                 follow.start(self._own)  # Chroma answers in a vault of this size
             self._seen = now
+
+
+Seen = Spellbook | LimitedReader
+"""A vault as its caller sees it. `whole` is the book that changes it, or raises PermissionDenied."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from spellbook.index import lookup
@@ -65,7 +65,8 @@ class Reader:
         """The searcher, once a search has loaded the vectors and while they are still in memory."""
 
     @property
-    def _searcher(self) -> searcher.Searcher:
+    def searcher(self) -> searcher.Searcher:
+        """The searcher, with the vectors in memory once a search needed them."""
         self.loaded = self.loaded or searcher.Searcher(self.index)
         return self.loaded
 
@@ -81,11 +82,6 @@ class Reader:
         self.index.close()
 
     # -- what it is
-
-    @property
-    def whole(self) -> Any:
-        """The book of the whole vault, for what a reader cannot do. Raises PermissionDenied where it only reads."""
-        raise self.denial or NotImplementedError("what may be changed is its own book")
 
     @property
     def denial(self) -> PermissionDenied | None:
@@ -111,8 +107,7 @@ class Reader:
     def memories(self) -> memories.Memories:
         """Memories, decisions and articles, as they are now. See `memories.memories`."""
         self.refresh()
-        ask = partial(self._ask, scans=False)
-        return memories.Memories(self.index, self._searcher, self.meter, ask, self.denial)
+        return memories.Memories(self)
 
     # -- finding
 
@@ -123,15 +118,15 @@ class Reader:
         `options` are `also` (up to 3 further texts), `limit` (1 to 100 hits, 5), `filter` (see docs/reference.md),
         `min_score` (0..1), `max_tokens` (of texts, 2,000), `as_of` (a date). Raises InvalidInput for what is none.
         """
-        return self._ask("search", query, **options)
+        return self.ask("search", query, **options)
 
     def memorize(self, query: str, **options: Unpack[SearchOptions]) -> Answer:
         """Search by meaning alone; `options` as for `search`."""
-        return self._ask("memorize", query, **options)
+        return self.ask("memorize", query, **options)
 
     def find(self, keywords: str | Sequence[str], match: str = "any", **options: Unpack[SearchOptions]) -> Answer:
         """Search by words: each keyword is a phrase, `match` is `any` or `all` of them; `options` as for `search`."""
-        return self._ask("find", keywords, match, **options)
+        return self.ask("find", keywords, match, **options)
 
     def why(
         self, query: str, id: str | None = None, verb: str = "search", **options: Unpack[SearchOptions]
@@ -143,21 +138,23 @@ class Reader:
         """
         request = question.question(verb, query, **options)
         self.refresh(embed=request.mode != "keyword")
-        return explain.why(self.index, self._searcher, request, id)
+        return explain.why(self.index, self.searcher, request, id)
 
-    def _ask(
+    def ask(
         self,
         verb: str,
         query: str | Sequence[str],
         match: str = "any",
+        *,
         scans: bool = True,
         **options: Unpack[SearchOptions],
     ) -> Answer:
+        """Answer one of the verbs `search`, `memorize` and `find`; without `scans` no scan of the vault is due."""
         request = question.question(verb, query, match, **options)
         is_by_words = request.mode == "keyword"
         with answering(), self.meter.timed(verb) as taken:
             self.refresh(embed=not is_by_words, scans=scans)
-            loaded = self._searcher
+            loaded = self.searcher
             answer = loaded.ask(request)
         self.meter.searched(answer.is_cached, request.text, taken.ms, is_warm=is_by_words in loaded.warm)
         loaded.warm.add(is_by_words)
@@ -193,7 +190,7 @@ class Reader:
         self, id: str, filter: Filter | None = None, *, limit: int = 5, least: float = 0.75
     ) -> list[tuple[StoredChunk, float]]:
         """Return the chunks of other notes that say nearly what a note says, each with its score, best first."""
-        return self._searcher.alike(lookup.resolve(self.index, id).path, conditions(filter), limit, least)
+        return self.searcher.alike(lookup.resolve(self.index, id).path, conditions(filter), limit, least)
 
     def pictures(self, id: str) -> dict[str, str]:
         """Return the targets of the pictures that a note embeds, each with its path, "" if none is there."""
@@ -264,7 +261,7 @@ class Reader:
         self, chunk: object, *, source: str | None = None, category: str | None = None
     ) -> tuple[memory.Findings, list[write.Duplicate]]:
         """Check a chunk without writing it; return errors, warnings, and the chunks it would repeat."""
-        return write.validate(self.index, self._searcher, chunk, source, category)
+        return write.validate(self.index, self.searcher, chunk, source, category)
 
     # -- state
 
@@ -285,7 +282,7 @@ class Reader:
     def warm_up(self) -> None:
         """Load the model and the vectors before the first search needs them."""
         with unhurried():
-            self._searcher.ask(question.Question("spellbook", limit=1))
+            self.searcher.ask(question.Question("spellbook", limit=1))
 
     def release(self, before: float) -> None:
         """Free the model, Chroma and vectors in memory, each if unused since `before` (monotonic clock, seconds)."""

@@ -22,6 +22,7 @@ from spellbook.notes import decisions as form
 from spellbook.notes import frontmatter, labels, links
 from spellbook.notes.labels import CHECKPOINT, DECISION
 from spellbook.search import newest, related
+from spellbook.search.question import SearchOptions
 from spellbook.settings.limits import MOST_LISTED
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat
@@ -162,7 +163,7 @@ class Decisions(Opened):
         near: list[dict[str, Any]] = []
         if not supersedes:
             limits = conditions({"category": DECISION, "topic": topic})
-            alike = self.searcher.alike(done.path, limits, _MOST_NEAR, _NEAR)
+            alike = self.book.searcher.alike(done.path, limits, _MOST_NEAR, _NEAR)
             near = [{**named(other), "score": round(score, 2)} for other, score in alike if other.path in paths]
         return {
             "id": self.index.catalog.at(done.path)[0].note,
@@ -270,8 +271,9 @@ class Decisions(Opened):
         rows: list[tuple[StoredChunk, float | None]]
         near: list[tuple[StoredChunk, float | None]] = []
         if query:
-            options = {"filter": filter, "max_tokens": max_tokens, "min_score": min_score, "per_note": 1}
-            answer = self.answer("search", query, limit=MOST_LISTED if is_pending else limit, **options)
+            most = MOST_LISTED if is_pending else limit
+            options = SearchOptions(filter=filter, limit=most, max_tokens=max_tokens, min_score=min_score, per_note=1)
+            answer = self.answer("search", query, **options)
             hits = [hit for hit in answer.hits if not (is_pending and "superseded_by" in hit.why)]
             rows = [(hit.chunk, hit.score) for hit in hits[:limit]]
             near = [(hit.chunk, hit.score) for hit in answer.closest]

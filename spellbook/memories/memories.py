@@ -11,6 +11,7 @@ from spellbook.index import lookup
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.memories.decisions import Decisions
 from spellbook.notes import labels
+from spellbook.notes.frontmatter import IMPORTANCE
 from spellbook.search import newest
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer
@@ -44,19 +45,19 @@ class Memories(Opened):
     @property
     def decisions(self) -> Decisions:
         """Decisions and checkpoints: save, checkpoint, update, find."""
-        return Decisions(self.index, self.searcher, self.meter, self.answer, self.denial)
+        return Decisions(self.book)
 
     @property
     def articles(self) -> pages.Articles:
         """Web pages, PDFs and given texts: save, find, list, read, ask, delete."""
-        return pages.Articles(self.index, self.searcher, self.meter, self.answer, self.denial)
+        return pages.Articles(self.book)
 
     def remember(
         self,
         content: str,
         type: str = "semantic",
         tags: Sequence[str] | None = None,
-        importance: str | float = 0.5,
+        importance: str | float = IMPORTANCE,
         privacy_scope: str = "private",
         *,
         source: str = "",
@@ -85,7 +86,7 @@ class Memories(Opened):
             "topic": topic or next(iter(named_tags), "") or project_id or self.index.scope,
             "type": type,
             "tags": named_tags,
-            "importance": "" if importance in {0.5, "medium"} else importance,
+            "importance": "" if importance in {IMPORTANCE, "medium"} else importance,
             "privacy_scope": "" if privacy_scope == "private" else privacy_scope,
             **{"title": title, "source": source, "scope": project_id or project, "supersedes": supersedes},
             "sources": rests_on,
@@ -129,8 +130,18 @@ class Memories(Opened):
         `filters` are those of a search, and type, tags, project_id, time_from and time_to. Raises InvalidInput for
         invalid ones.
         """
-        options = {"also": also or (), "limit": limit, "min_score": min_score, "max_tokens": max_tokens, "as_of": as_of}
-        return self.answer("search", query, filter=filter_of(filters), per_note=1, explain=explain, **options)
+        return self.answer(
+            "search",
+            query,
+            filter=filter_of(filters),
+            per_note=1,
+            explain=explain,
+            also=also or (),
+            limit=limit,
+            min_score=min_score,
+            max_tokens=max_tokens,
+            as_of=as_of,
+        )
 
     def newest(self, limit: int = 8, filters: object = None) -> Recent:
         """Return the newest memories; `filters` as for `recall`."""

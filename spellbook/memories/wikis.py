@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from spellbook.archive.formats.claude_memory import INDEX, MOST_BYTES, titles
 from spellbook.capture.ledger import CLAUDE_MEMORY, Ledger
@@ -39,6 +39,9 @@ from spellbook.settings import paths
 from spellbook.settings.config import Config
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, MemoryNotFound, PathOutsideVault, PermissionDenied, VaultNotFound
+
+if TYPE_CHECKING:
+    from spellbook.editing.book import WholeBook
 
 FOLDERS = ("zywiki", "docs")
 """Folders of a project that are its wiki, if the person names none; the first that is there."""
@@ -56,9 +59,6 @@ _opening = threading.Lock()
 
 LABEL = "Claude Code's own memory"
 
-Book = Any
-"""An opened vault, `library.book.Spellbook`, which this room below it cannot import."""
-
 _MOST_SLUG = 200
 """Letters after which Claude Code cuts the name of a project's folder, and adds a hash of its own."""
 
@@ -71,7 +71,7 @@ class Wiki:
     `top` is the wiki that it lies in, or itself.
     """
 
-    book: Book
+    book: WholeBook
     root: Path
     top: Path
     name: str
@@ -105,11 +105,11 @@ class Wiki:
 class Wikis:
     """The wikis of a vault: those that the person named, else the project's, or a folder in one of them."""
 
-    book: Book
-    beside: list[Book]
+    book: WholeBook
+    beside: Sequence[WholeBook]
     """Books that are open beside the book, and end with it."""
-    open: Callable[[Config, Index], Book]
-    """Opens a folder with the models of another index."""
+    open: Callable[[Config, Index], WholeBook]
+    """Opens a folder with the models of another index, and adds its book to `beside`."""
 
     def search(
         self,
@@ -132,7 +132,9 @@ class Wikis:
             answers = [_search(wiki, query, options) for wiki in wikis]
         return answers[0] if len(answers) == 1 else _merge(answers, limit)
 
-    def of_claude(self, verb: str, **question: Any) -> Answer | None:
+    def of_claude(
+        self, verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[SearchOptions]
+    ) -> Answer | None:
         """
         Return a search verb's answer from Claude Code's memory of this project, None if it is not read.
 
@@ -141,7 +143,9 @@ class Wikis:
         if (root := beside(self.book.config.vault)) is None:
             return None
         wiki, named = Wiki(self._beside(root), root, root, str(root)), dict[str, str]()
-        answer, vault = getattr(wiki.book, verb)(**question, filter={"path!": INDEX}), wiki.book.index.vault
+        vault = wiki.book.index.vault
+        options["filter"] = {"path!": INDEX}
+        answer = wiki.book.ask(verb, query, match, **options)
         with contextlib.suppress(MemoryNotFound, PathOutsideVault):
             named = titles(vault.read(INDEX)[0])
         sized = ((hit, vault.stamp(hit.path)) for hit in answer.hits)
@@ -227,7 +231,7 @@ class Wikis:
         owner = self.book if inside == "." or is_covered else self._beside(top)
         return Wiki(owner, root, top, wikis.get(top, top.name))
 
-    def _beside(self, root: Path) -> Book:
+    def _beside(self, root: Path) -> WholeBook:
         """Return the book of the folder of documents at `root`, with the models that the vault has now."""
         index = self.book.index
         with _opening:
@@ -239,7 +243,7 @@ class Wikis:
             if len(self.beside) >= MOST_OPEN:
                 what = f"{MOST_OPEN} folders of documents are open, which are the most."
                 raise InvalidInput(what, "Name one that holds the others.")
-            config: Config = self.book.config
+            config = self.book.config
             settings = replace(  # the vault's, without scopes and counts, which are of its notes
                 config,
                 vault=root,
@@ -253,9 +257,7 @@ class Wikis:
                 beside=config.vault,
                 words_of=config.vault,
             )
-            book = self.open(settings, index)
-            self.beside.append(book)
-            return book
+            return self.open(settings, index)
 
 
 # -- which folders
@@ -300,7 +302,7 @@ def _real(path: str | Path) -> Path:
         raise InvalidInput(f"{str(path)[:200]!r} is not a path ({error}).", "Name a folder of documents.") from error
 
 
-def _books(wikis: Sequence[Wiki]) -> list[Book]:
+def _books(wikis: Sequence[Wiki]) -> list[WholeBook]:
     return list({id(wiki.book): wiki.book for wiki in wikis}.values())
 
 
@@ -313,7 +315,7 @@ def _counts(wikis: Sequence[Wiki]) -> tuple[int, int]:
 
 
 def _search(wiki: Wiki, query: str, options: SearchOptions) -> Answer:
-    return _shown(wiki, wiki.book.search(query, **(options | SearchOptions(filter=wiki.filter))), {})
+    return _shown(wiki, wiki.book.ask("search", query, **(options | SearchOptions(filter=wiki.filter))), {})
 
 
 def _shown(wiki: Wiki, answer: Answer, titles: Mapping[str, str]) -> Answer:

@@ -89,7 +89,10 @@ SUPERSEDES = "supersedes"
 RELATIONS = (SUPERSEDES, "derived_from", "contradicts")
 """Keys of frontmatter that name other notes. The newer note names the older one, never the reverse."""
 
-LEVELS = {"low": 0.2, "medium": 0.5, "high": 0.8}
+IMPORTANCE = 0.5
+"""Importance of a note that says nothing of it."""
+
+LEVELS = {"low": 0.2, "medium": IMPORTANCE, "high": 0.8}
 """Values in 0..1 of the words of `importance`."""
 
 _PLAIN_IN_FLOW = regex(r"(?:human|process):[\w.-]+|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)?", re.A)

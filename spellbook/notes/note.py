@@ -18,7 +18,7 @@ from typing import Any, Literal
 from spellbook.notes import dates
 from spellbook.notes.data import LEAST_DATA, places
 from spellbook.notes.files import Fault, check_size
-from spellbook.notes.frontmatter import MERGED, BadHeader, header_in, importance_of, label_of, line_at, load
+from spellbook.notes.frontmatter import IMPORTANCE, MERGED, BadHeader, header_in, importance_of, label_of, line_at, load
 from spellbook.notes.labels import COMMA
 from spellbook.notes.markdown import CODE, REST, marks, runs
 from spellbook.notes.markdown import Block as Block
@@ -165,9 +165,9 @@ class Note:
 
     @property
     def importance(self) -> float:
-        """Importance in 0..1; 0.5 where the note says nothing usable."""
+        """Importance in 0..1; IMPORTANCE where the note says nothing usable."""
         number = importance_of(self.meta.get("importance"))
-        return 0.5 if math.isnan(number) else min(1.0, max(0.0, number))
+        return IMPORTANCE if math.isnan(number) else min(1.0, max(0.0, number))
 
     @property
     def created(self) -> str | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from spellbook.index.catalog.rows import QUESTION, TITLE, StoredChunk, inflated
+from spellbook.index.catalog.catalog import Catalog
+from spellbook.index.catalog.rows import QUESTION, TITLE, Counts, StoredChunk, inflated
 from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.index.loaded import LoadedIndex, NoteCosines, Reasons
 from spellbook.index.opened import Index
@@ -114,97 +116,51 @@ class QueryTexts:
             return sum(self._known.pop(text, None) is not None for text in texts)
 
 
+@dataclass(frozen=True, slots=True)
 class Gathering:
     """
-    Candidates that the texts of a question, itself first, find in an index.
+    The candidates that the texts of a question, itself first, find in an index; best first once they are ranked.
 
-    `candidates` are best first once they are ranked. `guides` is the number of chunks left out because they are of
-    guides; all meet `limits`. `time` is the time that the question names. `is_cached` says whether the question's
-    vector was cached. `first` is the lookup of the question itself.
+    All meet `limits`. `counts` are those of the index, `guides` the chunks left out because they are of guides. `time`
+    is the time that the question names. `is_cached` says whether the question's vector was cached. `reasons` say why
+    candidates may be missing; a caller who does not see `sees_reasons` is told of no model and no service.
     """
 
-    def __init__(
-        self,
-        loaded: LoadedIndex,
-        question: Question,
-        texts: Sequence[QueryText],
-        limits: Sequence[Condition],
-        reasons: Reasons,
-        time: When | None = None,
-        *,
-        is_cached: bool = False,
-    ) -> None:
-        index, catalog = loaded.index, loaded.catalog
-        self.candidates: list[Candidate] = []
-        self.counts = catalog.counts()
-        self.guides = catalog.guides() if NO_GUIDES in limits else 0
-        self.question, self.limits, self.time, self.is_cached = question, limits, time, is_cached
-        self._reasons, self._sees = reasons, index.sees
-        if texts[0].vector is not None and catalog.fingerprint != index.embedder.fingerprint:
-            texts = [QueryText(text.text) for text in texts]
-            if catalog.fingerprint:  # else nothing was indexed yet
-                reasons.append("searched by words only: another process indexes this vault with another embedder")
-        has_second = any(text.second is not None for text in texts)
-        if has_second and (index.second is None or catalog.second.fingerprint != index.second.fingerprint):
-            # Its vectors are another encoder's, if there are any.
-            texts = [text._replace(second=None) for text in texts]
-        pool = weights.POOL if len(texts) == 1 else weights.POOL_OF_SEVERAL
-        self._wanted = max(pool, question.limit * weights.CANDIDATES_A_HIT)
-        self._catalog = catalog
-        total, guides = self.counts.chunks, self.guides
-        self._lookups = [Lookup(loaded, question, text, total, guides) for text in texts]
-        self.first = self._lookups[0]
+    question: Question
+    limits: Sequence[Condition]
+    time: When | None
+    is_cached: bool
+    counts: Counts
+    guides: int
+    lookups: Sequence[Lookup]
+    candidates: Sequence[Candidate]
+    reasons: Reasons
+    sees_reasons: bool
+
+    @property
+    def first(self) -> Lookup:
+        """The lookup of the question itself."""
+        return self.lookups[0]
 
     @property
     def reason(self) -> str:
-        """Why candidates may be missing, "" if none is; a limited caller is told of no model and no service."""
-        reasons = "; ".join(dict.fromkeys(self._reasons))
-        return _INCOMPLETE if reasons and self._sees else reasons
+        """Why candidates may be missing, "" if none is."""
+        reasons = "; ".join(dict.fromkeys(self.reasons))
+        return reasons if self.sees_reasons or not reasons else _INCOMPLETE
 
     @property
     def words(self) -> list[QueryWord]:
         """The words of all texts that were looked for."""
-        return [word for lookup in self._lookups for word in lookup.words.words]
+        return [word for lookup in self.lookups for word in lookup.words.words]
 
-    def gather(self, wanted: Sequence[int] = ()) -> None:
-        """Find the candidates, in no order and without a score; the chunks `wanted`, by number, are among them."""
-        for limits in (self.limits, (*self.limits, ON_PURPOSE)):
-            near = list(wanted)
-            for lookup in self._lookups:
-                time = self.time if lookup is self.first else None
-                near += lookup.by_meaning(limits, self._wanted, self._reasons, time, pending=self.counts.pending > 0)
-            for lookup in self._lookups:
-                if lookup.is_by_words:
-                    near += lookup.words.find(limits, list(dict.fromkeys(near)), self._wanted)
-            self.candidates = []
-            self.add(list(dict.fromkeys(near)))
-            # Sessions may be many, and fill all the places.
-            if not self.question.has_few_sessions or not any(is_session(one.chunk.meta) for one in self.candidates):
-                break
-            wanted = [one.chunk.number for one in self.candidates]
-
-    def add(self, numbers: Sequence[int]) -> None:
-        """Add these chunks, by number, to the candidates; call `gather` first."""
-        if not numbers:
-            return
-        known = {number: chunk for lookup in self._lookups for number, (chunk, _) in lookup.semantic.items()}
-        missing = [number for number in numbers if number not in known]
-        known |= {chunk.number: chunk for chunk in self._catalog.by_number(missing)}
-        chunks = [known[number] for number in numbers if number in known]
-        compares = any(lookup.is_both or lookup.text.second is not None for lookup in self._lookups)
-        how_written = [_writing_of(chunk.title, chunk.heading, chunk.packed) for chunk in chunks] if compares else []
-        rows: dict[str, bytes] = {}
-        matches = [lookup.matches(chunks, how_written, rows) for lookup in self._lookups]
-        self.candidates += [Candidate(chunk, of_texts) for chunk, *of_texts in zip(chunks, *matches, strict=True)]
-
-    def add_successors(self, superseded: Mapping[str, Superseded]) -> None:
+    def with_successors(self, superseded: Mapping[str, Superseded], catalog: Catalog) -> Gathering:
         """
-        Add chunks of living successors that are no candidates, unless the question is by words alone.
+        Return it with chunks of living successors that are no candidates, unless the question is by words alone.
 
         They supersede one of the first notes of each leg, as many as are asked for, that is no checkpoint.
         """
         if self.question.mode == "keyword" or not superseded:
-            return
+            return self
         living: dict[str, set[str]] = {}
         for path, known in superseded.items():  # what supersedes comes first
             living[path] = {one for by in known.above for one in living.get(by, {by})}
@@ -214,8 +170,71 @@ class Gathering:
             if is_first and each.chunk.category != CHECKPOINT:
                 wanted |= living.get(each.chunk.path, set())
         wanted.difference_update(each.chunk.path for each in self.candidates)
-        keys = [chunk.key for path in wanted for chunk in self._catalog.at(path)[:MOST_ALIKE]]
-        self.add([chunk.number for chunk in self._catalog.by_key(keys, self.limits) if chunk.path in wanted])
+        keys = [chunk.key for path in wanted for chunk in catalog.at(path)[:MOST_ALIKE]]
+        numbers = [chunk.number for chunk in catalog.by_key(keys, self.limits) if chunk.path in wanted]
+        return replace(self, candidates=[*self.candidates, *_candidates(catalog, self.lookups, numbers)])
+
+
+def gather(
+    loaded: LoadedIndex,
+    question: Question,
+    texts: Sequence[QueryText],
+    limits: Sequence[Condition],
+    reasons: Reasons,
+    time: When | None = None,
+    wanted: Sequence[int] = (),
+    *,
+    is_cached: bool = False,
+) -> Gathering:
+    """Find candidates, in no order and without a score; the chunks `wanted`, by number, are among them."""
+    catalog = loaded.catalog
+    counts, guides = catalog.counts(), catalog.guides() if NO_GUIDES in limits else 0
+    texts = _comparable(loaded, texts, reasons)
+    lookups = [Lookup(loaded, question, text, counts.chunks, guides) for text in texts]
+    pool = weights.POOL if len(texts) == 1 else weights.POOL_OF_SEVERAL
+    most = max(pool, question.limit * weights.CANDIDATES_A_HIT)
+
+    def candidates(limits: Sequence[Condition], wanted: Sequence[int]) -> list[Candidate]:
+        near = list(wanted)
+        for lookup in lookups:
+            named = time if lookup is lookups[0] else None
+            near += lookup.by_meaning(limits, most, reasons, named, pending=counts.pending > 0)
+        for lookup in lookups:
+            if lookup.is_by_words:
+                near += lookup.words.find(limits, list(dict.fromkeys(near)), most)
+        return _candidates(catalog, lookups, list(dict.fromkeys(near)))
+
+    found = candidates(limits, wanted)
+    # Sessions may be many, and fill all the places.
+    if question.has_few_sessions and any(is_session(one.chunk.meta) for one in found):
+        found = candidates((*limits, ON_PURPOSE), [one.chunk.number for one in found])
+    return Gathering(question, limits, time, is_cached, counts, guides, lookups, found, reasons, not loaded.index.sees)
+
+
+def _comparable(loaded: LoadedIndex, texts: Sequence[QueryText], reasons: Reasons) -> Sequence[QueryText]:
+    """Return the texts without vectors that are of another model than those of the index; `reasons` say so."""
+    index, catalog = loaded.index, loaded.catalog
+    if texts[0].vector is not None and catalog.fingerprint != index.embedder.fingerprint:
+        if catalog.fingerprint:  # else nothing was indexed yet
+            reasons.append("searched by words only: another process indexes this vault with another embedder")
+        return [QueryText(text.text) for text in texts]
+    if index.second is None or catalog.second.fingerprint != index.second.fingerprint:
+        return [text._replace(second=None) for text in texts]
+    return texts
+
+
+def _candidates(catalog: Catalog, lookups: Sequence[Lookup], numbers: Sequence[int]) -> list[Candidate]:
+    """Return these chunks, by number, as candidates with their scores for each text."""
+    if not numbers:
+        return []
+    known = {number: chunk for lookup in lookups for number, (chunk, _) in lookup.semantic.items()}
+    known |= {chunk.number: chunk for chunk in catalog.by_number([each for each in numbers if each not in known])}
+    chunks = [known[number] for number in numbers if number in known]
+    compares = any(lookup.is_both or lookup.text.second is not None for lookup in lookups)
+    how_written = [_writing_of(chunk.title, chunk.heading, chunk.packed) for chunk in chunks] if compares else []
+    rows: dict[str, bytes] = {}
+    matches = [lookup.matches(chunks, how_written, rows) for lookup in lookups]
+    return [Candidate(chunk, of_texts) for chunk, *of_texts in zip(chunks, *matches, strict=True)]
 
 
 class Lookup:
@@ -279,33 +298,20 @@ class Lookup:
 
     def matches(self, chunks: Sequence[StoredChunk], written: Sequence[Writing], rows: dict[str, bytes]) -> list[Match]:
         """Return the text's scores of `chunks`; `rows`, second encoder's vectors by key, are completed."""
-        loaded, index, vector = self._loaded, self._loaded.index, self.text.vector
-        # A service that is down may not have a scale yet.
-        scale = () if vector is None else question_scale(index.embedder)
-        scores = {number: leg for number, (_, leg) in self.semantic.items()}
-        if vector is not None:
-            others = [chunk for chunk in chunks if chunk.number not in scores]
-            cosines = loaded.nearest.cosines(vector, [chunk.key for chunk in others])
-            scores |= {one.number: Leg(0, score(cosines[one.key], scale)) for one in others if one.key in cosines}
+        near = self._scores(chunks)
         if self.is_by_words:
             self.words.score(chunk.number for chunk in chunks)
-        # With one leg alone no credit is given for another language.
-        own = Writing(self.text.text if self.is_both else "")
         notes: Mapping[str, OfNote] = {}
         by_second: Mapping[str, float] = {}
         if self._mode != "keyword":  # which asks for chunks with these words
-            about = loaded.cosines_of_notes(vector, chunks)
-            if self.text.second is not None and index.second is not None:
-                labels = (key for note in about.values() for _, key, _ in note.labels)
-                keys = dict.fromkeys((*(chunk.key for chunk in chunks), *labels))
-                if missing := [key for key in keys if key not in rows]:
-                    rows |= loaded.catalog.second.of(missing)
-                if rows:
-                    block = np.frombuffer(b"".join(rows.values()), np.int8).reshape(len(rows), -1)
-                    pairs = zip(rows, (unit(block) @ unit(self.text.second)).tolist(), strict=True)
-                    by_second = {key: score(cosine, index.second.scale) for key, cosine in pairs}
-            shares = self.words.shares(loaded, {path: (note.first, note.last) for path, note in about.items()})
+            about = self._loaded.cosines_of_notes(self.text.vector, chunks)
+            labels = (key for note in about.values() for _, key, _ in note.labels)
+            by_second = self._by_second(dict.fromkeys((*(chunk.key for chunk in chunks), *labels)), rows)
+            shares = self.words.shares(self._loaded, {path: (note.first, note.last) for path, note in about.items()})
+            scale = self._scale
             notes = {path: _of_note(note, scale, by_second, shares.get(path)) for path, note in about.items()}
+        # With one leg alone no credit is given for another language.
+        own = Writing(self.text.text if self.is_both else "")
         expected, matches = self.expected, []
         for chunk, writing in zip_longest(chunks, written):
             leg = self.words.legs.get(chunk.number)
@@ -316,8 +322,35 @@ class Lookup:
             note = notes.get(chunk.path, NOTHING)
             if chunk.ordinal and chunk.category == SESSION:
                 note = note._replace(title=None)
-            matches.append(Match(scores.get(chunk.number), leg, foreign, note, second, expected, self.text.text))
+            matches.append(Match(near.get(chunk.number), leg, foreign, note, second, expected, self.text.text))
         return matches
+
+    @property
+    def _scale(self) -> Scale:
+        """The scale of questions' cosines; a service that is down may not have one yet."""
+        return () if self.text.vector is None else question_scale(self._loaded.index.embedder)
+
+    def _scores(self, chunks: Sequence[StoredChunk]) -> dict[int, Leg]:
+        """Return the legs by meaning of the chunks that were found near, and of these, by number."""
+        scores = {number: leg for number, (_, leg) in self.semantic.items()}
+        if self.text.vector is None:
+            return scores
+        scale, others = self._scale, [chunk for chunk in chunks if chunk.number not in scores]
+        cosines = self._loaded.nearest.cosines(self.text.vector, [chunk.key for chunk in others])
+        return scores | {one.number: Leg(0, score(cosines[one.key], scale)) for one in others if one.key in cosines}
+
+    def _by_second(self, keys: Iterable[str], rows: dict[str, bytes]) -> Mapping[str, float]:
+        """Return the scores by the second encoder of the texts that it knows, by key; `rows` are completed."""
+        second = self._loaded.index.second
+        if self.text.second is None or second is None:
+            return {}
+        if missing := [key for key in keys if key not in rows]:
+            rows |= self._loaded.catalog.second.of(missing)
+        if not rows:
+            return {}
+        block = np.frombuffer(b"".join(rows.values()), np.int8).reshape(len(rows), -1)
+        pairs = zip(rows, (unit(block) @ unit(self.text.second)).tolist(), strict=True)
+        return {key: score(cosine, second.scale) for key, cosine in pairs}
 
 
 def _of_note(note: NoteCosines, scale: Scale, by_second: Mapping[str, float], words: float | None) -> OfNote:

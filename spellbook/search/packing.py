@@ -61,31 +61,30 @@ def completed(
     for one in passed:
         if one.chunk.number not in numbers:
             further[one.chunk.path].append(one.chunk)
+    own = {one.chunk.path: properties(one.chunk) for one in chosen}
     with loaded.catalog.reading():
-        linked = related.counts(loaded.catalog.links, {one.chunk.path for one in chosen})
-        found = [
+        linked = related.counts(loaded.catalog.links, {*own})
+        words = _words_of(loaded, ranked, numbers)
+        return [
             replace(
-                hit_of(one),
-                backlinks=linked[one.chunk.path],
-                further=tuple(further.pop(one.chunk.path, ())),
-                neighbours=_neighbours(loaded.catalog, one.chunk, numbers),
+                hit,
+                why={**hit.why, "words": words[hit.chunk.number]},
+                backlinks=linked[hit.path],
+                further=tuple(further.pop(hit.path, ())),
+                properties=own.pop(hit.path, ""),
+                neighbours=_neighbours(loaded.catalog, hit.chunk, numbers),
             )
-            for one in chosen
+            for hit in map(hit_of, chosen)
         ]
-        return _with_words(loaded, ranked, found)
 
 
-def _with_words(loaded: LoadedIndex, ranked: Gathering, found: Sequence[Hit]) -> list[Hit]:
-    """Return hits that say which words of the question their chunks have, the first of a note its properties."""
+def _words_of(loaded: LoadedIndex, ranked: Gathering, numbers: Sequence[int]) -> dict[int, list[list[str]]]:
+    """Return which words of the question these chunks have, by number."""
     asked, words = ranked.first.words, dict[int, list[list[str]]]()
     for listed, is_inflected in ((ranked.words, False), (asked.stems, True)):
-        numbers = [hit.chunk.number for hit in found if (hit.chunk.number in asked.inflected) is is_inflected]
-        words |= zip(numbers, words_in(loaded, listed, numbers), strict=True)
-    own = {hit.path: properties(hit.chunk) for hit in found}
-    return [
-        replace(hit, why={**hit.why, "words": words[hit.chunk.number]}, properties=own.pop(hit.path, ""))
-        for hit in found
-    ]
+        those = [number for number in numbers if (number in asked.inflected) is is_inflected]
+        words |= zip(those, words_in(loaded, listed, those), strict=True)
+    return words
 
 
 def _neighbours(catalog: Catalog, chunk: StoredChunk, hits: Collection[int]) -> dict[str, dict[str, str]]:

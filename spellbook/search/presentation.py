@@ -188,7 +188,7 @@ def standing(hit: Hit) -> list[str]:
 def trust(by: Hit | StoredChunk) -> str:
     """Return a few words on who stands behind a note, or why it does not hold any more; "" if nothing is told."""
     meta, (kind, name) = _meta(by), author(by)
-    found = privacy.standing(meta, by.updated)
+    found = getattr(by, "standing", None) or privacy.standing(meta, by.updated)  # a hit knows it
     person = stated(found.person, is_outside(by))
     if gone := privacy.lapsed(meta, time.time()):
         return gone

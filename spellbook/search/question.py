@@ -113,7 +113,7 @@ class Question:
     A search, checked. Raises InvalidInput for invalid values.
 
     `keywords` are phrases to match instead of the words of `text`. `limit` is 1 to 100 hits. `max_tokens`, at least 50,
-    is for the whole answer. `min_score`, 0..1, is the least score of a hit; without it `ranking.convincing` decides,
+    is for the whole answer. `min_score`, 0..1, is the least score of a hit; without it `choice.convincing` decides,
     with a filter too. `conditions` are those of the filter. `per_note` is the most chunks of one note among the hits; 0
     is no bound. `also` are further texts that the answer may resemble, such as a guess of its sentence: a chunk's score
     is the mean of its best two. Quotes and words of time count in `text` alone. With `explain` the answer has room for

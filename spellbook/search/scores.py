@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.filters import fold
-from spellbook.index.privacy import standing as standing_of
+from spellbook.index.privacy import Standing, standing
 from spellbook.search import weights
 from spellbook.search.related import Superseded, is_superseded
 from spellbook.search.weights import Blend
@@ -31,6 +31,9 @@ _OF_LISTINGS = {"okf_version"}
 
 Parts = Mapping[str, float]
 """The parts of a score by their names."""
+
+STEP = 0.0001
+"""By how much a score is below another one at least: scores have four digits."""
 
 _BACKWARDS = {letter: 0x10FFFF - letter for letter in range(128)}
 """Inverts the digits of an ISO date, so that newer dates sort first."""
@@ -123,7 +126,7 @@ class Match:
 
     def evidence(self) -> float:
         """
-        Return the evidence that this chunk answers the question; `ranking.least` says how much is enough.
+        Return the evidence that this chunk answers the question; `choice.least` says how much is enough.
 
         Evidence is the score by meaning, raised or lowered by the words. If the vault has the words, a chunk that
         answers contains most of them, or its note does. If it has none of them, as with another language, their absence
@@ -151,8 +154,7 @@ class _Scored(NamedTuple):
     words: Parts
 
 
-@dataclass(slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """
     A chunk that may become a hit; `score` is the sum of the shares of `legs` and `adjustments`.
 
@@ -182,34 +184,43 @@ class Candidate:
     @property
     def legs(self) -> dict[str, dict[str, Any]]:
         """Return the legs as an answer shows them: rank, score, share, and the parts that add up to the share."""
-        legs = zip(("semantic", "keyword"), _legs(self._best()), self.fused, strict=True)
+        legs = zip(("semantic", "keyword"), _legs(self._best(*self.fused)), self.fused, strict=True)
         return {name: _shown(leg, parts, weight) for name, (leg, parts), weight in legs if parts}
 
     @property
     def by_text(self) -> dict[str, float]:
         """The score by each text of a question of several."""
-        return {one.match.text: round(one.score, 4) for one in self._scored()} if len(self.matches) > 1 else {}
+        return (
+            {one.match.text: round(one.score, 4) for one in self._scored(*self.fused)} if len(self.matches) > 1 else {}
+        )
 
     @property
     def adjustments(self) -> list[dict[str, Any]]:
         """Return the adjustments as an answer shows them."""
         return [{"reason": reason, "share": share} for reason, share in self.changes]
 
-    def fuse(self, semantic: float, keyword: float) -> None:
-        """Score it by the weighted sum of its legs, with credit for another language."""
-        self.fused = semantic, keyword
-        best = self._best()
+    def weighed(self, semantic: float, keyword: float) -> Candidate:
+        """Return it with the weighted sum of its legs as its score, and credit for another language."""
+        best = self._best(semantic, keyword)
         (_, meaning), (_, words) = _legs(best)
-        self.score = round(round(semantic * sum(meaning.values()), 4) + round(keyword * sum(words.values()), 4), 4)
-        if any(one.credit for one in best):
-            self.add(FOREIGN, _mean([one.credit for one in best]))
+        score = round(round(semantic * sum(meaning.values()), 4) + round(keyword * sum(words.values()), 4), 4)
+        fused = Candidate(self.chunk, self.matches, score, (semantic, keyword))
+        return fused.plus(FOREIGN, _mean([one.credit for one in best]))
 
-    def add(self, reason: str, share: float, *, even_nothing: bool = False) -> None:
-        """Add `share` to the score, within 0..1, and record the reason unless it adds nothing."""
+    def plus(self, reason: str, share: float, *, even_nothing: bool = False) -> Candidate:
+        """Return it with `share` added to its score, within 0..1, and the reason unless it adds nothing."""
         share = round(min(1.0, max(0.0, self.score + share)) - self.score, 4)
-        if share or even_nothing:
-            self.changes = (*self.changes, (reason, share))
-            self.score = round(self.score + share, 4)
+        if not (share or even_nothing):
+            return self
+        return self._replace(changes=(*self.changes, (reason, share)), score=round(self.score + share, 4))
+
+    def below(self, reason: str, most: float, scores: Iterable[float]) -> Candidate:
+        """Return it with a score of at most `most`, and just below each of `scores`."""
+        return self.plus(reason, min([most, *(score - STEP for score in scores)]) - self.score)
+
+    def has(self, reason: str) -> bool:
+        """Say whether an adjustment was made for this reason."""
+        return any(reason == one for one, _ in self.changes)
 
     def evidence(self) -> float:
         """Return the evidence, 0..1, that it answers; of several texts the mean of the best two. See `Match`."""
@@ -233,9 +244,9 @@ class Candidate:
         says_less = self.chunk.key == NO_TEXT or self.is_listing
         return -self.score, says_less, -keyword.beyond if keyword else 0.0, -text, newest, self.chunk.id
 
-    def _scored(self) -> list[_Scored]:
-        """Return the scores by each text."""
-        (semantic, keyword), scored = self.fused, list[_Scored]()
+    def _scored(self, semantic: float, keyword: float) -> list[_Scored]:
+        """Return the scores by each text, for these weights of the legs."""
+        scored = list[_Scored]()
         for match in self.matches:
             meaning, words = match.meaning() if semantic else {}, match.words() if keyword else {}
             by_meaning, by_words, credit = sum(meaning.values()), sum(words.values()), 0.0
@@ -245,19 +256,16 @@ class Candidate:
             scored.append(_Scored(semantic * by_meaning + keyword * by_words + credit, credit, match, meaning, words))
         return scored
 
-    def _best(self) -> list[_Scored]:
+    def _best(self, semantic: float, keyword: float) -> list[_Scored]:
         """Return the scores that count: of several texts the best ones."""
-        scored = self._scored()
+        scored = self._scored(semantic, keyword)
         return scored if len(scored) == 1 else sorted(scored, key=lambda one: -one.score)[: weights.JOINED]
 
 
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
-    """Score candidates by the weighted sum of their legs, of the best two texts; return them."""
+    """Return candidates scored by the weighted sum of their legs, of the best two texts."""
     legs = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (weights.SEMANTIC, weights.KEYWORD)}[mode]
-    fused = list(candidates)
-    for candidate in fused:
-        candidate.fuse(*((0.0, 1.0) if by_words_only else legs))
-    return fused
+    return [candidate.weighed(*((0.0, 1.0) if by_words_only else legs)) for candidate in candidates]
 
 
 def _legs(best: Sequence[_Scored]) -> Iterator[tuple[Leg | None, Parts]]:
@@ -305,7 +313,7 @@ class _OfChunk(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class Hit:
     """
-    A chunk that was found, its score in 0..1, and why: the shares of its legs and adjustments.
+    A chunk that was found, its score in 0..1, why (the shares of its legs and adjustments), and its note's standing.
 
     `text` is the shown text of the chunk, "" where an answer has no room for it. `backlinks` counts the notes that link
     to its note. On the first hit of a note, `further` are its other chunks that would be hits, best first, and
@@ -316,6 +324,7 @@ class Hit:
     score: float
     why: Mapping[str, Any]
     text: str
+    standing: Standing
     backlinks: int = 0
     further: tuple[StoredChunk, ...] = ()
     properties: str = ""
@@ -348,8 +357,7 @@ class Hit:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the hit as the command line's JSON shows it."""
-        standing = standing_of(self.chunk.meta, self.chunk.updated).as_dict()
-        values = {name: getattr(self, name) for name in _SHOWN} | standing | self.neighbours
+        values = {name: getattr(self, name) for name in _SHOWN} | self.standing.as_dict() | self.neighbours
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
@@ -369,7 +377,7 @@ def hit_of(candidate: Candidate) -> Hit:
     if candidate.superseded or is_superseded(chunk):
         by = candidate.superseded.by if candidate.superseded else None
         why["superseded_by"] = dict(zip(("path", "id", "title"), by or (), strict=False))
-    return Hit(chunk, candidate.score, why, chunk.text)
+    return Hit(chunk, candidate.score, why, chunk.text, standing(chunk.meta, chunk.updated))
 
 
 def outcome(chunk: StoredChunk) -> str:

@@ -10,18 +10,20 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.rows import StoredChunk
+from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import DATES, Condition, as_of_moment, without_guides
 from spellbook.index.loaded import LoadedIndex, Reasons
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors, score
-from spellbook.search import packing, ranking, related, weights
-from spellbook.search.candidates import MOST_ALIKE, Gathering, QueryTexts
+from spellbook.search import choice, packing, ranking, related, weights
+from spellbook.search.candidates import MOST_ALIKE, Gathering, QueryTexts, gather
 from spellbook.search.question import Answer, Question, state
-from spellbook.search.scores import fuse
+from spellbook.search.scores import Candidate, fuse
 from spellbook.system.lazy import lazy
 from spellbook.text import terms
 
@@ -51,8 +53,8 @@ class Searcher:
     def ask(self, question: Question) -> Answer:
         """Answer a question. Raises InvalidInput for a date of `as_of` that is none."""
         ranked = self.rank(question)
-        passed = ranking.hits(ranked)
-        best = ranking.choose(passed, question.limit, question.per_note, few=question.has_few_sessions)
+        passed = choice.hits(ranked)
+        best = choice.choose(passed, question.limit, question.per_note, few=question.has_few_sessions)
         notes = Counter(hit.chunk.path for hit in passed)
         # The question's own words come last: their weights count, for excerpts. Without any, all of its words do.
         words = sorted((*ranked.first.words.stems, *ranked.words), key=lambda word: word in ranked.first.words.words)
@@ -63,7 +65,7 @@ class Searcher:
         shown = packing.pack(chosen, question.max_tokens, weigh, explain=question.explain)
         if ranked.counts.pending:
             self._catalog.waiting.ask_for(one.chunk.key for one in ranked.candidates[:_EMBED_NEXT] if one.keyword)
-        near = [] if shown else ranking.nearly(ranked)
+        near = [] if shown else choice.nearly(ranked)
         closest = packing.completed(self.loaded, ranked, near, near)
         return Answer(
             question.text,
@@ -85,40 +87,39 @@ class Searcher:
         hiding = (*visible, *(condition for condition in filter if condition.key in _HIDING))
         holding = [related.holding(self._index, hiding, at)] if as_of else []
         limits = (*filter, *without_guides(filter), *visible, *holding)
-        is_dated = as_of or any(condition.key in DATES for condition in filter)
-        time_named = None
-        if question.mode != "keyword" and not is_dated:
-            time_named = when.read(question.text, dt.datetime.fromtimestamp(now).date())
+        time_named = _time_in(question, now)
         dated = time_named.condition if time_named and not time_named.newest else Condition("when", low=at, high=at)
-        low, high = dated.low or 0.0, dated.high or now
+        during = dated.low or 0.0, dated.high or now
         reasons = Reasons()
         texts, is_cached = self.texts.read(question, time_named, reasons)
 
         with self._catalog.reading():
-            found = Gathering(self.loaded, question, texts, limits, reasons, time_named, is_cached=is_cached)
-            found.gather(wanted)
+            found = gather(self.loaded, question, texts, limits, reasons, time_named, wanted, is_cached=is_cached)
             paths = {one.chunk.path for one in found.candidates}
             later = related.superseded(self._index, paths, hiding, at)
-            superseded = related.superseded(self._index, paths, hiding, high) if high < at else later
-            found.add_successors(superseded)
+            superseded = related.superseded(self._index, paths, hiding, during[1]) if during[1] < at else later
+            found = found.with_successors(superseded, self._catalog)
             notes = (one.chunk.note for one in found.candidates)
             uses = self._catalog.usage.of(notes) if self._index.config.count_use else {}
-        ranked = fuse(found.candidates, question.mode, by_words_only=found.first.text.vector is None)
-        if self._index.reranker is not None and question.mode != "keyword":
-            ranking.rerank(ranked, question.text, self._index.reranker, reasons)
-        ranking.adjust(ranked, self._index.config.half_lives, uses, now)
-        if question.mode != "keyword":
-            ranking.lift_speakers(ranked, question.text)
-        ranking.lower(ranked, found.first.words.inflected)
-        ranking.lower_titles(ranked, 0.0 if question.mode == "keyword" else weights.AS_MANY_WORDS)
-        ranking.lower_listings(ranked)
+        ranked = self._scored(found, uses, now)
         if time_named:
-            when.prefer(ranked, time_named, later, now)
-        ranked = ranking.supersede(ranked, superseded, () if as_of else (low, high))
-        for one in ranked if later is not superseded else ():  # superseded since: it says so, and keeps its place
-            one.superseded = one.superseded or (later.get(one.chunk.path) if one.chunk.path not in superseded else None)
-        found.candidates = ranked
-        return found
+            ranked = when.prefer(ranked, time_named, later, now)
+        ranked = ranking.supersede(ranked, superseded, () if as_of else during, later)
+        return replace(found, candidates=ranked)
+
+    def _scored(self, found: Gathering, uses: Mapping[str, Use], now: float) -> list[Candidate]:
+        """Return the candidates with their scores, but for words of time and successors."""
+        question, index, words = found.question, self._index, found.first.words
+        by_words = question.mode == "keyword"
+        ranked = fuse(found.candidates, question.mode, by_words_only=found.first.text.vector is None)
+        if index.reranker is not None and not by_words:
+            ranked = ranking.rerank(ranked, question.text, index.reranker, found.reasons)
+        ranked = ranking.adjust(ranked, index.config.half_lives, uses, now)
+        if not by_words:
+            ranked = ranking.lift_speakers(ranked, question.text)
+        ranked = ranking.lower(ranked, words.inflected)
+        ranked = ranking.lower_titles(ranked, 0.0 if by_words else weights.AS_MANY_WORDS)
+        return ranking.lower_listings(ranked)
 
     def near(
         self, vector: Vectors, limit: int = 5, limits: Sequence[Condition] = ()
@@ -145,3 +146,11 @@ class Searcher:
                 if chunk.path != path and value >= max(least, best.get(chunk.path, (chunk, 0.0))[1]):
                     best[chunk.path] = (chunk, value)
         return sorted(best.values(), key=lambda pair: -pair[1])[:limit]
+
+
+def _time_in(question: Question, now: float) -> when.When | None:
+    """Return the time that a question names, unless it is by words alone or has dates of its own."""
+    is_dated = question.as_of or any(condition.key in DATES for condition in question.conditions)
+    if question.mode == "keyword" or is_dated:
+        return None
+    return when.read(question.text, dt.datetime.fromtimestamp(now).date())

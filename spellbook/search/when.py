@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import Condition, instant, validity
 from spellbook.search import weights
 from spellbook.search.related import Superseded
-from spellbook.search.scores import Candidate
+from spellbook.search.scores import STEP, Candidate
 from spellbook.system.lazy import regex
 
 Days = tuple[dt.date, dt.date]
@@ -61,62 +62,79 @@ class When(NamedTuple):
 def read(text: str, today: dt.date) -> When | None:
     """Return the time in a question asked on `today`, None if it names none or contradicts itself."""
     quoted = [match.span() for match in _QUOTED.finditer(text)]
-    spans: list[Span] = []
-    named: list[tuple[str, Days]] = []
-    for pattern, days_of in _RULES:
-        for match in re.finditer(pattern, text, re.I):  # compiled at the first question, which `find` is not
-            if _overlaps(match, [*quoted, *spans]):
-                continue
-            try:
-                days = days_of(match, today)
-                if not dt.date.min < days[0] <= days[1] < dt.date.max:  # the day before or after is none
-                    continue
-                groups = match.groupdict()
-                named.append(((groups.get("how") or groups.get("then") or "").lower(), days))
-            except (ValueError, OverflowError):  # 2025년 13월, 999 years ago
-                continue
-            spans.append(match.span())
-    if not spans:
+    named = _times_in(text, today, quoted)
+    if not named:
         newest = [match.span() for match in _NEWEST.finditer(text) if not _overlaps(match, quoted)]
         return When(_words(text, newest), _without(text, newest), newest=True) if newest else None
-    relations = {relation for relation, _ in named}
+    relations = {relation for relation, _ in named.values()}
     is_span = bool(_FROM & relations and _UNTIL & relations)
     if not is_span and _TO & relations:
         return None  # last week and last month; what one can and may do
-    bounds = [_bounds(relation, days, is_span=is_span) for relation, days in named]
+    bounds = [_bounds(relation, days, is_span=is_span) for relation, days in named.values()]
     first = max((first for first, _ in bounds if first), default=None)
     last = min((last for _, last in bounds if last), default=None)
     if first and last and first > last:
         return None
-    beside = "".join(letter for at, letter in enumerate(text) if not any(start <= at < end for start, end in spans))
+    beside = _cut_out(text, named, "")
     is_all = all(map(_ANY_NOTE.fullmatch, re.findall(r"\w+", beside)))
-    return When(_words(text, spans), _without(text, spans), first, last, is_all=is_all)
+    return When(_words(text, named), _without(text, named), first, last, is_all=is_all)
 
 
-def prefer(candidates: Sequence[Candidate], when: When, old: Mapping[str, Superseded], now: float) -> None:
-    """Add to the scores of notes from the time that the question names."""
+def _times_in(text: str, today: dt.date, quoted: Sequence[Span]) -> dict[Span, tuple[str, Days]]:
+    """Return where a text names a time outside of what is `quoted`, with its relation (`since`, …) and its days."""
+    named: dict[Span, tuple[str, Days]] = {}
+    for pattern, days_of in _RULES:
+        for match in re.finditer(pattern, text, re.I):  # compiled at the first question, which `find` is not
+            if _overlaps(match, [*quoted, *named]):
+                continue
+            try:
+                days = days_of(match, today)
+            except (ValueError, OverflowError):  # 2025년 13월, 999 years ago
+                continue
+            if dt.date.min < days[0] <= days[1] < dt.date.max:  # else the day before or after is none
+                groups = match.groupdict()
+                named[match.span()] = (groups.get("how") or groups.get("then") or "").lower(), days
+    return named
+
+
+def prefer(candidates: Sequence[Candidate], when: When, old: Mapping[str, Superseded], now: float) -> list[Candidate]:
+    """Return the candidates, with a gain for notes from the time that the question names; `old` are superseded."""
     if when.newest:
-        best = max((candidate.score for candidate in candidates), default=0.0)
-        near = [one for one in candidates if one.score and one.score >= best - weights.NEWEST_AMONG]
-        days = sorted({candidate.chunk.day for candidate in near}, reverse=True)
-        for candidate in near:
-            candidate.add(when.reason, weights.NEWEST * 0.5 ** days.index(candidate.chunk.day))
-    else:
-        low, high = when.condition.low, when.condition.high
-        dated = {path: known for path, known in old.items() if known.ends is not None}
-        ends = {by: None for known in dated.values() for by in known.above} | {path: dated[path].ends for path in dated}
-        for candidate in candidates:
-            is_in_range = (low is None or low <= candidate.chunk.when) and (
-                high is None or candidate.chunk.when <= high
-            )
-            share, chunk = float(is_in_range), candidate.chunk
-            # A note with a validity, or with a dated successor, counts by the share of that time in which it held.
-            if not when.is_all and (chunk.path in ends or validity(chunk.meta)[2]):
-                begins, until, _ = validity(chunk.meta, chunk.created, ends.get(chunk.path))
-                start, end = low or 0.0, high or now
-                share = max(0.0, min(until, end) - max(begins, start)) / max(1.0, end - start)
-            if share and (candidate.score or when.is_all):
-                candidate.add(when.reason, weights.DATED * (1.0 if None in (low, high) else share))
+        return _prefer_newest(candidates, when)
+    # A note's time of validity ends where that of its successor begins, which itself has one then.
+    ends: dict[str, float | None] = {by: None for known in old.values() if known.ends is not None for by in known.above}
+    ends |= {path: known.ends for path, known in old.items() if known.ends is not None}
+
+    def preferred(candidate: Candidate) -> Candidate:
+        share = _share_in(when, candidate.chunk, ends, now)
+        if not share or not (candidate.score or when.is_all):
+            return candidate
+        return candidate.plus(when.reason, weights.DATED * share)
+
+    return [*map(preferred, candidates)]
+
+
+def _prefer_newest(candidates: Sequence[Candidate], when: When) -> list[Candidate]:
+    best = max((candidate.score for candidate in candidates), default=0.0)
+    least = max(best - weights.NEWEST_AMONG, STEP)
+    days = sorted({one.chunk.day for one in candidates if one.score >= least}, reverse=True)
+    gains = {day: weights.NEWEST * 0.5**nth for nth, day in enumerate(days)}
+    return [one.plus(when.reason, gains[one.chunk.day]) if one.score >= least else one for one in candidates]
+
+
+def _share_in(when: When, chunk: StoredChunk, ends: Mapping[str, float | None], now: float) -> float:
+    """
+    Return the share of the named time that a note is from, 0..1: all or nothing, unless it says when it holds.
+
+    A note with a validity, or with a dated successor among `ends`, counts by the share of that time in which it held.
+    """
+    low, high = when.condition.low, when.condition.high
+    if when.is_all or not (chunk.path in ends or validity(chunk.meta)[2]):
+        return float((low is None or low <= chunk.when) and (high is None or chunk.when <= high))
+    begins, until, _ = validity(chunk.meta, chunk.created, ends.get(chunk.path))
+    start, end = low or 0.0, high or now
+    share = max(0.0, min(until, end) - max(begins, start)) / max(1.0, end - start)
+    return share if low is not None and high is not None else float(share > 0)
 
 
 # -- the tables
@@ -303,14 +321,18 @@ def _overlaps(match: re.Match[str], spans: Sequence[Span]) -> bool:
     return any(match.start() < end and start < match.end() for start, end in spans)
 
 
-def _words(text: str, spans: Sequence[Span]) -> str:
+def _words(text: str, spans: Iterable[Span]) -> str:
     return " ".join(" ".join(text[start:end].split()) for start, end in sorted(spans))
 
 
-def _without(text: str, spans: Sequence[Span]) -> str:
-    """Return the text without these spans; the text itself if no word to search for is left."""
-    left = text
+def _cut_out(text: str, spans: Iterable[Span], instead: str) -> str:
+    """Return the text with `instead` in the place of each of these spans."""
     for start, end in sorted(spans, reverse=True):
-        left = f"{left[:start]} {left[end:]}"
-    left = " ".join(left.split())
+        text = f"{text[:start]}{instead}{text[end:]}"
+    return text
+
+
+def _without(text: str, spans: Iterable[Span]) -> str:
+    """Return the text without these spans; the text itself if no word to search for is left."""
+    left = " ".join(_cut_out(text, spans, " ").split())
     return left if len(re.findall(r"\w", left)) > 1 else text

@@ -7,7 +7,7 @@ Two texts with the same sentences have the same keys, however their lines are br
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from unicodedata import normalize
 
 from spellbook.system.lazy import regex
@@ -41,10 +41,31 @@ def ways(text: str) -> list[frozenset[str]]:
 
     They are the sentences of its paragraphs, those of its lines, and its paragraphs as a whole.
     """
-    blocks = [_MARK.sub("", block) for block in _BLOCK.split(_HIDDEN.sub(" ", text))]
+    blocks = _blocks(text)
     lines = [line for block in blocks for line in block.split("\n")]
-    divided = ([part for each in pieces for part in _END.split(each)] for pieces in (blocks, lines))
-    return [frozenset(filter(None, map(_key, parts))) for parts in (*divided, blocks)]
+    return [frozenset(filter(None, map(_key, parts))) for parts in (_divided(blocks), _divided(lines), blocks)]
+
+
+def are_mostly(text: str, least: float, is_so: Callable[[str], bool]) -> bool:
+    """Say whether a share of at least `least` of the sentences of a text's paragraphs, by their keys, are so."""
+    parts = _divided(_blocks(text))
+    hits = others = 0
+    for key in filter(None, map(_key, parts)):
+        if is_so(key):
+            hits += 1
+        else:
+            others += 1
+        if others > len(parts) - least * len(parts):  # the rest cannot outweigh these
+            return False
+    return hits > 0 and hits >= least * (hits + others)
+
+
+def _blocks(text: str) -> list[str]:
+    return [_MARK.sub("", block) for block in _BLOCK.split(_HIDDEN.sub(" ", text))]
+
+
+def _divided(pieces: Sequence[str]) -> list[str]:
+    return [part for each in pieces for part in _END.split(each)]
 
 
 def squeezed(text: str) -> str:

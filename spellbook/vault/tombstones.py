@@ -12,7 +12,8 @@ import datetime as dt
 import hmac
 import os
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,13 +119,17 @@ class Tombstones:
         """Return the tombstone of a text, None for none."""
         return self._over(sentences.ways(text), least)
 
+    def first_day(self) -> str:
+        """Return the day of the oldest tombstone; "~", which is after all days, without any."""
+        with self._errors(), self._open() as (database, _):
+            return database.execute("SELECT min(day) FROM stones").fetchone()[0] or "~"
+
     def among(self, texts: Iterable[tuple[str, str, str]], least: float) -> Iterator[str]:
         """Yield the names of those texts, each with a name and a day, that mostly say what was erased until then."""
         with self._errors(), self._open() as (database, key):
             known = dict(database.execute("SELECT hash, day FROM stones"))
-            for name, day, text in texts if known else ():
-                hashes = _hashes(key, sentences.ways(text)[0])
-                if hashes and sum(known.get(each, "~") <= day for each in hashes) >= least * len(hashes):
+            for name, day, text in texts:
+                if sentences.are_mostly(text, least, partial(_was_erased, known, key, day)):
                     yield name
 
     def _over(self, ways: Sequence[frozenset[str]], least: float) -> Stone | None:
@@ -190,8 +195,17 @@ def _known(database: Any, hashes: Collection[bytes]) -> dict[bytes, tuple[str, s
     return found
 
 
-def _hashes(key: bytes, keys: Iterable[str]) -> frozenset[bytes]:
-    return frozenset(hmac.digest(key, each.encode(), "sha256") for each in keys)
+def _was_erased(known: Mapping[bytes, str], key: bytes, day: str, sentence: str) -> bool:
+    """Say whether a sentence was erased on a day, or before."""
+    return known.get(_hash(key, sentence), "~") <= day
+
+
+def _hash(key: bytes, sentence: str) -> bytes:
+    return hmac.digest(key, sentence.encode(), "sha256")
+
+
+def _hashes(key: bytes, sentences: Iterable[str]) -> frozenset[bytes]:
+    return frozenset(_hash(key, each) for each in sentences)
 
 
 def _ways(note: Note) -> Iterator[frozenset[str]]:

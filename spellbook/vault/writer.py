@@ -188,9 +188,11 @@ class Writer(Folder):
                     changes.append(change)
                 except SpellbookError as error:
                     failed[path] = error
+            with disk.explain_errors(str(self._state)):
+                owner = self._owner  # several threads at once would make it several times
             numbers = self.journal.note(changes) if changes else []
             with ThreadPoolExecutor(min(_AT_ONCE, len(changes) or 1)) as pool:
-                reasons = pool.map(lambda change: self._replace(change, *texts[change.path]), changes)
+                reasons = pool.map(lambda change: self._replace(change, owner, *texts[change.path]), changes)
                 for change, number, reason in zip(changes, numbers, reasons, strict=True):
                     if reason is not None:
                         failed[change.path] = reason
@@ -199,12 +201,12 @@ class Writer(Folder):
                 [*pool.map(disk.sync_folder, {self._real(change.path).parent for change in changes})]
         return failed
 
-    def _replace(self, change: Change, data: bytes, expected: str) -> SpellbookError | None:
-        """Replace a file's bytes by `data`; return the error, if any."""
+    def _replace(self, change: Change, owner: str, data: bytes, expected: str) -> SpellbookError | None:
+        """Replace a file's bytes by `data`, by a temporary file of `owner`; return the error, if any."""
         try:
             with (
                 self.anchored(self._real(change.path)) as place,
-                disk.written(place.parent, data, 0o600, self._owner) as temporary,
+                disk.written(place.parent, data, 0o600, owner) as temporary,
             ):
                 os.chmod(temporary, change.mode)
                 self._swap(change.path, temporary, place, expected)

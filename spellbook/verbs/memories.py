@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spellbook.notes.frontmatter import IMPORTANCE
 from spellbook.notes.labels import COMMAS
 from spellbook.settings.limits import MOST_LINE
 from spellbook.verbs.arguments import (
@@ -61,7 +62,7 @@ REMEMBER = verb(
     questions=texts("Questions it answers.", MOST_LINE),
     supersedes=texts("Ids or titles it replaces.", 5_000),
     **_VALID,
-    importance=share("0 to 1, or a word.", default=0.5, choices=("high", "medium", "low")),
+    importance=share("0 to 1, or a word.", default=IMPORTANCE, choices=("high", "medium", "low")),
     source=text("A path, a URL, a person.", 300),
     privacy_scope=choice("Who may read it.", "private team public", "private"),
     project_id=text("Its project; else the server's scope.", 200),

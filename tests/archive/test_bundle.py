@@ -1,7 +1,5 @@
 """Bundles of the Open Knowledge Format: what is written conforms, private notes stay, and faults are named."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

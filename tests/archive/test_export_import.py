@@ -1,7 +1,5 @@
 """Export and import: every byte comes back, all of it or none, and no existing file is lost."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

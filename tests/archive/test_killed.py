@@ -1,7 +1,5 @@
 """Killed in the middle, or on a full disk: an export, an import, a snapshot and a restore lose nothing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import zipfile

@@ -1,7 +1,5 @@
 """Memories of mem0, mcp-memory-service and basic-memory, by the script that makes notes of them: all or nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

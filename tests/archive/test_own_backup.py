@@ -1,7 +1,5 @@
 """One's own backup comes back without a fault, into whichever vault."""
 
-from __future__ import annotations
-
 import json
 import os
 import zipfile

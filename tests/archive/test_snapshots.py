@@ -1,7 +1,5 @@
 """Snapshots restore the vault byte for byte, store only what changed, and lose nothing when they are restored."""
 
-from __future__ import annotations
-
 import datetime as dt
 import gzip
 import hashlib

@@ -5,8 +5,6 @@ Each part runs in its own process, so a part that fails loses no other figures. 
 fails nothing: machines are shared and noisy, so read the ratios, which compare figures of the same run.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

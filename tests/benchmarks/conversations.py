@@ -1,7 +1,5 @@
 """Conversations of the public benchmarks LoCoMo and BEAM, read from the files that their authors publish. README.md names the forms."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import re

@@ -6,8 +6,6 @@ index and the vectors are as uneven as those of a real vault. Most notes are sho
 notes use it: frontmatter, sections, lists, tables, code, tags, and links to each other.
 """
 
-from __future__ import annotations
-
 import random
 from bisect import bisect
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@ Whole processes, as people start them. The bundled models read questions and, in
 are left are made up then, since to compute them would take a day.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

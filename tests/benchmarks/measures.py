@@ -1,7 +1,5 @@
 """The figures of `make bench-quality`: nDCG, recall and MRR of rankings, and the rows that show them for each way to ask."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ The vault is a git repository of generated notes. Its stored vectors are random,
 computed, by the bundled model. Compared commands take turns; figures are medians.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

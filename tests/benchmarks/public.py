@@ -8,8 +8,6 @@ the first hits; the mean over questions, with its 95 % interval. Plain BM25 over
 README.md names the forms of the data.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime as dt
 import json

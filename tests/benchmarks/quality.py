@@ -4,8 +4,6 @@ Quality of search in one table: finding and rejecting. `make bench-quality`.
 The product is asked, and by words or by meaning alone. Sets without data are named and skipped. Vectors are cached, so a second run takes minutes.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime as dt
 import random

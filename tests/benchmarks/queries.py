@@ -5,8 +5,6 @@ Notes are generated. Their vectors are hashes of words, as wide as the bundled m
 The bundled model embeds the same queries beside them.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import sys

@@ -4,8 +4,6 @@ Questions written by hand, as people type who half remember, and the notes that 
 Half of each set is for choosing, the other half only for reporting.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from collections.abc import Iterable, Mapping, Sequence

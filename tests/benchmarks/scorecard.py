@@ -5,8 +5,6 @@ The Agent Memory Atlas (neoneye, benchmarks, sections 5 and 6) names these figur
 cost no time, so that the figures are of Spellbook itself.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import time

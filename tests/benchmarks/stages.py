@@ -5,8 +5,6 @@ Embedding is compared with the model's engine alone on the same texts, in turns,
 A scan after edits is compared with the same number of notes in the full scan.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Iterator, Sequence

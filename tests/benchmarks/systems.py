@@ -7,8 +7,6 @@ Whether the bundled model's vectors on two systems can share one index.
 The texts are 200 memories and notes of `tests/quality`, the questions 50 of its own; half of both are Korean.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

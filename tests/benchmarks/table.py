@@ -1,7 +1,5 @@
 """The sizes of the measured vaults, and the rows of the table: a figure, its aim, and its ratio to a baseline of the same run."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Timing, the memory and CPU time of processes, and measurements in a process of their own."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import math

@@ -78,7 +78,8 @@ LISTS = {"errors", "reasons", "warnings", "notes", "parts", "half", "secrets"}
 """Lists of sentences."""
 
 PLACED = {
-    ("search", "add"): 0,
+    ("search", "plus"): 0,
+    ("search", "below"): 0,
     ("search", "_Adjustment"): 0,
     ("search", "count"): 2,
     ("", "progress"): 0,
@@ -110,9 +111,8 @@ SENTENCES = {
     "cli/models.py": "_in_words",
     "http/container.py": "embedding",
     "http/oauth/outside.py": "_problems",
-    "search/explain.py": "_refusal why",
+    "search/explain.py": "_refusal verdict",
     "index/filters.py": "__str__ validity with_suggestions",
-    "search/ranking.py": "costs",
     "index/privacy.py": "lapsed",
     "search/presentation.py": "why reasons shares standing trust waiting superseded outside labels",
     "search/when.py": "reason",

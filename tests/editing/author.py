@@ -1,7 +1,5 @@
 """Notes that are written and edited by chance, for merges."""
 
-from __future__ import annotations
-
 import random
 import re
 from itertools import count

@@ -1,7 +1,5 @@
 """A note whose every byte counts."""
 
-from __future__ import annotations
-
 import pytest
 
 NOTE = "\ufeff---\r\n# a comment\r\ntitle:   'Harbour'  # quoted\r\ntopic: sea\r\n---\r\n\r\nlead\r\n\r\n## One\r\n\r\nfirst\r\n\r\n## Two\r\n\r\nsecond\r\n\r\n## Three\r\nthird"

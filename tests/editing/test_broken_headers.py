@@ -1,7 +1,5 @@
 """Notes whose frontmatter cannot be read: links in their text are kept right, and their frontmatter stays as it is."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.helpers import held

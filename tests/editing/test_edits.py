@@ -1,7 +1,5 @@
 """Edits: one key or one section changes, and no other byte."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 

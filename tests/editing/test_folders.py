@@ -3,8 +3,6 @@ Where agents write: below the chosen folder, else in the folder that stands for 
 that they read before: packaged ones are complete, and take the place of a guide of the vault that makes no sense.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Erasing for good: after it no file that Spellbook keeps has the text, or the bytes of one of its vectors."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import zlib
@@ -17,10 +15,11 @@ from spellbook.editing.revise import Revision
 from spellbook.index import embed, sync
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
+from spellbook.index.vectors.chroma import Chroma
 from spellbook.models.embedders import HashEmbedder
 from spellbook.settings import paths
 from spellbook.system.errors import StorageError
-from tests.helpers import Small, opened
+from tests.helpers import Small, opened, until
 
 WORD = "Quillonbrass"
 TEXT = f"# Keeper\n\nThe {WORD} is hidden under the third stair of the house.\n"
@@ -85,7 +84,7 @@ def test_nothing_of_it_is_left(vault: Path, tmp_path: Path) -> None:
         sync.run(index)
         embed.embed_texts(index)
         embed.embed_second(index, None)
-        follow.catch_up(index.catalog, index.chroma)
+        follow.complete(index)
         for name in ("gone", "stays"):
             revise.revise(index, f"{name}-1", Revision(append="And more of it."))
             data = index.vault.read(f"{name}.md")[0]
@@ -96,7 +95,7 @@ def test_nothing_of_it_is_left(vault: Path, tmp_path: Path) -> None:
                 log.write(f"2026-11-29 {name}.md: the line 3 is odd\n")
         sync.run(index)
         embed.embed_second(index, None)
-        follow.catch_up(index.catalog, index.chroma)
+        follow.complete(index)
         (index.config.snapshot_folder / "exports").mkdir(parents=True)
         export.run(index.vault, index.config.snapshot_folder / "exports" / "all.zip", "markdown")
         export.run(index.vault, index.config.snapshot_folder / "exports" / "all.json", "json")
@@ -109,7 +108,7 @@ def test_nothing_of_it_is_left(vault: Path, tmp_path: Path) -> None:
         assert "git-hooks.log" in where(index, [b"gone.md"])
 
         erase.erase(index, "gone-1", hard=True)
-        follow.catch_up(index.catalog, index.chroma)
+        follow.complete(index)
         exports = {file.name for file in (index.config.snapshot_folder / "exports").iterdir()}
         assert exports == {"one.zip"}
         for form, each in mine.items():
@@ -136,3 +135,20 @@ def test_a_step_that_fails_stops_no_other(vault: Path) -> None:
             erase.erase(index, "gone-1", hard=True)
         assert {file.name for file in exports.iterdir()} == {"a folder.zip", "none.zip"}
     assert next(step.__name__ for step in for_good.STEPS) == "_trash"
+
+
+def test_no_process_with_texts_fills_chroma(vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Neither a command that embedded much nor an export of the vectors writes Chroma's files itself: they keep scraps of
+    the memory of the process that writes them. A child does it.
+    """
+    monkeypatch.setattr(Chroma, "catch_up", lambda *_: pytest.fail("this process filled Chroma"))
+    with opened(vault.resolve(), HashEmbedder(), exact_most=1) as index:
+        for name, text in {"one": TEXT, "two": SIBLING}.items():
+            (index.config.vault / f"{name}.md").write_text(text, "utf-8")
+            sync.run(index)
+            until(lambda: not follow.is_due(index))
+        assert index.chroma.rows == index.catalog.counts().chunks > 1
+        (index.config.vault / "new.md").write_text("Lanterns hang in the tower.", "utf-8")
+        sync.run(index)
+        assert follow.copy(index, tmp_path / "copy") == index.catalog.counts().chunks

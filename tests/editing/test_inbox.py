@@ -1,7 +1,5 @@
 """The vault's one inbox: where a note goes that was given no category and no topic."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Keep, the standing of a note by the keys of the Open Knowledge Format, and who may claim what."""
 
-from __future__ import annotations
-
 import datetime as dt
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Checking a memory: a valid one is kept as given, an invalid one gets an error; its title, file name and keywords."""
 
-from __future__ import annotations
-
 import datetime as dt
 import time
 import unicodedata

@@ -1,7 +1,5 @@
 """Merging two notes: no sentence is lost, and contradictions are decided by the caller."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -149,7 +147,7 @@ def chunk(text, **labels):
 def test_a_repetition_in_other_numbers_names_them(book, vault):
     """
     A repetition in other numbers is written and names what it may supersede, but for what is superseded. In the same
-    ones, in any script, it is refused, unless it supersedes the note that it nearly repeats.
+    ones, in any script, it is refused, unless it supersedes a note; equal words are refused even then.
     """
     book.scribe(chunk(CRANE.format(3)))
     done = book.scribe(chunk(CRANE.format(5)))
@@ -161,6 +159,9 @@ def test_a_repetition_in_other_numbers_names_them(book, vault):
     turned = CRANE.format(3).replace("wind and weather", "weather and wind")
     assert "Give its id in supersedes" in book.memories.remember(turned)["hint"]
     assert book.memories.remember(turned, supersedes=[same.id])["superseded"]
+    other = book.scribe(chunk("Carts wait at the southern gate.")).written[0].chunk_id
+    assert book.memories.remember(turned, supersedes=[other])["status"] == "exists"
+    assert book.memories.remember(f"{turned} (again)", supersedes=[other])["superseded"]
     for one, alike in (("도커, 컨테이너!", "「도커컨테이너」"), ("Cafe\u0301 नम!", "CAFÉ\u3000नम"), ("a\udc80", "A")):
         assert folded(one) == folded(alike) != folded(f"{one}다")
     book.revise(done.written[0].chunk_id, metadata={"supersedes": older.id})

@@ -1,7 +1,5 @@
 """Moving a note or folder: links keep their targets, and nothing else changes."""
 
-from __future__ import annotations
-
 import os
 import random
 import sys

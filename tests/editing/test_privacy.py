@@ -1,7 +1,5 @@
 """Text that was made of several notes is as private as the most private and as untrusted as the least trusted of them."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 

@@ -1,7 +1,5 @@
 """Frontmatter that is no YAML: its cause in plain words, and quotes where only one reading is possible."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

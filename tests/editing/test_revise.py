@@ -1,7 +1,5 @@
 """Revising: append, replace and set change no other byte; hashes for callers; command and tool."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 

@@ -1,7 +1,5 @@
 """The three-way merge of a note: no sentence of either side is lost, and both stand where both changed one place."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

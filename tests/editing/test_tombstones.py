@@ -1,7 +1,5 @@
 """Tombstones: what a person took back stays away, through whichever door it would come again."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

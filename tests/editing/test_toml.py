@@ -1,7 +1,5 @@
 """Frontmatter in TOML, as Hugo and Zola write it: read with its faults, and edited without losing a byte."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 

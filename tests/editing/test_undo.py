@@ -1,7 +1,5 @@
 """Journal and undo: changes by tools can be undone byte for byte, whatever happened in between."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import sys

@@ -1,7 +1,5 @@
 """Writing memories and revising notes: readable files, and no unrelated byte changes."""
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 import random

@@ -8,8 +8,6 @@ Each runs in a bounded form in `make test`, with the same examples every time. T
 `test_vault` runs every verb on one vault, `test_import` takes files of others, `test_tools` calls MCP tools.
 """
 
-from __future__ import annotations
-
 from hypothesis import HealthCheck, Phase, settings
 
 _MORE = 200

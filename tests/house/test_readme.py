@@ -31,7 +31,8 @@ from spellbook.notes.note import parse
 from spellbook.search import synonyms
 from spellbook.settings.config import WITHOUT_EFFECT
 from spellbook.settings.environment import VARIABLES
-from tests.helpers import PATIENCE
+from tests.commands import spellbook as command
+from tests.helpers import PATIENCE, finished, python
 from tests.readme_tables import KOREAN, KOREAN_PAGES, PAGES, README, REFERENCE, filled, installed
 
 BLOCK = re.compile(r"^(<!-- example -->\n+)?```(\w+)\n(.*?)^```$", re.S | re.M)
@@ -375,30 +376,64 @@ def test_every_search_of_the_first_steps_finds_something(home: Path, monkeypatch
             assert not asked[line] or hits, (page.name, line)
 
 
+_COMMAND = re.compile(r"spellbook (?!.*\bcontext\b)[^|<>&;$`\\]*")
+"""A line that needs nothing of a shell but `~` and quotes, and does not end its process, as `context` does for a hook."""
+
+
+def steps(lines: list[str]) -> list[str]:
+    """Divide the lines of a block for bash: each plain command and each export by itself; the others as they follow."""
+    found = [""]
+    is_alone = True
+    for line in lines:
+        is_plain = bool(_COMMAND.fullmatch(_plain(line)) or line.startswith("export "))
+        goes_on = found[-1].endswith(("\\\n", "|\n", "&&\n")) or "<<" in found[-1]
+        if goes_on or not (is_plain or is_alone):
+            found[-1] += f"{line}\n"
+            continue
+        is_alone = is_plain
+        found.append(f"{line}\n")
+    return [each for each in found if _plain(each)]
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="the examples are for bash")
 @pytest.mark.parametrize("page", [page for page in PAGES if any(marked for marked, _, _ in blocks(page))], ids=name_of)
-def test_examples_run(page: Path, tmp_path: Path) -> None:
-    """The examples of a page run one after another in an empty home."""
-    (home := tmp_path / "home").joinpath("notes").mkdir(parents=True)
-    environment = {
-        **os.environ,
-        "HOME": str(home),
-        "XDG_CONFIG_HOME": str(home / ".config"),
-        "SPELLBOOK_EMBEDDER": "hash",
-    }
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+def test_examples_run(page: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examples of a page run one after another in an empty home: plain commands in this process, all else in bash."""
+    (home / "notes").mkdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     # As if it had been started once:
-    places("claude-desktop", sys.platform, environment, home)[0].folder.mkdir(parents=True)
+    places("claude-desktop", sys.platform, os.environ, home)[0].folder.mkdir(parents=True)
     for marked, language, text in blocks(page):
         if not marked:
             continue
-        lines = [line for line in text.splitlines() if not any(word in line for word in LEFT_OUT)]
-        command = [sys.executable, "-c"] if language == "python" else ["bash", "-euo", "pipefail", "-c"]
-        done = subprocess.run(
-            [*command, "\n".join(lines)], env=environment, cwd=home, capture_output=True, text=True, timeout=PATIENCE
-        )
-        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
-        assert done.stdout
+        with pytest.MonkeyPatch.context() as of_block:
+            shown = _run(text, language, home, of_block)
+        assert shown
         refused = re.findall(r'\|\| echo "([^"$]+)', text)  # what is said to fail must have failed
-        assert all(done.stdout.count(said) == refused.count(said) for said in refused), done.stdout
+        assert all(shown.count(said) == refused.count(said) for said in refused), shown
+
+
+def _run(text: str, language: str, home: Path, patch: pytest.MonkeyPatch) -> str:
+    """Run a block in `home`, and return what it prints; `patch` gets its variables and its folder."""
+    patch.chdir(home)
+    lines = [line for line in text.splitlines() if not any(word in line for word in LEFT_OUT)]
+    if language == "python":
+        return finished(python("\n".join(lines)))[0]
+    shown = ""
+    for step in steps(lines):
+        words = [re.sub("^~", str(home), word) for word in shlex.split(step, comments=True)]
+        if _COMMAND.fullmatch(_plain(step)):
+            shown += command(*words[1:]).stdout
+        elif words[0] == "export" and len(words) == 2:
+            name, _, value = words[1].partition("=")
+            patch.setenv(name, re.sub("^~", str(home), value))
+        else:
+            script = ["bash", "-euo", "pipefail", "-c", f"{step}\npwd > {home}/.where"]
+            done = subprocess.run(script, capture_output=True, text=True, timeout=PATIENCE)
+            assert done.returncode == 0, f"{step}\n{done.stdout}\n{done.stderr}"
+            shown += done.stdout
+            patch.chdir((home / ".where").read_text().strip())
+    return shown

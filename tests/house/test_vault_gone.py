@@ -82,7 +82,7 @@ ELSEWHERE = {
 }
 """Tools and verbs that write, and not the vault."""
 
-ASKED = {"broken_links", "doctor", "estimate", "migrate_back", "require_session", "wikis"}
+ASKED = {"broken_links", "doctor", "estimate", "migrate_back", "require_session", "whole", "wikis"}
 """Verbs of `Spellbook` that write nothing, or as another one does."""
 
 COMMANDS = (

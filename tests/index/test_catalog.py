@@ -1,7 +1,5 @@
 """The catalog: one SQLite file that many processes share, and that may be damaged or deleted at any time."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import hashlib

@@ -1,7 +1,5 @@
 """Chroma: answers are right whatever happens to it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import pickle
@@ -219,6 +217,7 @@ def large(vault, write_note):
         write_note(f"{i:02}.md", f"# Note {i}\n\nword{i} common lighthouse")
     with opened(vault, exact_most=1) as index:
         sync.run(index)
+        until(lambda: not follow.is_at_work(index))
         yield index
 
 
@@ -267,11 +266,12 @@ def test_chroma_answers_what_exact_search_does(large):
 
 
 def test_a_small_run_leaves_chroma_to_others_and_a_large_one_fills_it(large, write_note):
-    """Where Chroma answers, a run fills it if a twentieth is missing; elsewhere it leaves Chroma to a child."""
+    """Where Chroma answers, a run has a child fill it if a twentieth is missing; elsewhere the next command has."""
     behind = []
     for number in range(60, 65):
         write_note(f"{number}.md", f"the zebra {number}")
         sync.run(large)
+        until(lambda: not follow.is_at_work(large))
         behind.append(follow.behind(large))
         assert ask(large, f"the zebra {number}")[0][0] == f"{number}.md"
     assert behind == [1, 2, 3, 0, 1]
@@ -452,7 +452,7 @@ def test_a_child_waits_for_the_one_before(index):
     assert "Chroma was not brought up to date: " in follow.in_child(index, threading.Event())
     empty = index.config.state.parent / "empty"
     child = processes.child(follow.__name__)
-    told, _ = child.communicate(pickle.dumps((empty, index.embedder.fingerprint, "", "")), timeout=PATIENCE)
+    told, _ = child.communicate(pickle.dumps((empty, index.embedder.fingerprint, "", "", 0)), timeout=PATIENCE)
     assert (b"there is no index yet" in told, child.returncode, empty.exists()) == (True, 1, False)
 
 

@@ -1,7 +1,5 @@
 """Filters and ids: parsed once, and met by the fields, categories, dates and names of notes; invalid ones are named."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import itertools

@@ -1,7 +1,5 @@
 """Use counts, response times, and the list of running processes."""
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 import sqlite3

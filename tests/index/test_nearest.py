@@ -1,7 +1,5 @@
 """Nearest chunks: with deleted chunks and filters, as many come back as exist; exact search is exact."""
 
-from __future__ import annotations
-
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """The vectors that come with Spellbook: those of the guides, which the default models give."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Other processes that read notes: what they return is what this process would have read, even if they are killed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

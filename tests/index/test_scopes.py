@@ -1,7 +1,5 @@
 """Scopes: a server sees one project and shared notes, and writes into that project."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The up-to-date check ("seal"): a no-op reindex ends without opening the index, and only then."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The second encoder's vectors: made first, kept under the embedder's keys, and never needed for the rest to work."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

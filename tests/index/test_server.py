@@ -1,7 +1,5 @@
 """Several machines, one Chroma server: each takes the vectors that another one made, and none changes another's."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging
@@ -93,7 +91,7 @@ def machine(folder: Path, url: str, *, word: str = "lighthouse", notes: int = NO
 def keep_up(index):
     report = sync.run(index)
     with contextlib.suppress(Unavailable):
-        follow.catch_up(index.catalog, index.chroma)
+        follow.complete(index)
     return report
 
 
@@ -223,7 +221,7 @@ def test_a_collection_with_another_vector_is_not_believed(tmp_path, url, wrong, 
     assert "not those of this machine's model" in caplog.text
     client(url).delete_collection(name)
     with machine(tmp_path / "two", url, exact_most=0) as two:
-        follow.catch_up(two.catalog, two.chroma)
+        follow.complete(two)
         assert (ask(two), doctor.chroma(two).get("doubted")) == (expected, None)
         assert [count for _, count in names(url)] == [NOTES, NOTES]
 

@@ -1,7 +1,5 @@
 """Names that no note has: which notes are suggested in their place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sync: the index equals the vault, with the least work, whatever happened in between."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Transactions of the files that many processes share."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 

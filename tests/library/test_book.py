@@ -1,7 +1,5 @@
 """The Python interface: the verbs on a vault."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

@@ -1,7 +1,5 @@
 """The versions of a note, from git and the journal: in order, through renames, and nothing of a foreign repository runs."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

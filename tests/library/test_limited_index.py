@@ -1,7 +1,5 @@
 """The index of a token that sees a part: as if nothing else were there, whatever becomes of the notes."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`migrate` switches the embedder without search downtime."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`check` treats notes in two languages as translations, not as repetitions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

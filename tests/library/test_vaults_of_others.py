@@ -1,7 +1,5 @@
 """What other programs leave beside notes: placeholders, copies, bins, conflicts, a Logseq graph; nothing in silence."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -141,7 +141,7 @@ def test_no_link_leads_out_of_it(config: Path, tmp_path: Path, book: Spellbook) 
     for name, target in (("x.md", "x.md"), ("MEMORY.md", "list.md")):
         (memory / name).symlink_to(tmp_path / "elsewhere" / target)
     wanted(book)
-    answer = book.wikis.of_claude("find", keywords=["heron"], limit=5)
+    answer = book.wikis.of_claude("find", ["heron"], limit=5)
     assert answer
     assert [(hit.path, hit.title) for hit in answer.hits] == [(str(memory / "feedback_testing.md"), "feedback_testing")]
     other = config / "projects" / slug(tmp_path / "other")
@@ -165,12 +165,12 @@ def test_what_cannot_be_searched(book: Spellbook, memory: Path, write_note: Writ
 
     async def conversation(agent: Agent) -> None:
         assert "Claude Code" not in await agent.call("find", keywords=["kingfisher"])
-        beside = list(book.beside)
-        book.beside[:] = [book] * 32  # as many folders of documents as may be open
+        documents = list(book.documents)
+        book.documents[:] = [book] * 32  # as many folders of documents as may be open
         text = await agent.call("find", keywords=["heron"])
         assert "run at night" in text
         assert "Claude Code's own memory was not searched: 32 folders" in text
-        book.beside[:] = beside
+        book.documents[:] = documents
 
     talk(book, conversation)
     assert state_of(memory) == before

@@ -375,7 +375,7 @@ def test_one_model_is_in_memory(vault: Path, project: Path) -> None:
     with Spellbook(config.load(vault, embedder="hash"), embedder) as book:
         found(book, "tokens")
         assert any("RS256" in text for text in embedder.texts)
-        (beside,) = book.beside
+        (beside,) = book.documents
         assert beside.index.embedder is book.index.embedder
         assert (beside.index.second, beside.index.reranker) == (book.index.second, book.index.reranker)
 
@@ -383,7 +383,7 @@ def test_one_model_is_in_memory(vault: Path, project: Path) -> None:
         book.use(replace(book.index, embedder=other))
         assert found(book, "tokens")
         assert any("RS256" in text for text in other.texts)
-        assert book.beside == [beside]
+        assert book.documents == [beside]
         assert beside.index.embedder is other
         assert beside.loaded
         book.release(time.monotonic() + 1)

@@ -7,8 +7,6 @@ heading path, how its text begins, and behind `+` what else is shown before and
 after it. A line with `!` is a fault.
 """
 
-from __future__ import annotations
-
 import base64
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Lines that a merge left in a note, in the forms of git, Mercurial and Jujutsu: named once, and not read as text."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

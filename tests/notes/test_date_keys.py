@@ -1,7 +1,5 @@
 """Keys of the frontmatter that date a note, in ten languages and as programs write them."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

@@ -1,7 +1,5 @@
 """Names of months and days of the week, in all languages, in names of notes and in values."""
 
-from __future__ import annotations
-
 import datetime as dt
 import string
 import unicodedata

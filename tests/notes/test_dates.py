@@ -1,7 +1,5 @@
 """Dates of the frontmatter, in the forms in which people, Obsidian's plugins and other programs write them."""
 
-from __future__ import annotations
-
 import time
 import unicodedata
 

@@ -1,7 +1,5 @@
 """Labels as one text: where they are divided, by the names that Unicode gives to punctuation."""
 
-from __future__ import annotations
-
 import sys
 import unicodedata
 

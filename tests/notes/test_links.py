@@ -1,7 +1,5 @@
 """Links: where they are in a note, where they lead, and how they are rewritten."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """A graph of Logseq that is opened in place: properties of pages, tasks, and the settings of the graph."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Plain blocks are parsed as one token, and as the Markdown parser's own rules parse them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

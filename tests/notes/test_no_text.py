@@ -1,7 +1,5 @@
 """Numbers, dumps and drawings of other programs in a note are no text; what a person reads is."""
 
-from __future__ import annotations
-
 import json
 import random
 

@@ -1,7 +1,5 @@
 """Notes: bytes to a note and back, whatever the bytes are."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest

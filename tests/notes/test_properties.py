@@ -1,7 +1,5 @@
 """Properties: a note's own keys in one form, and the fields that Dataview and Tasks see in its text."""
 
-from __future__ import annotations
-
 import datetime as dt
 import time
 import unicodedata

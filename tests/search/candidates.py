@@ -1,7 +1,5 @@
 """Candidates made by hand."""
 
-from __future__ import annotations
-
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.search.scores import Candidate, Leg, Match
 

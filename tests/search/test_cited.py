@@ -1,7 +1,5 @@
 """A memory that cites code: it is silent while the lines are as they were, and tells what became of them."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

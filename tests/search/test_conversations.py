@@ -1,14 +1,13 @@
 """Ranking in conversations: their turns, and who speaks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from spellbook.library.book import Spellbook
-from spellbook.search.ranking import choose, lift_speakers
+from spellbook.search.choice import choose
+from spellbook.search.ranking import lift_speakers
 from spellbook.search.scores import fuse
 from tests.search.candidates import candidate
 
@@ -30,8 +29,7 @@ SPOKEN = ["Ann", "지민", "User"]
 def test_turns_crowd_nobody(ids: tuple[str, ...], meta: dict[str, str], expected: str) -> None:
     """Each turn of a conversation takes a place of its own; parts of one turn, and sections of a note, lose score."""
     found = [candidate("a.md", 0.9 - 0.01 * at, key=id, **meta) for at, id in enumerate(ids)]
-    for each, id in zip(found, ids, strict=True):
-        each.chunk = each.chunk._replace(id=id)
+    found = [each._replace(chunk=each.chunk._replace(id=id)) for each, id in zip(found, ids, strict=True)]
     chosen = choose(fuse([*found, candidate("b.md", 0.85)], "semantic"), 4)
     assert "".join(each.chunk.path[0] for each in chosen) == expected
     # A bound of one note holds for conversations as well.
@@ -63,6 +61,5 @@ def test_who_speaks(
 def test_stop_words_name_nobody() -> None:
     """Somebody called Will is not named by each question that begins with that word."""
     (each,) = fuse([candidate(semantic=0.5, type="chat")], "both")
-    each.chunk = each.chunk._replace(heading="Will")
-    lift_speakers([each], "Will it rain?")
-    assert not each.adjustments
+    each = each._replace(chunk=each.chunk._replace(heading="Will"))
+    assert lift_speakers([each], "Will it rain?") == [each]

@@ -4,8 +4,6 @@ Guides for agents and welcome notes are nobody's memories: only a filter that na
 `unknown.tesh` says how unknown values, keys and topics of filters are named.
 """
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """The dates of notes at the edges: other zones, and years far from now; `recent.tesh` says what is usual."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import os

@@ -1,7 +1,5 @@
 """What a note is about counts for its chunks: title, questions, the whole text, its words, and a second encoder."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Packing: an answer stays within its budget, shows most of the best hits, and names what is left out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -9,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spellbook.index.catalog.rows import StoredChunk
+from spellbook.index.privacy import standing
 from spellbook.search import packing
 from spellbook.search.packing import Hit, by_words, excerpt, pack, sentences
 from spellbook.search.presentation import beside, head, pointer
@@ -20,7 +19,7 @@ BESIDE = {"before": {"id": "a#b", "line": "도커 " * 30}, "after": {"id": "a#c"
 
 def hit(text, score=0.5, line=1, title="t"):
     chunk = StoredChunk(0, "id", "a.md", line, line, title, "", text, "", "", "", 0.5, None, None, 0, 0, (), (), {})
-    return Hit(chunk, score, {}, text, neighbours=BESIDE)
+    return Hit(chunk, score, {}, text, standing(chunk.meta), neighbours=BESIDE)
 
 
 def words(*given):

@@ -1,7 +1,5 @@
 """How a hit is shown: why it was found, who wrote its note, and the exchanges before and after it."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A note's own properties are found by words; `properties.tesh` says how they are shown, and what they filter."""
 
-from __future__ import annotations
-
 import pytest
 
 from spellbook.index import sync

@@ -1,7 +1,5 @@
 """Search quality: a small Korean and English vault with questions must not get worse."""
 
-from __future__ import annotations
-
 import datetime as dt
 import shutil
 from collections.abc import Callable, Iterator, Mapping

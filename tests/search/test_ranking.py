@@ -1,14 +1,13 @@
 """Ranking: fusion, adjustments and choice; every share has a name, and shares add up."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 from itertools import pairwise
 
 import pytest
 
-from spellbook.search.ranking import adjust, choose, convincing, least, supersede
+from spellbook.search.choice import choose, convincing, least
+from spellbook.search.ranking import adjust, supersede
 from spellbook.search.related import Superseded
 from spellbook.search.scores import fuse, hit_of
 from tests.search.candidates import candidate
@@ -18,7 +17,7 @@ NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()
 
 def ranked(*candidates, mode="both", half_lives=None, above=None):
     fused = fuse(candidates, mode)
-    adjust(fused, half_lives or {}, {}, NOW)
+    fused = adjust(fused, half_lives or {}, {}, NOW)
     found = {path: Superseded(frozenset(by), (by[0], f"id of {by[0]}", by[0])) for path, by in (above or {}).items()}
     return supersede(fused, found, (NOW, NOW))
 
@@ -195,6 +194,7 @@ def test_what_is_superseded_loses_no_more_than_its_place():
     old, new, other = candidate("old.md", 0.8), candidate("new.md", 0.3), candidate("other.md", 0.6)
     found = ranked(old, new, other, mode="semantic", above={"old.md": ["new.md"]})
     assert [(each.chunk.path, each.score) for each in found][:2] == [("new.md", 0.8), ("old.md", 0.7999)]
+    new, old = found[:2]
     for each, reason in ((new, "supersedes old.md"), (old, "superseded by new.md")):
         assert (reasons(each), shares(each)) == ([reason], pytest.approx(each.score))
     assert hit_of(old).why["superseded_by"] == {"path": "new.md", "id": "id of new.md", "title": "new.md"}
@@ -254,8 +254,7 @@ def test_what_has_to_do_with_a_question(name):
     as a named share, and the shares add up.
     """
     low, middle, high = (candidate(semantic=score, keyword=score).matches[0] for score in (0.0, 0.1, 0.9))
-    one = candidate()
-    one.matches = [middle, high, low]
+    one = candidate()._replace(matches=[middle, high, low])
     assert one.evidence() == pytest.approx((middle.evidence() + high.evidence()) / 2)
     assert fuse([one], "both")[0].score == pytest.approx((0.1 + 0.9) / 2, abs=1e-3)
     own, other = candidate("own.md", 0.7, 0.2), candidate("foreign.md", 0.75)

@@ -1,7 +1,5 @@
 """Pictures of the vault: all notes and their links, and the notes of a folder; `around.tesh` has the links of a note."""
 
-from __future__ import annotations
-
 from spellbook.library.book import Spellbook
 from tests.helpers import Write
 

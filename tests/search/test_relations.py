@@ -4,8 +4,6 @@ Relations in frontmatter: every form is read, and who asks in old words gets wha
 `relations.tesh` says what they mean for ranking, and how they survive renames and merges.
 """
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

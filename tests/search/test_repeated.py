@@ -1,7 +1,5 @@
 """Texts that repeat each other, and that contradict, in a large vault and with the model; else see `repeated.tesh`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

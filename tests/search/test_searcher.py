@@ -1,7 +1,5 @@
 """Search: filters apply first, scores add up, answers stay within budget, and no query breaks it; `why` explains all."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 from dataclasses import replace
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 from spellbook.index import sync
 from spellbook.index.catalog import rows as stored
 from spellbook.library import book as books
-from spellbook.search import explain, packing, ranking
+from spellbook.search import choice, explain, packing
 from spellbook.search.question import VERBS, Question, question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, InvalidInput, MemoryNotFound
@@ -409,7 +407,7 @@ def test_what_is_near_and_not_sure_is_shown_by_its_best_passage(index, monkeypat
     assert set(found(ask(index, "keys of chromodynamics", filter={"category": "decision"}))) == {"infra/keys.md"}
     sure = ask(index, "where is the lighthouse server?")
     assert sure.as_dict()["sure"]
-    monkeypatch.setattr(ranking, "least", lambda chunks: 0.95)
+    monkeypatch.setattr(choice, "least", lambda chunks: 0.95)
     answer = ask(index, "where is the lighthouse server?")
     first, *others = answer.closest
     assert (answer.hits, len({hit.path for hit in answer.closest}), len(others)) == ((), 3, 2)

@@ -1,7 +1,5 @@
 """What notes say of themselves by keys of the Open Knowledge Format: in ranking, in hits, in filters, as links."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The table of contents: its names and budget; `described.tesh` says how notes describe categories and topics."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from pathlib import Path

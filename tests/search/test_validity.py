@@ -1,7 +1,5 @@
 """Validity: what held when, by dates in frontmatter and by supersession; `validity.tesh` shows it at every door."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 

@@ -1,7 +1,5 @@
 """The way of a question: through which files of the package it goes."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import FrameType
@@ -22,6 +20,7 @@ STAGES = {
     "scores",
     "related",
     "ranking",
+    "choice",
     "packing",
     "cited",
 }

@@ -1,7 +1,5 @@
 """when: what a question says of time, what it does not say, and what a date does to a score."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest

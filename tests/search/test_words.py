@@ -1,7 +1,5 @@
 """Search by words: the queries for SQLite's full-text index, what they find, and synonyms."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from pathlib import Path

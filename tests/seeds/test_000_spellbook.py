@@ -1,7 +1,5 @@
 """Spellbook: an agent divides, labels and keeps chunks, and finds them by meaning and by words, through the MCP tools."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

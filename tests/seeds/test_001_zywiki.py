@@ -1,7 +1,5 @@
 """ZyWiki: the documents of a code base are asked in plain words, through the MCP tools, beside the person's own vault."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

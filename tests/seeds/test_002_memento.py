@@ -1,7 +1,5 @@
 """Memento: five tools, resources and a prompt for agents, and everything else over HTTP."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

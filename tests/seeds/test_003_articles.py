@@ -1,7 +1,5 @@
 """Articles: what is worth reading again is saved from an address or a file, found, listed, read and asked, in one call each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote

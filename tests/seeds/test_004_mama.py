@@ -1,7 +1,5 @@
 """MAMA: an agent keeps design decisions and finds them, through a real server on stdio."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,7 +1,5 @@
 """A damaged database while another program has it open, which Windows then neither renames nor removes."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import os

@@ -1,7 +1,5 @@
 """Where a vault's index and its data lie: two folders on each system, and one for each vault, however it is typed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

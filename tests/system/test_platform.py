@@ -1,7 +1,5 @@
 """Linux, macOS and Windows answer differently: here each system's answer is played, whichever this one is."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

@@ -1,7 +1,5 @@
 """Text that looks like a secret is found, and hardly any other; `secrets.tesh` says that it is written only with force."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import string

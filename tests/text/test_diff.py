@@ -1,7 +1,5 @@
 """Differences: changed numbers and negations are told from other changes, in Korean and English."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

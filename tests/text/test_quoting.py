@@ -1,7 +1,5 @@
 """Quoting: no note's text can pass for a line of Spellbook, in any answer."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 
 from spellbook.cli import main
 from spellbook.index.catalog.rows import StoredChunk
+from spellbook.index.privacy import standing
 from spellbook.mcp import render
 from spellbook.search import presentation
 from spellbook.search.packing import by_words, pack
@@ -81,7 +80,7 @@ def quoted(answer):
 
 def hits(texts, names):
     return [
-        Hit(chunk(name, text, source, line=3, updated=name), 0.5, {}, text, backlinks=1)
+        Hit(chunk(name, text, source, line=3, updated=name), 0.5, {}, text, standing({}), backlinks=1)
         for text, (name, source) in zip(texts, names, strict=True)
     ]
 

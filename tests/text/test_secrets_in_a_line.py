@@ -1,7 +1,5 @@
 """A secret is found anywhere in the line of its label: the more random it is, the freer the words between may be."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Terms: indexed terms and query terms match in SQLite's full-text index; the language of a text where its script does not tell."""
 
-from __future__ import annotations
-
 import sqlite3
 import unicodedata
 from collections.abc import Iterator

@@ -46,8 +46,8 @@ class Only:
             raise LookupError(f"$ only {self.words}: it selects nothing of this answer:\n{answer}")
         if not self.changes or before is None:
             return lines
-        changes = list(_changes(self._selected(before, self.paths), lines)) or ["(as before)"]
-        return min(lines, changes, key=len)
+        changed = list(changes(self._selected(before, self.paths), lines)) or ["(as before)"]
+        return min(lines, changed, key=len)
 
     def of_failed(self, answer: str) -> list[str]:
         """Return the lines that are shown of stderr and of what is refused: all, if the filter selects nothing of them."""
@@ -74,16 +74,24 @@ class Only:
 
 
 def laid(value: Any, indent: str = "") -> str:
-    """Return JSON in lines that can be compared: a value that is too wide has a line for each of its parts."""
+    """
+    Return JSON in lines that can be compared: a value that is too wide has a line for each of its parts. A part that is
+    alone stands on the line of the value that holds it.
+    """
     short = json.dumps(value, ensure_ascii=False)
     if len(short) + len(indent) <= WIDTH or not isinstance(value, dict | list) or not value:
         return short
-    deeper = f"{indent}  "
     named = (
-        [(f"{json.dumps(key, ensure_ascii=False)}: ", value[key]) for key in value] if isinstance(value, dict) else []
+        [(f"{json.dumps(key, ensure_ascii=False)}: ", value[key]) for key in value]
+        if isinstance(value, dict)
+        else [("", each) for each in value]
     )
-    parts = ",\n".join(f"{deeper}{name}{laid(each, deeper)}" for name, each in named or [("", each) for each in value])
-    return f"{short[0]}\n{parts}\n{indent}{short[-1]}"
+    begin, end = short[0], short[-1]
+    if len(named) == 1 and isinstance(named[0][1], dict | list):
+        return f"{begin}{named[0][0]}{laid(named[0][1], indent)}{end}"
+    deeper = f"{indent}  "
+    parts = ",\n".join(f"{deeper}{name}{laid(each, deeper)}" for name, each in named)
+    return f"{begin}\n{parts}\n{indent}{end}"
 
 
 def _found(pattern: str, lines: list[str]) -> set[int]:
@@ -113,7 +121,8 @@ def _pruned(value: Any, at: str, paths: set[str], used: set[str]) -> Any:
     return {key: _pruned(value[key], f"{at}.{key}", below, used) for key in keys}
 
 
-def _changes(old: list[str], new: list[str]) -> Iterator[str]:
+def changes(old: list[str], new: list[str]) -> Iterator[str]:
+    """Return the lines that only `old` has, after `-`, and those that only `new` has, after `+`."""
     for kind, old_from, old_to, new_from, new_to in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
         if kind != "equal":
             yield from (f"-{line}" for line in old[old_from:old_to])

@@ -42,7 +42,7 @@ from tests.helpers import until
 from tests.http.running import PROGRAM, Described, form
 from tests.mcp.agent import Agent, talk
 from tests.transcripts.clock import BEGIN, Clock
-from tests.transcripts.only import Only, laid
+from tests.transcripts.only import Only, changes, laid
 
 HERE = Path(__file__).parent
 RECORD = bool(os.environ.get("SPELLBOOK_RECORD"))
@@ -201,24 +201,33 @@ class Player:
             getattr(self, word).close()
             setattr(self, word, Only(rest))
             return Answer()
+        if word == "write":
+            self._write(rest, given)
+            return Answer()
         words = shlex.split(line)
         if "spellbook" in words[:4]:
             at = words.index("spellbook")
             return self._command(words[at + 1 :], given, dict(each.split("=", 1) for each in words[:at]))
         try:
-            return Answer(self._by_hand(given)[word](*words[1:]) or "")
+            return Answer(self._by_hand()[word](*words[1:]) or "")
         except OSError as error:
             return Answer(err=f"{error.strerror}", code=1)
 
-    def _by_hand(self, given: str) -> Mapping[str, Callable[..., str | None]]:
-        """Return the things that a person does between commands."""
+    def _write(self, line: str, given: str) -> None:
+        """Write the file that `line` names, with the frontmatter and the text that follow on it, and then `given`."""
+        parts = re.fullmatch(r"""("(?:[^"\\]|\\.)*"|'[^']*'|\S+)(?: --- (.+?) ---)?(?: (.+))?""", line)
+        assert parts, f"$ write {line}: use $ write FILE --- KEY: VALUE; KEY: VALUE --- TEXT"
+        path = shlex.split(parts[1])[0]
+        header = "---\n{}\n---\n".format(parts[2].replace("; ", "\n")) if parts[2] else ""
+        text = header + (f"{parts[3]}\n" if parts[3] else "") + given
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).write_text(text, "utf-8", newline="")
+        self.answered[f'cat "{path}"' if " " in path else f"cat {path}"] = text
+        if not path.startswith("project/"):  # answers say how old a note is
+            os.utime(self.folder / path, (self.clock.now.timestamp(),) * 2)
 
-        def write(path: str) -> None:
-            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (self.folder / path).write_text(given, "utf-8", newline="")
-            self.answered[f'cat "{path}"' if " " in path else f"cat {path}"] = given
-            if not path.startswith("project/"):  # answers say how old a note is
-                os.utime(self.folder / path, (self.clock.now.timestamp(),) * 2)
+    def _by_hand(self) -> Mapping[str, Callable[..., str | None]]:
+        """Return the things that a person does between commands."""
 
         def ls(path: str) -> str:
             found = (file for file in (self.folder / path).rglob("*") if file.is_file())
@@ -227,8 +236,11 @@ class Player:
         def later(hours: str) -> None:
             self.clock.now += dt.timedelta(hours=float(hours.removesuffix("h")))
 
+        def reindex() -> None:
+            self._command(["reindex", "--quiet"], "", {})
+
         return {
-            **{"write": write, "ls": ls, "later": later, "git": lambda *words: git(self.folder, *words)},
+            **{"ls": ls, "later": later, "reindex": reindex, "git": lambda *words: git(self.folder, *words)},
             "cat": lambda path: (self.folder / path).read_text("utf-8"),
             "rm": lambda path: (self.folder / path).unlink(),
             "export": lambda pair: self.clock.patch.setenv(*pair.split("=", 1)),
@@ -250,13 +262,15 @@ class Player:
         return build(self._book, self.toolsets, live=False)
 
     def _listed(self, names: str) -> Answer:
-        """Return the list of tools; one that was listed before, and is the same, by its name alone."""
+        """Return the list of tools; one that was listed before by its name, with the lines that came and went."""
         self.toolsets = toolsets_of(names)
         self.__dict__.pop("_server", None)
         lines = []
         for tool in talk(self._book, Agent.tools, server=self._server):
             text = _described(tool.model_dump(mode="json", exclude_none=True, by_alias=True))
-            lines.append(tool.name if self.answered.get(f"tools {tool.name}") == text else text)
+            before = self.answered.get(f"tools {tool.name}", "").splitlines()
+            changed = [tool.name, *changes(before, text.splitlines())]
+            lines += min(changed, text.splitlines(), key=len)
             self.answered[f"tools {tool.name}"] = text
         return Answer("\n".join(lines))
 

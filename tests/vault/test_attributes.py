@@ -1,7 +1,5 @@
 """Permissions: a rewritten file keeps its own, and what is kept outside the vault is as closed as the vault."""
 
-from __future__ import annotations
-
 import os
 import stat
 import sys

@@ -1,7 +1,5 @@
 """Conflict copies and bins by the programs that make them, and names of people that are like them."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

@@ -1,7 +1,5 @@
 """Files and folders whose content lies elsewhere: junctions of Windows, and files that iCloud holds back."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from types import SimpleNamespace

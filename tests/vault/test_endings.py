@@ -1,7 +1,5 @@
 """Markdown files under every ending that programs give them: found, linked, moved, kept; MDX is named."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

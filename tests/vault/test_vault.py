@@ -1,7 +1,5 @@
 """The vault: what is a note, where it may be, and atomic writes."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

@@ -1,7 +1,5 @@
 """Which files are notes, by names, `.spellbookignore` and Obsidian's settings; and names that every system allows."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

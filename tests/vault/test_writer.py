@@ -1,10 +1,9 @@
 """How each change of a vault is made: alone, and flushed to the disk before it gets its name."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +46,8 @@ def test_every_change_is_made_alone_and_flushed_before_it_has_its_name(
 ) -> None:
     """
     While a file or a folder is made, renamed, linked or deleted, nobody else can take the lock of writers. A new file is
-    flushed before it gets its name, and each folder whose names changed is flushed after it.
+    flushed before it gets its name, and each folder whose names changed is flushed after it. The thread
+    that has the lock makes the file that names the owner of temporary files: Windows would refuse it to several at once.
     """
     notes, lock = Vault(grow(vault, FILES), tmp_path / "locks"), tmp_path / "locks" / "write.lock"
     flushed: set[tuple[int, int]] = set()  # inodes, with the size that each had
@@ -68,6 +68,8 @@ def test_every_change_is_made_alone_and_flushed_before_it_has_its_name(
 
     def heard(event: str, given: tuple[Any, ...]) -> None:
         paths = [place(each) for each in given[:2] if isinstance(each, str | Path)]
+        if event == "os.rename" and paths[1] == lock.with_name("owner"):
+            assert threading.current_thread() is threading.main_thread()
         if event not in EVENTS or not paths[0].is_relative_to(vault):
             return
         assert take(lock) is None, f"{event} without the lock"

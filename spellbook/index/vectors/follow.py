@@ -1,8 +1,9 @@
 """
 Keep Chroma up to the catalog: when it is due, and by whom.
 
-A child process does it, so that nobody waits for Chroma and no long-lived process holds it in memory. The child
-outlives its parent, and ends when nothing is missing.
+A child process does it: nobody waits for Chroma, no long-lived process holds it in memory, and its files, which keep
+scraps of the memory of the process that writes them, hold no text. The child outlives its parent, and ends when nothing
+is missing.
 """
 
 from __future__ import annotations
@@ -28,16 +29,13 @@ from spellbook.system.lock import held
 from spellbook.system.sqlite import expect
 
 MOST_BEHIND = 500
-"""Vectors that Chroma may lack in a vault where it answers, until a command stays to add them itself."""
+"""Vectors that Chroma may lack in a vault where it answers, until a command starts a child that adds them."""
 
 MOST_WAIT = 30.0
 """Seconds that changes in quick succession postpone it: a child costs a second of processor time, so 3 % of one."""
 
 RETRY_AFTER = 600.0
 """Seconds until the next child after one that failed, and for which a child goes on. By hand."""
-
-AT_ONCE = 20.0
-"""Seconds for which a command catches up: for a large vault it takes minutes, and nobody should wait for that."""
 
 COPY_PATIENCE = 60.0
 """Seconds for which a copy waits until another process has caught up: 100,000 vectors take that long."""
@@ -106,8 +104,7 @@ def copy(index: Index, to: Path) -> int:
                 f"{to} is there already and not an empty folder.", "Name a new folder; nothing was copied."
             )
         to.parent.mkdir(parents=True, exist_ok=True)
-        if not catch_up(index.catalog, index.chroma, patience=COPY_PATIENCE):
-            raise Unavailable("another process has been at it for a minute")
+        complete(index)
         return index.chroma.copy(to)
     except Unavailable as error:
         raise StorageError(
@@ -117,10 +114,15 @@ def copy(index: Index, to: Path) -> int:
         raise storage_error(str(to), error) from error
 
 
-def in_child(index: Index, stopping: threading.Event) -> str:
-    """Catch up in a child process, killed once `stopping` is set, and return why it failed, "" if it did not."""
-    if not (child := _begin(index)):
+def in_child(index: Index, stopping: threading.Event | None = None, *, patience: float = _PATIENCE) -> str:
+    """
+    Catch up in a child process, killed once `stopping` is set, and return why it failed, "" if it did not.
+
+    The child waits `patience` seconds for another process that catches up.
+    """
+    if not (child := _begin(index, patience)):
         return "Chroma is not kept up: there is no Python to run beside this process"
+    stopping = stopping or threading.Event()
     with child:
         assert child.stdout
         while child.poll() is None and not stopping.wait(_POLL):
@@ -134,11 +136,19 @@ def in_child(index: Index, stopping: threading.Event) -> str:
     return f"Chroma was not brought up to date: {reason or f'the process ended with {child.returncode}'}"
 
 
+def complete(index: Index) -> None:
+    """Catch up in a child process until nothing is missing. Raises Unavailable."""
+    if failed := in_child(index, patience=COPY_PATIENCE):
+        raise Unavailable(failed)
+    if index.catalog.is_read and index.catalog.vectors.changes(index.chroma.seq, 1):
+        raise Unavailable("another process has been at it for a minute")
+
+
 def start(index: Index) -> None:
     """Catch up in a child process that goes on when this one ends, if it is due. Waits for nothing, raises nothing."""
     _left[:] = [child for child in _left if child.poll() is None]
     with contextlib.suppress(OSError, StorageError):  # a server or the next command does it
-        if is_due(index) and (child := _begin(index)):
+        if is_due(index) and (child := _begin(index, _PATIENCE)):
             _left.append(child)
             if child.stdout:
                 child.stdout.close()
@@ -146,10 +156,12 @@ def start(index: Index) -> None:
 
 def is_at_work(index: Index) -> bool:
     """Say whether a process catches up: one that this process started, or any other."""
+    if any(child.poll() is None for child in _left):
+        return True
     with contextlib.suppress(OSError, StorageError):
         if is_due(index):
             with held(index.chroma.state / _LOCK) as is_free:
-                return not is_free or any(child.poll() is None for child in _left)
+                return not is_free
     return False
 
 
@@ -157,7 +169,7 @@ _left: list[subprocess.Popen[bytes]] = []
 """Children that were started to go on alone, until they are known to have ended."""
 
 
-def _begin(index: Index) -> subprocess.Popen[bytes] | None:
+def _begin(index: Index, patience: float) -> subprocess.Popen[bytes] | None:
     """Start a child process that catches up; None where there is no Python to run it. Raises OSError."""
     if not sys.executable or getattr(sys, "frozen", False):
         return None
@@ -165,7 +177,8 @@ def _begin(index: Index) -> subprocess.Popen[bytes] | None:
     assert child.stdin
     with contextlib.suppress(OSError), child.stdin:  # it ended already: its exit code says so
         # On stdin, since a token in the arguments could be read by every user of the machine.
-        pickle.dump((config.state, index.embedder.fingerprint, config.chroma_url, config.chroma_token), child.stdin)
+        settings = config.state, index.embedder.fingerprint, config.chroma_url, config.chroma_token
+        pickle.dump((*settings, patience), child.stdin)
     return child
 
 
@@ -175,12 +188,12 @@ def serve() -> None:
     os.dup2(2, 1)  # whatever prints, prints nowhere
     if hasattr(os, "nice"):
         os.nice(10)
-    state, fingerprint, url, token = pickle.load(sys.stdin.buffer)
+    state, fingerprint, url, token, patience = pickle.load(sys.stdin.buffer)
     code = 0
     try:
         expect(state / FILE, FORM, 0)  # else it would be made anew, and the vault may be gone by now
         catalog, chroma = Catalog.open(state), vector_index(state, fingerprint, url, token)
-        while catalog.fingerprint == fingerprint and catch_up(catalog, chroma, RETRY_AFTER, patience=_PATIENCE):
+        while catalog.fingerprint == fingerprint and catch_up(catalog, chroma, RETRY_AFTER, patience=patience):
             # Whoever embeds starts another one at its end, which may not have waited long enough for this one.
             if processes.is_embedding(state) or chroma.is_current(catalog.vectors, catalog.version):
                 break

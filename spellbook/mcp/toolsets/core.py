@@ -13,7 +13,7 @@ from mcp.types import ToolAnnotations
 from spellbook.editing.erase import LEFT
 from spellbook.editing.write import numbered
 from spellbook.index.catalog.usage import Session, local
-from spellbook.library.reader import Reader
+from spellbook.library.limited import Seen
 from spellbook.mcp.arguments import phrase
 from spellbook.mcp.asking import DECLINED, Erasing, agreed, can_ask
 from spellbook.mcp.names import way_on
@@ -46,7 +46,7 @@ _OPENING = 0.4
 
 
 @tool("Begin writing memories", ADD, table.REST)
-def rest(book: Reader, language: str) -> str:
+def rest(book: Seen, language: str) -> str:
     """
     Begin an hour of writing: returns a session's id, and rules for dividing a long text.
 
@@ -64,14 +64,14 @@ def rest(book: Reader, language: str) -> str:
 
 
 @tool("End writing memories", ADD, table.REST_END)
-def rest_end(book: Reader, session_id: str) -> str:
+def rest_end(book: Seen, session_id: str) -> str:
     """End a session; returns the number of memories."""
     session = book.whole.rest_end(session_id)
     return as_json(status=_STATUS_ENDED[session.language], scribed_count=session.scribed)
 
 
 @tool("Write a chunk", ADD, table.SCRIBE.unlisted("force"))
-def scribe(book: Reader, chunk: Any, session_id: str, **options: Any) -> str:
+def scribe(book: Seen, chunk: Any, session_id: str, **options: Any) -> str:
     """
     Keep one chunk as a note, in a session of rest(). remember(content) needs none.
 
@@ -81,7 +81,7 @@ def scribe(book: Reader, chunk: Any, session_id: str, **options: Any) -> str:
 
 
 @tool("Write finished chunks", ADD, table.SCRIBE_ALL.unlisted("force"))
-def scribe_chunk(book: Reader, chunk: Any, session_id: str, **options: Any) -> str:
+def scribe_chunk(book: Seen, chunk: Any, session_id: str, **options: Any) -> str:
     """Save one or more chunks in one call. If one is invalid or a duplicate, none is saved."""
     session = book.whole.require_session(session_id)
     chunks = chunk if isinstance(chunk, list) else [chunk]
@@ -95,7 +95,7 @@ def scribe_chunk(book: Reader, chunk: Any, session_id: str, **options: Any) -> s
 
 
 @tool("Check a chunk", READ, table.VALIDATE)
-def scribe_validate(book: Reader, chunk: Any, source: str, category: str) -> str:
+def scribe_validate(book: Seen, chunk: Any, source: str, category: str) -> str:
     """Check a chunk without saving it: errors, warnings and duplicates."""
     checked, repeats = book.validate(chunk, source=source or None, category=category or None)
     errors = [*_too_long(chunk), *checked.errors]
@@ -108,7 +108,7 @@ def scribe_validate(book: Reader, chunk: Any, source: str, category: str) -> str
 
 
 @tool("Keep a memory", ADD, memories.REMEMBER.unlisted("force"))
-def remember(book: Reader, **memory: Any) -> str:
+def remember(book: Seen, **memory: Any) -> str:
     """
     Keep a fact, preference, decision or text of any length as a note. Search finds it at once.
 
@@ -118,25 +118,25 @@ def remember(book: Reader, **memory: Any) -> str:
 
 
 @tool("Search by meaning", READ, table.MEMORIZE.without("per_note").unlisted(*_ASIDE, "as_of"))
-def memorize(book: Reader, ctx: Context, **question: Any) -> str:
+def memorize(book: Seen, ctx: Context, **question: Any) -> str:
     """Search by meaning alone, in any language. It keeps nothing: remember(content) does."""
     return _answer(book, "memorize", ctx, **question)
 
 
 @tool("Search by words", READ, table.FIND.without("per_note").unlisted(*_ASIDE, "as_of"))
-def find(book: Reader, ctx: Context, **question: Any) -> str:
+def find(book: Seen, ctx: Context, **question: Any) -> str:
     """Search by exact words: names, identifiers, error codes."""
     return _answer(book, "find", ctx, **question)
 
 
 @tool("Search", READ, table.SEARCH.without("mode", "per_note").unlisted(*_ASIDE))
-def search(book: Reader, ctx: Context, also: list[str] | None, **question: Any) -> str:
+def search(book: Seen, ctx: Context, also: list[str] | None, **question: Any) -> str:
     """Search by meaning and words; the best first choice, surest with two guesses in `also`."""
     return _answer(book, "search", ctx, also=also or (), **question)
 
 
 @tool("Table of contents", READ, table.CONTENTS.unlisted(*_ASIDE))
-def get_index(book: Reader, scope: str, max_tokens: int, format: str) -> str:
+def get_index(book: Seen, scope: str, max_tokens: int, format: str) -> str:
     """Call first: the person's preferences, what is due, and the contents by category and topic."""
     listed = book.contents(scope)
     if format == "json":
@@ -147,7 +147,7 @@ def get_index(book: Reader, scope: str, max_tokens: int, format: str) -> str:
 
 
 @tool("Read a topic", READ, table.TOPIC.unlisted(*_ASIDE), topic_id="topic")
-def get_topic(book: Reader, topic_id: str, max_tokens: int, format: str) -> str:
+def get_topic(book: Seen, topic_id: str, max_tokens: int, format: str) -> str:
     """All chunks of a topic in reading order, with ids, hashes and backlinks."""
     chunks = book.topic(topic_id)
     linking = book.backlinks({chunk.path for chunk in chunks})
@@ -158,7 +158,7 @@ def get_topic(book: Reader, topic_id: str, max_tokens: int, format: str) -> str:
 
 
 @tool("Read a memory", READ, table.SHOW.unlisted(*_ASIDE))
-def show(book: Reader, id: str, as_of: str, max_tokens: int, format: str) -> str:
+def show(book: Seen, id: str, as_of: str, max_tokens: int, format: str) -> str:
     """Read a whole note or section by a hit's id, with its hash, backlinks and related notes."""
     chunks = book.show(id, as_of)
     around = book.around(chunks[0].path)
@@ -170,7 +170,7 @@ def show(book: Reader, id: str, as_of: str, max_tokens: int, format: str) -> str
 
 @tool("Change a memory", CHANGE, table.REVISE.unlisted("force"))
 def revise(
-    book: Reader, chunk_id: str, content: str, append: str, replace: Any, metadata: Any, expected_hash: str, force: bool
+    book: Seen, chunk_id: str, content: str, append: str, replace: Any, metadata: Any, expected_hash: str, force: bool
 ) -> str:
     """
     Change a memory: one section (content, append or replace), frontmatter keys, or both. Returns the difference.
@@ -198,7 +198,7 @@ def revise(
 
 @tool("Erase a memory", CHANGE, table.ERASE.unlisted("dry_run"))
 def erase(
-    book: Reader,
+    book: Seen,
     ctx: Context,
     chunk_id: str,
     topic_id: str,
@@ -223,13 +223,13 @@ def erase(
         book.whole.erase_topic(topic_id, hard=hard) if topic_id else book.whole.erase(chunk_id, hard=hard, whole=whole)
     )
     ids = {"chunk_ids": done.chunk_ids[:_MOST_TITLES], "trash": done.trash[:_MOST_TITLES]}
-    hint = {"hint": LEFT} if hard else {}
+    hint: dict[str, Any] = {"hint": LEFT} if hard else {}
     hint |= {"warnings": done.warnings} if done.warnings else {}
     return as_json(status="erased", erased=done.erased, **about, **ids, generation=done.generation, **hint)
 
 
 @tool("Undo a change", CHANGE, table.UNDO.unlisted("dry_run"))
-def undo(book: Reader, entry: int | None, dry_run: bool) -> str:
+def undo(book: Seen, entry: int | None, dry_run: bool) -> str:
     """Undo your latest change, or one entry of the log; returns the difference. Undoing an undo redoes."""
     done = book.whole.undo(entry, dry_run=dry_run)
     verb = f"{'Would undo' if dry_run else 'Undid'} entry {done.entry.id}, {done.entry.verb}"
@@ -238,14 +238,14 @@ def undo(book: Reader, entry: int | None, dry_run: bool) -> str:
 
 
 @tool("Recent notes", READ, table.RECENT.unlisted(*_ASIDE))
-def recent(book: Reader, limit: int, offset: int, filter: Any, format: str) -> str:
+def recent(book: Seen, limit: int, offset: int, filter: Any, format: str) -> str:
     """List notes by date, newest first, one a line."""
     listed = book.recent(limit, offset, filter)
     return as_json(**listed.as_dict()) if format == "json" else render.recent(listed, offset)
 
 
 @tool("State of the index", READ)
-def stats(book: Reader) -> str:
+def stats(book: Seen) -> str:
     """Counts and sizes of notes and chunks, pending embeddings, faults in files."""
     book.refresh()
     status = book.status()
@@ -253,7 +253,7 @@ def stats(book: Reader) -> str:
 
 
 @tool("Rebuild the index", _REBUILDING)
-def rebuild_index(book: Reader, ctx: Context) -> str:
+def rebuild_index(book: Seen, ctx: Context) -> str:
     """Read every note again and update the index."""
     book.index.vault.check_there()  # that all notes are gone, only a person says
     report = book.whole.reindex(full=True, progress=reporter(ctx))
@@ -261,7 +261,7 @@ def rebuild_index(book: Reader, ctx: Context) -> str:
     return as_json(status="rebuilt", **{**report.as_dict(), "failed": failed})
 
 
-def add_resources(mcp: MCPServer, book: Reader) -> None:
+def add_resources(mcp: MCPServer, book: Seen) -> None:
     """Add the table of contents as a resource to a server over `book`."""
 
     def contents() -> str:
@@ -291,7 +291,7 @@ def _narrow(filter: Any, category: str) -> Any:
 
 
 def _answer(
-    book: Reader, verb: str, ctx: Context, *, format: str, filter: Any, category: str, explain: bool, **question: Any
+    book: Seen, verb: str, ctx: Context, *, format: str, filter: Any, category: str, explain: bool, **question: Any
 ) -> str:
     """Return what a verb of searching finds, as text or JSON; for a local program in Claude Code's own memory too."""
     narrowed = _narrow(filter, category)
@@ -310,7 +310,7 @@ def _too_long(chunk: object) -> list[str]:
     return []
 
 
-def _scribe(book: Reader, chunks: list[Any], session: Session, source: str, category: str, force: bool) -> list[str]:
+def _scribe(book: Seen, chunks: list[Any], session: Session, source: str, category: str, force: bool) -> list[str]:
     """Write chunks; return the answer for each, in the language of the session."""
     if wrong := numbered([_too_long(each) for each in chunks]):
         raise InvalidInput(f"{'; '.join(wrong)}.", "Nothing was written.")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import Context
 
 from spellbook.archive.snapshots import name_of
-from spellbook.library.reader import Reader
+from spellbook.library.limited import Seen
 from spellbook.mcp.tool import ADD, CHANGE, READ, as_json, render, reporter, tool
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput
@@ -32,7 +32,7 @@ _MOST_SHOWN = 20
 
 
 @tool("Merge two memories", CHANGE, table.MERGE)
-def merge(book: Reader, a: str, b: str, keep: Any, dry_run: bool) -> str:
+def merge(book: Seen, a: str, b: str, keep: Any, dry_run: bool) -> str:
     """
     Merge two similar notes into one without losing a sentence. Only shows the difference unless dry_run=false.
 
@@ -54,7 +54,7 @@ def merge(book: Reader, a: str, b: str, keep: Any, dry_run: bool) -> str:
 
 
 @tool("Restore a memory", CHANGE, table.RESTORE)
-def restore(book: Reader, name: str) -> str:
+def restore(book: Seen, name: str) -> str:
     """
     Restore erased notes or sections from the vault's .trash folder. A section goes back to its place in its note.
 
@@ -64,7 +64,7 @@ def restore(book: Reader, name: str) -> str:
 
 
 @tool("List changes", READ, table.LOG)
-def log(book: Reader, limit: int) -> str:
+def log(book: Seen, limit: int) -> str:
     """List the changes by tools and commands, newest first: entry numbers for undo, times, verbs and files."""
     entries = [{**each.as_dict(), "files": each.as_dict()["files"][:10]} for each in book.log(limit)]
     lost = book.index.vault.journal.lost
@@ -72,7 +72,7 @@ def log(book: Reader, limit: int) -> str:
 
 
 @tool("Move notes", CHANGE, table.MOVE)
-def move(book: Reader, old: str, new: str, dry_run: bool) -> str:
+def move(book: Seen, old: str, new: str, dry_run: bool) -> str:
     """
     Move a note or a folder, and update every link to it and in it. Only previews the change unless dry_run=false.
 
@@ -87,7 +87,7 @@ def move(book: Reader, old: str, new: str, dry_run: bool) -> str:
 
 
 @tool("Repair links", CHANGE, table.MEND_LINKS)
-def mend_links(book: Reader, dry_run: bool) -> str:
+def mend_links(book: Seen, dry_run: bool) -> str:
     """
     Find broken links, and repair those to files that were moved.
 
@@ -102,7 +102,7 @@ def mend_links(book: Reader, dry_run: bool) -> str:
 
 
 @tool("Take a snapshot", ADD)
-def snapshot(book: Reader, ctx: Context) -> str:
+def snapshot(book: Seen, ctx: Context) -> str:
     """
     Take a snapshot of the whole vault, kept outside of it; unchanged files take no space.
 
@@ -114,7 +114,7 @@ def snapshot(book: Reader, ctx: Context) -> str:
 
 
 @tool("List snapshots", READ)
-def snapshots(book: Reader) -> str:
+def snapshots(book: Seen) -> str:
     """List the snapshots of the vault, newest first, with names, times and their folder."""
     kept = book.snapshots.all()
     shown = [
@@ -125,7 +125,7 @@ def snapshots(book: Reader) -> str:
 
 
 @tool("Export the vault", ADD, table.EXPORT)
-def export(book: Reader, format: str) -> str:
+def export(book: Seen, format: str) -> str:
     """
     Write the whole vault into one file: json for programs, markdown for a zip of the note files.
 
@@ -145,7 +145,7 @@ def export(book: Reader, format: str) -> str:
 
 
 @tool("Import an export", CHANGE, table.IMPORT, file_path="source")
-def import_(book: Reader, file_path: str, on_conflict: str, dry_run: bool, ctx: Context) -> str:
+def import_(book: Seen, file_path: str, on_conflict: str, dry_run: bool, ctx: Context) -> str:
     """
     Import a file that export wrote: all of it, or nothing if anything fails. dry_run, the default, only reports.
 
@@ -162,7 +162,7 @@ def import_(book: Reader, file_path: str, on_conflict: str, dry_run: bool, ctx: 
     return as_json(status=status, counts={**counts, "unchanged": done.unchanged}, **shown)
 
 
-def exports(book: Reader) -> Path:
+def exports(book: Seen) -> Path:
     """Return the folder of exports, beside the snapshots."""
     return book.config.snapshot_folder / "exports"
 

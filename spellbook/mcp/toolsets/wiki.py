@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import Context
 from mcp.types import ToolAnnotations
 
-from spellbook.library.reader import Reader
+from spellbook.library.limited import Seen
 from spellbook.mcp.tool import READ, as_json, render, reporter, tool
 from spellbook.memories import wikis
 from spellbook.search import presentation
@@ -28,7 +28,7 @@ _HEADING = regex(r"(?m)^(#{1,6}) +(.+?)(?: +#+)?[ \t\r]*$")
 
 
 @tool("Search the documents", READ, memories.SEARCH_DOCUMENTS)
-def wiki_search(book: Reader, threshold: float | None, format: str, explain: bool, **question: Any) -> str:
+def wiki_search(book: Seen, threshold: float | None, format: str, explain: bool, **question: Any) -> str:
     """
     Search the project's documents (zywiki/ or docs/) by meaning and by words: what the code does, and where it is.
 
@@ -46,7 +46,7 @@ def wiki_search(book: Reader, threshold: float | None, format: str, explain: boo
 
 
 @tool("Index the documents", _INDEXING, memories.INDEX_DOCUMENTS)
-def wiki_index(book: Reader, path: str, full: bool, ctx: Context) -> str:
+def wiki_index(book: Seen, path: str, full: bool, ctx: Context) -> str:
     """
     Index the project's documents with all their embeddings, and say how many there are. Never required.
 
@@ -56,16 +56,17 @@ def wiki_index(book: Reader, path: str, full: bool, ctx: Context) -> str:
 
 
 @tool("State of the documents", READ, memories.STATUS_OF_DOCUMENTS)
-def wiki_status(book: Reader, path: str) -> str:
+def wiki_status(book: Seen, path: str) -> str:
     """How many documents and sections are indexed, when they were last looked at, and what is still pending."""
     return as_json(**book.whole.wikis.status(path))
 
 
-def of_claude(book: Reader, verb: str, question: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
+def of_claude(book: Seen, verb: str, question: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
     """Return hits of a search verb in Claude Code's own memory, for JSON and as text, a quarter of the answer long."""
+    named = {"query" if name == "keywords" else name: value for name, value in question.items()}
     room = {"limit": min(_MOST_OF_CLAUDE, question["limit"]), "max_tokens": max(50, question["max_tokens"] // 4)}
     try:
-        answer = None if book.denial else book.whole.wikis.of_claude(verb, **{**question, **room})
+        answer = None if book.denial else book.whole.wikis.of_claude(verb, **{**named, **room})
     except SpellbookError as error:
         return [], f"\n\n{wikis.LABEL} was not searched: {flat(error.message)}"
     if answer is None or not answer.hits:

@@ -1,7 +1,5 @@
 """The memory of Claude Code, as an import takes it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Conversations of ChatGPT and Claude in every form of an export, and in none; tests/transcripts has what becomes of them."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

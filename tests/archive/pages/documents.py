@@ -1,7 +1,5 @@
 """Small PDFs, written by hand: pages of lines, an outline, document information, Korean letters without a font file."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 

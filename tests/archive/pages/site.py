@@ -1,7 +1,5 @@
 """A web server on this machine whose pages a test writes."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping

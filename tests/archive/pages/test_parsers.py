@@ -1,7 +1,5 @@
 """Pages and PDFs as safe Markdown: the text, who wrote it and when, in Korean too; what a stranger wrote acts nowhere."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

@@ -1,7 +1,5 @@
 """Reading a page: web, file or text; from public addresses alone, by a child process, within limits of time and bytes."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import signal

@@ -1,7 +1,7 @@
 """
 Tokenise the training questions and texts for `train.py`.
 
-Run `python scripts/training/prepare.py QUESTIONS OUT [--docs FOLDER]`.
+Run `python scripts/training/tokenise.py QUESTIONS OUT [--docs FOLDER]`.
 
 Runs where Spellbook is installed, which has e5's tokeniser and weights. QUESTIONS holds `notes-*.jsonl` (invented notes
 with their questions) and `docs.jsonl` (questions for sections of documentation). FOLDER holds snapshots of that
@@ -20,6 +20,7 @@ import random
 import re
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -142,7 +143,7 @@ def bulk(data: Set, listed: list[dict[str, str]]) -> None:
 def written(data: Set, folder: Path, listed: list[dict[str, str]]) -> None:
     """Add the questions that were written for this purpose, and the near ones that nothing answers."""
     by_id = {each["id"]: each for each in listed}
-    pages = defaultdict(int)
+    pages = defaultdict[str, int](int)
     for each in listed:
         pages[page(each["id"])] += 1
     for entry in _lines(folder / "docs.jsonl") if by_id else []:
@@ -169,7 +170,7 @@ def written(data: Set, folder: Path, listed: list[dict[str, str]]) -> None:
                     data.question(asked["q"], [data.number[vault + note["id"]]] if key == "q" else [], vault, kind)
 
 
-def _lines(file: Path) -> list[dict]:
+def _lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
@@ -211,7 +212,7 @@ def main() -> None:
     calibration = e5.calibration()
     for name, side in (("query", calibration.query), ("passage", calibration.passage)):
         arrays[f"{name}.basis"], arrays[f"{name}.shift"] = side.basis, side.shift
-    np.savez_compressed(given.out / "data.npz", **arrays)
+    np.savez_compressed(given.out / "data.npz", allow_pickle=False, **arrays)
     (given.out / "data.json").write_text(json.dumps({"about": data.about, "asked": data.asked}))
     table.unlink()
     print(f"{len(data.questions)} questions, {len(data.texts)} texts, {len(used)} tokens of the vocabulary")
