@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from typing import Any
 from urllib.parse import parse_qsl
 
 import segno
@@ -30,7 +31,7 @@ def health(shown: View, reply: object = None) -> Response:
     last = shown.jobs.last("check")
     alarms = shown.ask(alerts)["alerts"] if is_admin else []  # those about the machine are the API's
     listed = [each for each in alarms if each["id"] in {"degraded", "disk"}]
-    found = {"status": shown.ask(notes.status), "result": last.result if last else None, "reply": reply}
+    found: dict[str, Any] = {"status": shown.ask(notes.status), "result": last.result if last else None, "reply": reply}
     return shown.page("health.html", admin=is_admin, alerts=listed, **found)
 
 
