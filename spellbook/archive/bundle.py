@@ -52,7 +52,8 @@ def faults(vault: Vault) -> Iterator[Fault]:
 
 def faults_of(note: Note) -> Iterator[Fault]:
     """Yield what of one note does not conform, at its line."""
-    name, has_header = note.path.rpartition("/")[2], FRONTMATTER.match(note.text) is not None
+    name = note.path.rpartition("/")[2]
+    has_header = FRONTMATTER.match(note.text) is not None
     if name == INDEX and has_header and (note.path != INDEX or note.meta.keys() != {"okf_version"}):
         yield Fault(note.path, 1, "a listing has no frontmatter, but okf_version at the top of a bundle")
     if name == LOG and (odd := [day for day in _HEADING.findall(note.body) if not _DAY.fullmatch(day)]):
@@ -72,7 +73,9 @@ def _has_type(note: Note) -> bool:
 
 def _odd_keys(note: Note) -> Iterator[str]:
     """Yield the keys for trust, lifecycle and sources whose values are of another form."""
-    meta, generated, written = note.meta, note.meta.get(GENERATED), note.meta.get(VERIFIED)
+    meta = note.meta
+    generated = note.meta.get(GENERATED)
+    written = note.meta.get(VERIFIED)
     if generated is not None and not (isinstance(generated, Mapping) and generated.get("by")):
         yield "generated is not by and at"
     if written is not None and len([*verifications(meta)]) != (len(written) if isinstance(written, list) else 1):
@@ -122,8 +125,10 @@ def export(vault: Vault, place: Path, *, private: bool = False) -> tuple[Exporte
 
 def _chosen(vault: Vault, private: bool) -> tuple[dict[str, Note], list[str], list[Fault], int]:
     """Return the notes of a bundle by their paths in it, the other files, unreadable ones, and how many are hidden."""
-    content, hidden = tree(vault), 0
-    missing, notes = [*content.faults], dict[str, Note]()
+    content = tree(vault)
+    hidden = 0
+    missing = [*content.faults]
+    notes = dict[str, Note]()
     for item in filter(lambda item: is_note(item.path), content.files):
         try:
             note = parse(item.path, vault.read(item.path)[0])
@@ -135,7 +140,8 @@ def _chosen(vault: Vault, private: bool) -> tuple[dict[str, Note], list[str], li
         else:
             notes[_name(note)] = note
     files = [item.path for item in content.files if not (is_note(item.path) or is_setting(item.path))]
-    there, led = Files(files, {}), set[str]()
+    there = Files(files, {})
+    led = set[str]()
     for note in notes.values():
         reached = (there.follow(note.path, link.target, link.is_markdown) for link in links.find(note))
         led.update(each.path for each in reached if each)

@@ -152,7 +152,8 @@ def _records(item: BackupFile, pieces: Iterator[bytes]) -> Iterator[Mapping[str,
     for following in pieces:
         sha256.update(piece)
         yield {**head, "base64": base64.b64encode(piece).decode("ascii"), "more": True}
-        head, piece = {}, following
+        head = {}
+        piece = following
     sha256.update(piece)
     metadata = _metadata(item.path, piece) if head and is_note(item.path) else {}
     content = {"base64": base64.b64encode(piece).decode("ascii")}
@@ -185,7 +186,8 @@ def _write_zip(vault: Vault, stream: BinaryIO, folders: Sequence[str], files: _F
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for folder in folders:
             entry = zipfile.ZipInfo(folder + "/", _FIRST_ZIP_TIME)
-            entry.create_system, entry.external_attr = 3, (stat.S_IFDIR | 0o755) << 16 | 0x10
+            entry.create_system = 3
+            entry.external_attr = (stat.S_IFDIR | 0o755) << 16 | 0x10
             archive.writestr(entry, b"")
         for item, pieces in files:
             with archive.open(_entry(item), "w", force_zip64=item.stamp.size > _MOST_PLAIN_ZIP) as target:
@@ -197,7 +199,8 @@ def _entry(item: BackupFile) -> zipfile.ZipInfo:
     seconds, rest = divmod(item.stamp.mtime_ns, 1_000_000_000)
     entry = zipfile.ZipInfo(item.path, min(max(time.gmtime(seconds)[:6], _FIRST_ZIP_TIME), _LAST_ZIP_TIME))
     entry.compress_type = zipfile.ZIP_DEFLATED
-    entry.create_system, entry.external_attr = 3, (stat.S_IFREG | item.mode) << 16
+    entry.create_system = 3
+    entry.external_attr = (stat.S_IFREG | item.mode) << 16
     if 0 <= seconds < 1 << 31:
         # The zip's own time has two seconds and no zone. unzip reads the first of these, Windows and 7-Zip the second.
         filetime = seconds * 10_000_000 + rest // 100 + _FILETIME_EPOCH

@@ -145,7 +145,8 @@ def run(index: Index, place: Path, options: ImportOptions, progress: Progress | 
         raise InvalidInput(f"There is no rule {options.on_conflict!r:.80}.", f"Rules are {', '.join(RULES)}.")
     if not os.path.exists(place):
         raise InvalidInput(f"{place}: there is no such file or folder.", "Name an export, a folder or a zip of notes.")
-    vault, real = index.vault, place.resolve()
+    vault = index.vault
+    real = place.resolve()
     if place.is_dir() and (real.is_relative_to(vault.root) or vault.root.is_relative_to(real)):
         raise InvalidInput(
             f"{place} and the vault {vault.root} lie in one another.", "What is in the vault needs no import."
@@ -204,13 +205,15 @@ class _Importing:
     @contextlib.contextmanager
     def _hold(self, incoming: Incoming) -> Iterator[_HeldFile]:
         """Hold a file of the source while it is checked and placed."""
-        state, pieces = self._index.config.state, disk.Hashed(incoming.pieces)
+        state = self._index.config.state
+        pieces = disk.Hashed(incoming.pieces)
         with tempfile.SpooledTemporaryFile(MOST_BYTES, dir=str(state)) as file:
             for piece in pieces:
                 with disk.explain_errors(str(state)):
                     file.write(piece)
                     self._check_room(file.tell())
-            sha256, warnings = pieces.sha256, list[str]()
+            sha256 = pieces.sha256
+            warnings = list[str]()
             if is_note(incoming.path) and not self._options.keep_trust and file.tell() <= MOST_BYTES:
                 file.seek(0)
                 data = file.read()
@@ -283,7 +286,9 @@ class _Importing:
             return
         self.report.trash += [self._vault.trash.copy(path, over)] if over else []
         file.seek(0)
-        pieces, mode, mtime_ns = disk.pieces_of(file), incoming.mode, incoming.mtime_ns
+        pieces = disk.pieces_of(file)
+        mode = incoming.mode
+        mtime_ns = incoming.mtime_ns
         self._vault.place(path, pieces, mode=mode, mtime_ns=mtime_ns, expected=over, sync=False)
 
     def _check_room(self, held: int) -> None:

@@ -123,7 +123,9 @@ class Blobs:
     def fault(self, sha256: str) -> str:
         """Return "missing", "damaged", or "" for a sound content."""
         blob = self._find(sha256)
-        return "missing" if blob is None else "" if _hash(blob) == sha256 else "damaged"
+        if blob is None:
+            return "missing"
+        return "" if _hash(blob) == sha256 else "damaged"
 
     def forget(self, sha256: str) -> None:
         """Delete a content, to be stored again."""
@@ -241,7 +243,8 @@ def into_folder(
             disk.sync_all()
         except BaseException:
             for place in into.iterdir():
-                shutil.rmtree(place) if place.is_dir() else platform.remove(place)
+                remove = shutil.rmtree if place.is_dir() else platform.remove
+                remove(place)
             raise
     return Restored(manifest.name, str(into), len(files), (), 0)
 
@@ -253,7 +256,9 @@ def over(
     vault: Vault, blobs: Blobs, manifest: SnapshotManifest, files: Mapping[str, BackupFile], progress: Progress | None
 ) -> Restored:
     """Restore `files` over the vault, in one entry of the journal. Raises StorageError, Conflict: nothing changed."""
-    written, folders, erased = 0, manifest.head["folders"], list[str]()
+    written = 0
+    folders = manifest.head["folders"]
+    erased = list[str]()
     with vault.change("restore", f"snapshot {manifest.name}"), disk.explain_errors(str(vault.root)):
         removed = _remove_others(vault, blobs, manifest, files)
         for path, is_folder in [*((path, False) for path in files), *((path, True) for path in folders)]:
@@ -274,7 +279,8 @@ def over(
                     now = None
                 if now is not None and not is_logged(path, vault.locate(path, known=True)):
                     vault.trash.copy(path, now)
-                pieces, mtime_ns = blobs.pieces(kept.sha256, path), kept.stamp.mtime_ns
+                pieces = blobs.pieces(kept.sha256, path)
+                mtime_ns = kept.stamp.mtime_ns
                 vault.place(path, pieces, mode=kept.mode, mtime_ns=mtime_ns, expected=now)
                 written += 1
             if progress:
@@ -302,7 +308,8 @@ def _remove_others(
     if rules := files.get(IGNORE_FILE):
         patterns = patterns_of(IGNORE_FILE, b"".join(blobs.pieces(rules.sha256, IGNORE_FILE)))
     known = {*manifest.files, *manifest.head["left_out"]}
-    before, removed = tree(vault), []
+    before = tree(vault)
+    removed = []
     for item in before.files:
         if item.path not in known and not leaves_out(partial(verdict, patterns), item.path):
             vault.trash.remove(item.path, vault.hash(item.path))

@@ -128,7 +128,8 @@ class Snapshots:
             files: list[BackupFile] = []
             stored = 0
             for number, item in enumerate(now.files, 1):
-                sha256, size = same.get(item.path, ""), 0
+                sha256 = same.get(item.path, "")
+                size = 0
                 try:
                     if not sha256:
                         sha256, size = self._blobs.keep(self._vault.pieces(item.path))
@@ -299,7 +300,8 @@ class Snapshots:
 
 def _check_room(folder: Path, needed: int, what: str, hint: str) -> None:
     """Raise StorageError if fewer than `needed` bytes and the reserve are free on the disk of a folder."""
-    needed, free = needed + RESERVE, shutil.disk_usage(folder).free
+    needed = needed + RESERVE
+    free = shutil.disk_usage(folder).free
     if needed > free:
         raise StorageError(
             f"{folder}: {what} needs {needed / 1e6:,.0f} MB free, and {free / 1e6:,.0f} MB are free. "

@@ -97,7 +97,8 @@ def _zip(archive: zipfile.ZipFile, name: str, source: ImportSource) -> Iterator[
     entries = archive.infolist()
     names = [entry.filename for entry in entries]
     # Entries may overlap, so the size of the file itself counts.
-    packed, size = archive.start_dir, sum(entry.file_size for entry in entries)
+    packed = archive.start_dir
+    size = sum(entry.file_size for entry in entries)
     if size > _SMALL + packed * MOST_GROWTH:
         raise InvalidInput(
             f"{name}: {size / 1e9:.1f} GB in a zip of {packed / 1e6:.1f} MB: that is not a vault.", UNTOUCHED

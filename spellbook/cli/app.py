@@ -355,7 +355,7 @@ class _Main(Group):
         return super().list_commands(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        first_help.write(formatter, [name for name in self.list_commands(ctx) if not self.commands[name].hidden])
+        first_help.write(formatter, sorted(name for names in _COMMANDS for name in names.split()))
 
 
 _FOLDER = str(Path(__file__).parents[1]).replace("%", "%%")

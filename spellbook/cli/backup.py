@@ -106,7 +106,8 @@ def import_(book: Spellbook, source: str, folder: str | None, as_json: bool, **o
     if source == "claude-memory":
         from spellbook.memories import wikis
 
-        options["kind"], source = source, folder or str(wikis.folder() or "")
+        options["kind"] = source
+        source = folder or str(wikis.folder() or "")
     elif folder:
         raise click.UsageError("FOLDER is for claude-memory alone.")
     if not source:

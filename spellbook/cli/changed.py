@@ -26,7 +26,8 @@ def merged(done: Merged) -> None:
         say(f"{one_line(key)}: keeps {one_line(str(stays))}, not {one_line(str(other))}", err=True)
     if done.linking:
         say(f"Links to it in {', '.join(map(one_line, done.linking))}", err=True)
-    gone, path = one_line(done.gone), one_line(done.path)
+    gone = one_line(done.gone)
+    path = one_line(done.path)
     if done.trash:
         say(f"{gone} is merged into {path}; the old file is in {one_line(done.trash)}.", err=True)
     else:
@@ -44,7 +45,9 @@ def moved(done: Moved, *, dry_run: bool) -> None:
             click.echo(plain(note.difference))
     faults(done.left)
     links, notes = _links(done.changed)
-    files, old, new = counted(len(done.moved), "file"), one_line(done.old), one_line(done.new)
+    files = counted(len(done.moved), "file")
+    old = one_line(done.old)
+    new = one_line(done.new)
     if dry_run and done.changed:
         say(f"Would move {old} to {new}: {files}; {links} in {notes} to update.", err=True)
     elif dry_run:
@@ -81,7 +84,8 @@ def properties(made: Offer, *, is_done: bool) -> None:
     for note in made.changed:
         click.echo(plain(note.difference))
     faults(made.left)
-    values, notes = counted(sum(note.links for note in made.changed), "value"), counted(len(made.changed), "note")
+    values = counted(sum(note.links for note in made.changed), "value")
+    notes = counted(len(made.changed), "note")
     if is_done and made.changed:
         say(f"Put {values} in {notes} into quotes.", err=True)
     elif made.changed:

@@ -138,7 +138,8 @@ def context(
     from spellbook.memories import briefing
     from spellbook.settings import paths
 
-    is_leaving, event = False, "PreCompact" if kind == "reminder" else "SessionStart"
+    is_leaving = False
+    event = "PreCompact" if kind == "reminder" else "SessionStart"
     with contextlib.suppress(SpellbookError, OSError):  # first: where nothing can be told, a session may yet be off
         root = paths.real(paths.vault(ctx.ensure_object(dict).get("vault") or ""))
         ledger = Ledger(root, PATIENCE)
@@ -146,7 +147,7 @@ def context(
         while (is_leaving := _is_leaving(ledger, hook)) and age() < _PATIENCE:
             time.sleep(0.02)
     if kind == "reminder":
-        output.as_json({"reminder": _COMPACTING}) if as_json else click.echo(_COMPACTING)
+        output.result({"reminder": _COMPACTING}, as_json, lambda _: click.echo(_COMPACTING))
         return
     is_compacted = hook.get("source") == "compact"
     known = briefing.Briefing(compacted=is_compacted)

@@ -55,9 +55,11 @@ def run() -> None:
         say("1. A vault is a folder of Markdown files. This one starts with Spellbook's guides, in English and Korean.")
         shutil.copytree(paths.starter(), vault)
         with spellbook.open(vault) as book:
-            report, embedder = book.reindex(), book.index.embedder.name
+            report = book.reindex()
+            embedder = book.index.embedder.name
             book.warm_up()
-            notes, chunks = counted(report.scanned, "note"), counted(report.chunks, "section")
+            notes = counted(report.scanned, "note")
+            chunks = counted(report.chunks, "section")
             _did(f"{notes} read, {chunks}, to be found by words and by {embedder}")
             _did(f"in {report.seconds:.1f} s; doing it again took {book.reindex().seconds * 1000:.0f} ms")
         try:

@@ -199,7 +199,7 @@ def _users(state: Mapping[str, Any]) -> str:
     return "; ".join(filter(None, (names, "" if state["watched"] else unwatched)))
 
 
-def _details(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _details(state: Mapping[str, Any]) -> list[tuple[str, str]]:
     categories = ", ".join(
         f"{translated('(none)') if name == '(none)' else flat(name)} {count:,}"
         for name, count in state["categories"].items()
@@ -208,21 +208,22 @@ def _details(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     errors = ", ".join(f"{code} {count}" for code, count in state["day"]["errors"].items())
     total = state["vectors_in_use"] + state["pending"]
     embedded = translated(counted(state["vectors_in_use"], "text", of=total))
-    yield "state", f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)"
-    yield "sections", f"{state['chunks']:,}"
-    yield "embedded", f"{embedded}, {state['embedder']}"
-    yield "engine", translated(state.get("engine", ""))
-    yield "second", _second(state) if "second_encoder" in state else ""
-    yield "looked at", _minute(state["looked_at"]) if state["looked_at"] else ""
-    yield "open in", _processes(state["processes"])
-    yield "chroma", translated(_chroma(state["chroma"]))
-    yield "snapshots", translated(_snapshots(state["snapshots"]))
-    yield "categories", f"{categories} ({translated('sections')})" if categories else translated("none")
-    yield "texts", translated(reused) if state["embedded"] else ""
-    yield "answers", _timings(state["timings"])
-    yield "errors", translated(f"{errors} in 24 hours") if errors else ""
-    for line in _lines(state["faults"]):
-        yield "to fix", line
+    return [
+        ("state", f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)"),
+        ("sections", f"{state['chunks']:,}"),
+        ("embedded", f"{embedded}, {state['embedder']}"),
+        ("engine", translated(state.get("engine", ""))),
+        ("second", _second(state) if "second_encoder" in state else ""),
+        ("looked at", _minute(state["looked_at"]) if state["looked_at"] else ""),
+        ("open in", _processes(state["processes"])),
+        ("chroma", translated(_chroma(state["chroma"]))),
+        ("snapshots", translated(_snapshots(state["snapshots"]))),
+        ("categories", f"{categories} ({translated('sections')})" if categories else translated("none")),
+        ("texts", translated(reused) if state["embedded"] else ""),
+        ("answers", _timings(state["timings"])),
+        ("errors", translated(f"{errors} in 24 hours") if errors else ""),
+        *(("to fix", line) for line in _lines(state["faults"])),
+    ]
 
 
 def _processes(listed: Sequence[Mapping[str, Any]]) -> str:
@@ -257,7 +258,8 @@ def _chroma(state: Mapping[str, Any]) -> str:
             f"empty, {counted(state['behind'], 'vector')} to come: "
             "a server, `spellbook watch` or a large reindex fills it"
         )
-    there, at = counted(state["vectors"], "vector"), state["place"]
+    there = counted(state["vectors"], "vector")
+    at = state["place"]
     if "doubted" in state:
         return f"{there} in {at}; not used: {', '.join(state['doubted'])}, see `spellbook doctor`"
     return f"{there} in {at}; {state['behind']:,} to come" if state["behind"] else f"{there} in {at}"

@@ -41,7 +41,7 @@ GROUPS = {
 }
 """Commands by group, each with a description of at most 60 letters."""
 
-_FOR_PROGRAMS = {"completion", "context", "demo", "mcp", "memorize", "scribe"}
+_FOR_PROGRAMS = {"completion", "context", "demo", "mcp", "memorize", "merge-driver", "scribe"}
 """Commands that are not named here: other programs run them, or another command does the same."""
 
 

@@ -51,7 +51,7 @@ def answer(reply: Answer, vault: Path, *, by_words: bool = False, explain: bool 
         for sentence in presentation.standing(hit):
             say(f"      {sentence}", err=True)
         _print_labels(hit, hit.properties, err=True)
-        for line in hit.text.split("\n") if hit.text else ():
+        for line in hit.text.splitlines():
             click.echo(f"      {quoted(line)}", err=True)
     unmatched(reply.unmatched)
     if reply.index.pending and not by_words:
@@ -108,7 +108,8 @@ def explanation(why: Explanation) -> None:
         return
     click.echo(click.style(translated("  #  score = meaning (rank) + words (rank) + adjusted   sure"), dim=True))
     for chunk in why.rows[:_MOST_ROWS]:
-        meaning, by_words = _leg(chunk, "semantic"), _leg(chunk, "keyword")
+        meaning = _leg(chunk, "semantic")
+        by_words = _leg(chunk, "keyword")
         adjusted = sum(one["share"] for one in chunk.adjustments)
         sure = "" if chunk.evidence is None else f"{chunk.evidence:.2f}"
         click.echo(

@@ -34,6 +34,7 @@ from spellbook.index import seal
 from spellbook.mcp.names import toolsets_of
 from spellbook.notes.same_cause import grouped
 from spellbook.settings import paths
+from spellbook.settings.config import Config, find_vault, load
 from spellbook.settings.translate import translated
 from spellbook.system import disk
 from spellbook.system.children import growing
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from spellbook.index.opened import Progress
     from spellbook.index.sync import Report
     from spellbook.library.book import Spellbook
-    from spellbook.settings.config import Config
 
 _MOST_LOGGED = 20
 """Faults of one run that a log tells."""
@@ -123,8 +123,6 @@ def use(folder: str) -> None:
     \b
     spellbook use ~/notes
     """
-    from spellbook.settings.config import find_vault
-
     _choose(find_vault(folder))
 
 
@@ -317,11 +315,11 @@ def mcp(ctx: click.Context, toolsets: str, debug_log: bool) -> None:
     Claude Desktop, Claude Code and editors start this; see the README.
     """
     from spellbook.mcp import first_answer
-    from spellbook.settings import config
 
-    sets, file = toolsets_of(toolsets), None
+    sets = toolsets_of(toolsets)
+    file = None
     with suppress(SpellbookError):
-        file = first_answer.place(sets, config.load(**named(ctx)))
+        file = first_answer.place(sets, load(**named(ctx)))
     wire = first_answer.Wire(file)
     wire.wait()
     with ExitStack() as running:

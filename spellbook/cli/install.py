@@ -96,7 +96,8 @@ def install(ctx: click.Context, /, client: str | None, uninstall: bool, dry_run:
 
 def _misuse(client: str, options: Mapping[str, Any]) -> str:
     """Say what is wrong with options for `client`, "" for nothing."""
-    hooks, asks_capture = options["hooks"], options["capture"] is not None
+    hooks = options["hooks"]
+    asks_capture = options["capture"] is not None
     has_hooks = client in CLIENTS and any(CLIENTS[client].hooks)
     rules = {
         "--recall needs --hooks.": options["recall"] and not hooks,

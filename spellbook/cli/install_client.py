@@ -31,7 +31,9 @@ def show_all(name: str, as_json: bool) -> None:
     for client, about in CLIENTS.items():
         if not (file := known.found(_places(client))):
             continue
-        has_entry, has_hooks, command = False, False, f"spellbook install {client}"
+        has_entry = False
+        has_hooks = False
+        command = " ".join(["spellbook", "install", client])
         hooks = known.hooks_file(client, None, os.environ, Path.home()) if any(about.hooks) else None
         with contextlib.suppress(SpellbookError):  # settings that cannot be read
             has_entry = bool(about.format and clients.take_out(file, about, name, force=True))
@@ -72,7 +74,8 @@ def _hooks_file(client: str, options: Mapping[str, Any]) -> Path | None:
 
 def _settings_file(about: McpClient, options: Mapping[str, Any]) -> Path | None:
     """Return the settings that the options name, None if they name none. Raises UsageError."""
-    file, folder = options["file"], _project(options)
+    file = options["file"]
+    folder = _project(options)
     if file and folder:
         raise click.UsageError("--file and --project each name the file: give one.")
     if not folder:
@@ -102,7 +105,10 @@ def _print_by_hand(ctx: click.Context, about: McpClient, file: Path, options: Ma
 
 def add(ctx: click.Context, client: str, dry_run: bool, options: Mapping[str, Any]) -> None:
     """Add the entry, and hooks if they are wanted or there already, to a client's settings."""
-    about, name, url, usual = CLIENTS[client], options["name"], options["url"], _places(client)
+    about = CLIENTS[client]
+    name = options["name"]
+    url = options["url"]
+    usual = _places(client)
     place = _settings_file(about, options) or known.found(usual)
     if _is_by_hand(about, place):
         _print_by_hand(ctx, about, usual[0].file, options)
@@ -136,7 +142,8 @@ def add(ctx: click.Context, client: str, dry_run: bool, options: Mapping[str, An
 
 
 def _groups(ctx: click.Context, client: str, name: str, recall: bool) -> session_hooks.Groups:
-    command, mark = [*clients.launch(), "--vault", str(vault_of(ctx))], session_hooks.mark(name)
+    command = [*clients.launch(), "--vault", str(vault_of(ctx))]
+    mark = session_hooks.mark(name)
     return session_hooks.groups(client, command, clients.carried(os.environ), _scope(ctx), recall, mark, sys.platform)
 
 
@@ -160,7 +167,9 @@ def _ask(ctx: click.Context, client: str, options: Mapping[str, Any]) -> None:
 
 def remove(client: str, dry_run: bool, options: Mapping[str, Any]) -> None:
     """Remove the entry and the hooks of a name from a client's settings."""
-    about, name, usual = CLIENTS[client], options["name"], _places(client)
+    about = CLIENTS[client]
+    name = options["name"]
+    usual = _places(client)
     file = _settings_file(about, options)
     if _is_by_hand(about, file or known.found(usual)):
         raise _only_by_hand(about)

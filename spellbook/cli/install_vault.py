@@ -48,7 +48,8 @@ def obsidian(ctx: click.Context, uninstall: bool, dry_run: bool, options: Mappin
         raise click.UsageError(
             "--project, --file and --with-token are not for obsidian: paste a token into the plugin's settings."
         )
-    config, force = _config(ctx), options["force"]
+    config = _config(ctx)
+    force = options["force"]
     folder = obsidian_plugin.home(config.vault)
     if uninstall:
         planned = obsidian_plugin.take_out(folder, config.state, force=force)
@@ -84,6 +85,9 @@ def git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
 def _carry_out(planned: Sequence[FileChange | Hook | DriverSetting], dry_run: bool, unchanged: str, done: str) -> None:
     """Make the changes of a repository, or print them; say what was done, or that there was nothing to do."""
     for change in planned:
-        click.echo(change.difference(), nl=False) if dry_run else change.make()
+        if dry_run:
+            click.echo(change.difference(), nl=False)
+        else:
+            change.make()
     if not (planned and dry_run):
         output.say(done if planned else unchanged)

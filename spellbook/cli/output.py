@@ -45,7 +45,8 @@ def confirm(text: str, *, default: bool = False, abort: bool = True) -> bool:
 
 def argument(text: str) -> str:
     """Return a path or an id as the shell of this system takes it in a command that a person pastes."""
-    line, also = one_line(text), r"\\" if os.name == "nt" else ""
+    line = one_line(text)
+    also = r"\\" if os.name == "nt" else ""
     if re.fullmatch(rf"(~[/{also}])?[\w@+=:,./{also}-][\w@+=:,./{also}#-]*", line):
         return line
     return '"' + line.replace('"', '\\"') + '"' if os.name == "nt" else shlex.quote(line)

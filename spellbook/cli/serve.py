@@ -26,7 +26,10 @@ from spellbook.cli.app import (
     vault_option,
     wiki_option,
 )
+from spellbook.http.oauth.grants import Grants
+from spellbook.http.tokens import Tokens
 from spellbook.mcp.names import toolsets_of
+from spellbook.settings.config import either, is_loopback
 from spellbook.settings.defaults import HOST, PORT
 from spellbook.system.children import growing, leave_threads
 from spellbook.system.errors import InvalidInput
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spellbook.http.guard import AccessRules
-    from spellbook.http.tokens import Tokens
 
 
 def _apply(ctx: click.Context, option: click.Parameter, value: bool) -> None:
@@ -122,8 +124,6 @@ def serve(
     if bool(certfile) != bool(keyfile):
         raise click.UsageError("--certfile and --keyfile belong together.")
     _check_proxies(proxies)
-    from spellbook.settings.config import either, is_loopback
-
     if is_for_phone and not is_loopback(host):
         raise click.UsageError("--phone chooses the address itself: leave out --host and SPELLBOOK_HOST.")
     from spellbook.http import run
@@ -131,7 +131,8 @@ def serve(
 
     issuer = public_url(public) if public is not None else ""
     address = run.Address(run.bound(host, port), host, "https" if certfile else "http")
-    homes, at = [run.home()] if is_for_phone else [], address.socket.getsockname()[1]
+    homes = [run.home()] if is_for_phone else []
+    at = address.socket.getsockname()[1]
     others = [run.Address(run.bound(home, at), home, address.scheme) for home in homes]
     with address.socket, opened(ctx) as book:
         with growing():
@@ -217,8 +218,6 @@ def _browser() -> webbrowser.BaseBrowser | None:
 
 def _check_open(rules: AccessRules, host: str, named: tuple[str, ...], proxies: tuple[str, ...]) -> None:
     """Say what SPELLBOOK_AUTH=none means. Raises InvalidInput for a server that is not for this machine alone."""
-    from spellbook.settings.config import is_loopback
-
     beyond = [*rules.others, *proxies]
     if not named and not is_loopback(host):
         beyond.append(host)
@@ -297,8 +296,6 @@ def add(ctx: click.Context, name: str, may: str | None, sees: str) -> None:
 @click.pass_context
 def list_(ctx: click.Context, as_json: bool) -> None:
     """List the tokens and the connected apps by name, with what they may do and see."""
-    from spellbook.http.oauth.grants import Grants
-
     tokens = _tokens(ctx).all()
     grants = Grants(_tokens(ctx)).all()
     if as_json:
@@ -317,8 +314,6 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 @click.pass_context
 def remove(ctx: click.Context, name: str) -> None:
     """Remove the token or app NAME; running servers refuse it, and browsers that logged in with it, at once."""
-    from spellbook.http.oauth.grants import Grants
-
     tokens = _tokens(ctx)
     gone = Grants(tokens).remove(name)
     output.say(f"{one_line(gone.name)} was removed.")
@@ -327,6 +322,4 @@ def remove(ctx: click.Context, name: str) -> None:
 
 
 def _tokens(ctx: click.Context) -> Tokens:
-    from spellbook.http.tokens import Tokens
-
     return Tokens.of(vault_of(ctx))

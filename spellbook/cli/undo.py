@@ -111,7 +111,8 @@ def _print(entries: Sequence[Entry]) -> None:
         files = ", ".join(translated(f"{count} {kind}") for kind, count in kinds.items())
         state = "  ".join(["", *filter(None, (entry.state and f"({translated(entry.state)})", entry.session))])
         line = f"{entry.id:>5}  {dt.datetime.fromtimestamp(entry.at):%Y-%m-%d %H:%M}"
-        verb, what = output.pad(translated(entry.verb), 8), one_line(entry.what)
+        verb = output.pad(translated(entry.verb), 8)
+        what = one_line(entry.what)
         click.echo(f"{line}  {verb} {what}  {click.style(files + state, dim=True)}")
     if not entries:
         output.say("No command or tool has changed anything yet.", err=True)

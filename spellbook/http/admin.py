@@ -73,31 +73,32 @@ def performance(call: Call, timeRange: str, includeDetails: bool) -> dict[str, A
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         with contextlib.suppress(OSError), open("/proc/self/statm", encoding="ascii") as file:
             rss = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    database = {
-        "totalMemories": counts.notes,
-        "memoryByType": {**{k: v for k, v in types.items() if v}, "none": counts.notes - sum(types.values())},
-        "averageMemorySize": book.index.catalog.average_bytes(),
-        "databaseSize": book.index.catalog.disk_bytes(),
-        "queryPerformance": {
-            "averageQueryTime": average,
-            "p50": timing.p50,
-            "p95": timing.p95,
-            "slowQueries": slow if includeDetails else [],
+    result = {
+        "database": {
+            "totalMemories": counts.notes,
+            "memoryByType": {**{k: v for k, v in types.items() if v}, "none": counts.notes - sum(types.values())},
+            "averageMemorySize": book.index.catalog.average_bytes(),
+            "databaseSize": book.index.catalog.disk_bytes(),
+            "queryPerformance": {
+                "averageQueryTime": average,
+                "p50": timing.p50,
+                "p95": timing.p95,
+                "slowQueries": slow if includeDetails else [],
+            },
+        },
+        "search": {
+            "totalSearches": timing.count,
+            "averageSearchTime": average,
+            "cacheHitRate": round(hits / (hits + misses), 4) if hits + misses else 0.0,
+            "embeddingSearchRate": round(totals.get(metrics.BY_MEANING, 0) / timing.count, 4) if timing.count else 0.0,
+        },
+        "memory": {"usage": rss, "rss": rss, "peak": peak, "heapUsed": None, "heapTotal": None},
+        "system": {
+            "uptime": round(uptime, 1),
+            "cpuUsage": round(time.process_time() / max(uptime, 0.001), 4),
+            "loadAverage": list(os.getloadavg()) if hasattr(os, "getloadavg") else [],
         },
     }
-    search = {
-        "totalSearches": timing.count,
-        "averageSearchTime": average,
-        "cacheHitRate": round(hits / (hits + misses), 4) if hits + misses else 0.0,
-        "embeddingSearchRate": round(totals.get(metrics.BY_MEANING, 0) / timing.count, 4) if timing.count else 0.0,
-    }
-    memory = {"usage": rss, "rss": rss, "peak": peak, "heapUsed": None, "heapTotal": None}
-    system = {
-        "uptime": round(uptime, 1),
-        "cpuUsage": round(time.process_time() / max(uptime, 0.001), 4),
-        "loadAverage": list(os.getloadavg()) if hasattr(os, "getloadavg") else [],
-    }
-    result = {"database": database, "search": search, "memory": memory, "system": system}
     return {"success": True, "message": call.translated("Performance statistics."), "result": result}
 
 
@@ -139,13 +140,15 @@ def optimize(call: Call, actions: Sequence[str], autoCreateIndexes: bool) -> Rep
 
 def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[str, Any]:
     catalog = book.index.catalog
-    before, tables = catalog.disk_bytes(), 0
+    before = catalog.disk_bytes()
+    tables = 0
     for number, action in enumerate(actions):
         report(action, number, len(actions))
         tables = max(tables, catalog.upkeep.optimize(action))
         if action == "index":
             follow.complete(book.index)
-    after, free = catalog.disk_bytes(), catalog.free_bytes()
+    after = catalog.disk_bytes()
+    free = catalog.free_bytes()
     advice = {"type": "table", "priority": "low", "description": 'The file has free pages: run the action "vacuum".'}
     advice["estimatedImprovement"] = f"{free / 1e6:,.0f} MB of the disk."
     return {
@@ -160,7 +163,8 @@ def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[st
 
 def cache(call: Call, cacheType: str) -> dict[str, Any]:
     """Hits and misses of 30 days over all processes; sizes are this process's."""
-    kinds, caches = [*_CACHES] if cacheType == "all" else [cacheType], metrics.brief(*call.book.meter.read())["caches"]
+    kinds = [*_CACHES] if cacheType == "all" else [cacheType]
+    caches = metrics.brief(*call.book.meter.read())["caches"]
     hits, misses = (sum(caches[_CACHES[kind]][how] for kind in kinds) for how in ("hits", "misses"))
     sizes = [size for kind in kinds for size in _sizes(call.book, kind).values()]
     whole = hits + misses
@@ -228,7 +232,9 @@ def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, An
     book.refresh()
     days = book.config.working_days if working_days is None else working_days
     due = erase.due(book.index, days, time.time())
-    before, entry, trash = book.index.catalog.disk_bytes(), None, dict[str, str]()
+    before = book.index.catalog.disk_bytes()
+    entry = None
+    trash = dict[str, str]()
     if not dry_run:
         if due and (done := book.whole.forget_working(days)):
             entry = entry_of(book, "tidy", due[0].path)
@@ -247,7 +253,8 @@ def forgetting(call: Call) -> dict[str, Any]:
     book = call.book
     book.refresh()
     index = book.index
-    due, files = erase.due(index, book.config.working_days, time.time()), [*trashed(str(book.config.vault))]
+    due = erase.due(index, book.config.working_days, time.time())
+    files = [*trashed(str(book.config.vault))]
     return {
         "message": call.translated("Forgetting statistics."),
         "working": _count(call, "type", "working"),

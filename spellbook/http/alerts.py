@@ -39,7 +39,8 @@ def alerts(call: Call) -> dict[str, Any]:
     """Return what needs attention now, each with its next step. `since` is when the alerts first showed it."""
     call.book.refresh()
     listed = [*_of_answers(call), *_of_upkeep(call)]
-    known, now = call.served.noticed, time.time()
+    known = call.served.noticed
+    now = time.time()
     first = {alert["id"]: known.get(alert["id"], alert.pop("since", None) or now) for alert in listed}
     call.served.noticed = first
     late = [each for each in listed if each["id"] != "pending" or now - first["pending"] >= _PENDING_SECONDS]

@@ -139,7 +139,8 @@ class Doors:
 
     async def _open(self, caller: Caller) -> tuple[SpellbookServer, Starlette, Starlette]:
         assert self.tasks is not None
-        state, may_write = self._served, caller.has("write")
+        state = self._served
+        may_write = caller.has("write")
         mcp = await in_thread(
             lambda: build(
                 state.book_of(caller),

@@ -101,7 +101,8 @@ def _check(folder: Path) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         place = next(each for each in (folder, *folder.parents) if each.exists())
-        owner, user = place.stat(), f"{os.getuid()}:{os.getgid()}"
+        owner = place.stat()
+        user = f"{os.getuid()}:{os.getgid()}"
         raise StorageError(
             f"{folder} cannot be written ({error.strerror}): {place} belongs to {owner.st_uid}:{owner.st_gid}, and "
             f"this process is {user}.",

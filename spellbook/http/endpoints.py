@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import GenericAlias
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Concatenate, NoReturn
 
 from pydantic import (
     AfterValidator,
@@ -38,6 +38,9 @@ from spellbook.text.quoting import json_of, one_line
 from spellbook.verbs import aliases
 from spellbook.verbs.declare import MOST_ID, Argument, Verb
 
+Fields = dict[str, Any]
+"""The body of an answer, as JSON can hold it."""
+
 _MOST_FIELDS = 20
 
 
@@ -65,9 +68,13 @@ class Call:
 class Reply:
     """An answer with another status than the endpoint's first, or with headers; None for `body` is an empty one."""
 
-    body: Any
+    body: Fields | None
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Answering = Callable[Concatenate[Call, ...], Fields | Reply]
+"""Answers a request, whose arguments it takes by name."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ class Endpoint:
 
     method: str
     path: str
-    verb: Callable[..., object]
+    verb: Answering
     declared: Verb
     statuses: tuple[int, ...] = (200,)
     names: Mapping[str, str] = field(default_factory=dict)
@@ -124,7 +131,8 @@ class Endpoint:
 
 async def _answer(endpoint: Endpoint, request: Request) -> Response:
     """Check the caller and the arguments, run the verb in a thread, and answer in JSON."""
-    served, who = served_of(request), caller_of(request)
+    served = served_of(request)
+    who = caller_of(request)
     body = await request.body() if endpoint.has_body and who.has(endpoint.right) else b""
     try:
         who.require(endpoint.right)

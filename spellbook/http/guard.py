@@ -156,7 +156,8 @@ class Guard:
             self._refused(refused.answer.status_code)
             await refused.answer(scope, receive, Sent(scope, send))
             return
-        is_open, address = self._is_open(scope), _address(scope)
+        is_open = self._is_open(scope)
+        address = _address(scope)
         bounds = (_OPEN_BYTES, self.open_seconds) if is_open else (MOST_BYTES, self.body_seconds)
         body = Body(receive, *bounds)
         sent = Sent(scope, send, body, partial(self._is_known, scope))
@@ -182,7 +183,8 @@ class Guard:
     def _caller(self, scope: Scope, headers: Headers) -> Caller:
         """Return the caller. Raises _Refused for callers and requests that are not let in."""
         self._check_host(headers)
-        path, is_open = scope["path"], self._is_open(scope)
+        path = scope["path"]
+        is_open = self._is_open(scope)
         if not (self._rules.public and path in FOR_PROGRAMS):
             _check_origin(scope, headers)
         _check_size(scope, headers, is_open)
@@ -191,7 +193,8 @@ class Guard:
             raise _refusal(404, "MEMORY_NOT_FOUND", "There is no OAuth here: send Authorization: Bearer TOKEN.")
         if is_open:
             if self._open[_address(scope)] >= _MOST_OPEN_EACH or self._open.total() >= _MOST_OPEN:
-                message, wait = "Too many requests without a token are under way.", {"retry-after": "1", **_CLOSE}
+                message = "Too many requests without a token are under way."
+                wait = {"retry-after": "1", **_CLOSE}
                 raise _refusal(503, "RATE_LIMIT_EXCEEDED", message, "Try again in a moment.", wait)
             return Caller("", "read", "public")
         caller = self._known(scope, headers)

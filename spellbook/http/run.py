@@ -24,7 +24,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from spellbook.http.exchange import HEADERS
 from spellbook.http.faults import fault
-from spellbook.settings.config import is_loopback
 from spellbook.system.errors import InvalidInput, StorageError
 
 _MOST_CONNECTIONS = 1_000
@@ -53,7 +52,7 @@ class Address:
     @property
     def url(self) -> str:
         """The address for a client on this machine."""
-        shown = self.host if is_loopback(self.host) else "127.0.0.1" if self.host in {"0.0.0.0", "::"} else self.host
+        shown = "127.0.0.1" if self.host in {"0.0.0.0", "::"} else self.host
         return f"{self.scheme}://{f'[{shown}]' if ':' in shown else shown}:{self.socket.getsockname()[1]}"
 
 

@@ -14,7 +14,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -83,11 +83,10 @@ class Caller:
 
     def has(self, right: May) -> bool:
         """Return whether the caller has a right."""
-        try:
+        with suppress(PermissionDenied):
             self.require(right)
-        except PermissionDenied:
-            return False
-        return True
+            return True
+        return False
 
     def require(self, right: May) -> None:
         """Raise PermissionDenied unless the caller has a right."""
@@ -166,10 +165,8 @@ class Tokens:
 
         Raises StorageError.
         """
-        if not token:
-            return self.caller_by_cookie(cookie)
-        holder = self._holder_of(token)
-        return holder.caller() if holder else None
+        holder = self._holder_of(token) if token else self._holder_by_cookie(cookie)
+        return holder.caller(by_cookie=not token) if holder else None
 
     def cookie(self, token: str) -> str | None:
         """
@@ -187,11 +184,6 @@ class Tokens:
             logins[digest(cookie)] = holder.id, int(time.time()) + COOKIE_SECONDS
         return cookie
 
-    def caller_by_cookie(self, value: str) -> Caller | None:
-        """Return the caller with this cookie; None if it is false, too old, logged out, or its token is gone."""
-        holder = self._holder_by_cookie(value)
-        return holder.caller(by_cookie=True) if holder else None
-
     def lasting(self, cookie: str) -> Token | None:
         """Return the token with which a browser logged in, unless it ends with this process. Raises StorageError."""
         holder = self._holder_by_cookie(cookie)
@@ -199,7 +191,7 @@ class Tokens:
 
     def log_out(self, value: str) -> None:
         """End a cookie: nobody is let in with it any more. Raises StorageError."""
-        if self.caller_by_cookie(value):
+        if self._holder_by_cookie(value):
             with self._changing() as (_, logins):
                 logins.pop(digest(value), None)
 
@@ -209,6 +201,7 @@ class Tokens:
         return hmac.digest(cookie.encode(), b"spellbook csrf", "sha256").hex()
 
     def _holder_by_cookie(self, value: str) -> Token | None:
+        """Return the token of this cookie; None if it is false, too old, logged out, or its token is gone."""
         holders = {each.id: each for each in self.all()}
         id, expiry = self._kept.value()[1].get(digest(value), ("", 0))
         return holders.get(id) if time.time() < expiry else None
@@ -292,7 +285,8 @@ class Tokens:
             tokens = list(there)
             yield tokens, logins
             # A token of the environment, or of a phone, is another process's, and keeps its cookies.
-            gone, now = {each.id for each in {*there} - {*tokens}}, time.time()
+            gone = {each.id for each in {*there} - {*tokens}}
+            now = time.time()
             left = {each: (id, end) for each, (id, end) in logins.items() if id not in gone and end > now}
             kept = [{**each.as_dict(), "verifier": each.verifier} for each in tokens]
             self._kept.write({"tokens": kept, "logins": left})

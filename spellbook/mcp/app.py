@@ -116,8 +116,13 @@ def build(
         log_level="WARNING",
         cache_hints=dict.fromkeys(_LISTS, _FRESH),
     )
-    mcp.names, mcp.book, mcp.door, mcp.may_write, mcp.log = Names(toolsets), book, door, may_write, log
-    mcp.called, mcp.clients = called or threading.Event(), {} if clients is None else clients
+    mcp.names = Names(toolsets)
+    mcp.book = book
+    mcp.door = door
+    mcp.may_write = may_write
+    mcp.log = log
+    mcp.called = called or threading.Event()
+    mcp.clients = {} if clients is None else clients
     for name in dict.fromkeys(_MODULES.get(each, each) for each in (DEFAULT, "spellbook", *toolsets)):
         toolset = import_module(f"spellbook.mcp.toolsets.{name}")
         if add_resources := getattr(toolset, "add_resources", None):
@@ -163,7 +168,8 @@ class SpellbookServer(MCPServer):
 
     async def serve(self, wire: first_answer.Wire) -> None:
         """Answer the lines of a client until it leaves."""
-        server, file = self._lowlevel_server, anyio.wrap_file(cast("Any", wire))
+        server = self._lowlevel_server
+        file = anyio.wrap_file(cast("Any", wire))
         if wire.file:
             wire.take_over(await self.first_answers())
         async with stdio_server(file, file) as (read, write), write, server.lifespan(server) as state:
@@ -214,7 +220,9 @@ class SpellbookServer(MCPServer):
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
         if self.log is None:
             return await self._call(name, arguments, context)
-        started, text, code = time.perf_counter(), "", ""
+        started = time.perf_counter()
+        text = ""
+        code = ""
         try:
             answer = await self._call(name, arguments, context)
             text = "".join(getattr(part, "text", "") for part in getattr(answer, "content", answer) or ())

@@ -112,7 +112,8 @@ def phrase(value: object) -> tuple[tuple[str, str] | None, bool]:
     if value is None:
         return None, False
     given = value if isinstance(value, Mapping) else {}
-    old, new = given.get("old"), given.get("new")
+    old = given.get("old")
+    new = given.get("new")
     if not isinstance(old, str) or not isinstance(new, str) or not old:
         raise InvalidInput(
             "replace must be an object of old and new texts.", 'For example {"old": "3 ms", "new": "5 ms"}.'

@@ -7,7 +7,6 @@ came from outside is labelled as data.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
@@ -22,7 +21,7 @@ from spellbook.search.newest import Recent
 from spellbook.search.question import Answer, State
 from spellbook.search.related import Around, Backlink, Related
 from spellbook.search.scores import Hit
-from spellbook.text.quoting import counted, exact, flat, json_of, quoted
+from spellbook.text.quoting import counted, exact, fence_of, flat, json_of, quoted
 from spellbook.text.terms import estimate_tokens
 
 T = TypeVar("T")
@@ -285,8 +284,7 @@ def fence(text: str, by: Hit | StoredChunk) -> str:
     label = presentation.outside(by)
     if not text or not label:
         return text
-    # The fence is longer than any fence in the text, so that the text cannot close it.
-    tildes = "~" * max(3, 1 + max(map(len, re.findall("~+", text)), default=0))
+    tildes = fence_of(text, "~")
     return f"{label}\n{tildes}\n{text}\n{tildes}"
 
 

@@ -62,13 +62,15 @@ def as_json(categories: Sequence[Category], max_tokens: int, about: Callable[[To
         }
         if (left := half - render.size_of({**row, "topics": []})) < 0 and listing["categories"]:
             break
-        room, half = room - half + left, left
+        room = room - half + left
+        half = left
         listing["categories"].append({**row, "topics": []})
     turns = sorted(_largest(categories[: len(listing["categories"])]), key=lambda each: each[1])
     shown = 0
     for at, _, topic in turns[: max_tokens // render.MORE_TOKENS]:  # no topic takes less
         if (cost := render.size_of(row := _topic_row(topic, about(topic)))) <= room:
-            room, shown = room - cost, shown + 1
+            room = room - cost
+            shown = shown + 1
             listing["categories"][at]["topics"].append(row)
     missing = {"categories": len(categories) - len(listing["categories"]), "topics": listing["total_topics"] - shown}
     return {**listing, **({"truncated": True, "left_out": missing} if any(missing.values()) else {})}
@@ -125,7 +127,8 @@ def _names(categories: Sequence[Category], room: int) -> tuple[list[str], bool]:
         # A name may be shorter than how to list the others.
         return [min(pair, key=len) for pair in zip(whole, each, strict=False)]
 
-    shown, rest = len(categories), []
+    shown = len(categories)
+    rest = []
     if render.tokens_of(lines(shown, 0)) > room:
         room -= render.MORE_TOKENS
         shown = bisect_right(range(1, shown), room, key=lambda count: render.tokens_of(lines(count, 0)))

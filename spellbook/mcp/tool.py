@@ -179,7 +179,9 @@ def reporter(ctx: Context) -> Callable[[str, int, int], None]:
             before = last
         now = time.monotonic()
         if before + done > last and (stage != last_stage or now - sent >= _BETWEEN):
-            last, last_stage, sent = before + done, stage, now
+            last = before + done
+            last_stage = stage
+            sent = now
             anyio.from_thread.run(ctx.report_progress, last, before + total, stage)
 
     return progress

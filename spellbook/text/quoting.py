@@ -78,6 +78,11 @@ def quoted(text: str) -> str:
     return "\n".join(f"> {plain(line)}" if line else ">" for line in text.splitlines())
 
 
+def fence_of(text: str, sign: str = "`") -> str:
+    """Return a fence of Markdown that is longer than any run of its sign in `text`, which so cannot close it."""
+    return sign * max(3, 1 + max(map(len, re.findall(f"{sign}+", text)), default=0))
+
+
 def shortened(text: str, most: int, *, to_a_word: bool = False) -> str:
     """Return a text, or the beginning of a longer one and `…`: at most `most` letters, whole words if `to_a_word`."""
     if len(text) <= most:

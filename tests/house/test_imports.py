@@ -129,6 +129,7 @@ SEAMS = {
     "editing/write.py": ("Opened",),
     "editing/book.py": ("Book", "WholeBook"),
     "http/endpoints.py": ("Call", "Endpoint"),
+    "http/pages/view.py": ("View",),
 }
 """Where one room hands an opened vault to another: by module the names whose members have precise types."""
 

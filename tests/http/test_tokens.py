@@ -47,7 +47,7 @@ def test_a_token_names_its_caller_and_no_other_text_does(file, tokens):
     data = file.read_text("utf-8")
     assert not [each for each in (cookie, *made.values()) if each in data + repr(tokens.all())]
     for hashed in json.loads(data)["logins"]:
-        assert tokens.caller_by_cookie(hashed) is tokens.caller(hashed) is None
+        assert tokens.caller("", hashed) is tokens.caller(hashed) is None
     assert sys.platform == "win32" or stat.S_IMODE(file.stat().st_mode) == 0o600
     assert not [each for each in file.parent.iterdir() if each.suffix == ".tmp"]
 
@@ -62,18 +62,18 @@ def test_a_cookie_stands_for_its_token_until_it_ends(tokens, monkeypatch, file):
     token = tokens.add("a b", "read", "team")
     cookie, other = tokens.cookie(token), tokens.cookie(token)
     assert tokens.cookie(token + "x") is None
-    assert tokens.caller_by_cookie(cookie) == Caller("a b", "read", "team", by_cookie=True)
+    assert tokens.caller("", cookie) == Caller("a b", "read", "team", by_cookie=True)
     for wrong in ("", token, cookie + "A", cookie[:-1], cookie.swapcase(), "é\ud800", "a" * 10_000):
-        assert tokens.caller_by_cookie(wrong) is None
+        assert tokens.caller("", wrong) is None
     assert tokens.csrf(cookie) not in {tokens.csrf(other), cookie, ""}
     now = time.time()
     with monkeypatch.context() as clock:
         clock.setattr(time, "time", lambda: now + COOKIE_SECONDS + 2)
-        assert tokens.caller_by_cookie(cookie) is None
+        assert tokens.caller("", cookie) is None
     tokens.remove("a b")
-    assert tokens.caller_by_cookie(cookie) is None
+    assert tokens.caller("", cookie) is None
     tokens.add("a b", "read", "team")
-    assert tokens.caller_by_cookie(cookie) is None
+    assert tokens.caller("", cookie) is None
     tokens = Tokens(file, {"SPELLBOOK_TOKEN": GIVEN})
     secrets = (GIVEN, tokens.add("a"), tokens.add("b"))
     for secret in secrets:
@@ -81,14 +81,14 @@ def test_a_cookie_stands_for_its_token_until_it_ends(tokens, monkeypatch, file):
         tokens.log_out(gone)
         tokens.log_out(gone + "x")
         for each in (tokens, Tokens(file, {"SPELLBOOK_TOKEN": GIVEN})):
-            assert each.caller_by_cookie(gone) is None
-            assert each.caller_by_cookie(kept)
+            assert each.caller("", gone) is None
+            assert each.caller("", kept)
             assert each.caller(secret)
     assert len(json.loads(file.read_text())["logins"]) == 3
     many = [tokens.cookie(secrets[1]) for _ in range(100)]
-    assert tokens.caller_by_cookie(many[0])
+    assert tokens.caller("", many[0])
     assert tokens.cookie(secrets[1])
-    assert [tokens.caller_by_cookie(each) is None for each in many[:2]] == [True, False]
+    assert [tokens.caller("", each) is None for each in many[:2]] == [True, False]
     tokens.remove("a")
     assert len(json.loads(file.read_text())["logins"]) == 2
 
@@ -112,9 +112,9 @@ def test_a_lent_token_is_of_this_process_alone(file, tokens):
     cookies = {secret: tokens.cookie(secret) for secret in (second, own)}
     Tokens(file, {}).add("another")  # a process that knows none of it
     for secret, may in ((second, "write"), (own, "read")):
-        assert tokens.caller_by_cookie(cookies[secret]).may == may
+        assert tokens.caller("", cookies[secret]).may == may
     assert tokens.remove("phone").may == "write"
-    assert tokens.caller(second) is tokens.caller_by_cookie(cookies[second]) is None
+    assert tokens.caller(second) is tokens.caller("", cookies[second]) is None
     assert tokens.caller(own).may == tokens.remove("phone").may == "read"
     token = tokens.add("mine")
     assert tokens.caller(token)
@@ -154,7 +154,7 @@ def test_the_token_of_the_environment(file):
     tokens = Tokens(file, {"SPELLBOOK_TOKEN": GIVEN})
     mine = Caller("SPELLBOOK_TOKEN", "write", "private")
     assert tokens.caller(GIVEN) == mine
-    assert tokens.caller_by_cookie(tokens.cookie(GIVEN)) == Caller(mine.name, "write", "private", True)
+    assert tokens.caller("", tokens.cookie(GIVEN)) == Caller(mine.name, "write", "private", True)
     other = tokens.add("a", "admin")
     assert tuple(each.name for each in tokens.all()) == ("SPELLBOOK_TOKEN", "a")
     assert tokens.caller(other) == Caller("a", "admin")

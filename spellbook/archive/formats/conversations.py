@@ -20,6 +20,7 @@ from spellbook.notes.files import Fault
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import blocks, lines
 from spellbook.system.lazy import regex
+from spellbook.text.quoting import fence_of
 from spellbook.text.unicode import BROKEN
 from spellbook.vault.names import note_name
 
@@ -176,7 +177,8 @@ def _time_of(message: Mapping[str, Any]) -> float:
 
 def _turn_of(message: Mapping[str, Any]) -> Iterator[_Turn]:
     role, meta, content = ((message.get(key) or {}) for key in ("author", "metadata", "content"))
-    is_person, kind = role.get("role") == "user", content.get("content_type")
+    is_person = role.get("role") == "user"
+    kind = content.get("content_type")
     # Nobody saw what a model and its tools tell each other.
     is_hidden = message.get("recipient", "all") != "all" or meta.get("is_visually_hidden_from_conversation")
     if is_hidden or role.get("role") not in {"user", "assistant"} or kind in _UNSEEN_KINDS:
@@ -190,7 +192,8 @@ def _turn_of(message: Mapping[str, Any]) -> Iterator[_Turn]:
     texts += [f"(attached: {file['name']})" for file in _mappings(meta.get("attachments")) if file.get("name")]
     text = "\n\n".join(filter(None, texts))
     for reference in _mappings(meta.get("content_references")):
-        matched, shown = reference.get("matched_text"), reference.get("alt")
+        matched = reference.get("matched_text")
+        shown = reference.get("alt")
         if isinstance(matched, str) and matched.startswith("\ue200") and isinstance(shown, str):
             text = text.replace(matched, shown)
     yield is_person, text
@@ -240,6 +243,5 @@ def _mappings(value: object) -> list[Mapping[str, Any]]:
 
 
 def _fence(text: str, language: str) -> str:
-    # Longer than any in the text, so that the text cannot close it.
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    fence = fence_of(text)
     return f"{fence}{language if language.isalnum() and language != 'unknown' else ''}\n{text.strip(chr(10))}\n{fence}"

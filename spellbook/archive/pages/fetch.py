@@ -59,7 +59,8 @@ def quiet(url: str) -> str:
 def canonical(url: str, named: str) -> str:
     """Return the address that a page at `url` names as its own, normalized; "" if it is of another site."""
     try:
-        here, there = urlsplit(url), urlsplit(named)
+        here = urlsplit(url)
+        there = urlsplit(named)
     except ValueError:
         return ""
     if there.scheme not in {"http", "https"} or not there.hostname or there.username or there.password:
@@ -67,7 +68,8 @@ def canonical(url: str, named: str) -> str:
     is_front = there.path in {"", "/"} and not there.query
     if is_front and here.path not in {"", "/"}:
         return ""
-    a, b = _SAME_SITE.sub("", here.hostname or ""), _SAME_SITE.sub("", there.hostname)
+    a = _SAME_SITE.sub("", here.hostname or "")
+    b = _SAME_SITE.sub("", there.hostname)
     return normalized(named) if a and (a == b or a.endswith(f".{b}") or b.endswith(f".{a}")) else ""
 
 

@@ -69,7 +69,8 @@ def extract(body: bytes, url: str = "", charset: str = "") -> dict[str, str]:
     tree = html.document_fromstring(text.encode(), html.HTMLParser(encoding="utf-8")) if is_page else None
     if tree is None:
         raise _nothing()
-    meta, graph = _meta(tree), list(_linked_data(tree))
+    meta = _meta(tree)
+    graph = list(_linked_data(tree))
     byline = _byline(tree)
     canonical = tree.xpath("string(//link[translate(@rel, 'CANONIL', 'canonil')='canonical']/@href)").strip()
     article = _article(tree, url)

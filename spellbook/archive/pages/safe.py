@@ -20,7 +20,7 @@ from urllib.parse import quote
 from spellbook.notes.frontmatter import header_in
 from spellbook.notes.note import parse
 from spellbook.system.lazy import markdown_it, regex
-from spellbook.text.quoting import shortened
+from spellbook.text.quoting import fence_of, shortened
 from spellbook.text.terms import HANGUL
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def code(text: str, language: str = "") -> str:
     """Return a code block, whose language is kept only if it is a programming language."""
     language = language.lower() if language.lower() in LANGUAGES else ""
     text = text.replace(_TEMPLATE, "<\\%").strip("\n")
-    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
+    fence = fence_of(text)
     return f"{fence}{language}\n{text}\n{fence}"
 
 

@@ -61,7 +61,8 @@ def read(source: str, text: str = "", alive: Callable[[], object] | None = None)
         title = safe.line(heading[1].replace("\\", "")) if heading else ""
         return ArticlePage(title, parsed["markdown"], url=url, source_type="url" if is_url else "text")
     got = fetch.fetch(url) if is_url else _file(source)
-    what, is_pdf = got.url or one_line(source), got.content_type == "application/pdf"
+    what = got.url or one_line(source)
+    is_pdf = got.content_type == "application/pdf"
     if is_pdf:
         if not got.body.startswith(b"%PDF-"):
             raise InvalidInput(f"{got.url} says that it is a PDF, and is none.", "Give its text instead.")
@@ -69,8 +70,8 @@ def read(source: str, text: str = "", alive: Callable[[], object] | None = None)
     else:
         parsed = child.parse("html", got.body, what, alive=alive, url=got.url, charset=got.charset)
     canonical = fetch.canonical(got.url, parsed.pop("canonical", "") or got.canonical)
-    kind = "url" if is_url else "pdf" if is_pdf else "html"
-    return ArticlePage(**parsed, url=got.url, canonical=canonical, source_type=kind)
+    of_file = "pdf" if is_pdf else "html"
+    return ArticlePage(**parsed, url=got.url, canonical=canonical, source_type="url" if is_url else of_file)
 
 
 def _file(source: str) -> fetch.Fetched:

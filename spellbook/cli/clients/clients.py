@@ -138,7 +138,8 @@ def add(file: Path, client: McpClient, name: str, wanted: Mapping[str, Any], *, 
 
 def _without_left_over(existing: Mapping[str, Any], wanted: Mapping[str, Any], env: str) -> Iterator[tuple[Any, Any]]:
     """Yield the environment of our entry if an earlier install carried variables into it that this one does not."""
-    there, carried = existing.get(env), set(chain(*_CARRIED))
+    there = existing.get(env)
+    carried = set(chain(*_CARRIED))
     if isinstance(there, dict) and carried & there.keys() - wanted.get(env, {}).keys():
         yield (env,), {name: value for name, value in there.items() if name not in carried} | wanted.get(env, {})
 

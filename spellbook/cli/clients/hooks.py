@@ -154,7 +154,8 @@ def _begin(vault: Path) -> str:
 
 def add(hooks: Path, name: str, vault: Path, lines: bytes) -> Hook | None:
     """Return the change that puts `lines` into the hook `name`; None if they are there."""
-    file, aside = hooks / name, hooks / ASIDE / name
+    file = hooks / name
+    aside = hooks / ASIDE / name
     before = changes.read(file)
     added = b"\n" + lines
     span = _span(before, vault) if before else None
@@ -177,7 +178,8 @@ def add(hooks: Path, name: str, vault: Path, lines: bytes) -> Hook | None:
 
 def take_out(hooks: Path, name: str, vault: Path) -> Hook | None:
     """Return the change that removes the lines for `vault` from the hook `name`; None if they are not in it."""
-    file, aside = hooks / name, hooks / ASIDE / name
+    file = hooks / name
+    aside = hooks / ASIDE / name
     before = changes.read(file)
     span = _span(before, vault) if before else None
     if not before or not span:
@@ -262,7 +264,8 @@ class DriverSetting:
 
 def merging(vault: Path, command: Sequence[str]) -> list[FileChange | DriverSetting]:
     """Return the changes after which `command`, which starts Spellbook, merges the notes; without one, git does."""
-    top, file = find(vault).top, vault / ATTRIBUTES
+    top = find(vault).top
+    file = vault / ATTRIBUTES
     driver = f"{shell_line(command, {})} merge-driver %O %A %B --path %P --ours %X --theirs %Y" if command else ""
     rows = (before := changes.read(file) or b"").splitlines(keepends=True)
     others = [row for row in rows if row.strip() != NOTES.encode()]

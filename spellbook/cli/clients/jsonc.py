@@ -71,7 +71,8 @@ class Document:
 
     def members(self, holder: Member) -> Iterator[Member]:
         """Yield the members of an object or the items of a list."""
-        at, pattern = holder.start + 1, _NAME if isinstance(holder.data, dict) else _ITEM
+        at = holder.start + 1
+        pattern = _NAME if isinstance(holder.data, dict) else _ITEM
         for number in count():
             if not (name := pattern.match(self.plain, at)):
                 return
@@ -183,16 +184,19 @@ def nest(path: Path, data: Any) -> Any:
 
 def _insert(document: Document, holder: Member, name: str | int, data: Any) -> str:
     """Add a member or an item to `holder`, as its last."""
-    text, line_end = document.text, newline(document.text)
+    text = document.text
+    line_end = newline(document.text)
     named = f"{json.dumps(name, ensure_ascii=False)}: " if isinstance(name, str) else ""
     in_line = named + json.dumps(data, ensure_ascii=False)
     if holder.data:
         *_, last = document.members(holder)
-        end, added = last.stop, f" {in_line}"
+        end = last.stop
+        added = f" {in_line}"
         line = text[text.rfind("\n", 0, last.begin) + 1 : last.begin]
         if not line.strip(_BLANK) and "\n" in text[: last.begin]:
             behind = _BEHIND.match(text, end)
-            end, added = behind.end() if behind else end, f"{line_end}{line}{named}{_render(text, data, line)}"
+            end = behind.end() if behind else end
+            added = f"{line_end}{line}{named}{_render(text, data, line)}"
         comma, trailing = (",", "") if last.stop == last.end else ("", ",")
         return text[: last.end] + comma + text[last.end : end] + added + trailing + text[end:]
     kept = text[: holder.end - 1].rstrip(_BLANK)

@@ -39,9 +39,11 @@ class McpClient:
     package: str = ""
 
 
-_TYPED, _LOCAL = ("stdio", "http"), ("local", "remote")
+_TYPED = ("stdio", "http")
+_LOCAL = ("local", "remote")
 _SERVERS = "mcpServers"
-_SERVER_URL, _HTTP_URL = {"url": "serverUrl"}, {"url": "httpUrl"}
+_SERVER_URL = {"url": "serverUrl"}
+_HTTP_URL = {"url": "httpUrl"}
 _DEVIN = "devin mcp add -s user {name} -- {command}"
 _GEMINI, _OLD_GEMINI = "{home}/.gemini/config/mcp_config.json", "{home}/.gemini/antigravity-cli"
 _EXTENSION = "{apps}/Code/User/globalStorage/saoudrizwan.claude-dev"
@@ -162,7 +164,8 @@ def _roots(system: str, environ: Mapping[str, str], home: Path) -> dict[str, Pat
     config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
     roaming = Path(environ.get("APPDATA") or home / "AppData/Roaming")
     apps = {"win32": roaming, "darwin": home / "Library/Application Support"}.get(system, config)
-    claude, cline = environ.get("CLAUDE_CONFIG_DIR"), Path(environ.get("CLINE_DIR") or home / ".cline")
+    claude = environ.get("CLAUDE_CONFIG_DIR")
+    cline = Path(environ.get("CLINE_DIR") or home / ".cline")
     return {
         "home": home,
         "config": config,

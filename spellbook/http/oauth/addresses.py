@@ -29,9 +29,12 @@ def public_url(given: str) -> str:
     """Return the address of a server as `https://name`. Raises InvalidInput for one that hosted apps cannot use."""
     try:
         parts = urlsplit(given.strip())
-        host, port = (parts.hostname or "").lower(), parts.port
+        host = (parts.hostname or "").lower()
+        port = parts.port
     except ValueError:
-        parts, host, port = urlsplit(""), "", None
+        parts = urlsplit("")
+        host = ""
+        port = None
     is_bare = parts.path in {"", "/"} and not any((parts.query, parts.fragment, parts.username, parts.password))
     is_named = len(host) <= 253 and _NAME.fullmatch(host) and host.rpartition(".")[2] not in _OF_THIS_MACHINE
     if parts.scheme != "https" or port not in {None, 443} or not is_bare or not is_named:

@@ -35,7 +35,8 @@ async def consent(provider: Provider, request: Request) -> Response:
     Each request is checked anew. An unknown app or redirect gets a page; the app is told of every other fault.
     """
     asked = dict(request.query_params)
-    app, redirect = asked.get("client_id", ""), asked.get("redirect_uri", "")
+    app = asked.get("client_id", "")
+    redirect = asked.get("redirect_uri", "")
     name = await in_thread(provider.redirects_to, app, redirect)
     if name is None or len(asked) < len(request.query_params.multi_items()):
         return view.bare(request, "refused.html", 400, _OWN)

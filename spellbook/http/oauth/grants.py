@@ -109,7 +109,8 @@ class Grants:
 
     def opened_by(self, access: str) -> tuple[Grant, May] | None:
         """Return the grant with this access token, and what the token may do; None if it is false or too old."""
-        hashed, now = digest(access), self.now()
+        hashed = digest(access)
+        now = self.now()
         for grant in self._live():
             ends, may = grant.access.get(hashed, (0.0, "read"))
             if now < ends:
@@ -139,7 +140,8 @@ class Grants:
                 raise InvalidInput(
                     f"{MOST_GRANTS} apps are connected already.", "Remove one: spellbook token remove NAME."
                 )
-            id, called = secrets.token_hex(8), _free(name, now, {each.name for each in grants})
+            id = secrets.token_hex(8)
+            called = _free(name, now, {each.name for each in grants})
             end = now + CODE_SECONDS
             made = Grant(id, called, app, holder.id, holder.name, may, holder.sees, created, end, "", {})
             grants.append(made)
@@ -148,7 +150,8 @@ class Grants:
     def renew(self, id: str, may: May) -> tuple[str, str]:
         """Give a grant new tokens, for access and refresh, and 90 days. Raises KeyError if it or its parent is gone."""
         access, refresh = (each + secrets.token_urlsafe(32) for each in (_ACCESS, _REFRESH))
-        now, holders = self.now(), self._holders()
+        now = self.now()
+        holders = self._holders()
         with self._changing() as (grants, _):
             at = next((at for at, each in enumerate(grants) if each.id == id and each.parent in holders), None)
             if at is None:
@@ -166,9 +169,9 @@ class Grants:
 
     def remove(self, name: str) -> Grant | Token:
         """Remove the grant or the token with this name, and return it. Raises InvalidInput, StorageError."""
-        if ":" not in name:  # so that a token can be removed whatever is wrong with this file
-            return self._tokens.remove(name)
-        removed = next((each for each in self._kept.value()[0] if each.name == name), None)
+        # Without a colon it is a token, which can be removed whatever is wrong with this file.
+        grants = self._kept.value()[0] if ":" in name else ()
+        removed = next((each for each in grants if each.name == name), None)
         if removed is None:
             return self._tokens.remove(name)
         self.end(removed.id)
@@ -196,7 +199,8 @@ class Grants:
 
     def _known(self, grants: Iterable[Grant], apps: Iterable[Registered]) -> list[Registered]:
         """Return the apps that have a grant, or registered themselves within a day."""
-        used, since = {each.app for each in self._lasting(grants)}, self.now() - DAY
+        used = {each.app for each in self._lasting(grants)}
+        since = self.now() - DAY
         return [each for each in apps if each.id in used or each.created > since]
 
     # -- the file
@@ -205,7 +209,8 @@ class Grants:
         return {each.id for each in self._tokens.all()}
 
     def _lasting(self, grants: Iterable[Grant]) -> list[Grant]:
-        there, now = self._holders(), self.now()
+        there = self._holders()
+        now = self.now()
         return [each for each in grants if now < each.ends and (each.parent in there or each.by == VARIABLE)]
 
     def _live(self) -> list[Grant]:

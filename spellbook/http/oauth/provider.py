@@ -116,7 +116,8 @@ class Provider(OAuthAuthorizationServerProvider[Code, RefreshToken, AccessToken]
 
     def give(self, app: str, name: str, redirect: str, challenge: str, holder: Token, may: May) -> str:
         """Return a code, which may be exchanged once within a minute for a grant below `holder`. Raises as `begin`."""
-        grant, now = self.grants.begin(app, name, holder, may), self._ticks()
+        grant = self.grants.begin(app, name, holder, may)
+        now = self._ticks()
         code = Code(
             code=secrets.token_urlsafe(32),
             scopes=scopes_for(may),
@@ -178,7 +179,8 @@ class Provider(OAuthAuthorizationServerProvider[Code, RefreshToken, AccessToken]
         return await writing(self._refresh, refresh_token.token, "write" if WRITE in scopes else "read")
 
     def _refresh(self, token: str, may: May) -> OAuthToken:
-        hashed, now = digest(token), self._ticks()
+        hashed = digest(token)
+        now = self._ticks()
         with self._lock:
             if used := self._used.get(hashed):
                 used.again += 1

@@ -27,7 +27,8 @@ _MOST_TRASH = 50
 
 def activity(shown: View) -> Response:
     """List changes by day, of one day or one session if the address names them."""
-    session, day = shown.query.get("session", ""), shown.query.get("day", "")
+    session = shown.query.get("session", "")
+    day = shown.query.get("day", "")
     offset = 0 if session or day else shown.number("offset", 0)
     most = _MOST_ENTRIES if session or day else min(offset + _ENTRIES + 1, _MOST_ENTRIES)
     reply = shown.ask(changes.log, limit=most)
@@ -66,7 +67,8 @@ def _days(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[tupl
 def difference(shown: View) -> Response:
     """Show what undoing a change would do."""
     entry = shown.number("entry", 0)
-    found, why = list[differences.Difference](), None
+    found = list[differences.Difference]()
+    why = None
     try:
         shown.caller.require("write")
         done = shown.book.whole.undo(entry, dry_run=True)

@@ -86,7 +86,9 @@ class Folders:
         """Return a folder, "" for the vault, with the folders in it by name, `levels` in all."""
         inside = self._inside.get(path, [])
         rows = tuple(self.row(each, levels - 1) for each in inside[:_MOST_ROWS]) if levels else ()
-        name, notes, more = path.rpartition("/")[2], self.notes.get(path, 0), max(0, len(inside) - _MOST_ROWS)
+        name = path.rpartition("/")[2]
+        notes = self.notes.get(path, 0)
+        more = max(0, len(inside) - _MOST_ROWS)
         return Row(name, notes, view.folder_address(path), rows, not levels and bool(inside), more)
 
     def first(self) -> Row:
@@ -101,7 +103,8 @@ def contents(shown: View) -> Response:
     for key, by in _LABELS.items():
         if name := query.get(key, ""):
             described = toc.descriptions(shown.book.index, shown.book.config.categories) if key == "category" else {}
-            shown_as, about = f"#{name}" if key == "tag" else shown.named(by, name), described.get(fold(name), "")
+            shown_as = f"#{name}" if key == "tag" else shown.named(by, name)
+            about = described.get(fold(name), "")
             return _listing(shown, shown_as, {by: name}, _address(**{key: name}), about=about)
     if folder := query.get("folder", ""):
         return _folder(shown, folder)
@@ -110,10 +113,13 @@ def contents(shown: View) -> Response:
     if wanted:  # the largest first
         named = [(path, count) for path, count in folders.notes.items() if path and fold(wanted) in fold(path)]
         found = [Row(path, count, view.folder_address(path)) for path, count in named]
-        rows, more = sorted(found, key=lambda row: (-row.notes, row.name))[:_MOST_ROWS], len(found[_MOST_ROWS:])
+        rows = sorted(found, key=lambda row: (-row.notes, row.name))[:_MOST_ROWS]
+        more = len(found[_MOST_ROWS:])
     else:
-        alone, first = folders.notes.get("", 0), folders.first()
-        rows, more = [*first.rows], first.more
+        alone = folders.notes.get("", 0)
+        first = folders.first()
+        rows = [*first.rows]
+        more = first.more
         rows += [Row(shown.say("in no folder"), alone, view.folder_address(ROOT))] if alone else []
     tags = [
         Row(tag, number, _address(tag=tag)) for tag, number in shown.book.tags(_MOST_TAGS) if fold(wanted) in fold(tag)
@@ -130,7 +136,8 @@ def _folder(shown: View, path: str) -> Response:
     folders = Folders(shown.book.folders())
     if path not in folders.notes:
         raise MemoryNotFound(f"There is no folder {path[:200]!r}.", "The table of contents lists them.")
-    row, filter = folders.row(path), {"path": f"{glob.escape(path)}/"}
+    row = folders.row(path)
+    filter = {"path": f"{glob.escape(path)}/"}
     values = {"folder": path, "crumbs": view.folders_above(path), "rows": row.rows, "more": row.more}
     return _listing(shown, row.name, filter, row.address, **values)
 

@@ -96,7 +96,8 @@ def _same(lines: Sequence[str]) -> Block:
 
 def _by_words(old: str, new: str) -> Block:
     """Return the words that go, come and stay between two texts; if few stay, one text and then the other."""
-    was, now = _WORD.findall(old), _WORD.findall(new)
+    was = _WORD.findall(old)
+    now = _WORD.findall(new)
     spans: list[Span] = []
     for first, last, start, stop in changed_spans([*map(str.rstrip, was)], [*map(str.rstrip, now)]):
         if spans and not any(word[0].isalnum() for word in now[spans[-1][3] : start]):

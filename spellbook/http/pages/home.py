@@ -32,11 +32,13 @@ _MOST_SEARCHED = 100
 def home(shown: View) -> Response:
     """A box that asks and keeps, notes of agents, reviews that are due, open decisions, and the newest notes."""
     due = shown.ask(admin.reviews, due=True)["reviews"] if shown.may("admin") else []
-    state, recent = shown.book.state(), shown.book.recent(_MOST_SEARCHED).notes
+    state = shown.book.state()
+    recent = shown.book.recent(_MOST_SEARCHED).notes
     agents = _unkept(shown, recent)
     attention = [shown.translated(state.reason)] if state.reason else []  # it keeps answers incomplete
     if shown.may("admin"):  # that there is no snapshot waits for a day: the server makes one by itself
-        listed, yesterday = shown.ask(alerts)["alerts"], local(time.time() - 86_400)
+        listed = shown.ask(alerts)["alerts"]
+        yesterday = local(time.time() - 86_400)
         left = [each for each in listed if each["id"] != "snapshot" or each["value"] or each["since"] < yesterday]
         attention = [each["what"] for each in left if each["id"] != "pending"]
     today = [chunk for chunk in agents if chunk.day == str(dt.date.today())]

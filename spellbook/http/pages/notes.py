@@ -109,7 +109,8 @@ def note(shown: View) -> Response:
     images = view.note_address(reply["note"], page="image")
     show = obsidian.pictures(embedded, lambda path: f"{images}?{urlencode({'path': path})}", shown.say)
     stored = shown.book.resolve(shown.id)
-    title, form = stored.title, "tick-{}" if shown.may("write") else ""
+    title = stored.title
+    form = "tick-{}" if shown.may("write") else ""
     ids = {obsidian.name(each["target"]): each["id"] for each in reply["links"] if each["id"]}
     drawn = obsidian.Page(reach, show, partial(_embedded, shown, ids), shown.say)
     sections = pages[part - 1]
@@ -225,7 +226,8 @@ def _sections(reply: Mapping[str, Any]) -> Iterator[ShownSection]:
     lines = markdown.lines(reply["text"])
     for _, group in groupby(reply["chunks"], lambda each: each["id"].rpartition("#")[2].partition("~")[0]):
         chunks = tuple(group)
-        first, last = chunks[0], max(each["end_line"] for each in chunks)
+        first = chunks[0]
+        last = max(each["end_line"] for each in chunks)
         text = first["text"] if len(chunks) == 1 else "".join(lines[first["line"] - 1 : last])
         yield ShownSection(first["id"], first["heading"], _lines(text), "" if chunks[1:] else first["hash"])
 
@@ -237,7 +239,8 @@ def _pages(sections: Iterable[ShownSection]) -> Iterator[list[ShownSection]]:
     for section in sections:
         if page and letters + len(section.text) > _MOST_AT_ONCE:
             yield page
-            page, letters = [], 0
+            page = []
+            letters = 0
         page.append(section)
         letters += len(section.text)
     yield page
@@ -261,7 +264,8 @@ def edit(shown: View) -> Response:
     id, old, new = (_lines(shown.form.get(key, "")) for key in ("id", "old", "content"))
     heading = " ".join(shown.form.get("heading", "").split())
     new = f"## {heading}\n\n{new}" if heading and new.strip() else new
-    seen, is_new = ShownSection(id, "", old, shown.form.get("hash", "")), "add" in shown.form
+    seen = ShownSection(id, "", old, shown.form.get("hash", ""))
+    is_new = "add" in shown.form
     theirs = None
     with contextlib.suppress(SpellbookError):  # it is gone
         theirs = None if is_new else section(shown.ask(notes.note, shown.form.get("note", "")), id)
@@ -288,7 +292,8 @@ def _lines(text: str) -> str:
 def tick(shown: View) -> Response:
     """Tick a box, or take the tick back: the one on line `at` of a text as it was `seen`, or that of a `step`."""
     shown.book.index.vault.check_there()
-    at, step = shown.form.get("at", ""), shown.form.get("step", "")
+    at = shown.form.get("at", "")
+    step = shown.form.get("step", "")
     found = section(shown.ask(notes.note, shown.form.get("note", "")), shown.form.get("id", ""))
     lines = found.text.split("\n")
     is_same = found.seen == shown.form.get("seen")
@@ -330,7 +335,8 @@ def pin(shown: View) -> Response:
 
 def review(shown: View) -> Response:
     """Set the date on which to look at a note again, or take it away."""
-    days, at = shown.form.get("days", ""), shown.form.get("at", "")
+    days = shown.form.get("days", "")
+    at = shown.form.get("at", "")
     when: dict[str, Any] = {"at": at or None} if at or not days.isdecimal() else {"days": int(days)}
     return shown.change(admin.review, memory_id=shown.form.get("id", ""), **when)
 
@@ -348,13 +354,15 @@ def erase(shown: View) -> Response:
 
 def move(shown: View) -> Response:
     """Ask where to, and move there at once; if links follow, show them first."""
-    old, name = shown.form.get("id", ""), shown.form.get("name", "").strip()
+    old = shown.form.get("id", "")
+    name = shown.form.get("name", "").strip()
     folder, _, own_name = old.rpartition("/")
     if not name:
         newest = dict.fromkeys(each.path.rpartition("/")[0] for each in shown.book.recent(_MOST_VERSIONS).notes)
         folders = sorted({*shown.book.folders()} - {""})[:_MOST_FOLDERS]
         recent = [each for each in dict.fromkeys((*newest, *folders, "")) if each != folder][:_RECENT]
-        lists, name = {"folders": folders, "recent": recent}, without_ending(own_name)
+        lists = {"folders": folders, "recent": recent}
+        name = without_ending(own_name)
         return shown.page("move.html", done=None, id=old, folder=folder, name=name, lists=lists)
     folder = shown.form.get("folder", "").strip().strip("/")
     ending = own_name[len(without_ending(own_name)) :] or ".md"

@@ -273,7 +273,8 @@ def _blocks(state: Any) -> None:
     for number, token in enumerate(tokens):
         if token.type != "inline" or not token.children:
             continue
-        first, before = token.children[0], tokens[number - 2].type if number > 1 else ""
+        first = token.children[0]
+        before = tokens[number - 2].type if number > 1 else ""
         is_alone = not token.children[1:] and tokens[number - 1].type == "paragraph_open"
         if first.type == "embed" and is_alone:
             tokens[number - 1].hidden = True

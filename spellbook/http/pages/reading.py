@@ -36,7 +36,8 @@ _MOST_TOPICS = 50
 
 def decisions(shown: View) -> Response:
     """List decisions by topic, the latest topic first and its earliest decision first, and the newest checkpoints."""
-    topic, outcome = shown.query.get("topic", ""), shown.query.get("outcome", "")
+    topic = shown.query.get("topic", "")
+    outcome = shown.query.get("outcome", "")
     outcome = outcome if outcome in {*form.RESULTS, "pending"} else ""
     found = shown.book.memories.decisions.find(kind=DECISION, limit=_MOST_DECISIONS, topic=topic, outcome=outcome)
     chains: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -66,7 +67,9 @@ def outcome(shown: View) -> Response:
 
 def articles(shown: View) -> Response:
     """List articles, newest first, with the categories of all of them."""
-    kept, offset, category = shown.book.memories.articles, shown.number("offset", 0), shown.query.get("category", "")
+    kept = shown.book.memories.articles
+    offset = shown.number("offset", 0)
+    category = shown.query.get("category", "")
     listed = kept.list(category[:200], _PAGE, offset)
     rows = [
         (each, texts(each.meta.get("categories")) or [each.topic], saved.read(each.text).summary)
@@ -79,7 +82,8 @@ def articles(shown: View) -> Response:
 def save(shown: View) -> Response:
     """Save an address, or pasted text under a name."""
     names = _names(shown.form.get("categories", ""))
-    source, text = shown.form.get("source", "").strip(), shown.form.get("text", "")
+    source = shown.form.get("source", "").strip()
+    text = shown.form.get("text", "")
     done = shown.ask(changes.save, source=source, categories=names, text=text)
     return shown.back("save", done["path"], view.note_address(done["id"]))
 
@@ -109,7 +113,8 @@ def new(shown: View) -> Response:
     typed = {name: shown.query.get(name, "") for name in _FIELDS} | {"source": shown.query.get("url", "").strip()}
     if keep := shown.query.get("keep", ""):
         reply = shown.ask(notes.note, keep.rpartition("#")[0])
-        words, project = captured.words(section(reply, keep).text), str(reply["meta"].get("scope") or "")
+        words = captured.words(section(reply, keep).text)
+        project = str(reply["meta"].get("scope") or "")
         typed |= {"text": words, "topic": project, "scope": project, "source": reply["note"]}
     text = typed["text"].strip()
     if not typed["source"] and re.fullmatch(r"https?://\S+", text):  # as some apps share an address
@@ -124,9 +129,10 @@ def _form(
     index = shown.book.index
     reason = shown.translated(error.message.removeprefix("chunk 1: ")) if error else ""  # it is written alone
     topics = dict.fromkeys(topic for _, topic, _ in index.catalog.topic_counts(index.visible) if topic)
+    status = faults.status_of(error) if error else 200
     return shown.page(
         "new.html",
-        faults.status_of(error) if error else 409 if near else 200,
+        409 if near else status,
         typed=typed,
         inbox=INBOX,
         topics=[*topics][:_MOST_TOPICS],

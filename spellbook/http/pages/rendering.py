@@ -78,7 +78,8 @@ def marked(text: str, words: re.Pattern[str] | None) -> Markup:
     """Return a text with the words of a question marked."""
     if words is None:
         return escape(text)
-    made, at = Markup(), 0
+    made = Markup()
+    at = 0
     for match in words.finditer(text):
         made += escape(text[at : match.start()]) + Markup("<mark>{}</mark>").format(match[0])
         at = match.end()
@@ -110,7 +111,8 @@ def excerpt(text: str, words: re.Pattern[str] | None, weigh: Weigh, heading: str
 
 def after_title(title: str, text: str) -> str | None:
     """Return what a text says after its title, None if its first sentence is another. The title may be cut by "…"."""
-    body, begun = plain_text(text, ""), " ".join(title.split()).rstrip(" .。…")
+    body = plain_text(text, "")
+    begun = " ".join(title.split()).rstrip(" .。…")
     after = body.removeprefix(begun)
     is_sentence = title.endswith("…") or begun[-1:] in _ENDS or after[:1] in _ENDS
     return after.lstrip(f" …{_ENDS}") if begun and after != body and is_sentence else None

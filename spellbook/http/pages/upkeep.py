@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from typing import Any
 from urllib.parse import parse_qsl
 
 import segno
@@ -30,7 +31,7 @@ def health(shown: View, reply: object = None) -> Response:
     last = shown.jobs.last("check")
     alarms = shown.ask(alerts)["alerts"] if is_admin else []  # those about the machine are the API's
     listed = [each for each in alarms if each["id"] in {"degraded", "disk"}]
-    found = {"status": shown.ask(notes.status), "result": last.result if last else None, "reply": reply}
+    found: dict[str, Any] = {"status": shown.ask(notes.status), "result": last.result if last else None, "reply": reply}
     return shown.page("health.html", admin=is_admin, alerts=listed, **found)
 
 
@@ -48,7 +49,9 @@ def mend(shown: View) -> Response:
 
 def merge(shown: View) -> Response:
     """Show what merging two similar notes would make, then do it."""
-    a, b, is_sure = shown.form.get("a", ""), shown.form.get("b", ""), shown.form.get("sure") == "yes"
+    a = shown.form.get("a", "")
+    b = shown.form.get("b", "")
+    is_sure = shown.form.get("sure") == "yes"
     done = shown.ask(changes.merge, a=a, b=b, keep=shown.form.get("keep", ""), dry_run=not is_sure)
     if is_sure:
         return shown.back("merge", to=view.note_address(done["id"]))
@@ -60,7 +63,8 @@ def settings(shown: View, made: str = "") -> Response:
     url = shown.served.public or str(shown.request.base_url).rstrip("/")
     header = {"headers": {"Authorization": "Bearer TOKEN"}} if shown.caller.name else {}
     client = {"type": "http", "url": f"{url}/mcp", **header}
-    is_admin, served = shown.may("admin"), shown.served
+    is_admin = shown.may("admin")
+    served = shown.served
     has_code = served.phone and (is_admin or (shown.caller.name == PHONE and shown.may("write")))
     return shown.page(
         "settings.html",
@@ -117,7 +121,8 @@ async def enter(request: Request) -> Response:
         fields = dict(parse_qsl((await request.body()).decode(), max_num_fields=10))
     except ValueError:
         fields = {}
-    token, to = fields.get("token", "").strip(), view.local(fields.get("to", "/"))
+    token = fields.get("token", "").strip()
+    to = view.local(fields.get("to", "/"))
     guard = request.app.state.guard
     if wait := guard.wait(request.scope, token):
         message = translated(f"Too many wrong tokens came. Wait {wait} s.", language(request))

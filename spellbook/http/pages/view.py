@@ -11,7 +11,7 @@ import datetime as dt
 import hmac
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial, wraps
 from importlib import resources
@@ -26,7 +26,7 @@ from spellbook.capture.ledger import Ledger
 from spellbook.editing import moves
 from spellbook.http import admin, api, faults, served
 from spellbook.http.api.notes import entry_of
-from spellbook.http.endpoints import Call, Reply, check_id, checked
+from spellbook.http.endpoints import Answering, Call, Fields, Reply, check_id, checked
 from spellbook.http.guard import COOKIE, OURS
 from spellbook.http.jobs import Job
 from spellbook.http.pages import differences, rendering
@@ -71,6 +71,8 @@ _FOR_PROGRAMS = regex(r"\w\(|get_index|/api/|/admin/")
 
 _ENDPOINTS = {each.verb: each for each in (*api.ENDPOINTS, *admin.ENDPOINTS)}
 Handler = Callable[["View"], Response]
+Thread = Callable[..., Awaitable[Response]]
+"""Runs a function, with its arguments, in a worker thread."""
 
 
 @cache
@@ -116,14 +118,14 @@ class View(Call):
         """Return whether the caller has a right."""
         return self.caller.has(right)
 
-    def ask(self, verb: Callable[..., Any], id: str = "", /, **arguments: Any) -> Any:
+    def ask(self, verb: Answering, id: str = "", /, **arguments: Any) -> Fields:
         """Return what a verb of the API answers. Raises as it does, and PermissionDenied, InvalidFields."""
         endpoint = _ENDPOINTS[verb]
         self.caller.require(endpoint.right)
         if "{id}" in endpoint.path:
             check_id(id)
         done = endpoint.verb(replace(self, id=id), **dict(checked(endpoint, arguments)))
-        return done.body if isinstance(done, Reply) else done
+        return done.body or {} if isinstance(done, Reply) else done
 
     @property
     def has_sessions(self) -> bool:
@@ -171,7 +173,7 @@ class View(Call):
             place = f"{path}{'&' if '?' in path else '?'}{urlencode({'done': done})}{'#' + rest if rest else ''}"
         return RedirectResponse(place, 303)
 
-    def change(self, verb: Callable[..., Any], id: str = "", /, **arguments: Any) -> Response:
+    def change(self, verb: Answering, id: str = "", /, **arguments: Any) -> Response:
         """Change a note by a verb of the API, and go to a page where that can be undone."""
         return self.back("edit", self.ask(verb, id, **arguments)["path"])
 
@@ -181,7 +183,8 @@ class View(Call):
         verb, what = (done.verb, done.what) if done else ("", "")
         if done and verb == "add" and done.traces:
             return verb, [f"{done.traces[0].path.rpartition('/')[0]}/"]
-        move = what.partition(f": {moves.VERB} ")[2] if verb == "undo" else what if verb == moves.VERB else ""
+        what = f"{verb}: {moves.VERB} {what}" if verb == moves.VERB else what
+        move = what.partition(f": {moves.VERB} ")[2] if verb in {"undo", moves.VERB} else ""
         (old, _, was), (new, _, now) = (without_ending(each).rpartition("/") for each in move.partition(" → ")[::2])
         quote = "‘{}’" if self.language == "ko" else "{}"
         places = (was, now) if old == new else (old, new)  # the names, if the folder stays
@@ -222,14 +225,14 @@ def action(path: str, handler: Handler, right: May = "write", *, waits: bool = F
     return _route("POST", path, handler, right, served.waiting if waits else served.in_thread)
 
 
-def _route(method: str, path: str, handler: Handler, right: May, thread: Callable[..., Any]) -> Route:
+def _route(method: str, path: str, handler: Handler, right: May, thread: Thread) -> Route:
     async def answer(request: Request) -> Response:
         body = await request.body() if method == "POST" else b""
         try:
             form = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
         except ValueError as error:
             raise InvalidInput("The form could not be read.", "Open the page again.") from error
-        done: Response = await thread(_answer, handler, request, form, right)
+        done = await thread(_answer, handler, request, form, right)
         if done.status_code == 303 and OURS in request.headers:
             done.status_code = 200  # the page's script goes there: a redirect that fetch follows has no fragment
         return done
@@ -237,7 +240,7 @@ def _route(method: str, path: str, handler: Handler, right: May, thread: Callabl
     return Route(path, answer, methods=[method], name=handler.__name__)
 
 
-def asking(verb: Callable[..., Any]) -> Handler:
+def asking(verb: Answering) -> Handler:
     """Return a handler that asks a verb of the API, without arguments, and goes back to the page."""
 
     @wraps(verb)
@@ -249,7 +252,8 @@ def asking(verb: Callable[..., Any]) -> Handler:
 
 
 def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: May = "read") -> Response:
-    who, of = served.caller_of(request), served.served_of(request)
+    who = served.caller_of(request)
+    of = served.served_of(request)
     view = View(request, of, who, of.book_of(who), request.path_params.get("id", ""), served.language(request), form)
     try:
         given = form.get("csrf", "").encode("utf-8", "replace")

@@ -356,4 +356,4 @@ def _fit(text: str, room: int, size: Callable[[str], int]) -> str:
     while end and (over := size(text[:end]) + 2 - room) > 0:
         end -= min(end, over)
     whole = form.cut(text, end) if end else ""
-    return whole if whole.endswith((".", "!", "?", "…")) else f"{whole.rstrip()} …" if whole else ""
+    return whole if not whole or whole.endswith((".", "!", "?", "…")) else f"{whole.rstrip()} …"

@@ -150,7 +150,8 @@ def get_index(book: Seen, scope: str, max_tokens: int, format: str) -> str:
 def get_topic(book: Seen, topic_id: str, max_tokens: int, format: str) -> str:
     """All chunks of a topic in reading order, with ids, hashes and backlinks."""
     chunks = book.topic(topic_id)
-    linking, old = book.backlinks({chunk.path for chunk in chunks}), book.superseded(chunks)
+    linking = book.backlinks({chunk.path for chunk in chunks})
+    old = book.superseded(chunks)
     if format == "json":
         return as_json(**render.topic_json(topic_id, chunks, max_tokens, linking, old))
     return render.topic(topic_id, chunks, max_tokens, linking, old)
@@ -160,7 +161,8 @@ def get_topic(book: Seen, topic_id: str, max_tokens: int, format: str) -> str:
 def show(book: Seen, id: str, as_of: str, max_tokens: int, format: str) -> str:
     """Read a whole note or section by a hit's id, with its hash, backlinks and related notes."""
     chunks = book.show(id, as_of)
-    around, old = book.around(chunks[0].path), book.superseded(chunks)
+    around = book.around(chunks[0].path)
+    old = book.superseded(chunks)
     if format == "json":
         return as_json(**render.shown_json(id, chunks, around, max_tokens, old))
     return f"On {flat(as_of)} this held:\n\n" * bool(as_of) + render.shown(chunks, around, max_tokens, old)
@@ -211,7 +213,8 @@ def erase(
         raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
     if not agreed(sure):
         return as_json(status="kept", message=DECLINED)
-    chunks = book.topic(topic_id) if topic_id else book.show(chunk_id) if dry_run else []
+    of_id = book.show(chunk_id) if dry_run and chunk_id else []
+    chunks = book.topic(topic_id) if topic_id else of_id
     titles = {chunk.path: chunk.title for chunk in chunks}
     about: dict[str, Any] = {"notes": len(titles), "titles": [*titles.values()][:_MOST_TITLES]} if titles else {}
     if dry_run or (dry_run is None and topic_id and not can_ask(ctx)):

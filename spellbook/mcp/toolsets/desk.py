@@ -40,7 +40,8 @@ def merge(book: Seen, a: str, b: str, keep: Any, dry_run: bool) -> str:
     sentences are listed, and nothing is written until keep says which to keep.
     """
     done = book.whole.merge(a, b, keep=keep, apply=not dry_run)
-    gone, path = exact(done.gone), exact(done.path)
+    gone = exact(done.gone)
+    path = exact(done.path)
     head = f"Would merge {gone} into {path}." if dry_run else f"Merged {gone} into {path}, id: {exact(done.id)}."
     contrary = [
         f"They contradict each other; set keep to a, b or both:\na:\n{quoted(pair.first)}\nb:\n{quoted(pair.other)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from textwrap import indent
 from typing import Any
 
@@ -22,7 +22,7 @@ from mcp.types import INVALID_PARAMS, TextContent
 from spellbook.editing.erase import LEFT
 from spellbook.index import lookup, privacy
 from spellbook.index.catalog.rows import StoredChunk
-from spellbook.index.catalog.usage import local
+from spellbook.index.catalog.usage import Use, local
 from spellbook.library.reader import Reader
 from spellbook.mcp.asking import DECLINED, Forgetting, agreed
 from spellbook.mcp.tool import CHANGE, READ, as_json, render, tool
@@ -155,24 +155,16 @@ def _search(book: Reader, query: str, filters: str, limit: int, now: float) -> d
         raise InvalidInput(f"limit={limit} is out of range.", "Ask for 1 to 100 memories.")
     if query:
         answer = book.memories.recall(query, filter, limit)
-        results, total, ms = _items(book, answer.hits), answer.found, answer.ms
+        results = _items(book, answer.hits)
+        total = answer.found
+        ms = answer.ms
     else:
         begin = time.monotonic()
         listed = book.memories.newest(limit, filter)
         uses = book.index.catalog.usage.of(each.note for each in listed.notes)
-        results = [
-            {
-                "id": each.note,
-                "chunk_id": each.id,
-                "content": each.text,
-                **_about(each),
-                "last_accessed": local(uses[each.note].last) if each.note in uses else None,
-                "score": None,
-                "recall_reason": None,
-            }
-            for each in listed.notes
-        ]
-        total, ms = listed.total, round(1_000 * (time.monotonic() - begin), 1)
+        results = [_item(each, each.text, uses) for each in listed.notes]
+        total = listed.total
+        ms = round(1_000 * (time.monotonic() - begin), 1)
     stamps = {"cached_at": local(now), "expires_at": local(now + _CACHE_SECONDS)}
     return {"query": query, "results": results, "total_count": total, "query_time": ms, **stamps}
 
@@ -216,18 +208,29 @@ def _items(book: Reader, hits: Sequence[Hit], *, explain: bool = False) -> list[
     reason = presentation.score_line if explain else presentation.why
     uses = book.index.catalog.usage.of(hit.chunk.note for hit in hits)
     return [
-        {
-            "id": hit.chunk.note,
-            "chunk_id": hit.chunk.id,
-            "content": hit.text,
-            **({} if hit.text else {"truncated": True}),
-            **_about(hit.chunk),
-            "last_accessed": local(uses[hit.chunk.note].last) if hit.chunk.note in uses else None,
-            "score": hit.score,
-            "recall_reason": reason(hit),
-        }
+        _item(hit.chunk, hit.text, uses, score=hit.score, recall_reason=reason(hit))
         for hit in map(render.fence_hit, hits)
     ]
+
+
+def _item(
+    chunk: StoredChunk,
+    text: str,
+    uses: Mapping[str, Use],
+    score: float | None = None,
+    recall_reason: str | None = None,
+) -> dict[str, Any]:
+    """Return a row of `recall` and `memory://search`; a hit whose `text` was left out for space is truncated."""
+    return {
+        "id": chunk.note,
+        "chunk_id": chunk.id,
+        "content": text,
+        **({} if text or score is None else {"truncated": True}),
+        **_about(chunk),
+        "last_accessed": local(uses[chunk.note].last) if chunk.note in uses else None,
+        "score": score,
+        "recall_reason": recall_reason,
+    }
 
 
 def _about(chunk: StoredChunk) -> dict[str, Any]:

@@ -108,11 +108,11 @@ def test_capture_is_switched(browser, book, served, guarded):
     secret = served.tokens.lend()
     served.phone = f"http://192.168.0.7:17950/login#{secret}"
     cookie = served.tokens.cookie(secret)
-    assert served.tokens.caller_by_cookie(cookie).may == "write"
+    assert served.tokens.caller("", cookie).may == "write"
     page = browser.open("/settings")
     page = browser.press(page, "/do/revoke", "Revoke phone")
     assert 'class="segno"' not in page
-    assert served.tokens.caller(secret) is served.tokens.caller_by_cookie(cookie) is None
+    assert served.tokens.caller(secret) is served.tokens.caller("", cookie) is None
     assert 'lang="en">' in browser.open("/")
     page = browser.send("/look", lang="ko").text
     shows(page, "<h1>설정", 'value="ko" aria-pressed="true"')
