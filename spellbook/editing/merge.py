@@ -26,12 +26,12 @@ from spellbook.index import privacy, sync
 from spellbook.index.filters import fold, instant
 from spellbook.index.lookup import resolve
 from spellbook.index.opened import Index
-from spellbook.notes.files import Files
-from spellbook.notes.files import key as link_key
 from spellbook.notes.frontmatter import MERGED, load_value
 from spellbook.notes.links import Link
 from spellbook.notes.note import Block, Note, lines, newline, parse, replaced
 from spellbook.notes.splitter import sentences
+from spellbook.notes.where_links_lead import Files
+from spellbook.notes.where_links_lead import key as link_key
 from spellbook.system.errors import Conflict, InvalidInput
 from spellbook.system.lazy import regex
 from spellbook.text.diff import contradiction, unified

@@ -21,6 +21,7 @@ from spellbook.memories import briefing
 from spellbook.notes import decisions as form
 from spellbook.notes import frontmatter, labels, links
 from spellbook.notes.labels import CHECKPOINT, DECISION
+from spellbook.notes.titles import title
 from spellbook.search import newest, related
 from spellbook.settings.limits import MOST_LISTED
 from spellbook.system.errors import InvalidInput
@@ -152,7 +153,7 @@ class Decisions(Opened):
         meta |= {"valid_from": valid_from or None, "valid_until": valid_until or None}
         chunk = {
             "text": form.decision_text(decision, reasoning),
-            "metadata": {"title": form.title(decision), "topic": topic, **meta},
+            "metadata": {"title": title(decision), "topic": topic, **meta},
         }
         paths = {decision.path for decision in living}
         done = self._write(chunk, DECISION, session=session, force=force, unless=paths)
@@ -195,7 +196,7 @@ class Decisions(Opened):
         chunk = {
             "text": form.checkpoint_text(summary, steps, files),
             "metadata": {
-                "title": f"{now:%Y-%m-%d %H:%M} {form.title(summary)}"[:300],
+                "title": f"{now:%Y-%m-%d %H:%M} {title(summary)}"[:300],
                 "topic": topic,
                 "questions": [*form.QUESTIONS],
                 **replacing([hit.chunk for hit in before]),

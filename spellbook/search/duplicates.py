@@ -15,8 +15,8 @@ from spellbook.index.filters import Condition, fold
 from spellbook.index.opened import Index, Progress
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.models.base import Vectors, score
-from spellbook.notes.chunks import begins_with
 from spellbook.notes.note import Note
+from spellbook.notes.titles import begins_with
 from spellbook.system.lazy import np, regex
 from spellbook.text import diff
 from spellbook.text.languages import declared, differ, marks, written_in

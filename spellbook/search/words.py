@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from spellbook.index.filters import Condition
@@ -121,23 +122,19 @@ class Query(NamedTuple):
             parts |= dict.fromkeys(term.forms[-1] if form is None else form)
         listed = list(parts)[:_MOST_PARTS]
         same_of = {part: each.same for each in alike for part in each.parts}
-        words = [
-            QueryWord(part, count(part), terms.idf(total, count(part)), same_of.get(part, ()))
-            for part in (*required, *listed)
-        ]
+
+        def word(part: Phrase, chunks: int, same: tuple[Phrase, ...], of: str = "") -> QueryWord:
+            return QueryWord(part, chunks, terms.idf(total, chunks), same, of)
+
+        words = [word(part, count(part), same_of.get(part, ())) for part in (*required, *listed)]
         # What the vault has by synonyms only.
-        words += [
-            QueryWord(each.same[0], each.chunks, terms.idf(total, each.chunks), each.same[1:], each.word)
-            for each in alike
-            if not each.parts
-        ]
-        expression: Expression | None = None
-        if listed:
-            if len(listed) > most:
-                listed = sorted(listed, key=lambda part: count(part) or math.inf)[:most]
-            expression = AnyOf(tuple(listed), self.all)
-            if required:
-                expression = AnyOf((*required, expression), all=True)
+        only = (each for each in alike if not each.parts)
+        words += [word(each.same[0], each.chunks, each.same[1:], each.word) for each in only]
+        if len(listed) > most:
+            listed = sorted(listed, key=lambda part: count(part) or math.inf)[:most]
+        expression: Expression | None = AnyOf(tuple(listed), self.all) if listed else None
+        if expression and required:
+            expression = AnyOf((*required, expression), all=True)
         return Chosen(expression, tuple(words), bool(required), tuple(alike))
 
 
@@ -345,26 +342,29 @@ def _terms(text: str) -> Iterator[tuple[str, Term]]:
     for compound, runs in compounds:
         if len(compound) <= _LONGEST_NAME and (marked := terms.marked_name(_AROUND.sub("", compound))):
             yield marked, Term(((terms.in_a_row(marked),), tuple(map(terms.in_a_row, runs))))
-            runs = []
+            continue
         latin = [run for run in runs if not terms.DENSE.match(run)]
-        if len(latin) > 1 and runs[: len(latin)] == latin:
-            first = _VERSION.match(latin[0])  # of a name of several words: `snake_case`, a path or a version
-            forms = [latin, [first[1], *latin[1:]]] if first else [latin]
-            yield compound.lower(), Term(tuple((terms.in_a_row(*form[:_MOST_PARTS]),) for form in forms))
-            # Single numbers and letters of a version or a path mean nothing alone.
-            runs = [run for run in runs if len(run) > 2 or run not in latin]
-        for i, run in enumerate(runs):
-            if not terms.DENSE.match(run):
-                yield run.lower(), _word_term(run, is_english)
-            elif not (
-                i and run in korean.PARTICLES and runs[i - 1] in latin
-            ):  # else it is the particle of that word, as in `React를`
-                yield run, _run_term(run)
+        yield from _of_compound(compound, runs, latin, is_english)
         for run in latin if is_vietnamese else ():
             if last:
                 # Vietnamese writes syllables apart; two together are more specific than each.
                 yield f"{last} {run}", Term(((terms.in_a_row(last, run),),))
             last = run
+
+
+def _of_compound(compound: str, runs: list[str], latin: list[str], is_english: bool) -> Iterator[tuple[str, Term]]:
+    """Yield a name of several words as one, and its words with their terms; `latin` are those with blanks between."""
+    if len(latin) > 1 and runs[: len(latin)] == latin:
+        first = _VERSION.match(latin[0])  # of `snake_case`, a path or a version
+        forms = [latin, [first[1], *latin[1:]]] if first else [latin]
+        yield compound.lower(), Term(tuple((terms.in_a_row(*form[:_MOST_PARTS]),) for form in forms))
+        # Single numbers and letters of a version or a path mean nothing alone.
+        runs = [run for run in runs if len(run) > 2 or run not in latin]
+    for before, run in pairwise(["", *runs]):
+        if not terms.DENSE.match(run):
+            yield run.lower(), _word_term(run, is_english)
+        elif not (run in korean.PARTICLES and before in latin):  # else the particle of that word, as in `React를`
+            yield run, _run_term(run)
 
 
 def _word_term(word: str, is_english: bool) -> Term:

@@ -138,9 +138,20 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _candidates(text: str, *, likely: bool = False) -> Iterator[tuple[int, int, str, str]]:
-    """Yield each possible secret: its start, its end, its kind and its value."""
+_Candidates = Iterator[tuple[int, int, str, str]]
+"""Possible secrets: the start of each, its end, its kind and its value."""
+
+
+def _candidates(text: str, *, likely: bool = False) -> _Candidates:
+    """Yield each possible secret."""
     yield from _keys(text)
+    yield from _private_keys(text, likely=likely)
+    yield from _numbers(text)
+    yield from _labelled(text, likely=likely)
+
+
+def _private_keys(text: str, *, likely: bool) -> _Candidates:
+    """Yield private keys, and passwords in addresses."""
     for match in pattern("private", "unnamed").finditer(text) if "PRIVATE KEY" in text else ():
         body = pattern("encoded", "unnamed").search(match["body"])
         if likely or (body and not passwords.is_example(body[0])):
@@ -149,22 +160,29 @@ def _candidates(text: str, *, likely: bool = False) -> Iterator[tuple[int, int, 
         value = match["value"]
         if value != match["user"] and not passwords.is_example(value):
             yield *match.span("value"), "a password in an address", value
+
+
+def _numbers(text: str) -> _Candidates:
+    """Yield resident's numbers and the numbers of cards."""
     for match in pattern("resident", "unnamed").finditer(text):
-        near = max(0, match.start() - _BEFORE)
-        label = match["mark"] or pattern("resident_label", "unnamed").search(text, near, match.start())
-        if label and _is_resident(match):
+        if (match["mark"] or _is_after(match, "resident_label")) and _is_resident(match):
             yield *match.span(), "a Korean resident number", match[0]
     for match in pattern("card", "unnamed").finditer(text):
         digits = re.sub(r"\D", "", match[0])
-        label = pattern("card_label", "unnamed").search(text, max(0, match.start() - _BEFORE), match.start())
         doubled = (int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits)))
         is_checked = sum(number - 9 * (number > 9) for number in doubled) % 10 == 0  # by its last digit
-        if (label or (match["grouped"] and len(set(digits)) >= passwords.LEAST_DIFFERENT)) and is_checked:
+        is_grouped = match["grouped"] and len(set(digits)) >= passwords.LEAST_DIFFERENT
+        if is_checked and (is_grouped or _is_after(match, "card_label")):
             yield *match.span(), "a card number", match[0]
-    yield from _labelled(text, likely=likely)
 
 
-def _keys(text: str) -> Iterator[tuple[int, int, str, str]]:
+def _is_after(number: re.Match[str], label: str) -> bool:
+    """Say whether a label stands shortly before a number."""
+    near = max(0, number.start() - _BEFORE)
+    return pattern(label, "unnamed").search(number.string, near, number.start()) is not None
+
+
+def _keys(text: str) -> _Candidates:
     """Yield the keys of issuers, as `_candidates` does."""
     runs = " ".join(pattern("run", "unnamed").findall(text))  # most texts have few
     rows = ((row, begin) for row in table()["keys"] for begin in row.get("begins", row.get("has")) if begin in runs)
@@ -188,7 +206,7 @@ def _is_resident(match: re.Match[str]) -> bool:
     return born.year >= _BORN_SINCE and born <= dt.date.today()
 
 
-def _labelled(text: str, *, likely: bool = False) -> Iterator[tuple[int, int, str, str]]:
+def _labelled(text: str, *, likely: bool = False) -> _Candidates:
     """
     Yield each secret of a text that a word or an option names: its start and end, its kind and its value. With
     `likely`, also all that stands in the place of one.

@@ -28,7 +28,13 @@ SAID = {
 }  # fmt: skip
 """Functions and errors whose texts a person reads."""
 
-TO_AGENTS = {"mcp/arguments.py", "mcp/render.py", "memories/briefing.py", "verbs/aliases.py"}
+TO_AGENTS = {
+    "mcp/arguments.py",
+    "mcp/render.py",
+    "memories/briefing.py",
+    "memories/prompt_recall.py",
+    "verbs/aliases.py",
+}
 """Modules, beside the toolsets, whose texts are for agents and stay English, but for their CONSTANTS."""
 
 OF_PAGES = "http/pages/"
@@ -58,6 +64,7 @@ CONSTANTS = {
     "search/candidates.py": ("_INCOMPLETE",),
     "models/embedders.py": ("MISSING", "OFFERED", "_OTHERS"),
     "search/scores.py": ("FOREIGN",),
+    "settings/config.py": ("_OF_TABLES",),
     "search/weights.py": ("SESSION",),
 }
 """Constants that are sentences, by their module."""

@@ -17,6 +17,7 @@ STAGES = {
     "searcher",
     "candidates",
     "words",
+    "writing",
     "synonyms",
     "when",
     "scores",
