@@ -26,9 +26,10 @@ from spellbook.index import privacy, sync
 from spellbook.index.filters import fold, instant
 from spellbook.index.lookup import resolve
 from spellbook.index.opened import Index
-from spellbook.notes.frontmatter import MERGED, load_value
+from spellbook.notes.frontmatter import load_value
 from spellbook.notes.links import Link
 from spellbook.notes.note import Block, Note, lines, newline, parse, replaced
+from spellbook.notes.relations import MERGED
 from spellbook.notes.splitter import sentences
 from spellbook.notes.where_links_lead import Files
 from spellbook.notes.where_links_lead import key as link_key

@@ -18,8 +18,9 @@ from spellbook.index.lookup import named
 from spellbook.index.opened import Index
 from spellbook.notes import chunks, dates
 from spellbook.notes.chunks import Chunk
-from spellbook.notes.frontmatter import SUPERSEDES, load_value
+from spellbook.notes.frontmatter import load_value
 from spellbook.notes.note import Note, parse
+from spellbook.notes.relations import SUPERSEDES
 from spellbook.notes.titles import begins_with
 from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound, StorageError
 from spellbook.text import credentials

@@ -16,8 +16,9 @@ from typing import Any
 from spellbook.editing.edits import same, with_meta
 from spellbook.index import privacy
 from spellbook.index.filters import bound, fold, instant
-from spellbook.notes.frontmatter import MERGED, RELATIONS, dump
+from spellbook.notes.frontmatter import dump
 from spellbook.notes.note import OURS, Note, lines, newline, parse
+from spellbook.notes.relations import MERGED, RELATIONS
 from spellbook.system import git
 from spellbook.system.errors import Conflict
 from spellbook.text.quoting import one_line

@@ -18,11 +18,11 @@ from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index, wrote
 from spellbook.index.privacy import DRAFT, ON_PURPOSE
 from spellbook.models.base import score
-from spellbook.notes import frontmatter
 from spellbook.notes.chunks import cut
 from spellbook.notes.files import Stamp
 from spellbook.notes.labels import CHECKPOINT, DECISION
 from spellbook.notes.note import Note, parse
+from spellbook.notes.relations import SUPERSEDES
 from spellbook.search import related
 from spellbook.search.duplicates import DUPLICATE, LIKELY, below_headings
 from spellbook.search.presentation import is_outside
@@ -174,7 +174,7 @@ def scribe(index: Index, searcher: Searcher, chunks: Sequence[object], **options
     for an invalid chunk, and for a secret unless `force`; MemoryNotFound if one supersedes a missing note.
     """
     findings, memories = _checked(index, chunks, options)
-    replaced = [memory.meant(index, checked.meta.get(frontmatter.SUPERSEDES)) for checked in memories]
+    replaced = [memory.meant(index, checked.meta.get(SUPERSEDES)) for checked in memories]
     memories = [
         replace(checked, meta={**checked.meta, **memory.replacing(chunks)})
         for checked, chunks in zip(memories, replaced, strict=True)

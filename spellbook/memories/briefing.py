@@ -134,31 +134,29 @@ class Briefing:
         """Return it as text of at most `max_tokens` (estimated), the most important part first."""
         kept = [HEAD, *([_AGAIN] if self.compacted else []), *_for_the_person(self.waiting)]
         left = max_tokens - sum(map(_tokens, kept)) - _tokens(_KEEP)
-        parts = [_preferences(self.preferences)] if self.preferences else []
-        parts += [self.checkpoint.lines()] if self.checkpoint else []
-        parts += [self.last.lines()] if self.last else []
-        if self.open.notes:
-            head = f"Decisions without an outcome ({len(self.open.notes)} of {self.open.total}):"
-            parts.append([head, *map(named, self.open.notes)])
-        if self.pinned:
-            parts.append(["Pinned:", *chain(*(_whole(chunk, _MOST_LETTERS) for chunk in self.pinned))])
-        if self.due:
-            parts.append(_due(self.due))
+        parts = self._parts()
         for part in parts:
             fitting = _fitting(part, min(left, int(max_tokens * _SHARE)))
             kept += fitting
             left -= sum(map(_tokens, fitting))
-        listed: dict[str, list[str]] = {}
-        for category, topic, notes in self.contents or ():
-            listed.setdefault(category, []).append(f"{flat(topic) or '(top folder)'} ({notes:,})")
-        contents = [
-            f"- {flat(name) or '(none)'}: {', '.join(topics[:_MOST_LISTED])}" for name, topics in listed.items()
-        ]
-        total = sum(notes for _, _, notes in self.contents or ())
-        head = f"Contents: {counted(len(self.contents or ()), 'topic')}, {counted(total, 'note')}."
-        kept += _fitting([head, *contents], left) if contents else []
-        kept += [_NONE] if self.contents == () and not parts else []
+        if self.contents:
+            kept += _fitting(_contents(self.contents), left)
+        if self.contents == () and not parts:
+            kept.append(_NONE)
         return "\n".join([*kept, _KEEP])
+
+    def _parts(self) -> list[list[str]]:
+        """Return the parts that there are, each as lines, the most important one first."""
+        head = f"Decisions without an outcome ({len(self.open.notes)} of {self.open.total}):"
+        parts = (
+            self.preferences and _preferences(self.preferences),
+            self.checkpoint and self.checkpoint.lines(),
+            self.last and self.last.lines(),
+            self.open.notes and [head, *map(named, self.open.notes)],
+            self.pinned and ["Pinned:", *chain(*(_whole(chunk, _MOST_LETTERS) for chunk in self.pinned))],
+            self.due and _due(self.due),
+        )
+        return [[*part] for part in parts if part]
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON shows it."""
@@ -214,6 +212,16 @@ def opening(index: Index, max_tokens: int) -> list[str]:
     for part, chunks in ((_preferences, preferences(index)), (_due, due_for_review(index))):
         lines += _fitting(part(chunks), max_tokens - sum(map(_tokens, lines))) if chunks else []
     return lines
+
+
+def _contents(rows: Sequence[tuple[str, str, int]]) -> list[str]:
+    """Return a table of contents as lines, each a category with its first topics."""
+    listed: dict[str, list[str]] = {}
+    for category, topic, notes in rows:
+        listed.setdefault(category, []).append(f"{flat(topic) or '(top folder)'} ({notes:,})")
+    head = f"Contents: {counted(len(rows), 'topic')}, {counted(sum(notes for *_, notes in rows), 'note')}."
+    lines = (f"- {flat(name) or '(none)'}: {', '.join(topics[:_MOST_LISTED])}" for name, topics in listed.items())
+    return [head, *lines]
 
 
 def _for_the_person(waits: str) -> list[str]:

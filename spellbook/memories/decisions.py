@@ -19,8 +19,9 @@ from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import conditions
 from spellbook.memories import briefing
 from spellbook.notes import decisions as form
-from spellbook.notes import frontmatter, labels, links
+from spellbook.notes import labels, links
 from spellbook.notes.labels import CHECKPOINT, DECISION
+from spellbook.notes.relations import SUPERSEDES
 from spellbook.notes.titles import title
 from spellbook.search import newest, related
 from spellbook.settings.limits import MOST_LISTED
@@ -286,7 +287,7 @@ class Decisions(Opened):
 
         def item(chunk: StoredChunk, score: float | None) -> DecisionItem:
             leading, by = related.links(self.index.catalog.links, chunk.path), gone.get(chunk.path)
-            paths = [to.path for to in leading if to.relation == frontmatter.SUPERSEDES and to.path]
+            paths = [to.path for to in leading if to.relation == SUPERSEDES and to.path]
             replaced = tuple(self.index.catalog.at(path)[0].note for path in paths)
             body = lookup.body(self.index, chunk.path)
             return DecisionItem(chunk, body, score, replaced, (by or {}).get("id"), by is not None)

@@ -18,10 +18,11 @@ from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
 
 from spellbook.notes import dates
-from spellbook.notes.frontmatter import FRONTMATTER, RELATIONS, dump, fast_loader
+from spellbook.notes.frontmatter import FRONTMATTER, dump, fast_loader
 from spellbook.notes.markdown import CODE, ELSEWHERE, WIKILINK, marks, runs, wikilinks
 from spellbook.notes.note import Note, lines
 from spellbook.notes.note import replaced as replaced
+from spellbook.notes.relations import RELATIONS
 from spellbook.notes.where_links_lead import By, Files, Reached, path_id
 from spellbook.system.lazy import regex, yaml
 from spellbook.text.unicode import folded, is_markdown, without_ending
@@ -125,13 +126,17 @@ def _find_in_scalar(header: str, event: yaml.ScalarEvent, key: str) -> Iterator[
         target = target.replace("''", "'") if quoted == "single" else target
         if target and not (quoted == "double" and "\\" in target):
             yield target, wiki["fragment"] or "", quoted or "wiki", start, end
-    if wikis or event.anchor or event.tag or _LINE_END.search(header, first, last):
-        return
-    if key in RELATIONS and (named := _id_or_path(event.value)):
-        yield *named, "bare", first, last
-    path = event.value.partition("#")[0]
-    if key == _SOURCES and is_markdown(path) and not ELSEWHERE.match(path):  # else an address, or a few words
-        yield path, event.value[len(path) :], "source", first, last
+    if not (wikis or event.anchor or event.tag or _LINE_END.search(header, first, last)):
+        style: Style = "source" if key == _SOURCES else "bare"
+        named = _path_of_source(event.value) if key == _SOURCES else key in RELATIONS and _id_or_path(event.value)
+        if named:
+            yield *named, style, first, last
+
+
+def _path_of_source(resource: str) -> tuple[str, str] | None:
+    """Return the path of a note in a source, and the rest; None for an address, or a few words on many things."""
+    path = resource.partition("#")[0]
+    return (path, resource[len(path) :]) if is_markdown(path) and not ELSEWHERE.match(path) else None
 
 
 def _scalars(header: str) -> Iterator[tuple[yaml.ScalarEvent, str]]:

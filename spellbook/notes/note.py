@@ -18,7 +18,7 @@ from typing import Any, Literal
 from spellbook.notes import dates
 from spellbook.notes.data import LEAST_DATA, places
 from spellbook.notes.files import MOST_BYTES, Fault, too_large
-from spellbook.notes.frontmatter import IMPORTANCE, MERGED, BadHeader, header_in, importance_of, label_of, line_at, load
+from spellbook.notes.frontmatter import IMPORTANCE, BadHeader, header_in, importance_of, label_of, line_at, load
 from spellbook.notes.labels import COMMA
 from spellbook.notes.markdown import CODE, REST, marks, runs
 from spellbook.notes.markdown import Block as Block
@@ -26,6 +26,7 @@ from spellbook.notes.markdown import blocks as blocks
 from spellbook.notes.markdown import heading_text as heading_text
 from spellbook.notes.markdown import height as height
 from spellbook.notes.markdown import lines as lines
+from spellbook.notes.relations import MERGED
 from spellbook.system.errors import UnreadableNote
 from spellbook.system.lazy import charset_normalizer, regex
 from spellbook.text.unicode import composed, without_ending

@@ -10,7 +10,8 @@ from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Any
 
 from spellbook.notes.dates import VALID
-from spellbook.notes.frontmatter import LABELS, RELATIONS, load_value
+from spellbook.notes.frontmatter import LABELS, load_value
+from spellbook.notes.relations import RELATIONS
 from spellbook.system.lazy import lazy, regex
 from spellbook.text.unicode import folded
 

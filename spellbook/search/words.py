@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -100,18 +101,13 @@ class Query(NamedTuple):
 
     def chosen(self, frequency: Callable[[Expression], int], total: int, most: int = _MOST_PARTS) -> Chosen:
         """Choose each term's first form found in `total` chunks, at most 64 phrases; ask for the `most` rarest."""
-        counts: dict[Expression, int] = {}
-
-        def count(part: Expression) -> int:
-            if part not in counts:
-                counts[part] = frequency(part)
-            return counts[part]
-
-        is_nowhere = bool(self.instead) and not all(map(count, self.required))
-        required = () if is_nowhere else self.required
+        count = cache(frequency)
+        required, wanted = self.required, self.terms
+        if self.instead and not all(map(count, required)):
+            required, wanted = (), self.instead
         parts: dict[Phrase, None] = dict.fromkeys(required)
         alike: list[WordSynonyms] = []
-        for term in self.instead if is_nowhere else self.terms:
+        for term in wanted:
             if len(parts) >= _MOST_PARTS:
                 break
             form = next((form for form in term.forms if all(map(count, form))), None)
@@ -132,10 +128,14 @@ class Query(NamedTuple):
         words += [word(each.same[0], each.chunks, each.same[1:], each.word) for each in only]
         if len(listed) > most:
             listed = sorted(listed, key=lambda part: count(part) or math.inf)[:most]
-        expression: Expression | None = AnyOf(tuple(listed), self.all) if listed else None
-        if expression and required:
-            expression = AnyOf((*required, expression), all=True)
-        return Chosen(expression, tuple(words), bool(required), tuple(alike))
+        return Chosen(self._expression(listed, required), tuple(words), bool(required), tuple(alike))
+
+    def _expression(self, parts: Sequence[Phrase], required: Sequence[Phrase]) -> Expression | None:
+        """Return the expression of any, or all, of the parts, and of all that is required; None without a part."""
+        if not parts:
+            return None
+        found = AnyOf(tuple(parts), self.all)
+        return AnyOf((*required, found), all=True) if required else found
 
 
 class WordSynonyms(NamedTuple):

@@ -102,7 +102,7 @@ SENTENCES = {
     "models/e5/wheel.py": "by_hand",
     "text/credentials.py": "in_note",
     "editing/write.py": "numbered",
-    "search/synonyms.py": "read _fault _read_file",
+    "search/synonyms.py": "read _items _fault _read_file",
     "archive/pages/fetch.py": "_hint",
     "archive/bundle.py": "_odd_keys",
     "library/history.py": "_of_journal _of_file",
