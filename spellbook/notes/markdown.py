@@ -223,19 +223,12 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
 
 def _container(kind: str, span: tuple[int, int], inner: Sequence[Token]) -> Block:
     """Return the block of a list or a quote, with what the tokens in it say of its lines."""
-    items, code, tables, texts = list[int](), list[tuple[int, int]](), list[tuple[int, int]](), list[tuple[int, int]]()
-    for token in inner:
-        if token.type == "inline":
-            texts.append(_span(token))
-        elif token.type == "list_item_open" and token.level == 1:
-            items.append(_span(token)[0])
-        elif token.type == "table_open":
-            tables.append(_span(token))
-        elif token.type in CODE:
-            code.append(_span(token))
+    items = tuple(_span(token)[0] for token in inner if token.level == 1 and token.type == "list_item_open")
+    code = tuple(_span(token) for token in inner if token.type in CODE)
+    tables = tuple(_span(token) for token in inner if token.type == "table_open")
     cells = {line for start, end in tables for line in range(start, end)}
-    prose = tuple(text for text in texts if text[0] not in cells)
-    return Block(kind, *span, 0, "", tuple(items), tuple(code), tuple(tables), prose)
+    prose = tuple(_span(token) for token in inner if token.type == "inline" and _span(token)[0] not in cells)
+    return Block(kind, *span, 0, "", items, code, tables, prose)
 
 
 def _span(token: Token) -> tuple[int, int]:
@@ -275,10 +268,9 @@ def literals(text: str) -> Iterator[tuple[int, int]]:
     closing: dict[str, list[int]] = {}  # the places of each mark that can close, in order
     for run in re.finditer("`+", text):
         closing.setdefault(run[0], []).append(run.start())
-    for mark, pattern in (("$", _SINGLE), ("$$", _DOUBLE)) if "$" in text else ():
-        closing[mark] = [
-            match.start() + len(match[0]) - len(mark) for match in pattern.finditer(text) if match[0] == mark
-        ]
+    if "$" in text:
+        closing["$"] = [match.start() for match in _SINGLE.finditer(text) if match[0] == "$"]
+        closing["$$"] = [match.start() for match in _DOUBLE.finditer(text) if match[0] == "$$"]
     at = 0
     while opening := _OPENING.search(text, at):
         at, mark = opening.end(), opening[0]

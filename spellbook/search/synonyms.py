@@ -148,7 +148,8 @@ def _read_file(file: Path) -> tuple[_Rows, _Faults]:
 def _table(file: Path, stamp: Stamp | None) -> Table:
     """Return the table of a vault's file; `stamp` is part of the key, so that a change is read again."""
     table: dict[str, dict[str, None]] = defaultdict(dict)
-    for row in (*shipped_rows(), *(_read_file(file)[0] if stamp else ())):
+    own = _read_file(file)[0] if stamp else ()
+    for row in (*shipped_rows(), *own):
         for word in row:
             table[word] |= dict.fromkeys(other for other in row if other != word)
     return MappingProxyType({word: tuple(others) for word, others in table.items()})

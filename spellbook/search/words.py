@@ -345,11 +345,11 @@ def _terms(text: str) -> Iterator[tuple[str, Term]]:
             continue
         latin = [run for run in runs if not terms.DENSE.match(run)]
         yield from _of_compound(compound, runs, latin, is_english)
-        for run in latin if is_vietnamese else ():
-            if last:
-                # Vietnamese writes syllables apart; two together are more specific than each.
-                yield f"{last} {run}", Term(((terms.in_a_row(last, run),),))
-            last = run
+        if is_vietnamese:  # which writes syllables apart; two together are more specific than each
+            for before, run in pairwise([last, *latin]):
+                if before:
+                    yield f"{before} {run}", Term(((terms.in_a_row(before, run),),))
+            last = latin[-1] if latin else last
 
 
 def _of_compound(compound: str, runs: list[str], latin: list[str], is_english: bool) -> Iterator[tuple[str, Term]]:

@@ -150,13 +150,18 @@ def _candidates(text: str, *, likely: bool = False) -> _Candidates:
     yield from _labelled(text, likely=likely)
 
 
+def _with_mark(mark: str, name: str, group: str, text: str) -> Iterable[re.Match[str]]:
+    """Return the matches of a pattern in a text. Each has the mark: most texts lack it, and are not searched."""
+    return pattern(name, group).finditer(text) if mark in text else ()
+
+
 def _private_keys(text: str, *, likely: bool) -> _Candidates:
     """Yield private keys, and passwords in addresses."""
-    for match in pattern("private", "unnamed").finditer(text) if "PRIVATE KEY" in text else ():
+    for match in _with_mark("PRIVATE KEY", "private", "unnamed", text):
         body = pattern("encoded", "unnamed").search(match["body"])
         if likely or (body and not passwords.is_example(body[0])):
             yield *match.span(), "a private key", body[0] if body else ""
-    for match in pattern("address", "unnamed").finditer(text) if "://" in text else ():
+    for match in _with_mark("://", "address", "unnamed", text):
         value = match["value"]
         if value != match["user"] and not passwords.is_example(value):
             yield *match.span("value"), "a password in an address", value
@@ -189,7 +194,9 @@ def _keys(text: str) -> _Candidates:
     for row, begin in rows:
         # Not inside a longer word: else `eyJeyJeyJ…` would be read anew from each of its letters.
         form = row.get("form") or rf"(?<![\w-]){re.escape(begin)}{row['rest']}"
-        for match in re.finditer(form, text, re.A) if re.search(form, runs, re.A) else ():
+        if not re.search(form, runs, re.A):
+            continue
+        for match in re.finditer(form, text, re.A):
             group = "value" if match.groupdict() else 0
             key = match[group].removeprefix(begin)
             if not (passwords.is_example(key) or pattern("sequence", "values").search(key)):
@@ -218,8 +225,8 @@ def _labelled(text: str, *, likely: bool = False) -> _Candidates:
             start, stop, value = _place(option)
             if likely or passwords.is_password(value):
                 yield start, stop, "a password of a command", value
-    for held in pattern("likely").finditer(text) if likely else ():
-        yield *held.span(str(held.lastgroup)), "", ""
+    if likely:
+        yield from ((*held.span(str(held.lastgroup)), "", "") for held in pattern("likely").finditer(text))
 
 
 def _there(rows: Iterable[Sequence[str]], text: str, letters: set[str]) -> list[str]:
@@ -250,9 +257,11 @@ def _is_label(label: re.Match[str]) -> bool:
 
 def _in_tables(text: str) -> Iterator[tuple[re.Match[str], int, int, str]]:
     """Yield the secrets in the cells of Markdown tables whose column has a label, each with the label and its place."""
-    for each in pattern("table").finditer(text) if "--" in text else ():
+    for each in _with_mark("--", "table", "patterns", text):
         columns = {each["head"].count("|", 0, label.start()): label for label in reversed(_labels(each["head"]))}
-        for row in re.finditer(r"[^\n]+", each["rows"]) if columns else ():
+        if not columns:
+            continue
+        for row in re.finditer(r"[^\n]+", each["rows"]):
             at = each.start("rows") + row.start()
             for column, cell in enumerate(row[0].split("|")):
                 value = cell.strip(" \t*_`\"'")
