@@ -21,9 +21,9 @@ from spellbook.index.catalog.tables import TABLES
 from spellbook.index.opened import Index
 from spellbook.library.book import Spellbook
 from spellbook.models.embedders import HashEmbedder
-from spellbook.notes.files import Files
 from spellbook.notes.links import find
 from spellbook.notes.note import parse
+from spellbook.notes.where_links_lead import Files
 from spellbook.settings import config
 from spellbook.system import processes
 from spellbook.system.errors import EmbeddingError

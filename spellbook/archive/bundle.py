@@ -17,9 +17,10 @@ from spellbook.archive.export import Exported
 from spellbook.index.filters import bound
 from spellbook.index.privacy import GENERATED, KEY, SCOPES, VERIFIED, privacy_of, verifications
 from spellbook.notes import links
-from spellbook.notes.files import Fault, Files
+from spellbook.notes.files import Fault
 from spellbook.notes.frontmatter import FRONTMATTER, compose, dump
 from spellbook.notes.note import Note, parse
+from spellbook.notes.where_links_lead import Files
 from spellbook.system.disk import explain_errors, replacing
 from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.system.lazy import regex

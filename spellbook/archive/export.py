@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from spellbook import __version__
-from spellbook.notes.files import Fault, path_id
+from spellbook.notes.files import Fault
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import parse
+from spellbook.notes.where_links_lead import path_id
 from spellbook.system.disk import explain_errors, replacing
 from spellbook.system.errors import InvalidInput, SpellbookError, UnreadableNote
 from spellbook.vault.backup_files import BackupFile, fault_of, is_note, is_setting, tree

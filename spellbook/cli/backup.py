@@ -104,10 +104,10 @@ def import_(book: Spellbook, source: str, folder: str | None, as_json: bool, **o
     spellbook import claude-memory --dry-run
     """
     if source == "claude-memory":
-        from spellbook.memories import wikis
+        from spellbook.memories import claude_memory
 
         options["kind"] = source
-        source = folder or str(wikis.folder() or "")
+        source = folder or str(claude_memory.folder() or "")
     elif folder:
         raise click.UsageError("FOLDER is for claude-memory alone.")
     if not source:

@@ -173,14 +173,14 @@ def _is_leaving(ledger: Ledger, hook: Mapping[str, Any]) -> bool:
 
 
 def _print_related(ctx: click.Context, prompt: str, also: str | Sequence[str], as_json: bool) -> None:
-    from spellbook.memories import briefing
+    from spellbook.memories import prompt_recall
 
     with _index(ctx) as index:
-        passages = briefing.recall(index, prompt, also)
+        passages = prompt_recall.recall(index, prompt, also)
     if as_json:
         output.as_json({"passages": [passage.as_dict() for passage in passages]})
     elif passages:
-        click.echo(briefing.related_text(passages))
+        click.echo(prompt_recall.related_text(passages))
 
 
 @contextlib.contextmanager

@@ -18,12 +18,12 @@ from spellbook.index.lookup import folder_of
 from spellbook.index.opened import Index
 from spellbook.notes import labels
 from spellbook.notes.dates import VALID
-from spellbook.notes.decisions import title as first_sentence
 from spellbook.notes.files import MOST_BYTES
 from spellbook.notes.frontmatter import LEVELS, compose, known_key, load_value
 from spellbook.notes.labels import INBOX, MEMORY
 from spellbook.notes.markdown import heading_text, lines, literals
 from spellbook.notes.note import blocks
+from spellbook.notes.titles import title as first_sentence
 from spellbook.settings.limits import MOST_LINE, MOST_SOURCE
 from spellbook.system.lazy import regex
 from spellbook.text import credentials, terms

@@ -23,11 +23,12 @@ from spellbook.index import privacy, sync
 from spellbook.index.filters import fold, instant
 from spellbook.index.lookup import resolve
 from spellbook.index.opened import Index
-from spellbook.notes.files import Files
-from spellbook.notes.files import key as link_key
-from spellbook.notes.frontmatter import MERGED, load_value
+from spellbook.notes.frontmatter import load_value
 from spellbook.notes.links import Link
 from spellbook.notes.note import Note, parse
+from spellbook.notes.relations import MERGED
+from spellbook.notes.where_links_lead import Files
+from spellbook.notes.where_links_lead import key as link_key
 from spellbook.system.errors import Conflict, InvalidInput
 from spellbook.text.diff import unified
 from spellbook.text.unicode import without_ending

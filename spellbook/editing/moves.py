@@ -19,9 +19,10 @@ from spellbook.index import sync
 from spellbook.index.lookup import bare, named
 from spellbook.index.opened import Index
 from spellbook.notes import dates
-from spellbook.notes.files import Fault, Files
-from spellbook.notes.files import key as link_key
+from spellbook.notes.files import Fault
 from spellbook.notes.note import Note, decode, parse
+from spellbook.notes.where_links_lead import Files
+from spellbook.notes.where_links_lead import key as link_key
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.system.lazy import regex

@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from spellbook.notes.files import By, Files, Reached
 from spellbook.notes.frontmatter import FRONTMATTER
 from spellbook.notes.links import Link, destination, find, replaced, retargeted, spelled
 from spellbook.notes.note import Note, parse
+from spellbook.notes.where_links_lead import By, Files, Reached
 from spellbook.system.errors import UnreadableNote
 from spellbook.system.lazy import regex
 from spellbook.text.unicode import is_whole

@@ -15,9 +15,10 @@ from spellbook.index.catalog.links import Linked
 from spellbook.index.catalog.rows import LinkRow
 from spellbook.index.opened import Index
 from spellbook.notes import dates, links
-from spellbook.notes.files import By, Fault, Files, Reached
+from spellbook.notes.files import Fault
 from spellbook.notes.links import Link
 from spellbook.notes.note import Note, parse
+from spellbook.notes.where_links_lead import By, Files, Reached
 from spellbook.system.errors import SpellbookError
 from spellbook.text.unicode import composed
 from spellbook.vault import names, obsidian

@@ -19,8 +19,10 @@ from spellbook.index.lookup import named
 from spellbook.index.opened import Index
 from spellbook.notes import chunks, dates
 from spellbook.notes.chunks import Chunk
-from spellbook.notes.frontmatter import SUPERSEDES, load_value
+from spellbook.notes.frontmatter import load_value
 from spellbook.notes.note import Note, parse
+from spellbook.notes.relations import SUPERSEDES
+from spellbook.notes.titles import begins_with
 from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound, StorageError
 from spellbook.text import credentials
 from spellbook.text.diff import unified
@@ -117,8 +119,8 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
 def _made_title(note: Note, text: str) -> dict[str, Any]:
     """Return the title of a memory, as metadata to set, if it was its first sentence and is not any more."""
     title, body = str(note.meta.get("title") or ""), parse(note.path, note.encode(text)).body.strip()
-    is_made = note.kind == "memory" and chunks.begins_with(note.body.strip(), title)
-    return {"title": made_title(body)} if is_made and body and not chunks.begins_with(body, title) else {}
+    is_made = note.kind == "memory" and begins_with(note.body.strip(), title)
+    return {"title": made_title(body)} if is_made and body and not begins_with(body, title) else {}
 
 
 def _remark_name(before: Note, after: Note) -> Iterator[str]:

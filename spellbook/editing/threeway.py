@@ -17,8 +17,9 @@ from spellbook.editing.edits import with_meta
 from spellbook.editing.frontmatter_edits import same
 from spellbook.index import privacy
 from spellbook.index.filters import bound, fold, instant
-from spellbook.notes.frontmatter import MERGED, RELATIONS, dump
+from spellbook.notes.frontmatter import dump
 from spellbook.notes.note import OURS, Note, lines, newline, parse
+from spellbook.notes.relations import MERGED, RELATIONS
 from spellbook.system import git
 from spellbook.system.errors import Conflict
 from spellbook.text.quoting import one_line

@@ -20,11 +20,11 @@ from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.opened import Index
 from spellbook.index.privacy import DRAFT, ON_PURPOSE
 from spellbook.models.base import score
-from spellbook.notes import frontmatter
 from spellbook.notes.chunks import cut
 from spellbook.notes.files import Stamp
 from spellbook.notes.labels import CHECKPOINT, DECISION
 from spellbook.notes.note import Note, parse
+from spellbook.notes.relations import SUPERSEDES
 from spellbook.search import related
 from spellbook.search.duplicates import DUPLICATE, LIKELY, below_headings
 from spellbook.search.presentation import is_outside
@@ -140,7 +140,7 @@ def scribe(index: Index, searcher: Searcher, chunks: Sequence[object], **options
 
 def _superseded(index: Index, checked: Memory) -> list[StoredChunk]:
     """Return the first chunk of each note that a memory supersedes. Raises MemoryNotFound, InvalidInput."""
-    ids = checked.meta.get(frontmatter.SUPERSEDES)
+    ids = checked.meta.get(SUPERSEDES)
     return superseding.meant(index, ids) if ids else []
 
 

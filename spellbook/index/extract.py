@@ -36,10 +36,10 @@ from spellbook.models.base import label_key, short_hash, vector_key
 from spellbook.notes import chunks, dates, links, properties
 from spellbook.notes.broken_headers import IS_PLACEHOLDER, PLACEHOLDER
 from spellbook.notes.files import Fault, Stamp
-from spellbook.notes.files import key as link_key
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.labels import SESSION
 from spellbook.notes.note import Note, height, parse
+from spellbook.notes.where_links_lead import key as link_key
 from spellbook.system.errors import HeldBack, MemoryNotFound, PathOutsideVault, UnreadableNote
 from spellbook.system.lazy import regex
 from spellbook.text import languages, terms

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import fold
 from spellbook.index.opened import Index
-from spellbook.notes.files import Files
-from spellbook.notes.files import key as link_key
-from spellbook.notes.frontmatter import MERGED
 from spellbook.notes.labels import INBOX, MEMORY
+from spellbook.notes.relations import MERGED
+from spellbook.notes.where_links_lead import Files
+from spellbook.notes.where_links_lead import key as link_key
 from spellbook.system.errors import InvalidInput, MemoryNotFound, UnreadableNote
 from spellbook.system.lazy import lazy, regex
 from spellbook.text.quoting import counted, exact

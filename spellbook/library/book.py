@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from spellbook.index import embed as embedding
     from spellbook.library import doctor, migrate
     from spellbook.library.migrate import Estimate, Migrated
+    from spellbook.memories import claude_memory
     from spellbook.memories import wikis as documents
     from spellbook.search import duplicates, toc
     from spellbook.vault.entries import Entry
@@ -64,6 +65,7 @@ else:  # Imported at their first use, as those of `reader` are.
     undo, write = lazy("spellbook.editing", "undo", "write")
     (embedding,) = lazy("spellbook.index", "embed")
     doctor, migrate = lazy("spellbook.library", "doctor", "migrate")
+    (claude_memory,) = lazy("spellbook.memories", "claude_memory")
     (documents,) = lazy("spellbook.memories", "wikis")
     duplicates, toc = lazy("spellbook.search", "duplicates", "toc")
 
@@ -209,18 +211,18 @@ class Spellbook(Reader):
 
         Raises MemoryNotFound, InvalidInput, and Conflict if the note changed since `expected_hash`.
         """
-        documents.refuse(self.config.vault, chunk_id)
+        claude_memory.refuse(self.config.vault, chunk_id)
         revision = revise.Revision(content, append, replace, every, metadata, expected_hash, dry_run, force)
         return self._change(lambda: revise.revise(self.index, chunk_id, revision))
 
     def keep(self, id: str) -> KeptNote:
         """Say for the person that a note is right; see `editing.keep.keep`. No agent may call it unasked."""
-        documents.refuse(self.config.vault, id)
+        claude_memory.refuse(self.config.vault, id)
         return self._change(lambda: keep.keep(self.index, id))
 
     def erase(self, id: str, *, hard: bool = False, whole: bool = False) -> Erased:
         """Move a note (its id or path) or a section (its id; `whole`: its note) to the trash; `hard` deletes it."""
-        documents.refuse(self.config.vault, id)
+        claude_memory.refuse(self.config.vault, id)
         return self._change(lambda: erase.erase(self.index, id, hard=hard, whole=whole))
 
     def _change(self, change: Callable[[], T]) -> T:

@@ -249,25 +249,28 @@ def _labels_of(metadata: object) -> ArticleLabels:
     if unknown := [str(key) for key in metadata if key not in _KEYS]:
         named = f"metadata.{one_line(unknown[0][:60])} is not a key of an article."
         raise InvalidInput(named, f"Keys are {', '.join(_KEYS)}; nothing was written.")
-    labels: dict[str, Any] = {}
-    for key, value in metadata.items():
-        if key in {"keywords", "tags"}:
-            listed = (written.tags if key == "tags" else written.listed)(value or ())
-            if not isinstance(listed, Sequence) or not all(isinstance(word, str) for word in listed):
-                raise InvalidInput(f"metadata.{key} must be a list of texts.", 'For example ["theme park", "9.81"].')
-            words = [safe.line(word, _MOST_LINE) for word in listed]
-            labels[key] = tuple(dict.fromkeys(filter(None, words)))
-            if len(labels[key]) > _MOST_LABELS:
-                raise InvalidInput(f"metadata.{key} has {len(labels[key]):,} entries.", f"Give at most {_MOST_LABELS}.")
-        else:
-            text, is_summary = str(value or ""), key == "summary"
-            labels[key] = text.strip() if is_summary else " ".join(text.split())
-            most = _MOST_SUMMARY if is_summary else _MOST_LINE
-            if len(labels[key]) > most:
-                raise InvalidInput(f"metadata.{key} has {len(labels[key]):,} letters.", f"Give at most {most:,}.")
+    labels = {key: _label_of(key, value) for key, value in metadata.items()}
     if labels.get("published") and not html.day(labels["published"]):
         raise InvalidInput(f"metadata.published is not a date: {labels['published']!r:.40}.", "For example 2026-03-14.")
     return ArticleLabels(**labels)
+
+
+def _label_of(key: str, value: Any) -> Any:
+    """Return one label of an article, checked: a tuple of texts for keywords and tags, else a text."""
+    if key in {"keywords", "tags"}:
+        listed = (written.tags if key == "tags" else written.listed)(value or ())
+        if not isinstance(listed, Sequence) or not all(isinstance(word, str) for word in listed):
+            raise InvalidInput(f"metadata.{key} must be a list of texts.", 'For example ["theme park", "9.81"].')
+        words = tuple(dict.fromkeys(filter(None, (safe.line(word, _MOST_LINE) for word in listed))))
+        if len(words) > _MOST_LABELS:
+            raise InvalidInput(f"metadata.{key} has {len(words):,} entries.", f"Give at most {_MOST_LABELS}.")
+        return words
+    text, most = str(value or "").strip(), _MOST_SUMMARY
+    if key != "summary":
+        text, most = " ".join(text.split()), _MOST_LINE
+    if len(text) > most:
+        raise InvalidInput(f"metadata.{key} has {len(text):,} letters.", f"Give at most {most:,}.")
+    return text
 
 
 def _refuse_secrets(meta: Mapping[str, Any], text: str, force: bool) -> None:

@@ -1,5 +1,5 @@
 """
-The text that an agent gets without being asked: a briefing at the start of a session, and notes for a prompt.
+The briefing of an agent at the start of a session, which it gets without being asked.
 
 It only reads. Text of notes stands behind `>`. Notes whose text comes from outside are left out: nobody asked for them,
 and nobody checks what an agent gets in the background.
@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import math
-import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
@@ -19,21 +16,16 @@ from typing import Any
 
 from spellbook.index import lookup, privacy
 from spellbook.index.catalog.rows import StoredChunk
-from spellbook.index.filters import NO_GUIDES, Filter, conditions, fold, instant, validity
+from spellbook.index.filters import NO_GUIDES, Filter, conditions, fold, instant
 from spellbook.index.opened import Index
-from spellbook.index.privacy import ON_PURPOSE
 from spellbook.notes import decisions as form
 from spellbook.notes import dialogue
 from spellbook.notes.labels import CHECKPOINT, DECISION
-from spellbook.search import newest, related
+from spellbook.search import newest
 from spellbook.search.presentation import cut, is_outside, is_session, waiting
-from spellbook.search.question import question
-from spellbook.search.words import QueryWord, parse
 from spellbook.system.errors import InvalidInput, SpellbookError
-from spellbook.system.lazy import regex
-from spellbook.text import terms
 from spellbook.text.quoting import counted, exact, flat, quoted, shortened
-from spellbook.text.terms import AnyOf, Phrase, estimate_tokens
+from spellbook.text.terms import estimate_tokens
 
 TRUSTED: Filter = {"trust!": ["untrusted", "agent"]}
 """The filter of notes that a person or their agents kept on purpose."""
@@ -142,31 +134,29 @@ class Briefing:
         """Return it as text of at most `max_tokens` (estimated), the most important part first."""
         kept = [HEAD, *([_AGAIN] if self.compacted else []), *_for_the_person(self.waiting)]
         left = max_tokens - sum(map(_tokens, kept)) - _tokens(_KEEP)
-        parts = [_preferences(self.preferences)] if self.preferences else []
-        parts += [self.checkpoint.lines()] if self.checkpoint else []
-        parts += [self.last.lines()] if self.last else []
-        if self.open.notes:
-            head = f"Decisions without an outcome ({len(self.open.notes)} of {self.open.total}):"
-            parts.append([head, *map(named, self.open.notes)])
-        if self.pinned:
-            parts.append(["Pinned:", *chain(*(_whole(chunk, _MOST_LETTERS) for chunk in self.pinned))])
-        if self.due:
-            parts.append(_due(self.due))
+        parts = self._parts()
         for part in parts:
             fitting = _fitting(part, min(left, int(max_tokens * _SHARE)))
             kept += fitting
             left -= sum(map(_tokens, fitting))
-        listed: dict[str, list[str]] = {}
-        for category, topic, notes in self.contents or ():
-            listed.setdefault(category, []).append(f"{flat(topic) or '(top folder)'} ({notes:,})")
-        contents = [
-            f"- {flat(name) or '(none)'}: {', '.join(topics[:_MOST_LISTED])}" for name, topics in listed.items()
-        ]
-        total = sum(notes for _, _, notes in self.contents or ())
-        head = f"Contents: {counted(len(self.contents or ()), 'topic')}, {counted(total, 'note')}."
-        kept += _fitting([head, *contents], left) if contents else []
-        kept += [_NONE] if self.contents == () and not parts else []
+        if self.contents:
+            kept += _fitting(_contents(self.contents), left)
+        if self.contents == () and not parts:
+            kept.append(_NONE)
         return "\n".join([*kept, _KEEP])
+
+    def _parts(self) -> list[list[str]]:
+        """Return the parts that there are, each as lines, the most important one first."""
+        head = f"Decisions without an outcome ({len(self.open.notes)} of {self.open.total}):"
+        parts = (
+            self.preferences and _preferences(self.preferences),
+            self.checkpoint and self.checkpoint.lines(),
+            self.last and self.last.lines(),
+            self.open.notes and [head, *map(named, self.open.notes)],
+            self.pinned and ["Pinned:", *chain(*(_whole(chunk, _MOST_LETTERS) for chunk in self.pinned))],
+            self.due and _due(self.due),
+        )
+        return [[*part] for part in parts if part]
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON shows it."""
@@ -222,6 +212,16 @@ def opening(index: Index, max_tokens: int) -> list[str]:
     for part, chunks in ((_preferences, preferences(index)), (_due, due_for_review(index))):
         lines += _fitting(part(chunks), max_tokens - sum(map(_tokens, lines))) if chunks else []
     return lines
+
+
+def _contents(rows: Sequence[tuple[str, str, int]]) -> list[str]:
+    """Return a table of contents as lines, each a category with its first topics."""
+    listed: dict[str, list[str]] = {}
+    for category, topic, notes in rows:
+        listed.setdefault(category, []).append(f"{flat(topic) or '(top folder)'} ({notes:,})")
+    head = f"Contents: {counted(len(rows), 'topic')}, {counted(sum(notes for *_, notes in rows), 'note')}."
+    lines = (f"- {flat(name) or '(none)'}: {', '.join(topics[:_MOST_LISTED])}" for name, topics in listed.items())
+    return [head, *lines]
 
 
 def _for_the_person(waits: str) -> list[str]:
@@ -334,142 +334,3 @@ def _age(seconds: float) -> str:
         if passed >= size:
             return counted(int(passed // size), unit)
     return "less than a minute"
-
-
-# -- passages for a prompt
-#
-# Found by words and titles alone, without model or vectors. A process that answers one prompt has no time to load a
-# model, and no answer is better than a guess. So a note must share several rare words with the prompt, or the prompt
-# must contain all words of its title.
-
-MOST = 3
-"""Most passages for a prompt."""
-
-_MOST_OF_PASSAGE = 400
-"""Letters of a passage."""
-_MOST_OF_PROMPT = 4_000
-"""Letters of a prompt that are read; a longer one is a pasted text rather than a question."""
-
-_BLANK_LINE = regex(r"\n[ \t]*\n")
-_HEADING = regex(r"^(#+ [^\n]*)\n\s*\n", re.M)
-_MOST_WORDS = 24
-"""Rare words of a prompt that are looked for."""
-_CANDIDATES = 12
-"""Chunks that are compared."""
-_RARE = 0.005
-"""Share of the chunks that may have a rare word. By hand."""
-_FEW = 5
-"""Chunks that may have a rare word in any vault. By hand."""
-_COVERED = 0.5
-"""Share by weight of the prompt's words that a passage has at least. By hand."""
-_LEAST = 2
-"""Rare words that a passage has at least, and words of a title. By hand."""
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A passage of a note that is surely related to a prompt; `words` are what they share."""
-
-    chunk: StoredChunk
-    text: str
-    words: tuple[str, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON shows it."""
-        return {
-            "id": self.chunk.id,
-            "title": self.chunk.title,
-            "path": self.chunk.path,
-            "text": self.text,
-            "words": list(self.words),
-        }
-
-
-def recall(index: Index, prompt: str, also: str | Sequence[str] = ()) -> tuple[Passage, ...]:
-    """Return at most three sure passages of as many notes, those for `also` last. Raises InvalidInput, StorageError."""
-    texts = [prompt]
-    if also:
-        texts += question("search", prompt[:_MOST_OF_PROMPT], also=also).also
-    best: dict[str, Passage] = {}
-    for text in texts:
-        for passage in _of_text(index, text):
-            best.setdefault(passage.chunk.path, passage)
-    return tuple(best.values())[:MOST]
-
-
-def _of_text(index: Index, prompt: str) -> tuple[Passage, ...]:
-    catalog = index.catalog
-    # Quotes in a prompt are no demand that a note must hold them.
-    plain = re.sub('["“”„«»「」『』\ud800-\udfff]', " ", prompt[:_MOST_OF_PROMPT])
-    with catalog.reading():
-        total, guides = catalog.counts().chunks, catalog.guides()
-        words = _prompt_words(plain, total, lambda part: catalog.frequency(str(part), guides))
-        rare = [word for word in words if 0 < word.chunks <= max(_FEW, _RARE * total)]
-        rare = sorted(rare, key=lambda word: word.chunks)[:_MOST_WORDS]
-        if not rare:
-            return ()
-        limits = (NO_GUIDES, ON_PURPOSE, *index.visible)
-        scores = dict(catalog.match(str(AnyOf(tuple(word.part for word in rare))), limits, _CANDIDATES))
-        has: dict[int, list[QueryWord]] = {number: [] for number in scores}
-        for word in rare:
-            for number, _ in catalog.match_among(str(word.part), list(scores)):
-                has[number].append(word)
-        chunks = [chunk for chunk in catalog.by_number(list(scores)) if not is_outside(chunk)]
-        old = related.standing(index, chunks)
-    # A word that the vault lacks weighs as much as the rarest that it has, not more: a polite one says nothing.
-    heaviest = max(word.weight for word in rare)
-    whole = sum(min(word.weight, heaviest) for word in words)
-    content = set().union(*_forms(plain))
-    best: dict[str, Passage] = {}
-    for chunk in sorted(chunks, key=lambda chunk: (-scores[chunk.number], chunk.number)):
-        shared = has[chunk.number]
-        covered = sum(word.weight for word in shared)
-        readable = tuple(terms.readable(word.part.text).casefold() for word in shared)
-        is_sure = sum(len(word) > 1 for word in readable) >= _LEAST and covered >= _COVERED * whole
-        begins, ends, _ = validity(chunk.meta)
-        is_current = chunk.path not in old and chunk.meta.get("status") != "archived" and begins <= time.time() <= ends
-        is_current = is_current and not privacy.lapsed(chunk.meta, time.time())
-        if is_current and (is_sure or _is_titled(chunk.title, content, shared)):
-            parts = [part.strip() for part in _BLANK_LINE.split(_HEADING.sub(r"\1\n", chunk.text.strip()))]
-            # Of its paragraphs the one with most of the words, rather prose than code.
-            shares = [sum(word in part.casefold() for word in readable) - 0.5 * ("```" in part) for part in parts]
-            paragraph = shortened(parts[shares.index(max(shares))], _MOST_OF_PASSAGE)
-            best.setdefault(chunk.path, Passage(chunk, paragraph, readable))
-    return tuple(best.values())[:MOST]
-
-
-def related_text(passages: tuple[Passage, ...]) -> str:
-    """Return passages as text to stand before a prompt, "" if there are none."""
-    lines = [
-        line
-        for passage in passages
-        for line in (f"- {flat(passage.chunk.title)} id: {exact(passage.chunk.id)}", quoted(passage.text))
-    ]
-    return "\n".join([HEAD, "Related to this prompt:", *lines]) if lines else ""
-
-
-def _prompt_words(prompt: str, total: int, frequency: Callable[[Phrase], int]) -> list[QueryWord]:
-    """Return the prompt's words without stop words, each in the most exact form that the index has."""
-    words: dict[Phrase, QueryWord] = {}
-    for forms in filter(None, _forms(prompt)):
-        counts = [(form, frequency(form)) for form in forms]
-        chosen, count = next((pair for pair in counts if pair[1]), counts[0])
-        words[chosen] = QueryWord(chosen, count, math.log(1 + (total - count + 0.5) / (count + 0.5)))
-        if len(words) >= 2 * _MOST_WORDS:
-            break
-    return [*words.values()]
-
-
-def _forms(text: str) -> list[list[Phrase]]:
-    """Return the forms of each word of a text that are one expression of the index, without stop words."""
-    return [[form[0] for form in term.forms if len(form) == 1] for term in parse(text).terms]
-
-
-def _is_titled(title: str, content: set[Phrase], shared: list[QueryWord]) -> bool:
-    """Say whether a prompt of the words `content` has all words of a title, two at least, of which one is rare."""
-    wanted = _forms(title)
-    return (
-        len(wanted) >= _LEAST
-        and all(content.intersection(forms) for forms in wanted)
-        and any(word.part in forms for forms in wanted for word in shared)
-    )

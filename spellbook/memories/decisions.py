@@ -20,8 +20,10 @@ from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import conditions
 from spellbook.memories import briefing
 from spellbook.notes import decisions as form
-from spellbook.notes import frontmatter, labels, links
+from spellbook.notes import labels, links
 from spellbook.notes.labels import CHECKPOINT, DECISION
+from spellbook.notes.relations import SUPERSEDES
+from spellbook.notes.titles import title
 from spellbook.search import newest, related
 from spellbook.search.question import SearchOptions
 from spellbook.settings.limits import MOST_LISTED
@@ -154,7 +156,7 @@ class Decisions(Opened):
         meta |= {"valid_from": valid_from or None, "valid_until": valid_until or None}
         chunk = {
             "text": form.decision_text(decision, reasoning),
-            "metadata": {"title": form.title(decision), "topic": topic, **meta},
+            "metadata": {"title": title(decision), "topic": topic, **meta},
         }
         paths = {decision.path for decision in living}
         done = self._write(chunk, DECISION, session=session, force=force, unless=paths)
@@ -197,7 +199,7 @@ class Decisions(Opened):
         chunk = {
             "text": form.checkpoint_text(summary, steps, files),
             "metadata": {
-                "title": f"{now:%Y-%m-%d %H:%M} {form.title(summary)}"[:300],
+                "title": f"{now:%Y-%m-%d %H:%M} {title(summary)}"[:300],
                 "topic": topic,
                 "questions": [*form.QUESTIONS],
                 **replacing([hit.chunk for hit in before]),
@@ -288,7 +290,7 @@ class Decisions(Opened):
 
         def item(chunk: StoredChunk, score: float | None) -> DecisionItem:
             leading, by = related.links(self.index.catalog.links, chunk.path), gone.get(chunk.path)
-            paths = [to.path for to in leading if to.relation == frontmatter.SUPERSEDES and to.path]
+            paths = [to.path for to in leading if to.relation == SUPERSEDES and to.path]
             replaced = tuple(self.index.catalog.at(path)[0].note for path in paths)
             body = lookup.body(self.index, chunk.path)
             return DecisionItem(chunk, body, score, replaced, (by or {}).get("id"), by is not None)

@@ -5,21 +5,16 @@ Each is indexed as a vault of its own, with the models and settings of the perso
 path. A wiki in the vault, or a folder in a wiki, is a filter on that index. The person, the client or the place of the
 process decides which folders may be read, never a vault's settings.
 
-Claude Code's own memory, its folder of notes about a repository, is read in the same way, if a person wants that. The
-person's environment and settings say where it is, never a repository; the ledger of this machine says whether it is
-read, never a vault.
+Claude Code's own memory is read in the same way; see `claude_memory`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import glob
-import json
 import os
-import re
 import threading
 import time
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -27,17 +22,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from spellbook.archive.formats.claude_memory import INDEX, MOST_BYTES, titles
-from spellbook.capture.ledger import CLAUDE_MEMORY, Ledger
-from spellbook.index import privacy
 from spellbook.index.catalog.usage import local
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.opened import Index, Progress
+from spellbook.memories import claude_memory
 from spellbook.notes.files import Fault
 from spellbook.search.question import Answer, SearchOptions, State
 from spellbook.search.scores import Hit
 from spellbook.settings import paths
 from spellbook.settings.config import Config
-from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, MemoryNotFound, PathOutsideVault, PermissionDenied, VaultNotFound
 
 if TYPE_CHECKING:
@@ -56,11 +49,6 @@ _MOST_FAILED = 20
 """Documents that could not be read and are named."""
 _NAME_ONE = "Name the folder with `spellbook mcp --wiki DIR` or SPELLBOOK_WIKI."
 _opening = threading.Lock()
-
-LABEL = "Claude Code's own memory"
-
-_MOST_SLUG = 200
-"""Letters after which Claude Code cuts the name of a project's folder, and adds a hash of its own."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +128,7 @@ class Wikis:
 
         Paths are whole. The list of memories gives titles and no hits. Raises InvalidInput, VaultNotFound.
         """
-        if (root := beside(self.book.config.vault)) is None:
+        if (root := claude_memory.beside(self.book.config.vault)) is None:
             return None
         wiki, named = Wiki(self._beside(root), root, root, str(root)), dict[str, str]()
         vault = wiki.book.index.vault
@@ -345,46 +333,3 @@ def _merge(answers: Sequence[Answer], limit: int) -> Answer:
         embedding=any(state.embedding for state in states),
     )
     return replace(answers[0], hits=tuple(hits), closest=() if hits else tuple(closest[:most]), index=state)
-
-
-# -- Claude Code's own memory
-
-
-def folder(environment: Mapping[str, str] = os.environ, project: str = "") -> Path | None:
-    """Return the real path of the memory of a project's repository, None if there is none; see `paths.project`."""
-    own = environment.get("CLAUDE_CONFIG_DIR", "")
-    home = os.path.realpath(os.path.expanduser(own or "~/.claude"))
-    with contextlib.suppress(OSError, ValueError, RecursionError):  # the person may choose a folder for all memory
-        settled = json.loads(disk.read_small(Path(home, "settings.json")))
-        named = settled.get("autoMemoryDirectory") if isinstance(settled, dict) else None
-        if isinstance(named, str) and os.path.isabs(chosen := os.path.expanduser(named)):
-            return Path(os.path.realpath(chosen)) if os.path.isdir(chosen) else None
-    projects = Path(home, "projects")
-    name = environment.get("CLAUDE_CODE_PROJECT_DIR_NAME", "") if own else ""
-    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
-        main = unicodedata.normalize("NFC", privacy.repository(paths.project(environment, project))[0])
-        name = re.sub("[^A-Za-z0-9]", lambda sign: "-" * (1 + (sign[0] > "\uffff")), main)  # as JavaScript counts
-    names = [name]
-    if len(name) > _MOST_SLUG:
-        listed = os.listdir(projects) if projects.is_dir() else []
-        names = [each for each in listed if each.startswith(f"{name[:_MOST_SLUG]}-")]
-    places = [Path(os.path.realpath(projects / each / "memory")) for each in names]
-    there = [place for place in places if place.is_dir() and place.is_relative_to(projects)]
-    return there[0] if len(there) == 1 else None  # of several nobody can tell which it is
-
-
-def beside(vault: Path) -> Path | None:
-    """Return the memory to search beside a vault; None if it is not wanted, not there, or in the vault anyway."""
-    ledger = Ledger(str(vault))
-    is_on = ledger.all("switch").get(CLAUDE_MEMORY, {}).get("on") and not ledger.folder.resolve().is_relative_to(vault)
-    place = folder() if is_on else None
-    return place if place and not place.is_relative_to(vault) else None
-
-
-def refuse(vault: Path, id: str) -> None:
-    """Raise PermissionDenied if a path leads to a file of the memory, which Spellbook only reads."""
-    place = os.path.normpath(os.path.expanduser(id.partition("#")[0]))
-    root = beside(vault) if os.path.isabs(place) else None
-    if root and Path(place).is_relative_to(root):
-        wrong = f"{place} is in Claude Code's own memory, which Spellbook only reads."
-        raise PermissionDenied(wrong, "Change it in Claude Code; `spellbook import claude-memory` makes notes of it.")

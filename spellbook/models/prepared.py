@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from spellbook.settings import paths
 from spellbook.system import disk, platform
 from spellbook.system.lock import held, waiting
 
@@ -62,8 +63,7 @@ class PreparedManifest:
 
 def cache() -> Path:
     """Return the folder for what can be made again: SPELLBOOK_CACHE, or the system's."""
-    folder = os.environ.get("SPELLBOOK_CACHE")
-    return Path(folder).expanduser().absolute() if folder else _default("cache")
+    return Path(os.environ.get("SPELLBOOK_CACHE") or paths.of_system("cache")).expanduser().absolute()
 
 
 def place(name: str) -> Path:
@@ -74,16 +74,8 @@ def place(name: str) -> Path:
 
 def fetched() -> Path:
     """Return the folder of the models that were fetched: SPELLBOOK_MODELS, or the system's for data."""
-    folder = os.environ.get("SPELLBOOK_MODELS")
-    return Path(folder).expanduser().absolute() if folder else _default("data") / "models"
-
-
-def _default(kind: str) -> Path:
-    """Return the system's folder for the user's "cache" or "data"."""
-    import platformdirs
-
-    folder = platformdirs.user_cache_path if kind == "cache" else platformdirs.user_data_path
-    return folder("spellbook", appauthor=False)
+    folder = os.environ.get("SPELLBOOK_MODELS") or os.path.join(paths.of_system("data"), "models")
+    return Path(folder).expanduser().absolute()
 
 
 def ready(folder: Path, make: Callable[[Path], str]) -> PreparedManifest:

@@ -15,20 +15,20 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from spellbook.notes import chunk_sizes as sizes
-from spellbook.notes import splitter
+from spellbook.notes import data, splitter
 from spellbook.notes.dialogue import Turn, date_of, turns
 from spellbook.notes.labels import DECISION, SESSION
 from spellbook.notes.links import without_folders
 from spellbook.notes.markdown import CODE, REST
-from spellbook.notes.note import Block, Note, height, lines, replaced
+from spellbook.notes.note import Block, Note, height, lines
 from spellbook.notes.splitter import Frame, Piece
+from spellbook.notes.titles import begins_with
 from spellbook.system.lazy import regex
 from spellbook.text.terms import token_weight
 from spellbook.text.unicode import composed, slug
 
 _BOLD_LINE = regex(r"[ ]{0,3}(\*\*|__)(?=\S)([^*_\n]{1,80}?)(?<=\S)\1[ \t]*[:：]?[ \t]*$")
 _BLANKS, _APART = regex(r"\s+"), regex("\n{3,}")
-_NO_LINE_END = regex(r"[^\r\n]")
 _FENCE = regex(r"([ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+[ \t>]*)*)(`{3,}|~{3,})([^\r\n]*)")
 
 
@@ -75,68 +75,64 @@ def cut(note: Note, max_tokens: int = sizes.CHUNK_TOKENS) -> tuple[Chunk, ...]:
     rest, cut by size alone. A subsection, a turn, a block (code and tables above all), an item, a sentence stays whole
     if it fits. A note always has at least one chunk.
     """
-    text = replaced(note.text, ((*at, _NO_LINE_END.sub(" ", note.text[at[0] : at[1]])) for at in note.data))
+    text = data.blanked(note.text, note.data) if note.data else note.text
     source = lines(text[note.body_at :]) if note.data else note.body_lines
     offsets = [*accumulate(map(len, source), initial=note.body_at)]
     page = _NoteLines(text, source, offsets, turns(note, source), max_tokens)
-    title, day = note.own_title, date_of(note)
-    weights = [*accumulate(token_weight(word) + 1 for word in note.keywords)]
-    words = ", ".join(note.keywords[: bisect_right(weights, sizes.MOST_KEYWORDS)])
-    # People's notes and decisions had titles before memories did: what is embedded of them stays as it was.
-    may_omit_title = note.kind == "memory" and note.category != DECISION
+    above = _Above.of(note)
     chunks: list[Chunk] = []
     seen: dict[str, int] = {}
     for section in _sections(note, source):
         suffix = _make_unique(f"#{slug(section.top.text)[: sizes.MOST_SUFFIX]}", seen) if section.top else "#"
         parts = page.parts(section)
         starts = [part.start for part in parts]
-        placed = zip(
-            parts, [None, *parts[:-1]], _paths(section, offsets, starts), page.labels(section, starts), strict=True
-        )
-        for number, (part, previous, heading, label) in enumerate(placed, 1):
-            start, end, lead, tail, _ = part
-            text = _without_data(note.text, note.data, start, end)
-            first = note.body_line + bisect_right(offsets, start) - 1
-            written = text.strip()
-            begun = text.index(written)
-            blank = height(f"{text[:begun]}|") - 1 if begun else 0
-            tall = height(text.rstrip()) or 1
+        headed = zip(_paths(section, offsets, starts), page.labels(section, starts), strict=True)
+        before = [None, *parts[:-1]]
+        for number, (part, previous, (heading, label)) in enumerate(zip(parts, before, headed, strict=True), 1):
+            bounds = part.start, part.end
+            written = data.elided(note.text, note.data, *bounds) if note.data else note.text[slice(*bounds)]
+            first = note.body_line + bisect_right(offsets, part.start) - 1
+            begun = written.index(bare) if (bare := written.strip()) else 0
+            line = first + (height(f"{written[:begun]}|") - 1 if begun else 0)
+            end_line = first + (height(written.rstrip()) or 1) - 1
             name = suffix if number == 1 else f"{suffix}~{number}"
-            is_later = bool(chunks) and note.category == SESSION
-            above = "" if is_later or (may_omit_title and begins_with(written, title)) else title
-            path = _path(tuple(dict.fromkeys(filter(None, (above, *heading, label)))))
-            # Overlap helps a text that has no heading and no keywords. It blurs a text that has them
-            # (tests/benchmarks/README.md, Chunks).
-            follows = page.turn_before(part)
-            if not (follows or path or words) and part.is_torn and previous:
-                follows = splitter.ending(page.text[previous.start : previous.end], sizes.OVERLAP)  # its last sentences
-            before = "\n".join(filter(None, ("" if day in path else day, path, words, follows)))
-            line, end_line = first + blank, first + tall - 1
-            chunk = Chunk(name, len(chunks), heading, line, end_line, start, end, text, before, lead, tail)
-            chunks.append(chunk)
+            lines_above = above.lines(bare, (*heading, label), part, previous, page, is_first=not chunks)
+            place = (line, end_line, *bounds)
+            chunks.append(Chunk(name, len(chunks), heading, *place, written, lines_above, part.lead, part.tail))
     return tuple(chunks)
 
 
-def _without_data(text: str, spans: Sequence[tuple[int, int]], start: int, end: int) -> str:
-    """Return `text[start:end]` with an ellipsis and the line ends of each span of data in its place."""
-    parts, at = [], start
-    for first, last in spans[max(0, bisect_left(spans, (start, start)) - 1) : bisect_left(spans, (end, end))]:
-        if first < end and last > start:
-            parts += [text[at : max(at, first)], "…", "\n" * text.count("\n", max(first, start), min(last, end))]
-            at = min(last, end)
-    return "".join(parts) + text[at:end]
+class _Above(NamedTuple):
+    """Title, day and words of keywords that a note gives to the lines above its embedded texts."""
 
+    title: str
+    day: str
+    words: str
+    may_omit_title: bool
+    is_session: bool
 
-def begins_with(text: str, title: str) -> bool:
-    """
-    Say whether a text begins with a title as a sentence, as a memory's does.
+    @classmethod
+    def of(cls, note: Note) -> _Above:
+        """Return that of a note."""
+        weights = [*accumulate(token_weight(word) + 1 for word in note.keywords)]
+        words = ", ".join(note.keywords[: bisect_right(weights, sizes.MOST_KEYWORDS)])
+        # People's notes and decisions had titles before memories did: what is embedded of them stays as it was.
+        may_omit_title = note.kind == "memory" and note.category != DECISION
+        return cls(note.own_title, date_of(note), words, may_omit_title, note.category == SESSION)
 
-    Embedded twice, the sentence would outweigh the rest: of 35 questions about memories 16 instead of 19 had the right
-    one first (tests/benchmarks/quality.py, agents).
-    """
-    start, beginning = title.removesuffix("…"), " ".join(text[: 2 * len(title) + 2].split())
-    ends = title.endswith(("…", ".", "!", "?")) or beginning[len(start) : len(start) + 1] in {"", ".", "。"}
-    return bool(start) and ends and beginning.startswith(start)
+    def lines(
+        self, text: str, headings: Iterable[str], part: _Part, previous: _Part | None, page: _NoteLines, is_first: bool
+    ) -> str:
+        """Return the lines above the text of a part under some headings, `previous` its section's part before it."""
+        is_untitled = (self.is_session and not is_first) or (self.may_omit_title and begins_with(text, self.title))
+        named = ("" if is_untitled else self.title, *headings)
+        path = _path(tuple(dict.fromkeys(filter(None, named))))
+        # Overlap helps a text that has no heading and no keywords. It blurs a text that has them
+        # (tests/benchmarks/README.md, Chunks).
+        follows = page.turn_before(part)
+        if not (follows or path or self.words) and part.is_torn and previous:
+            follows = splitter.ending(page.text[previous.start : previous.end], sizes.OVERLAP)  # its last sentences
+        return "\n".join(filter(None, ("" if self.day in path else self.day, path, self.words, follows)))
 
 
 def most_sections(note: Note) -> int:
@@ -250,8 +246,8 @@ class _NoteLines:
         if token_weight(self.text[start:end]) <= self.most:
             return [_Part(start, end)]
         divided = self._divide(section.blocks, section.first, section.last, splitter.SECTION)
-        pieces = _join_inseparable(divided, self.most)
-        cuts = [0, *_cuts(pieces, self.most), len(pieces)]
+        pieces = splitter.joined(divided, self.most)
+        cuts = [0, *splitter.cuts(pieces, self.most), len(pieces)]
         parts = []
         for i, j in pairwise(cuts):
             here = pieces[i]
@@ -396,38 +392,3 @@ class _NoteLines:
 def _without_marker(line: str) -> str:
     """Return the first line of a list's item with blanks in place of its marker, indented like its later lines."""
     return re.sub(r"^[ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)+", lambda match: re.sub(r"[^\s>]", " ", match[0]), line)
-
-
-def _join_inseparable(pieces: Iterable[Piece], most: int) -> list[Piece]:
-    """Join pieces that must not be separated, as long as the text before is at most `most` tokens."""
-    joined: list[Piece] = []
-    for piece in pieces:
-        last = joined[-1] if joined else piece
-        if joined and piece.cost == splitter.NEVER and (last.weight <= most or not piece.weight):
-            joined[-1] = Piece(last.start, piece.end, last.weight + piece.weight, last.cost, last.inside)
-        else:
-            joined.append(piece)
-    return joined
-
-
-def _cuts(pieces: Sequence[Piece], most: int) -> Iterator[int]:
-    """Yield which pieces begin a new part: the cheapest cuts, of equals the last, that leave parts half full."""
-    begin, filled, at = 0, 0.0, 0
-    room = float(most)
-    while at < len(pieces):
-        if at > begin and filled + pieces[at].weight > room:
-            best = i = at
-            while i - 1 > begin:
-                i -= 1
-                filled -= pieces[i].weight
-                if filled < room / 2:
-                    break
-                best = i if pieces[i].cost < pieces[best].cost else best
-            yield best
-            begin, filled, at = best, 0.0, best
-            frame = pieces[best].inside
-            # A table's header takes up room of a part, but never more than half of it.
-            room = most - min(token_weight(frame.lead) if frame else 0.0, most / 2)
-        else:
-            filled += pieces[at].weight
-            at += 1

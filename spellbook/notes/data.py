@@ -7,12 +7,14 @@ The forms are of programs that write them into notes: Excalidraw, tldraw, draw.i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 
 from spellbook.system.lazy import regex
 
 # What Excalidraw writes besides the words of a drawing: a warning, a heading, and the drawing itself.
 _DRAWING = regex(r"^==⚠.*EXCALIDRAW VIEW.*|^# Excalidraw Data[ \t]*$|^(?:%%\s+)?#{1,2} Drawing\s+```(?s:.*)", re.M)
+_NO_LINE_END = regex(r"[^\r\n]")
 _SHORT_LINE = 60
 """Letters of a line of data, but for its last: base64 in mails has 76, that of keys 64."""
 
@@ -63,6 +65,23 @@ def places(text: str, body_at: int, is_drawn: bool) -> list[tuple[int, int]]:
             span = whole[-1][0], max(span[1], whole.pop()[1])
         whole.append(span)
     return whole
+
+
+def blanked(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Return `text` with blanks in place of the letters of each span of data."""
+    for first, last in spans:
+        text = f"{text[:first]}{_NO_LINE_END.sub(' ', text[first:last])}{text[last:]}"
+    return text
+
+
+def elided(text: str, spans: Sequence[tuple[int, int]], start: int, end: int) -> str:
+    """Return `text[start:end]` with an ellipsis and the line ends of each span of data in its place."""
+    parts, at = [], start
+    for first, last in spans[max(0, bisect_left(spans, (start, start)) - 1) : bisect_left(spans, (end, end))]:
+        if first < end and last > start:
+            parts += [text[at : max(at, first)], "…", "\n" * text.count("\n", max(first, start), min(last, end))]
+            at = min(last, end)
+    return "".join(parts) + text[at:end]
 
 
 def _figures_in(text: str, at: int) -> Iterator[tuple[int, int]]:

@@ -14,10 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from spellbook.notes.labels import DECISION
-from spellbook.notes.markdown import without_signs
-from spellbook.notes.splitter import sentences
 from spellbook.system.lazy import regex
-from spellbook.text.quoting import shortened
 from spellbook.text.terms import scripts
 
 QUESTIONS = ("What was I doing last?", "Where did I stop?", "하던 일은?", "어디까지 했지?")
@@ -39,9 +36,6 @@ _LABELS = {word.casefold(): label for label in (_REASON, _OUTCOME, _STEPS, _FILE
 _LABEL = regex(rf"(?P<label>{'|'.join(map(re.escape, _LABELS))}):[ \t]*(?P<rest>.*)", re.I | re.S)
 _ITEM = regex(r"[ \t]*[-*+][ \t]+(?:\[(?P<box>[ xX])\][ \t]+)?(?P<text>.+)")
 _CODE = regex(r"(?P<ticks>`+) ?(?P<code>.+?) ?(?P=ticks)")
-
-_MOST_TITLE = 120
-"""Letters of a title that is made of a text's first sentence."""
 
 
 class Decision(NamedTuple):
@@ -85,14 +79,6 @@ class Checkpoint:
             "next_steps": [{"text": step.text, "done": step.done} for step in self.steps],
             "open_files": list(self.files),
         }
-
-
-def title(text: str) -> str:
-    """Return the first sentence of a text on one line, at most 120 letters, without a final full stop."""
-    line = next((text[start:end] for start, end in sentences(text)), "").strip().split("\n", 1)[0]
-    line = " ".join((without_signs(line) or line).lstrip("#>-*+ ").split())
-    line = shortened(line, _MOST_TITLE, to_a_word=True)
-    return line.rstrip(".。") or line
 
 
 def decision_text(decision: str, reasoning: str = "") -> str:

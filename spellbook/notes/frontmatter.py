@@ -82,13 +82,6 @@ KEYS = {
 }
 """Keys that are read whatever their case, and stand in small letters in a note's values."""
 
-MERGED = "merged"
-"""The key with the ids and paths of notes that were merged into this one."""
-
-SUPERSEDES = "supersedes"
-RELATIONS = (SUPERSEDES, "derived_from", "contradicts")
-"""Keys of frontmatter that name other notes. The newer note names the older one, never the reverse."""
-
 IMPORTANCE = 0.5
 """Importance of a note that says nothing of it."""
 

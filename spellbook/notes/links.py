@@ -18,11 +18,12 @@ from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
 
 from spellbook.notes import dates
-from spellbook.notes.files import By, Files, Reached, path_id
-from spellbook.notes.frontmatter import FRONTMATTER, RELATIONS, dump, fast_loader
+from spellbook.notes.frontmatter import FRONTMATTER, dump, fast_loader
 from spellbook.notes.markdown import CODE, ELSEWHERE, WIKILINK, marks, runs, wikilinks
 from spellbook.notes.note import Note, lines
 from spellbook.notes.note import replaced as replaced
+from spellbook.notes.relations import RELATIONS
+from spellbook.notes.where_links_lead import By, Files, Reached, path_id
 from spellbook.system.lazy import regex, yaml
 from spellbook.text.unicode import folded, is_markdown, without_ending
 
@@ -106,37 +107,36 @@ _Place = tuple[str, str, Style, int, int]
 def _find_in_frontmatter(note: Note) -> Iterator[tuple[str, _Place]]:
     """Yield the links in frontmatter, each with the key of RELATIONS that it stands under, "" if it is another."""
     match = FRONTMATTER.match(note.text)
-    if (
-        match is None
-        or not note.editable
-        or ("[[" not in match[1] and note.meta.keys().isdisjoint((*RELATIONS, _SOURCES)))
-    ):
-        return
-    header = match[1].replace("\0", " ")
-    for event, key in _scalars(header):
-        relation = key if key in RELATIONS else ""
-        quoted: Style | None = "single" if event.style == "'" else "double" if event.style == '"' else None
-        first, last = (mark.index if mark else 0 for mark in (event.start_mark, event.end_mark))
-        is_named = False
-        for wiki in wikilinks(header, first, last):
-            target, start, end = _trim(wiki)
-            target = target.replace("''", "'") if quoted == "single" else target
-            if target and not (quoted == "double" and "\\" in target):
-                place = match.start(1) + start, match.start(1) + end
-                yield relation, (target, wiki["fragment"] or "", quoted or "wiki", *place)
-            is_named = True
-        is_plain = event.anchor is None and event.tag is None and not _LINE_END.search(header, first, last)
-        if relation and is_plain and not is_named and (named := _id_or_path(event.value)):
-            yield relation, (*named, "bare", match.start(1) + first, match.start(1) + last)
-        if key == _SOURCES and is_plain and not is_named:
-            yield from _source(event.value, match.start(1) + first, match.start(1) + last)
+    has_relations = not note.meta.keys().isdisjoint((*RELATIONS, _SOURCES))
+    if match and note.editable and (has_relations or "[[" in match[1]):
+        header, offset = match[1].replace("\0", " "), match.start(1)
+        for event, key in _scalars(header):
+            for target, fragment, style, start, end in _find_in_scalar(header, event, key):
+                place: _Place = target, fragment, style, offset + start, offset + end
+                yield key if key in RELATIONS else "", place
 
 
-def _source(resource: str, start: int, end: int) -> Iterator[tuple[str, _Place]]:
-    """Yield the link of a source if it is the path of a note: an address, or a few words on many things, is none."""
+def _find_in_scalar(header: str, event: yaml.ScalarEvent, key: str) -> Iterator[_Place]:
+    """Yield the links in a value of a header under a key, with their characters of the header."""
+    quoted: Style | None = "single" if event.style == "'" else "double" if event.style == '"' else None
+    first, last = (mark.index if mark else 0 for mark in (event.start_mark, event.end_mark))
+    wikis = [*wikilinks(header, first, last)]
+    for wiki in wikis:
+        target, start, end = _trim(wiki)
+        target = target.replace("''", "'") if quoted == "single" else target
+        if target and not (quoted == "double" and "\\" in target):
+            yield target, wiki["fragment"] or "", quoted or "wiki", start, end
+    if not (wikis or event.anchor or event.tag or _LINE_END.search(header, first, last)):
+        style: Style = "source" if key == _SOURCES else "bare"
+        named = _path_of_source(event.value) if key == _SOURCES else key in RELATIONS and _id_or_path(event.value)
+        if named:
+            yield *named, style, first, last
+
+
+def _path_of_source(resource: str) -> tuple[str, str] | None:
+    """Return the path of a note in a source, and the rest; None for an address, or a few words on many things."""
     path = resource.partition("#")[0]
-    if is_markdown(path) and not ELSEWHERE.match(path):
-        yield "", (path, resource[len(path) :], "source", start, end)
+    return (path, resource[len(path) :]) if is_markdown(path) and not ELSEWHERE.match(path) else None
 
 
 def _scalars(header: str) -> Iterator[tuple[yaml.ScalarEvent, str]]:
@@ -250,29 +250,29 @@ def retargeted(link: Link, before: Reached, source: str, wanted: str, files: Fil
     name becomes a full path. None if no spelling leads there.
     """
     name = wanted if is_markdown(link.target) else without_ending(wanted)
-    forms: list[str] = []
-    if not (link.is_markdown or "pages/" in link.target or link.target.startswith(("/", "."))):
-        named = zip(map(folded, dates.logseq_names(before.path)), dates.logseq_names(wanted), strict=False)
-        forms += filter(None, [dict(named).get(folded(link.target)) or dates.page(wanted)])
-    if before.by == By.RELATIVE:
-        relative = posixpath.relpath(name, source.rpartition("/")[0] or ".")
-        has_dot = link.target.startswith("./") or (not link.is_markdown and not relative.startswith("../"))
-        forms.append(f"./{relative}" if has_dot and not relative.startswith("../") else relative)
-    elif before.by == By.ROOT:
-        forms.append(f"/{name}")
-    elif before.by == By.NAME or "/" not in link.target:
-        parts = name.split("/")[-1 - link.target.count("/") :]
-        short = "/".join(parts)
-        forms += [short] if len(files.ending(short)) == 1 else []
-    for form in (*forms, name, wanted, f"/{wanted}"):
+    is_relative = link.is_markdown and before.by == By.RELATIVE
+    for form in (*_forms(link, before, source, wanted, name, files), name, wanted, f"/{wanted}"):
         reached = files.follow(source, form, link.is_markdown)
-        if (
-            reached
-            and reached.path == wanted
-            and (not link.is_markdown or before.by != By.RELATIVE or reached.by == By.RELATIVE)
-        ):
+        if reached and reached.path == wanted and (reached.by == By.RELATIVE or not is_relative):
             return form
     return None
+
+
+def _forms(link: Link, before: Reached, source: str, wanted: str, name: str, files: Files) -> Iterator[str]:
+    """Yield the spellings of `wanted`, which `name` is with the ending that the link has, in the form of the link."""
+    if not (link.is_markdown or "pages/" in link.target or link.target.startswith(("/", "."))):
+        named = zip(map(folded, dates.logseq_names(before.path)), dates.logseq_names(wanted), strict=False)
+        yield from filter(None, [dict(named).get(folded(link.target)) or dates.page(wanted)])
+    if before.by == By.RELATIVE:
+        relative = posixpath.relpath(name, source.rpartition("/")[0] or ".")
+        has_dot = link.target.startswith("./") or not link.is_markdown
+        yield f"./{relative}" if has_dot and not relative.startswith("../") else relative
+    elif before.by == By.ROOT:
+        yield f"/{name}"
+    elif before.by == By.NAME or "/" not in link.target:
+        short = "/".join(name.split("/")[-1 - link.target.count("/") :])
+        if len(files.ending(short)) == 1:
+            yield short
 
 
 def spelled(link: Link, written: str, target: str) -> str:

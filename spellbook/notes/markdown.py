@@ -215,15 +215,20 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
             source = inner[0].content if inner else top.content
             yield Block(kind, *span, int(top.tag[1]), heading_text(source), prose=(span,))
         elif inner and (kind == "blockquote" or kind.endswith("_list")):
-            items = tuple(_span(token)[0] for token in inner if token.level == 1 and token.type == "list_item_open")
-            code = tuple(_span(token) for token in inner if token.type in CODE)
-            tables = tuple(_span(token) for token in inner if token.type == "table_open")
-            cells = {line for start, end in tables for line in range(start, end)}
-            prose = tuple(_span(token) for token in inner if token.type == "inline" and _span(token)[0] not in cells)
-            yield Block(kind, *span, 0, "", items, code, tables, prose)
+            yield _container(kind, span, inner)
         else:
             own = {"paragraph": "prose", "table": "tables"}
             yield Block(kind, *span, **({own[kind]: (span,)} if kind in own else {}) | top.meta)
+
+
+def _container(kind: str, span: tuple[int, int], inner: Sequence[Token]) -> Block:
+    """Return the block of a list or a quote, with what the tokens in it say of its lines."""
+    items = tuple(_span(token)[0] for token in inner if token.level == 1 and token.type == "list_item_open")
+    code = tuple(_span(token) for token in inner if token.type in CODE)
+    tables = tuple(_span(token) for token in inner if token.type == "table_open")
+    cells = {line for start, end in tables for line in range(start, end)}
+    prose = tuple(_span(token) for token in inner if token.type == "inline" and _span(token)[0] not in cells)
+    return Block(kind, *span, 0, "", items, code, tables, prose)
 
 
 def _span(token: Token) -> tuple[int, int]:
@@ -263,10 +268,9 @@ def literals(text: str) -> Iterator[tuple[int, int]]:
     closing: dict[str, list[int]] = {}  # the places of each mark that can close, in order
     for run in re.finditer("`+", text):
         closing.setdefault(run[0], []).append(run.start())
-    for mark, pattern in (("$", _SINGLE), ("$$", _DOUBLE)) if "$" in text else ():
-        closing[mark] = [
-            match.start() + len(match[0]) - len(mark) for match in pattern.finditer(text) if match[0] == mark
-        ]
+    if "$" in text:
+        closing["$"] = [match.start() for match in _SINGLE.finditer(text) if match[0] == "$"]
+        closing["$$"] = [match.start() for match in _DOUBLE.finditer(text) if match[0] == "$$"]
     at = 0
     while opening := _OPENING.search(text, at):
         at, mark = opening.end(), opening[0]
@@ -311,10 +315,6 @@ _TOKEN = regex(
     rf"|(?P<wiki>(?<=\[)\[)|(?P<open>(?<=\[))|(?P<close>(?<=\]))|(?P<tag>(?<=#){TAG}))"
 )
 _SPAN, _IMAGE = regex(r"[^\[\]]*+\]"), regex(r"[^\[\]]*+\][(\[]")
-_PAIRED = regex(
-    r"(?m)%%[^%]{0,2000}%%|^%%[^%]*\Z|\[\^[^\]\s]{1,100}\]:?|(?<!\S)\^[A-Za-z0-9-]+[ \t]*$"
-    r"|\$\$(?P<formula>[^$]{1,2000})\$\$|(?P<sign>\*\*|==|~~|\$)(?=\S)(?P<text>.{1,500}?)(?<=\S)(?P=sign)(?!\d)"
-)
 _BAR = regex(r"(?<!\\)\|")
 _EDGE = regex(r"[ \t>]*+(?:\[\^[^\]\s]++\]:|(?P<before>\[![^\]\r\n]++\]|[\r\n]))")
 _QUOTED = regex(r"(?:^|[\r\n])[ \t>]*>$")
@@ -328,11 +328,6 @@ _PAIRS = {
     "=": (regex(r"==(?=\S)"), regex(r"(?<=\S)==")),
 }
 """By the sign of an emphasis, where it can open and where it can close."""
-
-
-def without_signs(text: str) -> str:
-    """Return a text for a title or a list, without comments, notes' marks, ids, and signs of emphasis and formulas."""
-    return _PAIRED.sub(lambda pair: pair["formula"] or pair["text"] or "", text)
 
 
 def runs(

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from spellbook.notes import dates
 from spellbook.notes.data import LEAST_DATA, places
-from spellbook.notes.files import Fault, check_size
-from spellbook.notes.frontmatter import IMPORTANCE, MERGED, BadHeader, header_in, importance_of, label_of, line_at, load
+from spellbook.notes.files import MOST_BYTES, Fault, too_large
+from spellbook.notes.frontmatter import IMPORTANCE, BadHeader, header_in, importance_of, label_of, line_at, load
 from spellbook.notes.labels import COMMA
 from spellbook.notes.markdown import CODE, REST, marks, runs
 from spellbook.notes.markdown import Block as Block
@@ -26,6 +26,7 @@ from spellbook.notes.markdown import blocks as blocks
 from spellbook.notes.markdown import heading_text as heading_text
 from spellbook.notes.markdown import height as height
 from spellbook.notes.markdown import lines as lines
+from spellbook.notes.relations import MERGED
 from spellbook.system.errors import UnreadableNote
 from spellbook.system.lazy import charset_normalizer, regex
 from spellbook.text.unicode import composed, without_ending
@@ -288,7 +289,8 @@ def is_drawing(path: str, meta: Mapping[str, Any]) -> bool:
 
 def decode(path: str, data: bytes) -> tuple[str, Encoding]:
     """Return the text of `data`, a BOM kept, and the encoding that gives the bytes back. Raises UnreadableNote."""
-    check_size(path, len(data))
+    if len(data) > MOST_BYTES:
+        raise too_large(path, len(data))
     encoding: Encoding = "utf-8"
     if data.startswith(b"\xff\xfe") and not data.startswith(b"\xff\xfe\0\0"):  # the BOM of UTF-32
         encoding = "utf-16-le"

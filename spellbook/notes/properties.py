@@ -10,7 +10,8 @@ from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Any
 
 from spellbook.notes.dates import VALID
-from spellbook.notes.frontmatter import LABELS, RELATIONS, load_value
+from spellbook.notes.frontmatter import LABELS, load_value
+from spellbook.notes.relations import RELATIONS
 from spellbook.system.lazy import lazy, regex
 from spellbook.text.unicode import folded
 
@@ -93,17 +94,30 @@ def fields(note: Note) -> Iterator[tuple[int, str, object]]:
     for nth in sorted({bisect_right(begins, hint.start()) - 1 for hint in may_be.finditer(text)}):
         at, line = offsets[numbers[nth]], seen[nth]
         start = next(_START.finditer(line))
-        if start["box"]:
-            yield at + start.start("box"), "task", {"x": "done", "-": "cancelled"}.get(start["box"].lower(), "open")
+        yield from _of_tasks(at, line, start)
         if of_graph:
             yield from _of_logseq(at, line, start)
-        yield from ((at + dated.start(), _DATED[dated[1]], dated[2]) for dated in _DATE.finditer(line) if start["item"])
-        written = [*_SQUARE.finditer(line), *_ROUND.finditer(line)] if "::" in line else [None]
-        for match in filter(None, written or [_WHOLE.match(line, start.end())]):
-            key, value = " ".join(match["key"].split()).strip("_ "), match["value"].strip(" \t*_~")[:_MOST_LETTERS]
-            is_name = match["gap"] or " " not in key  # `I like std::vector` is none
-            if key and value and is_name and folded(key) not in _OTHERS:
-                yield at + match.start(), key, load_value(value) if _YAML.fullmatch(value) else value
+        yield from _of_dataview(at, line, start)
+
+
+def _of_tasks(at: int, line: str, start: re.Match[str]) -> Iterator[tuple[int, str, str]]:
+    """Yield the check box of an item in a line at a character, and the dates of Tasks."""
+    if start["box"]:
+        yield at + start.start("box"), "task", {"x": "done", "-": "cancelled"}.get(start["box"].lower(), "open")
+    if start["item"]:
+        yield from ((at + dated.start(), _DATED[dated[1]], dated[2]) for dated in _DATE.finditer(line))
+
+
+def _of_dataview(at: int, line: str, start: re.Match[str]) -> Iterator[tuple[int, str, object]]:
+    """Yield the fields of Dataview in a line at a character: in brackets, else the line is one."""
+    if "::" not in line:
+        return
+    written: list[re.Match[str] | None] = [*_SQUARE.finditer(line), *_ROUND.finditer(line)]
+    for match in filter(None, written or [_WHOLE.match(line, start.end())]):
+        key, value = " ".join(match["key"].split()).strip("_ "), match["value"].strip(" \t*_~")[:_MOST_LETTERS]
+        is_name = match["gap"] or " " not in key  # `I like std::vector` is none
+        if key and value and is_name and folded(key) not in _OTHERS:
+            yield at + match.start(), key, load_value(value) if _YAML.fullmatch(value) else value
 
 
 def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:

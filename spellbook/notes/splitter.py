@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -91,25 +91,57 @@ def line_costs(source: Sequence[str], *, code: bool) -> list[int]:
     bodies = [line.lstrip(" \t>") for line in source]
     edges = [len(line) - len(body) for line, body in zip(source, bodies, strict=True)]
     begins = [not code and bool(_MARKER.match(body)) for body in bodies]
-    counted = [
-        edge
-        for edge, body, item in zip(edges[1:], bodies[1:], begins[1:], strict=True)
-        if body.strip() and (code or item)
-    ]
+    is_blank = [not body.strip() for body in bodies]
+    counted = [edges[i] for i in range(1, len(source)) if not is_blank[i] and (code or begins[i])]
     edge_of_all = min(counted, default=0)
-    costs = [NEVER if not body.strip() else LINE for body in bodies]
-    for i in range(1, len(source)):
-        if costs[i] == NEVER:
-            continue
-        after_blank = costs[i - 1] == NEVER
+
+    def cost(i: int) -> int:
+        is_outer, follows_end = edges[i] <= edge_of_all, is_blank[i - 1]
         if code:
-            outer = edges[i] <= edge_of_all and not _CLOSER.match(bodies[i])
+            is_outer = is_outer and not _CLOSER.match(bodies[i])
         else:
-            outer = begins[i] and edges[i] <= edge_of_all
-            after_blank = after_blank or begins[i] or bool(_SENTENCE_END.search(source[i - 1][-4:]))
-        if outer or after_blank:
-            costs[i] = ITEM if outer and after_blank else SENTENCE
-    return costs
+            is_outer = is_outer and begins[i]
+            follows_end = follows_end or begins[i] or bool(_SENTENCE_END.search(source[i - 1][-4:]))
+        if is_outer and follows_end:
+            return ITEM
+        return SENTENCE if is_outer or follows_end else LINE
+
+    return [NEVER if blank else cost(i) if i else LINE for i, blank in enumerate(is_blank)]
+
+
+def joined(pieces: Iterable[Piece], most: int) -> list[Piece]:
+    """Join pieces that must not be separated, as long as the text before is at most `most` tokens."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        last = joined[-1] if joined else piece
+        if joined and piece.cost == NEVER and (last.weight <= most or not piece.weight):
+            joined[-1] = Piece(last.start, piece.end, last.weight + piece.weight, last.cost, last.inside)
+        else:
+            joined.append(piece)
+    return joined
+
+
+def cuts(pieces: Sequence[Piece], most: int) -> Iterator[int]:
+    """Yield which pieces begin a new part: the cheapest cuts, of equals the last, that leave parts half full."""
+    begin, filled, at = 0, 0.0, 0
+    room = float(most)
+    while at < len(pieces):
+        if at > begin and filled + pieces[at].weight > room:
+            best = i = at
+            while i - 1 > begin:
+                i -= 1
+                filled -= pieces[i].weight
+                if filled < room / 2:
+                    break
+                best = i if pieces[i].cost < pieces[best].cost else best
+            yield best
+            begin, filled, at = best, 0.0, best
+            frame = pieces[best].inside
+            # A table's header takes up room of a part, but never more than half of it.
+            room = most - min(token_weight(frame.lead) if frame else 0.0, most / 2)
+        else:
+            filled += pieces[at].weight
+            at += 1
 
 
 def beginning(text: str, most: int) -> str:

@@ -11,7 +11,7 @@ from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.privacy import is_session
 from spellbook.notes import dialogue
 from spellbook.search import weights
-from spellbook.search.scores import Candidate
+from spellbook.search.scores import STEP, Candidate
 
 if TYPE_CHECKING:
     from spellbook.search.candidates import Gathering
@@ -23,21 +23,25 @@ def hits(ranked: Gathering) -> list[Candidate]:
     by_words = question.mode == "keyword"
     if ranked.first.words.quotes or by_words:
         candidates = [one for one in candidates if one.keyword]
-    if (low := question.min_score) is not None:
-        # A word that most chunks contain is worth nothing, yet asking for it alone must find it.
-        is_asked = by_words or question.conditions
-        high = [one for one in candidates if one.score >= low]
-        return [one for one in high if one.score > 0 or (is_asked and (one.semantic or one.keyword))]
+    if question.min_score is not None:
+        return _at_least(question.min_score, candidates, by_words or bool(question.conditions))
     if by_words:
         return [*candidates]
     # Nothing may be of the time that is asked for, and a wrong guess must hide nothing.
-    time = ranked.time if ranked.time and ranked.time.is_all else None
-    if time and (dated := [one for one in candidates if one.has(time.reason)]):
+    reason = ranked.time.reason if ranked.time and ranked.time.is_all else ""
+    if dated := [one for one in candidates if one.has(reason)]:
         return dated
     # Words alone cannot tell what is related to a question.
     if ranked.first.text.vector is None:
         return [one for one in candidates if one.score > 0]
     return _with_successors(candidates, convincing(candidates, compared(ranked)))
+
+
+def _at_least(low: float, candidates: Sequence[Candidate], is_asked: bool) -> list[Candidate]:
+    """Return the candidates with a score, or that were found and whose words or filter were asked for."""
+    # A word that most chunks contain is worth nothing, yet asking for it alone must find it.
+    least = max(low, 0.0 if is_asked else STEP)
+    return [one for one in candidates if one.score >= least and (one.score or one.semantic or one.keyword)]
 
 
 def compared(ranked: Gathering) -> int:

@@ -15,8 +15,8 @@ from spellbook.index.filters import Condition, fold
 from spellbook.index.opened import Index, Progress
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.models.base import Vectors, score
-from spellbook.notes.chunks import begins_with
 from spellbook.notes.note import Note
+from spellbook.notes.titles import begins_with
 from spellbook.system.lazy import np, regex
 from spellbook.text import diff
 from spellbook.text.languages import declared, differ, marks, written_in
@@ -201,19 +201,23 @@ def _compare(index: Index, pieces: Sequence[ComparedChunk], progress: Progress |
         else:
             own, others = (named_language(each) or language_of_text(each) for each in (i, j))
             groups.join(i, j, likeness, (own, others))
-    alike = []
-    for members, least in groups.listed():
-        places = {pieces[i].place.path: pieces[i].place for i in reversed(members)}  # the first of each note
-        if len(places) > 1:
-            alike.append(AlikeChunks(tuple(reversed(places.values())), round(least, 3)))
     contrary = [
         Contradiction((pieces[i].place, pieces[j].place), parts)
         for i, j in doubted.values()
         if (parts := _contradiction(index.catalog, pieces[i], pieces[j]))
     ]
-    alike.sort(key=lambda group: (-group.score, group.chunks[0].path, group.chunks[0].line))
     contrary.sort(key=lambda pair: [(place.path, place.line) for place in pair.chunks])
-    return Repeated(tuple(alike), tuple(contrary))
+    return Repeated(_alike(groups, pieces), tuple(contrary))
+
+
+def _alike(groups: _Groups, pieces: Sequence[ComparedChunk]) -> tuple[AlikeChunks, ...]:
+    """Return the groups of pieces of several notes, the first piece of each note, likest first."""
+    alike = []
+    for members, least in groups.listed():
+        places = {pieces[i].place.path: pieces[i].place for i in reversed(members)}
+        if len(places) > 1:
+            alike.append(AlikeChunks(tuple(reversed(places.values())), round(least, 3)))
+    return tuple(sorted(alike, key=lambda group: (-group.score, group.chunks[0].path, group.chunks[0].line)))
 
 
 def _contradiction(catalog: Catalog, a: ComparedChunk, b: ComparedChunk) -> tuple[tuple[str, str], ...]:

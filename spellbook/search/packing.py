@@ -145,7 +145,8 @@ def pack(hits: Sequence[Hit], max_tokens: int, weigh: Weigh, *, explain: bool = 
             used = _marked(text)
         else:
             text, form, used = "", "pointer", 0
-        spent = frames[i] + used if text else count(pointer(hit)) + _BETWEEN if is_overturned else pointers[i]
+        without_text = count(pointer(hit)) + _BETWEEN if is_overturned else pointers[i]
+        spent = frames[i] + used if text else without_text
         above.add(hit.path)
         if spent > left:
             form, spent, left = "unnamed", 0, 0
@@ -169,7 +170,9 @@ def closest(hits: Sequence[Hit], max_tokens: int, weigh: Weigh, *, explain: bool
     room = max_tokens - _AROUND
     for hit in fit:
         room -= count("\n".join((head(hit, explain=explain), *beside(hit)))) + _BETWEEN + _marked(hit.text)
-    for hit in hits[1:] if fit else ():
+    if not fit:
+        return ()
+    for hit in hits[1:]:
         room -= count("\n".join((named(hit), *labels(hit, hit.properties)))) + _BETWEEN
         if room < 0:
             break

@@ -198,7 +198,9 @@ def supersede(
     all are known to hold. A note that is superseded only `later` says so, and keeps its place.
     """
     notes: _Notes = defaultdict(list)
-    for candidate in sorted(candidates, key=lambda one: one.order) if superseded else candidates:
+    if superseded:
+        candidates = sorted(candidates, key=lambda one: one.order)
+    for candidate in candidates:
         notes[candidate.chunk.path].append(candidate)
     above: dict[str, list[str]] = {}
     for path, known in superseded.items():
@@ -219,8 +221,8 @@ def supersede(
 def _lift_successors(notes: _Notes, above: dict[str, list[str]]) -> set[str]:
     """Lift the best candidates of successors in `notes`; return the checkpoints whose next one is of other work."""
     others = set()
-    for path in reversed(above):
-        for by in above[path] if path in notes else ():
+    for path in (each for each in reversed(above) if each in notes):
+        for by in above[path]:
             old, new = notes[path][0], notes[by][0]
             # Of two checkpoints one may be about other work: one in 30 supersedes one that is.
             are_checkpoints = {old.chunk.category, new.chunk.category} == {CHECKPOINT}

@@ -16,7 +16,7 @@ from spellbook.index.catalog.links import LABELS, Linked, Links, Superseding
 from spellbook.index.catalog.rows import LinkRow, ListedNote, StoredChunk
 from spellbook.index.filters import HELD, NO_GUIDES, WAITS, Condition, as_of_moment, fold, validity
 from spellbook.index.opened import Index
-from spellbook.notes.files import Files, Reached, key
+from spellbook.notes.where_links_lead import Files, Reached, key
 from spellbook.system.errors import MemoryNotFound
 from spellbook.text.quoting import exact
 from spellbook.text.unicode import folded

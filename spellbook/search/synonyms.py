@@ -8,7 +8,7 @@ bounded, and an invalid row is a fault with its line. The other rows still count
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -71,42 +71,49 @@ def read(text: str) -> tuple[_Rows, _Faults]:
     """Return the rows of a file's text, each of two or more words, and its faults: the line, from 1, and the reason."""
     rows: list[tuple[str, ...]] = []
     wrong: list[tuple[int, str]] = []
-    words: list[str] = []
-    reason, first, depth = "", 1, 0
-    no_row = "write a list of rows such as `- [redis, 레디스]`"
     try:
-        # Events, not values: aliases are not followed, and nothing is nested. Both could exhaust the memory.
-        for event in yaml.parse(text, Loader=fast_loader()):
-            line = event.start_mark.line + 1 if event.start_mark else 0
+        for line, words, reason in _items(text):
             if len(wrong) >= _MOST_FAULTS or len(rows) >= _MOST_ROWS:
                 wrong.append((line, "there are too many faults or rows; the rest is not read"))
                 break
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-                if depth == 2:
-                    words, first, reason = [], line, ""
-                if depth > 2 or not isinstance(event, yaml.SequenceStartEvent):
-                    reason = no_row
-                if (reason and depth == 1) or depth > _MOST_DEPTH:
-                    wrong.append((line, reason))
-                    break
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-                if depth == 1 and (reason := reason or _fault(words)):
-                    wrong.append((first, reason))
-                elif depth == 1:
-                    rows.append(tuple(words))
-            elif isinstance(event, yaml.ScalarEvent | yaml.AliasEvent) and depth < 2:
-                wrong.append((line, no_row))
-            elif isinstance(event, yaml.AliasEvent):
-                reason = reason or "an alias (`*name`) is not a word"
-            elif isinstance(event, yaml.ScalarEvent) and depth == 2:
-                words.append(" ".join(event.value.split()).lower())
+            if reason := reason or _fault(words):
+                wrong.append((line, reason))
+            else:
+                rows.append(tuple(words))
     except yaml.YAMLError as error:
         mark = getattr(error, "context_mark", None) or getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "context", None) or error
         wrong.append((mark.line + 1 if mark else 0, f"this is not YAML ({problem})"))
     return tuple(rows), tuple(wrong)
+
+
+def _items(text: str) -> Iterator[tuple[int, list[str], str]]:
+    """Yield line, words and fault of each item of a list; the last is the fault of a text that is none, or too deep."""
+    depth, first = 0, 1
+    words: list[str] = []
+    reason, no_row = "", "write a list of rows such as `- [redis, 레디스]`"
+    # Events, not values: aliases are not followed, and nothing is nested. Both could exhaust the memory.
+    for event in yaml.parse(text, Loader=fast_loader()):
+        line = event.start_mark.line + 1 if event.start_mark else 0
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth == 2:
+                words, first, reason = [], line, ""
+            if depth > 2 or not isinstance(event, yaml.SequenceStartEvent):
+                reason = no_row
+            if (reason and depth == 1) or depth > _MOST_DEPTH:
+                yield line, [], reason
+                return
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+            if depth == 1:
+                yield first, words, reason
+        elif isinstance(event, yaml.NodeEvent) and depth < 2:
+            yield line, [], no_row
+        elif isinstance(event, yaml.AliasEvent):
+            reason = reason or "an alias (`*name`) is not a word"
+        elif isinstance(event, yaml.ScalarEvent) and depth == 2:
+            words.append(" ".join(event.value.split()).lower())
 
 
 def _fault(words: list[str]) -> str:
@@ -141,7 +148,8 @@ def _read_file(file: Path) -> tuple[_Rows, _Faults]:
 def _table(file: Path, stamp: Stamp | None) -> Table:
     """Return the table of a vault's file; `stamp` is part of the key, so that a change is read again."""
     table: dict[str, dict[str, None]] = defaultdict(dict)
-    for row in (*shipped_rows(), *(_read_file(file)[0] if stamp else ())):
+    own = _read_file(file)[0] if stamp else ()
+    for row in (*shipped_rows(), *own):
         for word in row:
             table[word] |= dict.fromkeys(other for other in row if other != word)
     return MappingProxyType({word: tuple(others) for word, others in table.items()})

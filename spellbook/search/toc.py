@@ -11,9 +11,9 @@ from typing import Any
 from spellbook.index.catalog.rows import StoredChunk, Topic
 from spellbook.index.filters import NO_GUIDES, alike, conditions, fold, with_suggestions
 from spellbook.index.opened import Index
-from spellbook.notes.files import key as link_key
-from spellbook.notes.markdown import without_signs
 from spellbook.notes.splitter import sentences
+from spellbook.notes.titles import without_signs
+from spellbook.notes.where_links_lead import key as link_key
 from spellbook.search.presentation import is_outside
 from spellbook.system.errors import MemoryNotFound
 from spellbook.system.lazy import markdown_it, regex

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from spellbook.index.filters import Condition
@@ -99,18 +101,13 @@ class Query(NamedTuple):
 
     def chosen(self, frequency: Callable[[Expression], int], total: int, most: int = _MOST_PARTS) -> Chosen:
         """Choose each term's first form found in `total` chunks, at most 64 phrases; ask for the `most` rarest."""
-        counts: dict[Expression, int] = {}
-
-        def count(part: Expression) -> int:
-            if part not in counts:
-                counts[part] = frequency(part)
-            return counts[part]
-
-        is_nowhere = bool(self.instead) and not all(map(count, self.required))
-        required = () if is_nowhere else self.required
+        count = cache(frequency)
+        required, wanted = self.required, self.terms
+        if self.instead and not all(map(count, required)):
+            required, wanted = (), self.instead
         parts: dict[Phrase, None] = dict.fromkeys(required)
         alike: list[WordSynonyms] = []
-        for term in self.instead if is_nowhere else self.terms:
+        for term in wanted:
             if len(parts) >= _MOST_PARTS:
                 break
             form = next((form for form in term.forms if all(map(count, form))), None)
@@ -121,24 +118,24 @@ class Query(NamedTuple):
             parts |= dict.fromkeys(term.forms[-1] if form is None else form)
         listed = list(parts)[:_MOST_PARTS]
         same_of = {part: each.same for each in alike for part in each.parts}
-        words = [
-            QueryWord(part, count(part), terms.idf(total, count(part)), same_of.get(part, ()))
-            for part in (*required, *listed)
-        ]
+
+        def word(part: Phrase, chunks: int, same: tuple[Phrase, ...], of: str = "") -> QueryWord:
+            return QueryWord(part, chunks, terms.idf(total, chunks), same, of)
+
+        words = [word(part, count(part), same_of.get(part, ())) for part in (*required, *listed)]
         # What the vault has by synonyms only.
-        words += [
-            QueryWord(each.same[0], each.chunks, terms.idf(total, each.chunks), each.same[1:], each.word)
-            for each in alike
-            if not each.parts
-        ]
-        expression: Expression | None = None
-        if listed:
-            if len(listed) > most:
-                listed = sorted(listed, key=lambda part: count(part) or math.inf)[:most]
-            expression = AnyOf(tuple(listed), self.all)
-            if required:
-                expression = AnyOf((*required, expression), all=True)
-        return Chosen(expression, tuple(words), bool(required), tuple(alike))
+        only = (each for each in alike if not each.parts)
+        words += [word(each.same[0], each.chunks, each.same[1:], each.word) for each in only]
+        if len(listed) > most:
+            listed = sorted(listed, key=lambda part: count(part) or math.inf)[:most]
+        return Chosen(self._expression(listed, required), tuple(words), bool(required), tuple(alike))
+
+    def _expression(self, parts: Sequence[Phrase], required: Sequence[Phrase]) -> Expression | None:
+        """Return the expression of any, or all, of the parts, and of all that is required; None without a part."""
+        if not parts:
+            return None
+        found = AnyOf(tuple(parts), self.all)
+        return AnyOf((*required, found), all=True) if required else found
 
 
 class WordSynonyms(NamedTuple):
@@ -345,26 +342,29 @@ def _terms(text: str) -> Iterator[tuple[str, Term]]:
     for compound, runs in compounds:
         if len(compound) <= _LONGEST_NAME and (marked := terms.marked_name(_AROUND.sub("", compound))):
             yield marked, Term(((terms.in_a_row(marked),), tuple(map(terms.in_a_row, runs))))
-            runs = []
+            continue
         latin = [run for run in runs if not terms.DENSE.match(run)]
-        if len(latin) > 1 and runs[: len(latin)] == latin:
-            first = _VERSION.match(latin[0])  # of a name of several words: `snake_case`, a path or a version
-            forms = [latin, [first[1], *latin[1:]]] if first else [latin]
-            yield compound.lower(), Term(tuple((terms.in_a_row(*form[:_MOST_PARTS]),) for form in forms))
-            # Single numbers and letters of a version or a path mean nothing alone.
-            runs = [run for run in runs if len(run) > 2 or run not in latin]
-        for i, run in enumerate(runs):
-            if not terms.DENSE.match(run):
-                yield run.lower(), _word_term(run, is_english)
-            elif not (
-                i and run in korean.PARTICLES and runs[i - 1] in latin
-            ):  # else it is the particle of that word, as in `React를`
-                yield run, _run_term(run)
-        for run in latin if is_vietnamese else ():
-            if last:
-                # Vietnamese writes syllables apart; two together are more specific than each.
-                yield f"{last} {run}", Term(((terms.in_a_row(last, run),),))
-            last = run
+        yield from _of_compound(compound, runs, latin, is_english)
+        if is_vietnamese:  # which writes syllables apart; two together are more specific than each
+            for before, run in pairwise([last, *latin]):
+                if before:
+                    yield f"{before} {run}", Term(((terms.in_a_row(before, run),),))
+            last = latin[-1] if latin else last
+
+
+def _of_compound(compound: str, runs: list[str], latin: list[str], is_english: bool) -> Iterator[tuple[str, Term]]:
+    """Yield a name of several words as one, and its words with their terms; `latin` are those with blanks between."""
+    if len(latin) > 1 and runs[: len(latin)] == latin:
+        first = _VERSION.match(latin[0])  # of `snake_case`, a path or a version
+        forms = [latin, [first[1], *latin[1:]]] if first else [latin]
+        yield compound.lower(), Term(tuple((terms.in_a_row(*form[:_MOST_PARTS]),) for form in forms))
+        # Single numbers and letters of a version or a path mean nothing alone.
+        runs = [run for run in runs if len(run) > 2 or run not in latin]
+    for before, run in pairwise(["", *runs]):
+        if not terms.DENSE.match(run):
+            yield run.lower(), _word_term(run, is_english)
+        elif not (run in korean.PARTICLES and before in latin):  # else the particle of that word, as in `React를`
+            yield run, _run_term(run)
 
 
 def _word_term(word: str, is_english: bool) -> Term:

@@ -7,7 +7,7 @@ import logging
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -346,24 +346,35 @@ def _check_setting(file: str, key: str, value: Any) -> None:
             f"{file}: {key} are at most {MOST_SCOPES} lines of {MOST_GLOB:,} letters.",
             "Put globs together; `work/` is all in work.",
         )
+    is_right, wanted = _OF_TABLES.get(key, _TEXT)
     for name, each in value.items():
-        is_right, wanted = isinstance(each, str), "text"
-        if key == "half_lives":
-            wanted = "a number of days, or inf"
-            is_right = isinstance(each, int | float) and (0 < each <= _MOST_NUMBER or each == math.inf)
-        elif key == "memories":
-            wanted = "review, true or false, or name, a word of letters and digits"
-            is_right = isinstance(each, bool) if name == "review" else name == "name" and _is_word(each)
-        elif key == "capture":
-            wanted = "exclude, a list of folders"
-            is_right = name == "exclude" and isinstance(each, list)
-            is_right = is_right and all(isinstance(glob, str) and len(glob) <= MOST_GLOB for glob in each)
-        if not is_right:
+        if not is_right(name, each):
             raise _wrong(file, f"{key}.{name:.80}", wanted, each)
 
 
-def _is_word(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"[\w.-]{1,80}", value) is not None
+def _is_half_life(_: str, value: Any) -> bool:
+    return isinstance(value, int | float) and (0 < value <= _MOST_NUMBER or value == math.inf)
+
+
+def _is_of_memories(name: str, value: object) -> bool:
+    if name == "review":
+        return isinstance(value, bool)
+    return name == "name" and isinstance(value, str) and re.fullmatch(r"[\w.-]{1,80}", value) is not None
+
+
+def _is_of_capture(name: str, value: Any) -> bool:
+    is_list = name == "exclude" and isinstance(value, list)
+    return is_list and all(isinstance(glob, str) and len(glob) <= MOST_GLOB for glob in value)
+
+
+_Rule = tuple[Callable[[str, Any], bool], str]
+_TEXT: _Rule = (lambda _, value: isinstance(value, str), "text")
+_OF_TABLES: Mapping[str, _Rule] = {
+    "half_lives": (_is_half_life, "a number of days, or inf"),
+    "memories": (_is_of_memories, "review, true or false, or name, a word of letters and digits"),
+    "capture": (_is_of_capture, "exclude, a list of folders"),
+}
+"""By table, whether it may have a key with a value, and which it may have; the others have texts."""
 
 
 def _wrong(file: str, name: str, wanted: str, value: object) -> InvalidInput:

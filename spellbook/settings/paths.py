@@ -92,7 +92,7 @@ def project(environment: Mapping[str, str] = os.environ, folder: str = "") -> st
 
 def state(root: str, base: str = "") -> str:
     """Return the index folder of the vault at the real path `root`: in `base`, SPELLBOOK_STATE, or the system's."""
-    return _of(root, base or os.environ.get("SPELLBOOK_STATE") or _default("state"))
+    return _of(root, base or os.environ.get("SPELLBOOK_STATE") or of_system("state"))
 
 
 def real(folder: str) -> str:
@@ -136,9 +136,9 @@ def common(name: str) -> str:
 
 def _data() -> tuple[str, str]:
     """Return the folder for data, and the one in which earlier versions kept it, "" for the same."""
-    folder = os.environ.get("SPELLBOOK_DATA") or _default("data")
+    folder = os.environ.get("SPELLBOOK_DATA") or of_system("data")
     base = os.path.abspath(os.path.expanduser(folder))
-    if os.environ.get("SPELLBOOK_DATA") or folder != _default("state"):
+    if os.environ.get("SPELLBOOK_DATA") or folder != of_system("state"):
         return base, ""
     # Windows and macOS have one folder for both. Deleting the index must not delete the tokens.
     return os.path.join(base, "data"), base
@@ -176,13 +176,14 @@ def upwards(name: str, is_there: Callable[[str], bool], folder: str = "") -> str
     return folder
 
 
-def _default(kind: str) -> str:
-    """Return the system's folder for data or state."""
+def of_system(kind: str) -> str:
+    """Return the system's folder for the user's "cache", "data" or "state"."""
     named = os.environ.get(f"XDG_{kind.upper()}_HOME", "")
     if sys.platform == "linux" and (not named or named[0] == "/"):
         # As platformdirs says, whose import takes half as long as a look at 6,000 notes.
-        return os.path.join(named or f"~/.local/{'share' if kind == 'data' else 'state'}", "spellbook")
+        usual = {"cache": "~/.cache", "data": "~/.local/share", "state": "~/.local/state"}
+        return os.path.join(named or usual[kind], "spellbook")
     import platformdirs
 
-    folder = platformdirs.user_data_dir if kind == "data" else platformdirs.user_state_dir
-    return folder("spellbook", appauthor=False)
+    folder: str = getattr(platformdirs, f"user_{kind}_dir")("spellbook", appauthor=False)
+    return folder

@@ -151,8 +151,10 @@ def _read(text: str) -> tuple[int, str]:
 
 def _read_list(text: str, separator: str, between: str) -> tuple[int, str]:
     parts = re.split(separator, text)
+    if len(parts) == 1:
+        return 0, text
     known, done = 0, list[str]()
-    for part in parts if len(parts) > 1 else ():
+    for part in parts:
         letters, korean = _read(part)
         if not letters:
             return 0, text

@@ -138,40 +138,65 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _candidates(text: str, *, likely: bool = False) -> Iterator[tuple[int, int, str, str]]:
-    """Yield each possible secret: its start, its end, its kind and its value."""
+_Candidates = Iterator[tuple[int, int, str, str]]
+"""Possible secrets: the start of each, its end, its kind and its value."""
+
+
+def _candidates(text: str, *, likely: bool = False) -> _Candidates:
+    """Yield each possible secret."""
     yield from _keys(text)
-    for match in pattern("private", "unnamed").finditer(text) if "PRIVATE KEY" in text else ():
-        body = pattern("encoded", "unnamed").search(match["body"])
-        if likely or (body and not passwords.is_example(body[0])):
-            yield *match.span(), "a private key", body[0] if body else ""
-    for match in pattern("address", "unnamed").finditer(text) if "://" in text else ():
-        value = match["value"]
-        if value != match["user"] and not passwords.is_example(value):
-            yield *match.span("value"), "a password in an address", value
-    for match in pattern("resident", "unnamed").finditer(text):
-        near = max(0, match.start() - _BEFORE)
-        label = match["mark"] or pattern("resident_label", "unnamed").search(text, near, match.start())
-        if label and _is_resident(match):
-            yield *match.span(), "a Korean resident number", match[0]
-    for match in pattern("card", "unnamed").finditer(text):
-        digits = re.sub(r"\D", "", match[0])
-        label = pattern("card_label", "unnamed").search(text, max(0, match.start() - _BEFORE), match.start())
-        doubled = (int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits)))
-        is_checked = sum(number - 9 * (number > 9) for number in doubled) % 10 == 0  # by its last digit
-        if (label or (match["grouped"] and len(set(digits)) >= passwords.LEAST_DIFFERENT)) and is_checked:
-            yield *match.span(), "a card number", match[0]
+    yield from _private_keys(text, likely=likely)
+    yield from _numbers(text)
     yield from _labelled(text, likely=likely)
 
 
-def _keys(text: str) -> Iterator[tuple[int, int, str, str]]:
+def _with_mark(mark: str, name: str, group: str, text: str) -> Iterable[re.Match[str]]:
+    """Return the matches of a pattern in a text. Each has the mark: most texts lack it, and are not searched."""
+    return pattern(name, group).finditer(text) if mark in text else ()
+
+
+def _private_keys(text: str, *, likely: bool) -> _Candidates:
+    """Yield private keys, and passwords in addresses."""
+    for match in _with_mark("PRIVATE KEY", "private", "unnamed", text):
+        body = pattern("encoded", "unnamed").search(match["body"])
+        if likely or (body and not passwords.is_example(body[0])):
+            yield *match.span(), "a private key", body[0] if body else ""
+    for match in _with_mark("://", "address", "unnamed", text):
+        value = match["value"]
+        if value != match["user"] and not passwords.is_example(value):
+            yield *match.span("value"), "a password in an address", value
+
+
+def _numbers(text: str) -> _Candidates:
+    """Yield resident's numbers and the numbers of cards."""
+    for match in pattern("resident", "unnamed").finditer(text):
+        if (match["mark"] or _is_after(match, "resident_label")) and _is_resident(match):
+            yield *match.span(), "a Korean resident number", match[0]
+    for match in pattern("card", "unnamed").finditer(text):
+        digits = re.sub(r"\D", "", match[0])
+        doubled = (int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits)))
+        is_checked = sum(number - 9 * (number > 9) for number in doubled) % 10 == 0  # by its last digit
+        is_grouped = match["grouped"] and len(set(digits)) >= passwords.LEAST_DIFFERENT
+        if is_checked and (is_grouped or _is_after(match, "card_label")):
+            yield *match.span(), "a card number", match[0]
+
+
+def _is_after(number: re.Match[str], label: str) -> bool:
+    """Say whether a label stands shortly before a number."""
+    near = max(0, number.start() - _BEFORE)
+    return pattern(label, "unnamed").search(number.string, near, number.start()) is not None
+
+
+def _keys(text: str) -> _Candidates:
     """Yield the keys of issuers, as `_candidates` does."""
     runs = " ".join(pattern("run", "unnamed").findall(text))  # most texts have few
     rows = ((row, begin) for row in table()["keys"] for begin in row.get("begins", row.get("has")) if begin in runs)
     for row, begin in rows:
         # Not inside a longer word: else `eyJeyJeyJ…` would be read anew from each of its letters.
         form = row.get("form") or rf"(?<![\w-]){re.escape(begin)}{row['rest']}"
-        for match in re.finditer(form, text, re.A) if re.search(form, runs, re.A) else ():
+        if not re.search(form, runs, re.A):
+            continue
+        for match in re.finditer(form, text, re.A):
             group = "value" if match.groupdict() else 0
             key = match[group].removeprefix(begin)
             if not (passwords.is_example(key) or pattern("sequence", "values").search(key)):
@@ -188,7 +213,7 @@ def _is_resident(match: re.Match[str]) -> bool:
     return born.year >= _BORN_SINCE and born <= dt.date.today()
 
 
-def _labelled(text: str, *, likely: bool = False) -> Iterator[tuple[int, int, str, str]]:
+def _labelled(text: str, *, likely: bool = False) -> _Candidates:
     """
     Yield each secret of a text that a word or an option names: its start and end, its kind and its value. With
     `likely`, also all that stands in the place of one.
@@ -200,8 +225,8 @@ def _labelled(text: str, *, likely: bool = False) -> Iterator[tuple[int, int, st
             start, stop, value = _place(option)
             if likely or passwords.is_password(value):
                 yield start, stop, "a password of a command", value
-    for held in pattern("likely").finditer(text) if likely else ():
-        yield *held.span(str(held.lastgroup)), "", ""
+    if likely:
+        yield from ((*held.span(str(held.lastgroup)), "", "") for held in pattern("likely").finditer(text))
 
 
 def _there(rows: Iterable[Sequence[str]], text: str, letters: set[str]) -> list[str]:
@@ -232,9 +257,11 @@ def _is_label(label: re.Match[str]) -> bool:
 
 def _in_tables(text: str) -> Iterator[tuple[re.Match[str], int, int, str]]:
     """Yield the secrets in the cells of Markdown tables whose column has a label, each with the label and its place."""
-    for each in pattern("table").finditer(text) if "--" in text else ():
+    for each in _with_mark("--", "table", "patterns", text):
         columns = {each["head"].count("|", 0, label.start()): label for label in reversed(_labels(each["head"]))}
-        for row in re.finditer(r"[^\n]+", each["rows"]) if columns else ():
+        if not columns:
+            continue
+        for row in re.finditer(r"[^\n]+", each["rows"]):
             at = each.start("rows") + row.start()
             for column, cell in enumerate(row[0].split("|")):
                 value = cell.strip(" \t*_`\"'")

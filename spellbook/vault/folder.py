@@ -14,7 +14,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spellbook.notes.files import MOST_BYTES, Files, Stamp, check_size
+from spellbook.notes.files import MOST_BYTES, Stamp, too_large
+from spellbook.notes.where_links_lead import Files
 from spellbook.system import disk, platform
 from spellbook.system.errors import (
     HeldBack,
@@ -198,7 +199,8 @@ class Folder:
         gone = f"{path}: no such note in {self.root}."
         with self._open(path, lambda: MemoryNotFound(gone, "Search for it, or list topics.")) as file:
             status = os.fstat(file.fileno())
-            check_size(path, status.st_size)
+            if status.st_size > MOST_BYTES:
+                raise too_large(path, status.st_size)
             data = file.read(status.st_size + 1)  # room for the largest note would take longer to make than the file
             if len(data) > status.st_size:
                 data += file.read(MOST_BYTES + 1 - len(data))

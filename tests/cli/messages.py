@@ -33,6 +33,7 @@ TO_AGENTS = {
     "mcp/render.py",
     "mcp/table_of_contents.py",
     "memories/briefing.py",
+    "memories/prompt_recall.py",
     "verbs/aliases.py",
 }
 """Modules, beside the toolsets, whose texts are for agents and stay English, but for their CONSTANTS."""
@@ -64,6 +65,7 @@ CONSTANTS = {
     "search/candidates.py": ("_INCOMPLETE",),
     "models/embedders.py": ("MISSING", "OFFERED", "_OTHERS"),
     "search/scores.py": ("FOREIGN",),
+    "settings/config.py": ("_OF_TABLES",),
     "search/weights.py": ("SESSION",),
 }
 """Constants that are sentences, by their module."""
@@ -103,7 +105,7 @@ SENTENCES = {
     "text/credentials.py": "in_note",
     "editing/write.py": "numbered",
     "editing/good_chunks.py": "remarks",
-    "search/synonyms.py": "read _fault _read_file",
+    "search/synonyms.py": "read _items _fault _read_file",
     "archive/pages/fetch.py": "_hint",
     "archive/bundle.py": "_odd_keys",
     "library/history.py": "_of_journal _of_file",

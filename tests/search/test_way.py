@@ -15,6 +15,7 @@ STAGES = {
     "searcher",
     "candidates",
     "words",
+    "writing",
     "synonyms",
     "when",
     "scores",

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spellbook.models import calibration
-from spellbook.search import candidates
+from spellbook.search import writing
 from spellbook.text.korean import stem
 from spellbook.text.languages import language, of_note
 from spellbook.text.terms import estimate_tokens, index_form, parts, phrase, scripts, terms, token_weight
@@ -221,5 +221,5 @@ def test_an_answer_in_another_language_need_not_hold_the_words(book, write_note,
     write_note("a.md", f"# {title}\n\n{text}")
     book.reindex()
     [chunk] = book.index.catalog.at("a.md")
-    foreign = candidates.Writing(asked).foreign(candidates.Writing(chunk.text, f"{chunk.title} {chunk.heading}"), 0.0)
+    foreign = writing.Writing(asked).foreign(writing.Writing(chunk.text, f"{chunk.title} {chunk.heading}"), 0.0)
     assert (foreign > 0) is is_other

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.library.book import Spellbook
-from spellbook.notes.files import Files, path_id
+from spellbook.notes.where_links_lead import Files, path_id
 from spellbook.system.errors import MemoryNotFound
 from spellbook.text import ENDINGS
 from spellbook.text.unicode import is_markdown, without_ending

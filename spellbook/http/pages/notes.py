@@ -20,8 +20,8 @@ from spellbook.http.pages import differences, obsidian, rendering, view
 from spellbook.http.pages.view import View
 from spellbook.library import history as kept
 from spellbook.notes import frontmatter, markdown
-from spellbook.notes.frontmatter import RELATIONS
 from spellbook.notes.note import parse
+from spellbook.notes.relations import RELATIONS
 from spellbook.search import presentation
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError
 from spellbook.system.lazy import regex

@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.notes import splitter
-from spellbook.notes.markdown import without_signs
+from spellbook.notes.titles import without_signs
 from spellbook.search.packing import Weigh
 from spellbook.system.lazy import regex
 from spellbook.text import korean, terms

@@ -36,7 +36,7 @@ from spellbook.index.privacy import ON_PURPOSE
 from spellbook.library import history
 from spellbook.memories.memories import TYPES
 from spellbook.notes.labels import INBOX
-from spellbook.notes.markdown import without_signs
+from spellbook.notes.titles import without_signs
 from spellbook.search import newest, presentation, toc
 from spellbook.settings import translate
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError

@@ -27,7 +27,7 @@ from spellbook.index.catalog.usage import Sessions, Usage
 from spellbook.index.catalog.vectors import Vectors, Waiting
 from spellbook.index.filters import NO_GUIDES, Condition, bound, day_of, instant, moment, path_glob, spelled
 from spellbook.models.base import label_key
-from spellbook.notes.files import key
+from spellbook.notes.where_links_lead import key
 from spellbook.system.sqlite import Database
 
 FILE = "catalog.db"

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from spellbook.index.catalog.rows import LinkRow
-from spellbook.notes.files import key
-from spellbook.notes.frontmatter import SUPERSEDES
+from spellbook.notes.relations import SUPERSEDES
+from spellbook.notes.where_links_lead import key
 from spellbook.system.sqlite import Database
 
 LABELS = ("tags", "keywords", "entities")

@@ -13,7 +13,8 @@ from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.rows import ChunkRow, FileEntry, KnownFile, Meta, add_words, drop_words
 from spellbook.index.catalog.tables import ADDED
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS
-from spellbook.notes.files import Fault, Stamp, path_id
+from spellbook.notes.files import Fault, Stamp
+from spellbook.notes.where_links_lead import path_id
 from spellbook.system.sqlite import Database
 
 _OF_A_ROW = (

@@ -10,7 +10,7 @@ from mcp.types import ToolAnnotations
 
 from spellbook.library.limited import Seen
 from spellbook.mcp.tool import READ, as_json, render, reporter, tool
-from spellbook.memories import wikis
+from spellbook.memories import claude_memory
 from spellbook.search import presentation
 from spellbook.system.errors import SpellbookError
 from spellbook.system.lazy import regex
@@ -68,10 +68,10 @@ def of_claude(book: Seen, verb: str, question: Mapping[str, Any]) -> tuple[list[
     try:
         answer = None if book.denial else book.whole.wikis.of_claude(verb, **{**named, **room})
     except SpellbookError as error:
-        return [], f"\n\n{wikis.LABEL} was not searched: {flat(error.message)}"
+        return [], f"\n\n{claude_memory.LABEL} was not searched: {flat(error.message)}"
     if answer is None or not answer.hits:
         return [], ""
-    text = f"\n\n{wikis.LABEL}, which is changed there alone:\n{render.answer(answer, _layout())}"
+    text = f"\n\n{claude_memory.LABEL}, which is changed there alone:\n{render.answer(answer, _layout())}"
     return [*map(_fields, render.fence_texts(answer).hits)], text
 
 

@@ -24,23 +24,19 @@ import platform
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from spellbook.models import prepared
-from spellbook.models.base import Vectors
 from spellbook.models.e5 import tokens, wheel
-from spellbook.models.e5.tokens import Bytes, E5Tokeniser, Floats, Vocabulary
+from spellbook.models.e5.encoder import QUESTIONS, TEXTS, E5Onnx
+from spellbook.models.e5.tokens import Bytes, Floats, Vocabulary
 from spellbook.models.onnx.graph_file import FLOAT, MICROSOFT, Array, ArrayFile, OnnxGraph, by_blocks
-from spellbook.models.onnx.lazy_engine import Engine, OnnxSession
+from spellbook.models.onnx.lazy_engine import Engine
 from spellbook.models.prepared import Unfit
 from spellbook.system.lazy import np
-
-WINDOW = 510
-"""Tokens that the model reads at once, without those that begin and end a text."""
 
 _FORM = 3
 """The form of the folder: grows with every change of the graph, the table or the manifest."""
@@ -75,38 +71,6 @@ SAMPLE = (
     "🧙‍♂️ 3 × 4 = 12 €, ½ ﬁne Ａ１ ①; <s> | --- | ::: ------------ \x07\u200b\u00ad ▁ …",
 )
 """Texts with tokens of many scripts and kinds, written for this."""
-
-
-class E5Onnx:
-    """The two graphs and the tokeniser in a prepared folder. A graph is loaded at its first use."""
-
-    def __init__(self, folder: Path) -> None:
-        """
-        Load the tokeniser.
-
-        Raises OSError, and ValueError or KeyError for a folder of another kind.
-        """
-        self.tokens = E5Tokeniser(folder / "tokens.npz")
-        self._session = cache(lambda name: OnnxSession(folder / name))
-
-    def query(self, text: str) -> Vectors:
-        """Return the unit vector of a question, by the encoder that the query adapter changed."""
-        return self._embed(self._session(QUESTIONS), f"query: {text}")
-
-    def passage(self, text: str) -> Vectors:
-        """Return the unit vector of a text."""
-        return self._embed(self._session(TEXTS), f"passage: {text}")
-
-    def _embed(self, session: OnnxSession, text: str) -> Vectors:
-        ids = self.tokens(text)
-        total = np.zeros(1, np.float32)
-        # A text that is too long is read in parts; each counts by its length, before anything is made a unit vector.
-        for start in range(0, len(ids), WINDOW):
-            part = ids[start : start + WINDOW]
-            whole = np.array([[self.tokens.first, *part, self.tokens.last]], np.int32)
-            total = total + len(part) * session({"ids": whole})[0]
-        unit: Vectors = total / np.linalg.norm(total)
-        return unit
 
 
 def described() -> str:
@@ -206,9 +170,6 @@ def least_cosine(engine: Engine, *, adapts: bool = False) -> float:
     # Rounded in the file, they no longer have length one.
     return min(float(a @ b) / float(np.linalg.norm(b)) for a, b in zip(made, wanted, strict=True))
 
-
-TEXTS, QUESTIONS = "graph.onnx", "questions.onnx"
-"""The files of the two graphs."""
 
 _WIDE = 128
 """Weights of 8 bits that share a scale."""
