@@ -73,6 +73,7 @@ def environment(folder: Path) -> dict[str, str]:
         "WINEDLLOVERRIDES": "winemenubuilder.exe=d;mscoree=;mshtml=",
         "PYTHONPATH": windows_path(ROOT),
         "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONUNBUFFERED": "",
     }
     return {**os.environ, **own}
 
