@@ -79,6 +79,7 @@ def environment(folder: Path) -> dict[str, str]:
         "WINEDLLOVERRIDES": "winemenubuilder.exe=d;mscoree=;mshtml=",
         "PYTHONPATH": windows_path(ROOT),
         "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONUNBUFFERED": "",
     }
     return {**os.environ, **own}
 

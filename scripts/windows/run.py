@@ -94,10 +94,11 @@ def main(arguments: list[str]) -> int:
         return 3
     folder = given.folder.expanduser().resolve()
     prepare(folder)
-    named = [each for each in rest if each.startswith("tests")]
-    if not named and (rest[:1] in (["-u"], ["-m"], ["-c"]) or "".join(rest[:1]).endswith(".py")):
+    first = "".join(rest[:1])
+    if first in ("-u", "-m", "-c") or (first.endswith(".py") and not first.startswith("tests")):
         return run(folder, rest)[0]
     table = tomllib.loads(TABLE.read_text("utf-8"))
+    named = [each for each in rest if each.startswith("tests")]
     rooms = [[each] for each in named or (f"tests/{room}" for room in table["rooms"])]
     if given.choice:
         rooms = [[f"tests/{test}" for test in table["choice"]]]

@@ -387,10 +387,10 @@ def test_every_table_is_carried_or_read_again():
     """A new table is one that a scan fills, or one that is carried over: it must be said which."""
     derived = {"files", "faults", "notes", "fields", "links", "changes", "labels", "chunks", "words"}
     derived |= {"pending", "second_pending"}
-    made = raw(":memory:")
-    tables.build(made, 0)
     sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'words_%' AND name NOT LIKE 'sqlite%'"
-    assert {name for (name,) in made.execute(sql)} == derived | {*KEPT, "meta"}
+    with contextlib.closing(raw(":memory:")) as made:
+        tables.build(made, 0)
+        assert {name for (name,) in made.execute(sql)} == derived | {*KEPT, "meta"}
 
 
 def test_a_kill_leaves_the_old_catalog_or_the_new_one(older, tmp_path):
