@@ -317,7 +317,8 @@ class Player:
         if reply.status_code == 202:
             until(lambda: all(job.state != "running" for job in self.served.jobs.all()))
         told = [f"{name}: {reply.headers[name]}" for name in ("etag", "location") if name in reply.headers]
-        out = "\n".join([str(reply.status_code), *told, self._read(reply.text)])
+        status = [] if reply.status_code == 200 else [str(reply.status_code)]
+        out = "\n".join([*status, *told, self._read(reply.text)])
         return Answer(out, failed=not reply.is_success)
 
     def _read(self, text: str) -> str:
