@@ -96,52 +96,12 @@ def test_no_mark_brings_markup_of_its_own(text):
 
 
 PIECES = (
-    *(
-        "$",
-        "$$\n",
-        "==",
-        "%%",
-        "[^a]",
-        "[^a]: ",
-        "^[",
-        "#",
-        "^id",
-        "[[",
-        "]]",
-        "![[known",
-        "> [!x] ",
-        "- [ ] ",
-        "| a |\n|---|\n",
-    ),
-    *(
-        "```mermaid\n",
-        "<script>",
-        "</math>",
-        "<img src=x onerror=y>",
-        "\\href{javascript:x}",
-        "\\text{",
-        "{",
-        "}",
-        "\\frac",
-    ),
-    *(
-        "\\left(",
-        "\\begin{matrix}",
-        "&",
-        "\\\\",
-        "https://x.test/",
-        "](javascript:x)",
-        "[",
-        "](",
-        '"',
-        "'",
-        "**",
-        "~~",
-        "`",
-        "\n\n",
-    ),
-    *("한", "a b", "\x00", "\u202e", "style=x", "&lt;script&gt;", "\\color{red}", "\\class{x}", "\\overset{a}{b}"),
-)
+    *("$", "$$\n", "==", "%%", "[^a]", "[^a]: ", "^[", "#", "^id", "[[", "]]", "![[known", "> [!x] ", "- [ ] "),
+    *("| a |\n|---|\n", "```mermaid\n", "<script>", "</math>", "<img src=x onerror=y>", "\\href{javascript:x}"),
+    *("\\text{", "{", "}", "\\frac", "\\left(", "\\begin{matrix}", "&", "\\\\", "https://x.test/", "](javascript:x)"),
+    *("[", "](", '"', "'", "**", "~~", "`", "\n\n", "한", "a b", "\x00", "\u202e", "style=x", "&lt;script&gt;"),
+    *("\\color{red}", "\\class{x}", "\\overset{a}{b}"),
+)  # fmt: skip
 
 
 class _Tags(html.parser.HTMLParser):
@@ -157,85 +117,20 @@ class _Tags(html.parser.HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
-NOTED = [
-    "a",
-    "b",
-    "blockquote",
-    "br",
-    "button",
-    "code",
-    "dd",
-    "del",
-    "div",
-    "dl",
-    "dt",
-    "em",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "hr",
-    "img",
-    "li",
-    "mark",
-    "ol",
-    "p",
-    "pre",
-    "s",
-    "span",
-    "strong",
-    "sup",
-    "table",
-    "tbody",
-    "td",
-    "th",
-    "thead",
-    "tr",
+NOTED = {
+    "a", "b", "blockquote", "br", "button", "code", "dd", "del", "div", "dl", "dt", "em", "h2", "h3", "h4", "h5", "h6",
+    "hr", "img", "li", "mark", "ol", "p", "pre", "s", "span", "strong", "sup", "table", "tbody", "td", "th", "thead", "tr",
     "ul",
-]
-MATH = [
-    "math",
-    "menclose",
-    "mfrac",
-    "mi",
-    "mmultiscripts",
-    "mn",
-    "mo",
-    "mover",
-    "mpadded",
-    "mphantom",
-    "mprescripts",
-    "mroot",
-    "mrow",
-    "mspace",
-    "msqrt",
-    "mstyle",
-    "msub",
-    "msubsup",
-    "msup",
-    "mtable",
-    "mtd",
-    "mtext",
-    "mtr",
-    "munder",
-    "munderover",
-]
+}  # fmt: skip
+MATH = {
+    "math", "menclose", "mfrac", "mi", "mmultiscripts", "mn", "mo", "mover", "mpadded", "mphantom", "mprescripts", "mroot",
+    "mrow", "mspace", "msqrt", "mstyle", "msub", "msubsup", "msup", "mtable", "mtd", "mtext", "mtr", "munder", "munderover",
+}  # fmt: skip
 PLAIN = {
-    *("class", "title", "start", "align", "alt", "width", "loading", "tabindex", "role", "aria-label", "rel"),
-    *(
-        "display",
-        "notation",
-        "linethickness",
-        "mathvariant",
-        "stretchy",
-        "fence",
-        "largeop",
-        "movablelimits",
-        "minsize",
-    ),
-    *("maxsize", "separator", "form", "columnalign", "rowspacing", "columnspacing"),
-}
+    "class", "title", "start", "align", "alt", "width", "loading", "tabindex", "role", "aria-label", "rel", "display",
+    "notation", "linethickness", "mathvariant", "stretchy", "fence", "largeop", "movablelimits", "minsize", "maxsize",
+    "separator", "form", "columnalign", "rowspacing", "columnspacing",
+}  # fmt: skip
 """Attributes that neither run nor load anything, and name no part of the page."""
 
 
