@@ -145,27 +145,27 @@ def test_any_text_has_tags_and_attributes_of_the_list_only(text):
 
 
 LARGE = {
-    "formula": f"${'x+' * 50_000}$",
-    "formulas": "$x$ " * 25_000,
-    "deep": f"${'{' * 1900}$\n\n" * 50,
-    "dollars": "$" * 100_000,
-    "footnotes": "\n".join(f"[^{n}]: x\n\na[^{n}]" for n in range(10_000)),
-    "brackets": "[^" * 50_000,
-    "highlights": "==a " * 25_000,
-    "highlights that end": "==a==b" * 16_000,
-    "comments": "%%a\n\n" * 20_000,
-    "tags": "#a " * 33_000,
-    "addresses": "https://" * 12_500,
+    "formula": f"${'x+' * 25_000}$",
+    "formulas": "$x$ " * 12_500,
+    "deep": f"${'{' * 1900}$\n\n" * 25,
+    "dollars": "$" * 50_000,
+    "footnotes": "\n".join(f"[^{n}]: x\n\na[^{n}]" for n in range(5_000)),
+    "brackets": "[^" * 25_000,
+    "highlights": "==a " * 12_500,
+    "highlights that end": "==a==b" * 8_000,
+    "comments": "%%a\n\n" * 10_000,
+    "tags": "#a " * 16_500,
+    "addresses": "https://" * 6_250,
     "embeds": "![[known]]\n\n" * 1000,
 }
 
 
 @pytest.mark.parametrize("name", LARGE)
 def test_a_hostile_section_is_bounded(name):
-    """A section of 100,000 letters that is all formulas, footnotes or embeds takes seconds, and has at most 20 embeds."""
+    """A section of 50,000 letters that is all formulas, footnotes or embeds takes seconds, and has at most 20 embeds."""
     begun = time.process_time()
     page = drawn(LARGE[name], lambda target: (target, "![[known]] " * 2000))
-    assert time.process_time() - begun < 20
+    assert time.process_time() - begun < 10
     assert page.count("<blockquote") <= 20
     assert page.count("<math") <= 20_000
 
