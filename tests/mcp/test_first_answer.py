@@ -203,7 +203,7 @@ with spellbook.open(vault) as book:
     server = build(book, live=False)
     told = [[talk(lines, server, None), talk(lines, None, file)] for lines in alone]
     told += [[talk(lines, server, None), talk(lines, server, file)] for lines in mixed]
-    told += [[talk(alone[0], server, None), talk(alone[0], server, Path(each))] for each in broken]
+    told += [[talk(lines, server, None), talk(lines, server, Path(each))] for each, lines in broken]
     print(json.dumps(told))
 """
 
@@ -243,7 +243,8 @@ def test_answers_are_those_of_the_sdk(vault: Path, tmp_path: Path) -> None:
         each.write_text(BROKEN[each.name](file.read_text("utf-8")), "utf-8")
         each.chmod(0o600)
     assert (file.stat().st_mode & 0o777, file.parent) == (0o600, config.load(str(vault)).state)
-    given = json.dumps([str(vault), [*ANSWERED.values()], [*REFUSED.values()], [*map(str, broken)]])
+    tried = [(str(each), ANSWERED["version 2025-06-18"]) for each in broken]
+    given = json.dumps([str(vault), [*ANSWERED.values()], [*REFUSED.values()], tried])
     ran = subprocess.run([sys.executable, "-c", TALK, file], input=given, capture_output=True, text=True, check=True)
     told = dict(zip((*ANSWERED, *REFUSED, *BROKEN), json.loads(ran.stdout), strict=True))
     assert {name: both for name, both in told.items() if both[0] != both[1]} == {}
