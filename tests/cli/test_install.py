@@ -313,31 +313,37 @@ def test_a_printed_command_can_be_pasted(text: str) -> None:
     assert done.stdout.decode() in {text, text.replace("~/", "/h/")}
 
 
-@pytest.mark.slow
-def test_claude_codes_own_memory_is_searched_if_a_person_says_so(home: Path, vault: Path, tmp_path: Path) -> None:
-    """
-    The option says so for this vault on this machine; without it, and without a terminal, all stays as it was.
+def switched(vault: Path) -> list[object]:
+    """Whether sessions are kept, and Claude Code's own memory is searched; None was never said."""
+    switches = Ledger(str(vault.resolve())).all("switch")
+    return [switches.get(name, {}).get("on") for name in ("", CLAUDE_MEMORY)]
 
-    On a terminal a person is asked, once.
-    """
+
+def test_claude_codes_own_memory_is_searched_if_a_person_says_so(home: Path, vault: Path) -> None:
+    """The option says so for this vault on this machine; without it, and without a terminal, all stays as it was."""
     (home / ".claude").mkdir()
-    question = "Search Claude Code's own memory of a project too?"
-
-    def is_on(folder: Path) -> object:
-        return Ledger(str(folder.resolve())).all("switch").get(CLAUDE_MEMORY, {}).get("on")
-
     for args, after in (
         ((), None),
         (("--claude-memory", "--dry-run"), None),
         (("--claude-memory",), True),
         ((), True),
         (("--no-claude-memory",), False),
-        (("--claude-memory",), True),
     ):
         install("claude-code", "--vault", vault, *args)
-        assert is_on(vault) is after
-    assert question not in on_a_terminal("install", "claude-code", "--vault", vault, typed="n\n")
-    for typed, after in (("y", True), ("n", False)):
-        (asked := tmp_path / typed).mkdir()
-        assert question in on_a_terminal("install", "claude-code", "--vault", asked, typed=f"{typed}\n")
-        assert is_on(asked) is after
+        assert switched(vault) == [None, after]
+
+
+@pytest.mark.slow
+def test_a_person_is_asked_once_on_a_terminal(home: Path, vault: Path, tmp_path: Path) -> None:
+    """About sessions and about Claude Code's own memory; who only presses Enter says no to sessions."""
+    (home / ".claude").mkdir()
+    (other := tmp_path / "other").mkdir()
+    questions = ("as notes in sessions/", "Search Claude Code's own memory of a project too?")
+
+    def asked(folder: Path, typed: str) -> list[int]:
+        shown = on_a_terminal("install", "claude-code", "--vault", folder, "--hooks", typed=typed)
+        return [shown.count(question) for question in questions]
+
+    assert (asked(vault, "y\ny\n"), switched(vault)) == ([1, 1], [True, True])
+    assert (asked(vault, "n\nn\n"), switched(vault)) == ([0, 0], [True, True])
+    assert (asked(other, "\nn\n"), switched(other)) == ([1, 1], [False, False])

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 
 import click
 import pytest
+from click.testing import Result
 from rich.cells import cell_len
 
 from spellbook.cli import main
@@ -25,7 +26,7 @@ from spellbook.settings import translate
 from spellbook.text.korean import particle
 from spellbook.text.quoting import counted
 from tests.cli.messages import every, messages_in_messages, templates
-from tests.commands import process
+from tests.commands import spellbook_in
 
 SLOT = re.compile(r"\{(\d+)(?::(t|t?(?:은|이|을|과|으로|이라|이나)))?\}")
 PARTICLE = re.compile(
@@ -48,9 +49,9 @@ def in_korean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPELLBOOK_LANG", "ko")
 
 
-def run(vault: Path, *command: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the program as a person does."""
-    return process(*command, code=None, **{"SPELLBOOK_LANG": "ko", "SPELLBOOK_VAULT": str(vault), **environment})
+def run(vault: Path, *command: object, language: str = "ko") -> Result:
+    """Run a command in a vault, in a language."""
+    return spellbook_in(vault, *command, code=None, SPELLBOOK_LANG=language)
 
 
 def test_every_message_has_its_korean() -> None:
@@ -208,7 +209,6 @@ def test_help_is_korean_and_fits_a_terminal(path: tuple[str, ...]) -> None:
     assert not re.search(r"\[(OPTIONS|ARGS|COMMAND)\]|COMMAND", shown.split("\n\n")[0])
 
 
-@pytest.mark.slow
 def test_programs_read_the_same_in_each_language(vault: Path) -> None:
     """
     JSON, exit codes and the text of notes are the same in each language, even if a note contains one of our messages.
@@ -221,8 +221,8 @@ def test_programs_read_the_same_in_each_language(vault: Path) -> None:
         ("show", "nope", "--json"),
         ("search", "memory", "--why", "a.md", "--json"),
     ):
-        english, korean = run(vault, *command, SPELLBOOK_LANG="en"), run(vault, *command)
-        assert (english.stdout, english.returncode) == (korean.stdout, korean.returncode)
+        english, korean = run(vault, *command, language="en"), run(vault, *command)
+        assert (english.stdout, english.exit_code) == (korean.stdout, korean.exit_code)
     shown = run(vault, "show", "a").stdout
     assert "> # Nothing found." in shown
     assert "> There is no memory x." in shown

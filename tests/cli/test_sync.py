@@ -165,7 +165,7 @@ def test_an_ignored_file_in_a_folder_of_the_repository(tmp_path):
 
 # -- rounds
 
-ROUNDS = int(os.environ.get("SPELLBOOK_SYNC_ROUNDS", "25"))
+ROUNDS = int(os.environ.get("SPELLBOOK_SYNC_ROUNDS", "12"))
 
 FOLDERS = ("", "work/", "work/deep/", "private/", "drafts/")
 NAMES = ("a.md", "b.md", "c secret.md", "[d].md", "한글.md")

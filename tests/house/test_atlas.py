@@ -56,14 +56,15 @@ def test_scope(book: Spellbook, vault: Path, home: Path, name: str) -> None:
         ours, theirs = World.of(one, home), World.of(two, home)
         WAYS[name].write(ours, FACT)
         WAYS[name].write(theirs, "The orchard crane has the code name Quillon.")
-        for _ in range(2):
+        for is_late in (False, True):
+            if is_late:
+                background(theirs)
             assert "Zephyrine" in WAYS[name].ask(ours, QUESTION)
             assert "Zephyrine" not in WAYS[name].ask(theirs, QUESTION)
             assert "Quillon" in WAYS[name].ask(theirs, QUESTION)
             for scope in ("harbour", "*", ""):
                 wide = two.search(QUESTION, filter={"scope": scope}, min_score=0.0)
                 assert not [hit for hit in (*wide.hits, *wide.closest) if "Zephyrine" in hit.text]
-            background(theirs)
         follow.complete(two.index)
 
 

@@ -62,7 +62,8 @@ def test_wrong_uses_are_reported(tmp_path: Path) -> None:
     lines = PROGRAM.splitlines() + [f"    {wrong}" for wrong in WRONG]
     program.write_text("\n".join(lines) + "\n", "utf-8")
     environment = {name: value for name, value in os.environ.items() if name not in {"MYPYPATH", "PYTHONPATH"}}
-    options = ["--strict", "--config-file=", "--python-version=3.11", "--no-pretty", "--cache-dir", ".cache"]
+    cache = Path(__file__).parents[2] / ".mypy_cache" / "consumer"
+    options = ["--strict", "--config-file=", "--python-version=3.11", "--no-pretty", "--cache-dir", str(cache)]
     command = [sys.executable, "-m", "mypy", *options, program.name]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     found = re.findall(r"^(.+?):(\d+): error: (.*)$", done.stdout, re.M)

@@ -1,7 +1,7 @@
 """
 Any number of processes on one vault, always right: agents at servers, the command line, an editor and git, all at once.
 
-SPELLBOOK_STRESS_SECONDS says for how long (5 by default, 60 to 120 for the long form).
+SPELLBOOK_STRESS_SECONDS says for how long (3 by default, 60 to 120 for the long form).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.trees import everything, grow
 
 pytestmark = pytest.mark.slow
 
-SECONDS = float(os.environ.get("SPELLBOOK_STRESS_SECONDS", "5"))
+SECONDS = float(os.environ.get("SPELLBOOK_STRESS_SECONDS", "3"))
 BETWEEN_KILLS = 1
 
 

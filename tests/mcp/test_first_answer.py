@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -197,11 +198,12 @@ def talk(lines, *how):
         answers.append(told.read())
     return [*answers, os.wait()[1]]
 
-file, (vault, alone, mixed) = Path(sys.argv[1]), json.load(sys.stdin)
+file, (vault, alone, mixed, broken) = Path(sys.argv[1]), json.load(sys.stdin)
 with spellbook.open(vault) as book:
     server = build(book, live=False)
     told = [[talk(lines, server, None), talk(lines, None, file)] for lines in alone]
     told += [[talk(lines, server, None), talk(lines, server, file)] for lines in mixed]
+    told += [[talk(lines, server, None), talk(lines, server, Path(each))] for each, lines in broken]
     print(json.dumps(told))
 """
 
@@ -220,14 +222,31 @@ def kept(vault: Path) -> Path:
     return first_answer.place(("core",), config.load(str(vault)))
 
 
+BROKEN: dict[str, Callable[[str], str]] = {
+    "a half": lambda right: right[:-9],
+    "no object": lambda right: '{"2025-06-18": ["x"]}',
+    "no message": lambda right: '{"2025-06-18": {"initialize": "}"}}',
+    "deep": lambda right: "[" * 100_000,
+}
+"""Files of first answers that count as none, made from a right one."""
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="the server is forked")
-def test_answers_are_those_of_the_sdk(vault: Path) -> None:
-    """Each line gets, letter by letter, the answer that the SDK gives it, in both eras, whether or not it is malformed."""
+def test_answers_are_those_of_the_sdk(vault: Path, tmp_path: Path) -> None:
+    """
+    Each line gets, letter by letter, the answer that the SDK gives it, in both eras, whether or not it is malformed, and
+    where the kept answers are broken.
+    """
     file = kept(vault)
+    broken = [tmp_path / name for name in BROKEN]
+    for each in broken:
+        each.write_text(BROKEN[each.name](file.read_text("utf-8")), "utf-8")
+        each.chmod(0o600)
     assert (file.stat().st_mode & 0o777, file.parent) == (0o600, config.load(str(vault)).state)
-    given = json.dumps([str(vault), [*ANSWERED.values()], [*REFUSED.values()]])
+    tried = [(str(each), ANSWERED["version 2025-06-18"]) for each in broken]
+    given = json.dumps([str(vault), [*ANSWERED.values()], [*REFUSED.values()], tried])
     ran = subprocess.run([sys.executable, "-c", TALK, file], input=given, capture_output=True, text=True, check=True)
-    told = dict(zip((*ANSWERED, *REFUSED), json.loads(ran.stdout), strict=True))
+    told = dict(zip((*ANSWERED, *REFUSED, *BROKEN), json.loads(ran.stdout), strict=True))
     assert {name: both for name, both in told.items() if both[0] != both[1]} == {}
     assert "깊이" not in ran.stdout
     assert all(len(told[name][0]) == 2 + sum('"id"' in each for each in lines) for name, lines in ANSWERED.items())
@@ -310,8 +329,7 @@ def test_wrong_answers_are_made_anew(vault: Path) -> None:
     right = file.read_text("utf-8")
     stale = right.replace("long-term memory", "old \\ud800 memory").replace('"name": "remember"', '"name": "forgotten"')
     assert "forgotten" in stale
-    broken = (right[:-9], '{"2025-06-18": ["x"]}', '{"2025-06-18": {"initialize": "}"}}', "[" * 100_000)
-    for text, mode in ((stale, 0o600), *((each, 0o600) for each in broken), (stale, 0o622)):
+    for text, mode in ((stale, 0o600), (BROKEN["a half"](right), 0o600), (stale, 0o622)):
         file.write_text(text, "utf-8")
         file.chmod(mode)
         is_told = text == stale and (mode == 0o600 or os.name == "nt")

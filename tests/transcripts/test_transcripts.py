@@ -38,7 +38,7 @@ from spellbook.library import book as books
 from spellbook.mcp.app import build
 from spellbook.mcp.names import DEFAULT, toolsets_of
 from tests.commands import git, git_alone  # noqa: F401
-from tests.helpers import until
+from tests.helpers import session_writer, until
 from tests.http.running import PROGRAM, Described, form
 from tests.mcp.agent import Agent, talk
 from tests.transcripts.clock import BEGIN, Clock
@@ -201,8 +201,8 @@ class Player:
             getattr(self, word).close()
             setattr(self, word, Only(rest))
             return Answer()
-        if word == "write":
-            self._write(rest, given)
+        if word in {"write", "session"}:
+            self._write(word, rest, given)
             return Answer()
         words = shlex.split(line)
         if "spellbook" in words[:4]:
@@ -213,12 +213,21 @@ class Player:
         except OSError as error:
             return Answer(err=f"{error.strerror}", code=1)
 
-    def _write(self, line: str, given: str) -> None:
-        """Write the file that `line` names, with the frontmatter and the text that follow on it, and then `given`."""
+    def _write(self, word: str, line: str, given: str) -> None:
+        """
+        Write the file that `line` names, with the frontmatter and the text that follow on it, and then `given`; or the note
+        of a session VAULT/NAME in which a person said the text.
+        """
         parts = re.fullmatch(r"""("(?:[^"\\]|\\.)*"|'[^']*'|\S+)(?: --- (.+?) ---)?(?: (.+))?""", line)
-        assert parts, f"$ write {line}: use $ write FILE --- KEY: VALUE; KEY: VALUE --- TEXT"
+        assert parts, f"$ {word} {line}: use $ {word} FILE --- KEY: VALUE; KEY: VALUE --- TEXT"
         path = shlex.split(parts[1])[0]
-        header = "---\n{}\n---\n".format(parts[2].replace("; ", "\n")) if parts[2] else ""
+        keys = parts[2].split("; ") if parts[2] else []
+        if word == "session":
+            vault, _, name = path.rpartition("/")
+            file = session_writer(self.folder / vault)(name, parts[3], **dict(key.split(": ", 1) for key in keys))
+            os.utime(file, (self.clock.now.timestamp(),) * 2)
+            return
+        header = "\n".join(["---", *keys, "---", ""]) if keys else ""
         text = header + (f"{parts[3]}\n" if parts[3] else "") + given
         (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (self.folder / path).write_text(text, "utf-8", newline="")
@@ -308,7 +317,8 @@ class Player:
         if reply.status_code == 202:
             until(lambda: all(job.state != "running" for job in self.served.jobs.all()))
         told = [f"{name}: {reply.headers[name]}" for name in ("etag", "location") if name in reply.headers]
-        out = "\n".join([str(reply.status_code), *told, self._read(reply.text)])
+        status = [] if reply.status_code == 200 else [str(reply.status_code)]
+        out = "\n".join([*status, *told, self._read(reply.text)])
         return Answer(out, failed=not reply.is_success)
 
     def _read(self, text: str) -> str:

@@ -115,7 +115,7 @@ def test_what_was_asked_lately_stays(book, write_note, monkeypatch):
     book.release(time.monotonic())
     write_note("b.md", "The harbour opens at six.")
     assert [hit.path for hit in book.memorize("when does the harbour open at six", limit=1).hits] == ["b.md"]
-    monkeypatch.setattr(watcher, "RELEASE_CHECK", 0.01)
+    monkeypatch.setattr(watcher, "RELEASE_CHECK", 0.05)
     local, _ = made()
     with watcher.Watcher(book):
         local.engine()

@@ -96,52 +96,12 @@ def test_no_mark_brings_markup_of_its_own(text):
 
 
 PIECES = (
-    *(
-        "$",
-        "$$\n",
-        "==",
-        "%%",
-        "[^a]",
-        "[^a]: ",
-        "^[",
-        "#",
-        "^id",
-        "[[",
-        "]]",
-        "![[known",
-        "> [!x] ",
-        "- [ ] ",
-        "| a |\n|---|\n",
-    ),
-    *(
-        "```mermaid\n",
-        "<script>",
-        "</math>",
-        "<img src=x onerror=y>",
-        "\\href{javascript:x}",
-        "\\text{",
-        "{",
-        "}",
-        "\\frac",
-    ),
-    *(
-        "\\left(",
-        "\\begin{matrix}",
-        "&",
-        "\\\\",
-        "https://x.test/",
-        "](javascript:x)",
-        "[",
-        "](",
-        '"',
-        "'",
-        "**",
-        "~~",
-        "`",
-        "\n\n",
-    ),
-    *("한", "a b", "\x00", "\u202e", "style=x", "&lt;script&gt;", "\\color{red}", "\\class{x}", "\\overset{a}{b}"),
-)
+    *("$", "$$\n", "==", "%%", "[^a]", "[^a]: ", "^[", "#", "^id", "[[", "]]", "![[known", "> [!x] ", "- [ ] "),
+    *("| a |\n|---|\n", "```mermaid\n", "<script>", "</math>", "<img src=x onerror=y>", "\\href{javascript:x}"),
+    *("\\text{", "{", "}", "\\frac", "\\left(", "\\begin{matrix}", "&", "\\\\", "https://x.test/", "](javascript:x)"),
+    *("[", "](", '"', "'", "**", "~~", "`", "\n\n", "한", "a b", "\x00", "\u202e", "style=x", "&lt;script&gt;"),
+    *("\\color{red}", "\\class{x}", "\\overset{a}{b}"),
+)  # fmt: skip
 
 
 class _Tags(html.parser.HTMLParser):
@@ -157,85 +117,20 @@ class _Tags(html.parser.HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
-NOTED = [
-    "a",
-    "b",
-    "blockquote",
-    "br",
-    "button",
-    "code",
-    "dd",
-    "del",
-    "div",
-    "dl",
-    "dt",
-    "em",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "hr",
-    "img",
-    "li",
-    "mark",
-    "ol",
-    "p",
-    "pre",
-    "s",
-    "span",
-    "strong",
-    "sup",
-    "table",
-    "tbody",
-    "td",
-    "th",
-    "thead",
-    "tr",
+NOTED = {
+    "a", "b", "blockquote", "br", "button", "code", "dd", "del", "div", "dl", "dt", "em", "h2", "h3", "h4", "h5", "h6",
+    "hr", "img", "li", "mark", "ol", "p", "pre", "s", "span", "strong", "sup", "table", "tbody", "td", "th", "thead", "tr",
     "ul",
-]
-MATH = [
-    "math",
-    "menclose",
-    "mfrac",
-    "mi",
-    "mmultiscripts",
-    "mn",
-    "mo",
-    "mover",
-    "mpadded",
-    "mphantom",
-    "mprescripts",
-    "mroot",
-    "mrow",
-    "mspace",
-    "msqrt",
-    "mstyle",
-    "msub",
-    "msubsup",
-    "msup",
-    "mtable",
-    "mtd",
-    "mtext",
-    "mtr",
-    "munder",
-    "munderover",
-]
+}  # fmt: skip
+MATH = {
+    "math", "menclose", "mfrac", "mi", "mmultiscripts", "mn", "mo", "mover", "mpadded", "mphantom", "mprescripts", "mroot",
+    "mrow", "mspace", "msqrt", "mstyle", "msub", "msubsup", "msup", "mtable", "mtd", "mtext", "mtr", "munder", "munderover",
+}  # fmt: skip
 PLAIN = {
-    *("class", "title", "start", "align", "alt", "width", "loading", "tabindex", "role", "aria-label", "rel"),
-    *(
-        "display",
-        "notation",
-        "linethickness",
-        "mathvariant",
-        "stretchy",
-        "fence",
-        "largeop",
-        "movablelimits",
-        "minsize",
-    ),
-    *("maxsize", "separator", "form", "columnalign", "rowspacing", "columnspacing"),
-}
+    "class", "title", "start", "align", "alt", "width", "loading", "tabindex", "role", "aria-label", "rel", "display",
+    "notation", "linethickness", "mathvariant", "stretchy", "fence", "largeop", "movablelimits", "minsize", "maxsize",
+    "separator", "form", "columnalign", "rowspacing", "columnspacing",
+}  # fmt: skip
 """Attributes that neither run nor load anything, and name no part of the page."""
 
 
@@ -250,27 +145,27 @@ def test_any_text_has_tags_and_attributes_of_the_list_only(text):
 
 
 LARGE = {
-    "formula": f"${'x+' * 50_000}$",
-    "formulas": "$x$ " * 25_000,
-    "deep": f"${'{' * 1900}$\n\n" * 50,
-    "dollars": "$" * 100_000,
-    "footnotes": "\n".join(f"[^{n}]: x\n\na[^{n}]" for n in range(10_000)),
-    "brackets": "[^" * 50_000,
-    "highlights": "==a " * 25_000,
-    "highlights that end": "==a==b" * 16_000,
-    "comments": "%%a\n\n" * 20_000,
-    "tags": "#a " * 33_000,
-    "addresses": "https://" * 12_500,
+    "formula": f"${'x+' * 25_000}$",
+    "formulas": "$x$ " * 12_500,
+    "deep": f"${'{' * 1900}$\n\n" * 25,
+    "dollars": "$" * 50_000,
+    "footnotes": "\n".join(f"[^{n}]: x\n\na[^{n}]" for n in range(5_000)),
+    "brackets": "[^" * 25_000,
+    "highlights": "==a " * 12_500,
+    "highlights that end": "==a==b" * 8_000,
+    "comments": "%%a\n\n" * 10_000,
+    "tags": "#a " * 16_500,
+    "addresses": "https://" * 6_250,
     "embeds": "![[known]]\n\n" * 1000,
 }
 
 
 @pytest.mark.parametrize("name", LARGE)
 def test_a_hostile_section_is_bounded(name):
-    """A section of 100,000 letters that is all formulas, footnotes or embeds takes seconds, and has at most 20 embeds."""
+    """A section of 50,000 letters that is all formulas, footnotes or embeds takes seconds, and has at most 20 embeds."""
     begun = time.process_time()
     page = drawn(LARGE[name], lambda target: (target, "![[known]] " * 2000))
-    assert time.process_time() - begun < 20
+    assert time.process_time() - begun < 10
     assert page.count("<blockquote") <= 20
     assert page.count("<math") <= 20_000
 
