@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from spellbook.editing import moves
@@ -228,7 +228,7 @@ def headers(draw: st.DrawFn, paths: Sequence[str]) -> str:
     return f"---\n{draw(st.sampled_from(RELATIONS))}:{value}\n---\n" if named else ""
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20)
 @given(vaults(), st.lists(st.sampled_from([*ABSENT, "new", "a/new"]), max_size=6), st.data())
 def test_there_and_back(notes: Mapping[str, str], absent: Sequence[str], data: st.DataObject) -> None:
     """

@@ -373,4 +373,4 @@ class VaultMachine(RuleBasedStateMachine):
 
 
 TestVault = VaultMachine.TestCase
-TestVault.settings = bounded(30, steps=16)
+TestVault.settings = bounded(15, steps=16)
