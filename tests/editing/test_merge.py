@@ -35,21 +35,13 @@ def joined(first, other, take=""):
         ("1. a\n2. c\n", "1. a\n2. b\n   more\n3. c\n", "1. a\n2. c\n\n2. b\n   more\n"),
         ("## A\nx.\n\n## B\ny.\n", "## A\n\nz.\n\n## B\n\nw.\n", "## A\nx.\n\nz.\n\n## B\ny.\n\nw.\n"),
         ("## A\n\nx.\n", "## B\n\ny.\n", "## A\n\nx.\n\n## B\n\ny.\n"),
-        (
-            "## A\n\nx.\n\n## C\n\nz.\n",
-            "## A\n\n### B\n\ny.\n",
-            "## A\n\nx.\n\n### B\n\ny.\n\n## C\n\nz.\n",
-        ),
+        ("## A\n\nx.\n\n## C\n\nz.\n", "## A\n\n### B\n\ny.\n", "## A\n\nx.\n\n### B\n\ny.\n\n## C\n\nz.\n"),
         ("## A\n\nx.\n", "before.\n", "before.\n\n## A\n\nx.\n"),
         ("x.\n", "## B\n\nx.\n", "x.\n"),  # a heading over what is there already
         ("x.\n", "x.\n\n## Decided\n", "x.\n\n## Decided\n"),  # a heading alone says something
         ("", "x.\n\n## B\n\ny.\n", "x.\n\n## B\n\ny.\n"),
         ("x.", "y.", "x.\n\ny."),
-        (
-            "x.\r\n\r\n## A\r\n",
-            "x. y.\n\n## A\n\n- 1\n- 2\n",
-            "x.\r\n\r\ny.\r\n\r\n## A\r\n\r\n- 1\r\n- 2\r\n",
-        ),
+        ("x.\r\n\r\n## A\r\n", "x. y.\n\n## A\n\n- 1\n- 2\n", "x.\r\n\r\ny.\r\n\r\n## A\r\n\r\n- 1\r\n- 2\r\n"),
         ("x.\n\n```\nls -a\n```\n", "x.\n\n```\nls -A\n```\n", "x.\n\n```\nls -a\n```\n\n```\nls -A\n```\n"),
         ("# T\n\nx.\n", "# U\n\nx. y.\n", "# T\n\nx.\n\ny.\n"),  # a title is no text
         ("한글이다. 끝.\n", "한글이다. 새 문장이다. 끝.\n", "한글이다. 끝.\n\n새 문장이다.\n"),

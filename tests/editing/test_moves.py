@@ -19,9 +19,7 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.notes.frontmatter import RELATIONS, dump
 from spellbook.system import disk
-from spellbook.system.errors import (
-    StorageError,
-)
+from spellbook.system.errors import StorageError
 from spellbook.vault.vault import Vault
 from tests.helpers import Counting, Write, held, leads, note_writer, opened
 
