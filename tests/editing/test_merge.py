@@ -101,10 +101,7 @@ def test_negations_contradict_too(first, other, both):
 
 
 def test_labels_are_united():
-    """
-    Lists are joined without repetition, the higher importance and the older date win, missing keys are added, and
-    differences are named.
-    """
+    """Lists are joined, the higher importance and the older date win, missing keys are added, differences are named."""
     first = note(f"---\nid: A\ntopic: sea\nkeywords: [Keys, tide]\nquestions: 'When?'\nentities: [Anna, {{name: Docker, type: technology}}]\nimportance: 0.4\ncreated: {NEW}\n---\n# Keys\n")  # fmt: skip
     other = note(f"---\nid: B\ntopic: port\nkeywords: keys, 도커\nquestions: [When?, Who?]\nentities: [docker, Bob]\nimportance: high\ntags: [ops]\npinned: true\ncreated: {OLD}\nupdated: {NEW}\nmerged: [C]\n---\n# Locks\n", "deep/b.md")  # fmt: skip
     wanted, differs = metadata(first, other)
@@ -167,9 +164,7 @@ def test_a_repetition_in_other_numbers_names_them(book, vault):
     ],
 )
 def test_what_may_be_a_repetition_is_written_and_told(book, labels, is_told):
-    """
-    A memory that may repeat another (close in meaning, same topic and labels) is written, and the other one is named.
-    """
+    """A memory that may repeat another (near in meaning, same topic and labels) is written, and names the other."""
     [first] = book.scribe(chunk(f"{WHOLE}.")).written
     done = book.scribe(chunk(f"{GREEK} phi chi.", **labels))
     assert len(done.written) == 1

@@ -67,10 +67,7 @@ def test_links_keep_their_form(book: Spellbook, vault: Path, write_note: Write) 
 
 
 def test_the_index_follows_without_embedding(vault: Path, write_note: Write) -> None:
-    """
-    After a move everything is found at its new path and by its id, with the number of times it was opened, and nothing
-    is embedded or pending.
-    """
+    """After a move all is found by its new path, its id and its uses, and nothing is embedded or pending."""
     write_note("ops/keys.md", "# Keys\n\nRotate them.\n", id="KEYS")
     write_note("ops/log.md", "# Log\n\n[[ops/keys]] [k](keys.md)\n")
     embedder = Counting()

@@ -39,10 +39,7 @@ FILES = st.lists(st.tuples(PATHS, st.binary(max_size=40), MODES, TIMES), max_siz
 @bounded(30)
 @given(FILES, st.sampled_from(["json", "zip"]), st.sampled_from(RULES), st.sampled_from(["", "in", "../out", ".git"]))
 def test_only_parts_of_a_vault_are_written(files: list[Any], kind: str, rule: str, into: str) -> None:
-    """
-    An import writes no file outside, in a dot-folder or executable, and leaves a sound index; a refused one changes
-    nothing.
-    """
+    """An import writes nothing outside, hidden or executable and leaves a sound index; refused, it changes nothing."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         vault, outside = grow(folder / "vault", {"b.md": b"# Mine\n\nkept\n"}, ("x",)), folder / "outside"

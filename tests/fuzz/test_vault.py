@@ -157,9 +157,7 @@ def letters(text: str) -> str:
 
 
 class VaultMachine(RuleBasedStateMachine):
-    """
-    A vault shared by a person, an editor and agents; `undoable` are entries of the log, each with all files as they were before.
-    """
+    """A vault of a person, an editor and agents; `undoable` are entries of the log with the files from before each."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -174,9 +174,7 @@ def test_a_broken_folder_is_given_up_and_built_anew(tmp_path):
 
 
 def test_a_query_waits_a_moment_for_the_lock(begun, tmp_path):
-    """
-    A query that finds the lock taken, by a process or a thread, is Unavailable after about 100 ms.
-    """
+    """A query that finds the lock taken, by a process or a thread, is Unavailable after about 100 ms."""
     block = units(5)
     chroma, other = begun(), begun()
     assert chroma.catch_up(Store(block), 100) == 5

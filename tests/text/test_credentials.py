@@ -372,9 +372,7 @@ def test_any_mixture_takes_bounded_time(part: str, likely: bool) -> None:
 
 
 def test_only_what_is_new_counts() -> None:
-    """
-    A secret that was already there is not reported for an edit elsewhere; a new one has its line in the whole text.
-    """
+    """A secret that was there is not reported for an edit elsewhere; a new one has its line in the whole text."""
     old = "words\n" * 500 + f"password={PASSWORD}\n" + "words\n" * 500
     for new in (old, old.replace("words", "other", 1), f"{old}again {PASSWORD}"):
         assert credentials.new(old, new) == []
