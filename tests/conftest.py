@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from spellbook.index.vectors import follow
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from tests.archive.pages.site import Site, serving
@@ -17,7 +18,7 @@ from tests.helpers import note_writer
 
 # A busy machine is no fault, and what fails once must fail again: new examples are looked for with --hypothesis-profile=explore.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("same", settings.get_profile("explore"), derandomize=True)
+settings.register_profile("same", settings.get_profile("explore"), derandomize=True, max_examples=50)
 settings.load_profile("same")
 
 _OF_THE_RUN = {"SPELLBOOK_CACHE", "SPELLBOOK_LOOKS", "SPELLBOOK_STRESS_SECONDS"}
@@ -60,6 +61,18 @@ def _own_state(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("SPELLBOOK_CACHE", str(prepared))
     monkeypatch.setenv("SPELLBOOK_MODELS", str(tmp_path / "models"))
     monkeypatch.setenv("SPELLBOOK_LANG", "en")
+
+
+@pytest.fixture
+def chroma_follows() -> None:
+    """Commands of this test leave a process behind that fills Chroma, as they do for a person."""
+
+
+@pytest.fixture(autouse=True)
+def _alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no other test leave such a process behind: each takes a second, and what it does shows in no answer."""
+    if "chroma_follows" not in request.fixturenames:
+        monkeypatch.setattr(follow, "start", lambda index: None)
 
 
 @pytest.fixture(autouse=True)

@@ -27,10 +27,7 @@ def grow(folder: Path, files: dict[str, bytes], folders: tuple[str, ...] = ()) -
 
 
 def state_of(folder: Path) -> dict[str, Any]:
-    """
-    Return all that a folder contains except the trash: bytes, permissions, times (to 100 ns, as in zips) and empty
-    folders.
-    """
+    """Return all of a folder but the trash: bytes, permissions, times (to 100 ns, as in zips), empty folders."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()

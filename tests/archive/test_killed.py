@@ -81,9 +81,7 @@ def test_a_full_state_disk_leaves_no_part_of_it(vault, tmp_path):
 
 
 def test_snapshot_killed(tmp_path, monkeypatch):
-    """
-    A killed snapshot does not appear and harms no other, though it deletes old ones; the next one is complete.
-    """
+    """A killed snapshot does not appear and harms no other, though it deletes old ones; the next is complete."""
 
     def prepare(vault: Path) -> None:
         with books.open(vault) as book:

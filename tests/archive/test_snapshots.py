@@ -249,9 +249,7 @@ THEN = {
 
 
 def test_what_stands_in_the_way_goes_into_the_trash(book, vault, tmp_path):
-    """
-    Links, pipes and folders of other files are moved to the trash unchanged; nothing outside of the vault changes.
-    """
+    """Links, pipes and folders of other files go to the trash unchanged; nothing outside of the vault changes."""
     grow(vault, THEN, ("empty",))
     then, taken = shape(vault), book.snapshots.create()
     in_the_way(vault, tmp_path / "outside")
@@ -277,9 +275,7 @@ def test_what_stands_in_the_way_goes_into_the_trash(book, vault, tmp_path):
 
 @pytest.mark.parametrize("at", [1, len(THEN)])
 def test_a_restore_that_fails_is_taken_back(book, vault, tmp_path, at):
-    """
-    Wherever a restore fails, the vault is as it was, with links, pipes and empty folders, and nothing is half done.
-    """
+    """Wherever a restore fails, the vault is as it was, with links, pipes and empty folders."""
     grow(vault, THEN | {"large.bin": bytes(10_100_000)}, ("empty",))
     taken = book.snapshots.create()
     in_the_way(vault, tmp_path / "outside")

@@ -24,16 +24,7 @@ from spellbook.notes.chunks import Chunk
 from spellbook.search import when
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from tests.benchmarks.corpora import (
-    LANGUAGES,
-    OTHER,
-    Asked,
-    React,
-    Set,
-    Vault,
-    Xquad,
-    sampled,
-)
+from tests.benchmarks.corpora import LANGUAGES, OTHER, Asked, React, Set, Vault, Xquad, sampled
 from tests.benchmarks.measures import PRODUCT, SHOWN, SYSTEMS, Row, Tally, loose_figures, place
 from tests.benchmarks.questions import (
     HALVES,

@@ -57,10 +57,7 @@ class Figure:
     def row(self) -> str:
         """The row as Markdown; whether the aims are met stands in the last column, nothing without an aim."""
         ratio = self.ratio or Ratio(0, "")
-        aims = [
-            ratio.aim,
-            f"≤ {told(self.most, self.unit)}" if self.most < math.inf else "",
-        ]
+        aims = [ratio.aim, f"≤ {told(self.most, self.unit)}" if self.most < math.inf else ""]
         aim = "; ".join(filter(None, aims))
         is_met = self.value <= self.most and ratio.least <= ratio.value <= ratio.most
         measured = "; ".join(filter(None, (told(self.value, self.unit), self.also)))

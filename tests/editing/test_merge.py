@@ -36,21 +36,13 @@ def joined(first, other, take=""):
         ("1. a\n2. c\n", "1. a\n2. b\n   more\n3. c\n", "1. a\n2. c\n\n2. b\n   more\n"),
         ("## A\nx.\n\n## B\ny.\n", "## A\n\nz.\n\n## B\n\nw.\n", "## A\nx.\n\nz.\n\n## B\ny.\n\nw.\n"),
         ("## A\n\nx.\n", "## B\n\ny.\n", "## A\n\nx.\n\n## B\n\ny.\n"),
-        (
-            "## A\n\nx.\n\n## C\n\nz.\n",
-            "## A\n\n### B\n\ny.\n",
-            "## A\n\nx.\n\n### B\n\ny.\n\n## C\n\nz.\n",
-        ),
+        ("## A\n\nx.\n\n## C\n\nz.\n", "## A\n\n### B\n\ny.\n", "## A\n\nx.\n\n### B\n\ny.\n\n## C\n\nz.\n"),
         ("## A\n\nx.\n", "before.\n", "before.\n\n## A\n\nx.\n"),
         ("x.\n", "## B\n\nx.\n", "x.\n"),  # a heading over what is there already
         ("x.\n", "x.\n\n## Decided\n", "x.\n\n## Decided\n"),  # a heading alone says something
         ("", "x.\n\n## B\n\ny.\n", "x.\n\n## B\n\ny.\n"),
         ("x.", "y.", "x.\n\ny."),
-        (
-            "x.\r\n\r\n## A\r\n",
-            "x. y.\n\n## A\n\n- 1\n- 2\n",
-            "x.\r\n\r\ny.\r\n\r\n## A\r\n\r\n- 1\r\n- 2\r\n",
-        ),
+        ("x.\r\n\r\n## A\r\n", "x. y.\n\n## A\n\n- 1\n- 2\n", "x.\r\n\r\ny.\r\n\r\n## A\r\n\r\n- 1\r\n- 2\r\n"),
         ("x.\n\n```\nls -a\n```\n", "x.\n\n```\nls -A\n```\n", "x.\n\n```\nls -a\n```\n\n```\nls -A\n```\n"),
         ("# T\n\nx.\n", "# U\n\nx. y.\n", "# T\n\nx.\n\ny.\n"),  # a title is no text
         ("한글이다. 끝.\n", "한글이다. 새 문장이다. 끝.\n", "한글이다. 끝.\n\n새 문장이다.\n"),
@@ -110,10 +102,7 @@ def test_negations_contradict_too(first, other, both):
 
 
 def test_labels_are_united():
-    """
-    Lists are joined without repetition, the higher importance and the older date win, missing keys are added, and
-    differences are named.
-    """
+    """Lists are joined, the higher importance and the older date win, missing keys are added, differences are named."""
     first = note(f"---\nid: A\ntopic: sea\nkeywords: [Keys, tide]\nquestions: 'When?'\nentities: [Anna, {{name: Docker, type: technology}}]\nimportance: 0.4\ncreated: {NEW}\n---\n# Keys\n")  # fmt: skip
     other = note(f"---\nid: B\ntopic: port\nkeywords: keys, 도커\nquestions: [When?, Who?]\nentities: [docker, Bob]\nimportance: high\ntags: [ops]\npinned: true\ncreated: {OLD}\nupdated: {NEW}\nmerged: [C]\n---\n# Locks\n", "deep/b.md")  # fmt: skip
     wanted, differs = metadata(first, other)
@@ -179,9 +168,7 @@ def test_a_repetition_in_other_numbers_names_them(book, vault):
     ],
 )
 def test_what_may_be_a_repetition_is_written_and_told(book, labels, is_told):
-    """
-    A memory that may repeat another (close in meaning, same topic and labels) is written, and the other one is named.
-    """
+    """A memory that may repeat another (near in meaning, same topic and labels) is written, and names the other."""
     [first] = book.scribe(chunk(f"{WHOLE}.")).written
     done = book.scribe(chunk(f"{GREEK} phi chi.", **labels))
     assert len(done.written) == 1

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from spellbook.editing import moves
@@ -20,9 +20,7 @@ from spellbook.library.book import Spellbook
 from spellbook.notes.frontmatter import dump
 from spellbook.notes.relations import RELATIONS
 from spellbook.system import disk
-from spellbook.system.errors import (
-    StorageError,
-)
+from spellbook.system.errors import StorageError
 from spellbook.vault.vault import Vault
 from tests.helpers import Counting, Write, held, leads, note_writer, opened
 
@@ -70,10 +68,7 @@ def test_links_keep_their_form(book: Spellbook, vault: Path, write_note: Write) 
 
 
 def test_the_index_follows_without_embedding(vault: Path, write_note: Write) -> None:
-    """
-    After a move everything is found at its new path and by its id, with the number of times it was opened, and nothing
-    is embedded or pending.
-    """
+    """After a move all is found by its new path, its id and its uses, and nothing is embedded or pending."""
     write_note("ops/keys.md", "# Keys\n\nRotate them.\n", id="KEYS")
     write_note("ops/log.md", "# Log\n\n[[ops/keys]] [k](keys.md)\n")
     embedder = Counting()
@@ -229,7 +224,7 @@ def headers(draw: st.DrawFn, paths: Sequence[str]) -> str:
     return f"---\n{draw(st.sampled_from(RELATIONS))}:{value}\n---\n" if named else ""
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20)
 @given(vaults(), st.lists(st.sampled_from([*ABSENT, "new", "a/new"]), max_size=6), st.data())
 def test_there_and_back(notes: Mapping[str, str], absent: Sequence[str], data: st.DataObject) -> None:
     """

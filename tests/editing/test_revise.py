@@ -70,9 +70,7 @@ def test_a_long_section_is_appended_to_at_its_end(book, vault, write_note):
 
 
 def test_a_phrase_is_replaced_where_it_stands(book, harbour):
-    """
-    A phrase is replaced once, in the named section or note, with the file's line endings; frontmatter is not touched.
-    """
+    """A phrase is replaced once, in the named section or note, with the file's line ends; frontmatter stays."""
     book.revise("harbour#two", replace=("second", "2nd\nsection"))
     assert text(harbour) == NOTE.replace("second", "2nd\r\nsection")
     book.revise("harbour", replace=("2nd\nsection", "second"))

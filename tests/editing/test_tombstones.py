@@ -205,12 +205,12 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize("how", WRITTEN)
-def test_a_tombstone_is_of_a_value(book: Spellbook, how: str) -> None:
+def test_a_tombstone_is_of_a_value(book: Spellbook) -> None:
     """Another way of writing the same is refused; one with two more sentences, a paraphrase and a part are not."""
     book.erase(book.scribe({"text": OURS, "metadata": {}}, labels="derived").written[0].path)
-    with pytest.raises(InvalidInput, match="You erased this on"):
-        book.scribe({"text": WRITTEN[how], "metadata": {}}, labels="derived")
+    for text in WRITTEN.values():
+        with pytest.raises(InvalidInput, match="You erased this on"):
+            book.scribe({"text": text, "metadata": {}}, labels="derived")
     more = f"{OURS} He came by train last week. He leaves on the second Sunday."
     for text in ("In Dorrenfeld a brother of hers repairs clocks.", "Mira's brother", more):
         assert book.scribe({"text": text, "metadata": {}}, labels="derived").written

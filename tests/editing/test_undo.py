@@ -55,9 +55,7 @@ ACTIONS = {
 @settings(max_examples=8)
 @given(st.lists(st.sampled_from(sorted(ACTIONS)), min_size=1, max_size=6))
 def test_undo_restores_every_byte(actions):
-    """
-    Undoing any changes one by one restores each earlier state of every file, with trash and modes; redoing does too.
-    """
+    """Undoing changes one by one restores each earlier state, with trash and modes; redoing does too."""
     with tempfile.TemporaryDirectory() as folder:
         vault = Path(folder, "vault")
         vault.mkdir()
@@ -217,10 +215,7 @@ def found(*folders: Path) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("way", ["note", "topic", "moved", "section"])
 def test_no_file_of_the_state_holds_what_was_erased_for_good(book, vault, write_note, way):
-    """
-    After erase --hard no name, log, table, free page or vector index holds title, text, labels or path, while the book
-    is open and after.
-    """
+    """After erase --hard no file of the state holds title, text, labels or path, while the book is open and after."""
     one, two, three, four, five, six, seven, eight, nine = TOLD
     for number in range(30):
         write_note(f"other/{number}.md", f"# Other {number}\n\nA note about harbours, number {number}.")

@@ -245,10 +245,7 @@ def test_a_note_that_was_changed_since_is_not_erased(book, vault, write_note, ha
 
 
 def test_a_topic_is_erased_with_its_notes(book, vault, write_note):
-    """
-    If one note of a topic was changed since, no note is erased. Else all go to the trash, except one that disappeared
-    meanwhile; others stay.
-    """
+    """If one note of a topic was changed since, none is erased; else all that are there go to the trash."""
     for i in range(3):
         write_note(f"t/{i}.md", f"text {i}", topic="old", category="project")
     write_note("other.md", "text", topic="new")

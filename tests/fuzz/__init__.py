@@ -10,7 +10,7 @@ Each runs in a bounded form in `make test`, with the same examples every time. T
 
 from hypothesis import HealthCheck, Phase, settings
 
-_MORE = 200
+_MORE = 400
 """How many times as many examples `explore` tries: some minutes on a slow machine."""
 
 

@@ -1,6 +1,4 @@
-"""
-A strict client for a server on stdio: it checks every line that the server prints, and notices when the server dies.
-"""
+"""A strict client for a server on stdio: it checks each line that is printed, and notices when the server dies."""
 
 from __future__ import annotations
 

@@ -32,9 +32,7 @@ NAMES = (
 
 
 def arguments(random: Random, schema: Mapping[str, Any], known: Sequence[str] = ()) -> dict[str, Any]:
-    """
-    Return arguments for a tool with this input schema: most are valid, some are anything; `known` are existing ids.
-    """
+    """Return arguments by a tool's input schema: most are valid, some are anything; `known` are existing ids."""
     given: dict[str, Any] = {}
     for name, wanted in schema.get("properties", {}).items():
         if name in schema.get("required", ()) or random.random() < 0.4:

@@ -157,9 +157,7 @@ def letters(text: str) -> str:
 
 
 class VaultMachine(RuleBasedStateMachine):
-    """
-    A vault shared by a person, an editor and agents; `undoable` are entries of the log, each with all files as they were before.
-    """
+    """A vault of a person, an editor and agents; `undoable` are entries of the log with the files from before each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -373,4 +371,4 @@ class VaultMachine(RuleBasedStateMachine):
 
 
 TestVault = VaultMachine.TestCase
-TestVault.settings = bounded(30, steps=16)
+TestVault.settings = bounded(15, steps=16)

@@ -174,9 +174,7 @@ def test_a_broken_folder_is_given_up_and_built_anew(tmp_path):
 
 
 def test_a_query_waits_a_moment_for_the_lock(begun, tmp_path):
-    """
-    A query that finds the lock taken, by a process or a thread, is Unavailable after about 100 ms.
-    """
+    """A query that finds the lock taken, by a process or a thread, is Unavailable after about 100 ms."""
     block = units(5)
     chroma, other = begun(), begun()
     assert chroma.catch_up(Store(block), 100) == 5
@@ -428,7 +426,7 @@ main(["--vault", sys.argv[1], "reindex"])
     assert index.chroma.rows == 4
 
 
-def test_a_child_waits_for_the_one_before(index):
+def test_a_child_waits_for_the_one_before(index, chroma_follows):
     """
     A child that finds another one at work goes on after it; one that finds the catalog gone makes nothing. A stopped
     child loses nothing and reports nothing; if it fails, the error says so. In a small vault a query neither waits for
@@ -465,9 +463,12 @@ def test_the_copy_is_read_by_any_client(index, tmp_path):
     assert doctor.chroma(index) == {"place": "", "vectors": 0, "behind": 3}
     for copy in (tmp_path / "new" / "vectors", tmp_path / "empty"):
         assert follow.copy(index, copy) == 3
-        is_found, width, rows = json.loads(finished(python(READ, copy))[0])
-        assert (is_found, width) == (True, index.embedder.dim)
-        assert [row["id"] for row in rows] == ["ops/keys#", "ops/keys#rotation", "tea#"]
+    is_found, width, rows = json.loads(finished(python(READ, copy))[0])
+    assert (is_found, width) == (True, index.embedder.dim)
+    assert [row["id"] for row in rows] == ["ops/keys#", "ops/keys#rotation", "tea#"]
+    assert sorted(file.name for file in copy.iterdir()) == sorted(
+        file.name for file in (tmp_path / "new/vectors").iterdir()
+    )
     (tmp_path / "file").write_text("mine")
     for taken in ("empty", "file"):
         with pytest.raises(InvalidInput, match="not an empty folder"):

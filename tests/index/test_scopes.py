@@ -98,10 +98,7 @@ def test_a_scope_sees_itself_and_what_all_share(notes: Path, write_note: Write) 
 
 
 def test_what_a_scope_writes_is_its_own(notes: Path) -> None:
-    """
-    A memory gets the scope it was written in, unless it names another or `shared`; notes of other scopes are no
-    duplicates.
-    """
+    """A memory gets the scope it was written in, unless it names one; notes of other scopes are no duplicates."""
     with books.open(notes, embedder="hash", scope="acme") as book:
         [mine] = book.scribe(CHUNK).written
         assert "scope: acme" in (notes / mine.path).read_text("utf-8")

@@ -71,10 +71,7 @@ def test_a_note_is_corrected_by_what_a_person_edits_in_its_text(small: Spellbook
 
 
 def test_versions_come_from_git_and_the_journal(small: Spellbook) -> None:
-    """
-    Each version is told once, with who has it and how it differs; a rename does not end the history. A limited token
-    sees no history.
-    """
+    """Each version is told once, with its author and difference, across renames; a limited token sees none."""
     top = small.config.vault.parent
     small.reindex()
     small.revise("a", replace=("blue", "red"))

@@ -393,10 +393,7 @@ def test_no_tool_tells_of_what_is_hidden(
             }
             for text, each in tried.values():
                 result = await agent.client.call_tool(tool.name, each)
-                assert not leaks([one.text for one in result.content], text, each), (
-                    tool.name,
-                    each,
-                )
+                assert not leaks([one.text for one in result.content], text, each), (tool.name, each)
 
     talk(team, conversation, toolsets=(toolset,))
     assert held(whole.config.vault) == before

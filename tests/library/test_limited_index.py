@@ -176,7 +176,7 @@ def test_what_is_wrong_with_the_vault_is_told_without_counts(vault: Path, write_
 
 
 @pytest.mark.slow
-def test_vectors_are_copied_and_models_shared(vault: Path, write_note: Write) -> None:
+def test_vectors_are_copied_and_models_shared(vault: Path, write_note: Write, chroma_follows: None) -> None:
     """
     A limited book embeds nothing: it takes the vectors of either model that the vault's index has, as it has them. In a
     large vault its own Chroma, with the vectors of what it sees, is filled without a question that waits for it.

@@ -401,10 +401,7 @@ def test_a_daily_note_is_from_its_day(book: Spellbook, evening: Path) -> None:
 
 
 def test_another_format_dates_notes_anew_and_embeds_none(evening: Path) -> None:
-    """
-    When Obsidian's format, the mapping of categories or the rules of scopes change, the next scan follows, without an
-    embedding.
-    """
+    """When Obsidian's format, categories or rules of scopes change, the next scan follows, without an embedding."""
     put(evening, "일기/16.10.2026.md", "다른 형식의 일기\n")
     model = Counting()
     with opened(evening, model) as index:

@@ -58,10 +58,7 @@ def ascii_safe(text: str) -> str:
 
 @pytest.mark.parametrize("path", sorted(CASES.glob("*.md")), ids=lambda path: path.stem)
 def test_case(path):
-    """
-    Each note in `cases/` is cut, numbered and named as its `.txt` says. Every `.md` in `cases/` has a `.txt`, and every
-    `.txt` a `.md`.
-    """
+    """Each note in `cases/` is cut, numbered and named as its `.txt` says, and none lacks the other."""
     assert {path.stem for path in CASES.glob("*.md")} == {path.stem for path in CASES.glob("*.txt")}
     note = parse(path.name, path.read_bytes())
     assert shown(note) == path.with_suffix(".txt").read_text(encoding="utf-8")
@@ -167,9 +164,7 @@ def test_no_letter_is_torn(clusters, most):
     ],
 )
 def test_long_paragraphs_are_cut_at_sentences(paragraph, ends):
-    """
-    A paragraph that is too long is cut where a sentence ends. A long paragraph is not cut within inline code or a link.
-    """
+    """A paragraph that is too long is cut where a sentence ends, and never within inline code or a link."""
     link = "[a long link. With words](https://example.org/a.b?c=d)"
     for whole in ("`git push --force. Then go`", link, "[[Some note. Yes#Part|shown. So]]", "https://a.org/b?c=d.e"):
         chunks = cut(parse("a.md", f"{whole} and so on ".encode() * 80), 64)
@@ -217,10 +212,7 @@ def test_bold_lines_serve_as_headings():
     ],
 )
 def test_overlap(above, overlaps):
-    """
-    If a paragraph without heading path or keywords is divided, each part begins with the last sentences of the one
-    before.
-    """
+    """Parts of a paragraph without heading path or keywords begin with the last sentences of the one before."""
     sentences = " ".join(f"Sentence {i} goes on for some words." for i in range(120))
     first, second, *_ = cut(parse("a.md", f"{above}{sentences}\n".encode()))
     last = first.text.rstrip()[-30:]
@@ -240,9 +232,7 @@ def chat(*questions: str, label: str = "## ") -> Note:
 
 @pytest.mark.parametrize("label", ["## ", "### "])
 def test_a_turn_keeps_the_one_before_and_the_date(label):
-    """
-    The embedded text of a turn begins with the day and the beginning of the previous turn; a turn that fits is whole.
-    """
+    """The embedded text of a turn begins with the day and the previous turn's beginning; one that fits is whole."""
     chunks = cut(chat("How to mount?", "Read-only?", "Which user?", label=label))
     for chunk in chunks[1:]:
         assert chunk.embedded.startswith("2026-11-21\nDocker")

@@ -162,6 +162,6 @@ def test_doctor_names_keys_that_sound_like_a_date(book, write_note) -> None:
     named = dict(checks(book.index, ""))["dates of notes"]
     assert all(isinstance(each, Remark) for each in named)
     assert [each.split(" is not read")[0] for each in named] == [
-        *("2 notes: opprettet", "1 note: oluşturma tarihi", "1 note: utworzono"),
+        *("2 notes: opprettet", "1 note: oluşturma tarihi", "1 note: utworzono")
     ]
     assert book.show("e")[0].created == DAY

@@ -78,23 +78,23 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_what_became_of_cited_lines_is_said(
-    book: Spellbook, vault: Path, project: Path, asked: Any, change: str
-) -> None:
+def test_what_became_of_cited_lines_is_said(book: Spellbook, vault: Path, project: Path, asked: Any) -> None:
     """Nothing while they are equal; else where they are now, that they changed, or that the file is gone."""
     written = remember(book, "src/retry.py#L10-L20")
     head = next(yaml.safe_load_all((vault / written["path"]).read_text("utf-8")))
     digest = sha256("\n".join(CODE[9:20]).encode()).hexdigest()
     assert (head["sources"], head["scope"]) == ([{"resource": "src/retry.py#L10-L20", "sha256": digest}], "shop")
-    make, remark = CHANGES[change]
-    make(project / "src" / "retry.py")
-    by_tool, by_command, by_json = asked()
-    for answer in (by_tool, by_command):
-        assert FACT in answer
-        assert remark in answer
-        assert bool(remark) == ("retry.py" in answer.replace(FACT, ""))
-    assert by_json == [[remark] if remark else []]
+    file = project / "src" / "retry.py"
+    cited_then = file.read_bytes()
+    for change, (make, remark) in CHANGES.items():
+        file.write_bytes(cited_then)
+        make(file)
+        by_tool, by_command, by_json = asked()
+        for answer in (by_tool, by_command):
+            assert FACT in answer, change
+            assert remark in answer, change
+            assert bool(remark) == ("retry.py" in answer.replace(FACT, "")), change
+        assert by_json == [[remark] if remark else []], change
 
 
 def test_only_its_project_is_looked_at(

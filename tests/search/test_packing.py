@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.index.catalog.rows import StoredChunk
@@ -29,7 +29,6 @@ def words(*given):
 TEXT = st.text(alphabet="abc 도커。\n.,0", max_size=3000)
 
 
-@settings(max_examples=100)
 @given(st.lists(TEXT, max_size=30), st.integers(50, 4000))
 def test_an_answer_is_within_its_budget(texts, most):
     """Names, texts and marks are within `max_tokens`, and each hit says how much of it is shown."""

@@ -15,7 +15,7 @@ def test_all_notes_and_their_links(book: Spellbook, write_note: Write) -> None:
     write_note("alone.md", "Nobody links here.")
     graph = book.vault_graph(100)
     assert [(note.id, links) for note, links in zip(graph.notes, graph.degrees, strict=True)] == [
-        *(("a", 2), ("b", 2), ("hub", 2), ("alone", 0)),
+        *(("a", 2), ("b", 2), ("hub", 2), ("alone", 0))
     ]
     named = {(frozenset((graph.notes[a].id, graph.notes[b].id)), kind) for a, b, kind in graph.edges}
     assert named == {

@@ -138,10 +138,7 @@ def test_reviews_are_planned_over_http(book, http):
 
 
 def test_performance_over_http(book, http):
-    """
-    GET /admin/stats/performance: the database, searches, memory and the system, for a range of time; no query's text
-    without includeDetails.
-    """
+    """GET /admin/stats/performance: database, searches, memory and system, for a range of time; no query's text."""
     remembered(book, "The lighthouse opens in May.", type="semantic")
     http.get("/api/search", params={"q": "lighthouse"})
     for hours in ("1h", "24h", "7d", "30d"):

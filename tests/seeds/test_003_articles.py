@@ -24,86 +24,75 @@ async def saved(agent: Agent, site: Any, name: str, *categories: str, **metadata
 
 
 @conversation(SETS)
-async def test_an_address_and_a_file_are_saved(agent: Agent, book, site, tmp_path):
-    """수집, save: the kind is told apart by itself; title, author, date, source; id, title, categories, length."""
+async def test_each_thing_is_one_call(agent: Agent, book, vault, site, tmp_path):
+    """
+    수집: save tells the kind apart by itself, and keeps title, author, date, source, categories and length.
+
+    search(query, category, limit): one entry an article, with score and excerpt. list(category, limit): the categories
+    with their numbers, and the newest articles. get(article_id, include_content): facts and a beginning; the text only
+    when asked, in pieces. ask(question, article_id, limit): passages, and each source once. delete(article_id): gone from
+    every answer, and in the trash.
+    """
     (tmp_path / "report.pdf").write_bytes(pdf(["The lighthouse report. " * 20, "Second page. " * 20], title="Report"))
-    done = await saved(agent, site, "제주", "business", "travel", summary="주행 횟수로 번다.", keywords=["테마파크"])
-    assert {"id", "title", "categories", "content_length"} <= set(done)
-    assert done["categories"] == ["business", "travel"]
-    got = await agent.json("get", article_id=done["id"])
+    one = await saved(agent, site, "제주", "business", "travel", summary="주행 횟수로 번다.", keywords=["테마파크"])
+    assert {"id", "title", "categories", "content_length"} <= set(one)
+    assert one["categories"] == ["business", "travel"]
+    got = await agent.json("get", article_id=one["id"])
     assert (got["author"], str(got["published_date"])[:10], got["source_type"]) == ("홍길동", "2026-03-14", "url")
     assert got["url"] == site.url(f"/{quote('제주')}")
     assert "주행 횟수로 번다" in got["summary"]
     report = await agent.json("save", source=str(tmp_path / "report.pdf"), categories=["report"])
     assert (await agent.json("get", article_id=report["id"]))["source_type"] == "pdf"
 
-
-@conversation(SETS)
-async def test_search_names_each_article_once(agent: Agent, book, site):
-    """search(query, category, limit): id, title, score, author and an excerpt, one entry an article."""
-    one = await saved(agent, site, "제주", "business")
-    await saved(agent, site, "부산", "travel")
+    two = await saved(agent, site, "부산", "travel")
     hits = await agent.json("search", query="주행 횟수로 버는 테마파크", category="business", format="json")
     assert [hit["id"] for hit in hits] == [one["id"]]
     assert {"id", "title", "score", "author", "excerpt"} <= set(hits[0])
 
-
-@conversation(SETS)
-async def test_a_list_is_one_call(agent: Agent, book, site):
-    """list(category, limit): the categories with their numbers, and the newest articles."""
-    await saved(agent, site, "제주", "business", "travel")
-    two = await saved(agent, site, "부산", "travel")
     listed = await agent.json("list", format="json")
-    assert {each["name"]: each["count"] for each in listed["categories"]} == {"business": 1, "travel": 2}
+    assert {each["name"]: each["count"] for each in listed["categories"]} == {"business": 1, "travel": 2, "report": 1}
     assert {"id", "title", "categories", "author", "created_at"} <= set(listed["articles"][0])
     assert listed["articles"][0]["id"] == two["id"]
     assert len((await agent.json("list", category="business", format="json"))["articles"]) == 1
 
-
-@conversation(SETS)
-async def test_reading_is_one_call(agent: Agent, book, site):
-    """get(article_id, include_content): facts and a summary or the beginning; the text only when asked, in pieces."""
-    done = await saved(agent, site, "제주", "business")
-    short = await agent.json("get", article_id=done["id"])
+    short = await agent.json("get", article_id=two["id"])
     assert "content" not in short
     assert len(short["content_preview"]) <= 500 + 150  # the fence around it says where it is from
-    whole = await agent.json("get", article_id=done["id"], include_content=True)
+    whole = await agent.json("get", article_id=two["id"], include_content=True)
     assert "평균 세 번" in whole["content"]
     assert len(whole["content"]) <= 3_000
 
-
-@conversation(SETS)
-async def test_a_question_is_one_call(agent: Agent, book, site):
-    """ask(question, article_id, limit): passages with article, title and score, and each source once."""
-    one = await saved(agent, site, "제주", "business")
-    await saved(agent, site, "부산", "travel")
     answer = await agent.json("ask", question="무엇으로 돈을 버나? 주행 횟수", article_id=one["id"], format="json")
     assert {"article_id", "title", "content", "score"} <= set(answer["chunks"][0])
     assert [each["id"] for each in answer["sources"]] == [one["id"]]
 
-
-@conversation(SETS)
-async def test_an_article_is_deleted(agent: Agent, book, vault, site):
-    """delete(article_id): gone from every answer, and in the trash."""
-    done = await saved(agent, site, "제주", "business")
-    await agent.call("delete", article_id=done["id"])
+    for each in (one, two, report):
+        await agent.call("delete", article_id=each["id"])
     assert (await agent.json("list", format="json"))["articles"] == []
-    assert "MEMORY_NOT_FOUND" in await agent.refused("get", article_id=done["id"])
-    assert [*Path(vault, ".trash").rglob("*.md")]
+    assert "MEMORY_NOT_FOUND" in await agent.refused("get", article_id=one["id"])
+    assert len([*Path(vault, ".trash").rglob("*.md")]) == 3
 
 
 @conversation(SETS)
-async def test_answers_are_small(agent: Agent, book, site):
+async def test_answers_are_small(agent: Agent, book, vault, site):
     """크기: the sizes that the design names, in letters, for one call each."""
-    done = [await saved(agent, site, f"제주{number}", "business") for number in range(10)]
+    first = await saved(agent, site, "제주0", "business")
+    note = next(vault.rglob("*.md")).read_text("utf-8")
+    for number in range(1, 10):
+        text = (
+            note.replace(first["id"], f"A{number}")
+            .replace("제주0", f"제주{number}")
+            .replace(quote("제주0"), quote(f"제주{number}"))
+        )
+        (vault / f"{number}.md").write_text(text, "utf-8")
     sizes = {
         "save": len(await agent.call("save", source=site.url(f"/{quote('제주0')}"), categories=["business"])),
         "search": len(await agent.call("search", query="주행 횟수", limit=5)),
         "list": len(await agent.call("list", limit=10)),
-        "get": len(await agent.call("get", article_id=done[0]["id"])),
-        "get whole": len(await agent.call("get", article_id=done[0]["id"], include_content=True)),
+        "get": len(await agent.call("get", article_id=first["id"])),
+        "get whole": len(await agent.call("get", article_id=first["id"], include_content=True)),
         "ask": len(await agent.call("ask", question="무엇으로 돈을 버나", limit=5)),
-        "delete": len(await agent.call("delete", article_id=done[0]["id"])),
+        "delete": len(await agent.call("delete", article_id=first["id"])),
     }
     most = {"save": 500, "search": 2_500, "list": 3_500, "get": 1_800, "get whole": 4_800, "ask": 6_000, "delete": 400}
     assert {name: size for name, size in sizes.items() if size > most[name]} == {}

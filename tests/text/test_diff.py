@@ -66,10 +66,7 @@ WORDS = st.sampled_from(["keys of", "백업은", "the harbour", "보관한다", 
     st.text("0123456789.,:-% \nab한글일분not안没", max_size=60),
 )
 def test_whatever_the_numbers_are(parts: list[tuple[str, str, str]], unit: str, text: str) -> None:
-    """
-    Texts with other numbers have one mask, and contradict in as many places as numbers differ; no text contradicts
-    itself.
-    """
+    """Texts with other numbers have one mask and contradict where numbers differ; no text contradicts itself."""
     assert contradiction(text, text) == ()
     a = " ".join(f"{word} {number}{unit} end" for word, number, _ in parts)
     b = " ".join(f"{word} {number}{unit} end" for word, _, number in parts)

@@ -238,10 +238,7 @@ DIFFERING = (
 
 
 def test_no_tool_and_no_command_says_what_a_note_forges(hostile, book):
-    """
-    No text answer or error of a tool, and no output of a command, on either stream, contains a forged line; lines of
-    differences are marked.
-    """
+    """No answer or error of a tool and no output of a command has a forged line; lines of differences are marked."""
     for command in (*COMMANDS, *DIFFERING):
         arguments = [word.replace("\\n", BREAK) for word in command.split(" ")]
         done = CliRunner().invoke(main, ["--vault", str(hostile), *arguments])

@@ -157,12 +157,7 @@ STEMS |= {"친절하셨습니다": "친절", "아이": "아이", "지도": "지�
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Docker 설정", {"latin": 0.75, "hangul": 0.25}),
-        ("カタかな漢字", {"han": 1.0}),
-        ("", {}),
-    ],
+    ("text", "expected"), [("Docker 설정", {"latin": 0.75, "hangul": 0.25}), ("カタかな漢字", {"han": 1.0}), ("", {})]
 )
 def test_scripts(text, expected):
     """
