@@ -43,6 +43,7 @@ def test_what_holds_stands_above_what_is_deprecated_or_stale(vault: Path, prepar
         (vault / f"{number}-old.md").write_text(f"---\n{gone}\n---\n\n{old}\n", "utf-8")
         (vault / f"{number}-new.md").write_text(f"{new}\n", "utf-8")
     with books.open(vault) as book:
+        book.reindex()
         for number, (asked, *_) in enumerate(PAIRS):
             hits = book.search(asked, limit=10, min_score=0.0).hits
             paths = [hit.path for hit in hits]
