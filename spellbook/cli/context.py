@@ -52,7 +52,6 @@ _COMPACTING = (
     "saved right after."
 )
 
-
 _gathered = [""]
 """The text that is printed when the second is over; it is empty once the command has printed."""
 _printing = threading.Lock()

@@ -21,7 +21,6 @@ also_option = option(table.SEARCH, "also")
 _NARROWED = (option(table.SEARCH, "limit", "-n", "--limit"), filter_option, scope_option, option(table.SEARCH, "as_of"))
 _SHOWN = (option(table.SEARCH, "max_tokens"), option(table.SEARCH, "explain"))
 
-
 _MOST_TOKENS = 10_000_000
 """Tokens of the contents as JSON: a program gets them whole."""
 

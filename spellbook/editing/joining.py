@@ -26,27 +26,20 @@ from spellbook.text.unicode import composed
 Keep = Literal["", "a", "b", "both"]
 """Which note's sentences stand where two contradict: the first one's, the other's, or both; "" is not decided yet."""
 
-
 _Path = tuple[str, ...]
 """A section by its heading and those above it, without case; () is above the first heading."""
-
 
 _Kind = Literal["sentence", "item", "block"]
 _MARKER = regex(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 
-
 _TEXT_BELOW = regex(r"[ \t]*(?:\r\n|\r|\n)[ \t]*[^\s]")
-
 
 _EDGES = " .。!?！？"
 
-
 _ENDED = regex(r"[.!?…。！？:;][\"'”’»)\]*_]*$")
-
 
 _COMMON = 200
 """A word that more units hold says nothing about which two belong together."""
-
 
 _LEAST_ALIKE = 0.5
 """Share of the shorter unit's words that two units must have in common to be compared. By hand."""

@@ -22,7 +22,6 @@ from spellbook.text.unicode import is_whole
 
 _WIKI_END = regex(r"[ \t]*(?:\\?\|(?P<shown>[^\r\n]*?))?\]\]")
 
-
 # A quote within a string of JSON has a backslash in front of it, a key has none.
 _VALUE = regex(r'(?<!\\)"(file|background|text)"\s*:\s*("(?:[^"\\]|\\.)*+")')
 

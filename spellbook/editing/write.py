@@ -329,7 +329,7 @@ class Opened:
         """The index, the same for one verb from its beginning to its end."""
         return self.book.index
 
-    def answer(self, verb: str, query: str, **options: Unpack[SearchOptions]) -> Answer:
+    def _answer(self, verb: str, query: str, **options: Unpack[SearchOptions]) -> Answer:
         """Answer a search verb as the library does: embed new texts first, and count and time the question."""
         return self.book.ask(verb, query, scans=False, **options)
 

@@ -1,10 +1,4 @@
-"""
-An index with its cache for questions: vectors of chunks and of whole notes, and how many chunks have a word.
-
-The chunks nearest to a vector are found exactly, from a matrix in memory, or by Chroma in a larger vault. Vectors that
-Chroma lacks are read from the catalog and compared exactly, a block at a time; if these are many, the answer says so.
-Either way only existing chunks that meet a filter count, and all of them do.
-"""
+"""An index with its cache for questions: means and labels of whole notes, and how many chunks have a word."""
 
 from __future__ import annotations
 

@@ -25,35 +25,27 @@ from spellbook.text.quoting import counted
 Near = list[tuple[str, float]]
 """Keys of vectors and their cosines, nearest first."""
 
-
 Texts = list[tuple[tuple[StoredChunk, ...], float]]
 """Texts, nearest first: the chunks that have it, and its cosine."""
-
 
 Row = tuple[str, bytes, int]
 """Key, vector as float32 bytes, seq."""
 
-
 _BATCH = 1_000
 """Rows that are taken in at a time: one copy of 1.5 MB."""
 
-
 Find = Callable[[int, Sequence[str] | None], Near]
 """A search by a vector: so many nearest keys, of the given keys alone if there are any, nearest first."""
-
 
 _OVERFETCH = 8
 """Factor by which more keys are asked for than wanted, before the keys that meet a filter are listed and searched
 alone."""
 
-
 BLOCK = 10_000
 """Stored vectors that are compared at a time: 15 MB."""
 
-
 _AT_ONCE = 500
 """Vectors that are read at a time where their number is bounded."""
-
 
 BEHIND = 1_000
 """Most vectors that Chroma may lack before an answer says so. Chroma is usually kept nearer than that."""

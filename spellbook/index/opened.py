@@ -40,7 +40,6 @@ _CALIBRATIONS = "calibration"
 _MB = 1_000_000
 """Bytes of a megabyte, as in `journal_mb`."""
 
-
 _MOST_SESSIONS = 1_000
 """Sessions of agents whose notes are known, by the names of CALLER."""
 

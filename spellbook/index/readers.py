@@ -26,14 +26,11 @@ from spellbook.vault.folder import Folder
 _COUNT = 2
 """Processes that read: more would wait for the one that writes."""
 
-
 _AHEAD = 3
 """Pieces that are read before they are wanted, for each reader."""
 
-
 PATIENCE = 60.0
 """Seconds after which a reader that says nothing is given up."""
-
 
 _SIZE = struct.Struct("!Q")
 

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from spellbook.editing.joining import Keep
     from spellbook.editing.keep import KeptNote
     from spellbook.editing.revise import Revised
-    from spellbook.index import embed as embedding
     from spellbook.library import doctor, migrate
     from spellbook.library.migrate import Estimate, Migrated
     from spellbook.memories import claude_memory
@@ -63,7 +62,6 @@ else:  # Imported at their first use, as those of `reader` are.
     keep, repair_properties = lazy("spellbook.editing", "keep", "repair_properties")
     erase, guides, revise = lazy("spellbook.editing", "erase", "guides", "revise")
     undo, write = lazy("spellbook.editing", "undo", "write")
-    (embedding,) = lazy("spellbook.index", "embed")
     doctor, migrate = lazy("spellbook.library", "doctor", "migrate")
     (claude_memory,) = lazy("spellbook.memories", "claude_memory")
     (documents,) = lazy("spellbook.memories", "wikis")

@@ -24,10 +24,8 @@ else:  # imported when something is embedded
 _MOST_EMBEDDED = 64
 """Most texts that a search embeds before it answers; a reindex or a watcher embeds the rest."""
 
-
 _EMBED_SECONDS = 2.0
 """A search starts no further batch after so many seconds: MCP clients time out on a slow server."""
-
 
 _EMBED_SECONDS_BESIDE = 0.1
 """The same while a process embeds all that waits: a just saved note is found, and the rest is left to that process."""

@@ -120,7 +120,7 @@ class Articles(Opened):
 
     def find(self, query: str, category: str = "", limit: int = 5) -> Answer:
         """Return the best passage of each article that is related to a question, best first."""
-        return self.answer("search", query, limit=limit, filter=_filter(category), per_note=1)
+        return self._answer("search", query, limit=limit, filter=_filter(category), per_note=1)
 
     def list(self, category: str = "", limit: int = 10, offset: int = 0) -> Recent:
         """Return the first chunk of each article, newest first, and how many there are."""
@@ -151,7 +151,7 @@ class Articles(Opened):
         if article_id:
             filter = {"path": glob.escape(self._article(article_id, "show(id) reads it.").path)}
         least = 0.0 if article_id else None
-        return self.answer("search", question, limit=limit, filter=filter, max_tokens=max_tokens, min_score=least)
+        return self._answer("search", question, limit=limit, filter=filter, max_tokens=max_tokens, min_score=least)
 
     def delete(self, article_id: str) -> dict[str, Any]:
         """Move an article's note into the trash. Raises InvalidInput for any other note, MemoryNotFound."""

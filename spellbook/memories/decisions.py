@@ -193,7 +193,7 @@ class Decisions(Opened):
         now = dt.datetime.now().astimezone()
         topic = self.index.scope or _SESSION
         own: dict[str, Any] = {"category": CHECKPOINT, "topic": topic, "status!": "archived"}
-        near = self.answer("memorize", summary, filter=own, min_score=_SAME_WORK).hits
+        near = self._answer("memorize", summary, filter=own, min_score=_SAME_WORK).hits
         # All checkpoints name the same questions: one of them says nothing about the work.
         before = [hit for hit in near if "question" not in hit.why.get("semantic", {}).get("parts", ())][:1]
         chunk = {
@@ -276,7 +276,7 @@ class Decisions(Opened):
         if query:
             most = MOST_LISTED if is_pending else limit
             options = SearchOptions(filter=filter, limit=most, max_tokens=max_tokens, min_score=min_score, per_note=1)
-            answer = self.answer("search", query, **options)
+            answer = self._answer("search", query, **options)
             hits = [hit for hit in answer.hits if not (is_pending and "superseded_by" in hit.why)]
             rows = [(hit.chunk, hit.score) for hit in hits[:limit]]
             near = [(hit.chunk, hit.score) for hit in answer.closest]

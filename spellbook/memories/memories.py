@@ -130,7 +130,7 @@ class Memories(Opened):
         `filters` are those of a search, and type, tags, project_id, time_from and time_to. Raises InvalidInput for
         invalid ones.
         """
-        return self.answer(
+        return self._answer(
             "search",
             query,
             filter=filter_of(filters),

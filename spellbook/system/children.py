@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _IMPORTED = time.monotonic() - time.process_time()
 """When this process was started, if it never waited until here."""
 
-
 _THREADS_SECONDS = 0.5
 """Seconds that a process which ends waits for its threads."""
 

@@ -6,20 +6,14 @@ import contextlib
 import datetime as dt
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spellbook.system import disk
 from spellbook.system.lock import held
 
-if TYPE_CHECKING:
-    pass
-
 LOG = "git-hooks.log"
-
 
 _MOST_LOGGED = 200_000
 """Bytes of the log before a new one is begun."""
-
 
 _POLL_SECONDS = 0.25
 """Seconds between attempts to get the lock of the current run."""

@@ -1,7 +1,7 @@
 """
-Which long-lived processes have a vault open, and this process's own threads, children and memory.
+Which long-lived processes have a vault open, and which of them watches it.
 
-Each holds a lock, which the kernel releases however it ends. Re-indexing by git's hooks waits in line: see `turn`.
+Each holds a lock, which the kernel releases however it ends.
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from spellbook.system import platform
 from spellbook.system.lazy import regex
 from spellbook.system.lock import held, take
-
-if TYPE_CHECKING:
-    pass
 
 ELECTED = "watch.lock"
 """Held by the process that watches; the others wait for it."""

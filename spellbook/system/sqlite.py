@@ -8,7 +8,6 @@ returns with the next scan.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import sqlite3
 import sys
@@ -22,8 +21,6 @@ from spellbook.system.damaged import DatabasePlace, present_file
 from spellbook.system.disk import open_restricted
 from spellbook.system.errors import SearchError, StorageError
 from spellbook.system.lock import held
-
-_log = logging.getLogger(__name__)
 
 BUSY_SECONDS = 30
 """Seconds that a write waits for another process."""

@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from spellbook.notes.files import Fault, Stamp
 from spellbook.system import platform
@@ -14,18 +14,10 @@ from spellbook.system.errors import (
     PathOutsideVault,
     SpellbookError,
 )
-from spellbook.system.lazy import lazy
 from spellbook.text.unicode import is_markdown, is_whole
 from spellbook.vault.folder import Folder
 from spellbook.vault.listing import listed, shown, stamp_of
 from spellbook.vault.names import belongs, meant
-
-if TYPE_CHECKING:
-    from spellbook.notes import links
-    from spellbook.notes import note as notes
-else:
-    (links,) = lazy("spellbook.notes", "links")
-    (notes,) = lazy("spellbook.notes", "note")
 
 
 class BackupFile(NamedTuple):

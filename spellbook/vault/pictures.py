@@ -16,7 +16,7 @@ from spellbook.vault.folder import Folder, digest
 if TYPE_CHECKING:
     from spellbook.notes import links
     from spellbook.notes import note as notes
-else:
+else:  # imported for a note that shows one
     (links,) = lazy("spellbook.notes", "links")
     (notes,) = lazy("spellbook.notes", "note")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import re
 from collections.abc import Iterator
@@ -28,9 +27,6 @@ from spellbook.vault.obsidian import SETTINGS, new_notes
 from spellbook.vault.revert import Step, revert
 from spellbook.vault.trash import Trash
 from spellbook.vault.writer import Writer, gone, mode_of, taken
-
-_log = logging.getLogger(__name__)
-
 
 _INBOX = regex(rf"[\W\d_]*(?:{INBOX}|인박스|수집함|받은 ?편지함)[\W_]*", re.I)
 """The name of an inbox: also `00 Inbox`, `_inbox` and `📥 Inbox`."""

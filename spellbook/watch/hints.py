@@ -17,7 +17,6 @@ from spellbook.vault.names import IGNORE_FILE
 QUIET = 0.3
 """Seconds without an event before the vault is scanned."""
 
-
 MOST_WAIT = 2.0
 """Seconds for which a stream of events can put that off."""
 

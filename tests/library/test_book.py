@@ -16,7 +16,7 @@ import spellbook
 from spellbook.index import sync
 from spellbook.index.opened import BEING_READ
 from spellbook.library import book as books
-from spellbook.library import limited
+from spellbook.library import limited, scanning
 from spellbook.library.book import Spellbook
 from spellbook.settings import config
 from spellbook.system import processes
@@ -257,7 +257,7 @@ def test_a_scan_that_found_nothing_is_believed_for_a_second(quiet, vault, write_
 def test_who_embeds_all_is_left_the_rest(book, monkeypatch):
     """While a process embeds all that waits, or is about to, a question embeds for a moment, not for two seconds."""
     stops = []
-    monkeypatch.setattr(books.embedding, "embed_texts", lambda index, *, most, stop: stops.append(stop))
+    monkeypatch.setattr(scanning.embedding, "embed_texts", lambda index, *, most, stop: stops.append(stop))
     with processes.present(book.config.state, processes.EMBEDDING):
         book.search("lighthouse")
     time.sleep(0.15)

@@ -30,7 +30,6 @@ from spellbook.verbs.declare import MOST_LETTERS
 if TYPE_CHECKING:
     from spellbook.search.question import Answer
 
-
 _ASIDE = ("category", "min_score", "max_tokens", "offset", "format", "explain")
 """Arguments of reading that are not listed: they are for programs, or an answer names them where they help."""
 
