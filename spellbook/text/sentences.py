@@ -41,6 +41,7 @@ def ways(text: str) -> list[frozenset[str]]:
 
     They are the sentences of its paragraphs, those of its lines, and its paragraphs as a whole.
     """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     blocks = [_MARK.sub("", block) for block in _BLOCK.split(_HIDDEN.sub(" ", text))]
     lines = [line for block in blocks for line in block.split("\n")]
     divided = ([part for each in pieces for part in _END.split(each)] for pieces in (blocks, lines))
