@@ -61,6 +61,7 @@ def are_mostly(text: str, least: float, is_so: Callable[[str], bool]) -> bool:
 
 
 def _blocks(text: str) -> list[str]:
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     return [_MARK.sub("", block) for block in _BLOCK.split(_HIDDEN.sub(" ", text))]
 
 

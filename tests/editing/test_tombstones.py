@@ -263,7 +263,7 @@ def test_unreadable_tombstones_stop_agents_alone(world: World, capsys: pytest.Ca
 def test_snapshots_and_files_of_a_person(world: World) -> None:
     """
     A snapshot brings all back but what was erased since, which it names. What a person writes into a file, or git
-    brings, stays, and `status` and `doctor` name it.
+    brings, stays, and `status` and `doctor` name it, with the line ends of Windows, too.
     """
     world.command("add", OURS)
     world.command("add", OTHER)
@@ -278,7 +278,7 @@ def test_snapshots_and_files_of_a_person(world: World) -> None:
     assert world.holds(OTHER)
     assert not world.holds(OURS)
     assert "it holds what was erased before" not in world.command("status")
-    (world.vault / "again.md").write_text(f"# Clocks\n\n{OURS}\n", "utf-8")
+    (world.vault / "again.md").write_text(f"# Clocks\n\n{OURS}\n", "utf-8", newline="\r\n")
     world.command("reindex")
     assert "again.md: it holds what was erased before" in world.command("status")
     assert "again.md: it holds what was erased before" in world.command("doctor")
