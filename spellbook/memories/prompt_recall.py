@@ -38,7 +38,7 @@ _MOST_OF_PASSAGE = 400
 _MOST_OF_PROMPT = 4_000
 """Letters of a prompt that are read; a longer one is a pasted text rather than a question."""
 
-_BLANK_LINE = regex(r"\n[ \t]*\n")
+_BLANK_LINE = regex(r"\r?\n[ \t]*\r?\n")
 _HEADING = regex(r"^(#+ [^\n]*)\n\s*\n", re.M)
 _MOST_WORDS = 24
 """Rare words of a prompt that are looked for."""
