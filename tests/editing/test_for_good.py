@@ -137,7 +137,9 @@ def test_a_step_that_fails_stops_no_other(vault: Path) -> None:
     assert next(step.__name__ for step in for_good.STEPS) == "_trash"
 
 
-def test_no_process_with_texts_fills_chroma(vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_process_with_texts_fills_chroma(
+    vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chroma_follows: None
+) -> None:
     """
     Neither a command that embedded much nor an export of the vectors writes Chroma's files itself: they keep scraps of
     the memory of the process that writes them. A child does it.

@@ -209,7 +209,7 @@ def test_a_kill_in_the_middle_loses_nothing(begun, tmp_path):
 
 
 @pytest.fixture
-def large(vault, write_note):
+def large(vault, write_note, chroma_follows):
     """Sixty notes that are searched by Chroma, because `exact_most` is low."""
     for i in range(60):
         write_note(f"{i:02}.md", f"# Note {i}\n\nword{i} common lighthouse")
