@@ -14,7 +14,6 @@ from filelock import FileLock
 
 import spellbook
 from spellbook.index.vectors import follow
-from spellbook.system import sqlite
 from spellbook.system.errors import StorageError
 from spellbook.system.sqlite import Database
 from tests.helpers import finished, python
@@ -106,15 +105,14 @@ main(["--vault", sys.argv[1], "mcp"])
     assert finished(python(code, vault, SPELLBOOK_EMBEDDER="hash")) == ["False\nTrue\nTrue True"]
 
 
-def test_a_catalog_that_is_ready_is_opened_without_a_lock(tmp_path, monkeypatch):
+def test_a_catalog_that_is_ready_is_opened_without_a_lock(tmp_path):
     """An existing catalog is opened without the lock that guards its creation; one of another form waits for it."""
     file = tmp_path / "x.db"
     Database(file, 1, lambda connection, _: connection.execute("CREATE TABLE t (a)"), {}).connection().close()
-    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.1)
     with FileLock(file.with_suffix(".lock")):
         assert Database(file, 1, print, {}).rows("SELECT count(*) FROM t") == [(0,)]
         with pytest.raises(StorageError, match="is opening it"):
-            Database(file, 2, print, {}).rows("SELECT count(*) FROM t")
+            Database(file, 2, print, {}, patience=0.1).rows("SELECT count(*) FROM t")
 
 
 MOST = 60
