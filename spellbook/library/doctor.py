@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spellbook.capture.ledger import Ledger
 from spellbook.index.catalog.usage import local
+from spellbook.index.filters import day_of
 from spellbook.index.metrics import Meter, brief
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
@@ -115,7 +115,7 @@ def held_again(index: Index) -> list[Fault]:
     chunks = (chunk for path in index.catalog.paths(index.visible) for chunk in index.catalog.at(path))
     try:
         first = tombstones.first_day()
-        dated = ((dt.date.fromtimestamp(chunk.mtime_ns / 1e9).isoformat(), chunk) for chunk in chunks)
+        dated = ((day_of(chunk.mtime_ns), chunk) for chunk in chunks)
         texts = ((chunk.path, day, chunk.text) for day, chunk in dated if day >= first)
         paths = dict.fromkeys(tombstones.among(texts, MOSTLY))
         return [Fault(path, 0, "it holds what was erased before") for path in paths]

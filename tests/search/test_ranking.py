@@ -58,7 +58,11 @@ def test_fusion_is_a_weighed_sum(mode, semantic, keyword, expected):
 
 
 def aged(days, **given):
-    return candidate(semantic=1.0, updated=dt.datetime.fromtimestamp(NOW - 86_400 * days, dt.UTC).isoformat(), **given)
+    return candidate(
+        semantic=1.0,
+        updated=(dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=NOW - 86_400 * days)).isoformat(),
+        **given,
+    )
 
 
 @pytest.mark.parametrize(
