@@ -69,11 +69,12 @@ def stamps(root: str, state: str) -> bytes:
     settings = [os.path.join(root, name) for name in names]
     try:
         files = [os.path.exists(file) and _stamp(os.stat(file)) for file in (os.path.dirname(package), *settings)]
-        index = [
-            (entry.name, entry.is_dir() or _stamp(platform.status(entry)))
-            for entry in os.scandir(state)
-            if (entry.is_dir() or entry.stat().st_size) and not entry.name.endswith(_PASSING)
-        ]
+        with os.scandir(state) as entries:
+            index = [
+                (entry.name, entry.is_dir() or _stamp(platform.status(entry)))
+                for entry in entries
+                if (entry.is_dir() or entry.stat().st_size) and not entry.name.endswith(_PASSING)
+            ]
         trees = [*_tree(package, (".py",)), *_tree(root, ENDINGS)]
         return ascii([root, package, variables, files, index, *trees]).encode()
     except OSError:

@@ -217,7 +217,8 @@ def walk_links_left_out(top: AnyPath) -> Iterator[tuple[str, list[str], list[str
     """As `os.walk` from the top, and through no junction either, which Python 3.11 takes for a folder."""
     for place, folders, files in os.walk(top):
         yield place, folders, files
-        links = {entry.name for entry in os.scandir(place) if is_link(entry)}
+        with os.scandir(place) as entries:
+            links = {entry.name for entry in entries if is_link(entry)}
         folders[:] = [name for name in folders if name not in links]
 
 

@@ -124,7 +124,8 @@ def listed(
     while folders:
         folder = folders.pop()
         try:
-            entries = list(os.scandir(root / folder if folder else root))
+            with os.scandir(root / folder if folder else root) as found:
+                entries = list(found)
         except OSError as error:
             if not folder:
                 raise VaultNotFound(
