@@ -320,11 +320,11 @@ def test_watch_until_stopped(vault: Path, write_note: Write, number: signal.Sign
 )
 def test_output_is_utf8_on_any_console(vault: Path, environment: dict[str, str]) -> None:
     """Korean, emoji and undecodable names are printed on any console without an error."""
-    name = "bad-é.md" if sys.platform == "win32" else os.fsdecode(b"bad-\xff.md")
-    (vault / name).write_text("x")
     (vault / "emoji.md").write_text("# 🪄 Wand\n\n세션 🪄\n", "utf-8")
     assert "# 🪄 Wand" in process("--vault", vault, "find", "세션", **environment).stdout
-    assert "bad-" in process("--vault", vault, "status", **environment).stdout
+    if sys.platform != "win32":  # each name of a file can be decoded there
+        (vault / os.fsdecode(b"bad-\xff.md")).write_text("x")
+        assert "bad-" in process("--vault", vault, "status", **environment).stdout
 
 
 EVIL = "evil\x1b]0;owned\x07\n\x1b[2Jname\u202e.md"
