@@ -87,6 +87,7 @@ def test_a_successor_comes_along(book: Spellbook, write_note: Write) -> None:
     assert "new.md" not in {hit.path for hit in book.find("cookies", limit=100).hits}
     for number in range(12):
         write_note(f"n{number}.md", "door " * (12 - number), supersedes=f"'[[n{number - 1}]]'")
+    book.refresh(whole=True)  # a second has not gone since the last question
     found = book.find("door", limit=100).hits
     assert [hit.path for hit in found] == [f"n{number}.md" for number in reversed(range(12))]
     assert [hit.why["superseded_by"]["path"] for hit in found[1:]] == [hit.path for hit in found[:-1]]
