@@ -77,8 +77,11 @@ class Entry(NamedTuple):
 
     def within(self, context: Entry) -> Entry:
         """Return it with what the lines before it hold for it."""
-        folder, version = self.folder or context.folder, self.version or context.version
-        return self._replace(folder=folder, sessions=self.sessions | context.sessions, version=version)
+        return self._replace(
+            folder=self.folder or context.folder,
+            sessions=self.sessions | context.sessions,
+            version=self.version or context.version,
+        )
 
 
 UNREADABLE = Entry("user")
@@ -87,13 +90,13 @@ UNREADABLE = Entry("user")
 
 def _context(given: Mapping[str, Any]) -> Entry:
     payload = mapping_of(given.get("payload"))
-    source = payload.get("source", "cli")
+    source = name_of(payload.get("source", "cli"))
     return Entry(
         "context",
         folder=_folder(payload),
         sessions=_sessions(payload.get("id"), payload.get("forked_from_id")),
         version=_version(payload.get("cli_version")),
-        is_foreign=given["type"] != "session_meta" or not payload or name_of(source) in ("", "exec", "mcp"),
+        is_foreign=given["type"] != "session_meta" or not payload or source in ("", "exec", "mcp"),
     )
 
 

@@ -39,18 +39,16 @@ class HookInput(NamedTuple):
         given = parsed(text)
         if not isinstance(given, dict):
             return cls(prompt="" if text.lstrip().startswith("{") else text)
-        names = [given.get(key) for key in ("hook_event_name", "session_id", "transcript_path")]
-        event, session, transcript = map(name_of, names)
-        prompt = given.get("prompt")
-        also = given.get("also") or []
+        keys = ("hook_event_name", "session_id", "transcript_path", "prompt", "also")
+        event, session, transcript, prompt, also = map(given.get, keys)
         return cls(
-            event,
-            session,
-            transcript,
+            name_of(event),
+            name_of(session),
+            name_of(transcript),
             prompt if isinstance(prompt, str) else "",
             name_of(given.get("source")),
-            tuple(also) if isinstance(also, list) else (also,),
-            is_sound=all(value in (None, name_of(value)) for value in names),
+            tuple(also) if isinstance(also, list) else () if also is None else (also,),
+            is_sound=all(value in (None, name_of(value)) for value in (event, session, transcript)),
         )
 
 
@@ -72,9 +70,13 @@ class Job(NamedTuple):
         """Return the job of a row of the ledger, None for a row that can be none."""
         is_time = key.isascii() and key.isdigit() and len(key) < 20
         match value:
-            case {"hook_event_name": event, "session_id": session, "transcript_path": place, "is_off": bool(is_off)}:
-                if is_time and event in EVENTS and name_of(session) and place in (None, name_of(place)):
-                    return cls(int(key), event, session, place or "", is_off)
+            case {
+                "hook_event_name": event,
+                "session_id": session,
+                "transcript_path": place,
+                "is_off": bool(is_off),
+            } if is_time and event in EVENTS and name_of(session) and place in (None, name_of(place)):
+                return cls(int(key), event, session, place or "", is_off)
         return None
 
     def as_json(self) -> dict[str, object]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -56,7 +56,6 @@ def serve() -> None:
 
 def _do(config: Config, ledger: Ledger, key: str, job: Job | None) -> None:
     """Do the job of a row, then delete the row, and keep how it ended for `Ledger.problems`."""
-    at = time.time()
     failures = list[str]()
     count = 0
     with _kept(failures):
@@ -71,9 +70,9 @@ def _do(config: Config, ledger: Ledger, key: str, job: Job | None) -> None:
             with _kept(failures):
                 count += capture(index, ledger, place, is_over)
     failed = {"failed": failures[-1]} if failures else {}
-    rows: list[tuple[str, str, object]] = [("run", "", {"at": at, "exchanges": count, **failed})]
+    rows: list[tuple[str, str, object]] = [("run", "", {"at": time.time(), "exchanges": count, **failed})]
     # A session that goes on needs a mark of its next run, which may be off, or on another machine.
-    if job and job.event == END and not failures and ledger.number("mark", job.session) <= job.at:
+    if job and job.event == END and not failures and ledger.numbers("mark").get(job.session, 0) <= job.at:
         rows.append(("mark", job.session, 0))
     ledger.put(*rows, job=key)
 
@@ -97,9 +96,8 @@ def _unread(ledger: Ledger) -> Iterator[str]:
 
 def _wanted(ledger: Ledger, job: Job) -> Iterator[tuple[str, bool]]:
     """Yield the transcripts that a job is about, each with whether its session is over."""
-    switch = ledger.switch()
     _, event, session, place, is_off = job
-    if not switch.is_on or is_off:
+    if not ledger.switch().is_on or is_off:
         return
     if event != START:
         if place and located(place)[1].exists():  # a session without a word has none, and clients delete old ones
@@ -110,15 +108,14 @@ def _wanted(ledger: Ledger, job: Job) -> Iterator[tuple[str, bool]]:
     marks = ledger.numbers("mark")
     for client, file, changed in transcripts():
         is_here = file.parent == folder if folder else client == "codex"
-        is_other = session_of(file) != session and changed >= switch.at
+        is_other = session_of(file) != session and changed >= ledger.switch().at
         if is_here and is_other and marks.get(session_of(file)):
             yield str(file), time.time() - changed > _QUIET
 
 
 def left_out(ledger: Ledger) -> tuple[int, int]:
     """Return how many sessions since the yes were left out: those that are off, and those without a mark."""
-    switch = ledger.switch()
-    since = {session_of(file) for _, file, changed in transcripts() if changed >= switch.at}
+    since = {session_of(file) for _, file, changed in transcripts() if changed >= ledger.switch().at}
     off = {session for session in since if ledger.is_off(session)}
     return len(off), len(since - off - ledger.all("mark").keys() - ledger.all("session").keys())
 
@@ -138,7 +135,7 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
     new = dict[str, Exchange]()
     with disk.regular(real) as file:
         size = os.fstat(file.fileno()).st_size
-        offset = ledger.number("transcript", str(real))
+        offset = ledger.numbers("transcript").get(str(real), 0)
         offset = offset if offset <= size else 0  # it was cut
         is_end = False
         while not is_end:
@@ -151,7 +148,8 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
                     continue
                 note = session_note.write(index, note, [*new.values()])
                 count += len(new)
-            rows = _rows_of(new.values(), is_off=is_off)
+            keys = [key for each in new.values() for key in (each.key, each.asked.uuid) if key]
+            rows: list[tuple[str, str, object]] = [("key", key, _OFF if is_off else _CAPTURED) for key in keys]
             if note.stem:
                 rows.append(("session", session, [note.stem, note.part]))
             if is_off and is_end:
@@ -169,15 +167,9 @@ def _clean(index: Index, ledger: Ledger, session: str, exchanges: Sequence[Excha
         each.removed += removed
     erased = [each for each in exchanges if each.is_kept and _is_erased(index, each)]
     if erased:
-        ledger.put(("erased", session, len(erased) + ledger.number("erased", session)))
+        ledger.put(("erased", session, len(erased) + ledger.numbers("erased").get(session, 0)))
     for each in erased:
         each.is_kept = False
-
-
-def _rows_of(exchanges: Iterable[Exchange], *, is_off: bool) -> list[tuple[str, str, object]]:
-    """Return the ledger's rows by which exchanges are known again: by their keys, and by the ids of their lines."""
-    value = _OFF if is_off else _CAPTURED
-    return [("key", key, value) for each in exchanges for key in (each.key, each.asked.uuid) if key]
 
 
 def _is_erased(index: Index, exchange: Exchange) -> bool:
@@ -196,8 +188,8 @@ def _is_harmless(index: Index, ledger: Ledger, exchange: Exchange) -> bool:
     exchange.key = sha256(f"{exchange.asked.at.isoformat()}\n{exchange.prompt}".encode()).hexdigest()[:16]
     keys = filter(None, (exchange.key, exchange.asked.uuid))
     known = [value for key in keys if (value := ledger.get("key", key)) is not None]
-    sessions = exchange.asked.sessions
-    is_off = "" in sessions or any(value != _CAPTURED for value in known) or any(map(ledger.is_off, sessions))
+    is_of_off = any(not each or ledger.is_off(each) for each in exchange.asked.sessions)
+    is_off = is_of_off or any(value != _CAPTURED for value in known)
     is_late = exchange.asked.at.timestamp() >= ledger.switch().since
     exclude = tuple(index.config.capture.get("exclude", ()))
     is_allowed = is_late and not is_off and not is_excluded(exchange.asked.folder, exclude)

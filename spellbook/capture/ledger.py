@@ -96,10 +96,6 @@ class Ledger:
         rows = self._database.rows("SELECT value FROM kept WHERE kind = ? AND key = ?", (kind, key))
         return parsed(rows[0][0]) or "" if rows else None
 
-    def number(self, kind: str, key: str) -> int:
-        """Return a number, 0 for one that is not there or cannot be read."""
-        return number_of(self.get(kind, key))
-
     def numbers(self, kind: str) -> dict[str, int]:
         """Return the numbers of a kind by key; 0 is one that cannot be read."""
         return {key: number_of(value) for key, value in self.all(kind).items()}
