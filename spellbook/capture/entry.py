@@ -110,7 +110,7 @@ def _message(given: Mapping[str, Any]) -> Entry:
         name_of(given.get("uuid")),
         name_of(given["parentUuid"]) if "parentUuid" in given else None,
         _folder(given),
-        _sessions(given.get("sessionId"), fork.get("sessionId") if isinstance(fork, dict) else fork),
+        _sessions(given.get("sessionId"), mapping_of(fork).get("sessionId") or fork),
         _version(given.get("version")),
         is_queued=given.get("promptSource") == "queued" or given.get("type") == "attachment",
         is_foreign="payload" in given,
