@@ -48,7 +48,17 @@ def test_a_hook_whose_values_can_be_none_leaves_nothing(
         assert ledger.is_off(session) is off, (key, value)
     for missing in ("hook_event_name", "session_id"):
         ledger.leave_job(HookInput.read(json.dumps({**GIVEN, missing: None}).encode()))
-    for whole in (b"", b"null", b"[]", b'"SessionEnd"', b"7", b"[" * 200_000, b"{" * 200_000, b"\xff\xfe", b'{"a":\xff}'):
+    for whole in (
+        b"",
+        b"null",
+        b"[]",
+        b'"SessionEnd"',
+        b"7",
+        b"[" * 200_000,
+        b"{" * 200_000,
+        b"\xff\xfe",
+        b'{"a":\xff}',
+    ):
         ledger.leave_job(HookInput.read(whole))
     assert ledger.jobs() == ledger.all("mark") == {}
     ledger.leave_job(HookInput.read(json.dumps({**GIVEN, "cwd": ["x"], "prompt": 1, "source": [], "new": 1}).encode()))
@@ -75,7 +85,12 @@ def test_a_damaged_job_stops_no_other(vault: Path, ledger: Ledger, home: Path) -
     claude(home).write_bytes(b"".join(talk(ROTATE, DEPLOY)))
     sound = json.dumps({**ROW, "transcript_path": str(claude(home))})
     others = ("{}", "[" * 100_000, sound.replace("false", "0"), "no JSON", "null", "9" * 5_000)
-    raw(ledger, ("job", "3", sound), ("job", "x", sound), *(("job", str(4 + at), text) for at, text in enumerate(others)))
+    raw(
+        ledger,
+        ("job", "3", sound),
+        ("job", "x", sound),
+        *(("job", str(4 + at), text) for at, text in enumerate(others)),
+    )
     assert "sessions wait to be captured" in spellbook_in(vault, "doctor", code=1).stdout
     finished(python("from spellbook.capture import jobs; jobs.serve()", SPELLBOOK_VAULT=str(vault)))
     assert ledger.jobs() == {}
@@ -99,7 +114,7 @@ def test_a_ledger_whose_rows_are_damaged(ledger: Ledger) -> None:
     assert ledger.switch().since > 0, "nobody knows what was captured before"
     raw(ledger, ("switch", "", '{"on": true, "at": 5.5, "since": 0}'))
     assert ledger.switch() == (True, 5.5, 0)
-    for text in (*broken, '["-", 0]', '["a", -1]', '["a", "1"]', '[5, 1]', '["", 1]', '["a\\u0000", 1]', '["a", 1, 1]'):
+    for text in (*broken, '["-", 0]', '["a", -1]', '["a", "1"]', "[5, 1]", '["", 1]', '["a\\u0000", 1]', '["a", 1, 1]'):
         raw(ledger, ("session", SESSION, text))
         assert ledger.is_off(SESSION), text
     raw(ledger, ("session", SESSION, '["2026-11-26-shop-1", 2]'))
@@ -110,11 +125,15 @@ def test_a_ledger_whose_rows_are_damaged(ledger: Ledger) -> None:
 
 
 def test_an_exchange_whose_row_is_damaged_is_not_written_again(captured: Capture, ledger: Ledger) -> None:
-    """That a row of an exchange is there counts, whatever its value is."""
+    """That a row of an exchange is there counts, whatever its value is; so its answer is kept with no other question."""
     for number, text in enumerate(("no JSON", "null", "0", "[]", '"-"', "2")):
         raw(ledger, ("key", f"line-{number}", text))
         assert captured(said(f"What is {number}? " * 40, uuid=f"line-{number}"), answered("No.")) == {}, text
-    assert asked(captured(*talk(ROTATE, DEPLOY))) == [ROTATE[0], DEPLOY[0]]
+    both = captured(
+        said("What is 0? ", uuid="line-0"), said(ROTATE[0], 1), answered("tiger-lily"), *talk(DEPLOY, first=9)
+    )
+    assert asked(both) == [ROTATE[0], DEPLOY[0]]
+    assert "tiger-lily" not in "".join(both.values())
 
 
 WRONG = [5, True, ["/work/shop"], {"a": "/work/shop"}, "\ud800", "/a\0b", "/" * 5_000]
@@ -131,11 +150,11 @@ def test_words_of_a_line_whose_values_can_be_none_are_not_kept(captured: Capture
 def test_an_answer_of_a_folder_that_can_be_none_is_left_out(captured: Capture) -> None:
     """The question is kept, the answer is not, and a version that can be none is unknown."""
     pieces = [
-        said(f"Ask {number}?", number, uuid=f"a{number}", parentUuid=value, version=value)
-        + answered("tiger-lily", cwd=value)
+        said(f"Ask {number}?", number, uuid=f"a{number}", parentUuid=value)
+        + answered("tiger-lily", cwd=value, version=value)
         for number, value in enumerate(WRONG)
     ]
-    note = "".join(captured(*pieces, *talk(ROTATE, DEPLOY, first=20)).values())
+    note = "".join(captured(*talk(ROTATE, DEPLOY), *pieces).values())
     assert [f"Ask {number}?" in note for number in range(len(WRONG))] == [True] * len(WRONG)
     assert "tiger-lily" not in note
     assert "by: claude-code/unknown" in note

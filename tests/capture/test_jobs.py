@@ -92,10 +92,11 @@ def test_a_session_becomes_a_note(vault: Path, ledger: Ledger, home: Path) -> No
         b"\xff\xfe",
         b"{" * 100_000,
         b'{"hook_event_name": "SessionEnd", "session_id": "' + b"x" * 5_000 + b'"}',
+        json.dumps({"prompt": "x" * 10_000_000, **event(None)}).encode(),
         b'{"hook_event_name": ["SessionEnd"], "transcript_path": {"a": 1}}',
         b'{"hook_event_name": "Stop", "transcript_path": "/etc/passwd"}',
     ],
-    ids=["nothing", "no UTF-8", "deep", "long", "wrong types", "another event"],
+    ids=["nothing", "no UTF-8", "deep", "long", "10 MB", "wrong types", "another event"],
 )
 def test_whatever_it_is_given(vault: Path, ledger: Ledger, given: bytes) -> None:
     """The hook ends with 0, prints nothing and leaves no job."""
